@@ -1,0 +1,38 @@
+# `make demo` and `make test` each install everything they need into .venv and run.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-long check format bench-ingest clean
+
+demo: $(STAMP)
+	$(BIN)/solscope show demo:vllm-b200
+
+test: $(STAMP)
+	$(BIN)/pytest -n 2 -m "not long"
+
+test-long: $(STAMP)
+	$(BIN)/pytest -n 2 -m long
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench-ingest: $(STAMP)
+	$(BIN)/python benchmarks/ingest.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	find src -name '*.so' -delete
+
+$(STAMP): pyproject.toml setup.py constraints.txt src/solscope/_native/scanner.cpp
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@

@@ -1,0 +1,70 @@
+"""solscope: where the GPU time of LLM inference goes.
+
+    import solscope
+
+    profile = solscope.open("trace.json.gz")      # any format; chosen by content
+    attributed = solscope.attribute(profile)      # launches, operators, categories
+    print(solscope.summarize(attributed).gpu_busy_pct)
+    for row in solscope.kernels(attributed, by="category").kernels:
+        print(row.name, row.total_ns)
+
+Names are loaded on first use, so that `import solscope` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from solscope._version import __version__
+
+if TYPE_CHECKING:
+    from solscope.attribution import Attributed, attribute
+    from solscope.attribution.classify import load_rules
+    from solscope.errors import SolscopeError
+    from solscope.profile import Profile, ProfileWarning
+    from solscope.readers import ReadOptions, find_profiles, open  # noqa: A004
+    from solscope.views.kernels import kernels
+    from solscope.views.ranks import runs
+    from solscope.views.summary import summarize
+
+_HOME = {
+    "Attributed": "solscope.attribution",
+    "Profile": "solscope.profile",
+    "ProfileWarning": "solscope.profile",
+    "ReadOptions": "solscope.readers",
+    "SolscopeError": "solscope.errors",
+    "attribute": "solscope.attribution",
+    "find_profiles": "solscope.readers",
+    "kernels": "solscope.views.kernels",
+    "load_rules": "solscope.attribution.classify",
+    "open": "solscope.readers",
+    "runs": "solscope.views.ranks",
+    "summarize": "solscope.views.summary",
+}
+
+__all__ = [
+    "Attributed",
+    "Profile",
+    "ProfileWarning",
+    "ReadOptions",
+    "SolscopeError",
+    "__version__",
+    "attribute",
+    "find_profiles",
+    "kernels",
+    "load_rules",
+    "open",
+    "runs",
+    "summarize",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'solscope' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,5 @@
+"""`python -m solscope`."""
+
+from solscope.cli import main
+
+main()

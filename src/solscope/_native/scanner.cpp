@@ -1,0 +1,815 @@
+// One pass over a Chrome trace ("traceEvents": [...]) that fills typed columns.
+//
+// The contract, shared with the pure-Python twin in readers/kineto_scan.py:
+//   feed(bytes)    any cut of the decompressed file; may be called with pieces of any size
+//   finish()       no more bytes; decides whether the file was cut off
+//   take()         columns of the complete ("ph":"X") events seen since the last take, then forgets them
+//   texts(), jsons()   the interned strings: raw text between the quotes, and raw JSON values
+//   header()       other top-level members, raw JSON by key
+//   stats()        events seen, events skipped, where and why
+//
+// It is lenient on purpose, because profilers write broken JSON: control characters and invalid UTF-8
+// inside strings, inf and nan, numbers in quotes, trailing commas. An event it cannot parse is counted
+// and skipped by looking for the start of the next one. It never allocates more than it was fed.
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+constexpr int64_t kNull = INT64_MIN;
+constexpr uint32_t kNone = UINT32_MAX;
+constexpr int64_t kMaxTimeNs = 4'000'000'000'000'000'000;  // start + duration still fits int64
+constexpr int64_t kMaxDurNs = 100'000'000'000'000;         // 27 hours: longer is a damaged number
+constexpr size_t kMaxEventBytes = 8u << 20;
+constexpr size_t kMaxHeaderBytes = 4u << 20;
+constexpr size_t kDamageKept = 16;
+
+enum class Status { kOk, kMore, kBad };
+
+// ---- interning ---------------------------------------------------------------------------------
+
+class Interner {
+   public:
+    Interner() : slots_(1024, kNone) {}
+
+    uint32_t add(const char* text, size_t size) {
+        const uint64_t hash = mix(text, size);
+        size_t at = hash & (slots_.size() - 1);
+        while (slots_[at] != kNone) {
+            const Entry& e = entries_[slots_[at]];
+            if (e.hash == hash && e.size == size && !memcmp(arena_.data() + e.offset, text, size))
+                return slots_[at];
+            at = (at + 1) & (slots_.size() - 1);
+        }
+        const uint32_t code = static_cast<uint32_t>(entries_.size());
+        entries_.push_back({hash, arena_.size(), size});
+        arena_.append(text, size);
+        slots_[at] = code;
+        if (entries_.size() * 2 > slots_.size()) grow();
+        return code;
+    }
+
+    PyObject* list() const {
+        PyObject* out = PyList_New(static_cast<Py_ssize_t>(entries_.size()));
+        if (!out) return nullptr;
+        for (size_t i = 0; i < entries_.size(); ++i) {
+            PyObject* item = PyBytes_FromStringAndSize(arena_.data() + entries_[i].offset,
+                                                       static_cast<Py_ssize_t>(entries_[i].size));
+            if (!item) {
+                Py_DECREF(out);
+                return nullptr;
+            }
+            PyList_SET_ITEM(out, static_cast<Py_ssize_t>(i), item);
+        }
+        return out;
+    }
+
+   private:
+    struct Entry {
+        uint64_t hash;
+        size_t offset;
+        size_t size;
+    };
+
+    static uint64_t mix(const char* p, size_t n) {
+        uint64_t h = 0x9E3779B97F4A7C15ull ^ n;
+        uint64_t w = 0;
+        for (; n >= 8; p += 8, n -= 8) {
+            memcpy(&w, p, 8);
+            h = (h ^ w) * 0xff51afd7ed558ccdull;
+            h ^= h >> 32;
+        }
+        w = 0;
+        memcpy(&w, p, n);
+        h = (h ^ w) * 0xc4ceb9fe1a85ec53ull;
+        return h ^ (h >> 29);
+    }
+
+    void grow() {
+        std::vector<uint32_t> bigger(slots_.size() * 2, kNone);
+        for (uint32_t code = 0; code < entries_.size(); ++code) {
+            size_t at = entries_[code].hash & (bigger.size() - 1);
+            while (bigger[at] != kNone) at = (at + 1) & (bigger.size() - 1);
+            bigger[at] = code;
+        }
+        slots_.swap(bigger);
+    }
+
+    std::vector<uint32_t> slots_;
+    std::vector<Entry> entries_;
+    std::string arena_;
+};
+
+// ---- JSON pieces -------------------------------------------------------------------------------
+
+struct Span {
+    const char* data = nullptr;
+    size_t size = 0;
+    bool is(const char* text) const { return size == strlen(text) && !memcmp(data, text, size); }
+};
+
+inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+inline const char* skip_space(const char* p, const char* end) {
+    while (p < end && is_space(*p)) ++p;
+    return p;
+}
+
+// p at the opening quote; on success p is behind the closing one and `out` is the raw text between.
+Status read_string(const char*& p, const char* end, Span& out) {
+    const char* start = p + 1;
+    const char* q = start;
+    for (;;) {
+        q = static_cast<const char*>(memchr(q, '"', static_cast<size_t>(end - q)));
+        if (!q) return Status::kMore;
+        const char* b = q;
+        while (b > start && b[-1] == '\\') --b;
+        if (((q - b) & 1) == 0) break;
+        ++q;
+    }
+    out = {start, static_cast<size_t>(q - start)};
+    p = q + 1;
+    return Status::kOk;
+}
+
+// p at the first character of any value; on success p is behind it.
+Status skip_value(const char*& p, const char* end) {
+    if (p >= end) return Status::kMore;
+    Span ignored;
+    if (*p == '"') return read_string(p, end, ignored);
+    if (*p != '{' && *p != '[') {
+        const char* start = p;
+        while (p < end && *p != ',' && *p != '}' && *p != ']' && !is_space(*p)) {
+            if (*p == '"' || *p == '{' || *p == '[' || *p == ':') return Status::kBad;
+            ++p;
+        }
+        if (p >= end) return Status::kMore;
+        return p == start ? Status::kBad : Status::kOk;
+    }
+    int depth = 0;
+    while (p < end) {
+        const char c = *p;
+        if (c == '"') {
+            const Status s = read_string(p, end, ignored);
+            if (s != Status::kOk) return s;
+            continue;
+        }
+        ++p;
+        if (c == '{' || c == '[') {
+            ++depth;
+        } else if (c == '}' || c == ']') {
+            if (--depth == 0) return Status::kOk;
+        }
+    }
+    return Status::kMore;
+}
+
+// A number, or a number in quotes, in units of 1/10^scale_digits, rounded half up. `absent` covers
+// null, inf, nan and text; `wild` a number that does not fit.
+struct Number {
+    int64_t value = kNull;
+    bool wild = false;
+};
+
+Number parse_number(Span text, int scale_digits) {
+    const char* p = text.data;
+    const char* end = p + text.size;
+    if (text.size >= 2 && *p == '"') {
+        ++p;
+        --end;
+    }
+    p = skip_space(p, end);
+    const char* start = p;
+    bool negative = false;
+    if (p < end && (*p == '-' || *p == '+')) negative = *p++ == '-';
+    if (p >= end || *p < '0' || *p > '9') return {};
+    unsigned __int128 whole = 0;
+    int digits = 0;
+    for (; p < end && *p >= '0' && *p <= '9'; ++p) {
+        whole = whole * 10 + static_cast<unsigned>(*p - '0');
+        if (++digits > 25) return {kNull, true};
+    }
+    int scaled = 0;
+    bool round_up = false;
+    if (p < end && *p == '.') {
+        ++p;
+        for (; p < end && *p >= '0' && *p <= '9'; ++p) {
+            if (scaled < scale_digits) {
+                whole = whole * 10 + static_cast<unsigned>(*p - '0');
+                ++scaled;
+            } else if (scaled == scale_digits) {
+                round_up = *p >= '5';
+                ++scaled;
+            }
+        }
+    }
+    if (p < end && (*p == 'e' || *p == 'E')) {
+        const std::string copy(start, static_cast<size_t>(end - start));
+        const double value = strtod(copy.c_str(), nullptr) * std::pow(10.0, scale_digits);
+        if (!(std::fabs(value) < 9.0e18)) return {kNull, true};
+        return {static_cast<int64_t>(std::llround(value)), false};
+    }
+    if (p < end && !is_space(*p)) return {};
+    for (; scaled < scale_digits; ++scaled) whole *= 10;
+    if (round_up) ++whole;
+    if (whole > static_cast<unsigned __int128>(INT64_MAX)) return {kNull, true};
+    const int64_t value = static_cast<int64_t>(whole);
+    return {negative ? -value : value, false};
+}
+
+// ---- rows --------------------------------------------------------------------------------------
+
+struct Row {
+    uint32_t cat = kNone, name = kNone, pid_text = kNone, tid_text = kNone;
+    uint32_t grid = kNone, block = kNone, dims = kNone, types = kNone, strides = kNone,
+             concrete = kNone;
+    int64_t ts = kNull, dur = kNull, pid = kNull, tid = kNull, device = kNull, stream = kNull,
+            correlation = kNull, external_id = kNull, graph_id = kNull, graph_node = kNull,
+            bytes = kNull;
+};
+
+struct Field32 {
+    const char* name;
+    uint32_t Row::* member;
+};
+struct Field64 {
+    const char* name;
+    int64_t Row::* member;
+};
+
+constexpr Field32 kCodes[] = {
+    {"cat", &Row::cat},           {"name", &Row::name},       {"pid_text", &Row::pid_text},
+    {"tid_text", &Row::tid_text}, {"grid", &Row::grid},       {"block", &Row::block},
+    {"input_dims", &Row::dims},   {"input_types", &Row::types},
+    {"input_strides", &Row::strides}, {"concrete_inputs", &Row::concrete},
+};
+constexpr Field64 kNumbers[] = {
+    {"start_ns", &Row::ts},       {"dur_ns", &Row::dur},
+    {"pid", &Row::pid},           {"tid", &Row::tid},
+    {"device", &Row::device},     {"stream", &Row::stream},
+    {"correlation", &Row::correlation}, {"external_id", &Row::external_id},
+    {"graph_id", &Row::graph_id}, {"graph_node", &Row::graph_node},
+    {"bytes", &Row::bytes},
+};
+
+// ---- the scanner -------------------------------------------------------------------------------
+
+class Scanner {
+   public:
+    void feed(const char* data, size_t size) {
+        if (state_ == State::kDone || state_ == State::kNotTrace) {
+            consumed_ += size;
+            return;
+        }
+        buffer_.erase(0, at_);
+        consumed_ += at_;
+        at_ = 0;
+        buffer_.append(data, size);
+        run(false);
+    }
+
+    void finish() {
+        if (finished_) return;
+        finished_ = true;
+        run(true);
+        if (state_ != State::kDone && state_ != State::kNotTrace && truncated_at_ < 0)
+            truncated_at_ = static_cast<int64_t>(consumed_ + at_);
+        std::string().swap(buffer_);
+    }
+
+    std::vector<Row> rows;
+    Interner texts, jsons;
+    std::vector<std::pair<std::string, std::string>> header;
+    int64_t events = 0, damaged = 0, wild = 0, absent_dur = 0, negative_dur = 0;
+    std::vector<std::pair<int64_t, std::string>> damage;
+
+    bool saw_events() const { return saw_events_; }
+    bool not_trace() const { return state_ == State::kNotTrace; }
+    int64_t truncated_at() const { return truncated_at_; }
+
+   private:
+    enum class State { kStart, kMembers, kEvents, kSkip, kDone, kNotTrace };
+
+    void run(bool final) {
+        for (;;) {
+            const char* p = buffer_.data() + at_;
+            const char* end = buffer_.data() + buffer_.size();
+            bool progress = false;
+            switch (state_) {
+                case State::kStart: progress = start(p, end); break;
+                case State::kMembers: progress = member(p, end, final); break;
+                case State::kEvents: progress = event(p, end, final); break;
+                case State::kSkip: progress = skip(p, end); break;
+                case State::kDone:
+                case State::kNotTrace: at_ = buffer_.size(); return;
+            }
+            at_ = static_cast<size_t>(p - buffer_.data());
+            if (!progress) return;
+        }
+    }
+
+    bool start(const char*& p, const char* end) {
+        if (end - p >= 3 && !memcmp(p, "\xEF\xBB\xBF", 3)) p += 3;
+        p = skip_space(p, end);
+        if (p >= end) return false;
+        if (*p == '{') {
+            state_ = State::kMembers;
+        } else if (*p == '[') {
+            state_ = State::kEvents;
+            bare_ = saw_events_ = true;
+        } else {
+            state_ = State::kNotTrace;
+            return true;
+        }
+        ++p;
+        return true;
+    }
+
+    bool member(const char*& p, const char* end, bool final) {
+        const char* q = p;
+        while (q < end && (is_space(*q) || *q == ',')) ++q;
+        if (q >= end) return false;
+        if (*q == '}') {
+            p = q + 1;
+            state_ = State::kDone;
+            return true;
+        }
+        Span key;
+        if (*q != '"') return give_up(q, end, p, "a member name was expected");
+        if (read_string(q, end, key) != Status::kOk) return oversized(q, end, p, final);
+        q = skip_space(q, end);
+        if (q >= end) return false;
+        if (*q != ':') return give_up(q, end, p, "':' was expected");
+        q = skip_space(q + 1, end);
+        if (q >= end) return false;
+        if (key.is("traceEvents") && *q == '[') {
+            state_ = State::kEvents;
+            saw_events_ = true;
+            p = q + 1;
+            return true;
+        }
+        const char* value = q;
+        const Status s = skip_value(q, end);
+        if (s == Status::kBad) return give_up(value, end, p, "a value was expected");
+        if (s == Status::kMore) {
+            if (static_cast<size_t>(end - value) < kMaxHeaderBytes || (*value != '{' && *value != '['))
+                return false;
+            p = value;  // a member too large to keep: pass over it as it streams
+            skip_depth_ = 0;
+            skip_string_ = skip_escape_ = false;
+            state_ = State::kSkip;
+            return true;
+        }
+        if (header.size() < 256)
+            header.emplace_back(std::string(key.data, key.size),
+                                std::string(value, static_cast<size_t>(q - value)));
+        p = q;
+        return true;
+    }
+
+    bool oversized(const char*, const char* end, const char*& p, bool) {
+        if (static_cast<size_t>(end - p) > kMaxHeaderBytes)
+            return give_up(p, end, p, "a member name does not end");
+        return false;
+    }
+
+    bool skip(const char*& p, const char* end) {
+        for (; p < end; ++p) {
+            const char c = *p;
+            if (skip_string_) {
+                if (skip_escape_) skip_escape_ = false;
+                else if (c == '\\') skip_escape_ = true;
+                else if (c == '"') skip_string_ = false;
+                continue;
+            }
+            if (c == '"') skip_string_ = true;
+            else if (c == '{' || c == '[') ++skip_depth_;
+            else if ((c == '}' || c == ']') && --skip_depth_ == 0) {
+                ++p;
+                state_ = State::kMembers;
+                return true;
+            }
+        }
+        return false;
+    }
+
+    bool event(const char*& p, const char* end, bool final) {
+        const char* q = p;
+        while (q < end && (is_space(*q) || *q == ',')) ++q;
+        p = q;
+        if (q >= end) return false;
+        if (*q == ']') {
+            p = q + 1;
+            state_ = bare_ ? State::kDone : State::kMembers;
+            return true;
+        }
+        Row row;
+        bool complete = false;
+        const char* stop = q;
+        Status s = *q == '{' ? read_event(stop, end, row, complete) : Status::kBad;
+        if (s == Status::kMore && static_cast<size_t>(end - q) > kMaxEventBytes) s = Status::kBad;
+        if (s == Status::kMore && !final) return false;
+        if (s == Status::kOk) {
+            ++events;
+            if (complete) keep(row);
+            p = stop;
+            return true;
+        }
+        return resync(q, end, p, final, s == Status::kMore);
+    }
+
+    // The event at q is broken. Go on at the next place that looks like the start of an event.
+    bool resync(const char* q, const char* end, const char*& p, bool final, bool ran_out) {
+        const char* next = find_event(q + 1, end);
+        if (!next && !final) {
+            if (static_cast<size_t>(end - q) <= kMaxEventBytes) return false;
+            p = end - 256;  // nothing here looks like an event; keep a little for a split match
+            wasted_ += kMaxEventBytes;
+            return too_damaged(p, end);
+        }
+        if (!next) {
+            truncated_at_ = static_cast<int64_t>(consumed_ + (q - buffer_.data()));
+            note(q, ran_out ? "the file ends inside an event" : "unreadable up to the end");
+            if (!ran_out) ++damaged;
+            p = end;
+            return false;
+        }
+        ++events;
+        ++damaged;
+        note(q, "an event is not valid JSON");
+        if (ran_out) wasted_ += static_cast<size_t>(end - q);
+        p = next;
+        return too_damaged(p, end) || true;
+    }
+
+    // Hostile input can make every event run to the end of the buffer; stop before that is quadratic.
+    bool too_damaged(const char*& p, const char* end) {
+        if (wasted_ < (256u << 20) + 2 * (consumed_ + buffer_.size())) return false;
+        truncated_at_ = static_cast<int64_t>(consumed_ + (p - buffer_.data()));
+        note(p, "too much of the file is damaged");
+        state_ = State::kDone;
+        p = end;
+        return true;
+    }
+
+    static const char* find_event(const char* from, const char* end) {
+        static const char* const kKeys[] = {"\"ph\"", "\"name\"", "\"cat\"", "\"ts\"", "\"pid\"",
+                                            "\"tid\"", "\"id\"", "\"args\"", "\"dur\""};
+        for (const char* q = from; q < end; ++q) {
+            q = static_cast<const char*>(memchr(q, '{', static_cast<size_t>(end - q)));
+            if (!q) return nullptr;
+            const char* b = q;
+            while (b > from && is_space(b[-1])) --b;
+            if (b <= from || b[-1] != ',') continue;
+            --b;
+            while (b > from && is_space(b[-1])) --b;
+            if (b <= from || b[-1] != '}') continue;
+            const char* k = skip_space(q + 1, end);
+            for (const char* key : kKeys) {
+                const size_t n = strlen(key);
+                if (static_cast<size_t>(end - k) >= n && !memcmp(k, key, n)) return q;
+            }
+        }
+        return nullptr;
+    }
+
+    bool give_up(const char* q, const char* end, const char*& p, const char* why) {
+        note(q, why);
+        if (!saw_events_) {
+            state_ = State::kNotTrace;
+        } else {
+            truncated_at_ = static_cast<int64_t>(consumed_ + (q - buffer_.data()));
+            state_ = State::kDone;
+        }
+        p = end;
+        return true;
+    }
+
+    void note(const char* q, const char* why) {
+        if (damage.size() < kDamageKept)
+            damage.emplace_back(static_cast<int64_t>(consumed_ + (q - buffer_.data())), why);
+    }
+
+    void keep(Row& row) {
+        if (row.dur == kNull) {
+            ++absent_dur;
+        } else if (row.dur < 0) {
+            ++negative_dur;
+            row.dur = 0;
+        }
+        rows.push_back(row);
+    }
+
+    Status read_event(const char*& p, const char* end, Row& row, bool& complete) {
+        const char* q = p + 1;
+        for (bool first = true;; first = false) {
+            q = skip_space(q, end);
+            if (q >= end) return Status::kMore;
+            if (*q == '}') break;
+            if (!first) {
+                if (*q != ',') return Status::kBad;
+                q = skip_space(q + 1, end);
+                if (q >= end) return Status::kMore;
+                if (*q == '}') break;
+            }
+            Span key, value;
+            Status s = pair(q, end, key);
+            if (s != Status::kOk) return s;
+            if (key.is("args") && *q == '{') {
+                if ((s = read_args(q, end, row)) != Status::kOk) return s;
+                continue;
+            }
+            const char* start = q;
+            if ((s = skip_value(q, end)) != Status::kOk) return s;
+            value = {start, static_cast<size_t>(q - start)};
+            if (key.is("ph")) complete = value.is("\"X\"");
+            else take_field(key, value, row);
+        }
+        p = q + 1;
+        return Status::kOk;
+    }
+
+    // q at a key; on success `key` is its raw text and q is at the first character of its value.
+    static Status pair(const char*& q, const char* end, Span& key) {
+        if (*q != '"') return Status::kBad;
+        Status s = read_string(q, end, key);
+        if (s != Status::kOk) return s;
+        q = skip_space(q, end);
+        if (q >= end) return Status::kMore;
+        if (*q != ':') return Status::kBad;
+        q = skip_space(q + 1, end);
+        return q >= end ? Status::kMore : Status::kOk;
+    }
+
+    void take_field(Span key, Span value, Row& row) {
+        switch (key.size) {
+            case 2:
+                if (key.is("ts")) row.ts = time(value, kMaxTimeNs);
+                break;
+            case 3:
+                if (key.is("dur")) row.dur = time(value, kMaxDurNs);
+                else if (key.is("cat")) row.cat = text(value);
+                else if (key.is("pid")) identity(value, row.pid, row.pid_text);
+                else if (key.is("tid")) identity(value, row.tid, row.tid_text);
+                break;
+            case 4:
+                if (key.is("name")) row.name = text(value);
+                break;
+            default: break;
+        }
+    }
+
+    Status read_args(const char*& p, const char* end, Row& row) {
+        const char* q = p + 1;
+        for (bool first = true;; first = false) {
+            q = skip_space(q, end);
+            if (q >= end) return Status::kMore;
+            if (*q == '}') break;
+            if (!first) {
+                if (*q != ',') return Status::kBad;
+                q = skip_space(q + 1, end);
+                if (q >= end) return Status::kMore;
+                if (*q == '}') break;
+            }
+            Span key;
+            Status s = pair(q, end, key);
+            if (s != Status::kOk) return s;
+            const char* start = q;
+            if ((s = skip_value(q, end)) != Status::kOk) return s;
+            take_arg(key, {start, static_cast<size_t>(q - start)}, row);
+        }
+        p = q + 1;
+        return Status::kOk;
+    }
+
+    void take_arg(Span key, Span value, Row& row) {
+        switch (key.size) {
+            case 4:
+                if (key.is("grid")) row.grid = json(value);
+                break;
+            case 5:
+                if (key.is("block")) row.block = json(value);
+                else if (key.is("bytes")) row.bytes = integer(value);
+                break;
+            case 6:
+                if (key.is("device")) row.device = integer(value);
+                else if (key.is("stream")) row.stream = integer(value);
+                break;
+            case 8:
+                if (key.is("graph id")) row.graph_id = integer(value);
+                break;
+            case 10:
+                if (key.is("Input Dims") || key.is("Input dims")) row.dims = json(value);
+                else if (key.is("Input type") || key.is("Input Type")) row.types = json(value);
+                break;
+            case 11:
+                if (key.is("correlation")) row.correlation = integer(value);
+                else if (key.is("External id") || key.is("external id")) row.external_id = integer(value);
+                break;
+            case 13:
+                if (key.is("Input Strides")) row.strides = json(value);
+                else if (key.is("graph node id")) row.graph_node = integer(value);
+                break;
+            case 15:
+                if (key.is("Concrete Inputs")) row.concrete = json(value);
+                break;
+            default: break;
+        }
+    }
+
+    uint32_t text(Span value) {
+        if (value.size < 2 || *value.data != '"') return kNone;
+        return texts.add(value.data + 1, value.size - 2);
+    }
+
+    uint32_t json(Span value) { return value.is("null") ? kNone : jsons.add(value.data, value.size); }
+
+    int64_t integer(Span value) {
+        const Number n = parse_number(value, 0);
+        if (n.wild) ++wild;
+        return n.value;
+    }
+
+    int64_t time(Span value, int64_t most) {
+        Number n = parse_number(value, 3);
+        if (n.value != kNull && (n.value > most || n.value < -most)) n = {kNull, true};
+        if (n.wild) ++wild;
+        return n.value;
+    }
+
+    void identity(Span value, int64_t& number, uint32_t& label) {
+        number = parse_number(value, 0).value;
+        if (number == kNull) label = text(value);
+    }
+
+    State state_ = State::kStart;
+    bool bare_ = false, saw_events_ = false, finished_ = false;
+    int skip_depth_ = 0;
+    bool skip_string_ = false, skip_escape_ = false;
+    std::string buffer_;
+    size_t at_ = 0, consumed_ = 0, wasted_ = 0;
+    int64_t truncated_at_ = -1;
+};
+
+// ---- Python ------------------------------------------------------------------------------------
+
+struct Object {
+    PyObject_HEAD
+    Scanner* scanner;
+};
+
+PyObject* object_new(PyTypeObject* type, PyObject*, PyObject*) {
+    Object* self = reinterpret_cast<Object*>(type->tp_alloc(type, 0));
+    if (self) self->scanner = new Scanner();
+    return reinterpret_cast<PyObject*>(self);
+}
+
+void object_dealloc(PyObject* self) {
+    PyTypeObject* type = Py_TYPE(self);
+    delete reinterpret_cast<Object*>(self)->scanner;
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+Scanner& scanner_of(PyObject* self) { return *reinterpret_cast<Object*>(self)->scanner; }
+
+PyObject* object_feed(PyObject* self, PyObject* argument) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(argument, &view, PyBUF_SIMPLE) != 0) return nullptr;
+    bool out_of_memory = false;
+    Py_BEGIN_ALLOW_THREADS
+    try {
+        scanner_of(self).feed(static_cast<const char*>(view.buf), static_cast<size_t>(view.len));
+    } catch (const std::exception&) {
+        out_of_memory = true;
+    }
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&view);
+    if (out_of_memory) return PyErr_NoMemory();
+    return PyLong_FromSize_t(scanner_of(self).rows.size());
+}
+
+PyObject* object_finish(PyObject* self, PyObject*) {
+    scanner_of(self).finish();
+    Py_RETURN_NONE;
+}
+
+template <typename T>
+bool put_column(PyObject* out, const char* name, const std::vector<Row>& rows, T Row::* member) {
+    PyObject* bytes =
+        PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(rows.size() * sizeof(T)));
+    if (!bytes) return false;
+    T* to = reinterpret_cast<T*>(PyBytes_AS_STRING(bytes));
+    for (size_t i = 0; i < rows.size(); ++i) to[i] = rows[i].*member;
+    const bool ok = PyDict_SetItemString(out, name, bytes) == 0;
+    Py_DECREF(bytes);
+    return ok;
+}
+
+PyObject* object_take(PyObject* self, PyObject*) {
+    Scanner& scanner = scanner_of(self);
+    PyObject* out = PyDict_New();
+    if (!out) return nullptr;
+    for (const Field32& f : kCodes)
+        if (!put_column(out, f.name, scanner.rows, f.member)) {
+            Py_DECREF(out);
+            return nullptr;
+        }
+    for (const Field64& f : kNumbers)
+        if (!put_column(out, f.name, scanner.rows, f.member)) {
+            Py_DECREF(out);
+            return nullptr;
+        }
+    scanner.rows.clear();
+    return out;
+}
+
+PyObject* object_texts(PyObject* self, PyObject*) { return scanner_of(self).texts.list(); }
+PyObject* object_jsons(PyObject* self, PyObject*) { return scanner_of(self).jsons.list(); }
+
+PyObject* object_header(PyObject* self, PyObject*) {
+    PyObject* out = PyList_New(0);
+    if (!out) return nullptr;
+    for (const auto& [key, value] : scanner_of(self).header) {
+        PyObject* item = Py_BuildValue("(y#y#)", key.data(), static_cast<Py_ssize_t>(key.size()),
+                                       value.data(), static_cast<Py_ssize_t>(value.size()));
+        if (!item || PyList_Append(out, item) != 0) {
+            Py_XDECREF(item);
+            Py_DECREF(out);
+            return nullptr;
+        }
+        Py_DECREF(item);
+    }
+    return out;
+}
+
+PyObject* object_stats(PyObject* self, PyObject*) {
+    const Scanner& s = scanner_of(self);
+    PyObject* damage = PyList_New(0);
+    if (!damage) return nullptr;
+    for (const auto& [offset, why] : s.damage) {
+        PyObject* item = Py_BuildValue("(Ls)", static_cast<long long>(offset), why.c_str());
+        if (!item || PyList_Append(damage, item) != 0) {
+            Py_XDECREF(item);
+            Py_DECREF(damage);
+            return nullptr;
+        }
+        Py_DECREF(item);
+    }
+    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:O,s:O,s:N}", "events",
+                         static_cast<long long>(s.events), "damaged",
+                         static_cast<long long>(s.damaged), "wild", static_cast<long long>(s.wild),
+                         "absent_dur", static_cast<long long>(s.absent_dur), "negative_dur",
+                         static_cast<long long>(s.negative_dur), "truncated_at",
+                         static_cast<long long>(s.truncated_at()), "saw_events",
+                         s.saw_events() ? Py_True : Py_False, "not_trace",
+                         s.not_trace() ? Py_True : Py_False, "damage", damage);
+}
+
+PyMethodDef kMethods[] = {
+    {"feed", object_feed, METH_O, "Scan the next piece; returns the number of rows held."},
+    {"finish", object_finish, METH_NOARGS, "No more pieces will come."},
+    {"take", object_take, METH_NOARGS, "Columns of the rows held, as bytes; forgets the rows."},
+    {"texts", object_texts, METH_NOARGS, "Interned strings, raw text between the quotes."},
+    {"jsons", object_jsons, METH_NOARGS, "Interned raw JSON values."},
+    {"header", object_header, METH_NOARGS, "Other top-level members, as (key, raw JSON)."},
+    {"stats", object_stats, METH_NOARGS, "Counts of what was seen, skipped and broken."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyType_Slot kSlots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(object_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(object_dealloc)},
+    {Py_tp_methods, kMethods},
+    {Py_tp_doc, const_cast<char*>("Streaming scanner of one Chrome trace.")},
+    {0, nullptr},
+};
+
+PyType_Spec kSpec = {"solscope._native._scanner.Scanner", sizeof(Object), 0, Py_TPFLAGS_DEFAULT,
+                     kSlots};
+
+PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "_scanner", "Native scanner of Chrome traces.", -1,
+                       nullptr, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__scanner() {
+    PyObject* module = PyModule_Create(&kModule);
+    if (!module) return nullptr;
+    PyObject* type = PyType_FromSpec(&kSpec);
+    if (!type || PyModule_AddObject(module, "Scanner", type) != 0) {
+        Py_XDECREF(type);
+        Py_DECREF(module);
+        return nullptr;
+    }
+    return module;
+}

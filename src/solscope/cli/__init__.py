@@ -1,0 +1,87 @@
+"""The command line: one program, one thin file per command.
+
+This package alone turns errors into one line on stderr and an exit code: 0 fine, 1 the answer is
+"worse / failed", 2 bad usage or bad input. Results go to stdout, progress and warnings to stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from solscope._version import __version__
+from solscope.cli import doctor, kernels, show
+from solscope.errors import SolscopeError
+
+EPILOG = """\b
+Examples:
+  solscope show trace.json.gz               where the GPU time of one profile goes
+  solscope show h100.json.gz mi300.json.gz  two profiles side by side
+  solscope show profiles/                   all ranks of a run
+  solscope kernels --top 20 report.sqlite   the most expensive kernels
+  solscope show demo:vllm-b200              a real profile that ships with solscope
+
+\b
+Completion: eval "$(_SOLSCOPE_COMPLETE=bash_source solscope)"   (zsh_source, fish_source)
+"""
+
+
+@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="solscope")
+@click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
+def app(debug: bool) -> None:
+    """Read GPU profiles of LLM inference and say where the time goes.
+
+    Opens PyTorch/Kineto traces, Nsight Systems exports and summaries, and rocprofv3 files, chosen by
+    their content. Every command takes --json.
+    """
+    if debug:
+        os.environ["SOLSCOPE_DEBUG"] = "1"
+
+
+for command in (show.command, kernels.command, doctor.command):
+    app.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the program and exit."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    try:
+        code = app.main(
+            args=None if arguments is None else list(arguments),
+            prog_name="solscope",
+            standalone_mode=False,
+        )
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Abort:
+        click.echo("solscope: interrupted", err=True)
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except SolscopeError as error:
+        return _fail(str(error))
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nothing is wrong, and nobody listens.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError:
+        return _fail("not enough memory for this profile")
+
+
+def _fail(message: str) -> int:
+    from solscope.text import clean
+
+    if os.environ.get("SOLSCOPE_DEBUG"):
+        traceback.print_exc()
+    click.echo(f"solscope: {clean(' '.join(message.splitlines()))}", err=True)
+    return 2

@@ -1,0 +1,89 @@
+"""What several commands share: their options, opening profiles with a progress bar, output."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from solscope.attribution import Attributed
+    from solscope.readers import ReadOptions
+
+PROGRESS_FROM_BYTES = 8 << 20
+"""Files smaller than this are read before a bar could be looked at."""
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+full_names_option: Decorator = click.option(
+    "--full-names", is_flag=True, help="Print kernel names whole, templates and arguments included."
+)
+rules_option: Decorator = click.option(
+    "--rules",
+    "rule_files",
+    multiple=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="More classification rules (TOML), tried before the built-in ones; may be repeated.",
+)
+expansion_option: Decorator = click.option(
+    "--max-expansion",
+    default=200,
+    show_default=True,
+    type=click.IntRange(min=1),
+    metavar="FACTOR",
+    help="Refuse a compressed file that grows beyond this factor.",
+)
+
+
+def open_attributed(path: str, rule_files: tuple[Path, ...], max_expansion: int) -> Attributed:
+    """Open one profile, with a progress bar for a large one, and attribute it."""
+    from solscope import attribute, load_rules, open
+
+    with _read_options(path, max_expansion) as options:
+        profile = open(path, options=options)
+    return attribute(profile, load_rules(rule_files))
+
+
+@contextmanager
+def _read_options(path: str, max_expansion: int) -> Iterator[ReadOptions]:
+    from solscope import ReadOptions
+
+    file = Path(path)
+    large = file.is_file() and file.stat().st_size >= PROGRESS_FROM_BYTES
+    if not (large and sys.stderr.isatty()):
+        yield ReadOptions(max_expansion=max_expansion)
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from solscope.text import shorten
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(f"reading {shorten(file.name, 40)}", total=file.stat().st_size)
+        yield ReadOptions(
+            max_expansion=max_expansion,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+
+
+def terminal_width() -> int:
+    """Columns of the terminal; 120 in a pipe, or what COLUMNS says."""
+    return max(60, shutil.get_terminal_size((120, 40)).columns)
+
+
+def use_color() -> bool:
+    """Colors only on a terminal, and not when NO_COLOR is set."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def emit(text: str) -> None:
+    """Write a result to stdout."""
+    click.echo(text, nl=not text.endswith("\n"))

@@ -1,0 +1,29 @@
+"""`solscope doctor`."""
+
+from __future__ import annotations
+
+import click
+
+from solscope.cli.common import emit, json_option, terminal_width, use_color
+
+
+@click.command("doctor")
+@json_option
+def command(as_json: bool) -> None:
+    """Say what this installation can do: reader core, formats, extras, tools, sensors, GPUs.
+
+    \b
+    Example:
+      solscope doctor
+    """
+    from solscope.environment import examine
+
+    found = examine()
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json(found))
+        return
+    from solscope.report.doctor import render_doctor
+
+    emit(render_doctor(found, width=terminal_width(), color=use_color()))

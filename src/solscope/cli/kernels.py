@@ -1,0 +1,92 @@
+"""`solscope kernels`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli.common import (
+    emit,
+    expansion_option,
+    full_names_option,
+    json_option,
+    open_attributed,
+    rules_option,
+    terminal_width,
+    use_color,
+)
+
+if TYPE_CHECKING:
+    from solscope.views.kernels import GroupBy
+
+
+@click.command("kernels")
+@click.argument("file", required=False, metavar="FILE")
+@click.option(
+    "--by",
+    type=click.Choice(["name", "short", "category", "op"]),
+    default="name",
+    show_default=True,
+    help="What a row stands for.",
+)
+@click.option("--top", type=click.IntRange(min=1), help="Rows to print; all of them when left out.")
+@click.option("--explain", metavar="NAME", help="Say which rule classifies this kernel name, and why.")
+@full_names_option
+@rules_option
+@expansion_option
+@json_option
+def command(
+    file: str | None,
+    by: GroupBy,
+    top: int | None,
+    explain: str | None,
+    full_names: bool,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    as_json: bool,
+) -> None:
+    """List what ran on the GPU, with calls, total, mean, median, min, max, deviation and share.
+
+    Times in the table are µs per call unless a column says otherwise; shares are of all GPU activity
+    time and sum to 100 %.
+
+    \b
+    Examples:
+      solscope kernels --top 20 trace.json.gz
+      solscope kernels --by category report.sqlite
+      solscope kernels --by op trace.json.gz --json
+      solscope kernels --explain nvjet_tst_128x8_64x12_2x1_v_bz_TNT
+    """
+    if explain is not None:
+        _explain(explain, rule_files, as_json)
+        return
+    if file is None:
+        raise click.UsageError("Missing argument 'FILE'.")
+    from solscope import kernels, summarize
+
+    attributed = open_attributed(file, rule_files, max_expansion)
+    result = kernels(attributed, by)
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json({"by": result.by, "total_ns": result.total_ns, "calls": result.calls, "kernels": result.kernels[:top]}))
+        return
+    from solscope.report.kernels import render_kernels
+
+    emit(
+        render_kernels(
+            result, summarize(attributed, 0), top=top, width=terminal_width(), color=use_color(), full_names=full_names
+        )
+    )
+
+
+def _explain(name: str, rule_files: tuple[Path, ...], as_json: bool) -> None:
+    from solscope import load_rules
+    from solscope.report.json import render_json
+    from solscope.text import clean
+
+    explanation = load_rules(rule_files).explain(name)
+    text = "\n".join(clean(line) for line in str(explanation).splitlines())
+    emit(render_json(explanation) if as_json else text)

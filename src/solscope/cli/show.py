@@ -1,0 +1,64 @@
+"""`solscope show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from solscope.cli.common import (
+    emit,
+    expansion_option,
+    full_names_option,
+    json_option,
+    open_attributed,
+    rules_option,
+    terminal_width,
+    use_color,
+)
+
+
+@click.command("show")
+@click.argument("files", nargs=-1, required=True, metavar="FILE|FOLDER|GLOB...")
+@click.option("--top", default=10, show_default=True, type=click.IntRange(min=0), help="Kernels to list.")
+@full_names_option
+@rules_option
+@expansion_option
+@json_option
+def command(
+    files: tuple[str, ...],
+    top: int,
+    full_names: bool,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    as_json: bool,
+) -> None:
+    """Say where the GPU time goes: busy, idle and why, categories, top kernels.
+
+    Several files stand side by side; a folder or glob with the ranks of one run gives a table of ranks.
+
+    \b
+    Examples:
+      solscope show trace.json.gz
+      solscope show before.sqlite after.sqlite
+      solscope show profiles/ --json
+    """
+    from solscope import find_profiles, runs, summarize
+
+    summaries = [
+        summarize(open_attributed(path, rule_files, max_expansion), top)
+        for path in find_profiles(files)
+    ]
+    groups = runs(summaries)
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json({"profiles": summaries, "runs": groups}))
+        return
+    from solscope.report.show import render_show
+
+    emit(
+        render_show(
+            summaries, groups, width=terminal_width(), color=use_color(), full_names=full_names
+        )
+    )

@@ -1,0 +1,105 @@
+"""What this installation and this machine can do, for `solscope doctor`. Reads only; starts no service."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+
+from solscope._version import __version__
+from solscope.readers import readers
+from solscope.readers.kineto_scan import core_name, native_scanner
+
+PACKAGES = ("polars", "numpy", "msgspec", "click", "rich", "zlib-ng", "zstandard", "cxxfilt")
+TOOLS = {
+    "nsys": "exports .nsys-rep files",
+    "nvidia-smi": "describes NVIDIA GPUs",
+    "amd-smi": "describes AMD GPUs",
+}
+SENSORS = {
+    "pressure (PSI)": "/proc/pressure/cpu",
+    "scheduler statistics": "/proc/self/schedstat",
+    "cgroup CPU throttling": "/sys/fs/cgroup/cpu.stat",
+    "CPU frequency": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq",
+    "NVIDIA driver": "/proc/driver/nvidia/version",
+    "AMD driver": "/sys/class/kfd/kfd/topology",
+}
+"""Sensors that a recording could use, and the file that shows whether this machine has them."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One thing that is there or not."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+class Environment(msgspec.Struct, frozen=True):
+    """All findings."""
+
+    version: str
+    python: str
+    platform: str
+    reader_core: str
+    """`native` or `python`."""
+    reader_core_why: str
+    readers: list[Part]
+    packages: list[Part]
+    tools: list[Part]
+    sensors: list[Part]
+    gpus: list[str]
+
+
+def examine() -> Environment:
+    """Look at this installation and this machine."""
+    return Environment(
+        version=__version__,
+        python=platform.python_version(),
+        platform=f"{platform.system()} {platform.machine()}",
+        reader_core=core_name(),
+        reader_core_why=_why_core(),
+        readers=[Part(reader.name, True, reader.summary) for reader in readers()],
+        packages=[_package(name) for name in PACKAGES],
+        tools=[Part(name, shutil.which(name) is not None, use) for name, use in TOOLS.items()],
+        sensors=[Part(name, Path(path).exists(), path) for name, path in SENSORS.items()],
+        gpus=_gpus(),
+    )
+
+
+def _why_core() -> str:
+    if native_scanner() is None:
+        return "not built; install a C++ compiler and reinstall solscope for about 4 times the speed"
+    return "chosen by SOLSCOPE_CORE" if core_name() == "python" else "built"
+
+
+def _package(name: str) -> Part:
+    try:
+        return Part(name, True, metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return Part(name, False, f"missing; pip install {name}")
+
+
+def _gpus() -> list[str]:
+    """GPUs as the driver's own tool names them; an absent or failing tool means none is known."""
+    found = []
+    for command in (
+        ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"],
+        ["amd-smi", "static", "--asic", "--csv"],
+    ):
+        program = shutil.which(command[0])
+        if program is None:
+            continue
+        try:
+            done = subprocess.run(
+                [program, *command[1:]], capture_output=True, text=True, timeout=20, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0:
+            found += [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    return found

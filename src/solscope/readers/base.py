@@ -1,0 +1,58 @@
+"""The contract of a reader, and what a reader may know about the file before it is chosen.
+
+A reader is one module with one object that satisfies `Reader` and one line in `readers/__init__.py`.
+It is chosen by content: `sniff` looks at the first bytes (decompressed) and says yes or no; exactly
+one reader must say yes. `read` returns a `Profile` and prints nothing. It streams: memory grows with
+the event table, never with the file. What it cannot use it counts and reports as a warning; only a
+file from which nothing can be used is an error (`DamagedFileError`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from solscope.profile import Profile
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a caller may change about reading."""
+
+    max_expansion: int = 200
+    """Refuse a compressed file that grows beyond this factor (see `source.py`)."""
+    progress: Callable[[int, int], None] | None = None
+    """Called now and then with bytes consumed and bytes in all, of the file as stored."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """The start of a file, decompressed, as given to `sniff`."""
+
+    path: Path
+    data: bytes
+    """Up to `source.HEAD_BYTES` bytes."""
+
+    @property
+    def text(self) -> str:
+        """`data` as text, undecodable bytes replaced; for readers of text formats."""
+        return self.data.decode("utf-8-sig", errors="replace")
+
+
+class Reader(Protocol):
+    """One profile format."""
+
+    name: str
+    """Name in `Profile.format`, lower_snake."""
+    summary: str
+    """What it reads, one line, for `solscope doctor` and the docs."""
+
+    def sniff(self, head: Head) -> bool:
+        """True when this reader, and no other, should read the file."""
+        ...
+
+    def read(self, path: Path, options: ReadOptions) -> Profile:
+        """Read the whole file."""
+        ...

@@ -1,0 +1,524 @@
+"""Scanning a Chrome trace into typed columns: the contract, and its pure-Python form on msgspec.
+
+Two scanners keep the same contract (`TraceScanner`) and give the same columns for the same bytes: the
+native one (`solscope._native`, C++) and `PythonScanner` below, used where no compiler was there. The
+conformance suite runs on both. `SOLSCOPE_CORE=native|python` chooses one by hand.
+
+The Python form cuts the stream between two events, decodes the cut-off part as one JSON array and
+builds columns from it; a part that does not decode is salvaged event by event.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import Any, Protocol, TypedDict
+
+import msgspec
+import numpy as np
+
+from solscope.errors import MissingToolError, UsageError
+
+NULL = np.iinfo(np.int64).min
+NONE = np.iinfo(np.uint32).max
+MAX_TIME_NS = 4_000_000_000_000_000_000
+MAX_DUR_NS = 100_000_000_000_000
+MAX_EVENT_BYTES = 8 << 20
+
+CODES = (
+    "cat",
+    "name",
+    "pid_text",
+    "tid_text",
+    "grid",
+    "block",
+    "input_dims",
+    "input_types",
+    "input_strides",
+    "concrete_inputs",
+)
+"""Columns of uint32 codes into `texts()` (the first four) or `jsons()`; `NONE` is null."""
+NUMBERS = (
+    "start_ns",
+    "dur_ns",
+    "pid",
+    "tid",
+    "device",
+    "stream",
+    "correlation",
+    "external_id",
+    "graph_id",
+    "graph_node",
+    "bytes",
+)
+"""Columns of int64; `NULL` is null."""
+
+
+class ScanStats(TypedDict):
+    """What a scanner saw."""
+
+    events: int
+    damaged: int
+    wild: int
+    absent_dur: int
+    negative_dur: int
+    truncated_at: int
+    saw_events: bool
+    not_trace: bool
+    damage: list[tuple[int, str]]
+
+
+class TraceScanner(Protocol):
+    """Fills columns from pieces of one trace; see the head of `_native/scanner.cpp`."""
+
+    def feed(self, piece: bytes, /) -> int:
+        """Scan the next piece; returns the number of rows held."""
+        ...
+
+    def finish(self) -> None:
+        """No more pieces will come."""
+        ...
+
+    def take(self) -> dict[str, Any]:
+        """Columns of the rows held, as buffers; forgets the rows."""
+        ...
+
+    def texts(self) -> Sequence[bytes | str]:
+        """Interned strings: bytes are raw text between quotes, str is already decoded."""
+        ...
+
+    def jsons(self) -> Sequence[bytes]:
+        """Interned raw JSON values."""
+        ...
+
+    def header(self) -> Sequence[tuple[bytes, bytes]]:
+        """Other top-level members, as (key, raw JSON)."""
+        ...
+
+    def stats(self) -> ScanStats:
+        """Counts of what was seen, skipped and broken."""
+        ...
+
+
+def native_scanner() -> Callable[[], TraceScanner] | None:
+    """The native scanner's class, or None where it was not built."""
+    try:
+        from solscope._native._scanner import Scanner
+    except ImportError:
+        return None
+    return Scanner
+
+
+def core_name() -> str:
+    """Which scanner is in use: `native` or `python`."""
+    wanted = os.environ.get("SOLSCOPE_CORE", "")
+    if wanted not in ("", "native", "python"):
+        raise UsageError(f"SOLSCOPE_CORE={wanted!r}: choose native or python")
+    if wanted == "native" and native_scanner() is None:
+        raise MissingToolError(
+            "SOLSCOPE_CORE=native, but the native scanner was not built; "
+            "install a C++ compiler and reinstall solscope"
+        )
+    return wanted or ("native" if native_scanner() is not None else "python")
+
+
+def new_scanner() -> TraceScanner:
+    """A fresh scanner of the core in use."""
+    native = native_scanner()
+    return native() if native is not None and core_name() == "native" else PythonScanner()
+
+
+_ABSENT = msgspec.Raw()
+
+
+class _Args(msgspec.Struct, gc=False):
+    device: Any = None
+    stream: Any = None
+    correlation: Any = None
+    external_id: Any = msgspec.field(default=None, name="External id")
+    external_id_old: Any = msgspec.field(default=None, name="external id")
+    graph_id: Any = msgspec.field(default=None, name="graph id")
+    graph_node: Any = msgspec.field(default=None, name="graph node id")
+    bytes: Any = None
+    grid: msgspec.Raw = _ABSENT
+    block: msgspec.Raw = _ABSENT
+    input_dims: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input Dims")
+    input_dims_old: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input dims")
+    input_types: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input type")
+    input_types_new: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input Type")
+    input_strides: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input Strides")
+    concrete_inputs: msgspec.Raw = msgspec.field(default=_ABSENT, name="Concrete Inputs")
+
+
+class _Event(msgspec.Struct, gc=False):
+    ph: Any = None
+    cat: Any = None
+    name: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: Any = None
+    dur: Any = None
+    args: _Args | None = None
+
+
+class _Times(msgspec.Struct, gc=False):
+    """The times of an event once more, without the loss of a float."""
+
+    ph: Any = None
+    ts: Decimal | None = None
+    dur: Decimal | None = None
+
+
+_decode_events = msgspec.json.Decoder(list[_Event], strict=False).decode
+_decode_event = msgspec.json.Decoder(_Event, strict=False).decode
+_decode_times = msgspec.json.Decoder(list[_Times], strict=False).decode
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+_EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_EVENT_START = re.compile(rb'\}\s*,\s*(\{)\s*"(?:ph|name|cat|ts|pid|tid|id|args|dur)"')
+_BARE_NUMBERS = re.compile(r"(?<=[:,\[\s])-?(?:inf|nan)(?=[\s,}\]])", re.IGNORECASE)
+_NO_ARGS = _Args()
+# Above this many microseconds a float no longer holds whole nanoseconds.
+_EXACT_US = 2**53 / 1000
+
+
+class PythonScanner:
+    """`TraceScanner` in Python."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._consumed = 0
+        self._state = "start"
+        self._bare = False
+        self._rows: list[dict[str, np.ndarray[Any, Any]]] = []
+        self._held = 0
+        self._texts: dict[str, int] = {}
+        self._jsons: dict[bytes, int] = {}
+        self._header: list[tuple[bytes, bytes]] = []
+        self._stats: ScanStats = {
+            "events": 0,
+            "damaged": 0,
+            "wild": 0,
+            "absent_dur": 0,
+            "negative_dur": 0,
+            "truncated_at": -1,
+            "saw_events": False,
+            "not_trace": False,
+            "damage": [],
+        }
+
+    def feed(self, piece: bytes, /) -> int:
+        self._buffer += piece
+        if self._state == "start":
+            self._start()
+        if self._state == "events":
+            self._cut()
+        return self._held
+
+    def finish(self) -> None:
+        if self._state == "start":
+            self._start()
+        if self._state == "events":
+            self._last_part()
+        elif not self._stats["not_trace"]:
+            self._no_events()
+        self._buffer = b""
+
+    def take(self) -> dict[str, Any]:
+        parts, self._rows, self._held = self._rows, [], 0
+        empty = {name: np.empty(0, np.uint32) for name in CODES} | {
+            name: np.empty(0, np.int64) for name in NUMBERS
+        }
+        return {name: np.concatenate([empty[name], *(p[name] for p in parts)]) for name in empty}
+
+    def texts(self) -> Sequence[bytes | str]:
+        return list(self._texts)
+
+    def jsons(self) -> Sequence[bytes]:
+        return list(self._jsons)
+
+    def header(self) -> Sequence[tuple[bytes, bytes]]:
+        return self._header
+
+    def stats(self) -> ScanStats:
+        return self._stats
+
+    def _start(self) -> None:
+        text = self._buffer.removeprefix(b"\xef\xbb\xbf").lstrip()
+        if not text:
+            return
+        if text[:1] == b"[":
+            self._bare = True
+            self._enter_events(text[1:])
+        elif text[:1] != b"{":
+            self._stats["not_trace"] = True
+            self._state = "done"
+        elif found := _EVENTS_KEY.search(text):
+            head = text[: found.start()].rstrip().rstrip(b",")
+            self._members(head + b"}")
+            self._enter_events(text[found.end() :])
+
+    def _enter_events(self, rest: bytes) -> None:
+        self._consumed = len(self._buffer) - len(rest)
+        self._buffer = rest
+        self._stats["saw_events"] = True
+        self._state = "events"
+
+    def _no_events(self) -> None:
+        """The whole file holds no `traceEvents`: valid JSON of another kind, or cut in its header."""
+        try:
+            _decode_members(self._buffer)
+        except (msgspec.DecodeError, RecursionError):
+            try:
+                json.loads(self._buffer)
+            except (ValueError, RecursionError):
+                self._stats["truncated_at"] = len(self._buffer)
+
+    def _cut(self) -> None:
+        """Decode everything before the last event that is seen to begin."""
+        if len(self._buffer) < 1 << 20:
+            return
+        start = max(0, len(self._buffer) - MAX_EVENT_BYTES)
+        found = None
+        for match in _EVENT_START.finditer(self._buffer, start):
+            found = match
+        if found is None:
+            return
+        at = found.start(1)
+        part = self._buffer[:at].rstrip().removesuffix(b",")
+        if self._decode(part):
+            self._consumed += at
+            self._buffer = self._buffer[at:]
+
+    def _decode(self, part: bytes) -> bool:
+        """Add the events of `part`; False when the event array ends inside it."""
+        array = b"[" + part + b"]"
+        try:
+            events = _decode_events(array)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if self._array_end(part) is not None:
+                return False
+            self._salvage(part, final=False)
+            return True
+        self._add(events, array)
+        return True
+
+    def _array_end(self, part: bytes) -> int | None:
+        """Where the event array ends in `part`, counted in bytes; None if it does not, or unclear."""
+        text = "[" + part.decode("latin-1")
+        try:
+            _, end = json.JSONDecoder(strict=False).raw_decode(text)
+        except (ValueError, RecursionError):
+            return None
+        return end - 2
+
+    def _last_part(self) -> None:
+        end = self._array_end(self._buffer)
+        if end is not None:
+            self._decode(self._buffer[:end].rstrip().removesuffix(b","))
+            self._trailer(self._buffer[end + 1 :])
+            return
+        part, trailer = self._split_damaged(self._buffer)
+        self._salvage(part, final=trailer is None)
+        if trailer is not None:
+            self._trailer(trailer)
+
+    def _split_damaged(self, rest: bytes) -> tuple[bytes, bytes | None]:
+        """Events and trailer of a last part that is no valid JSON; trailer None when it is cut off."""
+        closes = [m.start() for m in re.finditer(rb"\](?=\s*[,}]|\s*$)", rest)]
+        for at in reversed(closes[-4096:]):
+            tail = rest[at + 1 :].strip()
+            if (self._bare and not tail) or (not self._bare and self._is_trailer(tail)):
+                return rest[:at], rest[at + 1 :]
+        return rest, None
+
+    @staticmethod
+    def _is_trailer(tail: bytes) -> bool:
+        try:
+            _decode_members(b"{" + tail.removeprefix(b","))
+        except (msgspec.DecodeError, RecursionError):
+            return False
+        return True
+
+    def _trailer(self, tail: bytes) -> None:
+        tail = tail.strip()
+        if self._bare:
+            return
+        if not tail.endswith(b"}"):
+            self._stats["truncated_at"] = self._consumed + len(self._buffer)
+            tail = b"}"
+        self._members(b"{" + tail.removeprefix(b","))
+
+    def _members(self, text: bytes) -> None:
+        try:
+            members = _decode_members(text)
+        except (msgspec.DecodeError, RecursionError):
+            return
+        self._header += [(key.encode(), bytes(raw)) for key, raw in members.items()]
+
+    def _salvage(self, part: bytes, *, final: bool) -> None:
+        """Decode event by event; count those that are beyond repair."""
+        bounds = [0, *(m.start(1) for m in _EVENT_START.finditer(part)), len(part)]
+        events: list[_Event] = []
+        for at, until in zip(bounds, bounds[1:]):
+            piece = part[at:until].strip().removesuffix(b",").rstrip()
+            if not piece:
+                continue
+            event = _repair(piece)
+            if event is not None:
+                events.append(event)
+            elif final and until == len(part):
+                self._stats["truncated_at"] = self._consumed + at
+                self._note(at, "the file ends inside an event")
+            else:
+                self._stats["events"] += 1
+                self._stats["damaged"] += 1
+                self._note(at, "an event is not valid JSON")
+        self._add(events, None)
+        if final and self._stats["truncated_at"] < 0:
+            self._stats["truncated_at"] = self._consumed + len(part)
+
+    def _note(self, at: int, why: str) -> None:
+        if len(self._stats["damage"]) < 16:
+            self._stats["damage"].append((self._consumed + at, why))
+
+    def _add(self, events: list[_Event], array: bytes | None) -> None:
+        self._stats["events"] += len(events)
+        keep = [e for e in events if e.ph == "X"]
+        if not keep:
+            return
+        args = [e.args or _NO_ARGS for e in keep]
+        columns = {
+            "cat": self._text_codes(e.cat for e in keep),
+            "name": self._text_codes(e.name for e in keep),
+            "grid": self._json_codes(a.grid for a in args),
+            "block": self._json_codes(a.block for a in args),
+            "input_dims": self._json_codes(a.input_dims or a.input_dims_old for a in args),
+            "input_types": self._json_codes(a.input_types or a.input_types_new for a in args),
+            "input_strides": self._json_codes(a.input_strides for a in args),
+            "concrete_inputs": self._json_codes(a.concrete_inputs for a in args),
+            "device": self._integers(a.device for a in args),
+            "stream": self._integers(a.stream for a in args),
+            "correlation": self._integers(a.correlation for a in args),
+            "external_id": self._integers(
+                a.external_id if a.external_id is not None else a.external_id_old for a in args
+            ),
+            "graph_id": self._integers(a.graph_id for a in args),
+            "graph_node": self._integers(a.graph_node for a in args),
+            "bytes": self._integers(a.bytes for a in args),
+        }
+        columns |= self._times(keep, array)
+        for key in ("pid", "tid"):
+            values = [getattr(e, key) for e in keep]
+            numbers = self._integers(values, count_wild=False)
+            columns[key] = numbers
+            columns[f"{key}_text"] = self._text_codes(
+                v if isinstance(v, str) and n == NULL else None
+                for v, n in zip(values, numbers.tolist())
+            )
+        self._rows.append(columns)
+        self._held += len(keep)
+
+    def _times(
+        self, keep: list[_Event], array: bytes | None
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        starts: list[Any] = [e.ts for e in keep]
+        durs: list[Any] = [e.dur for e in keep]
+        if array is not None and any(type(t) is float and abs(t) > _EXACT_US for t in starts):
+            exact = [t for t in _decode_times(array) if t.ph == "X"]
+            starts, durs = [t.ts for t in exact], [t.dur for t in exact]
+        start_ns = self._nanoseconds(starts, MAX_TIME_NS)
+        dur_ns = self._nanoseconds(durs, MAX_DUR_NS)
+        self._stats["absent_dur"] += int((dur_ns == NULL).sum())
+        negative = (dur_ns < 0) & (dur_ns != NULL)
+        self._stats["negative_dur"] += int(negative.sum())
+        dur_ns[negative] = 0
+        return {"start_ns": start_ns, "dur_ns": dur_ns}
+
+    def _text_codes(self, values: Iterable[Any]) -> np.ndarray[Any, Any]:
+        table = self._texts
+        return np.fromiter(
+            (
+                table.setdefault(v, len(table)) if isinstance(v, str) else NONE
+                for v in values
+            ),
+            np.uint32,
+        )
+
+    def _json_codes(self, values: Iterable[msgspec.Raw]) -> np.ndarray[Any, Any]:
+        table = self._jsons
+        return np.fromiter(
+            (
+                NONE
+                if v is _ABSENT or (raw := bytes(v)) == b"null"
+                else table.setdefault(raw, len(table))
+                for v in values
+            ),
+            np.uint32,
+        )
+
+    def _integers(self, values: Iterable[Any], *, count_wild: bool = True) -> np.ndarray[Any, Any]:
+        return np.fromiter(
+            (
+                v if type(v) is int and -MAX_TIME_NS < v < MAX_TIME_NS
+                else self._scaled(v, 1, 2**63 - 1, count_wild)
+                for v in values
+            ),
+            np.int64,
+        )
+
+    def _nanoseconds(self, values: list[Any], most: int) -> np.ndarray[Any, Any]:
+        limit = most // 1000
+        return np.fromiter(
+            (
+                v * 1000 if type(v) is int and -limit < v < limit
+                else self._scaled(v, 1000, most, True)
+                for v in values
+            ),
+            np.int64,
+        )
+
+    def _scaled(self, value: Any, scale: int, most: int, count_wild: bool) -> int:
+        """`value` times `scale`, rounded half away from zero; `NULL` for what is no number."""
+        if value is None or isinstance(value, (bool, list, dict)):
+            return NULL
+        if type(value) is float and value == value and abs(value) < _EXACT_US:
+            scaled = value * scale
+            # From 2**51 on, adding a half is itself rounded; the product is whole enough there.
+            whole = round(scaled) if abs(scaled) >= 2**51 else math.floor(scaled + 0.5)
+        else:
+            number = _as_decimal(value)
+            if number is None or not number.is_finite():
+                return NULL
+            whole = int((number * scale).to_integral_value("ROUND_HALF_UP"))
+        if abs(whole) > most:
+            self._stats["wild"] += count_wild
+            return NULL
+        return whole
+
+
+def _as_decimal(value: Any) -> Decimal | None:
+    try:
+        return Decimal(value.strip() if isinstance(value, str) else value)
+    except (ArithmeticError, ValueError, TypeError):
+        return None
+
+
+def _repair(piece: bytes) -> _Event | None:
+    """One event that may hold control characters, invalid UTF-8, inf or nan; None when hopeless."""
+    try:
+        return _decode_event(piece)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    text = _BARE_NUMBERS.sub("null", piece.decode("utf-8", errors="replace"))
+    text = re.sub(r",\s*([}\]])", r"\1", text)
+    try:
+        event = json.loads(text, strict=False)
+        clean = json.dumps(event).encode()
+        return _decode_event(clean) if isinstance(event, dict) else None
+    except (ValueError, RecursionError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,28 @@
+"""The two kinds of text in a trace, cleaned once per distinct value: names and JSON arguments."""
+
+from __future__ import annotations
+
+import json
+import re
+
+_SPACE_OUTSIDE_STRINGS = re.compile(r'("(?:[^"\\]|\\.)*")|\s+', re.DOTALL)
+
+
+def decode_text(raw: bytes | str) -> str:
+    """The string that the raw text between two JSON quotes stands for; never fails."""
+    text = raw if isinstance(raw, str) else raw.decode("utf-8", errors="replace")
+    if isinstance(raw, bytes) and "\\" in text:
+        try:
+            text = json.loads(f'"{text}"', strict=False)
+        except ValueError:
+            pass  # a stray backslash: show the text as it stands
+    # Lone surrogates are valid in JSON and in Python, and in nothing else.
+    return text.encode("utf-8", errors="replace").decode() if not text.isascii() else text
+
+
+def compact_json(raw: bytes) -> str:
+    """Raw JSON without white space between tokens; a list of three numbers loses its brackets."""
+    text = raw.decode("utf-8", errors="replace")
+    if " " in text or "\n" in text or "\t" in text or "\r" in text:
+        text = _SPACE_OUTSIDE_STRINGS.sub(lambda m: m.group(1) or "", text)
+    return text

@@ -1,0 +1,214 @@
+"""Bytes of a file, decompressed as they stream: plain, gzip or zstd, told apart by their magic.
+
+Guards against compression bombs: beyond `FREE_BYTES` of output, a file that has grown by more than
+`max_expansion` is refused. A compressed file that ends early yields what could be decompressed and
+then raises `TruncatedStream`, so that a reader can keep what it has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import zlib as _stdlib_zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from solscope.errors import DamagedFileError, InputError, LimitError
+from solscope.readers.base import Head, ReadOptions
+
+HEAD_BYTES = 64 * 1024
+CHUNK_BYTES = 1 << 20
+FREE_BYTES = 64 << 20
+"""A file may always grow to this size: small traces of one repeated kernel compress very well."""
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+class TruncatedStream(Exception):  # noqa: N818 - a signal between source and reader, not an error
+    """The compressed stream ended before its end mark; what came before was yielded."""
+
+
+def zlib_module() -> Any:
+    """zlib-ng where it is installed (2.5 times the speed), else the standard library's."""
+    try:
+        from zlib_ng import zlib_ng
+    except ImportError:
+        return _stdlib_zlib
+    return zlib_ng
+
+
+def open_binary(path: Path) -> BinaryIO:
+    """Open `path`, turning the operating system's complaints into one clear line."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, not a profile")
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be opened ({error.strerror or error})") from error
+
+
+def read_head(path: Path) -> Head:
+    """The first bytes of the file, decompressed, for `sniff`."""
+    with open_binary(path) as file:
+        raw = file.read(HEAD_BYTES)
+    if not raw:
+        raise InputError(f"{path} is empty")
+    data = b""
+    try:
+        for piece in _inflate(iter([raw]), raw):
+            data += piece
+            if len(data) >= HEAD_BYTES:
+                break
+    except TruncatedStream:
+        pass
+    except (_stdlib_zlib.error, zlib_module().error, DamagedFileError) as error:
+        if not data:
+            raise DamagedFileError(f"{path}: damaged compressed file ({error})") from error
+    return Head(path, data[:HEAD_BYTES])
+
+
+def stream(path: Path, options: ReadOptions) -> Iterator[bytes]:
+    """Yield the decompressed bytes of `path` in pieces of about `CHUNK_BYTES`."""
+    size = path.stat().st_size
+    consumed = produced = 0
+    with open_binary(path) as file:
+        magic = file.read(4)
+        file.seek(0)
+        step = CHUNK_BYTES // 8 if magic[:2] == _GZIP or magic == _ZSTD else CHUNK_BYTES
+
+        def blocks() -> Iterator[bytes]:
+            nonlocal consumed
+            while block := file.read(step):
+                consumed += len(block)
+                if options.progress is not None:
+                    options.progress(consumed, size)
+                yield block
+
+        try:
+            for piece in _inflate(blocks(), magic):
+                produced += len(piece)
+                if produced > FREE_BYTES and produced > consumed * options.max_expansion:
+                    raise LimitError(
+                        f"{path}: grows more than {options.max_expansion}-fold when decompressed "
+                        f"({produced >> 20} MiB so far); if you trust it, pass a larger "
+                        "--max-expansion"
+                    )
+                yield piece
+        except (_stdlib_zlib.error, zlib_module().error) as error:
+            if not produced:
+                raise DamagedFileError(f"{path}: damaged gzip data ({error})") from error
+            raise TruncatedStream(f"damaged gzip data after {produced} bytes") from error
+
+
+def read_all(path: Path, options: ReadOptions, limit_bytes: int) -> bytes:
+    """The whole file in memory, for formats that are small by nature; refused beyond the limit."""
+    pieces: list[bytes] = []
+    total = 0
+    try:
+        for piece in stream(path, options):
+            total += len(piece)
+            if total > limit_bytes:
+                raise LimitError(f"{path}: larger than {limit_bytes >> 20} MiB for this format")
+            pieces.append(piece)
+    except TruncatedStream as stop:
+        raise DamagedFileError(f"{path}: the compressed file is cut off ({stop})") from stop
+    return b"".join(pieces)
+
+
+def _inflate(blocks: Iterator[bytes], magic: bytes) -> Iterator[bytes]:
+    if magic[:2] == _GZIP:
+        return _gunzip(blocks)
+    if magic[:4] == _ZSTD:
+        return _unzstd(blocks)
+    return blocks
+
+
+def _gunzip(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Inflate all gzip members; output per step is bounded, so a bomb cannot fill the memory."""
+    zlib = zlib_module()
+    decoder = zlib.decompressobj(31)
+    started = False
+    for block in blocks:
+        data = block
+        while data:
+            if decoder.eof:
+                # Zero padding after the last member is allowed; anything else starts a new member.
+                data = data.lstrip(b"\0")
+                if not data:
+                    break
+                if data[:1] != _GZIP[:1]:
+                    return
+                decoder = zlib.decompressobj(31)
+            started = True
+            piece = decoder.decompress(data, CHUNK_BYTES)
+            if piece:
+                yield piece
+            data = decoder.unused_data if decoder.eof else decoder.unconsumed_tail
+    if started and not decoder.eof:
+        while piece := decoder.decompress(decoder.unconsumed_tail, CHUNK_BYTES):
+            yield piece
+        raise TruncatedStream("the gzip stream has no end mark")
+
+
+def _unzstd(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    import zstandard
+
+    reader = zstandard.ZstdDecompressor().stream_reader(
+        _BlockFile(blocks), read_across_frames=True, read_size=CHUNK_BYTES // 8
+    )
+    try:
+        while piece := reader.read(CHUNK_BYTES):
+            yield piece
+    except zstandard.ZstdError as error:
+        raise TruncatedStream(f"damaged zstd data ({error})") from error
+
+
+class _BlockFile:
+    """The least file that zstandard's stream reader accepts."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self._rest = b""
+
+    def read(self, size: int = -1) -> bytes:
+        if not self._rest:
+            self._rest = next(self._blocks, b"")
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return taken
+
+
+def prefetch(pieces: Iterator[bytes], depth: int = 4) -> Iterator[bytes]:
+    """Yield `pieces`, produced by a thread: decompression and scanning then use a core each."""
+    ready: queue.Queue[bytes | BaseException | None] = queue.Queue(depth)
+    stop = threading.Event()
+
+    def offer(item: bytes | BaseException | None) -> None:
+        while not stop.is_set():
+            with contextlib.suppress(queue.Full):
+                return ready.put(item, timeout=0.1)
+
+    def produce() -> None:
+        try:
+            for piece in pieces:
+                offer(piece)
+                if stop.is_set():
+                    return
+            offer(None)
+        except BaseException as error:  # noqa: BLE001 - handed to the consumer, which raises it
+            offer(error)
+
+    thread = threading.Thread(target=produce, name="solscope-inflate", daemon=True)
+    thread.start()
+    try:
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stop.set()
+        thread.join()

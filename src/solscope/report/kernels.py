@@ -1,0 +1,69 @@
+"""`solscope kernels` in the terminal."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from solscope.report.show import coverage_line
+from solscope.report.terminal import Column, micro, number, pct, table, to_text, warning_lines
+from solscope.views.kernels import KernelRow, KernelTable
+from solscope.views.summary import Summary
+
+
+def render_kernels(
+    result: KernelTable, summary: Summary, *, top: int | None, width: int, color: bool, full_names: bool
+) -> str:
+    """A row per group, most time first, with a total that closes."""
+    shown = result.kernels[:top]
+    rows = [_row(row, full_names) for row in shown]
+    rest = result.kernels[len(shown) :]
+    if rest:
+        rows.append(_sum_row(f"({len(rest)} more)", rest, result.total_ns))
+    rows.append(_sum_row("total", result.kernels, result.total_ns))
+    columns = [*_COLUMNS, Column(_HEADS[result.by], text=True)]
+    if result.by == "category":
+        columns.pop(-2)
+        rows = [[*row[:-2], row[-1]] for row in rows]
+    parts = [
+        table(columns, rows, width, whole=full_names),
+        Text(""),
+        Text(coverage_line(summary)),
+        *warning_lines(summary.warnings),
+    ]
+    return to_text(parts, width, color)
+
+
+_COLUMNS = (
+    Column("share"),
+    Column("ms"),
+    Column("calls"),
+    Column("mean µs"),
+    Column("median", spare=1),
+    Column("min", spare=3),
+    Column("max", spare=2),
+    Column("std", spare=4),
+    Column("category", text=True),
+)
+_HEADS = {"name": "kernel", "short": "kernel", "category": "category", "op": "operator"}
+
+
+def _row(row: KernelRow, full_names: bool) -> list[str]:
+    return [
+        pct(row.pct),
+        number(row.total_ns / 1e6, 3),
+        f"{row.calls:,}",
+        micro(row.mean_ns),
+        micro(row.median_ns),
+        micro(row.min_ns),
+        micro(row.max_ns),
+        micro(row.std_ns),
+        row.category,
+        row.name if full_names else row.short_name,
+    ]
+
+
+def _sum_row(label: str, rows: list[KernelRow], total_ns: int) -> list[str]:
+    time = sum(row.total_ns for row in rows)
+    calls = sum(row.calls for row in rows)
+    share = 100.0 * time / total_ns if total_ns else None
+    return [pct(share), number(time / 1e6, 3), f"{calls:,}", "", "", "", "", "", "", label]

@@ -1,0 +1,110 @@
+"""What all terminal reports share: safe text, short names, numbers with units, plain tables."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from solscope.profile import ProfileWarning
+from solscope.text import clean, shorten
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number with thousands separators; `-` for what does not exist."""
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def pct(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} %"
+
+
+def micro(value_ns: float | None) -> str:
+    """Nanoseconds as microseconds."""
+    return "-" if value_ns is None else f"{value_ns / 1e3:,.2f}"
+
+
+class Column(NamedTuple):
+    """One column of a table."""
+
+    heading: str
+    text: bool = False
+    """Left-aligned text; else a right-aligned number."""
+    spare: int = 0
+    """Columns with the highest number here are left out first when the terminal is too narrow."""
+
+
+ROOM_FOR_NAMES = 28
+"""Columns are left out until the last one has at least this much room."""
+
+
+def table(
+    columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int, *, whole: bool = False
+) -> Table:
+    """A table without lines that fits `width`: the last column gives way, shortened in its middle.
+
+    `whole` wraps the last column instead of shortening it.
+    """
+    cells = [[clean(cell) for cell in row] for row in rows]
+    keep = _fitting(columns, cells, width)
+    out = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+    room = width - sum(_column_width(columns, cells, at) + 2 for at in keep[:-1])
+    for at in keep:
+        last = at == keep[-1]
+        out.add_column(
+            columns[at].heading,
+            justify="left" if columns[at].text else "right",
+            no_wrap=not (last and whole),
+            overflow="fold" if last and whole else "ellipsis",
+            min_width=None if last else _column_width(columns, cells, at),
+        )
+    for row in cells:
+        shown = [row[at] for at in keep]
+        if not whole:
+            shown[-1] = shorten(shown[-1], max(room, 8))
+        out.add_row(*map(Text, shown))
+    return out
+
+
+def _column_width(columns: Sequence[Column], cells: list[list[str]], at: int) -> int:
+    return max([cell_len(columns[at].heading), *(cell_len(row[at]) for row in cells)])
+
+
+def _fitting(columns: Sequence[Column], cells: list[list[str]], width: int) -> list[int]:
+    """Indices of the columns that fit beside the last one."""
+    keep = list(range(len(columns)))
+    need = min(ROOM_FOR_NAMES, _column_width(columns, cells, keep[-1]))
+    while sum(_column_width(columns, cells, at) + 2 for at in keep[:-1]) + need > width:
+        spare = max(keep, key=lambda at: columns[at].spare)
+        if not columns[spare].spare:
+            break
+        keep.remove(spare)
+    return keep
+
+
+def heading(text: str) -> Text:
+    return Text(clean(text), style="bold cyan")
+
+
+def warning_lines(warnings: Sequence[ProfileWarning]) -> list[RenderableType]:
+    """One line per warning, wrapped by the console."""
+    return [
+        Text.assemble(("warning ", "bold yellow"), (f"{clean(w.code)}: ", "yellow"), clean(w.message))
+        for w in warnings
+    ]
+
+
+def to_text(parts: Iterable[RenderableType], width: int, color: bool) -> str:
+    """Render to a string of the given width, with or without colors."""
+    out = io.StringIO()
+    console = Console(
+        file=out, width=width, force_terminal=color, no_color=not color, highlight=False, emoji=False,
+        color_system="standard" if color else None, legacy_windows=False,
+    )
+    console.print(Group(*parts))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

@@ -1,0 +1,26 @@
+"""Text from profiles is untrusted: what may reach a terminal."""
+
+from __future__ import annotations
+
+import re
+
+# C0 and C1 controls (escape sequences start with one), and marks that reorder or hide text.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+
+
+def clean(text: str) -> str:
+    """`text` without anything that could steer a terminal: such characters show as `\\x1b`."""
+    return _UNSAFE.sub(lambda m: f"\\x{ord(m.group()):02x}", text)
+
+
+def shorten(text: str, width: int) -> str:
+    """`text`, made safe, in at most `width` characters, its middle left out."""
+    if len(text) > 8 * width:
+        text = text[: 4 * width] + text[-4 * width :]
+    text = clean(text)
+    if len(text) <= width:
+        return text
+    tail = width // 3
+    return f"{text[: width - tail - 1]}…{text[len(text) - tail :]}" if width > 3 else text[:width]

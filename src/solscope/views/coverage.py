@@ -1,0 +1,53 @@
+"""For what share of the GPU time a fact is known. Printed with every view."""
+
+from __future__ import annotations
+
+import msgspec
+import polars as pl
+
+from solscope.attribution import Attributed
+
+
+class CoverageSummary(msgspec.Struct, frozen=True):
+    """Shares of GPU activity time in percent; null when the question does not apply."""
+
+    linked_pct: float | None
+    """Time whose launch call is in the profile."""
+    classified_pct: float | None
+    """Time whose category is not `other`."""
+    generic_pct: float | None
+    """Time classified only by a rule for a whole family; `kernels --by name` shows what it was."""
+    op_pct: float | None
+    """Time whose launching operator is known."""
+    shapes_pct: float | None
+    """Time whose launching operator has recorded input shapes."""
+
+
+def coverage(attributed: Attributed) -> CoverageSummary:
+    """How much of the GPU time is linked, classified, and has an operator and shapes."""
+    if attributed.profile.is_aggregate:
+        rows = attributed.aggregates.select("category", "generic", dur_ns="total_ns")
+        return CoverageSummary(None, _classified(rows), _generic(rows), None, None)
+    rows = attributed.activities
+    dims = attributed.profile.events["input_dims"].gather(rows["op_row"])
+    return CoverageSummary(
+        linked_pct=share(rows, pl.col("launch_row").is_not_null()),
+        classified_pct=_classified(rows),
+        generic_pct=_generic(rows),
+        op_pct=share(rows, pl.col("op_row").is_not_null()),
+        shapes_pct=share(rows.with_columns(dims.alias("dims")), pl.col("dims").is_not_null()),
+    )
+
+
+def share(rows: pl.DataFrame, which: pl.Expr) -> float | None:
+    """Share of `dur_ns` in the rows that `which` selects, percent; null when there is no time."""
+    total = int(rows["dur_ns"].sum())
+    return 100.0 * int(rows.filter(which)["dur_ns"].sum()) / total if total else None
+
+
+def _classified(rows: pl.DataFrame) -> float | None:
+    return share(rows, pl.col("category") != "other")
+
+
+def _generic(rows: pl.DataFrame) -> float | None:
+    return share(rows, pl.col("generic"))

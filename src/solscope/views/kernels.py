@@ -1,0 +1,157 @@
+"""Statistics of GPU activities, grouped by name, short name, category or launching operator."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.errors import UsageError
+from solscope.names import short_name
+
+GroupBy = Literal["name", "short", "category", "op"]
+NO_OPERATOR = "(no operator)"
+
+
+class KernelRow(msgspec.Struct, frozen=True):
+    """One group of GPU activities."""
+
+    name: str
+    """Full name, short name, category or operator, whatever the grouping is by."""
+    short_name: str
+    category: str
+    """Category that holds most of the group's time."""
+    calls: int
+    total_ns: int
+    mean_ns: float
+    median_ns: float | None
+    """Null where the source gives none, or only per name while the grouping is wider."""
+    min_ns: int | None
+    max_ns: int | None
+    std_ns: float | None
+    """Sample standard deviation; 0 for a single call."""
+    pct: float
+    """Share of total GPU activity time; all rows sum to 100."""
+    detail: str | None = None
+    """What a rule for a whole family matched, e.g. the functor of an elementwise kernel."""
+    rule: str | None = None
+    """Classification rule of the largest part; null when none matched."""
+
+
+class KernelTable(msgspec.Struct, frozen=True):
+    """All groups, most time first."""
+
+    by: str
+    total_ns: int
+    calls: int
+    kernels: list[KernelRow]
+
+
+def kernels(attributed: Attributed, by: GroupBy = "name") -> KernelTable:
+    """Group the GPU activities (kernels, copies, fills) of a profile; rows sum to its GPU time."""
+    if by not in get_args(GroupBy):
+        raise UsageError(f"cannot group by {by!r}; choose one of {', '.join(get_args(GroupBy))}")
+    rows = _aggregate_rows(attributed) if attributed.profile.is_aggregate else _event_rows(attributed)
+    if by == "op" and attributed.profile.is_aggregate:
+        raise UsageError("this profile is a summary without operators; group by name, short or category")
+    rows = rows.with_columns(_group_key(rows, by).alias("key"))
+    grouped = _combine(rows) if attributed.profile.is_aggregate else _measure(rows)
+    grouped = grouped.join(_labels(rows), on="key", how="left", maintain_order="left").sort(
+        ["total_ns", "key"], descending=[True, False]
+    )
+    total = int(grouped["total_ns"].sum())
+    return KernelTable(
+        by=by,
+        total_ns=total,
+        calls=int(grouped["calls"].sum()),
+        kernels=[_row(row, by, total) for row in grouped.iter_rows(named=True)],
+    )
+
+
+_LABELS = ("category", "detail", "rule")
+
+
+def _event_rows(attributed: Attributed) -> pl.DataFrame:
+    return attributed.activities.select(
+        "name", "op", *_LABELS, pl.lit(1, pl.Int64).alias("calls"), pl.col("dur_ns").fill_null(0).alias("total_ns")
+    )
+
+
+def _aggregate_rows(attributed: Attributed) -> pl.DataFrame:
+    return attributed.aggregates.drop("kind", "generic").with_columns(
+        pl.lit(None, pl.Categorical()).alias("op")
+    )
+
+
+def _group_key(rows: pl.DataFrame, by: GroupBy) -> pl.Series:
+    if by == "op":
+        return rows["op"].cast(pl.String).fill_null(NO_OPERATOR)
+    if by == "category":
+        return rows["category"].cast(pl.String)
+    names = rows["name"].cast(pl.String).fill_null("(no name)")
+    if by == "name":
+        return names
+    distinct = names.unique()
+    short = [short_name(name) for name in distinct]
+    return names.replace_strict(distinct, short, return_dtype=pl.String)
+
+
+def _measure(rows: pl.DataFrame) -> pl.DataFrame:
+    time = pl.col("total_ns")
+    return rows.group_by("key").agg(
+        pl.col("calls").sum(),
+        time.sum(),
+        time.mean().alias("mean_ns"),
+        time.median().alias("median_ns"),
+        time.min().alias("min_ns"),
+        time.max().alias("max_ns"),
+        time.std(ddof=1).fill_null(0.0).alias("std_ns"),
+    )
+
+
+def _combine(rows: pl.DataFrame) -> pl.DataFrame:
+    """Statistics of groups of aggregates: exact for sums, extremes and deviation, no median."""
+    calls, mean = pl.col("calls"), pl.col("mean_ns")
+    grand = pl.col("total_ns").sum() / calls.sum()
+    squares = ((calls - 1) * pl.col("std_ns") ** 2 + calls * (mean - grand) ** 2).sum()
+    complete = pl.col("std_ns").null_count() == 0
+    return rows.group_by("key").agg(
+        calls.sum(),
+        pl.col("total_ns").sum(),
+        grand.alias("mean_ns"),
+        pl.when(pl.len() == 1).then(pl.col("median_ns").first()).alias("median_ns"),
+        pl.when(pl.col("min_ns").null_count() == 0).then(pl.col("min_ns").min()).alias("min_ns"),
+        pl.when(pl.col("max_ns").null_count() == 0).then(pl.col("max_ns").max()).alias("max_ns"),
+        pl.when(complete & (pl.len() == 1))
+        .then(pl.col("std_ns").first())
+        .when(complete & (calls.sum() > 1))
+        .then((squares / (calls.sum() - 1)).sqrt())
+        .when(complete)
+        .then(0.0)
+        .alias("std_ns"),
+    )
+
+
+def _labels(rows: pl.DataFrame) -> pl.DataFrame:
+    """Category, detail and rule of the part of each group that took most time."""
+    return (
+        rows.group_by("key", *_LABELS)
+        .agg(pl.col("total_ns").sum())
+        .sort(["total_ns", "category"], descending=[True, False])
+        .unique("key", keep="first", maintain_order=True)
+        .select("key", *_LABELS)
+    )
+
+
+def _row(row: dict[str, object], by: GroupBy, total: int) -> KernelRow:
+    fields = {name: row[name] for name in KernelRow.__struct_fields__ if name in row}
+    key, time = str(row["key"]), row["total_ns"]
+    assert isinstance(time, int)
+    return KernelRow(
+        **fields,  # type: ignore[arg-type]
+        name=key,
+        short_name=short_name(key) if by == "name" else key,
+        pct=100.0 * time / total if total else 0.0,
+    )

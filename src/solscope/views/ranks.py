@@ -1,0 +1,98 @@
+"""Ranks of one run side by side: from several files, or from one file that merges them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from solscope.views.summary import DeviceSummary, Summary
+
+
+class RankRow(msgspec.Struct, frozen=True):
+    """One rank of a run."""
+
+    rank: int
+    path: str
+    device: str
+    kernels: int
+    gpu_span_ms: float
+    gpu_busy_ms: float
+    gpu_busy_pct: float | None
+    kernel_time_ms: float
+    comm_ms: float
+    exposed_comm_ms: float
+    exposed_comm_pct: float | None
+    memcpy_ms: float
+
+
+class Run(msgspec.Struct, frozen=True):
+    """The ranks that were recorded together."""
+
+    name: str
+    world_size: int | None
+    ranks: list[RankRow]
+    missing: list[int]
+    """Ranks below `world_size` that no file covers."""
+
+
+_MARKS = (
+    re.compile(r"\b(TP|DP|PP|EP)[-_]?\d+", re.IGNORECASE),
+    re.compile(r"rank[-_.]?\d+", re.IGNORECASE),
+    # torch's tensorboard handler: host_pid.timestamp.pt.trace.json
+    re.compile(r"_\d+\.\d{10,}(?=\.pt\.trace)"),
+)
+
+
+def runs(summaries: list[Summary]) -> list[Run]:
+    """Group summaries into runs of at least two ranks; the others belong to no run."""
+    groups: dict[tuple[str, int | None], list[Summary]] = {}
+    for summary in summaries:
+        if summary.per_device and all(d.rank is not None for d in summary.per_device):
+            groups.setdefault((summary.path, summary.world_size), []).append(summary)
+        elif summary.rank is not None:
+            groups.setdefault((_run_name(summary.path), summary.world_size), []).append(summary)
+    found = [_run(name, size, members) for (name, size), members in groups.items()]
+    return [run for run in found if len({row.rank for row in run.ranks}) > 1]
+
+
+def _run_name(path: str) -> str:
+    """The path without what tells ranks apart."""
+    name = Path(path).name
+    for mark in _MARKS:
+        name = mark.sub("*", name)
+    folder = Path(path).parent
+    if re.fullmatch(r"rank[-_.]?\d+", folder.name, re.IGNORECASE):
+        folder = folder.parent / "*"
+    return str(folder / name)
+
+
+def _run(name: str, world_size: int | None, members: list[Summary]) -> Run:
+    rows = []
+    for summary in members:
+        if summary.per_device and summary.per_device[0].rank is not None:
+            rows += [_row(device, device.rank, summary.path, device.name) for device in summary.per_device]
+        else:
+            rows.append(_row(summary, summary.rank, summary.path, ", ".join(summary.devices)))
+    rows.sort(key=lambda row: row.rank)
+    seen = {row.rank for row in rows}
+    missing = [rank for rank in range(world_size or 0) if rank not in seen]
+    return Run(name, world_size, rows, missing)
+
+
+def _row(source: Summary | DeviceSummary, rank: int | None, path: str, device: str) -> RankRow:
+    return RankRow(
+        rank=rank or 0,
+        path=path,
+        device=device,
+        kernels=source.kernels,
+        gpu_span_ms=source.gpu_span_ms or 0.0,
+        gpu_busy_ms=source.gpu_busy_ms or 0.0,
+        gpu_busy_pct=source.gpu_busy_pct,
+        kernel_time_ms=source.kernel_time_ms,
+        comm_ms=source.comm_ms,
+        exposed_comm_ms=source.exposed_comm_ms or 0.0,
+        exposed_comm_pct=source.exposed_comm_pct,
+        memcpy_ms=source.memcpy_ms,
+    )

@@ -1,0 +1,250 @@
+"""Where the GPU time of a profile goes, on one page: span, busy, exposed parts, categories, idle causes.
+
+Definitions. *Span* is from the first start to the last end of the GPU activities of one device. *Busy*
+is the union of them all. *Compute* is every activity that is neither communication nor memcpy (memset
+counts as compute). *Exposed communication* is union(comm) without union(compute); *exposed memcpy* is
+union(memcpy) without union(compute and comm). All of it is exact interval arithmetic on nanoseconds.
+
+With several devices (or ranks in one file) each has its own `DeviceSummary`; the totals of the profile
+are sums over them, and its percentages are shares of the summed spans.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.intervals import Int64s, union
+from solscope.profile import ProfileWarning
+from solscope.views.coverage import CoverageSummary, coverage
+from solscope.views.idle import IdleCause, idle_causes
+from solscope.views.kernels import KernelRow, kernels
+from solscope.views.warnings import warnings_of
+
+
+class CategoryTime(msgspec.Struct, frozen=True):
+    """GPU time of one category."""
+
+    category: str
+    calls: int
+    time_ms: float
+    pct: float
+    """Share of total GPU activity time; all categories sum to 100."""
+
+
+class DeviceSummary(msgspec.Struct, frozen=True):
+    """One device of a profile with a time line."""
+
+    device: int | None
+    rank: int | None
+    name: str
+    kernels: int
+    gpu_span_ms: float
+    gpu_busy_ms: float
+    gpu_busy_pct: float | None
+    gpu_idle_pct: float | None
+    kernel_time_ms: float
+    comm_ms: float
+    exposed_comm_ms: float
+    exposed_comm_pct: float | None
+    memcpy_ms: float
+    exposed_memcpy_ms: float
+    idle: list[IdleCause]
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """One profile on one page. A value that does not exist for the format is null."""
+
+    path: str
+    format: str
+    devices: list[str]
+    framework: str | None
+    rank: int | None
+    world_size: int | None
+    stage: str | None
+    events: int
+    kernels: int
+    gpu_span_ms: float | None
+    gpu_busy_ms: float | None
+    gpu_busy_pct: float | None
+    gpu_idle_pct: float | None
+    kernel_time_ms: float
+    comm_ms: float
+    exposed_comm_ms: float | None
+    exposed_comm_pct: float | None
+    memcpy_ms: float
+    exposed_memcpy_ms: float | None
+    coverage: CoverageSummary
+    categories: list[CategoryTime]
+    idle: list[IdleCause]
+    top_kernels: list[KernelRow]
+    per_device: list[DeviceSummary]
+    """One entry per device when there are several; empty for one."""
+    metrics: list[str]
+    """Names of the sensors sampled beside the profile."""
+    warnings: list[ProfileWarning]
+
+
+def summarize(attributed: Attributed, top: int = 10) -> Summary:
+    """The summary of one profile, with its `top` most expensive kernels."""
+    profile = attributed.profile
+    meta = profile.metadata
+    devices = [] if profile.is_aggregate else _devices(attributed)
+    categories = category_times(attributed)
+    total = _total(attributed, devices)
+    return Summary(
+        path=profile.path,
+        format=profile.format,
+        devices=[device.label for device in meta.devices],
+        framework=meta.framework,
+        rank=meta.rank,
+        world_size=meta.world_size,
+        stage=meta.stage,
+        events=meta.events_in_file,
+        coverage=coverage(attributed),
+        categories=categories,
+        idle=_sum_idle(devices),
+        top_kernels=kernels(attributed).kernels[:top],
+        per_device=devices if len(devices) > 1 else [],
+        metrics=[] if profile.metrics is None else sorted(profile.metrics["metric"].cast(pl.String).unique()),
+        warnings=[*profile.warnings, *warnings_of(attributed)],
+        **total,
+    )
+
+
+def category_times(attributed: Attributed) -> list[CategoryTime]:
+    """Time by category, largest first; shares of all GPU activity time."""
+    table = time_rows(attributed)
+    total = int(table["total_ns"].sum())
+    grouped = (
+        table.group_by("category")
+        .agg(pl.col("calls").sum(), pl.col("total_ns").sum())
+        .sort(["total_ns", "category"], descending=[True, False])
+    )
+    return [
+        CategoryTime(category, calls, ns / 1e6, 100.0 * ns / total if total else 0.0)
+        for category, calls, ns in grouped.iter_rows()
+    ]
+
+
+def time_rows(attributed: Attributed) -> pl.DataFrame:
+    """`kind`, `name`, `category`, `calls`, `total_ns`: one row per activity, or per aggregate."""
+    columns = ["kind", "name", "category"]
+    if attributed.profile.is_aggregate:
+        return attributed.aggregates.select(*columns, "calls", "total_ns")
+    return attributed.activities.select(
+        *columns, pl.lit(1, pl.Int64).alias("calls"), pl.col("dur_ns").fill_null(0).alias("total_ns")
+    )
+
+
+def _total(attributed: Attributed, devices: list[DeviceSummary]) -> dict[str, float | int | None]:
+    """The numbers of the whole profile: sums over devices, or over an aggregate's rows."""
+    rows = time_rows(attributed)
+    launched = rows.filter(pl.col("kind") == "kernel")
+    if not devices:
+        timed = attributed.profile.is_aggregate
+        return {
+            "kernels": int(launched["calls"].sum()),
+            "gpu_span_ms": None,
+            "gpu_busy_ms": None,
+            "gpu_busy_pct": None,
+            "gpu_idle_pct": None,
+            "kernel_time_ms": int(launched["total_ns"].sum()) / 1e6,
+            "comm_ms": int(rows.filter(pl.col("category") == "comm")["total_ns"].sum()) / 1e6,
+            "exposed_comm_ms": None if timed else 0.0,
+            "exposed_comm_pct": None,
+            "memcpy_ms": int(rows.filter(pl.col("kind") == "memcpy")["total_ns"].sum()) / 1e6,
+            "exposed_memcpy_ms": None if timed else 0.0,
+        }
+    sums = {
+        name: sum(getattr(device, name) for device in devices)
+        for name in (
+            "kernels",
+            "gpu_span_ms",
+            "gpu_busy_ms",
+            "kernel_time_ms",
+            "comm_ms",
+            "exposed_comm_ms",
+            "memcpy_ms",
+            "exposed_memcpy_ms",
+        )
+    }
+    span = sums["gpu_span_ms"]
+    return {
+        **sums,
+        "gpu_busy_pct": _pct(sums["gpu_busy_ms"], span),
+        "gpu_idle_pct": _pct(span - sums["gpu_busy_ms"], span),
+        "exposed_comm_pct": _pct(sums["exposed_comm_ms"], span),
+    }
+
+
+def _devices(attributed: Attributed) -> list[DeviceSummary]:
+    timed = attributed.activities.filter(pl.col("start_ns").is_not_null()).with_columns(
+        pl.col("dur_ns").fill_null(0)
+    )
+    groups = timed.partition_by(["rank", "device"], as_dict=True, maintain_order=True)
+    order = sorted(groups, key=lambda key: tuple(-1 if part is None else part for part in key))
+    return [_device(attributed, key, groups[key]) for key in order]
+
+
+def _device(attributed: Attributed, key: tuple[object, ...], rows: pl.DataFrame) -> DeviceSummary:
+    rank, device = key
+    assert rank is None or isinstance(rank, int)
+    assert device is None or isinstance(device, int)
+    comm = rows["category"] == "comm"
+    memcpy = (rows["kind"] == "memcpy") & ~comm
+    busy = union(*_bounds(rows))
+    compute = _length(rows.filter(~comm & ~memcpy))
+    working = _length(rows.filter(~memcpy))
+    span = int(busy.end[-1] - busy.start[0]) if busy.start.size else 0
+    exposed_comm = working - compute
+    return DeviceSummary(
+        device=device,
+        rank=rank,
+        name=_device_name(attributed, device),
+        kernels=int((rows["kind"] == "kernel").sum()),
+        gpu_span_ms=span / 1e6,
+        gpu_busy_ms=busy.length / 1e6,
+        gpu_busy_pct=_pct(busy.length, span),
+        gpu_idle_pct=_pct(span - busy.length, span),
+        kernel_time_ms=int(rows.filter(pl.col("kind") == "kernel")["dur_ns"].sum()) / 1e6,
+        comm_ms=_length(rows.filter(comm)) / 1e6,
+        exposed_comm_ms=exposed_comm / 1e6,
+        exposed_comm_pct=_pct(exposed_comm, span),
+        memcpy_ms=_length(rows.filter(memcpy)) / 1e6,
+        exposed_memcpy_ms=(busy.length - working) / 1e6,
+        idle=idle_causes(attributed, rows, busy),
+    )
+
+
+def _bounds(rows: pl.DataFrame) -> tuple[Int64s, Int64s]:
+    start = rows["start_ns"].to_numpy()
+    return start, np.asarray(start + rows["dur_ns"].to_numpy(), dtype=np.int64)
+
+
+def _length(rows: pl.DataFrame) -> int:
+    return union(*_bounds(rows)).length
+
+
+def _device_name(attributed: Attributed, ordinal: int | None) -> str:
+    for device in attributed.profile.metadata.devices:
+        if device.ordinal == ordinal:
+            return device.label
+    return f"GPU {ordinal}" if ordinal is not None else "GPU (not numbered)"
+
+
+def _sum_idle(devices: list[DeviceSummary]) -> list[IdleCause]:
+    found: dict[str, IdleCause] = {}
+    for device in devices:
+        for part in device.idle:
+            before = found.get(part.cause, IdleCause(part.cause, 0.0, 0))
+            found[part.cause] = IdleCause(
+                part.cause, before.time_ms + part.time_ms, before.gaps + part.gaps
+            )
+    return sorted(found.values(), key=lambda part: -part.time_ms)
+
+
+def _pct(part: float, whole: float) -> float | None:
+    return 100.0 * part / whole if whole else None
