@@ -1,4 +1,4 @@
-"""What this installation and this machine can do, for `solscope doctor`. Reads only; starts no service."""
+"""What this installation and this machine can do, for `solscope doctor`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def examine() -> Environment:
 
 def _why_core() -> str:
     if native_scanner() is None:
-        return "not built; install a C++ compiler and reinstall solscope for about 4 times the speed"
+        return (
+            "not built; install a C++ compiler and reinstall solscope for about 4 times the speed"
+        )
     return "chosen by SOLSCOPE_CORE" if core_name() == "python" else "built"
 
 

@@ -101,7 +101,7 @@ METRIC_SCHEMA = pl.Schema({c.name: c.dtype for c in METRIC_COLUMNS})
 
 
 def conform(table: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
-    """Return `table` with exactly the columns of `schema`: absent ones null, foreign ones refused."""
+    """`table` with exactly the columns of `schema`: absent ones null, foreign ones refused."""
     foreign = [name for name in table.columns if name not in schema]
     if foreign:
         raise InputError(f"column {foreign[0]!r} is not one of {', '.join(schema)}")

@@ -59,8 +59,8 @@ def overlap(start: Int64s, end: Int64s, cover: Intervals) -> Int64s:
 def nest(start: Int64s, end: Int64s) -> NDArray[np.int64]:
     """For each interval the index of the innermost one that holds its start, or -1.
 
-    Intervals of one thread, as a call stack leaves them. Where two only overlap (rounded clocks), the
-    one that began first and is still open counts as the outer one.
+    Intervals of one thread, as a call stack leaves them. Where two only overlap (rounded clocks),
+    the one that began first and is still open counts as the outer one.
     """
     size = start.size
     parent = np.full(size, -1, dtype=np.int64)
@@ -76,7 +76,9 @@ def nest(start: Int64s, end: Int64s) -> NDArray[np.int64]:
     found = np.searchsorted(key[by_depth], key - size) - 1
     inner = depth > 0
     above = by_depth[np.maximum(found, 0)]
-    proper = ~inner | ((found >= 0) & (depth[above] == depth - 1) & (e[above] > s) & (above < np.arange(size)))
+    proper = ~inner | (
+        (found >= 0) & (depth[above] == depth - 1) & (e[above] > s) & (above < np.arange(size))
+    )
     if not proper.all() or (depth < 0).any():
         above, inner = _nest_by_stack(s, e)
     parent[order] = np.where(inner, order[above], -1)

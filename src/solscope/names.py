@@ -230,13 +230,15 @@ def _mangled_names(symbol: str) -> Iterator[list[str]]:
     at = 2
     while at < min(len(symbol), MAX_MANGLED) and (found := _MANGLED_PART.match(symbol, at)):
         at = found.end()
+        ends = found["open"] or found.group() not in "NKL"
         if found["length"]:
             stop = at + int(found["length"])
             parts.append(symbol[at:stop])
+            ends = not root and symbol[2] != "N"  # `_Z3foo...`: a single name, not a path
             root, at = root or parts[0], stop
         elif found["first"]:
-            parts = [root]
-        elif found["open"] or found.group() not in "NKL":
+            parts, ends = [root], False
+        if ends:
             yield parts
             parts = []
     yield parts

@@ -1,7 +1,7 @@
 """Profile: one recording, whatever tool made it, as tables plus what the file says of itself.
 
-A profile is immutable. `save()` writes it as a folder of Parquet files that `solscope.open` (and any
-other Parquet reader) opens again without loss.
+A profile is immutable. `save()` writes it as a folder of Parquet files that `solscope.open` (and
+any other Parquet reader) opens again without loss.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Profile:
         return Coverage(linked_pct=100.0 * int(linked["dur_ns"].sum()) / total)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
-        """Write the profile as a folder of Parquet files; all of it appears at once or not at all."""
+        """Write a folder of Parquet files; all of it appears at once or not at all."""
         target = Path(path)
         if target.exists() and not force:
             raise UsageError(f"{target} exists; pass force=True to replace it")

@@ -4,7 +4,8 @@
 //   feed(bytes)    any cut of the decompressed file; may be called with pieces of any size
 //   finish()       no more bytes; decides whether the file was cut off
 //   take()         columns of the complete ("ph":"X") events seen since the last take, then forgets them
-//   texts(), jsons()   the interned strings: raw text between the quotes, and raw JSON values
+//   texts(from)    interned strings from a code on: raw text between the quotes
+//   jsons()        interned raw JSON values
 //   header()       other top-level members, raw JSON by key
 //   stats()        events seen, events skipped, where and why
 //
@@ -58,17 +59,18 @@ class Interner {
         return code;
     }
 
-    PyObject* list() const {
-        PyObject* out = PyList_New(static_cast<Py_ssize_t>(entries_.size()));
+    PyObject* list(size_t from = 0) const {
+        from = from < entries_.size() ? from : entries_.size();
+        PyObject* out = PyList_New(static_cast<Py_ssize_t>(entries_.size() - from));
         if (!out) return nullptr;
-        for (size_t i = 0; i < entries_.size(); ++i) {
+        for (size_t i = from; i < entries_.size(); ++i) {
             PyObject* item = PyBytes_FromStringAndSize(arena_.data() + entries_[i].offset,
                                                        static_cast<Py_ssize_t>(entries_[i].size));
             if (!item) {
                 Py_DECREF(out);
                 return nullptr;
             }
-            PyList_SET_ITEM(out, static_cast<Py_ssize_t>(i), item);
+            PyList_SET_ITEM(out, static_cast<Py_ssize_t>(i - from), item);
         }
         return out;
     }
@@ -733,7 +735,11 @@ PyObject* object_take(PyObject* self, PyObject*) {
     return out;
 }
 
-PyObject* object_texts(PyObject* self, PyObject*) { return scanner_of(self).texts.list(); }
+PyObject* object_texts(PyObject* self, PyObject* start) {
+    const size_t from = PyLong_AsSize_t(start);
+    if (PyErr_Occurred()) return nullptr;
+    return scanner_of(self).texts.list(from);
+}
 PyObject* object_jsons(PyObject* self, PyObject*) { return scanner_of(self).jsons.list(); }
 
 PyObject* object_header(PyObject* self, PyObject*) {
@@ -779,7 +785,7 @@ PyMethodDef kMethods[] = {
     {"feed", object_feed, METH_O, "Scan the next piece; returns the number of rows held."},
     {"finish", object_finish, METH_NOARGS, "No more pieces will come."},
     {"take", object_take, METH_NOARGS, "Columns of the rows held, as bytes; forgets the rows."},
-    {"texts", object_texts, METH_NOARGS, "Interned strings, raw text between the quotes."},
+    {"texts", object_texts, METH_O, "Interned strings from a code on, raw text between the quotes."},
     {"jsons", object_jsons, METH_NOARGS, "Interned raw JSON values."},
     {"header", object_header, METH_NOARGS, "Other top-level members, as (key, raw JSON)."},
     {"stats", object_stats, METH_NOARGS, "Counts of what was seen, skipped and broken."},

@@ -1,4 +1,6 @@
-"""From events to kernels that are understood: link -> classify. Each stage takes a table and returns it wider.
+"""From events to kernels that are understood: link -> classify.
+
+Each stage takes a table and returns it with more columns.
 
 `attribute` runs the stages; its result is what every view takes.
 """
@@ -21,7 +23,8 @@ class Attributed:
     profile: Profile
     activities: pl.DataFrame = field(repr=False)
     """GPU activities in file order: event columns plus `row`, `launch_row`, `op_row`, `op_link`,
-    `annotation_row`, `python_row`, `op`, `category`, `rule`, `detail`, `generic`. Empty for an aggregate profile."""
+    `op`,
+    `category`, `rule`, `detail`, `generic`. Empty for an aggregate profile."""
     aggregates: pl.DataFrame = field(repr=False)
     """The aggregate table plus `category`, `rule`, `detail`, `generic`."""
 

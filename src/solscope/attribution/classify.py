@@ -75,9 +75,9 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     generic: bool = False
     """True for a rule that catches a whole family without knowing what the kernel is for."""
     detail: Literal["group", "functor", "name"] | None = None
-    """How to say what was caught: by the pattern's group `detail`, the functor or the short name."""
+    """How to say what was caught: by the pattern's group `detail`, the functor or the name."""
     helper: Literal["previous", "next"] | None = None
-    """This kernel only serves its neighbor: the previous or the next kernel of the category."""
+    """This kernel only serves a neighbor: the GEMM, attention, ... before it or after it."""
     examples: tuple[str, ...] = ()
     """Real names whose first match is this rule."""
     example_op: str | None = None
@@ -210,7 +210,9 @@ class _Matcher:
         return None if self.rule.op is None else re.compile(self.rule.op)
 
     def search(self, text: str, op: str | None) -> re.Match[str] | None:
-        if self.op_regex is not None and (op is None or not self.op_regex.search(op)):
+        if self.rule.op is not None and op is None:
+            return None
+        if self.op_regex is not None and not self.op_regex.search(op or ""):
             return None
         return self.regex.search(text)
 
@@ -244,14 +246,18 @@ def required_literals(pattern: str) -> tuple[str, ...]:
 
 
 _PATTERN_PART = re.compile(
-    r"\\(?P<escape>.)|(?P<klass>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<text>[^\\\[\](){}|*+?.^$]+)|(?P<mark>.)"
+    r"\\(?P<escape>x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*\}|\d+|.)"
+    r"|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<maybe>[*?]|\{[^}]*\})"
+    r"|(?P<text>[^\\\[\](){}|*+?.^$]+)|(?P<mark>.)"
 )
+_CHANGES_TEXT = re.compile(r"\(\?[a-zA-Z]*[ix]")
+"""Flags under which plain text in a pattern does not stand for itself."""
 
 
 def _plain_pieces(pattern: str) -> list[list[str]]:
     branches: list[list[str]] = [[""]]
     depth = 0
-    for part in _PATTERN_PART.finditer(pattern):
+    for part in _PATTERN_PART.finditer("" if _CHANGES_TEXT.search(pattern) else pattern):
         pieces, mark = branches[-1], part["mark"]
         if mark in ("(", ")"):
             depth += 1 if mark == "(" else -1
@@ -265,12 +271,9 @@ def _plain_pieces(pattern: str) -> list[list[str]]:
         elif mark == "|":
             branches.append([""])
         else:
-            if mark in ("*", "?", "{"):  # the character before it may be absent
+            if part["maybe"]:  # the character before it may be absent
                 pieces[-1] = pieces[-1][:-1]
             pieces.append("")
-            depth += mark == "{"
-        if mark == "}":
-            depth -= 1
     return branches
 
 

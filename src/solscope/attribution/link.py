@@ -11,100 +11,129 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from solscope.events import GPU_KINDS, LAUNCH_KINDS
-from solscope.intervals import innermost
+from solscope.intervals import Int64s, innermost
 
 LINKS = pl.Enum(["external_id", "nesting"])
 """How the operator of an activity was found."""
 
+_THREAD = ["rank", "pid", "tid"]
+
 
 def link(events: pl.DataFrame) -> pl.DataFrame:
-    """GPU activities with `row`, `launch_row`, `op_row`, `op_link`, `annotation_row`, `python_row`."""
-    indexed = events.with_row_index("row")
-    gpu = indexed.filter(pl.col("kind").is_in(GPU_KINDS))
-    launches = indexed.filter(
-        pl.col("kind").is_in(LAUNCH_KINDS) & pl.col("correlation").is_not_null()
-    ).unique(["rank", "correlation"], keep="first", maintain_order=True)
-    linked = gpu.join(
-        launches.select("rank", "correlation", launch_row="row"),
-        on=["rank", "correlation"],
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
-    ).with_columns(
-        pl.when(pl.col("correlation").is_not_null()).then("launch_row").alias("launch_row")
+    """GPU activities with `row`, `launch_row`, `op_row`, `op_link` added."""
+    gpu = events.with_row_index("row").filter(pl.col("kind").is_in(GPU_KINDS))
+    launches = _launches(events, gpu)
+    by_id = _by_external_id(events, launches)
+    # Nesting is asked only for launches whose operator the ids do not tell.
+    unknown = launches.filter(by_id.is_null())
+    by_time = unknown.select("launch_row", by_time=_enclosing(events, unknown, "cpu_op"))
+    host = launches.select("rank", "correlation", "launch_row", by_id=by_id).join(
+        by_time, on="launch_row", how="left", maintain_order="left"
     )
-    return _add_host(linked, indexed, launches)
-
-
-def _add_host(linked: pl.DataFrame, indexed: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
-    """The host side of each launch, found once per launch and joined back."""
-    used = launches.join(
-        linked.select("launch_row"), left_on="row", right_on="launch_row", how="semi"
-    )
-    host = used.select(
-        launch_row="row",
-        op_by_id=_by_external_id(used, indexed),
-        op_by_time=_enclosing(used, indexed, "cpu_op"),
-        annotation_row=_enclosing(used, indexed, "annotation"),
-        python_row=_enclosing(used, indexed, "python"),
-    )
-    joined = linked.join(host, on="launch_row", how="left", maintain_order="left")
-    return joined.with_columns(
-        pl.coalesce("op_by_id", "op_by_time").alias("op_row"),
-        pl.when(pl.col("op_by_id").is_not_null())
+    return gpu.join(
+        host, on=["rank", "correlation"], how="left", nulls_equal=True, maintain_order="left"
+    ).select(
+        *gpu.columns,
+        "launch_row",
+        pl.coalesce("by_id", "by_time").alias("op_row"),
+        pl.when(pl.col("by_id").is_not_null())
         .then(pl.lit("external_id", LINKS))
-        .when(pl.col("op_by_time").is_not_null())
+        .when(pl.col("by_time").is_not_null())
         .then(pl.lit("nesting", LINKS))
         .alias("op_link"),
-    ).drop("op_by_id", "op_by_time")
+    )
 
 
-def _by_external_id(launches: pl.DataFrame, indexed: pl.DataFrame) -> pl.Series:
+def enclosing(events: pl.DataFrame, activities: pl.DataFrame, kind: str) -> pl.Series:
+    """For each activity the row of the innermost event of `kind` open around its launch, or null.
+
+    `kind` is `annotation`, `python` or `cpu_op`; `activities` is what `link` returned.
+    """
+    rows = activities["launch_row"]
+    launches = events.select("start_ns", *_THREAD)[rows.drop_nulls().unique().sort()].with_columns(
+        rows.drop_nulls().unique().sort().alias("launch_row")
+    )
+    found = launches.select("launch_row", _enclosing(events, launches, kind).alias("found"))
+    joined = activities.select("launch_row").join(
+        found, on="launch_row", how="left", maintain_order="left"
+    )
+    return joined["found"]
+
+
+def _launches(events: pl.DataFrame, gpu: pl.DataFrame) -> pl.DataFrame:
+    """Launch calls that caused a GPU activity, one per correlation id."""
+    return (
+        events.lazy()
+        .select("kind", "correlation", "external_id", "start_ns", *_THREAD)
+        .with_row_index("launch_row")
+        .filter(pl.col("kind").is_in(LAUNCH_KINDS) & pl.col("correlation").is_not_null())
+        .join(
+            gpu.lazy().select("rank", "correlation").unique(),
+            on=["rank", "correlation"],
+            how="semi",
+            nulls_equal=True,
+        )
+        .unique(["rank", "correlation"], keep="first", maintain_order=True)
+        .collect()
+    )
+
+
+def _by_external_id(events: pl.DataFrame, launches: pl.DataFrame) -> pl.Series:
     """Row of the operator with the launch's external id; all null where that id means nothing."""
-    nothing = pl.Series("op", [None], dtype=pl.UInt32).new_from_index(0, launches.height)
     # Old traces repeat the correlation as External id, which then is no operator's.
     repeats = (launches["external_id"] == launches["correlation"]).sum()
-    if repeats * 2 > launches.height or launches["external_id"].null_count() == launches.height:
-        return nothing
+    known = launches.height - launches["external_id"].null_count()
+    if repeats * 2 > launches.height or not known:
+        return pl.Series("op", [None], dtype=pl.UInt32).new_from_index(0, launches.height)
     operators = (
-        indexed.filter((pl.col("kind") == "cpu_op") & pl.col("external_id").is_not_null())
-        .select("rank", "external_id", op="row")
+        events.lazy()
+        .select("kind", "rank", "external_id")
+        .with_row_index("op")
+        .filter((pl.col("kind") == "cpu_op") & pl.col("external_id").is_not_null())
+        .select("rank", "external_id", "op")
         .unique(["rank", "external_id"], keep="last", maintain_order=True)
+        .collect()
     )
-    return launches.join(
-        operators,
-        on=["rank", "external_id"],
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
-    ).select(pl.when(pl.col("external_id").is_not_null()).then("op"))["op"]
+    joined = launches.select("rank", "external_id").join(
+        operators, on=["rank", "external_id"], how="left", nulls_equal=True, maintain_order="left"
+    )
+    return joined.select(pl.when(pl.col("external_id").is_not_null()).then("op"))["op"]
 
 
-def _enclosing(launches: pl.DataFrame, indexed: pl.DataFrame, kind: str) -> pl.Series:
-    """Row of the innermost event of `kind` that was open on the launching thread at the launch."""
-    found = np.full(launches.height, -1, dtype=np.int64)
-    outer = indexed.filter(
-        (pl.col("kind") == kind) & pl.col("start_ns").is_not_null() & pl.col("dur_ns").is_not_null()
-    ).select("row", "rank", "pid", "tid", "start_ns", "dur_ns")
-    timed = launches.with_row_index("position").filter(pl.col("start_ns").is_not_null())
-    threads = {
-        key: part
-        for key, part in outer.partition_by(["rank", "pid", "tid"], as_dict=True).items()
-    }
-    for key, calls in timed.partition_by(["rank", "pid", "tid"], as_dict=True).items():
-        if (frames := threads.get(key)) is None:
-            continue
-        start = _array(frames["start_ns"])
-        index = innermost(_array(calls["start_ns"]), start, start + _array(frames["dur_ns"]))
-        rows = _array(frames["row"].cast(pl.Int64))
-        found[_array(calls["position"].cast(pl.Int64))] = np.where(
-            index >= 0, rows[np.maximum(index, 0)], -1
-        )
+def _enclosing(events: pl.DataFrame, calls: pl.DataFrame, kind: str) -> pl.Series:
+    """Row of the innermost event of `kind` that was open on the calling thread at each call."""
+    found = np.full(calls.height, -1, dtype=np.int64)
+    if not calls.is_empty():
+        threads = _by_thread(events, kind)
+        timed = calls.with_row_index("position").filter(pl.col("start_ns").is_not_null())
+        for key, part in timed.partition_by(_THREAD, as_dict=True).items():
+            if (frames := threads.get(key)) is None:
+                continue
+            start = _array(frames["start_ns"])
+            index = innermost(_array(part["start_ns"]), start, start + _array(frames["dur_ns"]))
+            rows = _array(frames["row"].cast(pl.Int64))
+            found[_array(part["position"].cast(pl.Int64))] = np.where(
+                index >= 0, rows[np.maximum(index, 0)], -1
+            )
     return pl.Series(kind, found).replace(-1, None).cast(pl.UInt32)
 
 
-def _array(series: pl.Series) -> NDArray[np.int64]:
+def _by_thread(events: pl.DataFrame, kind: str) -> dict[tuple[object, ...], pl.DataFrame]:
+    """Timed events of one kind, by thread."""
+    return (
+        events.lazy()
+        .select("kind", "start_ns", "dur_ns", *_THREAD)
+        .with_row_index("row")
+        .filter(
+            (pl.col("kind") == kind) & pl.all_horizontal(pl.col("start_ns", "dur_ns").is_not_null())
+        )
+        .drop("kind")
+        .collect()
+        .partition_by(_THREAD, as_dict=True)
+    )
+
+
+def _array(series: pl.Series) -> Int64s:
     return series.to_numpy()

@@ -36,8 +36,8 @@ Completion: eval "$(_SOLSCOPE_COMPLETE=bash_source solscope)"   (zsh_source, fis
 def app(debug: bool) -> None:
     """Read GPU profiles of LLM inference and say where the time goes.
 
-    Opens PyTorch/Kineto traces, Nsight Systems exports and summaries, and rocprofv3 files, chosen by
-    their content. Every command takes --json.
+    Opens PyTorch/Kineto traces, Nsight Systems exports and summaries, and rocprofv3 files, chosen
+    by their content. Every command takes --json.
     """
     if debug:
         os.environ["SOLSCOPE_DEBUG"] = "1"

@@ -45,10 +45,10 @@ expansion_option: Decorator = click.option(
 
 def open_attributed(path: str, rule_files: tuple[Path, ...], max_expansion: int) -> Attributed:
     """Open one profile, with a progress bar for a large one, and attribute it."""
-    from solscope import attribute, load_rules, open
+    from solscope import attribute, load_rules, readers
 
     with _read_options(path, max_expansion) as options:
-        profile = open(path, options=options)
+        profile = readers.open(path, options=options)
     return attribute(profile, load_rules(rule_files))
 
 

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     help="What a row stands for.",
 )
 @click.option("--top", type=click.IntRange(min=1), help="Rows to print; all of them when left out.")
-@click.option("--explain", metavar="NAME", help="Say which rule classifies this kernel name, and why.")
+@click.option(
+    "--explain", metavar="NAME", help="Say which rule classifies this kernel name, and why."
+)
 @full_names_option
 @rules_option
 @expansion_option
@@ -49,8 +51,8 @@ def command(
 ) -> None:
     """List what ran on the GPU, with calls, total, mean, median, min, max, deviation and share.
 
-    Times in the table are µs per call unless a column says otherwise; shares are of all GPU activity
-    time and sum to 100 %.
+    Times in the table are µs per call unless a column says otherwise; shares are of all GPU
+    activity time and sum to 100 %.
 
     \b
     Examples:
@@ -71,13 +73,27 @@ def command(
     if as_json:
         from solscope.report.json import render_json
 
-        emit(render_json({"by": result.by, "total_ns": result.total_ns, "calls": result.calls, "kernels": result.kernels[:top]}))
+        emit(
+            render_json(
+                {
+                    "by": result.by,
+                    "total_ns": result.total_ns,
+                    "calls": result.calls,
+                    "kernels": result.kernels[:top],
+                }
+            )
+        )
         return
     from solscope.report.kernels import render_kernels
 
     emit(
         render_kernels(
-            result, summarize(attributed, 0), top=top, width=terminal_width(), color=use_color(), full_names=full_names
+            result,
+            summarize(attributed, 0),
+            top=top,
+            width=terminal_width(),
+            color=use_color(),
+            full_names=full_names,
         )
     )
 

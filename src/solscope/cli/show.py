@@ -20,7 +20,9 @@ from solscope.cli.common import (
 
 @click.command("show")
 @click.argument("files", nargs=-1, required=True, metavar="FILE|FOLDER|GLOB...")
-@click.option("--top", default=10, show_default=True, type=click.IntRange(min=0), help="Kernels to list.")
+@click.option(
+    "--top", default=10, show_default=True, type=click.IntRange(min=0), help="Kernels to list."
+)
 @full_names_option
 @rules_option
 @expansion_option
@@ -35,7 +37,8 @@ def command(
 ) -> None:
     """Say where the GPU time goes: busy, idle and why, categories, top kernels.
 
-    Several files stand side by side; a folder or glob with the ranks of one run gives a table of ranks.
+    Several files stand side by side; a folder or glob with the ranks of one run gives a table of
+    ranks.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Small real profiles that ship with the package, opened as `demo:NAME`. See NOTICE for their source."""
+"""Small real profiles in the package, opened as `demo:NAME`; NOTICE names their source."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def readers() -> Registry[Reader]:
     """All readers, imported."""
     registry: Registry[Reader] = Registry("reader")
     for name, module in READER_MODULES.items():
-        registry.register(name, cast(Reader, import_module(module).READER))
+        registry.register(name, cast("Reader", import_module(module).READER))
     return registry
 
 
@@ -72,11 +72,12 @@ def open(  # noqa: A001 - public as solscope.open, like gzip.open
 def find_profiles(inputs: Iterable[str | os.PathLike[str]]) -> list[str]:
     """Files behind files, folders, globs and `demo:NAME`s, in order and each once.
 
-    A folder stands for the profiles directly in it (and in its `rank*` folders); files in it that are
-    no profiles are passed over, and so are metrics files, which belong to the profile beside them.
+    A folder stands for the profiles directly in it (and in its `rank*` folders); files in it that
+    are no profiles are passed over, and so are metrics files, which belong to the profile beside
+    them.
     """
     found: dict[str, None] = {}
-    for item in map(os.fspath, inputs):
+    for item in (os.fspath(given) for given in inputs):
         if item.startswith(demo.PREFIX) or (Path(item).is_dir() and is_saved_profile(Path(item))):
             found[item] = None
         elif Path(item).is_dir():

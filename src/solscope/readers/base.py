@@ -1,10 +1,10 @@
 """The contract of a reader, and what a reader may know about the file before it is chosen.
 
-A reader is one module with one object that satisfies `Reader` and one line in `readers/__init__.py`.
-It is chosen by content: `sniff` looks at the first bytes (decompressed) and says yes or no; exactly
-one reader must say yes. `read` returns a `Profile` and prints nothing. It streams: memory grows with
-the event table, never with the file. What it cannot use it counts and reports as a warning; only a
-file from which nothing can be used is an error (`DamagedFileError`).
+A reader is one module with one object that satisfies `Reader` and one line in
+`readers/__init__.py`. It is chosen by content: `sniff` looks at the first bytes (decompressed) and
+says yes or no; exactly one reader must say yes. `read` returns a `Profile` and prints nothing. It
+streams: memory grows with the event table, never with the file. What it cannot use it counts and
+reports as a warning; only a file from which nothing can be used is an error (`DamagedFileError`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Scanning a Chrome trace into typed columns: the contract, and its pure-Python form on msgspec.
 
-Two scanners keep the same contract (`TraceScanner`) and give the same columns for the same bytes: the
-native one (`solscope._native`, C++) and `PythonScanner` below, used where no compiler was there. The
-conformance suite runs on both. `SOLSCOPE_CORE=native|python` chooses one by hand.
+Two scanners keep the same contract (`TraceScanner`) and give the same columns for the same bytes:
+the native one (`solscope._native`, C++) and `PythonScanner` below, used where no compiler was
+there. The conformance suite runs on both. `SOLSCOPE_CORE=native|python` chooses one by hand.
 
 The Python form cuts the stream between two events, decodes the cut-off part as one JSON array and
 builds columns from it; a part that does not decode is salvaged event by event.
@@ -11,22 +11,29 @@ builds columns from it; a part that does not decode is salvaged event by event.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
+from itertools import islice, pairwise
 from typing import Any, Protocol, TypedDict
 
 import msgspec
 import numpy as np
 
 from solscope.errors import MissingToolError, UsageError
+from solscope.readers.kineto_columns import (
+    ABSENT,
+    EXACT_US,
+    MAX_DUR_NS,
+    MAX_TIME_NS,
+    NONE,
+    NULL,
+    Column,
+    Interned,
+    Numbers,
+)
 
-NULL = np.iinfo(np.int64).min
-NONE = np.iinfo(np.uint32).max
-MAX_TIME_NS = 4_000_000_000_000_000_000
-MAX_DUR_NS = 100_000_000_000_000
 MAX_EVENT_BYTES = 8 << 20
 
 CODES = (
@@ -87,8 +94,8 @@ class TraceScanner(Protocol):
         """Columns of the rows held, as buffers; forgets the rows."""
         ...
 
-    def texts(self) -> Sequence[bytes | str]:
-        """Interned strings: bytes are raw text between quotes, str is already decoded."""
+    def texts(self, start: int, /) -> Sequence[bytes | str]:
+        """Interned strings from code `start` on: raw text between quotes, or decoded str."""
         ...
 
     def jsons(self) -> Sequence[bytes]:
@@ -132,9 +139,6 @@ def new_scanner() -> TraceScanner:
     return native() if native is not None and core_name() == "native" else PythonScanner()
 
 
-_ABSENT = msgspec.Raw()
-
-
 class _Args(msgspec.Struct, gc=False):
     device: Any = None
     stream: Any = None
@@ -144,14 +148,14 @@ class _Args(msgspec.Struct, gc=False):
     graph_id: Any = msgspec.field(default=None, name="graph id")
     graph_node: Any = msgspec.field(default=None, name="graph node id")
     bytes: Any = None
-    grid: msgspec.Raw = _ABSENT
-    block: msgspec.Raw = _ABSENT
-    input_dims: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input Dims")
-    input_dims_old: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input dims")
-    input_types: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input type")
-    input_types_new: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input Type")
-    input_strides: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input Strides")
-    concrete_inputs: msgspec.Raw = msgspec.field(default=_ABSENT, name="Concrete Inputs")
+    grid: msgspec.Raw = ABSENT
+    block: msgspec.Raw = ABSENT
+    input_dims: msgspec.Raw = msgspec.field(default=ABSENT, name="Input Dims")
+    input_dims_old: msgspec.Raw = msgspec.field(default=ABSENT, name="Input dims")
+    input_types: msgspec.Raw = msgspec.field(default=ABSENT, name="Input type")
+    input_types_new: msgspec.Raw = msgspec.field(default=ABSENT, name="Input Type")
+    input_strides: msgspec.Raw = msgspec.field(default=ABSENT, name="Input Strides")
+    concrete_inputs: msgspec.Raw = msgspec.field(default=ABSENT, name="Concrete Inputs")
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -182,8 +186,6 @@ _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _EVENT_START = re.compile(rb'\}\s*,\s*(\{)\s*"(?:ph|name|cat|ts|pid|tid|id|args|dur)"')
 _BARE_NUMBERS = re.compile(r"(?<=[:,\[\s])-?(?:inf|nan)(?=[\s,}\]])", re.IGNORECASE)
 _NO_ARGS = _Args()
-# Above this many microseconds a float no longer holds whole nanoseconds.
-_EXACT_US = 2**53 / 1000
 
 
 class PythonScanner:
@@ -194,10 +196,11 @@ class PythonScanner:
         self._consumed = 0
         self._state = "start"
         self._bare = False
-        self._rows: list[dict[str, np.ndarray[Any, Any]]] = []
+        self._rows: list[dict[str, Column]] = []
         self._held = 0
-        self._texts: dict[str, int] = {}
-        self._jsons: dict[bytes, int] = {}
+        self._texts = Interned()
+        self._jsons = Interned()
+        self._numbers = Numbers()
         self._header: list[tuple[bytes, bytes]] = []
         self._stats: ScanStats = {
             "events": 0,
@@ -235,11 +238,11 @@ class PythonScanner:
         }
         return {name: np.concatenate([empty[name], *(p[name] for p in parts)]) for name in empty}
 
-    def texts(self) -> Sequence[bytes | str]:
-        return list(self._texts)
+    def texts(self, start: int, /) -> Sequence[bytes | str]:
+        return list(islice(self._texts.codes, start, None))
 
     def jsons(self) -> Sequence[bytes]:
-        return list(self._jsons)
+        return list(self._jsons.codes)
 
     def header(self) -> Sequence[tuple[bytes, bytes]]:
         return self._header
@@ -269,7 +272,7 @@ class PythonScanner:
         self._state = "events"
 
     def _no_events(self) -> None:
-        """The whole file holds no `traceEvents`: valid JSON of another kind, or cut in its header."""
+        """No `traceEvents` in the whole file: JSON of another kind, or cut in its header."""
         try:
             _decode_members(self._buffer)
         except (msgspec.DecodeError, RecursionError):
@@ -282,11 +285,13 @@ class PythonScanner:
         """Decode everything before the last event that is seen to begin."""
         if len(self._buffer) < 1 << 20:
             return
-        start = max(0, len(self._buffer) - MAX_EVENT_BYTES)
         found = None
-        for match in _EVENT_START.finditer(self._buffer, start):
-            found = match
-        if found is None:
+        for reach in (1 << 14, MAX_EVENT_BYTES):
+            for match in _EVENT_START.finditer(self._buffer, max(0, len(self._buffer) - reach)):
+                found = match
+            if found is not None:
+                break
+        else:
             return
         at = found.start(1)
         part = self._buffer[:at].rstrip().removesuffix(b",")
@@ -308,7 +313,7 @@ class PythonScanner:
         return True
 
     def _array_end(self, part: bytes) -> int | None:
-        """Where the event array ends in `part`, counted in bytes; None if it does not, or unclear."""
+        """Where the event array ends in `part`, in bytes; None if it does not, or unclear."""
         text = "[" + part.decode("latin-1")
         try:
             _, end = json.JSONDecoder(strict=False).raw_decode(text)
@@ -328,7 +333,7 @@ class PythonScanner:
             self._trailer(trailer)
 
     def _split_damaged(self, rest: bytes) -> tuple[bytes, bytes | None]:
-        """Events and trailer of a last part that is no valid JSON; trailer None when it is cut off."""
+        """Events and trailer of a last part that is no valid JSON; no trailer when cut off."""
         closes = [m.start() for m in re.finditer(rb"\](?=\s*[,}]|\s*$)", rest)]
         for at in reversed(closes[-4096:]):
             tail = rest[at + 1 :].strip()
@@ -364,7 +369,7 @@ class PythonScanner:
         """Decode event by event; count those that are beyond repair."""
         bounds = [0, *(m.start(1) for m in _EVENT_START.finditer(part)), len(part)]
         events: list[_Event] = []
-        for at, until in zip(bounds, bounds[1:]):
+        for at, until in pairwise(bounds):
             piece = part[at:until].strip().removesuffix(b",").rstrip()
             if not piece:
                 continue
@@ -392,120 +397,53 @@ class PythonScanner:
         if not keep:
             return
         args = [e.args or _NO_ARGS for e in keep]
+        texts, raws, integers = self._texts.texts, self._jsons.raws, self._numbers.integers
         columns = {
-            "cat": self._text_codes(e.cat for e in keep),
-            "name": self._text_codes(e.name for e in keep),
-            "grid": self._json_codes(a.grid for a in args),
-            "block": self._json_codes(a.block for a in args),
-            "input_dims": self._json_codes(a.input_dims or a.input_dims_old for a in args),
-            "input_types": self._json_codes(a.input_types or a.input_types_new for a in args),
-            "input_strides": self._json_codes(a.input_strides for a in args),
-            "concrete_inputs": self._json_codes(a.concrete_inputs for a in args),
-            "device": self._integers(a.device for a in args),
-            "stream": self._integers(a.stream for a in args),
-            "correlation": self._integers(a.correlation for a in args),
-            "external_id": self._integers(
-                a.external_id if a.external_id is not None else a.external_id_old for a in args
+            "cat": texts([e.cat for e in keep]),
+            "name": texts([e.name for e in keep]),
+            "grid": raws([a.grid for a in args]),
+            "block": raws([a.block for a in args]),
+            "input_dims": raws([a.input_dims or a.input_dims_old for a in args]),
+            "input_types": raws([a.input_types or a.input_types_new for a in args]),
+            "input_strides": raws([a.input_strides for a in args]),
+            "concrete_inputs": raws([a.concrete_inputs for a in args]),
+            "device": integers([a.device for a in args]),
+            "stream": integers([a.stream for a in args]),
+            "correlation": integers([a.correlation for a in args]),
+            "external_id": integers(
+                [a.external_id_old if a.external_id is None else a.external_id for a in args]
             ),
-            "graph_id": self._integers(a.graph_id for a in args),
-            "graph_node": self._integers(a.graph_node for a in args),
-            "bytes": self._integers(a.bytes for a in args),
+            "graph_id": integers([a.graph_id for a in args]),
+            "graph_node": integers([a.graph_node for a in args]),
+            "bytes": integers([a.bytes for a in args]),
         }
         columns |= self._times(keep, array)
-        for key in ("pid", "tid"):
-            values = [getattr(e, key) for e in keep]
-            numbers = self._integers(values, count_wild=False)
+        for key, values in (("pid", [e.pid for e in keep]), ("tid", [e.tid for e in keep])):
+            numbers = integers(values, count_wild=False)
             columns[key] = numbers
-            columns[f"{key}_text"] = self._text_codes(
-                v if isinstance(v, str) and n == NULL else None
-                for v, n in zip(values, numbers.tolist())
+            labeled = numbers == NULL
+            columns[f"{key}_text"] = (
+                texts([v if no else None for v, no in zip(values, labeled, strict=True)])
+                if labeled.any()
+                else np.full(len(keep), NONE, np.uint32)
             )
+        self._stats["wild"] = self._numbers.wild
         self._rows.append(columns)
         self._held += len(keep)
 
-    def _times(
-        self, keep: list[_Event], array: bytes | None
-    ) -> dict[str, np.ndarray[Any, Any]]:
+    def _times(self, keep: list[_Event], array: bytes | None) -> dict[str, Column]:
         starts: list[Any] = [e.ts for e in keep]
         durs: list[Any] = [e.dur for e in keep]
-        if array is not None and any(type(t) is float and abs(t) > _EXACT_US for t in starts):
+        if array is not None and any(t > EXACT_US for t in starts if type(t) is float):
             exact = [t for t in _decode_times(array) if t.ph == "X"]
             starts, durs = [t.ts for t in exact], [t.dur for t in exact]
-        start_ns = self._nanoseconds(starts, MAX_TIME_NS)
-        dur_ns = self._nanoseconds(durs, MAX_DUR_NS)
+        start_ns = self._numbers.nanoseconds(starts, MAX_TIME_NS)
+        dur_ns = self._numbers.nanoseconds(durs, MAX_DUR_NS)
         self._stats["absent_dur"] += int((dur_ns == NULL).sum())
         negative = (dur_ns < 0) & (dur_ns != NULL)
         self._stats["negative_dur"] += int(negative.sum())
         dur_ns[negative] = 0
         return {"start_ns": start_ns, "dur_ns": dur_ns}
-
-    def _text_codes(self, values: Iterable[Any]) -> np.ndarray[Any, Any]:
-        table = self._texts
-        return np.fromiter(
-            (
-                table.setdefault(v, len(table)) if isinstance(v, str) else NONE
-                for v in values
-            ),
-            np.uint32,
-        )
-
-    def _json_codes(self, values: Iterable[msgspec.Raw]) -> np.ndarray[Any, Any]:
-        table = self._jsons
-        return np.fromiter(
-            (
-                NONE
-                if v is _ABSENT or (raw := bytes(v)) == b"null"
-                else table.setdefault(raw, len(table))
-                for v in values
-            ),
-            np.uint32,
-        )
-
-    def _integers(self, values: Iterable[Any], *, count_wild: bool = True) -> np.ndarray[Any, Any]:
-        return np.fromiter(
-            (
-                v if type(v) is int and -MAX_TIME_NS < v < MAX_TIME_NS
-                else self._scaled(v, 1, 2**63 - 1, count_wild)
-                for v in values
-            ),
-            np.int64,
-        )
-
-    def _nanoseconds(self, values: list[Any], most: int) -> np.ndarray[Any, Any]:
-        limit = most // 1000
-        return np.fromiter(
-            (
-                v * 1000 if type(v) is int and -limit < v < limit
-                else self._scaled(v, 1000, most, True)
-                for v in values
-            ),
-            np.int64,
-        )
-
-    def _scaled(self, value: Any, scale: int, most: int, count_wild: bool) -> int:
-        """`value` times `scale`, rounded half away from zero; `NULL` for what is no number."""
-        if value is None or isinstance(value, (bool, list, dict)):
-            return NULL
-        if type(value) is float and value == value and abs(value) < _EXACT_US:
-            scaled = value * scale
-            # From 2**51 on, adding a half is itself rounded; the product is whole enough there.
-            whole = round(scaled) if abs(scaled) >= 2**51 else math.floor(scaled + 0.5)
-        else:
-            number = _as_decimal(value)
-            if number is None or not number.is_finite():
-                return NULL
-            whole = int((number * scale).to_integral_value("ROUND_HALF_UP"))
-        if abs(whole) > most:
-            self._stats["wild"] += count_wild
-            return NULL
-        return whole
-
-
-def _as_decimal(value: Any) -> Decimal | None:
-    try:
-        return Decimal(value.strip() if isinstance(value, str) else value)
-    except (ArithmeticError, ValueError, TypeError):
-        return None
 
 
 def _repair(piece: bytes) -> _Event | None:

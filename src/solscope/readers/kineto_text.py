@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 
@@ -12,10 +13,9 @@ def decode_text(raw: bytes | str) -> str:
     """The string that the raw text between two JSON quotes stands for; never fails."""
     text = raw if isinstance(raw, str) else raw.decode("utf-8", errors="replace")
     if isinstance(raw, bytes) and "\\" in text:
-        try:
+        # A stray backslash: show the text as it stands.
+        with contextlib.suppress(ValueError):
             text = json.loads(f'"{text}"', strict=False)
-        except ValueError:
-            pass  # a stray backslash: show the text as it stands
     # Lone surrogates are valid in JSON and in Python, and in nothing else.
     return text.encode("utf-8", errors="replace").decode() if not text.isascii() else text
 

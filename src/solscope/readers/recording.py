@@ -1,4 +1,4 @@
-"""What a recording tells about itself besides its events: rank and stage, framework, header facts."""
+"""What a recording tells about itself besides events: rank, stage, framework, header facts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ _FRAMEWORKS = (
 )
 
 # Where recorders put the profiled program's environment and arguments. Never kept.
-_PRIVATE = re.compile(r"env|command|cmd|argv|args|secret|token|password|user|host|path|dir$", re.I)
+_PRIVATE = re.compile(
+    r"env|command|cmd|argv|args|secret|token|password|user|host|path|dir$", re.IGNORECASE
+)
 _ABOUT_LIMIT = 200
 
 
@@ -69,7 +71,9 @@ def safe_about(header: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, dict):
             for key, inner in value.items():
                 visit(f"{prefix}.{key}" if prefix else str(key), inner)
-        elif isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) <= 120):
+        elif isinstance(value, (bool, int, float)) or (
+            isinstance(value, str) and len(value) <= 120
+        ):
             kept[prefix] = value
 
     for key, value in header.items():

@@ -13,7 +13,7 @@ import threading
 import zlib as _stdlib_zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from solscope.errors import DamagedFileError, InputError, LimitError
 from solscope.readers.base import Head, ReadOptions
@@ -159,7 +159,7 @@ def _unzstd(blocks: Iterator[bytes]) -> Iterator[bytes]:
     import zstandard
 
     reader = zstandard.ZstdDecompressor().stream_reader(
-        _BlockFile(blocks), read_across_frames=True, read_size=CHUNK_BYTES // 8
+        cast("BinaryIO", _BlockFile(blocks)), read_across_frames=True, read_size=CHUNK_BYTES // 8
     )
     try:
         while piece := reader.read(CHUNK_BYTES):
@@ -190,7 +190,8 @@ def prefetch(pieces: Iterator[bytes], depth: int = 4) -> Iterator[bytes]:
     def offer(item: bytes | BaseException | None) -> None:
         while not stop.is_set():
             with contextlib.suppress(queue.Full):
-                return ready.put(item, timeout=0.1)
+                ready.put(item, timeout=0.1)
+                return
 
     def produce() -> None:
         try:

@@ -23,7 +23,11 @@ def render_doctor(found: Environment, *, width: int, color: bool) -> str:
         ("sensors", found.sensors),
     ):
         parts += [Text(""), heading(title), _parts(group, width)]
-    parts += [Text(""), heading("GPUs"), *(Text(clean(gpu)) for gpu in found.gpus or ["none found"])]
+    parts += [
+        Text(""),
+        heading("GPUs"),
+        *(Text(clean(gpu)) for gpu in found.gpus or ["none found"]),
+    ]
     return to_text(parts, width, color)
 
 

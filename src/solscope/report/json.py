@@ -8,5 +8,5 @@ import msgspec
 
 
 def render_json(result: Any) -> str:
-    """`result` (Structs, lists, dicts) as indented JSON; numbers that are not finite become null."""
+    """`result` (Structs, lists, dicts) as indented JSON; what is not finite becomes null."""
     return msgspec.json.format(msgspec.json.encode(result), indent=2).decode()

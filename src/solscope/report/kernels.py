@@ -11,7 +11,13 @@ from solscope.views.summary import Summary
 
 
 def render_kernels(
-    result: KernelTable, summary: Summary, *, top: int | None, width: int, color: bool, full_names: bool
+    result: KernelTable,
+    summary: Summary,
+    *,
+    top: int | None,
+    width: int,
+    color: bool,
+    full_names: bool,
 ) -> str:
     """A row per group, most time first, with a total that closes."""
     shown = result.kernels[:top]

@@ -8,7 +8,16 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.text import Text
 
-from solscope.report.terminal import Column, heading, micro, number, pct, table, to_text, warning_lines
+from solscope.report.terminal import (
+    Column,
+    heading,
+    micro,
+    number,
+    pct,
+    table,
+    to_text,
+    warning_lines,
+)
 from solscope.text import clean, shorten
 from solscope.views.idle import CAUSES
 from solscope.views.ranks import Run
@@ -41,7 +50,9 @@ def render_show(
 def _page(s: Summary, width: int, full_names: bool) -> list[RenderableType]:
     facts = [s.format, *dict.fromkeys(s.devices), s.framework, s.stage, _rank_of(s)]
     parts: list[RenderableType] = [
-        Text.assemble((clean(Path(s.path).name), "bold"), "  ", clean(" · ".join(f for f in facts if f))),
+        Text.assemble(
+            (clean(Path(s.path).name), "bold"), "  ", clean(" · ".join(f for f in facts if f))
+        ),
         Text(f"{s.events:,} events, {s.kernels:,} kernels"),
         Text(""),
         _times(s, width),
@@ -64,17 +75,31 @@ def _times(s: Summary, width: int) -> RenderableType:
             ("idle", number(idle_ms), pct(s.gpu_idle_pct), ""),
         ]
         rows += [
-            (f"  {part.cause}", number(part.time_ms), pct(_of(part.time_ms, s.gpu_span_ms)), CAUSES[part.cause])
+            (
+                f"  {part.cause}",
+                number(part.time_ms),
+                pct(_of(part.time_ms, s.gpu_span_ms)),
+                CAUSES[part.cause],
+            )
             for part in s.idle
         ]
     rows.append(("kernel time", number(s.kernel_time_ms), "", "sum over kernels"))
     if s.comm_ms or s.exposed_comm_ms:
         rows.append(("communication", number(s.comm_ms), "", ""))
-        rows.append(("  exposed", number(s.exposed_comm_ms), pct(s.exposed_comm_pct), "not hidden by compute"))
+        rows.append(
+            (
+                "  exposed",
+                number(s.exposed_comm_ms),
+                pct(s.exposed_comm_pct),
+                "not hidden by compute",
+            )
+        )
     if s.memcpy_ms:
         rows.append(("memcpy", number(s.memcpy_ms), "", ""))
         exposed = _of(s.exposed_memcpy_ms, s.gpu_span_ms)
-        rows.append(("  exposed", number(s.exposed_memcpy_ms), pct(exposed), "not hidden by other work"))
+        rows.append(
+            ("  exposed", number(s.exposed_memcpy_ms), pct(exposed), "not hidden by other work")
+        )
     columns = [Column("", text=True), Column("ms"), Column("of span"), Column("", text=True)]
     return table(columns, rows, width)
 
@@ -125,7 +150,7 @@ def _device_table(s: Summary, width: int) -> RenderableType:
         Column("name", text=True),
     ]
     rows = [
-        (
+        [
             "" if d.rank is None else str(d.rank),
             "-" if d.device is None else str(d.device),
             f"{d.kernels:,}",
@@ -136,7 +161,7 @@ def _device_table(s: Summary, width: int) -> RenderableType:
             number(d.comm_ms),
             pct(d.exposed_comm_pct),
             d.name,
-        )
+        ]
         for d in s.per_device
     ]
     if all(d.rank is None for d in s.per_device):
@@ -170,9 +195,7 @@ def _columns(summaries: Sequence[Summary], width: int) -> list[RenderableType]:
     times = [{c.category: c for c in s.categories} for s in summaries]
     order = {c.category: None for s in summaries for c in s.categories}
     ranked = sorted(order, key=lambda c: -max(t[c].pct if c in t else 0.0 for t in times))
-    shares = [
-        (category, *(_time_and_share(t.get(category)) for t in times)) for category in ranked
-    ]
+    shares = [(category, *(_time_and_share(t.get(category)) for t in times)) for category in ranked]
     parts: list[RenderableType] = [
         table(head, lines, width),
         Text(""),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
-
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -15,12 +14,14 @@ from rich.text import Text
 from solscope.profile import ProfileWarning
 from solscope.text import clean, shorten
 
+
 def number(value: float | None, digits: int = 2) -> str:
     """A number with thousands separators; `-` for what does not exist."""
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
 def pct(value: float | None) -> str:
+    """A percentage with one decimal; `-` for what does not exist."""
     return "-" if value is None else f"{value:.1f} %"
 
 
@@ -52,7 +53,9 @@ def table(
     """
     cells = [[clean(cell) for cell in row] for row in rows]
     keep = _fitting(columns, cells, width)
-    out = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+    out = Table(
+        box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False
+    )
     room = width - sum(_column_width(columns, cells, at) + 2 for at in keep[:-1])
     for at in keep:
         last = at == keep[-1]
@@ -88,13 +91,16 @@ def _fitting(columns: Sequence[Column], cells: list[list[str]], width: int) -> l
 
 
 def heading(text: str) -> Text:
+    """A line above a table."""
     return Text(clean(text), style="bold cyan")
 
 
 def warning_lines(warnings: Sequence[ProfileWarning]) -> list[RenderableType]:
     """One line per warning, wrapped by the console."""
     return [
-        Text.assemble(("warning ", "bold yellow"), (f"{clean(w.code)}: ", "yellow"), clean(w.message))
+        Text.assemble(
+            ("warning ", "bold yellow"), (f"{clean(w.code)}: ", "yellow"), clean(w.message)
+        )
         for w in warnings
     ]
 
@@ -103,8 +109,14 @@ def to_text(parts: Iterable[RenderableType], width: int, color: bool) -> str:
     """Render to a string of the given width, with or without colors."""
     out = io.StringIO()
     console = Console(
-        file=out, width=width, force_terminal=color, no_color=not color, highlight=False, emoji=False,
-        color_system="standard" if color else None, legacy_windows=False,
+        file=out,
+        width=width,
+        force_terminal=color,
+        no_color=not color,
+        highlight=False,
+        emoji=False,
+        color_system="standard" if color else None,
+        legacy_windows=False,
     )
     console.print(Group(*parts))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

@@ -1,0 +1,1 @@
+"""Answers about a profile, as frozen values; a view takes an `Attributed` and prints nothing."""

@@ -1,8 +1,9 @@
 """Why the GPU was idle: every gap between activities, tiled into causes that add up to it exactly.
 
-A gap ends with an activity; the launch of that activity splits the gap. Before the launch call began,
-the GPU waited for the host: in part while the launching thread sat in a synchronizing or an allocating
-call, otherwise while it ran other code. From the launch call on, the wait is the launch itself.
+A gap ends with an activity; the launch of that activity splits the gap. Before the launch call
+began, the GPU waited for the host: in part while the launching thread sat in a synchronizing or an
+allocating call, otherwise while it ran other code. From the launch call on, the wait is the launch
+itself.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import re
 import msgspec
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from solscope.attribution import Attributed
 from solscope.events import LAUNCH_KINDS
@@ -27,6 +27,7 @@ CAUSES = {
 }
 """Each cause of idle time and what it means."""
 
+_THREAD = ["rank", "pid", "tid"]
 _SYNC_CALL = re.compile(r"Synchronize|StreamWaitValue|EventQuery|^(cuda|hip)Memcpy(?!.*Async)")
 _ALLOC_CALL = re.compile(r"Malloc|MemCreate|MemMap|^(cuda|hip)Free|^cuMem(Alloc|Free)|HostAlloc")
 
@@ -40,7 +41,9 @@ class IdleCause(msgspec.Struct, frozen=True):
     """Gaps in which this cause holds the largest part."""
 
 
-def idle_causes(attributed: Attributed, activities: pl.DataFrame, busy: Intervals) -> list[IdleCause]:
+def idle_causes(
+    attributed: Attributed, activities: pl.DataFrame, busy: Intervals
+) -> list[IdleCause]:
     """Split the idle time of one device; `activities` are its own, `busy` their union."""
     idle = gaps(busy)
     if idle.start.size == 0:
@@ -55,26 +58,16 @@ def idle_causes(attributed: Attributed, activities: pl.DataFrame, busy: Interval
     ]
 
 
-def _tile(
-    events: pl.DataFrame, activities: pl.DataFrame, idle: Intervals
-) -> dict[str, NDArray[np.int64]]:
+def _tile(events: pl.DataFrame, activities: pl.DataFrame, idle: Intervals) -> dict[str, Int64s]:
     """Nanoseconds of each gap by cause; the causes of a gap sum to its length."""
-    launch = _launch_ending(activities, idle)
-    known = launch >= 0
-    row = np.maximum(launch, 0)
-    # A launch with no time of its own explains nothing.
-    starts = events["start_ns"].gather(row)
-    known &= ~starts.is_null().to_numpy()
-    begun = np.where(known, starts.fill_null(0).to_numpy(), idle.end)
+    calls = _host_calls(events)
+    launch = _launch_ending(activities, idle, calls)
+    known = launch["start_ns"].is_not_null().to_numpy()
+    begun = np.where(known, launch["start_ns"].fill_null(0).to_numpy(), idle.end)
     begun = np.clip(begun, idle.start, idle.end)
-    threads = _threads(events)[row]
-    waits = {
-        cause: _calls_by_thread(events, pattern, idle.start, begun, threads)
-        for cause, pattern in (("sync", _SYNC_CALL), ("alloc", _ALLOC_CALL))
-    }
     late = begun - idle.start
-    sync = np.minimum(waits["sync"], late)
-    alloc = np.minimum(waits["alloc"], late - sync)
+    sync = _spent(calls, _SYNC_CALL, launch, idle.start, begun)
+    alloc = np.minimum(_spent(calls, _ALLOC_CALL, launch, idle.start, begun), late - sync)
     zero = np.zeros_like(late)
     return {
         "host": np.where(known, late - sync - alloc, zero),
@@ -85,36 +78,44 @@ def _tile(
     }
 
 
-def _launch_ending(activities: pl.DataFrame, idle: Intervals) -> NDArray[np.int64]:
-    """Row of the launch of the activity that ends each gap; -1 when it has none."""
+def _host_calls(events: pl.DataFrame) -> pl.DataFrame:
+    """Timed runtime and driver calls with their row."""
+    return (
+        events.lazy()
+        .select("kind", "name", "start_ns", "dur_ns", *_THREAD)
+        .with_row_index("row")
+        .filter(pl.col("kind").is_in(LAUNCH_KINDS) & pl.col("start_ns").is_not_null())
+        .with_columns(pl.col("dur_ns").fill_null(0))
+        .collect()
+    )
+
+
+def _launch_ending(activities: pl.DataFrame, idle: Intervals, calls: pl.DataFrame) -> pl.DataFrame:
+    """Start and thread of the launch of the activity that ends each gap; null when unknown."""
     first = activities.sort("start_ns", maintain_order=True)
     index = np.searchsorted(first["start_ns"].to_numpy(), idle.end, side="left")
-    launches = first["launch_row"].cast(pl.Int64).fill_null(-1).to_numpy()
-    return launches[np.minimum(index, launches.size - 1)]
+    rows = first["launch_row"].gather(np.minimum(index, first.height - 1))
+    return pl.DataFrame({"row": rows}).join(calls, on="row", how="left", maintain_order="left")
 
 
-def _threads(events: pl.DataFrame) -> NDArray[np.int64]:
-    return (
-        events.select(pl.struct("rank", "pid", "tid").rank("dense").cast(pl.Int64)).to_series().to_numpy()
+def _spent(
+    calls: pl.DataFrame, pattern: re.Pattern[str], launch: pl.DataFrame, start: Int64s, end: Int64s
+) -> Int64s:
+    """How much of each [start, end) the launching thread spent in calls that match `pattern`."""
+    names = calls["name"].unique().drop_nulls()
+    matching = names.filter(
+        pl.Series([bool(pattern.search(name)) for name in names], dtype=pl.Boolean)
     )
-
-
-def _calls_by_thread(
-    events: pl.DataFrame, pattern: re.Pattern[str], start: Int64s, end: Int64s, thread: Int64s
-) -> NDArray[np.int64]:
-    """How much of each [start, end) its thread spent in runtime calls that match `pattern`."""
+    threads = calls.filter(pl.col("name").is_in(matching)).partition_by(_THREAD, as_dict=True)
     spent = np.zeros_like(start)
-    calls = events.with_columns(pl.Series("thread", _threads(events))).filter(
-        pl.col("kind").is_in(LAUNCH_KINDS)
-        & pl.col("start_ns").is_not_null()
-        & pl.col("dur_ns").is_not_null()
+    gaps_by_thread = (
+        launch.select(_THREAD).with_row_index("gap").partition_by(_THREAD, as_dict=True)
     )
-    names = calls["name"].unique().drop_nulls().cast(pl.String)
-    matching = names.filter(pl.Series([bool(pattern.search(name)) for name in names], dtype=pl.Boolean))
-    calls = calls.filter(pl.col("name").cast(pl.String).is_in(matching.to_list()))
-    for (key,), part in calls.partition_by("thread", as_dict=True).items():
-        mine = thread == key
-        begin = part["start_ns"].to_numpy()
-        cover = union(begin, begin + part["dur_ns"].to_numpy())
-        spent[mine] = overlap(start[mine], end[mine], cover)
+    for key, part in gaps_by_thread.items():
+        if (mine := threads.get(key)) is None:
+            continue
+        at = part["gap"].to_numpy()
+        begin = mine["start_ns"].to_numpy()
+        cover = union(begin, begin + mine["dur_ns"].to_numpy())
+        spent[at] = overlap(start[at], end[at], cover)
     return spent

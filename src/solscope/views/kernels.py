@@ -53,9 +53,13 @@ def kernels(attributed: Attributed, by: GroupBy = "name") -> KernelTable:
     """Group the GPU activities (kernels, copies, fills) of a profile; rows sum to its GPU time."""
     if by not in get_args(GroupBy):
         raise UsageError(f"cannot group by {by!r}; choose one of {', '.join(get_args(GroupBy))}")
-    rows = _aggregate_rows(attributed) if attributed.profile.is_aggregate else _event_rows(attributed)
+    rows = (
+        _aggregate_rows(attributed) if attributed.profile.is_aggregate else _event_rows(attributed)
+    )
     if by == "op" and attributed.profile.is_aggregate:
-        raise UsageError("this profile is a summary without operators; group by name, short or category")
+        raise UsageError(
+            "this profile is a summary without operators; group by name, short or category"
+        )
     rows = rows.with_columns(_group_key(rows, by).alias("key"))
     grouped = _combine(rows) if attributed.profile.is_aggregate else _measure(rows)
     grouped = grouped.join(_labels(rows), on="key", how="left", maintain_order="left").sort(
@@ -75,7 +79,11 @@ _LABELS = ("category", "detail", "rule")
 
 def _event_rows(attributed: Attributed) -> pl.DataFrame:
     return attributed.activities.select(
-        "name", "op", *_LABELS, pl.lit(1, pl.Int64).alias("calls"), pl.col("dur_ns").fill_null(0).alias("total_ns")
+        "name",
+        "op",
+        *_LABELS,
+        pl.lit(1, pl.Int64).alias("calls"),
+        pl.col("dur_ns").fill_null(0).alias("total_ns"),
     )
 
 

@@ -72,7 +72,10 @@ def _run(name: str, world_size: int | None, members: list[Summary]) -> Run:
     rows = []
     for summary in members:
         if summary.per_device and summary.per_device[0].rank is not None:
-            rows += [_row(device, device.rank, summary.path, device.name) for device in summary.per_device]
+            rows += [
+                _row(device, device.rank, summary.path, device.name)
+                for device in summary.per_device
+            ]
         else:
             rows.append(_row(summary, summary.rank, summary.path, ", ".join(summary.devices)))
     rows.sort(key=lambda row: row.rank)

@@ -1,15 +1,18 @@
-"""Where the GPU time of a profile goes, on one page: span, busy, exposed parts, categories, idle causes.
+"""Where the GPU time of a profile goes, on one page.
 
-Definitions. *Span* is from the first start to the last end of the GPU activities of one device. *Busy*
-is the union of them all. *Compute* is every activity that is neither communication nor memcpy (memset
-counts as compute). *Exposed communication* is union(comm) without union(compute); *exposed memcpy* is
-union(memcpy) without union(compute and comm). All of it is exact interval arithmetic on nanoseconds.
+Definitions. *Span* is from the first start to the last end of the GPU activities of one device.
+*Busy* is the union of them all. *Compute* is every activity that is neither communication nor
+memcpy (memset counts as compute). *Exposed communication* is union(comm) without union(compute);
+*exposed memcpy* is union(memcpy) without union(compute and comm). All of it is exact interval
+arithmetic on nanoseconds.
 
-With several devices (or ranks in one file) each has its own `DeviceSummary`; the totals of the profile
-are sums over them, and its percentages are shares of the summed spans.
+With several devices (or ranks in one file) each has its own `DeviceSummary`; the totals of the
+profile are sums over them, and its percentages are shares of the summed spans.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -93,7 +96,7 @@ def summarize(attributed: Attributed, top: int = 10) -> Summary:
     meta = profile.metadata
     devices = [] if profile.is_aggregate else _devices(attributed)
     categories = category_times(attributed)
-    total = _total(attributed, devices)
+    total: dict[str, Any] = _total(attributed, devices)
     return Summary(
         path=profile.path,
         format=profile.format,
@@ -108,7 +111,9 @@ def summarize(attributed: Attributed, top: int = 10) -> Summary:
         idle=_sum_idle(devices),
         top_kernels=kernels(attributed).kernels[:top],
         per_device=devices if len(devices) > 1 else [],
-        metrics=[] if profile.metrics is None else sorted(profile.metrics["metric"].cast(pl.String).unique()),
+        metrics=[]
+        if profile.metrics is None
+        else sorted(profile.metrics["metric"].cast(pl.String).unique()),
         warnings=[*profile.warnings, *warnings_of(attributed)],
         **total,
     )
@@ -135,7 +140,9 @@ def time_rows(attributed: Attributed) -> pl.DataFrame:
     if attributed.profile.is_aggregate:
         return attributed.aggregates.select(*columns, "calls", "total_ns")
     return attributed.activities.select(
-        *columns, pl.lit(1, pl.Int64).alias("calls"), pl.col("dur_ns").fill_null(0).alias("total_ns")
+        *columns,
+        pl.lit(1, pl.Int64).alias("calls"),
+        pl.col("dur_ns").fill_null(0).alias("total_ns"),
     )
 
 

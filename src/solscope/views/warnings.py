@@ -26,7 +26,9 @@ def warnings_of(attributed: Attributed) -> list[ProfileWarning]:
     if attributed.activities.is_empty():
         if attributed.profile.events.is_empty():
             return []
-        message = "nothing ran on a GPU in this profile: was the profiler started with CUDA activities?"
+        message = (
+            "nothing ran on a GPU in this profile: was the profiler started with CUDA activities?"
+        )
         return [ProfileWarning("no_gpu_activity", message)]
     checks = (_unlinked, _graph_replay, _stray, _overhead)
     return [warning for check in checks for warning in check(attributed)]
@@ -40,12 +42,13 @@ def _unlinked(attributed: Attributed) -> Iterator[ProfileWarning]:
     if pct >= _SAY_FROM_PCT and has_launches:
         yield ProfileWarning(
             "unlinked",
-            f"{lost.height} of {rows.height} GPU activities ({pct:.1f} % of GPU time) have no launch in "
-            "the profile, probably launched before it began: they count, but have no operator",
+            f"{lost.height} of {rows.height} GPU activities ({pct:.1f} % of GPU time) have no launch "
+            "in the profile, probably launched before it began: they count, but have no operator",
         )
     elif not has_launches:
         yield ProfileWarning(
-            "no_launches", "the profile holds no launch calls: operators and idle causes are not known"
+            "no_launches",
+            "the profile holds no launch calls: operators and idle causes are not known",
         )
 
 
@@ -57,16 +60,18 @@ def _graph_replay(attributed: Attributed) -> Iterator[ProfileWarning]:
     if pct >= _SAY_FROM_PCT:
         yield ProfileWarning(
             "graph_replay",
-            f"{pct:.1f} % of GPU time was replayed from graphs without node ids: such kernels have a launch "
-            "but no operator of their own",
+            f"{pct:.1f} % of GPU time was replayed from graphs without node ids: such kernels have "
+            "a launch but no operator of their own",
         )
 
 
 def _stray(attributed: Attributed) -> Iterator[ProfileWarning]:
     """One long gap with next to nothing on one side of it makes idle percentages meaningless."""
-    for (rank, device), rows in attributed.activities.filter(
-        pl.col("start_ns").is_not_null()
-    ).partition_by(["rank", "device"], as_dict=True).items():
+    for (rank, device), rows in (
+        attributed.activities.filter(pl.col("start_ns").is_not_null())
+        .partition_by(["rank", "device"], as_dict=True)
+        .items()
+    ):
         start = rows["start_ns"].to_numpy()
         busy = union(start, start + rows["dur_ns"].fill_null(0).to_numpy())
         idle = gaps(busy)
@@ -82,23 +87,27 @@ def _stray(attributed: Attributed) -> Iterator[ProfileWarning]:
             where = f"GPU {device}" if rank is None else f"rank {rank}, GPU {device}"
             yield ProfileWarning(
                 "stray_activity",
-                f"{where}: {few} of {start.size} activities lie {side} a gap of {length[at] / 1e6:.2f} ms "
-                f"({100 * length[at] / span:.0f} % of the span): span and idle say little; the rest is "
-                f"{(span - int(length[at])) / 1e6:.2f} ms",
+                f"{where}: {few} of {start.size} activities lie {side} a gap of "
+                f"{length[at] / 1e6:.2f} ms ({100 * length[at] / span:.0f} % of the span): span and "
+                f"idle say little; the rest is {(span - int(length[at])) / 1e6:.2f} ms",
             )
 
 
 def _overhead(attributed: Attributed) -> Iterator[ProfileWarning]:
-    rows = attributed.profile.events.filter((pl.col("kind") == "overhead") & pl.col("dur_ns").is_not_null())
+    rows = attributed.profile.events.filter(
+        (pl.col("kind") == "overhead") & pl.col("dur_ns").is_not_null()
+    )
     gpu = attributed.activities
     start, end = gpu["start_ns"].min(), (gpu["start_ns"] + gpu["dur_ns"]).max()
     if rows.is_empty() or not isinstance(start, int) or not isinstance(end, int) or end <= start:
         return
     begin = rows["start_ns"].to_numpy()
-    spent = union(begin.clip(start, end), (begin + rows["dur_ns"].to_numpy()).clip(start, end)).length
+    spent = union(
+        begin.clip(start, end), (begin + rows["dur_ns"].to_numpy()).clip(start, end)
+    ).length
     if spent * 100 > end - start:
         yield ProfileWarning(
             "profiler_overhead",
-            f"the profiler itself was at work for {spent / 1e6:.2f} ms ({100 * spent / (end - start):.1f} %) "
-            "of the span: the host looks slower than it is",
+            f"the profiler itself was at work for {spent / 1e6:.2f} ms "
+            f"({100 * spent / (end - start):.1f} % of the span): the host looks slower than it is",
         )

@@ -1,0 +1,195 @@
+"""The event table of a trace, built batch by batch from the columns of a scanner.
+
+Texts stay codes until the end of the file, when every distinct one is known; everything else takes
+its final, narrow form at once, and columns that a batch does not use are not stored for it.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import polars as pl
+
+from solscope.events import EVENT_SCHEMA, KINDS
+from solscope.readers.kineto_columns import NONE, NULL
+from solscope.readers.kineto_scan import CODES, NUMBERS, TraceScanner
+from solscope.readers.kineto_text import decode_text
+
+_KIND_OF_CATEGORY = {
+    "kernel": "kernel",
+    "gpu_kernel": "kernel",
+    "concurrent_kernel": "kernel",
+    "gpu_memcpy": "memcpy",
+    "memcpy": "memcpy",
+    "gpu_memset": "memset",
+    "memset": "memset",
+    "cuda_sync": "sync",
+    "cpu_op": "cpu_op",
+    "operator": "cpu_op",
+    "user_annotation": "annotation",
+    "gpu_user_annotation": "gpu_annotation",
+    "python_function": "python",
+    "overhead": "overhead",
+    "runtime": "runtime",
+}
+_NOT_KEPT = {"trace", "cpu_instant_event", "ac2g", "async_cpu_to_gpu"}
+"""Categories that are passed over on purpose; any other unknown one is reported."""
+
+_ON_GPU = ["kernel", "memcpy", "memset", "gpu_annotation", "sync"]
+_KIND = pl.Enum(KINDS)
+_JSON_COLUMNS = CODES[4:]
+# ROCm records some copies and fills as kernels of these names.
+_COPY_NAME = re.compile(r"^(Memcpy|hipMemcpy|Copy(Host|Device)To(Host|Device))")
+_FILL_NAME = re.compile(r"^(Memset|hipMemset|FillBuffer)")
+# `[TP01-DP00] 123` as SGLang merges ranks, `1_123` or `rank1:123` as others do.
+_RANK_LABEL = re.compile(
+    r"^\s*\[(?P<label>[^\]]*\d[^\]]*)\]\s*(?P<pid>.*)$|^(?:rank)?(?P<rank>\d+)[_:](?P<rest>.*)$"
+)
+
+
+class EventTable:
+    """Takes batches from a scanner and returns the event table."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.unknown: dict[str, int] = {}
+        """Categories that were not understood, with their event counts."""
+        self._kinds: list[str | None] = []
+        self._name_kinds: list[str | None] = []
+        self._batches: list[pl.DataFrame] = []
+
+    def add(self, scanner: TraceScanner) -> None:
+        """Take the rows that the scanner holds."""
+        for raw in scanner.texts(len(self.texts)):
+            text = decode_text(raw)
+            self.texts.append(text)
+            self._kinds.append(_kind(text))
+            self._name_kinds.append(_kind_by_name(text))
+        batch = _frame(scanner.take())
+        batch = batch.with_columns(self._kind_of(batch).alias("kind"))
+        self._count_unknown(batch)
+        self._batches.append(_place(batch.filter(pl.col("kind").is_not_null())))
+
+    def finish(self, jsons: list[str]) -> pl.DataFrame:
+        """The table, texts in place of codes."""
+        names = pl.Series("name", self.texts, dtype=pl.String).cast(pl.Categorical)
+        values = pl.Series("json", jsons, dtype=pl.String).cast(pl.Categorical)
+        ranks = _ranks(self.texts)
+        done = []
+        while self._batches:
+            batch = self._batches.pop(0)
+            columns = [
+                (names if column == "name" else values).gather(batch[column]).alias(column)
+                for column in ("name", *_JSON_COLUMNS)
+                if column in batch.columns
+            ]
+            done.append(_identify(batch.with_columns(columns), ranks))
+        table = pl.concat(done, how="diagonal", rechunk=False)
+        return table.select(
+            pl.col(name).cast(dtype) if name in table.columns else pl.lit(None, dtype).alias(name)
+            for name, dtype in EVENT_SCHEMA.items()
+        )
+
+    def _kind_of(self, batch: pl.DataFrame) -> pl.Series:
+        kind = pl.Series("kind", self._kinds, dtype=_KIND).gather(batch["cat"])
+        by_name = pl.Series("kind", self._name_kinds, dtype=_KIND).gather(batch["name"])
+        renamed = (kind == "kernel").fill_null(False) & by_name.is_not_null()
+        return by_name.zip_with(renamed, kind)
+
+    def _count_unknown(self, batch: pl.DataFrame) -> None:
+        lost = batch.filter(pl.col("kind").is_null() & pl.col("cat").is_not_null())
+        for code, count in lost["cat"].value_counts().iter_rows():
+            if self.texts[code].lower() not in _NOT_KEPT:
+                self.unknown[self.texts[code]] = self.unknown.get(self.texts[code], 0) + count
+
+
+def _frame(columns: dict[str, object]) -> pl.DataFrame:
+    """Raw columns as Polars, sentinels as nulls; numbers that no row has are left out."""
+    series = []
+    for names, dtype, absent in ((CODES, np.uint32, NONE), (NUMBERS, np.int64, NULL)):
+        for name in names:
+            values = np.frombuffer(columns.pop(name), dtype)  # type: ignore[call-overload]
+            missing = values == absent
+            if not missing.all() or name in ("cat", "name", "start_ns", "dur_ns"):
+                column = pl.Series(name, values)
+                series.append(column.set(pl.Series(missing), None) if missing.any() else column)
+    return pl.DataFrame(series)
+
+
+def _place(batch: pl.DataFrame) -> pl.DataFrame:
+    """GPU rows get device and stream (repeated as pid and tid); host rows keep neither."""
+    on_gpu = pl.col("kind").is_in(_ON_GPU)
+    nothing = pl.lit(None, pl.Int64)
+    have = {
+        name: pl.col(name) if name in batch.columns else nothing
+        for name in ("device", "stream", "pid", "tid")
+    }
+    device = pl.coalesce(have["device"], pl.when(have["pid"].is_between(0, 4095)).then(have["pid"]))
+    return batch.drop("cat").with_columns(
+        pl.when(on_gpu).then(device).cast(pl.Int32, strict=False).alias("device"),
+        pl.when(on_gpu).then(pl.coalesce(have["stream"], have["tid"])).alias("stream"),
+        pl.when(~on_gpu).then(have["pid"]).alias("pid"),
+        pl.when(~on_gpu).then(have["tid"]).alias("tid"),
+    )
+
+
+def _identify(batch: pl.DataFrame, ranks: dict[int, tuple[int, int]]) -> pl.DataFrame:
+    """Numbers for processes and threads that are labeled with text, and the rank in it."""
+    columns = []
+    for name in ("pid", "tid"):
+        label = f"{name}_text"
+        if label not in batch.columns:
+            continue
+        numbers = {
+            code: ranks[code][1] if code in ranks else -2 - code
+            for code in batch[label].unique().drop_nulls()
+        }
+        on_gpu = pl.col("kind").is_in(_ON_GPU)
+        from_text = pl.col(label).replace_strict(numbers, default=None, return_dtype=pl.Int64)
+        columns.append(pl.coalesce(name, pl.when(~on_gpu).then(from_text)).alias(name))
+        fallback = "device" if name == "pid" else "stream"
+        small = pl.when(on_gpu & from_text.is_between(0, 4095)).then(from_text)
+        columns.append(pl.coalesce(fallback, small.cast(EVENT_SCHEMA[fallback])).alias(fallback))
+    if "pid_text" in batch.columns and ranks:
+        known = {code: rank for code, (rank, _) in ranks.items()}
+        columns.append(
+            pl.col("pid_text")
+            .replace_strict(known, default=None, return_dtype=pl.Int32)
+            .alias("rank")
+        )
+    return batch.with_columns(columns).drop("pid_text", "tid_text", strict=False)
+
+
+def _kind(category: str) -> str | None:
+    lower = category.lower()
+    if lower.endswith("_runtime"):
+        return "runtime"
+    if lower.endswith("_driver"):
+        return "driver"
+    return _KIND_OF_CATEGORY.get(lower)
+
+
+def _kind_by_name(name: str) -> str | None:
+    """The kind of something filed as a kernel that its name says is none."""
+    if _COPY_NAME.match(name):
+        return "memcpy"
+    return "memset" if _FILL_NAME.match(name) else None
+
+
+def _ranks(texts: list[str]) -> dict[int, tuple[int, int]]:
+    """For each text that labels a process of a merged trace: (rank, process number)."""
+    found = {code: m for code, text in enumerate(texts) if (m := _RANK_LABEL.match(text))}
+    labels = sorted({m["label"] or m["rank"] for m in found.values()}, key=_natural)
+    order = {label: rank for rank, label in enumerate(labels)}
+    out = {}
+    for code, m in found.items():
+        digits = re.findall(r"\d+", m["pid"] or m["rest"] or "")
+        number = int(digits[-1][:18]) if digits else -1
+        out[code] = (order[m["label"] or m["rank"]], number)
+    return out
+
+
+def _natural(label: str) -> list[tuple[int, str]]:
+    parts = re.split(r"(\d+)", label)
+    return [(int(part[:18]), "") if part.isdecimal() else (-1, part) for part in parts]
