@@ -16,7 +16,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include <cmath>
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -175,12 +175,27 @@ Status skip_value(const char*& p, const char* end) {
     return Status::kMore;
 }
 
-// A number, or a number in quotes, in units of 1/10^scale_digits, rounded half up. `absent` covers
-// null, inf, nan and text; `wild` a number that does not fit.
+// A number, or a number in quotes, in units of 1/10^scale_digits, rounded half away from zero. Null for
+// anything else, inf and nan among it; `wild` for a number that does not fit.
 struct Number {
     int64_t value = kNull;
     bool wild = false;
 };
+
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// p at an exponent, or not: its value, cut off far beyond what any number here can have.
+int read_exponent(const char*& p, const char* end) {
+    if (p >= end || (*p != 'e' && *p != 'E')) return 0;
+    const char* q = p + 1;
+    const bool negative = q < end && *q == '-';
+    if (q < end && (*q == '-' || *q == '+')) ++q;
+    if (q >= end || !is_digit(*q)) return 0;
+    int value = 0;
+    for (; q < end && is_digit(*q); ++q) value = std::min(value * 10 + (*q - '0'), 9999);
+    p = q;
+    return negative ? -value : value;
+}
 
 Number parse_number(Span text, int scale_digits) {
     const char* p = text.data;
@@ -190,39 +205,32 @@ Number parse_number(Span text, int scale_digits) {
         --end;
     }
     p = skip_space(p, end);
-    const char* start = p;
     bool negative = false;
     if (p < end && (*p == '-' || *p == '+')) negative = *p++ == '-';
-    if (p >= end || *p < '0' || *p > '9') return {};
+    if (p >= end || !is_digit(*p)) return {};
     unsigned __int128 whole = 0;
-    int digits = 0;
-    for (; p < end && *p >= '0' && *p <= '9'; ++p) {
-        whole = whole * 10 + static_cast<unsigned>(*p - '0');
-        if (++digits > 25) return {kNull, true};
+    constexpr unsigned __int128 kFull = static_cast<unsigned __int128>(1) << 120;
+    int64_t shift = scale_digits;  // the number is whole * 10^shift of the unit wanted
+    for (; p < end && is_digit(*p); ++p) {
+        if (whole < kFull) whole = whole * 10 + static_cast<unsigned>(*p - '0');
+        else ++shift;
     }
-    int scaled = 0;
-    bool round_up = false;
     if (p < end && *p == '.') {
-        ++p;
-        for (; p < end && *p >= '0' && *p <= '9'; ++p) {
-            if (scaled < scale_digits) {
-                whole = whole * 10 + static_cast<unsigned>(*p - '0');
-                ++scaled;
-            } else if (scaled == scale_digits) {
-                round_up = *p >= '5';
-                ++scaled;
-            }
+        for (++p; p < end && is_digit(*p); ++p) {
+            if (whole >= kFull) continue;
+            whole = whole * 10 + static_cast<unsigned>(*p - '0');
+            --shift;
         }
     }
-    if (p < end && (*p == 'e' || *p == 'E')) {
-        const std::string copy(start, static_cast<size_t>(end - start));
-        const double value = strtod(copy.c_str(), nullptr) * std::pow(10.0, scale_digits);
-        if (!(std::fabs(value) < 9.0e18)) return {kNull, true};
-        return {static_cast<int64_t>(std::llround(value)), false};
+    shift += read_exponent(p, end);
+    if (skip_space(p, end) != end) return {};
+    unsigned dropped = 0;
+    for (; shift < 0 && (whole || dropped); ++shift) {
+        dropped = static_cast<unsigned>(whole % 10);
+        whole /= 10;
     }
-    if (p < end && !is_space(*p)) return {};
-    for (; scaled < scale_digits; ++scaled) whole *= 10;
-    if (round_up) ++whole;
+    if (dropped >= 5) ++whole;
+    for (; shift > 0 && whole && whole <= static_cast<unsigned __int128>(INT64_MAX); --shift) whole *= 10;
     if (whole > static_cast<unsigned __int128>(INT64_MAX)) return {kNull, true};
     const int64_t value = static_cast<int64_t>(whole);
     return {negative ? -value : value, false};
@@ -320,7 +328,14 @@ class Scanner {
     }
 
     bool start(const char*& p, const char* end) {
-        if (end - p >= 3 && !memcmp(p, "\xEF\xBB\xBF", 3)) p += 3;
+        static const char kByteOrderMark[] = "\xEF\xBB\xBF";
+        if (consumed_ + at_ == 0 && p < end) {
+            const size_t size = std::min<size_t>(3, static_cast<size_t>(end - p));
+            if (!memcmp(p, kByteOrderMark, size)) {
+                if (size < 3) return false;
+                p += 3;
+            }
+        }
         p = skip_space(p, end);
         if (p >= end) return false;
         if (*p == '{') {
@@ -701,7 +716,11 @@ PyObject* object_feed(PyObject* self, PyObject* argument) {
 }
 
 PyObject* object_finish(PyObject* self, PyObject*) {
-    scanner_of(self).finish();
+    try {
+        scanner_of(self).finish();
+    } catch (const std::exception&) {
+        return PyErr_NoMemory();
+    }
     Py_RETURN_NONE;
 }
 

@@ -6,7 +6,7 @@ all floats, mostly absent) is handled whole, and single values only where that f
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -18,8 +18,10 @@ NULL = np.iinfo(np.int64).min
 NONE = np.iinfo(np.uint32).max
 MAX_TIME_NS = 4_000_000_000_000_000_000
 MAX_DUR_NS = 100_000_000_000_000
-EXACT_US = 2**53 / 1000
-"""Above this many microseconds a float no longer holds whole nanoseconds."""
+EXACT_US = 2.0**43
+"""From this many microseconds on a float no longer tells neighboring nanoseconds apart."""
+NUMBER = re.compile(r"[ \n\r\t]*[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?[ \n\r\t]*", re.ASCII)
+"""What counts as a number, bare or in quotes."""
 
 Column = np.ndarray[Any, Any]
 ABSENT = msgspec.Raw()
@@ -89,41 +91,39 @@ class Numbers:
         types = set(map(type, values))
         if types <= {int, float} and values:
             numbers = np.array(values, np.float64)
-            if np.abs(numbers).max() * 1000 < min(most, 2**53):
-                return _rounded(numbers * 1000)
+            if np.abs(numbers).max() < min(most / 1000, EXACT_US):
+                return self._rounded(numbers, most)
         if types == {int} and max(map(abs, values)) * 1000 <= most:
             return np.array(values, np.int64) * 1000
         return np.fromiter((self.scaled(v, 1000, most, True) for v in values), np.int64)
 
     def scaled(self, value: Any, scale: int, most: int, count_wild: bool) -> int:
-        """`value` times `scale`, rounded half up; `NULL` for what is no number."""
+        """`value` times `scale`, rounded half away from zero; `NULL` for what is no number."""
         if value is None or isinstance(value, (bool, list, dict)):
             return NULL
-        if type(value) is float and abs(value) < EXACT_US:
-            product = value * scale
-            whole = round(product) if abs(product) >= 2**51 else math.floor(product + 0.5)
-        else:
-            number = _decimal(value)
-            if number is None or not number.is_finite():
-                return NULL
-            if number.adjusted() > 30:
-                whole = most + 1
-            else:
-                whole = int((number * scale).to_integral_value("ROUND_HALF_UP"))
+        # The shortest text of a float is the one it was read from, up to EXACT_US.
+        text = value if isinstance(value, str) else repr(value)
+        if not NUMBER.fullmatch(text):
+            return NULL
+        number = Decimal(text.strip())
+        whole = most + 1
+        if number.adjusted() < 30:
+            whole = int((number * scale).to_integral_value("ROUND_HALF_UP"))
         if abs(whole) > most:
             self.wild += count_wild
             return NULL
         return whole
 
-
-def _rounded(scaled: Column) -> Column:
-    # From 2**51 on, adding a half is itself rounded; the product is whole enough there.
-    large = np.abs(scaled) >= 2**51
-    return np.where(large, np.rint(scaled), np.floor(scaled + 0.5)).astype(np.int64)
-
-
-def _decimal(value: Any) -> Decimal | None:
-    try:
-        return Decimal(value.strip() if isinstance(value, str) else value)
-    except (ArithmeticError, ValueError, TypeError):
-        return None
+    def _rounded(self, values: Column, most: int) -> Column:
+        """Microseconds below EXACT_US as nanoseconds."""
+        # Whole and fraction apart, so that no digit is lost in a product.
+        size = np.abs(values)
+        whole = np.floor(size)
+        part = (size - whole) * 1000
+        rounded = (whole * 1000 + np.floor(part + 0.5)).astype(np.int64)
+        column = np.where(values < 0, -rounded, rounded)
+        # A tie in decimals is none in floats.
+        ties = (np.abs(part % 1 - 0.5) < 1e-3) & (size < 2**31)
+        for at in np.flatnonzero(ties):
+            column[at] = self.scaled(float(values[at]), 1000, most, True)
+        return column

@@ -29,6 +29,7 @@ from solscope.readers.kineto_columns import (
     MAX_TIME_NS,
     NONE,
     NULL,
+    NUMBER,
     Column,
     Interned,
     Numbers,
@@ -173,8 +174,8 @@ class _Times(msgspec.Struct, gc=False):
     """The times of an event once more, without the loss of a float."""
 
     ph: Any = None
-    ts: Decimal | None = None
-    dur: Decimal | None = None
+    ts: msgspec.Raw = ABSENT
+    dur: msgspec.Raw = ABSENT
 
 
 _decode_events = msgspec.json.Decoder(list[_Event], strict=False).decode
@@ -184,7 +185,12 @@ _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _EVENT_START = re.compile(rb'\}\s*,\s*(\{)\s*"(?:ph|name|cat|ts|pid|tid|id|args|dur)"')
-_BARE_NUMBERS = re.compile(r"(?<=[:,\[\s])-?(?:inf|nan)(?=[\s,}\]])", re.IGNORECASE)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# Strings, trailing commas and bare words, of which only JSON's own are sound.
+_REPAIRABLE = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])|[^\s,:"{}\[\]]+', re.DOTALL)
+_JSON_WORD = re.compile(
+    r"true|false|null|-?(?:0|[1-9]\d{0,99})(?:\.\d{1,99})?(?:[eE][-+]?\d{1,2})?", re.ASCII
+)
 _NO_ARGS = _Args()
 
 
@@ -251,7 +257,9 @@ class PythonScanner:
         return self._stats
 
     def _start(self) -> None:
-        text = self._buffer.removeprefix(b"\xef\xbb\xbf").lstrip()
+        if _BYTE_ORDER_MARK.startswith(self._buffer):
+            return
+        text = self._buffer.removeprefix(_BYTE_ORDER_MARK).lstrip()
         if not text:
             return
         if text[:1] == b"[":
@@ -368,14 +376,14 @@ class PythonScanner:
     def _salvage(self, part: bytes, *, final: bool) -> None:
         """Decode event by event; count those that are beyond repair."""
         bounds = [0, *(m.start(1) for m in _EVENT_START.finditer(part)), len(part)]
-        events: list[_Event] = []
+        good: list[bytes] = []
         for at, until in pairwise(bounds):
             piece = part[at:until].strip().removesuffix(b",").rstrip()
             if not piece:
                 continue
             event = _repair(piece)
             if event is not None:
-                events.append(event)
+                good.append(event)
             elif final and until == len(part):
                 self._stats["truncated_at"] = self._consumed + at
                 self._note(at, "the file ends inside an event")
@@ -383,7 +391,8 @@ class PythonScanner:
                 self._stats["events"] += 1
                 self._stats["damaged"] += 1
                 self._note(at, "an event is not valid JSON")
-        self._add(events, None)
+        array = b"[" + b",".join(good) + b"]"
+        self._add(_decode_events(array), array)
         if final and self._stats["truncated_at"] < 0:
             self._stats["truncated_at"] = self._consumed + len(part)
 
@@ -391,7 +400,7 @@ class PythonScanner:
         if len(self._stats["damage"]) < 16:
             self._stats["damage"].append((self._consumed + at, why))
 
-    def _add(self, events: list[_Event], array: bytes | None) -> None:
+    def _add(self, events: list[_Event], array: bytes) -> None:
         self._stats["events"] += len(events)
         keep = [e for e in events if e.ph == "X"]
         if not keep:
@@ -431,12 +440,13 @@ class PythonScanner:
         self._rows.append(columns)
         self._held += len(keep)
 
-    def _times(self, keep: list[_Event], array: bytes | None) -> dict[str, Column]:
+    def _times(self, keep: list[_Event], array: bytes) -> dict[str, Column]:
         starts: list[Any] = [e.ts for e in keep]
         durs: list[Any] = [e.dur for e in keep]
-        if array is not None and any(t > EXACT_US for t in starts if type(t) is float):
+        if any(abs(t) >= EXACT_US for t in starts if type(t) is float):
             exact = [t for t in _decode_times(array) if t.ph == "X"]
-            starts, durs = [t.ts for t in exact], [t.dur for t in exact]
+            starts = [bytes(t.ts).decode().strip('"') for t in exact]
+            durs = [bytes(t.dur).decode().strip('"') for t in exact]
         start_ns = self._numbers.nanoseconds(starts, MAX_TIME_NS)
         dur_ns = self._numbers.nanoseconds(durs, MAX_DUR_NS)
         self._stats["absent_dur"] += int((dur_ns == NULL).sum())
@@ -446,17 +456,44 @@ class PythonScanner:
         return {"start_ns": start_ns, "dur_ns": dur_ns}
 
 
-def _repair(piece: bytes) -> _Event | None:
-    """One event that may hold control characters, invalid UTF-8, inf or nan; None when hopeless."""
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+def _repair(piece: bytes) -> bytes | None:
+    """One event as valid JSON; None when it is hopeless.
+
+    Control characters, invalid UTF-8, lone surrogates, inf, nan and trailing commas are repaired.
+    """
     try:
-        return _decode_event(piece)
+        _decode_event(piece)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
-    text = _BARE_NUMBERS.sub("null", piece.decode("utf-8", errors="replace"))
-    text = re.sub(r",\s*([}\]])", r"\1", text)
+    else:
+        return piece
+    text = _REPAIRABLE.sub(_mend, piece.decode("utf-8", errors="replace"))
     try:
-        event = json.loads(text, strict=False)
-        clean = json.dumps(event).encode()
-        return _decode_event(clean) if isinstance(event, dict) else None
+        clean = _encode(_sound(json.loads(text, strict=False, parse_float=Decimal)))
+        _decode_event(clean)
     except (ValueError, RecursionError, msgspec.DecodeError):
         return None
+    return clean
+
+
+def _mend(found: re.Match[str]) -> str:
+    word = found.group()
+    if word[0] == '"' or _JSON_WORD.fullmatch(word):
+        return word
+    if word == ",":
+        return ""
+    return f'"{word}"' if NUMBER.fullmatch(word) else "null"
+
+
+def _sound(value: Any) -> Any:
+    """`value` without lone surrogates, which nothing can encode."""
+    if isinstance(value, str):
+        return value.encode("utf-8", errors="replace").decode()
+    if isinstance(value, list):
+        return [_sound(item) for item in value]
+    if isinstance(value, dict):
+        return {_sound(key): _sound(item) for key, item in value.items()}
+    return value

@@ -74,14 +74,17 @@ class EventTable:
     def finish(self, jsons: list[str]) -> pl.DataFrame:
         """The table, texts in place of codes."""
         names = pl.Series("name", self.texts, dtype=pl.String).cast(pl.Categorical)
-        values = pl.Series("json", jsons, dtype=pl.String).cast(pl.Categorical)
-        ranks = _ranks(self.texts)
+        values = pl.Series("json", jsons, dtype=pl.String)
+        bare = values.str.strip_chars("[]").cast(pl.Categorical)
+        text_of = dict.fromkeys(_JSON_COLUMNS, values.cast(pl.Categorical))
+        text_of |= {"name": names, "grid": bare, "block": bare}
+        ranks = _ranks(self.texts, self._labels())
         done = []
         while self._batches:
             batch = self._batches.pop(0)
             columns = [
-                (names if column == "name" else values).gather(batch[column]).alias(column)
-                for column in ("name", *_JSON_COLUMNS)
+                text.gather(batch[column]).alias(column)
+                for column, text in text_of.items()
                 if column in batch.columns
             ]
             done.append(_identify(batch.with_columns(columns), ranks))
@@ -90,6 +93,11 @@ class EventTable:
             pl.col(name).cast(dtype) if name in table.columns else pl.lit(None, dtype).alias(name)
             for name, dtype in EVENT_SCHEMA.items()
         )
+
+    def _labels(self) -> set[int]:
+        """Codes of texts that stand where a process or thread number should."""
+        columns = (b[c] for b in self._batches for c in ("pid_text", "tid_text") if c in b.columns)
+        return {code for column in columns for code in column.unique().drop_nulls()}
 
     def _kind_of(self, batch: pl.DataFrame) -> pl.Series:
         kind = pl.Series("kind", self._kinds, dtype=_KIND).gather(batch["cat"])
@@ -177,11 +185,11 @@ def _kind_by_name(name: str) -> str | None:
     return "memset" if _FILL_NAME.match(name) else None
 
 
-def _ranks(texts: list[str]) -> dict[int, tuple[int, int]]:
-    """For each text that labels a process of a merged trace: (rank, process number)."""
-    found = {code: m for code, text in enumerate(texts) if (m := _RANK_LABEL.match(text))}
-    labels = sorted({m["label"] or m["rank"] for m in found.values()}, key=_natural)
-    order = {label: rank for rank, label in enumerate(labels)}
+def _ranks(texts: list[str], labels: set[int]) -> dict[int, tuple[int, int]]:
+    """For each label of a process in a merged trace: (rank, process number)."""
+    found = {code: m for code in labels if (m := _RANK_LABEL.match(texts[code]))}
+    names = sorted({m["label"] or m["rank"] for m in found.values()}, key=_natural)
+    order = {name: rank for rank, name in enumerate(names)}
     out = {}
     for code, m in found.items():
         digits = re.findall(r"\d+", m["pid"] or m["rest"] or "")

@@ -21,7 +21,7 @@ def decode_text(raw: bytes | str) -> str:
 
 
 def compact_json(raw: bytes) -> str:
-    """Raw JSON without white space between tokens; a list of three numbers loses its brackets."""
+    """Raw JSON without white space between tokens."""
     text = raw.decode("utf-8", errors="replace")
     if " " in text or "\n" in text or "\t" in text or "\r" in text:
         text = _SPACE_OUTSIDE_STRINGS.sub(lambda m: m.group(1) or "", text)

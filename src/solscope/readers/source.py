@@ -13,7 +13,7 @@ import threading
 import zlib as _stdlib_zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from solscope.errors import DamagedFileError, InputError, LimitError
 from solscope.readers.base import Head, ReadOptions
@@ -25,6 +25,8 @@ FREE_BYTES = 64 << 20
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
+_ZSTD_BITE = 2048
+"""Bytes given to zstd at once: four of them can stand for 128 KiB."""
 
 
 class TruncatedStream(Exception):  # noqa: N818 - a signal between source and reader, not an error
@@ -64,8 +66,9 @@ def read_head(path: Path) -> Head:
             data += piece
             if len(data) >= HEAD_BYTES:
                 break
-    except TruncatedStream:
-        pass
+    except TruncatedStream as stop:
+        if not data:
+            raise DamagedFileError(f"{path}: damaged compressed file ({stop})") from stop
     except (_stdlib_zlib.error, zlib_module().error, DamagedFileError) as error:
         if not data:
             raise DamagedFileError(f"{path}: damaged compressed file ({error})") from error
@@ -156,30 +159,25 @@ def _gunzip(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _unzstd(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Decompress all zstd frames; small bites bound the output per step, as a bomb would have it."""
     import zstandard
 
-    reader = zstandard.ZstdDecompressor().stream_reader(
-        cast("BinaryIO", _BlockFile(blocks)), read_across_frames=True, read_size=CHUNK_BYTES // 8
-    )
-    try:
-        while piece := reader.read(CHUNK_BYTES):
-            yield piece
-    except zstandard.ZstdError as error:
-        raise TruncatedStream(f"damaged zstd data ({error})") from error
-
-
-class _BlockFile:
-    """The least file that zstandard's stream reader accepts."""
-
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks = blocks
-        self._rest = b""
-
-    def read(self, size: int = -1) -> bytes:
-        if not self._rest:
-            self._rest = next(self._blocks, b"")
-        taken, self._rest = self._rest[:size], self._rest[size:]
-        return taken
+    decoder = zstandard.ZstdDecompressor().decompressobj()
+    for block in blocks:
+        for at in range(0, len(block), _ZSTD_BITE):
+            data = block[at : at + _ZSTD_BITE]
+            while data:
+                if decoder.eof:
+                    decoder = zstandard.ZstdDecompressor().decompressobj()
+                try:
+                    piece = decoder.decompress(data)
+                except zstandard.ZstdError as error:
+                    raise TruncatedStream(f"damaged zstd data ({error})") from error
+                if piece:
+                    yield piece
+                data = decoder.unused_data if decoder.eof else b""
+    if not decoder.eof:
+        raise TruncatedStream("the zstd stream has no end mark")
 
 
 def prefetch(pieces: Iterator[bytes], depth: int = 4) -> Iterator[bytes]:

@@ -42,8 +42,9 @@ def _unlinked(attributed: Attributed) -> Iterator[ProfileWarning]:
     if pct >= _SAY_FROM_PCT and has_launches:
         yield ProfileWarning(
             "unlinked",
-            f"{lost.height} of {rows.height} GPU activities ({pct:.1f} % of GPU time) have no launch "
-            "in the profile, probably launched before it began: they count, but have no operator",
+            f"{lost.height} of {rows.height} GPU activities ({pct:.1f} % of GPU time) have no "
+            "launch in the profile, probably because they were launched before it began: they "
+            "count, but have no operator",
         )
     elif not has_launches:
         yield ProfileWarning(
@@ -88,8 +89,8 @@ def _stray(attributed: Attributed) -> Iterator[ProfileWarning]:
             yield ProfileWarning(
                 "stray_activity",
                 f"{where}: {few} of {start.size} activities lie {side} a gap of "
-                f"{length[at] / 1e6:.2f} ms ({100 * length[at] / span:.0f} % of the span): span and "
-                f"idle say little; the rest is {(span - int(length[at])) / 1e6:.2f} ms",
+                f"{length[at] / 1e6:.2f} ms ({100 * length[at] / span:.0f} % of the span): span "
+                f"and idle say little; the rest is {(span - int(length[at])) / 1e6:.2f} ms",
             )
 
 

@@ -306,7 +306,7 @@ def test_names_that_look_like_labels_do_not_number_the_ranks(read: Read) -> None
     assert column(read({"traceEvents": events}), "rank") == [0, 1]
 
 
-@pytest.mark.parametrize("label", ["[TP00] " + "9" * 30, "[TP²1] 4", "[" + "7" * 5000 + "] 1"])
+@pytest.mark.parametrize("label", ["[TP00] " + "9" * 30, "[²1] 4", "[" + "7" * 5000 + "] 1"])
 def test_hostile_labels_do_not_break_the_reader(read: Read, label: str) -> None:
     profile = read({"traceEvents": [{**kernel(), "pid": label}]})
     assert column(profile, "rank") == [0]
@@ -389,7 +389,7 @@ def test_header_members_before_and_after_the_events(read: Read) -> None:
 
 
 def test_a_huge_header_member_is_passed_over(read: Read) -> None:
-    huge = [{"text": 'a"]}\\' * 10, "n": index} for index in range(45_000)]
+    huge = [{"text": 'a"]}\\' * 10, "n": index} for index in range(55_000)]
     data = {"schemaVersion": 1, "huge": huge, "traceEvents": [kernel()], "with_stack": 1}
     assert len(json.dumps(data)) > 5_000_000
     profile = read(data)
@@ -600,7 +600,7 @@ def scan(data: bytes, size: int) -> tuple[Any, ...]:
         scanner.feed(data[at : at + size])
     scanner.finish()
     columns = {name: bytes(values) for name, values in scanner.take().items()}
-    return columns, list(scanner.texts()), list(scanner.jsons()), list(scanner.header()), scanner.stats()
+    return columns, list(scanner.texts(0)), list(scanner.jsons()), list(scanner.header()), scanner.stats()
 
 
 PIECES = {

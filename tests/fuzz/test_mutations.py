@@ -1,0 +1,244 @@
+"""Damaged real files: the outcome is a profile whose numbers are sound, or one clear line.
+
+Each case is fixed by its sample and its seed, which a failure names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gzip
+import math
+import random
+import shutil
+import signal
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+import polars as pl
+import pytest
+import zstandard
+
+import solscope
+from solscope import demo
+from solscope.attribution.classify import RuleSet
+from solscope.events import AGGREGATE_SCHEMA, EVENT_SCHEMA, GPU_KINDS
+from solscope.profile import Profile
+from solscope.readers import ReadOptions
+from solscope.readers.kineto_scan import native_scanner
+from solscope.report.json import render_json
+from solscope.report.show import render_show
+
+DATA = Path(__file__).parents[1] / "data"
+CASE_SECONDS = 5
+"""A case that takes longer counts as a hang; the slowest takes a tenth of this."""
+
+
+class Sample(NamedTuple):
+    path: Path
+    pack: Callable[[bytes], bytes] | None = None
+    """Compress again after mutating what was compressed; null to mutate the file as it is."""
+    core: str | None = None
+
+
+def _gzip(data: bytes) -> bytes:
+    return gzip.compress(data, 1)
+
+
+def _zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor(1).compress(data)
+
+
+KINETO = DATA / "kineto_b200.json.gz"
+GRAPH = Path(demo.__file__).parent / "vllm-mi300x-graph.json.gz"
+SAMPLES = {
+    "kineto-json-native": Sample(KINETO, _gzip, "native"),
+    "kineto-json-python": Sample(KINETO, _zstd, "python"),
+    "kineto-gzip-native": Sample(KINETO, None, "native"),
+    "kineto-gzip-python": Sample(GRAPH, None, "python"),
+    "rocprof-json": Sample(DATA / "rocprofv3.json.gz", _gzip),
+    "rocprof-gzip": Sample(DATA / "rocprofv3.json.gz"),
+    "nsys-sqlite": Sample(DATA / "nsys_h100.sqlite"),
+    "nsys-csv": Sample(DATA / "nsys_decode_kern_sum.csv"),
+    "nsys-text": Sample(DATA / "nsys_kern_sum.txt"),
+    "metrics": Sample(DATA / "run.metrics.csv"),
+}
+TOKENS = (
+    *(b"\0", b"\xff\xfe", b"\n", b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"-", b"\x1b[31m"),
+    *(b"null", b"NaN", b"-inf", b"1e999", b"1e18", b"9" * 19, b"9" * 40, b"-1", b"0.0000001"),
+    *(b'"traceEvents": [', b'},{"ph":"X","ts":', b"\\ud800", b'"[TP01] 7"', b'"dur": -5, ', b"[" * 3000),
+)
+
+
+def mutate(data: bytes, rng: random.Random) -> bytes:
+    """`data` with one to three injuries."""
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        data = rng.choice(INJURIES)(data, rng)
+    return data
+
+
+def _flip(data: bytes, rng: random.Random) -> bytes:
+    out = bytearray(data)
+    for _ in range(rng.choice((1, 1, 8, 64)) if out else 0):
+        out[rng.randrange(len(out))] ^= 1 << rng.randrange(8)
+    return bytes(out)
+
+
+def _delete(data: bytes, rng: random.Random) -> bytes:
+    at, size = _range(data, rng)
+    return data[:at] + data[at + size :]
+
+
+def _duplicate(data: bytes, rng: random.Random) -> bytes:
+    at, size = _range(data, rng)
+    return data[: at + size] + data[at:]
+
+
+def _truncate(data: bytes, rng: random.Random) -> bytes:
+    return data[: rng.randrange(len(data) + 1)]
+
+
+def _splice(data: bytes, rng: random.Random) -> bytes:
+    at, size = _range(data, rng)
+    to = rng.randrange(len(data) + 1)
+    return data[:to] + data[at : at + size] + data[to + rng.choice((0, size)) :]
+
+
+def _insert(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data) + 1)
+    token = rng.choice(TOKENS)
+    return data[:at] + token + data[at + rng.choice((0, len(token))) :]
+
+
+def _number(data: bytes, rng: random.Random) -> bytes:
+    """Put something absurd in place of a digit near a random spot."""
+    at = rng.randrange(len(data) + 1)
+    near = next((i for i in range(at, min(at + 500, len(data))) if data[i : i + 1].isdigit()), at)
+    return data[:near] + rng.choice(TOKENS[13:22]) + data[near + 1 :]
+
+
+def _range(data: bytes, rng: random.Random) -> tuple[int, int]:
+    size = rng.choice((1, 4, 64, 1024, max(1, len(data) // 10)))
+    return rng.randrange(len(data) + 1), size
+
+
+INJURIES = (_flip, _flip, _delete, _duplicate, _truncate, _splice, _insert, _insert, _number)
+
+
+class Hang(BaseException):
+    """A case took too long."""
+
+
+@contextlib.contextmanager
+def time_limit() -> Iterator[None]:
+    """Raise `Hang` in Python code, end the process in native code."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise Hang
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(CASE_SECONDS)
+    faulthandler.dump_traceback_later(6 * CASE_SECONDS, exit=True, file=sys.__stderr__)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        faulthandler.cancel_dump_traceback_later()
+        signal.signal(signal.SIGALRM, before)
+
+
+def examine(path: Path, rules: RuleSet) -> bool:
+    """Open `path` and check all that is made from it; False when it is refused as it should be."""
+    try:
+        profile = solscope.open(path, options=ReadOptions(max_expansion=1000))
+    except solscope.SolscopeError as error:
+        assert str(error)
+        assert len(str(error).splitlines()) == 1, str(error)
+        return False
+    check(profile, rules)
+    return True
+
+
+def check(profile: Profile, rules: RuleSet) -> None:
+    """Every invariant of a profile and of the views on it."""
+    assert profile.events.schema == EVENT_SCHEMA
+    assert profile.aggregates.schema == AGGREGATE_SCHEMA
+    gpu = profile.events.filter(pl.col("kind").is_in(GPU_KINDS))
+    assert (gpu["dur_ns"].drop_nulls() >= 0).all()
+    attributed = solscope.attribute(profile, rules)
+    assert attributed.activities.height == gpu.height
+    table = solscope.kernels(attributed)
+    total = sum(map(int, gpu["dur_ns"].drop_nulls())) + sum(profile.aggregates["total_ns"])
+    assert table.total_ns == total == sum(row.total_ns for row in table.kernels)
+    summary = solscope.summarize(attributed)
+    assert math.isclose(sum(c.time_ms for c in summary.categories) * 1e6, total, abs_tol=1.0)
+    if total:
+        assert math.isclose(sum(row.pct for row in table.kernels), 100, abs_tol=1e-9)
+    for device in [*summary.per_device, summary]:
+        if device.gpu_span_ms is not None and device.gpu_busy_ms is not None:
+            assert 0 <= device.gpu_busy_ms <= device.gpu_span_ms * (1 + 1e-12)
+            idle = sum(part.time_ms for part in device.idle)
+            whole = device.gpu_busy_ms + idle
+            assert math.isclose(whole, device.gpu_span_ms, rel_tol=1e-9, abs_tol=1e-6)
+    groups = solscope.runs([summary])
+    text = render_show([summary], groups, width=100, color=False, full_names=False)
+    assert "\x1b" not in text
+    assert render_json({"profiles": [summary], "runs": groups})
+
+
+def run_cases(sample: Sample, seeds: range, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if sample.core == "native" and native_scanner() is None:
+        pytest.skip("the native scanner is not built")
+    if sample.core:
+        monkeypatch.setenv("SOLSCOPE_CORE", sample.core)
+    data = sample.path.read_bytes()
+    if sample.pack:
+        data = gzip.decompress(data)
+    rules = solscope.load_rules()
+    path = folder / sample.path.name
+    opened = 0
+    for seed in seeds:
+        rng = random.Random(zlib.crc32(f"{sample.path.name}{sample.core}{seed}".encode()))
+        changed = mutate(data, rng)
+        path.write_bytes(sample.pack(changed) if sample.pack else changed)
+        try:
+            with time_limit():
+                opened += examine(path, rules)
+        except BaseException as error:
+            raise AssertionError(f"seed {seed}: {type(error).__name__}: {error}") from error
+        assert [item.name for item in folder.iterdir()] == [path.name], f"seed {seed}: left-over file"
+    # Damage is meant to be survived, and not only refused.
+    assert opened > len(seeds) // 20
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_damaged_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_cases(SAMPLES[name], range(60), tmp_path, monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SAMPLES)
+def test_damaged_file_at_length(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_cases(SAMPLES[name], range(60, 600), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("file", ["profile.json", "events.parquet", "aggregates.parquet"])
+def test_damaged_saved_profile(file: str, tmp_path: Path) -> None:
+    whole = solscope.open(KINETO).save(tmp_path / "whole")
+    rules = solscope.load_rules()
+    folder = tmp_path / "saved"
+    for seed in range(40):
+        shutil.copytree(whole, folder, dirs_exist_ok=True)
+        changed = mutate((whole / file).read_bytes(), random.Random(f"{file}{seed}"))
+        (folder / file).write_bytes(changed)
+        try:
+            with time_limit():
+                examine(folder, rules)
+        except BaseException as error:
+            raise AssertionError(f"seed {seed}: {type(error).__name__}: {error}") from error

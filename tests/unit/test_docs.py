@@ -1,0 +1,404 @@
+"""The documentation says all that the program has, and nothing that it has not."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+
+import solscope
+from solscope import environment, events
+from solscope.attribution.classify import CATEGORIES, Explanation, Match, Rule
+from solscope.cli import app
+from solscope.profile import ProfileWarning
+from solscope.readers import readers
+from solscope.views import coverage, idle, kernels, ranks, summary
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md"), *ROOT.glob("benchmarks/*.md")]
+)
+UPDATE = os.environ.get("SOLSCOPE_UPDATE_GOLDEN") == "1"
+
+page_ids = [page.relative_to(ROOT).as_posix() for page in PAGES]
+every_page = pytest.mark.parametrize("page", PAGES, ids=page_ids)
+
+
+def read(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """Contents of the fenced blocks of one language that stand at the margin."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def headings(text: str) -> list[str]:
+    return re.findall(
+        r"^#+ (.*)$",
+        re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE),
+        re.MULTILINE,
+    )
+
+
+def section(text: str, heading: str) -> str:
+    """From a heading of level two to the next one."""
+    found = re.search(
+        rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE
+    )
+    assert found, f"no section {heading!r}"
+    return found.group(1)
+
+
+def first_cells(text: str) -> list[str]:
+    """The code in the first cell of every row of the tables in `text`."""
+    return re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+
+
+# --- Commands and their JSON
+
+
+@pytest.mark.parametrize("name", sorted(app.commands))
+def test_every_command_and_option_is_documented(name: str) -> None:
+    text = section(read("docs/reference/commands.md"), f"solscope {name}")
+    for parameter in app.commands[name].params:
+        if isinstance(parameter, click.Option):
+            assert f"`{max(parameter.opts, key=len)}" in text
+
+
+def test_options_of_the_program_are_documented() -> None:
+    text = read("docs/reference/commands.md")
+    for parameter in app.params:
+        assert f"`{max(parameter.opts, key=len)}`" in text
+
+
+def test_no_documented_command_or_option_is_gone() -> None:
+    text = read("docs/reference/commands.md")
+    documented = [h.removeprefix("solscope ") for h in headings(text) if h.startswith("solscope ")]
+    assert sorted(documented) == sorted(app.commands)
+    assert set(re.findall(r"`(--[a-z-]+)", text)) <= options_of(app) | {
+        option for command in app.commands.values() for option in options_of(command)
+    }
+
+
+def options_of(command: click.Command) -> set[str]:
+    own = {option for parameter in command.params for option in parameter.opts}
+    return own | {"--help", "-h"}
+
+
+STRUCTS: tuple[type[msgspec.Struct], ...] = (
+    summary.Summary,
+    summary.DeviceSummary,
+    summary.CategoryTime,
+    coverage.CoverageSummary,
+    idle.IdleCause,
+    kernels.KernelRow,
+    kernels.KernelTable,
+    ranks.Run,
+    ranks.RankRow,
+    ProfileWarning,
+    Explanation,
+    Match,
+    environment.Environment,
+    environment.Part,
+)
+
+
+@pytest.mark.parametrize("struct", STRUCTS)
+def test_every_json_field_is_documented(struct: type[msgspec.Struct]) -> None:
+    words = set(re.findall(r"[`\"](\w+)[`\"]", read("docs/reference/commands.md")))
+    assert set(struct.__struct_fields__) <= words
+
+
+# --- Readers, warnings, categories, causes
+
+
+def test_every_reader_is_documented() -> None:
+    named = [h for h in headings(read("docs/reference/readers.md")) if re.fullmatch("[a-z_]+", h)]
+    assert named == list(readers().names())
+
+
+def warning_codes() -> Iterator[str]:
+    """First arguments of `ProfileWarning(...)` in the source.
+
+    Where that argument is a variable, the codes are the keys of the dictionary it comes from.
+    """
+    for path in Path(solscope.__file__).parent.rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            nodes = list(ast.walk(function))
+            made = [n for n in nodes if isinstance(n, ast.Call) and is_warning(n.func) and n.args]
+            yield from (text for call in made for text in constants([call.args[0]]))
+            if any(isinstance(call.args[0], ast.Name) for call in made):
+                keys = [k for n in nodes if isinstance(n, ast.Dict) for k in n.keys if k]
+                yield from constants(keys)
+
+
+def is_warning(function: ast.expr) -> bool:
+    return isinstance(function, ast.Name) and function.id == "ProfileWarning"
+
+
+def constants(nodes: list[ast.expr]) -> list[str]:
+    return [n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+
+
+def test_every_warning_is_documented() -> None:
+    documented = re.findall(r"^### (\w+)$", read("docs/reference/warnings.md"), re.MULTILINE)
+    assert sorted(documented) == sorted(set(warning_codes()))
+
+
+def test_warnings_named_under_readers_exist() -> None:
+    text = read("docs/reference/readers.md")
+    lists = re.findall(r"\*\*Warnings\*\*: (.*?)\.\n", text, re.DOTALL)
+    named = {code for part in lists for code in re.findall(r"`(\w+)`", part)}
+    assert len(named) > 10
+    assert named <= set(warning_codes())
+
+
+def test_every_category_is_documented() -> None:
+    text = read("docs/reference/categories.md").partition("## How rules work")[0]
+    assert tuple(first_cells(text)) == CATEGORIES
+
+
+def test_every_key_of_a_rule_is_documented() -> None:
+    text = section(read("docs/reference/categories.md"), "How rules work")
+    assert tuple(first_cells(text)) == Rule.__struct_fields__
+
+
+def test_the_worked_rule_example_holds(tmp_path: Path) -> None:
+    (example,) = blocks(read("docs/reference/categories.md"), "toml")
+    file = tmp_path / "acme.toml"
+    file.write_text(example, encoding="utf-8")
+    rules = solscope.load_rules([file])
+    for rule in rules.rules[:2]:
+        assert [rules.match(name).rule_id for name in rule.examples] == [rule.id]
+    assert solscope.load_rules().match("acme_router_v2").category == "other"
+
+
+def test_every_cause_of_idle_time_is_documented() -> None:
+    text = section(read("docs/explain/numbers.md"), "Idle by cause")
+    assert first_cells(text) == list(idle.CAUSES)
+
+
+# --- Columns
+
+TABLES = {
+    "Event table": events.EVENT_COLUMNS,
+    "Aggregate table": events.AGGREGATE_COLUMNS,
+    "Metric table": events.METRIC_COLUMNS,
+}
+
+
+def column_table(columns: tuple[events.Column, ...]) -> str:
+    rows = [f"| `{c.name}` | {type(c.dtype).__name__} | {c.meaning} |\n" for c in columns]
+    return "| column | type | meaning |\n|---|---|---|\n" + "".join(rows)
+
+
+@pytest.mark.parametrize("heading", TABLES)
+def test_columns_are_documented_as_declared(heading: str) -> None:
+    page = DOCS / "reference" / "events.md"
+    expected = column_table(TABLES[heading])
+    if UPDATE:
+        text = page.read_text(encoding="utf-8")
+        body = section(text, heading)
+        words = re.sub(r"(?m)^\|.*\n", "", body).strip()
+        page.write_text(text.replace(body, f"\n{words}\n\n{expected}\n"), encoding="utf-8")
+    assert expected in section(page.read_text(encoding="utf-8"), heading)
+
+
+def test_every_kind_is_documented() -> None:
+    assert tuple(first_cells(section(read("docs/reference/events.md"), "Kinds"))) == events.KINDS
+
+
+def test_columns_of_attribution_are_documented() -> None:
+    activities = solscope.attribute(solscope.open("demo:vllm-mi300x-graph")).activities
+    added = [name for name in activities.columns if name not in events.EVENT_SCHEMA]
+    text = section(read("docs/reference/events.md"), "Columns added by attribution")
+    assert sorted(first_cells(text)) == sorted(added)
+
+
+# --- Public names and modules
+
+
+@pytest.mark.parametrize("name", solscope.__all__)
+def test_every_public_name_is_documented(name: str) -> None:
+    item = getattr(solscope, name)
+    signature = ""
+    if inspect.isfunction(item):
+        signature = str(inspect.signature(item)).replace("'name'", '"name"')
+        signature = signature.replace("'", "").replace('"', "'")
+    assert re.search(
+        rf"^### `{re.escape(name + signature)}[`(]", read("docs/reference/api.md"), re.MULTILINE
+    )
+
+
+def test_architecture_names_every_module() -> None:
+    text = read("docs/architecture.md")
+    source = Path(solscope.__file__).parent
+    for path in source.rglob("*.py"):
+        module = path.relative_to(source).as_posix()
+        folder = module.partition("/")[0] + "/"
+        known = f"`{module}`" in text or f"| `{folder}` |" in text
+        assert known or path.name.startswith("_"), module
+    for named in re.findall(r"^\| `([\w/.]+)` \|", text, re.MULTILINE):
+        assert (source / named).exists(), named
+
+
+# --- Examples
+
+
+def shell_commands(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Each `solscope ...` in the shell blocks, as command name and words."""
+    for block in blocks(text, "sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            for part in re.split(r"[|;&<>]+(?=\s|$)", line):
+                words = shlex.split(part, comments=True) if part.count("'") % 2 == 0 else []
+                if words[:1] == ["solscope"]:
+                    yield words[1] if len(words) > 1 else "", words[2:]
+
+
+@every_page
+def test_shell_examples_name_real_commands_and_options(page: Path) -> None:
+    for name, words in shell_commands(page.read_text(encoding="utf-8")):
+        assert name in app.commands
+        used = {word.partition("=")[0] for word in words if word.startswith("-")}
+        assert used <= options_of(app.commands[name]), f"solscope {name} {shlex.join(words)}"
+
+
+def test_shell_examples_are_found() -> None:
+    assert ("kernels", ["--top", "20", "trace.json.gz"]) in shell_commands(read("README.md"))
+
+
+PYTHON_PAGES = ("README.md", "docs/reference/api.md", "docs/how-to/ci-and-scripts.md")
+PYTHON = [
+    pytest.param(code, id=f"{page}-{number}")
+    for page in PYTHON_PAGES
+    for number, code in enumerate(blocks(read(page), "python"), start=1)
+]
+
+
+@pytest.mark.parametrize("code", PYTHON)
+def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "example", "exec"), {"__name__": "example"})
+
+
+def test_readme_shows_real_output() -> None:
+    printed = read("tests/golden/show-vllm-b200.txt").splitlines()
+    command, *shown = blocks(read("README.md"), "text")[0].splitlines()
+    assert command == "$ solscope show demo:vllm-b200"
+    at = 0
+    for part in "\n".join(shown).split("\n...\n"):
+        lines = part.strip("\n").split("\n")
+        at = printed.index(lines[0], at)
+        assert printed[at : at + len(lines)] == lines
+    assert printed[-1] == shown[-1]
+
+
+def test_the_example_by_hand_comes_out_as_written(tmp_path: Path) -> None:
+    (trace,) = blocks(read("docs/explain/numbers.md"), "json")
+    file = tmp_path / "by-hand.json"
+    file.write_text(trace, encoding="utf-8")
+
+    result = solscope.summarize(solscope.attribute(solscope.open(file)))
+
+    assert result.gpu_span_ms == 0.090
+    assert result.gpu_busy_ms == 0.070
+    assert result.kernel_time_ms == 0.080
+    assert (result.comm_ms, result.exposed_comm_ms) == (0.040, 0.020)
+    assert (result.memcpy_ms, result.exposed_memcpy_ms) == (0.010, 0.010)
+    assert {part.cause: part.time_ms for part in result.idle} == {
+        "launch": 0.008,
+        "host": 0.007,
+        "sync": 0.005,
+    }
+    shares = {part.category: round(part.pct, 1) for part in result.categories}
+    assert shares == {"gemm": 44.4, "comm": 44.4, "memcpy": 11.1}
+
+
+# --- Links, changelog, hygiene
+
+
+def slug(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@every_page
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in map(slug, headings(target.read_text(encoding="utf-8"))), link
+
+
+def test_index_lists_every_page() -> None:
+    index = read("docs/README.md")
+    for page in DOCS.rglob("*.md"):
+        name = page.relative_to(DOCS).as_posix()
+        assert name == "README.md" or f"({name})" in index
+
+
+def test_changelog_says_something() -> None:
+    first = re.split(r"^## ", read("CHANGELOG.md"), flags=re.MULTILINE)[1]
+    assert re.match(r"\[(?:Unreleased|\d+\.\d+\.\d+)\]", first)
+    assert re.search(r"^- \S", first, re.MULTILINE)
+
+
+# Written in pieces, so that this file does not hold what it forbids.
+FORBIDDEN = re.compile(
+    "|".join(
+        [
+            r"(?<![\w.~])/(?:" + "work|root|tmp" + r")/",
+            "TO" + "DO",
+            "FIX" + "ME",
+            "--(?:extra-)?index" + "-url",
+        ]
+    )
+)
+
+
+def project_files() -> list[Path]:
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    listed = subprocess.run(
+        [git, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [ROOT / name for name in listed.stdout.split("\0") if name]
+
+
+def test_no_file_names_this_machine_or_unfinished_work() -> None:
+    data = ROOT / "tests" / "data"
+    found = []
+    for path in project_files():
+        if data in path.parents or not path.is_file():
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(ROOT)}: {m.group()}" for m in FORBIDDEN.finditer(text)]
+    assert found == []
