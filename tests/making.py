@@ -23,7 +23,9 @@ def event(kind: str, name: str, start: int, dur: int | None, **more: Any) -> dic
 
 def profile(*events: dict[str, Any], **metadata: Any) -> Profile:
     """A profile of these events."""
-    table = pl.DataFrame(list(events), schema_overrides=dict(EVENT_SCHEMA), infer_schema_length=None)
+    table = pl.DataFrame(
+        list(events), schema_overrides=dict(EVENT_SCHEMA), infer_schema_length=None
+    )
     devices = sorted({e["device"] for e in events if e.get("device") is not None})
     known = {"devices": tuple(Device(d, name=f"GPU-{d}") for d in devices)}
     return Profile(

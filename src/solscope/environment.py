@@ -73,9 +73,7 @@ def examine() -> Environment:
 
 def _why_core() -> str:
     if native_scanner() is None:
-        return (
-            "not built; install a C++ compiler and reinstall solscope for about 4 times the speed"
-        )
+        return "not built; install a C++ compiler and reinstall solscope to read traces faster"
     return "chosen by SOLSCOPE_CORE" if core_name() == "python" else "built"
 
 

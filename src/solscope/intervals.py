@@ -77,7 +77,7 @@ def nest(start: Int64s, end: Int64s) -> NDArray[np.int64]:
     inner = depth > 0
     above = by_depth[np.maximum(found, 0)]
     proper = ~inner | (
-        (found >= 0) & (depth[above] == depth - 1) & (e[above] > s) & (above < np.arange(size))
+        (found >= 0) & (depth[above] == depth - 1) & (e[above] >= e) & (above < np.arange(size))
     )
     if not proper.all() or (depth < 0).any():
         above, inner = _nest_by_stack(s, e)

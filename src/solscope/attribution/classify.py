@@ -117,6 +117,10 @@ class Explanation(msgspec.Struct, frozen=True):
             f"{self.match.category}: rule {self.match.rule_id} matches {matched!r}",
             f"  pattern: {self.pattern}",
         ]
+        if self.match.generic:
+            lines.append(
+                "  a rule for a whole family: it knows the sort of kernel, not its purpose"
+            )
         if self.op_matched is not None:
             lines.append(f"  operator: {self.op_matched!r}")
         if self.match.detail is not None:

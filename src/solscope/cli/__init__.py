@@ -66,14 +66,19 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo("solscope: interrupted", err=True)
         return 130
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        place = (
+            error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else None
+        )
+        hint = f" (see {place} --help)" if place else ""
+        return _fail(error.format_message() + hint)
     except SolscopeError as error:
         return _fail(str(error))
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing is wrong, and nobody listens.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        return _fail(f"{error.filename or 'system'}: {error.strerror or error}")
     except MemoryError:
         return _fail("not enough memory for this profile")
 

@@ -7,7 +7,7 @@ import click
 from solscope.cli.common import emit, json_option, terminal_width, use_color
 
 
-@click.command("doctor")
+@click.command("doctor", short_help="Say what this installation can do.")
 @json_option
 def command(as_json: bool) -> None:
     """Say what this installation can do: reader core, formats, extras, tools, sensors, GPUs.

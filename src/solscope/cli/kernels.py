@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from solscope.views.kernels import GroupBy
 
 
-@click.command("kernels")
-@click.argument("file", required=False, metavar="FILE")
+@click.command("kernels", short_help="List what ran on the GPU.")
+@click.argument("file", required=False, metavar="[FILE]")
 @click.option(
     "--by",
     type=click.Choice(["name", "short", "category", "op"]),
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--explain", metavar="NAME", help="Say which rule classifies this kernel name, and why."
 )
+@click.option("--op", metavar="NAME", help="With --explain: the operator that launched the kernel.")
 @full_names_option
 @rules_option
 @expansion_option
@@ -44,6 +45,7 @@ def command(
     by: GroupBy,
     top: int | None,
     explain: str | None,
+    op: str | None,
     full_names: bool,
     rule_files: tuple[Path, ...],
     max_expansion: int,
@@ -62,10 +64,10 @@ def command(
       solscope kernels --explain nvjet_tst_128x8_64x12_2x1_v_bz_TNT
     """
     if explain is not None:
-        _explain(explain, rule_files, as_json)
+        _explain(explain, op, rule_files, as_json)
         return
     if file is None:
-        raise click.UsageError("Missing argument 'FILE'.")
+        raise click.UsageError("name a profile, or use --explain NAME")
     from solscope import kernels, summarize
 
     attributed = open_attributed(file, rule_files, max_expansion)
@@ -98,11 +100,11 @@ def command(
     )
 
 
-def _explain(name: str, rule_files: tuple[Path, ...], as_json: bool) -> None:
+def _explain(name: str, op: str | None, rule_files: tuple[Path, ...], as_json: bool) -> None:
     from solscope import load_rules
     from solscope.report.json import render_json
     from solscope.text import clean
 
-    explanation = load_rules(rule_files).explain(name)
+    explanation = load_rules(rule_files).explain(name, op)
     text = "\n".join(clean(line) for line in str(explanation).splitlines())
     emit(render_json(explanation) if as_json else text)

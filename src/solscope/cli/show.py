@@ -18,7 +18,7 @@ from solscope.cli.common import (
 )
 
 
-@click.command("show")
+@click.command("show", short_help="Say where the GPU time goes.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE|FOLDER|GLOB...")
 @click.option(
     "--top", default=10, show_default=True, type=click.IntRange(min=0), help="Kernels to list."

@@ -59,13 +59,16 @@ def open(  # noqa: A001 - public as solscope.open, like gzip.open
     """
     from solscope.readers.metrics import attach_metrics
 
-    path = Path(demo.resolve(os.fspath(path)))
+    asked = os.fspath(path)
+    path = Path(demo.resolve(asked))
     options = options or ReadOptions()
     if path.is_dir():
         if not is_saved_profile(path):
-            raise InputError(f"{path} is a folder, not a profile; name the files in it")
+            raise InputError(f"{path} is a folder, not a profile; name one file in it")
         return replace(load_saved(path), path=str(path))
     profile = choose(read_head(path)).read(path, options)
+    if asked.startswith(demo.PREFIX):
+        return replace(profile, path=asked)
     return attach_metrics(profile, path)
 
 

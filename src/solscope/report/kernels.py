@@ -5,7 +5,16 @@ from __future__ import annotations
 from rich.text import Text
 
 from solscope.report.show import coverage_line
-from solscope.report.terminal import Column, micro, number, pct, table, to_text, warning_lines
+from solscope.report.terminal import (
+    Column,
+    listing,
+    micro,
+    number,
+    pct,
+    table,
+    to_text,
+    warning_lines,
+)
 from solscope.views.kernels import KernelRow, KernelTable
 from solscope.views.summary import Summary
 
@@ -31,7 +40,7 @@ def render_kernels(
         columns.pop(-2)
         rows = [[*row[:-2], row[-1]] for row in rows]
     parts = [
-        table(columns, rows, width, whole=full_names),
+        listing(columns, rows) if full_names else table(columns, rows, width),
         Text(""),
         Text(coverage_line(summary)),
         *warning_lines(summary.warnings),

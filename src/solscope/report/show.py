@@ -11,9 +11,11 @@ from rich.text import Text
 from solscope.report.terminal import (
     Column,
     heading,
+    listing,
     micro,
     number,
     pct,
+    share_known,
     table,
     to_text,
     warning_lines,
@@ -25,6 +27,8 @@ from solscope.views.summary import CategoryTime, Summary
 
 SIDE_BY_SIDE = 4
 """Up to this many profiles stand beside each other; more become a table with a row each."""
+UNEVEN = 1.02
+"""A rank is called the slowest only when it computes longer than the fastest by this factor."""
 
 
 def render_show(
@@ -34,74 +38,78 @@ def render_show(
     # One file that merges its ranks is a page with a table of devices, not a run of files.
     spread = [run for run in runs if len({row.path for row in run.ranks}) > 1]
     in_runs = {row.path for run in spread for row in run.ranks}
-    parts: list[RenderableType] = []
-    for run in spread:
-        parts += _rank_table(run, width)
+    blocks: list[list[RenderableType]] = [
+        _run(run, [s for s in summaries if s.path in {row.path for row in run.ranks}], width)
+        for run in spread
+    ]
     others = [s for s in summaries if s.path not in in_runs]
     if len(others) == 1:
-        parts += _page(others[0], width, full_names)
+        blocks.append(_page(others[0], width, full_names))
     elif 1 < len(others) <= SIDE_BY_SIDE:
-        parts += _columns(others, width)
+        blocks.append(_columns(others, width))
     elif others:
-        parts += _rows(others, width)
-    return to_text(parts, width, color)
+        blocks.append(_rows(others, width))
+    parts = [part for block in blocks for part in (*block, Text(""))]
+    return to_text(parts[:-1], width, color)
 
 
 def _page(s: Summary, width: int, full_names: bool) -> list[RenderableType]:
     facts = [s.format, *dict.fromkeys(s.devices), s.framework, s.stage, _rank_of(s)]
+    title = (clean(Path(s.path).name), "bold")
     parts: list[RenderableType] = [
-        Text.assemble(
-            (clean(Path(s.path).name), "bold"), "  ", clean(" · ".join(f for f in facts if f))
-        ),
-        Text(f"{s.events:,} events, {s.kernels:,} kernels"),
-        Text(""),
-        _times(s, width),
+        Text.assemble(title, "  ", clean(" · ".join(fact for fact in facts if fact))),
+        Text(_contents(s)),
     ]
+    if s.kernel_time_ms or s.gpu_span_ms is not None:
+        parts += [Text(""), _times(s, width)]
     if len(s.per_device) > 1:
         parts += [Text(""), heading("devices"), _device_table(s, width)]
-    parts += [Text(""), heading("where the GPU time goes"), _category_table(s, width)]
-    parts += [Text(""), heading("top kernels"), kernel_lines(s, width, full_names)]
-    parts += [Text(""), Text(coverage_line(s)), *warning_lines(s.warnings)]
-    return parts
+    if s.categories:
+        title_line = heading("where the GPU time goes (share of the time of all activities)")
+        parts += [Text(""), title_line, _category_table(s, width)]
+    if s.top_kernels:
+        parts += [Text(""), heading("top kernels"), _kernel_table(s, width, full_names)]
+    if s.categories:
+        parts += [Text(""), Text(coverage_line(s))]
+    return parts + warning_lines(s.warnings)
+
+
+def _contents(s: Summary) -> str:
+    if s.gpu_span_ms is None and s.kernels:
+        return (
+            f"{s.events:,} rows, {s.kernels:,} kernel launches; "
+            "a summary has no time line, so no span, busy or idle"
+        )
+    sensors = f", {len(s.metrics)} sensors beside it" if s.metrics else ""
+    return f"{s.events:,} events, {s.kernels:,} kernels{sensors}"
 
 
 def _times(s: Summary, width: int) -> RenderableType:
-    rows: list[tuple[str, str, str, str]] = []
-    if s.gpu_span_ms is not None:
-        idle_ms = s.gpu_span_ms - (s.gpu_busy_ms or 0.0)
+    span = s.gpu_span_ms
+    digits = 2 if (span or s.kernel_time_ms) >= 10 else 4
+    rows: list[tuple[str, float | None, float | None, str]] = []
+    if span is not None:
         rows += [
-            ("GPU span", number(s.gpu_span_ms), "", "first start to last end"),
-            ("busy", number(s.gpu_busy_ms), pct(s.gpu_busy_pct), "at least one activity running"),
-            ("idle", number(idle_ms), pct(s.gpu_idle_pct), ""),
+            ("GPU span", span, None, "first start to last end"),
+            ("busy", s.gpu_busy_ms, s.gpu_busy_pct, "at least one activity running"),
+            ("idle", span - (s.gpu_busy_ms or 0.0), s.gpu_idle_pct, ""),
         ]
-        rows += [
-            (
-                f"  {part.cause}",
-                number(part.time_ms),
-                pct(_of(part.time_ms, s.gpu_span_ms)),
-                CAUSES[part.cause],
-            )
-            for part in s.idle
-        ]
-    rows.append(("kernel time", number(s.kernel_time_ms), "", "sum over kernels"))
-    if s.comm_ms or s.exposed_comm_ms:
-        rows.append(("communication", number(s.comm_ms), "", ""))
-        rows.append(
-            (
-                "  exposed",
-                number(s.exposed_comm_ms),
-                pct(s.exposed_comm_pct),
-                "not hidden by compute",
-            )
-        )
-    if s.memcpy_ms:
-        rows.append(("memcpy", number(s.memcpy_ms), "", ""))
-        exposed = _of(s.exposed_memcpy_ms, s.gpu_span_ms)
-        rows.append(
-            ("  exposed", number(s.exposed_memcpy_ms), pct(exposed), "not hidden by other work")
-        )
+        rows += [(f"  {p.cause}", p.time_ms, _of(p.time_ms, span), CAUSES[p.cause]) for p in s.idle]
+    rows.append(("kernel time", s.kernel_time_ms, None, "sum over kernels"))
+    for label, total, exposed, why in (
+        ("communication", s.comm_ms, s.exposed_comm_ms, "not hidden by compute"),
+        ("memcpy", s.memcpy_ms, s.exposed_memcpy_ms, "not hidden by other work"),
+    ):
+        if total:
+            rows.append((label, total, None, ""))
+            if exposed is not None:
+                rows.append(("  exposed", exposed, _of(exposed, span), why))
+    cells = [(a, number(b, digits), "" if c is None else pct(c), d) for a, b, c, d in rows]
     columns = [Column("", text=True), Column("ms"), Column("of span"), Column("", text=True)]
-    return table(columns, rows, width)
+    if span is None:
+        columns.pop(2)
+        cells = [(a, b, d) for a, b, _, d in cells]  # type: ignore[misc]
+    return table(columns, cells, width)
 
 
 def _category_table(s: Summary, width: int) -> RenderableType:
@@ -112,8 +120,7 @@ def _category_table(s: Summary, width: int) -> RenderableType:
     )
 
 
-def kernel_lines(s: Summary, width: int, full_names: bool) -> RenderableType:
-    """The most expensive kernels."""
+def _kernel_table(s: Summary, width: int, full_names: bool) -> RenderableType:
     columns = [
         Column("ms"),
         Column("share"),
@@ -133,7 +140,7 @@ def kernel_lines(s: Summary, width: int, full_names: bool) -> RenderableType:
         )
         for row in s.top_kernels
     ]
-    return table(columns, rows, width, whole=full_names)
+    return listing(columns, rows) if full_names else table(columns, rows, width)
 
 
 def _device_table(s: Summary, width: int) -> RenderableType:
@@ -175,31 +182,39 @@ _LINES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("kernels", lambda s: f"{s.kernels:,}"),
     ("GPU span ms", lambda s: number(s.gpu_span_ms)),
     ("busy ms", lambda s: number(s.gpu_busy_ms)),
-    ("busy", lambda s: pct(s.gpu_busy_pct)),
-    ("idle", lambda s: pct(s.gpu_idle_pct)),
+    ("busy, of span", lambda s: pct(s.gpu_busy_pct)),
+    ("idle, of span", lambda s: pct(s.gpu_idle_pct)),
+    *(
+        (f"  {cause}", lambda s, cause=cause: pct(_idle_pct(s, cause)))  # type: ignore[misc]
+        for cause in CAUSES
+    ),
     ("kernel time ms", lambda s: number(s.kernel_time_ms)),
     ("comm ms", lambda s: number(s.comm_ms)),
-    ("exposed comm", lambda s: pct(s.exposed_comm_pct)),
+    ("  exposed, of span", lambda s: pct(s.exposed_comm_pct)),
     ("memcpy ms", lambda s: number(s.memcpy_ms)),
-    ("linked", lambda s: pct(s.coverage.linked_pct)),
-    ("classified", lambda s: pct(s.coverage.classified_pct)),
+    ("  exposed, of span", lambda s: pct(_of(s.exposed_memcpy_ms, s.gpu_span_ms))),
+    ("linked", lambda s: share_known(s.coverage.linked_pct)),
+    ("classified", lambda s: share_known(s.coverage.classified_pct)),
+    ("with operator", lambda s: share_known(s.coverage.op_pct)),
+    ("with shapes", lambda s: share_known(s.coverage.shapes_pct)),
 )
 
 
 def _columns(summaries: Sequence[Summary], width: int) -> list[RenderableType]:
     """A column per profile: the main figures, then time by category in ms and share."""
     names = distinct_names([s.path for s in summaries])
-    room = max(14, (width - 18) // len(summaries) - 2)
+    room = max(14, (width - 20) // len(summaries) - 2)
     head = [Column("", text=True), *(Column(shorten(name, room)) for name in names)]
     lines = [(label, *(shorten(show(s), room) for s in summaries)) for label, show in _LINES]
+    lines = [line for line in lines if not set(line[1:]) <= {"-", "0.0 %", "0.00"}]
     times = [{c.category: c for c in s.categories} for s in summaries]
-    order = {c.category: None for s in summaries for c in s.categories}
+    order = dict.fromkeys(c.category for s in summaries for c in s.categories)
     ranked = sorted(order, key=lambda c: -max(t[c].pct if c in t else 0.0 for t in times))
-    shares = [(category, *(_time_and_share(t.get(category)) for t in times)) for category in ranked]
+    shares = [(c, *(_time_and_share(t.get(c)) for t in times)) for c in ranked]
     parts: list[RenderableType] = [
         table(head, lines, width),
         Text(""),
-        heading("time by category, ms and share"),
+        heading("time by category: ms, and share of the time of all activities"),
         table(head, shares, width),
     ]
     return parts + _all_warnings(summaries, names)
@@ -218,6 +233,7 @@ def _rows(summaries: Sequence[Summary], width: int) -> list[RenderableType]:
         Column("busy"),
         Column("kernel ms"),
         Column("exp. comm", spare=1),
+        Column("classified", spare=3),
         Column("GPU", text=True, spare=2),
         Column("profile", text=True),
     ]
@@ -228,17 +244,19 @@ def _rows(summaries: Sequence[Summary], width: int) -> list[RenderableType]:
             pct(s.gpu_busy_pct),
             number(s.kernel_time_ms),
             pct(s.exposed_comm_pct),
+            share_known(s.coverage.classified_pct),
             shorten(", ".join(dict.fromkeys(s.devices)) or "-", 24),
             name,
         )
         for name, s in zip(names, summaries, strict=True)
     ]
-    return [table(columns, rows, width), *_all_warnings(summaries, names)]
+    return [table(columns, rows, width, whole=True), *_all_warnings(summaries, names)]
 
 
-def _rank_table(run: Run, width: int) -> list[RenderableType]:
-    size = f" of {run.world_size}" if run.world_size else ""
-    slowest = max(run.ranks, key=lambda row: row.kernel_time_ms - row.comm_ms)
+def _run(run: Run, members: Sequence[Summary], width: int) -> list[RenderableType]:
+    """The ranks of a run, and what is unsafe about each."""
+    compute = [row.compute_ms for row in run.ranks]
+    uneven = max(compute) > UNEVEN * min(compute)
     columns = [
         Column("rank", text=True),
         Column("kernels"),
@@ -251,25 +269,31 @@ def _rank_table(run: Run, width: int) -> list[RenderableType]:
     ]
     rows = [
         (
-            f"{row.rank}" + (" *" if row is slowest else ""),
+            f"{row.rank}" + (" *" if uneven and row.compute_ms == max(compute) else ""),
             f"{row.kernels:,}",
             number(row.gpu_span_ms),
             pct(row.gpu_busy_pct),
-            number(row.kernel_time_ms - row.comm_ms),
+            number(row.compute_ms),
             number(row.comm_ms),
             pct(row.exposed_comm_pct),
             row.device,
         )
         for row in run.ranks
     ]
+    size = f" of {run.world_size}" if run.world_size else ""
     parts: list[RenderableType] = [
         heading(f"{Path(run.name).name}: {len(run.ranks)} ranks{size}"),
         table(columns, rows, width),
-        Text("* most compute time: the others wait for it in collectives"),
     ]
+    if uneven:
+        parts.append(Text("* computes longest: the others wait for it in collectives"))
     if run.missing:
-        parts.append(Text(f"no file for rank {', '.join(map(str, run.missing))}", style="yellow"))
-    return [*parts, Text("")]
+        missing = ", ".join(map(str, run.missing))
+        parts.append(Text(f"no file for rank {missing}", style="yellow"))
+    ordered = sorted(members, key=lambda s: s.rank or 0)
+    lines = [Text(f"rank {s.rank}: {coverage_line(s)}") for s in ordered]
+    names = [f"rank {s.rank}" for s in ordered]
+    return [*parts, Text(""), *lines, *_all_warnings(ordered, names)]
 
 
 def _all_warnings(summaries: Sequence[Summary], names: Sequence[str]) -> list[RenderableType]:
@@ -290,7 +314,7 @@ def coverage_line(s: Summary) -> str:
         ("with operator", c.op_pct),
         ("with shapes", c.shapes_pct),
     )
-    known = [f"{label} {value:.1f} %" for label, value in shares if value is not None]
+    known = [f"{label} {share_known(value)}" for label, value in shares if value is not None]
     return "coverage of GPU time: " + (", ".join(known) or "nothing ran")
 
 
@@ -307,6 +331,10 @@ def _rank_of(s: Summary) -> str | None:
     if s.rank is None or (s.world_size or 1) == 1:
         return None
     return f"rank {s.rank} of {s.world_size}" if s.world_size else f"rank {s.rank}"
+
+
+def _idle_pct(s: Summary, cause: str) -> float | None:
+    return _of(sum(part.time_ms for part in s.idle if part.cause == cause), s.gpu_span_ms)
 
 
 def _of(part: float | None, whole: float | None) -> float | None:

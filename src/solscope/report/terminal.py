@@ -25,6 +25,11 @@ def pct(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f} %"
 
 
+def share_known(value: float | None) -> str:
+    """A share of what is known: "100.0 %" only when nothing at all is missing."""
+    return pct(value if value is None or value == 100 else min(value, 99.9))
+
+
 def micro(value_ns: float | None) -> str:
     """Nanoseconds as microseconds."""
     return "-" if value_ns is None else f"{value_ns / 1e3:,.2f}"
@@ -88,6 +93,21 @@ def _fitting(columns: Sequence[Column], cells: list[list[str]], width: int) -> l
             break
         keep.remove(spare)
     return keep
+
+
+def listing(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Group:
+    """Like `table`, but the last column of each row stands whole on a line of its own."""
+    cells = [[clean(cell) for cell in row] for row in rows]
+    widths = [_column_width(columns, cells, at) for at in range(len(columns) - 1)]
+
+    def line(row: Sequence[str]) -> str:
+        pairs = zip(columns[:-1], row[:-1], widths, strict=True)
+        return "  ".join(c.ljust(w) if col.text else c.rjust(w) for col, c, w in pairs).rstrip()
+
+    parts = [Text(line([column.heading for column in columns]), style="bold")]
+    for row in cells:
+        parts += [Text(line(row), style="bold"), Text(f"    {row[-1]}", overflow="fold")]
+    return Group(*parts)
 
 
 def heading(text: str) -> Text:

@@ -19,11 +19,11 @@ from solscope.events import LAUNCH_KINDS
 from solscope.intervals import Int64s, Intervals, gaps, overlap, union
 
 CAUSES = {
-    "host": "the host launched late: the launching thread was busy with other code",
-    "sync": "the host launched late: the launching thread sat in a synchronizing call",
-    "alloc": "the host launched late: the launching thread was allocating or freeing memory",
-    "launch": "already being launched: call, queue and dependency latency",
-    "unlinked": "not known: the activity after the gap has no launch in the profile",
+    "host": "launched late: the host was busy with other code",
+    "sync": "launched late: the host sat in a synchronizing call",
+    "alloc": "launched late: the host was allocating or freeing memory",
+    "launch": "launched, but waiting: call latency, queue, other work",
+    "unlinked": "not known: the next activity has no launch here",
 }
 """Each cause of idle time and what it means."""
 

@@ -13,6 +13,8 @@ from solscope.names import short_name
 
 GroupBy = Literal["name", "short", "category", "op"]
 NO_OPERATOR = "(no operator)"
+MIXED = "mixed"
+_NEARLY_ALL = 0.9
 
 
 class KernelRow(msgspec.Struct, frozen=True):
@@ -22,7 +24,7 @@ class KernelRow(msgspec.Struct, frozen=True):
     """Full name, short name, category or operator, whatever the grouping is by."""
     short_name: str
     category: str
-    """Category that holds most of the group's time."""
+    """Category of the group; `mixed` when no category holds 90 % of its time."""
     calls: int
     total_ns: int
     mean_ns: float
@@ -143,13 +145,27 @@ def _combine(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _labels(rows: pl.DataFrame) -> pl.DataFrame:
-    """Category, detail and rule of the part of each group that took most time."""
+    """Category, detail and rule of the part of each group that took most time.
+
+    A group of which no category holds nearly all is `mixed`.
+    """
+    parts = rows.group_by("key", *_LABELS).agg(pl.col("total_ns").sum())
+    largest = parts.group_by("key", "category").agg(pl.col("total_ns").sum().alias("held"))
+    pure = largest.group_by("key").agg(
+        (pl.col("held").max() >= _NEARLY_ALL * pl.col("held").sum()).alias("pure")
+    )
     return (
-        rows.group_by("key", *_LABELS)
-        .agg(pl.col("total_ns").sum())
-        .sort(["total_ns", "category"], descending=[True, False])
+        parts.sort(["total_ns", "category"], descending=[True, False])
         .unique("key", keep="first", maintain_order=True)
-        .select("key", *_LABELS)
+        .join(pure, on="key", how="left", maintain_order="left")
+        .select(
+            "key",
+            pl.when("pure")
+            .then(pl.col("category").cast(pl.String))
+            .otherwise(pl.lit(MIXED))
+            .alias("category"),
+            *_LABELS[1:],
+        )
     )
 
 

@@ -21,6 +21,7 @@ class RankRow(msgspec.Struct, frozen=True):
     gpu_busy_ms: float
     gpu_busy_pct: float | None
     kernel_time_ms: float
+    compute_ms: float
     comm_ms: float
     exposed_comm_ms: float
     exposed_comm_pct: float | None
@@ -94,6 +95,7 @@ def _row(source: Summary | DeviceSummary, rank: int | None, path: str, device: s
         gpu_busy_ms=source.gpu_busy_ms or 0.0,
         gpu_busy_pct=source.gpu_busy_pct,
         kernel_time_ms=source.kernel_time_ms,
+        compute_ms=source.compute_ms or 0.0,
         comm_ms=source.comm_ms,
         exposed_comm_ms=source.exposed_comm_ms or 0.0,
         exposed_comm_pct=source.exposed_comm_pct,

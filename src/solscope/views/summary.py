@@ -49,6 +49,8 @@ class DeviceSummary(msgspec.Struct, frozen=True):
     gpu_busy_pct: float | None
     gpu_idle_pct: float | None
     kernel_time_ms: float
+    compute_ms: float
+    """Union of everything that is neither communication nor memcpy."""
     comm_ms: float
     exposed_comm_ms: float
     exposed_comm_pct: float | None
@@ -74,6 +76,7 @@ class Summary(msgspec.Struct, frozen=True):
     gpu_busy_pct: float | None
     gpu_idle_pct: float | None
     kernel_time_ms: float
+    compute_ms: float | None
     comm_ms: float
     exposed_comm_ms: float | None
     exposed_comm_pct: float | None
@@ -159,6 +162,7 @@ def _total(attributed: Attributed, devices: list[DeviceSummary]) -> dict[str, fl
             "gpu_busy_pct": None,
             "gpu_idle_pct": None,
             "kernel_time_ms": int(launched["total_ns"].sum()) / 1e6,
+            "compute_ms": None,
             "comm_ms": int(rows.filter(pl.col("category") == "comm")["total_ns"].sum()) / 1e6,
             "exposed_comm_ms": None if timed else 0.0,
             "exposed_comm_pct": None,
@@ -172,6 +176,7 @@ def _total(attributed: Attributed, devices: list[DeviceSummary]) -> dict[str, fl
             "gpu_span_ms",
             "gpu_busy_ms",
             "kernel_time_ms",
+            "compute_ms",
             "comm_ms",
             "exposed_comm_ms",
             "memcpy_ms",
@@ -217,6 +222,7 @@ def _device(attributed: Attributed, key: tuple[object, ...], rows: pl.DataFrame)
         gpu_busy_pct=_pct(busy.length, span),
         gpu_idle_pct=_pct(span - busy.length, span),
         kernel_time_ms=int(rows.filter(pl.col("kind") == "kernel")["dur_ns"].sum()) / 1e6,
+        compute_ms=compute / 1e6,
         comm_ms=_length(rows.filter(comm)) / 1e6,
         exposed_comm_ms=exposed_comm / 1e6,
         exposed_comm_pct=_pct(exposed_comm, span),

@@ -24,14 +24,21 @@ def warnings_of(attributed: Attributed) -> list[ProfileWarning]:
     if attributed.profile.is_aggregate:
         return []
     if attributed.activities.is_empty():
-        if attributed.profile.events.is_empty():
-            return []
-        message = (
-            "nothing ran on a GPU in this profile: was the profiler started with CUDA activities?"
-        )
-        return [ProfileWarning("no_gpu_activity", message)]
+        return list(_nothing_ran(attributed))
     checks = (_unlinked, _graph_replay, _stray, _overhead)
     return [warning for check in checks for warning in check(attributed)]
+
+
+def _nothing_ran(attributed: Attributed) -> Iterator[ProfileWarning]:
+    known = {warning.code for warning in attributed.profile.warnings}
+    if known & {"metrics_only", "no_gpu_activity"}:
+        return
+    hint = (
+        "the file ends too early"
+        if "truncated" in known
+        else "was the profiler started with CUDA activities?"
+    )
+    yield ProfileWarning("no_gpu_activity", f"nothing ran on a GPU in this profile: {hint}")
 
 
 def _unlinked(attributed: Attributed) -> Iterator[ProfileWarning]:
@@ -42,7 +49,7 @@ def _unlinked(attributed: Attributed) -> Iterator[ProfileWarning]:
     if pct >= _SAY_FROM_PCT and has_launches:
         yield ProfileWarning(
             "unlinked",
-            f"{lost.height} of {rows.height} GPU activities ({pct:.1f} % of GPU time) have no "
+            f"{lost.height:,} of {rows.height:,} GPU activities ({pct:.1f} % of GPU time) have no "
             "launch in the profile, probably because they were launched before it began: they "
             "count, but have no operator",
         )
@@ -88,7 +95,7 @@ def _stray(attributed: Attributed) -> Iterator[ProfileWarning]:
             where = f"GPU {device}" if rank is None else f"rank {rank}, GPU {device}"
             yield ProfileWarning(
                 "stray_activity",
-                f"{where}: {few} of {start.size} activities lie {side} a gap of "
+                f"{where}: {few:,} of {start.size:,} activities lie {side} a gap of "
                 f"{length[at] / 1e6:.2f} ms ({100 * length[at] / span:.0f} % of the span): span "
                 f"and idle say little; the rest is {(span - int(length[at])) / 1e6:.2f} ms",
             )

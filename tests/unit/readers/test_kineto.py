@@ -25,7 +25,16 @@ Read = Callable[..., Profile]
 
 def kernel(name: str = "k", ts: Any = 100, dur: Any = 5, **args: Any) -> dict[str, Any]:
     args = {"device": 0, "stream": 7, "correlation": 1, **args}
-    return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": dur, "args": args}
+    return {
+        "ph": "X",
+        "cat": "kernel",
+        "name": name,
+        "pid": 0,
+        "tid": 7,
+        "ts": ts,
+        "dur": dur,
+        "args": args,
+    }
 
 
 def raw_kernel(name: str, ts: str = "100", dur: str = "5") -> bytes:
@@ -111,7 +120,12 @@ def test_less_than_a_nanosecond_is_rounded_half_away_from_zero(
 def test_numbers_in_quotes_are_numbers(read: Read) -> None:
     profile = read({"traceEvents": [kernel(ts="100.5", dur="5", bytes="1048576", device="3")]})
     row = profile.events.row(0, named=True)
-    assert (row["start_ns"], row["dur_ns"], row["bytes"], row["device"]) == (100_500, 5_000, 1 << 20, 3)
+    assert (row["start_ns"], row["dur_ns"], row["bytes"], row["device"]) == (
+        100_500,
+        5_000,
+        1 << 20,
+        3,
+    )
 
 
 @pytest.mark.parametrize(
@@ -329,7 +343,7 @@ def test_missing_closing_bracket(read: Read, start: bytes) -> None:
 
 
 def test_trailing_comma(read: Read) -> None:
-    profile = read(b'{"traceEvents": [' + raw_kernel("a") + b',\n]}')
+    profile = read(b'{"traceEvents": [' + raw_kernel("a") + b",\n]}")
     assert (column(profile, "name"), codes(profile)) == (["a"], [])
 
 
@@ -384,7 +398,9 @@ def test_json_that_is_no_trace(read: Read, data: bytes) -> None:
 
 
 def test_header_members_before_and_after_the_events(read: Read) -> None:
-    profile = read({"schemaVersion": 1, "traceEvents": [kernel()], "record_shapes": 1, "trace_id": "A"})
+    profile = read(
+        {"schemaVersion": 1, "traceEvents": [kernel()], "record_shapes": 1, "trace_id": "A"}
+    )
     assert profile.metadata.about == {"schemaVersion": 1, "record_shapes": 1, "trace_id": "A"}
 
 
@@ -441,7 +457,9 @@ def test_json_cut_inside_an_event(read: Read) -> None:
     assert f"at byte {at}" in message(profile, "truncated")
 
 
-@pytest.mark.parametrize("data", [b'{"schemaVersion": 1, "tra', b'{"traceEvents"', b'{"traceEvents": [{"ph"'])
+@pytest.mark.parametrize(
+    "data", [b'{"schemaVersion": 1, "tra', b'{"traceEvents"', b'{"traceEvents": [{"ph"']
+)
 def test_json_cut_before_the_first_event(read: Read, data: bytes) -> None:
     with pytest.raises(DamagedFileError):
         read(data)
@@ -548,7 +566,9 @@ def test_rocm_numbers_activities_by_agent_and_the_header_by_gpu(read: Read) -> N
 
 
 def test_a_device_that_the_header_does_not_describe(read: Read) -> None:
-    profile = read({"deviceProperties": [H100], "traceEvents": [kernel(device=1), kernel(device=4)]})
+    profile = read(
+        {"deviceProperties": [H100], "traceEvents": [kernel(device=1), kernel(device=4)]}
+    )
     assert [device.label for device in profile.metadata.devices] == [
         "NVIDIA H100",
         "GPU 4 (not described)",
@@ -600,14 +620,24 @@ def scan(data: bytes, size: int) -> tuple[Any, ...]:
         scanner.feed(data[at : at + size])
     scanner.finish()
     columns = {name: bytes(values) for name, values in scanner.take().items()}
-    return columns, list(scanner.texts(0)), list(scanner.jsons()), list(scanner.header()), scanner.stats()
+    return (
+        columns,
+        list(scanner.texts(0)),
+        list(scanner.jsons()),
+        list(scanner.header()),
+        scanner.stats(),
+    )
 
 
 PIECES = {
-    "whole": trace(raw_kernel("a"), raw_kernel(r"b\"c"), raw_kernel("d", ts="1702000000000000.123")),
+    "whole": trace(
+        raw_kernel("a"), raw_kernel(r"b\"c"), raw_kernel("d", ts="1702000000000000.123")
+    ),
     "byte order mark": b"\xef\xbb\xbf\n " + trace(raw_kernel("a")),
     "bare": b"[" + raw_kernel("a") + b"]",
-    "trailer": b'{"traceEvents": [' + raw_kernel("a") + b'], "with_stack": 1, "x": {"y": ["]}"]}}\n',
+    "trailer": b'{"traceEvents": ['
+    + raw_kernel("a")
+    + b'], "with_stack": 1, "x": {"y": ["]}"]}}\n',
     "damaged": trace(raw_kernel("a"), raw_kernel('"'), raw_kernel("b\x02")),
     "cut": trace(raw_kernel("a"), raw_kernel("b"))[:-30],
     "not closed": b'{"traceEvents": [' + raw_kernel("a"),

@@ -51,7 +51,9 @@ def test_a_gap_before_an_unlinked_activity_has_no_known_cause() -> None:
 
 
 def test_causes_sum_to_the_idle_time() -> None:
-    launches = [event("runtime", "cudaLaunchKernel", 90 * i, 10, correlation=i) for i in range(1, 9)]
+    launches = [
+        event("runtime", "cudaLaunchKernel", 90 * i, 10, correlation=i) for i in range(1, 9)
+    ]
     kernels = [event("kernel", "gemm", 100 * i, 37, correlation=i) for i in range(1, 9)]
     result = summarize(attributed(*launches, *kernels))
     assert result.gpu_span_ms is not None

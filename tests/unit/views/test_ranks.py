@@ -36,7 +36,12 @@ def test_a_missing_rank_is_named() -> None:
 
 
 def test_torch_handler_names_and_rank_folders_group() -> None:
-    assert runs([summary("h_11.1700000000000.pt.trace.json", 0), summary("h_12.1700000000001.pt.trace.json", 1)])
+    assert runs(
+        [
+            summary("h_11.1700000000000.pt.trace.json", 0),
+            summary("h_12.1700000000001.pt.trace.json", 1),
+        ]
+    )
     assert runs([summary("p/rank0/trace.json", 0), summary("p/rank1/trace.json", 1)])
 
 
