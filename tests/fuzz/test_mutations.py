@@ -32,6 +32,7 @@ from solscope.readers import ReadOptions
 from solscope.readers.kineto_scan import native_scanner
 from solscope.report.json import render_json
 from solscope.report.show import render_show
+from solscope.views.summary import DeviceSummary, Summary
 
 DATA = Path(__file__).parents[1] / "data"
 CASE_SECONDS = 5
@@ -163,7 +164,7 @@ def time_limit() -> Iterator[None]:
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.alarm(CASE_SECONDS)
-    faulthandler.dump_traceback_later(6 * CASE_SECONDS, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(6 * CASE_SECONDS, exit=True, file=sys.__stderr__ or 2)
     try:
         yield
     finally:
@@ -176,12 +177,13 @@ def examine(path: Path, rules: RuleSet) -> bool:
     """Open `path` and check all that is made from it; False when it is refused as it should be."""
     try:
         profile = solscope.open(path, options=ReadOptions(max_expansion=1000))
-    except solscope.SolscopeError as error:
-        assert str(error)
-        assert len(str(error).splitlines()) == 1, str(error)
-        return False
-    check(profile, rules)
-    return True
+    except solscope.SolscopeError as refusal:
+        lines = str(refusal).splitlines()
+    else:
+        check(profile, rules)
+        return True
+    assert len(lines) == 1, lines
+    return False
 
 
 def check(profile: Profile, rules: RuleSet) -> None:
@@ -199,7 +201,8 @@ def check(profile: Profile, rules: RuleSet) -> None:
     assert math.isclose(sum(c.time_ms for c in summary.categories) * 1e6, total, abs_tol=1.0)
     if total:
         assert math.isclose(sum(row.pct for row in table.kernels), 100, abs_tol=1e-9)
-    for device in [*summary.per_device, summary]:
+    devices: list[DeviceSummary | Summary] = [*summary.per_device, summary]
+    for device in devices:
         if device.gpu_span_ms is not None and device.gpu_busy_ms is not None:
             assert 0 <= device.gpu_busy_ms <= device.gpu_span_ms * (1 + 1e-12)
             idle = sum(part.time_ms for part in device.idle)

@@ -1,4 +1,4 @@
-"""Laws that hold for any input: both scanners against a plain reference, intervals against brute force."""
+"""Laws that hold for any input: scanners against a reference, intervals against brute force."""
 
 from __future__ import annotations
 
@@ -130,7 +130,10 @@ def test_a_valid_trace_reads_as_the_reference_does(parts: list[bytes]) -> None:
         assert found == spans
         assert profile.metadata.events_in_file == len(parts)
         together = union(
-            *(np.array(side, np.int64) for side in (zip(*found) if found else ((), ())))
+            *(
+                np.array(side, np.int64)
+                for side in (zip(*found, strict=True) if found else ((), ()))
+            )
         )
         assert together.length == busy_ns(spans)
         if found:

@@ -46,16 +46,16 @@ def link(events: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def enclosing(events: pl.DataFrame, activities: pl.DataFrame, kind: str) -> pl.Series:
+def enclosing(
+    events: pl.DataFrame, activities: pl.DataFrame, kind: str, names: set[str] | None = None
+) -> pl.Series:
     """For each activity the row of the innermost event of `kind` open around its launch, or null.
 
-    `kind` is `annotation`, `python` or `cpu_op`; `activities` is what `link` returned.
+    `kind` is `annotation`, `python` or `cpu_op`; `names` restricts it to events of these names.
     """
-    rows = activities["launch_row"]
-    launches = events.select("start_ns", *_THREAD)[rows.drop_nulls().unique().sort()].with_columns(
-        rows.drop_nulls().unique().sort().alias("launch_row")
-    )
-    found = launches.select("launch_row", _enclosing(events, launches, kind).alias("found"))
+    rows = activities["launch_row"].drop_nulls().unique().sort()
+    launches = events.select("start_ns", *_THREAD)[rows].with_columns(rows.alias("launch_row"))
+    found = launches.select("launch_row", _enclosing(events, launches, kind, names).alias("found"))
     joined = activities.select("launch_row").join(
         found, on="launch_row", how="left", maintain_order="left"
     )
@@ -102,11 +102,13 @@ def _by_external_id(events: pl.DataFrame, launches: pl.DataFrame) -> pl.Series:
     return joined.select(pl.when(pl.col("external_id").is_not_null()).then("op"))["op"]
 
 
-def _enclosing(events: pl.DataFrame, calls: pl.DataFrame, kind: str) -> pl.Series:
+def _enclosing(
+    events: pl.DataFrame, calls: pl.DataFrame, kind: str, names: set[str] | None = None
+) -> pl.Series:
     """Row of the innermost event of `kind` that was open on the calling thread at each call."""
     found = np.full(calls.height, -1, dtype=np.int64)
     if not calls.is_empty():
-        threads = _by_thread(events, kind)
+        threads = _by_thread(events, kind, names)
         timed = calls.with_row_index("position").filter(pl.col("start_ns").is_not_null())
         for key, part in timed.partition_by(_THREAD, as_dict=True).items():
             if (frames := threads.get(key)) is None:
@@ -120,16 +122,21 @@ def _enclosing(events: pl.DataFrame, calls: pl.DataFrame, kind: str) -> pl.Serie
     return pl.Series(kind, found).replace(-1, None).cast(pl.UInt32)
 
 
-def _by_thread(events: pl.DataFrame, kind: str) -> dict[tuple[object, ...], pl.DataFrame]:
+def _by_thread(
+    events: pl.DataFrame, kind: str, names: set[str] | None
+) -> dict[tuple[object, ...], pl.DataFrame]:
     """Timed events of one kind, by thread."""
+    wanted = (pl.col("kind") == kind) & pl.all_horizontal(
+        pl.col("start_ns", "dur_ns").is_not_null()
+    )
+    if names is not None:
+        wanted &= pl.col("name").is_in(sorted(names))
     return (
         events.lazy()
-        .select("kind", "start_ns", "dur_ns", *_THREAD)
+        .select("kind", "name", "start_ns", "dur_ns", *_THREAD)
         .with_row_index("row")
-        .filter(
-            (pl.col("kind") == kind) & pl.all_horizontal(pl.col("start_ns", "dur_ns").is_not_null())
-        )
-        .drop("kind")
+        .filter(wanted)
+        .drop("kind", "name")
         .collect()
         .partition_by(_THREAD, as_dict=True)
     )

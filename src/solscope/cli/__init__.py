@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import click
 
 from solscope._version import __version__
-from solscope.cli import doctor, kernels, show
+from solscope.cli import doctor, kernels, layers, show
 from solscope.errors import SolscopeError
 
 EPILOG = """\b
@@ -23,6 +23,7 @@ Examples:
   solscope show h100.json.gz mi300.json.gz  two profiles side by side
   solscope show profiles/                   all ranks of a run
   solscope kernels --top 20 report.sqlite   the most expensive kernels
+  solscope layers h100.json.gz mi300.json.gz  one layer, role by role, side by side
   solscope show demo:vllm-b200              a real profile that ships with solscope
 
 \b
@@ -43,7 +44,7 @@ def app(debug: bool) -> None:
         os.environ["SOLSCOPE_DEBUG"] = "1"
 
 
-for command in (show.command, kernels.command, doctor.command):
+for command in (show.command, kernels.command, layers.command, doctor.command):
     app.add_command(command)
 
 

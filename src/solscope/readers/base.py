@@ -16,6 +16,11 @@ from typing import Protocol
 
 from solscope.profile import Profile
 
+MAX_TIME_NS = 4_000_000_000_000_000_000
+"""No event starts later than this, or as long before zero: start plus duration still fits int64."""
+MAX_DUR_NS = 100_000_000_000_000
+"""27 hours. A longer duration is a damaged number, and sums of such ones would not fit int64."""
+
 
 @dataclass(frozen=True)
 class ReadOptions:

@@ -63,7 +63,7 @@ class KinetoReader:
         return Profile(
             path=str(path),
             format=self.name,
-            metadata=_metadata(path, header, events, table.texts, stats),
+            metadata=_metadata(path, header, events, stats),
             events=events,
             warnings=tuple(_warnings(stats, cut, table.unknown)),
         )
@@ -93,14 +93,15 @@ def _header(members: Any) -> dict[str, Any]:
     header: dict[str, Any] = {}
     for key, raw in members:
         try:
-            header[key.decode(errors="replace")] = msgspec.json.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            value = msgspec.json.decode(raw.decode(errors="replace"))
+            header[key.decode(errors="replace")] = value
+        except (msgspec.DecodeError, RecursionError):
             continue
     return header
 
 
 def _metadata(
-    path: Path, header: dict[str, Any], events: pl.DataFrame, texts: list[str], stats: ScanStats
+    path: Path, header: dict[str, Any], events: pl.DataFrame, stats: ScanStats
 ) -> Metadata:
     facts = file_name_facts(path)
     distributed = header.get("distributedInfo")
@@ -108,7 +109,7 @@ def _metadata(
     return Metadata(
         events_in_file=stats["events"],
         devices=_devices(header, events),
-        framework=guess_framework(texts),
+        framework=guess_framework(events["name"].unique().drop_nulls().cast(pl.String)),
         versions={key: str(value) for key, value in header.items() if key.endswith("_version")}
         | ({"nccl": str(distributed["nccl_version"])} if "nccl_version" in distributed else {}),
         rank=_small_int(distributed.get("rank"), facts.rank),

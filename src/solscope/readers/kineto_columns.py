@@ -16,8 +16,6 @@ import numpy as np
 
 NULL = np.iinfo(np.int64).min
 NONE = np.iinfo(np.uint32).max
-MAX_TIME_NS = 4_000_000_000_000_000_000
-MAX_DUR_NS = 100_000_000_000_000
 EXACT_US = 2.0**43
 """From this many microseconds on a float no longer tells neighboring nanoseconds apart."""
 NUMBER = re.compile(r"[ \n\r\t]*[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?[ \n\r\t]*", re.ASCII)

@@ -22,11 +22,10 @@ import msgspec
 import numpy as np
 
 from solscope.errors import MissingToolError, UsageError
+from solscope.readers.base import MAX_DUR_NS, MAX_TIME_NS
 from solscope.readers.kineto_columns import (
     ABSENT,
     EXACT_US,
-    MAX_DUR_NS,
-    MAX_TIME_NS,
     NONE,
     NULL,
     NUMBER,
@@ -181,6 +180,7 @@ class _Times(msgspec.Struct, gc=False):
 _decode_events = msgspec.json.Decoder(list[_Event], strict=False).decode
 _decode_event = msgspec.json.Decoder(_Event, strict=False).decode
 _decode_times = msgspec.json.Decoder(list[_Times], strict=False).decode
+_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -283,7 +283,7 @@ class PythonScanner:
         """No `traceEvents` in the whole file: JSON of another kind, or cut in its header."""
         try:
             _decode_members(self._buffer)
-        except (msgspec.DecodeError, RecursionError):
+        except _BROKEN:
             try:
                 json.loads(self._buffer)
             except (ValueError, RecursionError):
@@ -312,7 +312,7 @@ class PythonScanner:
         array = b"[" + part + b"]"
         try:
             events = _decode_events(array)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except _BROKEN:
             if self._array_end(part) is not None:
                 return False
             self._salvage(part, final=False)
@@ -353,7 +353,7 @@ class PythonScanner:
     def _is_trailer(tail: bytes) -> bool:
         try:
             _decode_members(b"{" + tail.removeprefix(b","))
-        except (msgspec.DecodeError, RecursionError):
+        except _BROKEN:
             return False
         return True
 
@@ -368,8 +368,8 @@ class PythonScanner:
 
     def _members(self, text: bytes) -> None:
         try:
-            members = _decode_members(text)
-        except (msgspec.DecodeError, RecursionError):
+            members = _decode_members(text.decode("utf-8", errors="replace").encode())
+        except _BROKEN:
             return
         self._header += [(key.encode(), bytes(raw)) for key, raw in members.items()]
 
@@ -466,7 +466,7 @@ def _repair(piece: bytes) -> bytes | None:
     """
     try:
         _decode_event(piece)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except _BROKEN:
         pass
     else:
         return piece
@@ -474,7 +474,7 @@ def _repair(piece: bytes) -> bytes | None:
     try:
         clean = _encode(_sound(json.loads(text, strict=False, parse_float=Decimal)))
         _decode_event(clean)
-    except (ValueError, RecursionError, msgspec.DecodeError):
+    except (ValueError, RecursionError):
         return None
     return clean
 

@@ -78,7 +78,8 @@ class EventTable:
         bare = values.str.strip_chars("[]").cast(pl.Categorical)
         text_of = dict.fromkeys(_JSON_COLUMNS, values.cast(pl.Categorical))
         text_of |= {"name": names, "grid": bare, "block": bare}
-        ranks = _ranks(self.texts, self._labels())
+        processes, threads = self._labels("pid_text"), self._labels("tid_text")
+        ranks, numbers = _ranks(processes), _numbers(processes | threads)
         done = []
         while self._batches:
             batch = self._batches.pop(0)
@@ -87,17 +88,17 @@ class EventTable:
                 for column, text in text_of.items()
                 if column in batch.columns
             ]
-            done.append(_identify(batch.with_columns(columns), ranks))
+            done.append(_identify(batch.with_columns(columns), ranks, numbers))
         table = pl.concat(done, how="diagonal", rechunk=False)
         return table.select(
             pl.col(name).cast(dtype) if name in table.columns else pl.lit(None, dtype).alias(name)
             for name, dtype in EVENT_SCHEMA.items()
         )
 
-    def _labels(self) -> set[int]:
-        """Codes of texts that stand where a process or thread number should."""
-        columns = (b[c] for b in self._batches for c in ("pid_text", "tid_text") if c in b.columns)
-        return {code for column in columns for code in column.unique().drop_nulls()}
+    def _labels(self, column: str) -> dict[int, str]:
+        """Texts, by code, that stand where a process or thread number should."""
+        columns = (batch[column] for batch in self._batches if column in batch.columns)
+        return {code: self.texts[code] for codes in columns for code in codes.unique().drop_nulls()}
 
     def _kind_of(self, batch: pl.DataFrame) -> pl.Series:
         kind = pl.Series("kind", self._kinds, dtype=_KIND).gather(batch["cat"])
@@ -142,17 +143,13 @@ def _place(batch: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _identify(batch: pl.DataFrame, ranks: dict[int, tuple[int, int]]) -> pl.DataFrame:
+def _identify(batch: pl.DataFrame, ranks: dict[int, int], numbers: dict[int, int]) -> pl.DataFrame:
     """Numbers for processes and threads that are labeled with text, and the rank in it."""
     columns = []
     for name in ("pid", "tid"):
         label = f"{name}_text"
         if label not in batch.columns:
             continue
-        numbers = {
-            code: ranks[code][1] if code in ranks else -2 - code
-            for code in batch[label].unique().drop_nulls()
-        }
         on_gpu = pl.col("kind").is_in(_ON_GPU)
         from_text = pl.col(label).replace_strict(numbers, default=None, return_dtype=pl.Int64)
         columns.append(pl.coalesce(name, pl.when(~on_gpu).then(from_text)).alias(name))
@@ -160,10 +157,9 @@ def _identify(batch: pl.DataFrame, ranks: dict[int, tuple[int, int]]) -> pl.Data
         small = pl.when(on_gpu & from_text.is_between(0, 4095)).then(from_text)
         columns.append(pl.coalesce(fallback, small.cast(EVENT_SCHEMA[fallback])).alias(fallback))
     if "pid_text" in batch.columns and ranks:
-        known = {code: rank for code, (rank, _) in ranks.items()}
         columns.append(
             pl.col("pid_text")
-            .replace_strict(known, default=None, return_dtype=pl.Int32)
+            .replace_strict(ranks, default=None, return_dtype=pl.Int32)
             .alias("rank")
         )
     return batch.with_columns(columns).drop("pid_text", "tid_text", strict=False)
@@ -185,17 +181,28 @@ def _kind_by_name(name: str) -> str | None:
     return "memset" if _FILL_NAME.match(name) else None
 
 
-def _ranks(texts: list[str], labels: set[int]) -> dict[int, tuple[int, int]]:
-    """For each label of a process in a merged trace: (rank, process number)."""
-    found = {code: m for code in labels if (m := _RANK_LABEL.match(texts[code]))}
+def _ranks(labels: dict[int, str]) -> dict[int, int]:
+    """The rank of each label that names a process of a merged trace."""
+    found = {code: m for code, text in labels.items() if (m := _RANK_LABEL.match(text))}
     names = sorted({m["label"] or m["rank"] for m in found.values()}, key=_natural)
     order = {name: rank for rank, name in enumerate(names)}
-    out = {}
-    for code, m in found.items():
-        digits = re.findall(r"\d+", m["pid"] or m["rest"] or "")
-        number = int(digits[-1][:18]) if digits else -1
-        out[code] = (order[m["label"] or m["rank"]], number)
-    return out
+    return {code: order[m["label"] or m["rank"]] for code, m in found.items()}
+
+
+def _numbers(labels: dict[int, str]) -> dict[int, int]:
+    """The process number in each label, or a negative one of its own."""
+    nameless = sorted({text for text in labels.values() if _number_in(text) is None})
+    own = {text: -2 - at for at, text in enumerate(nameless)}
+    return {
+        code: own[text] if (number := _number_in(text)) is None else number
+        for code, text in labels.items()
+    }
+
+
+def _number_in(label: str) -> int | None:
+    match = _RANK_LABEL.match(label)
+    digits = re.findall(r"\d+", match["pid"] or match["rest"] or "") if match else []
+    return int(digits[-1][:18]) if digits else None
 
 
 def _natural(label: str) -> list[tuple[int, str]]:

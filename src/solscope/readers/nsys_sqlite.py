@@ -25,7 +25,7 @@ import polars as pl
 from solscope.errors import DamagedFileError, InputError, UnknownFormatError
 from solscope.events import EVENT_SCHEMA, GPU_KINDS, KINDS, conform
 from solscope.profile import Device, Metadata, Profile, ProfileWarning
-from solscope.readers.base import Head, ReadOptions
+from solscope.readers.base import MAX_DUR_NS, MAX_TIME_NS, Head, ReadOptions
 from solscope.readers.source import open_binary
 
 MAGIC = b"SQLite format 3\0"
@@ -323,13 +323,19 @@ def _ranger(export: _Export) -> Callable[[pl.DataFrame], pl.DataFrame]:
 
 
 def _timed(export: _Export, frame: pl.DataFrame) -> pl.DataFrame:
+    # Times beyond any clock are damage, and would overflow sums.
+    start = pl.when(pl.col("start").is_between(-MAX_TIME_NS, MAX_TIME_NS)).then("start")
+    frame = frame.with_columns(start.alias("start"))
     backwards = (pl.col("end") < pl.col("start")).fill_null(value=False)
     export.tally["no_start"] += frame["start"].null_count()
     export.tally["negative_duration"] += int(frame.select(backwards.sum()).item())
     duration = pl.col("end") - pl.col("start")
     return frame.filter(pl.col("start").is_not_null()).with_columns(
-        # A difference that overflows 64 bits is no duration.
-        pl.when(backwards).then(0).when(duration >= 0).then(duration).alias("dur_ns")
+        pl.when(backwards)
+        .then(0)
+        .when(duration.is_between(0, MAX_DUR_NS))
+        .then(duration)
+        .alias("dur_ns")
     )
 
 
@@ -444,7 +450,7 @@ def _warnings(export: _Export, events: pl.DataFrame) -> tuple[ProfileWarning, ..
         "negative_duration": export.tally["negative_duration"]
         and f"{export.tally['negative_duration']} events end before they start; duration set to 0",
         "no_start": export.tally["no_start"]
-        and f"{export.tally['no_start']} events without a start time were left out",
+        and f"{export.tally['no_start']} events without a sensible start time were left out",
     }
     return tuple(ProfileWarning(code, str(text)) for code, text in texts.items() if text)
 

@@ -23,7 +23,7 @@ import polars as pl
 from solscope.errors import DamagedFileError, LimitError
 from solscope.events import EVENT_SCHEMA, GPU_KINDS, conform
 from solscope.profile import Device, Metadata, Profile, ProfileWarning
-from solscope.readers.base import Head, ReadOptions
+from solscope.readers.base import MAX_DUR_NS, MAX_TIME_NS, Head, ReadOptions
 from solscope.readers.source import TruncatedStream, stream
 
 LIMIT_BYTES = 4 << 30
@@ -179,7 +179,10 @@ class RocprofReader:
             _events(process, rank if several else None) for rank, process in enumerate(processes)
         ]
         events = conform(pl.concat(tables), EVENT_SCHEMA)
-        good = events.filter((pl.col("start_ns") >= 0) & (pl.col("dur_ns") >= 0))
+        good = events.filter(
+            pl.col("start_ns").is_between(0, MAX_TIME_NS)
+            & pl.col("dur_ns").is_between(0, MAX_DUR_NS)
+        )
         hosts = {process.metadata.node.hostname for process in processes}
         return Profile(
             path=str(path),

@@ -159,7 +159,7 @@ def _gunzip(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _unzstd(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Decompress all zstd frames; small bites bound the output per step, as a bomb would have it."""
+    """Decompress all zstd frames; small bites bound the output per step, as for gzip."""
     import zstandard
 
     decoder = zstandard.ZstdDecompressor().decompressobj()

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.text import Text
 
+from solscope.report.names import distinct_names
 from solscope.report.terminal import (
     Column,
     heading,
@@ -67,6 +68,8 @@ def _page(s: Summary, width: int, full_names: bool) -> list[RenderableType]:
     if s.categories:
         title_line = heading("where the GPU time goes (share of the time of all activities)")
         parts += [Text(""), title_line, _category_table(s, width)]
+    if s.steps.phases and s.steps.found_by != "whole_profile":
+        parts += [Text(""), heading(_steps_title(s)), _step_table(s, width)]
     if s.top_kernels:
         parts += [Text(""), heading("top kernels"), _kernel_table(s, width, full_names)]
     if s.categories:
@@ -143,6 +146,41 @@ def _kernel_table(s: Summary, width: int, full_names: bool) -> RenderableType:
     return listing(columns, rows) if full_names else table(columns, rows, width)
 
 
+def _steps_title(s: Summary) -> str:
+    cut = f", {s.steps.cut} cut off and not counted below" if s.steps.cut else ""
+    how = (s.steps.found_by or "").replace("_", " ")
+    return f"{s.steps.count:,} steps (found by {how}{cut})"
+
+
+def _step_table(s: Summary, width: int) -> RenderableType:
+    columns = [
+        Column("phase", text=True),
+        Column("steps"),
+        Column("p50 ms"),
+        Column("p90 ms"),
+        Column("p99 ms"),
+        Column("gap p50 ms"),
+        Column("requests", spare=1),
+        Column("tokens", spare=1),
+        Column("tokens/s"),
+    ]
+    rows = [
+        (
+            p.phase or "not known",
+            f"{p.count:,}",
+            number(p.p50_ms, 3),
+            number(p.p90_ms, 3),
+            number(p.p99_ms, 3),
+            number(p.gap_p50_ms, 3),
+            number(p.requests, 1),
+            number(p.tokens, 1),
+            number(p.tokens_per_s, 0),
+        )
+        for p in s.steps.phases
+    ]
+    return table(columns, rows, width)
+
+
 def _device_table(s: Summary, width: int) -> RenderableType:
     columns = [
         Column("rank", text=True, spare=1),
@@ -184,10 +222,7 @@ _LINES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("busy ms", lambda s: number(s.gpu_busy_ms)),
     ("busy, of span", lambda s: pct(s.gpu_busy_pct)),
     ("idle, of span", lambda s: pct(s.gpu_idle_pct)),
-    *(
-        (f"  {cause}", lambda s, cause=cause: pct(_idle_pct(s, cause)))  # type: ignore[misc]
-        for cause in CAUSES
-    ),
+    *((f"  {cause}", lambda s, cause=cause: pct(_idle_pct(s, cause))) for cause in CAUSES),
     ("kernel time ms", lambda s: number(s.kernel_time_ms)),
     ("comm ms", lambda s: number(s.comm_ms)),
     ("  exposed, of span", lambda s: pct(s.exposed_comm_pct)),
@@ -313,18 +348,11 @@ def coverage_line(s: Summary) -> str:
         ("by family only", c.generic_pct),
         ("with operator", c.op_pct),
         ("with shapes", c.shapes_pct),
+        ("placed in a layer", c.layer_pct),
+        ("with role", c.role_pct),
     )
     known = [f"{label} {share_known(value)}" for label, value in shares if value is not None]
     return "coverage of GPU time: " + (", ".join(known) or "nothing ran")
-
-
-def distinct_names(paths: Sequence[str]) -> list[str]:
-    """The shortest endings of the paths that tell them apart."""
-    for depth in range(1, 6):
-        names = ["/".join(Path(path).parts[-depth:]) for path in paths]
-        if len(set(names)) == len(names):
-            return names
-    return list(paths)
 
 
 def _rank_of(s: Summary) -> str | None:

@@ -6,6 +6,7 @@ import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
+from solscope.attribution.roles import OTHER
 
 
 class CoverageSummary(msgspec.Struct, frozen=True):
@@ -21,13 +22,21 @@ class CoverageSummary(msgspec.Struct, frozen=True):
     """Time whose launching operator is known."""
     shapes_pct: float | None
     """Time whose launching operator has recorded input shapes."""
+    operator_pct: float | None
+    """Time of kernels that implement a known catalogue operator."""
+    layer_pct: float | None
+    """Time whose place in the model is known: a layer, or the prologue or epilogue."""
+    role_pct: float | None
+    """Time with a role."""
 
 
 def coverage(attributed: Attributed) -> CoverageSummary:
     """How much of the GPU time is linked, classified, and has an operator and shapes."""
     if attributed.profile.is_aggregate:
         rows = attributed.aggregates.select("category", "generic", dur_ns="total_ns")
-        return CoverageSummary(None, _classified(rows), _generic(rows), None, None)
+        return CoverageSummary(
+            None, _classified(rows), _generic(rows), None, None, None, None, None
+        )
     rows = attributed.activities
     dims = attributed.profile.events["input_dims"].gather(rows["op_row"])
     return CoverageSummary(
@@ -36,6 +45,9 @@ def coverage(attributed: Attributed) -> CoverageSummary:
         generic_pct=_generic(rows),
         op_pct=share(rows, pl.col("op_row").is_not_null()),
         shapes_pct=share(rows.with_columns(dims.alias("dims")), pl.col("dims").is_not_null()),
+        operator_pct=share(rows, pl.col("operator").is_not_null()),
+        layer_pct=share(rows, pl.col("place").is_not_null()),
+        role_pct=share(rows, pl.col("role").is_not_null() & (pl.col("role") != OTHER)),
     )
 
 

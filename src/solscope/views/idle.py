@@ -106,7 +106,9 @@ def _spent(
     matching = names.filter(
         pl.Series([bool(pattern.search(name)) for name in names], dtype=pl.Boolean)
     )
-    threads = calls.filter(pl.col("name").is_in(matching)).partition_by(_THREAD, as_dict=True)
+    threads = calls.filter(pl.col("name").is_in(matching.to_list())).partition_by(
+        _THREAD, as_dict=True
+    )
     spent = np.zeros_like(start)
     gaps_by_thread = (
         launch.select(_THREAD).with_row_index("gap").partition_by(_THREAD, as_dict=True)

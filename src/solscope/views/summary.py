@@ -24,6 +24,7 @@ from solscope.profile import ProfileWarning
 from solscope.views.coverage import CoverageSummary, coverage
 from solscope.views.idle import IdleCause, idle_causes
 from solscope.views.kernels import KernelRow, kernels
+from solscope.views.steps import StepSummary, step_summary
 from solscope.views.warnings import warnings_of
 
 
@@ -84,6 +85,7 @@ class Summary(msgspec.Struct, frozen=True):
     exposed_memcpy_ms: float | None
     coverage: CoverageSummary
     categories: list[CategoryTime]
+    steps: StepSummary
     idle: list[IdleCause]
     top_kernels: list[KernelRow]
     per_device: list[DeviceSummary]
@@ -111,6 +113,7 @@ def summarize(attributed: Attributed, top: int = 10) -> Summary:
         events=meta.events_in_file,
         coverage=coverage(attributed),
         categories=categories,
+        steps=step_summary(attributed),
         idle=_sum_idle(devices),
         top_kernels=kernels(attributed).kernels[:top],
         per_device=devices if len(devices) > 1 else [],

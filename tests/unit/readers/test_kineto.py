@@ -16,7 +16,8 @@ from solscope.events import EVENT_SCHEMA
 from solscope.profile import Device, Profile
 from solscope.readers.base import Head, ReadOptions
 from solscope.readers.kineto import READER
-from solscope.readers.kineto_scan import NULL, TraceScanner, new_scanner
+from solscope.readers.kineto_columns import NULL
+from solscope.readers.kineto_scan import TraceScanner, new_scanner
 
 pytestmark = pytest.mark.usefixtures("core")
 
@@ -227,7 +228,8 @@ def test_operator_arguments_are_compact_json(read: Read) -> None:
 
 
 def test_graph_ids(read: Read) -> None:
-    profile = read({"traceEvents": [kernel(**{"graph id": 5, "graph node id": 77})]})
+    args: dict[str, Any] = {"graph id": 5, "graph node id": 77}
+    profile = read({"traceEvents": [{**kernel(), "args": args}]})
     assert (column(profile, "graph_id"), column(profile, "graph_node")) == ([5], [77])
 
 
@@ -310,6 +312,17 @@ def test_a_merged_trace_keeps_process_numbers(read: Read) -> None:
     op = {"ph": "X", "cat": "cpu_op", "name": "op", "tid": 1, "ts": 1, "dur": 2}
     events = [{**op, "pid": "[TP00] 123"}, {**op, "pid": "[TP01-DP00] 5"}]
     assert column(read({"traceEvents": events}), "pid") == [123, 5]
+
+
+def test_labels_are_numbered_by_their_text(read: Read) -> None:
+    op = {"ph": "X", "cat": "cpu_op", "name": "op", "tid": 1, "ts": 1, "dur": 2}
+    events = [{**op, "pid": "b"}, {**op, "pid": "a"}, {**op, "pid": "b"}]
+    assert column(read({"traceEvents": events}), "pid") == [-3, -2, -3]
+
+
+def test_thread_labels_do_not_number_the_ranks(read: Read) -> None:
+    events = [{**kernel(), "pid": "[TP00] 1", "tid": "[AA 1] 9"}]
+    assert column(read({"traceEvents": events}), "rank") == [0]
 
 
 def test_names_that_look_like_labels_do_not_number_the_ranks(read: Read) -> None:
@@ -402,6 +415,18 @@ def test_header_members_before_and_after_the_events(read: Read) -> None:
         {"schemaVersion": 1, "traceEvents": [kernel()], "record_shapes": 1, "trace_id": "A"}
     )
     assert profile.metadata.about == {"schemaVersion": 1, "record_shapes": 1, "trace_id": "A"}
+
+
+def test_invalid_utf8_in_the_header(read: Read) -> None:
+    profile = read(b'{"trace_id": "a\xff", "with_stack": 1, "traceEvents": [%s]}' % raw_kernel("k"))
+    assert column(profile, "name") == ["k"]
+    assert profile.metadata.about == {"trace_id": "a\ufffd", "with_stack": 1}
+
+
+@pytest.mark.parametrize("data", [b'{"schemaVersion": "\xff"}', b'{"schemaVersion": "\xff'])
+def test_invalid_utf8_without_events(read: Read, data: bytes) -> None:
+    with pytest.raises((UnknownFormatError, DamagedFileError)):
+        read(data)
 
 
 def test_a_huge_header_member_is_passed_over(read: Read) -> None:
@@ -587,6 +612,12 @@ def test_absurd_header_numbers_survive_saving(read: Read, tmp_path: Path) -> Non
     device = {"id": 0, "totalGlobalMem": 10**30, "numSms": 10**30}
     data = {"deviceProperties": [device], "x": 10**30, "traceEvents": [kernel()]}
     read(data).save(tmp_path / "saved")
+
+
+def test_the_framework_shows_in_the_names_of_events_that_are_kept(read: Read) -> None:
+    label = {"ph": "M", "name": "sglang/label"}
+    frame = {**kernel("vllm/worker.py(1): run"), "cat": "python_function"}
+    assert read({"traceEvents": [label, frame]}).metadata.framework == "vllm"
 
 
 def test_environment_and_command_are_not_kept(read: Read) -> None:

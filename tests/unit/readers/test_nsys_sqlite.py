@@ -381,9 +381,16 @@ def test_invalid_utf8_is_replaced(tmp_path: Path) -> None:
     assert rows(made(tmp_path, STRINGS, KERNELS, change), "kernel", "name") == [("g\ufffd",)] * 2
 
 
-def test_a_difference_beyond_64_bits_is_no_duration(tmp_path: Path) -> None:
-    change = f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = {-(2**63)}, end = {2**63 - 1};"
+def test_a_duration_that_sums_could_not_hold_is_none(tmp_path: Path) -> None:
+    change = f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 0, end = {2**63 - 1};"
     assert rows(made(tmp_path, KERNELS, change), "kernel", "dur_ns") == [(None,)] * 2
+
+
+def test_a_start_beyond_any_clock_is_left_out(tmp_path: Path) -> None:
+    change = f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = {-(2**63)} WHERE start = 100;"
+    profile = made(tmp_path, STRINGS, KERNELS, change)
+    assert rows(profile, "kernel", "start_ns") == [(300,)]
+    assert codes(profile) == ["no_start"]
 
 
 def test_other_sqlite_files_are_refused(tmp_path: Path) -> None:

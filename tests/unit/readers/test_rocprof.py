@@ -178,10 +178,11 @@ def test_unused_records_are_counted(tmp_path: Path) -> None:
 
 def test_impossible_times_are_skipped_and_counted(tmp_path: Path) -> None:
     kernels = [kernel(10, 5), kernel(2**70, 2**70 + 1), kernel(-5, 5), kernel(0, 1)]
+    kernels += [kernel(0, 2**62), kernel(2**62, 2**62 + 1)]
     profile = read(tmp_path, process(kernel_dispatch=kernels))
     assert profile.events["start_ns"].to_list() == [0]
     assert [warning.code for warning in profile.warnings] == ["damaged_events"]
-    assert profile.warnings[0].message.startswith("3 records")
+    assert profile.warnings[0].message.startswith("5 records")
 
 
 def test_command_line_and_paths_are_not_kept(tmp_path: Path) -> None:

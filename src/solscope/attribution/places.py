@@ -1,0 +1,155 @@
+"""Places: step, pass, phase, layer, group and role of every GPU activity.
+
+One walk over the kernels of each run through the model, in the order in which they ran; see
+`sequence.py`, `layers.py` and `roles.py` for how. Activities whose place is not seen keep nulls,
+and so does everything in a profile of training, whose backward pass has no such order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from solscope.attribution.layers import find_layers
+from solscope.attribution.roles import OTHER, epilogue_roles, layer_roles, prologue_roles
+from solscope.attribution.sequence import letters, units
+from solscope.attribution.steps import Steps
+from solscope.intervals import Int64s
+
+SURE, LIKELY = 0.95, 0.7
+"""Confidence of a place that repeats in the same form, and of one that was seen only once."""
+
+PLACES = ("layer", "prologue", "epilogue")
+_TRAINING = r"(?i)backward|_bwd|bwd_|multi_tensor_apply.*adam|fused_adam"
+
+
+class _Label(NamedTuple):
+    """What is known of a unit besides the number of its layer."""
+
+    place: str
+    layer_kind: str | None
+    group: str
+    role: str
+    confidence: float
+
+
+_COLUMNS = {
+    "place": pl.Enum(PLACES),
+    "layer_kind": pl.Categorical(),
+    "group": pl.Categorical(),
+    "role": pl.Categorical(),
+    "confidence": pl.Float32(),
+}
+
+
+def find_places(
+    events: pl.DataFrame, activities: pl.DataFrame, steps: Steps, helpers: dict[str, str]
+) -> pl.DataFrame:
+    """`activities` with `step`, `pass`, `phase`, `layer` and the columns of a label."""
+    labels: dict[_Label, int] = {}
+    code = np.full(activities.height, -1, dtype=np.int64)
+    layer = np.full(activities.height, -1, dtype=np.int64)
+    table = activities.with_columns(
+        steps.step.alias("step"), steps.pass_id.alias("pass"), steps.pass_phase.alias("phase")
+    )
+    sequence = pl.Series("letter", letters(activities, helpers), dtype=pl.String)
+    inner = _inner_dimensions(events, activities, sequence)
+    if not _is_training(activities):
+        for rows, text in _passes(table, sequence):
+            found = _place_pass(text, [inner[row] for row in rows], labels)
+            if found is not None:
+                code[rows], layer[rows] = found
+    return table.with_columns(
+        pl.Series("layer", layer).replace(-1, None).cast(pl.Int32),
+        *_decode(labels, code),
+    )
+
+
+def _is_training(activities: pl.DataFrame) -> bool:
+    names = activities["name"].unique().cast(pl.String)
+    return bool(names.str.contains(_TRAINING).any())
+
+
+def _passes(table: pl.DataFrame, sequence: pl.Series) -> list[tuple[Int64s, list[str]]]:
+    """Rows and letters of each pass on each device, in the order in which the kernels ran."""
+    work = table.select(
+        "rank", "device", "pass", "start_ns", pl.int_range(pl.len()).alias("at")
+    ).with_columns(sequence)
+    known = work.filter(pl.col("pass").is_not_null() & pl.col("start_ns").is_not_null())
+    ordered = known.sort("start_ns", maintain_order=True)
+    return [
+        (part["at"].to_numpy(), part["letter"].to_list())
+        for part in ordered.partition_by(["rank", "device", "pass"])
+    ]
+
+
+def _place_pass(
+    sequence: list[str], inner: list[int | None], labels: dict[_Label, int]
+) -> tuple[Int64s, Int64s] | None:
+    """Code of the label and number of the layer for each kernel of a pass; None without layers."""
+    parts = units(sequence)
+    layers = find_layers(parts)
+    if not layers:
+        return None
+    text = "".join(unit.letter for unit in parts)
+    seen = Counter(text[layer.start : layer.end] for layer in layers)
+    first, last = layers[0].start, layers[-1].end
+    found = [_Label("prologue", None, "prologue", r, LIKELY) for r in prologue_roles(text[:first])]
+    numbers = [-1] * first
+    inner_of_unit = [inner[unit.start] for unit in parts]
+    for number, layer in enumerate(layers):
+        sure = SURE if seen[text[layer.start : layer.end]] > 1 else LIKELY
+        found += [
+            _Label(
+                "layer",
+                layer.kind,
+                named.group,
+                named.role,
+                sure if named.role != OTHER else LIKELY,
+            )
+            for named in layer_roles(text, layer, inner_of_unit)
+        ]
+        numbers += [number] * (layer.end - layer.start)
+    found += [_Label("epilogue", None, "epilogue", r, LIKELY) for r in epilogue_roles(text[last:])]
+    numbers += [-1] * (len(parts) - last)
+    lengths = [unit.end - unit.start for unit in parts]
+    codes = [labels.setdefault(label, len(labels)) for label in found]
+    return np.repeat(codes, lengths), np.repeat(numbers, lengths)
+
+
+def _decode(labels: dict[_Label, int], code: Int64s) -> list[pl.Series]:
+    """Columns of labels from their codes."""
+    index = pl.Series("code", code).replace(-1, None).cast(pl.UInt32)
+    rows = list(labels)
+    return [
+        pl.Series(name, [getattr(label, name) for label in rows], dtype=dtype)
+        .gather(index)
+        .alias(name)
+        for name, dtype in _COLUMNS.items()
+    ]
+
+
+def _inner_dimensions(
+    events: pl.DataFrame, activities: pl.DataFrame, sequence: pl.Series
+) -> list[int | None]:
+    """Inner dimension of each product whose operator recorded its shapes."""
+    rows = activities["op_row"].set(sequence != "G", None)
+    dims = events["input_dims"].gather(rows).cast(pl.String)
+    known = {text: _inner_dimension(text) for text in dims.unique().drop_nulls()}
+    return [known.get(text) for text in dims]
+
+
+def _inner_dimension(dims: str) -> int | None:
+    """K of two matrices [M, K] and [K, N] among the inputs of an operator."""
+    try:
+        shapes = msgspec.json.decode(dims)
+    except msgspec.DecodeError:
+        return None
+    matrices = [s for s in shapes if isinstance(s, list) and len(s) == 2 and isinstance(s[0], int)]
+    if len(matrices) < 2 or matrices[-2][1] != matrices[-1][0]:
+        return None
+    return int(matrices[-2][1])

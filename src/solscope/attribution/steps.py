@@ -1,0 +1,393 @@
+"""Steps: which iteration of the engine each GPU activity belongs to, and that iteration's phase.
+
+Where to cut is taken from the best source there is, in this order:
+
+1. annotations: vLLM `execute_...`, SGLang `step[...]`, `ProfilerStep#n`, or any outermost
+annotation
+   that launches GPU work;
+2. graph launches: a large graph is one decode step;
+3. a kernel that occurs once per step (sampling or embedding), when its distances are regular;
+4. nothing: the whole profile is one step.
+
+An activity belongs to the step in which it was *launched*, or after which, when it was launched
+between two. Activities without a launch that ran before the first step form a step of their own,
+marked as cut. Inside a step, annotations that name a phase (`prefill`, `decode`) separate *passes*:
+each pass is one run through the model.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from solscope.attribution.link import enclosing
+from solscope.intervals import Int64s, nest
+
+PHASES = ("prefill", "decode", "mixed", "draft", "verify")
+"""Closed list. `mixed`: prefill and decode tokens in one step; draft and verify: speculation."""
+
+STEP_SCHEMA = pl.Schema(
+    {
+        "step": pl.Int32(),
+        "name": pl.String(),
+        "found_by": pl.String(),
+        "phase": pl.Enum(PHASES),
+        "requests": pl.Int64(),
+        "tokens": pl.Int64(),
+        "cut": pl.Boolean(),
+        "start_ns": pl.Int64(),
+        "end_ns": pl.Int64(),
+    }
+)
+"""One row per step; `start_ns` and `end_ns` bound its GPU activities."""
+
+_STEP_NAME = re.compile(
+    r"^(ProfilerStep#\d+|execute_|step\[|.*(engine|decode|forward|model)[_ ]?step|iteration\b)",
+    re.IGNORECASE,
+)
+_PHASE_NAME = re.compile(r"(?<![a-z])(prefill|extend|decode|draft|verify|mixed)", re.IGNORECASE)
+_PHASE_OF_WORD = {"extend": "prefill"}
+_VLLM = re.compile(
+    r"^execute_(?:(?P<total>\d+)_)?context_(?P<c>\d+)\((?P<cargs>[^)]*)\)"
+    r"_generation_(?P<g>\d+)\((?P<gargs>[^)]*)\)"
+)
+_SGLANG = re.compile(
+    r"^step\[(?P<mode>\w+)(?:[^\]]*?bs=(?P<bs>\d+))?(?:[^\]]*?toks=(?P<toks>\d+))?"
+)
+_GRAPH_LAUNCH = "GraphLaunch"
+_LARGE_GRAPH = 32
+"""Kernels in a graph from which on one replay is taken for a whole step."""
+
+
+class Steps(NamedTuple):
+    """The steps of a profile and where each activity belongs."""
+
+    table: pl.DataFrame
+    """`STEP_SCHEMA`."""
+    step: pl.Series
+    """For each activity its step number, or null."""
+    pass_id: pl.Series
+    """For each activity a number that is the same within one run through the model."""
+    pass_phase: pl.Series
+    """Phase of that run, where it is known."""
+
+
+class _Cut(NamedTuple):
+    """Host intervals that are steps."""
+
+    start: Int64s
+    end: Int64s
+    names: list[str]
+    found_by: str
+
+
+def find_steps(events: pl.DataFrame, activities: pl.DataFrame) -> Steps:
+    """Cut the profile into steps and passes."""
+    launched = events["start_ns"].gather(activities["launch_row"])
+    cut = _by_annotation(events, activities)
+    if cut is not None:
+        step = _inside(launched, cut)
+    else:
+        step, cut = _by_activities(events, activities)
+    step, has_head = _head(step, activities)
+    names = ["(before the first step)", *cut.names] if has_head else cut.names
+    table = _describe(activities, step, cut._replace(names=names))
+    pass_id, pass_phase = _passes(events, activities, step, table)
+    by_shape = _phase_by_shapes(events, activities)
+    pass_phase = pass_phase.zip_with(pass_phase.is_not_null(), _spread(by_shape, pass_id))
+    table = _fill_phases(table, step, pass_phase)
+    by_step = dict(table.select("step", pl.col("phase").cast(pl.String)).iter_rows())
+    from_step = step.replace_strict(by_step, default=None, return_dtype=pl.String)
+    pass_phase = pass_phase.zip_with(pass_phase.is_not_null(), from_step.cast(pl.Enum(PHASES)))
+    return Steps(table, step, pass_id, pass_phase)
+
+
+def _by_annotation(events: pl.DataFrame, activities: pl.DataFrame) -> _Cut | None:
+    """Outermost annotations that launch GPU work; None when there are none."""
+    rows = enclosing(events, activities, "annotation")
+    used = set(rows.drop_nulls().to_list())
+    table = (
+        events.lazy()
+        .select("kind", "name", "start_ns", "dur_ns", "rank", "pid", "tid")
+        .with_row_index("row")
+        .filter((pl.col("kind") == "annotation") & pl.col("dur_ns").is_not_null())
+        .collect()
+    )
+    if table.is_empty() or not used:
+        return None
+    outer = _outermost(table, used)
+    if outer.is_empty():
+        return None
+    names = outer["name"].to_list()
+    named = outer.filter(pl.Series([_is_step(n) for n in names], dtype=pl.Boolean))
+    # Ranges that name an operator (torch's emit_nvtx) are no steps, however far out they lie.
+    other = outer.filter(pl.Series(["::" not in n for n in names], dtype=pl.Boolean))
+    chosen = (named if not named.is_empty() else other).sort("start_ns")
+    if chosen.is_empty():
+        return None
+    start = chosen["start_ns"].to_numpy()
+    end = start + chosen["dur_ns"].to_numpy()
+    return _Cut(start, end, chosen["name"].cast(pl.String).to_list(), "annotation")
+
+
+def _outermost(table: pl.DataFrame, used: set[int]) -> pl.DataFrame:
+    """Annotations that hold launches and lie in no other; a single wrapper of many is opened."""
+    parts = []
+    for part in table.partition_by(["rank", "pid", "tid"]):
+        start = part["start_ns"].to_numpy()
+        end = start + part["dur_ns"].to_numpy()
+        parent = nest(start, end)
+        rows = part["row"].to_list()
+        holds = np.zeros(part.height, dtype=bool)
+        for at in (i for i, row in enumerate(rows) if row in used):
+            while at >= 0 and not holds[at]:
+                holds[at] = True
+                at = int(parent[at])
+        level = (parent < 0) & holds
+        while level.sum() == 1:
+            inner = holds & (parent == int(np.flatnonzero(level)[0]))
+            if sum(_is_step(name) for name in part.filter(pl.Series(inner))["name"]) < 2:
+                break
+            level = inner
+        parts.append(part.filter(pl.Series(level)))
+    return pl.concat(parts) if parts else table.clear()
+
+
+def _is_step(name: str) -> bool:
+    return bool(_STEP_NAME.match(name) or _PHASE_NAME.search(name))
+
+
+def _inside(launched: pl.Series, cut: _Cut) -> pl.Series:
+    """Number of the interval in which each launch lies, or after which it follows."""
+    at = launched.fill_null(np.iinfo(np.int64).min).to_numpy()
+    index = np.searchsorted(cut.start, at, side="right") - 1
+    return pl.Series("step", index).replace(-1, None).cast(pl.Int32)
+
+
+def _by_activities(events: pl.DataFrame, activities: pl.DataFrame) -> tuple[pl.Series, _Cut]:
+    """Steps from graph launches or from a kernel that marks them; else one step for everything."""
+    starts = _graph_starts(events, activities)
+    found_by = "graph_launch"
+    if starts.size < 2:
+        starts, found_by = _marker_starts(activities), "kernel_period"
+    gpu_start = activities["start_ns"].fill_null(np.iinfo(np.int64).min).to_numpy()
+    if starts.size < 2:
+        step = pl.Series("step", np.zeros(activities.height, np.int32))
+        empty = np.empty(0, np.int64)
+        return step, _Cut(empty, empty, ["(whole profile)"], "whole_profile")
+    index = np.searchsorted(starts, gpu_start, side="right") - 1
+    # What ran before the first mark belongs to a step that the profile does not show whole.
+    step = pl.Series("step", (index + 1).astype(np.int32))
+    names = ["(before the first step)", *(f"{found_by} {i}" for i in range(starts.size))]
+    return step, _Cut(starts, starts, names, found_by)
+
+
+def _graph_starts(events: pl.DataFrame, activities: pl.DataFrame) -> Int64s:
+    """When each replay of a large graph began on the GPU."""
+    names = events["name"].gather(activities["launch_row"]).cast(pl.String)
+    replays = (
+        activities.select("launch_row", "start_ns")
+        .filter(names.str.contains(_GRAPH_LAUNCH).fill_null(False))
+        .group_by("launch_row")
+        .agg(pl.len(), pl.col("start_ns").min())
+        .filter(pl.col("len") >= _LARGE_GRAPH)
+        .sort("start_ns")
+    )
+    return replays["start_ns"].to_numpy()
+
+
+def _marker_starts(activities: pl.DataFrame) -> Int64s:
+    """Starts of a kernel that occurs once per step: the rarest regular embedding or sampler."""
+    ordered = (
+        activities.filter(pl.col("start_ns").is_not_null()).sort("start_ns").with_row_index("at")
+    )
+    for category in ("embedding", "sampling"):
+        groups = (
+            ordered.filter(pl.col("category") == category)
+            .group_by("name")
+            .agg(pl.col("at"), pl.col("start_ns"), pl.len())
+            .filter(pl.col("len") >= 3)
+            .sort("len", "name")
+        )
+        for at, start in groups.select("at", "start_ns").iter_rows():
+            spacing = np.diff(np.array(at))
+            if spacing.min() >= _LARGE_GRAPH and np.median(spacing) * 1.5 > spacing.max():
+                return np.array(start, dtype=np.int64)
+    return np.empty(0, np.int64)
+
+
+def _head(step: pl.Series, activities: pl.DataFrame) -> tuple[pl.Series, bool]:
+    """Unlinked activities before the first step become a cut step 0; later ones join others.
+
+    The second value says whether there is such a step, by which all others then move up.
+    """
+    if activities["launch_row"].null_count() == 0 or step.null_count() == 0:
+        return step, False
+    lost = activities["launch_row"].is_null()
+    table = pl.DataFrame({"step": step, "start_ns": activities["start_ns"], "lost": lost})
+    ordered = table.with_row_index("at").sort("start_ns", nulls_last=True)
+    joined = ordered.select(
+        pl.when(pl.col("lost")).then(pl.col("step").fill_null(strategy="forward")).otherwise("step")
+    ).to_series()
+    early = ordered["lost"] & joined.is_null()
+    if early.any():
+        joined = (joined + 1).set(early, 0)
+    placed = pl.DataFrame({"at": ordered["at"], "step": joined}).sort("at")["step"]
+    return placed.cast(pl.Int32), bool(early.any())
+
+
+def _describe(activities: pl.DataFrame, step: pl.Series, cut: _Cut) -> pl.DataFrame:
+    """The step table: bounds on the GPU, and what the names tell."""
+    end = pl.col("start_ns") + pl.col("dur_ns").fill_null(0)
+    bounds = (
+        activities.select(step.alias("step"), "start_ns", end.alias("end_ns"))
+        .filter(pl.col("step").is_not_null())
+        .group_by("step")
+        .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+        .sort("step")
+    )
+    rows = []
+    for number, start, stop in bounds.iter_rows():
+        name = cut.names[number]
+        facts = _facts(name)
+        whole = name != "(before the first step)"
+        values = (number, name, cut.found_by, *facts, not whole, start, stop)
+        rows.append(dict(zip(STEP_SCHEMA, values, strict=True)))
+    return pl.DataFrame(rows, schema=STEP_SCHEMA)
+
+
+def _fill_phases(table: pl.DataFrame, step: pl.Series, pass_phase: pl.Series) -> pl.DataFrame:
+    """Phases of steps whose name tells none, from the phases of their passes."""
+    seen = (
+        pl.DataFrame({"step": step, "seen": pass_phase.cast(pl.String)})
+        .drop_nulls()
+        .group_by("step")
+        .agg(pl.col("seen").unique().sort())
+    )
+    found = {
+        number: phases[0] if len(phases) == 1 else "mixed"
+        for number, phases in seen.iter_rows()
+        if len(phases) == 1 or set(phases) <= {"prefill", "decode"}
+    }
+    guess = table["step"].replace_strict(found, default=None, return_dtype=pl.String)
+    return table.with_columns(pl.coalesce("phase", guess.cast(pl.Enum(PHASES))).alias("phase"))
+
+
+# Where the query length stands in the shapes of an attention operator's first input.
+_QUERY_AXIS = {"aten::_flash_attention_forward": 1, "flash_attn::_flash_attn_forward": 1}
+
+
+def _phase_by_shapes(events: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:
+    """Phase of attention calls whose operator tells the query length; null for everything else."""
+    rows = activities["op_row"].set(activities["category"] != "attention", None)
+    keys = pl.DataFrame(
+        {
+            "op": events["name"].gather(rows).cast(pl.String),
+            "dims": events["input_dims"].gather(rows).cast(pl.String),
+        }
+    )
+    known = {key: _query_phase(*key) for key in keys.unique().iter_rows()}
+    return pl.Series("phase", [known[key] for key in keys.iter_rows()], dtype=pl.Enum(PHASES))
+
+
+def _query_phase(op: str | None, dims: str | None) -> str | None:
+    if op is None or dims is None or "attention" not in op:
+        return None
+    try:
+        shapes = msgspec.json.decode(dims, type=list[object])
+    except msgspec.DecodeError:
+        return None
+    query = shapes[0] if shapes else None
+    if not isinstance(query, list) or len(query) != 4:
+        return None
+    return "decode" if query[_QUERY_AXIS.get(op, 2)] == 1 else "prefill"
+
+
+def _spread(phase: pl.Series, pass_id: pl.Series) -> pl.Series:
+    """Give every activity the phase that the attention calls of its pass agree on."""
+    seen = pl.DataFrame({"pass": pass_id, "phase": phase}).drop_nulls().unique()
+    agreed = seen.group_by("pass").agg(pl.col("phase").first(), pl.len()).filter(pl.col("len") == 1)
+    joined = pl.DataFrame({"pass": pass_id}).join(
+        agreed, on="pass", how="left", maintain_order="left"
+    )
+    return joined["phase"]
+
+
+class _Facts(NamedTuple):
+    phase: str | None = None
+    requests: int | None = None
+    tokens: int | None = None
+
+
+def _facts(name: str) -> _Facts:
+    """Phase, requests and tokens that a step's name states."""
+    if m := _VLLM.match(name):
+        context, generation = int(m["c"]), int(m["g"])
+        tokens = _leading(m["cargs"]) + _leading(m["gargs"])
+        both = "mixed" if context and generation else "prefill" if context else "decode"
+        return _Facts(both, context + generation, tokens or None)
+    if m := _SGLANG.match(name):
+        mode = m["mode"].lower()
+        phase = next((p for w, p in _SGLANG_MODES.items() if w in mode), None)
+        requests = int(m["bs"]) if m["bs"] else None
+        stated = int(m["toks"]) if m["toks"] else requests if phase == "decode" else None
+        return _Facts(phase, requests, stated)
+    words = {w.lower() for w in _PHASE_NAME.findall(name)}
+    phases = {_PHASE_OF_WORD.get(w, w) for w in words}
+    if {"prefill", "decode"} <= phases:
+        return _Facts("mixed")
+    return _Facts(phases.pop() if len(phases) == 1 else None)
+
+
+_SGLANG_MODES = {
+    "verify": "verify",
+    "draft": "draft",
+    "mixed": "mixed",
+    "extend": "prefill",
+    "decode": "decode",
+}
+
+
+def _leading(text: str) -> int:
+    """First number of vLLM's per-group figures: the sum of query tokens."""
+    m = re.match(r"(?:sq)?(\d+)", text)
+    return int(m.group(1)) if m else 0
+
+
+def _passes(
+    events: pl.DataFrame, activities: pl.DataFrame, step: pl.Series, table: pl.DataFrame
+) -> tuple[pl.Series, pl.Series]:
+    """Runs through the model: by annotations that name a phase, else the step itself."""
+    names = events.filter(pl.col("kind") == "annotation")["name"].unique().drop_nulls()
+    phases = {
+        n: f.phase
+        for n in names
+        if (f := _facts(n)).phase in ("prefill", "decode", "draft", "verify")
+    }
+    rows = enclosing(events, activities, "annotation", set(phases))
+    frame = pl.DataFrame(
+        {"step": step, "mark": rows, "start_ns": activities["start_ns"]}
+    ).with_row_index("at")
+    # A step whose own name tells its phase is one pass, whatever is marked inside it.
+    known = table.filter(pl.col("phase").is_not_null())["step"].to_list()
+    frame = frame.with_columns(pl.when(~pl.col("step").is_in(known)).then("mark").alias("mark"))
+    # Work between two marked parts belongs to the one before it, work before all to the first.
+    ordered = frame.sort("step", "start_ns", nulls_last=True).with_columns(
+        pl.col("mark").fill_null(strategy="forward").over("step").alias("mark")
+    )
+    ordered = ordered.with_columns(
+        pl.col("mark").fill_null(strategy="backward").over("step").alias("mark")
+    )
+    back = ordered.sort("at")
+    pass_id = back.select(
+        pl.when(pl.col("step").is_not_null()).then(
+            pl.struct("step", "mark").rank("dense").cast(pl.Int32)
+        )
+    ).to_series()
+    texts = events["name"].gather(back["mark"]).cast(pl.String)
+    phase = texts.replace_strict(phases, default=None, return_dtype=pl.String)
+    return pass_id.alias("pass"), phase.cast(pl.Enum(PHASES)).alias("pass_phase")

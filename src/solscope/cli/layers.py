@@ -1,0 +1,93 @@
+"""`solscope layers`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli.common import (
+    emit,
+    expansion_option,
+    json_option,
+    open_attributed,
+    rules_option,
+    terminal_width,
+    use_color,
+)
+
+if TYPE_CHECKING:
+    from solscope.views.layers import Per, Stat
+
+
+@click.command("layers", short_help="One layer, kernel by kernel, profiles side by side.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--phase",
+    type=click.Choice(["prefill", "decode", "mixed", "draft", "verify"]),
+    help="Which phase; by default the one that took most time in all profiles.",
+)
+@click.option("--layer", type=click.IntRange(min=0), metavar="N", help="Only layer N, from 0.")
+@click.option(
+    "--per",
+    type=click.Choice(["layer", "step", "call"]),
+    default="layer",
+    show_default=True,
+    help="What a time is of: one layer, all layers of a step, or one kernel call.",
+)
+@click.option(
+    "--stat",
+    type=click.Choice(["mean", "median", "p90"]),
+    default="mean",
+    show_default=True,
+    help="Only the mean adds up.",
+)
+@click.option("--kernels", is_flag=True, help="List the kernels of each role with their times.")
+@click.option("--markdown", is_flag=True, help="Print Markdown.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@rules_option
+@expansion_option
+@json_option
+def command(
+    files: tuple[str, ...],
+    phase: str | None,
+    layer: int | None,
+    per: Per,
+    stat: Stat,
+    kernels: bool,
+    markdown: bool,
+    as_csv: bool,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    as_json: bool,
+) -> None:
+    """Show one decoder layer of each profile, group by group and role by role, side by side.
+
+    Profiles align by group and role, never by kernel name: GPUs and frameworks may differ. Rows add
+    up to groups, groups to a layer, layers and the rest to the end-to-end time of a pass.
+
+    \b
+    Examples:
+      solscope layers trace.json.gz
+      solscope layers h100.json.gz mi300.json.gz --kernels
+      solscope layers eager.json.gz graph.json.gz --phase decode --markdown
+    """
+    from solscope import find_profiles
+    from solscope.report.layers import csv_layers, markdown_layers, render_layers
+    from solscope.report.names import short_labels
+    from solscope.views.layers import layers
+
+    paths = find_profiles(files)
+    profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
+    result = layers(profiles, short_labels(paths), phase=phase, layer=layer, per=per, stat=stat)
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json(result))
+    elif markdown:
+        emit(markdown_layers(result))
+    elif as_csv:
+        emit(csv_layers(result))
+    else:
+        emit(render_layers(result, width=terminal_width(), color=use_color(), kernels=kernels))

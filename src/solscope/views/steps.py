@@ -1,0 +1,85 @@
+"""Steps of a profile: how many of each phase, how long they took, and the gaps between them.
+
+The time of a step is from the first start to the last end of its GPU activities. Steps that the
+profile shows only in part are counted, but left out of the statistics.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import polars as pl
+
+from solscope.attribution import Attributed
+
+
+class PhaseSteps(msgspec.Struct, frozen=True):
+    """Steps of one phase."""
+
+    phase: str | None
+    count: int
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
+    gap_p50_ms: float | None
+    """Median idle time on the GPU between such a step and the next; null for a single step."""
+    requests: float | None
+    """Mean number of requests in a step, where annotations tell."""
+    tokens: float | None
+    """Mean number of tokens in a step, where annotations tell."""
+    tokens_per_s: float | None
+    """Tokens of these steps over their time and the gaps after them."""
+
+
+class StepSummary(msgspec.Struct, frozen=True):
+    """All steps of a profile."""
+
+    count: int
+    cut: int
+    """Steps that the profile shows only in part."""
+    found_by: str | None
+    """How the steps were found: annotation, graph_launch, kernel_period or whole_profile."""
+    phases: list[PhaseSteps]
+
+
+def step_summary(attributed: Attributed) -> StepSummary:
+    """Statistics of the steps, phase by phase."""
+    steps = attributed.steps.filter(pl.col("start_ns").is_not_null()).sort("start_ns")
+    timed = steps.with_columns(
+        (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"),
+        (pl.col("start_ns").shift(-1) - pl.col("end_ns")).clip(lower_bound=0).alias("gap_ns"),
+    ).filter(~pl.col("cut"))
+    groups = timed.partition_by("phase", maintain_order=True)
+    return StepSummary(
+        count=steps.height,
+        cut=int(steps["cut"].sum()),
+        found_by=None if steps.is_empty() else steps["found_by"][-1],
+        phases=sorted((_phase(part) for part in groups), key=lambda p: -p.count),
+    )
+
+
+def _phase(part: pl.DataFrame) -> PhaseSteps:
+    quantile = {q: part["dur_ns"].quantile(q, "linear") or 0.0 for q in (0.5, 0.9, 0.99)}
+    gaps = part["gap_ns"].drop_nulls()
+    tokens = part.filter(pl.col("tokens").is_not_null())
+    elapsed = int(tokens["dur_ns"].sum()) + int(tokens["gap_ns"].sum())
+    return PhaseSteps(
+        phase=part["phase"][0],
+        count=part.height,
+        p50_ms=quantile[0.5] / 1e6,
+        p90_ms=quantile[0.9] / 1e6,
+        p99_ms=quantile[0.99] / 1e6,
+        gap_p50_ms=None if gaps.is_empty() else _number(gaps.median()) / 1e6,
+        requests=_mean(part["requests"]),
+        tokens=_mean(part["tokens"]),
+        tokens_per_s=1e9 * int(tokens["tokens"].sum()) / elapsed if elapsed else None,
+    )
+
+
+def _mean(series: pl.Series) -> float | None:
+    value = series.mean()
+    return None if value is None else _number(value)
+
+
+def _number(value: object) -> float:
+    assert isinstance(value, (int, float))
+    return float(value)
