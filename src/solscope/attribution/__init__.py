@@ -1,7 +1,7 @@
-"""From events to kernels that are understood: link -> classify -> steps -> places.
+"""From events to kernels that are understood.
 
-Each stage takes a table and returns it with more columns; `attribute` runs them all, and its result
-is what every view takes.
+The stages are link -> classify -> owners -> steps -> places -> borrow. Each takes a table and
+returns it with more columns; `attribute` runs them all, and its result is what every view takes.
 """
 
 from __future__ import annotations
@@ -10,11 +10,25 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from solscope.attribution.borrow import borrow
 from solscope.attribution.classify import RuleSet, classify, load_rules
 from solscope.attribution.link import link
+from solscope.attribution.owners import find_owners
 from solscope.attribution.places import find_places
 from solscope.attribution.steps import find_steps
 from solscope.profile import Profile
+
+COLUMNS = {
+    "link": ("row", "launch_row", "op_row", "op_link", "op"),
+    "classify": ("category", "rule", "detail", "generic", "operator"),
+    "owners": ("owner_row",),
+    "places": (
+        *("step", "pass", "phase", "place", "layer", "layer_kind", "group", "role", "confidence"),
+        "found_by",
+    ),
+    "borrow": ("op_borrowed", "dims_borrowed", "borrowed_by"),
+}
+"""Columns that each stage adds to those of the event table."""
 
 
 @dataclass(frozen=True)
@@ -23,33 +37,48 @@ class Attributed:
 
     profile: Profile
     activities: pl.DataFrame = field(repr=False)
-    """GPU activities in file order; empty for an aggregate profile. Event columns, plus
-
-    - `row`, `launch_row`, `op_row`, `op_link`, `op`: where they come from, - `category`, `rule`,
-    `detail`, `generic`, `operator`: what they are, - `step`, `pass`, `phase`, `place`, `layer`,
-    `layer_kind`, `group`, `role`, `confidence`: where in
-      the model they stand.
-    """
+    """GPU activities in file order, with `COLUMNS`; empty for an aggregate profile."""
     aggregates: pl.DataFrame = field(repr=False)
-    """The aggregate table plus `category`, `rule`, `detail`, `generic`."""
+    """The aggregate table plus the columns of `classify`."""
     steps: pl.DataFrame = field(repr=False)
     """One row per step (`steps.STEP_SCHEMA`)."""
+    rules: RuleSet = field(repr=False)
+    """The rules that classified it."""
 
 
-def attribute(profile: Profile, rules: RuleSet | None = None) -> Attributed:
-    """Link, classify and place everything that ran on the GPU."""
+def attribute(
+    profile: Profile, rules: RuleSet | None = None, companion: Profile | None = None
+) -> Attributed:
+    """Link, classify and place everything that ran on the GPU.
+
+    `companion` is an eager profile of the same program: kernels of a graph take operators and
+    shapes from it.
+    """
     rules = rules or load_rules()
-    linked = link(profile.events)
-    linked = linked.with_columns(profile.events["name"].gather(linked["op_row"]).alias("op"))
-    activities = classify(linked, rules)
-    steps = find_steps(profile.events, activities)
+    events = profile.events
+    activities = link(events)
+    activities = activities.with_columns(events["name"].gather(activities["op_row"]).alias("op"))
+    activities = _add_operator(classify(activities, rules), rules)
     helpers: dict[str, str] = {r.id: r.helper for r in rules.rules if r.helper is not None}
-    operators = {rule.id: rule.operator for rule in rules.rules if rule.operator is not None}
-    named = activities["rule"].cast(pl.String).replace_strict(operators, default=None)
-    activities = activities.with_columns(named.cast(pl.Categorical).alias("operator"))
+    activities = activities.with_columns(find_owners(activities, helpers))
+    steps = find_steps(events, activities)
+    activities = find_places(events, activities, steps, helpers)
+    twin = attribute(companion, rules) if companion is not None else None
     return Attributed(
         profile=profile,
-        activities=find_places(profile.events, activities, steps, helpers),
-        aggregates=classify(profile.aggregates, rules),
+        activities=borrow(
+            events, activities, None if twin is None else (twin.profile.events, twin.activities)
+        ),
+        aggregates=_add_operator(classify(profile.aggregates, rules), rules),
         steps=steps.table,
+        rules=rules,
     )
+
+
+def _add_operator(table: pl.DataFrame, rules: RuleSet) -> pl.DataFrame:
+    """The catalogue operator that a kernel implements, where its rule names one."""
+    known = {rule.id: rule.operator for rule in rules.rules if rule.operator is not None}
+    named = (
+        table["rule"].cast(pl.String).replace_strict(known, default=None, return_dtype=pl.String)
+    )
+    return table.with_columns(named.cast(pl.Categorical).alias("operator"))

@@ -101,15 +101,21 @@ def _with_helpers(text: str, span: tuple[int, int]) -> tuple[int, int]:
 def _cut(text: str, left: int, right: int) -> int:
     """Where the next layer begins between two mixers: its input norm."""
     after = _after_feed_forward(text, left, right)
-    norm = text.find("N", after, right)
+    norm = _next_norm(text, after, right)
     if norm >= 0:
-        return norm
-    # The norm is fused into the all-reduce before it, or there is none: cut before the projection.
-    fused = text.rfind("Y", after, right)
-    if fused >= 0:
-        return fused + 1
+        return norm + _is_fused(text, norm)
     projection = text.find("G", after, right)
     return projection if projection >= 0 else right
+
+
+def _next_norm(text: str, start: int, end: int) -> int:
+    """The next norm, alone or fused into an all-reduce; -1 when there is none."""
+    return next((at for at in range(start, end) if text[at] in "NY"), -1)
+
+
+def _is_fused(text: str, norm: int) -> bool:
+    """A norm that is fused into the all-reduce before it stays with that: the cut follows it."""
+    return text[norm] == "Y"
 
 
 def _after_feed_forward(text: str, left: int, right: int) -> int:
@@ -119,11 +125,12 @@ def _after_feed_forward(text: str, left: int, right: int) -> int:
         return left
     if text[last] == "S":
         down = text.find("G", last, right)
-        norm = text.find("N", last, right)
-        if down >= 0 and (norm < 0 or down < norm):
+        norm = _next_norm(text, last, right)
+        if down >= 0 and norm < 0:
+            return down + 1
+        if 0 <= down < norm:
             # Gate and up may stand around the activation: the last before the norm is down.
-            stop = norm if norm >= 0 else right
-            return text.rfind("G", down, stop) + 1
+            return text.rfind("G", down, norm) + 1
     return last + 1
 
 
@@ -142,12 +149,9 @@ def _last_end(text: str, mixer: int, end: int) -> int:
     """The last layer ends before the final norm, or before the lm_head when that is fused."""
     sampler = next((at for at in range(mixer, end) if text[at] == "T"), end)
     after = _after_feed_forward(text, mixer, sampler)
-    norm = text.find("N", after, end)
+    norm = _next_norm(text, after, end)
     if norm >= 0:
-        return norm
-    fused = text.find("Y", after, end)
-    if fused >= 0:
-        return fused + 1
+        return norm + _is_fused(text, norm)
     projection = text.find("G", after, end)
     return projection if projection >= 0 else end
 

@@ -15,13 +15,17 @@ import numpy as np
 import polars as pl
 
 from solscope.attribution.layers import find_layers
+from solscope.attribution.modules import module_layers
 from solscope.attribution.roles import OTHER, epilogue_roles, layer_roles, prologue_roles
 from solscope.attribution.sequence import letters, units
 from solscope.attribution.steps import Steps
 from solscope.intervals import Int64s
 
-SURE, LIKELY = 0.95, 0.7
-"""Confidence of a place that repeats in the same form, and of one that was seen only once."""
+CERTAIN, SURE, LIKELY, DOUBTFUL = 0.99, 0.95, 0.7, 0.5
+"""Confidence: module names agree; repeats in the same form; seen only once; module names differ."""
+
+FOUND_BY = pl.Enum(["sequence", "module", "both"])
+"""How the layer of an activity was found: by the order of kernels, by module names, by both."""
 
 PLACES = ("layer", "prologue", "epilogue")
 _TRAINING = r"(?i)backward|_bwd|bwd_|multi_tensor_apply.*adam|fused_adam"
@@ -63,9 +67,37 @@ def find_places(
             found = _place_pass(text, [inner[row] for row in rows], labels)
             if found is not None:
                 code[rows], layer[rows] = found
-    return table.with_columns(
+    placed = table.with_columns(
         pl.Series("layer", layer).replace(-1, None).cast(pl.Int32),
         *_decode(labels, code),
+    )
+    return _with_modules(placed, module_layers(events, activities))
+
+
+def _with_modules(table: pl.DataFrame, module: pl.Series) -> pl.DataFrame:
+    """Confirm layer numbers by module names, and take theirs where the two differ."""
+    named, seen = pl.col("module").is_not_null(), pl.col("layer").is_not_null()
+    agree = named & seen & (pl.col("module") == pl.col("layer"))
+    return (
+        table.with_columns(module.alias("module"))
+        .with_columns(
+            pl.when(agree)
+            .then(pl.lit("both", FOUND_BY))
+            .when(named)
+            .then(pl.lit("module", FOUND_BY))
+            .when(pl.col("place").is_not_null())
+            .then(pl.lit("sequence", FOUND_BY))
+            .alias("found_by"),
+            pl.when(agree)
+            .then(pl.lit(CERTAIN, pl.Float32))
+            .when(named)
+            .then(pl.lit(DOUBTFUL, pl.Float32))
+            .otherwise("confidence")
+            .alias("confidence"),
+            pl.when(named).then(pl.lit("layer", pl.Enum(PLACES))).otherwise("place").alias("place"),
+            pl.coalesce("module", "layer").alias("layer"),
+        )
+        .drop("module")
     )
 
 

@@ -305,7 +305,9 @@ def _gate(text: str, at: int, router: int) -> str:
         return "router"
     if letter == "N":
         return "post_norm"
-    return "shared_expert" if "G" in text[: at + 1] and letter in "GgSus" else "router"
+    # Only an activation tells a shared expert from a router in several kernels.
+    shared = "S" in text[:router] and "G" in text[: at + 1]
+    return "shared_expert" if shared and letter in "GgSus" else "router"
 
 
 def _routed(text: str, at: int, chosen: int, router: int) -> str:

@@ -97,9 +97,11 @@ def find_steps(events: pl.DataFrame, activities: pl.DataFrame) -> Steps:
     names = ["(before the first step)", *cut.names] if has_head else cut.names
     table = _describe(activities, step, cut._replace(names=names))
     pass_id, pass_phase = _passes(events, activities, step, table)
-    by_shape = _phase_by_shapes(events, activities)
+    queries = _queries(events, activities)
+    by_shape = _phase_by_shapes(queries)
     pass_phase = pass_phase.zip_with(pass_phase.is_not_null(), _spread(by_shape, pass_id))
     table = _fill_phases(table, step, pass_phase)
+    table = _fill_sizes(table, step, queries)
     by_step = dict(table.select("step", pl.col("phase").cast(pl.String)).iter_rows())
     from_step = step.replace_strict(by_step, default=None, return_dtype=pl.String)
     pass_phase = pass_phase.zip_with(pass_phase.is_not_null(), from_step.cast(pl.Enum(PHASES)))
@@ -281,8 +283,15 @@ def _fill_phases(table: pl.DataFrame, step: pl.Series, pass_phase: pl.Series) ->
 _QUERY_AXIS = {"aten::_flash_attention_forward": 1, "flash_attn::_flash_attn_forward": 1}
 
 
-def _phase_by_shapes(events: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:
-    """Phase of attention calls whose operator tells the query length; null for everything else."""
+class _Query(NamedTuple):
+    """Queries of an attention call."""
+
+    requests: int
+    length: int
+
+
+def _queries(events: pl.DataFrame, activities: pl.DataFrame) -> list[_Query | None]:
+    """Queries of attention calls whose operator tells their shape; None for everything else."""
     rows = activities["op_row"].set(activities["category"] != "attention", None)
     keys = pl.DataFrame(
         {
@@ -290,11 +299,11 @@ def _phase_by_shapes(events: pl.DataFrame, activities: pl.DataFrame) -> pl.Serie
             "dims": events["input_dims"].gather(rows).cast(pl.String),
         }
     )
-    known = {key: _query_phase(*key) for key in keys.unique().iter_rows()}
-    return pl.Series("phase", [known[key] for key in keys.iter_rows()], dtype=pl.Enum(PHASES))
+    known = {(op, dims): _query(op, dims) for op, dims in keys.unique().iter_rows()}
+    return [known[op, dims] for op, dims in keys.iter_rows()]
 
 
-def _query_phase(op: str | None, dims: str | None) -> str | None:
+def _query(op: str | None, dims: str | None) -> _Query | None:
     if op is None or dims is None or "attention" not in op:
         return None
     try:
@@ -304,7 +313,38 @@ def _query_phase(op: str | None, dims: str | None) -> str | None:
     query = shapes[0] if shapes else None
     if not isinstance(query, list) or len(query) != 4:
         return None
-    return "decode" if query[_QUERY_AXIS.get(op, 2)] == 1 else "prefill"
+    requests, length = query[0], query[_QUERY_AXIS.get(op, 2)]
+    return (
+        _Query(requests, length) if isinstance(requests, int) and isinstance(length, int) else None
+    )
+
+
+def _phase_by_shapes(queries: list[_Query | None]) -> pl.Series:
+    """Phase of attention calls: one query per request is decode."""
+    phases = [None if q is None else "decode" if q.length == 1 else "prefill" for q in queries]
+    return pl.Series("phase", phases, dtype=pl.Enum(PHASES))
+
+
+def _fill_sizes(table: pl.DataFrame, step: pl.Series, queries: list[_Query | None]) -> pl.DataFrame:
+    """Requests and tokens of steps whose name tells none, when all their attention calls agree."""
+    found = pl.DataFrame(
+        {
+            "step": step,
+            "seen_requests": [None if q is None else q.requests for q in queries],
+            "seen_tokens": [None if q is None else q.requests * q.length for q in queries],
+        },
+        schema_overrides={"seen_requests": pl.Int64, "seen_tokens": pl.Int64},
+    ).drop_nulls()
+    agreed = (
+        found.unique()
+        .group_by("step")
+        .agg(pl.col("seen_requests", "seen_tokens").first(), pl.len().alias("shapes"))
+        .filter(pl.col("shapes") == 1)
+    )
+    return table.join(agreed, on="step", how="left", maintain_order="left").select(
+        pl.coalesce(name, f"seen_{name}").alias(name) if name in ("requests", "tokens") else name
+        for name in STEP_SCHEMA
+    )
 
 
 def _spread(phase: pl.Series, pass_id: pl.Series) -> pl.Series:

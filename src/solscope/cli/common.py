@@ -43,13 +43,16 @@ expansion_option: Decorator = click.option(
 )
 
 
-def open_attributed(path: str, rule_files: tuple[Path, ...], max_expansion: int) -> Attributed:
+def open_attributed(
+    path: str, rule_files: tuple[Path, ...], max_expansion: int, companion: str | None = None
+) -> Attributed:
     """Open one profile, with a progress bar for a large one, and attribute it."""
     from solscope import attribute, load_rules, readers
 
     with _read_options(path, max_expansion) as options:
         profile = readers.open(path, options=options)
-    return attribute(profile, load_rules(rule_files))
+    twin = None if companion is None else readers.open(companion)
+    return attribute(profile, load_rules(rule_files), twin)
 
 
 @contextmanager

@@ -26,16 +26,22 @@ if TYPE_CHECKING:
 @click.argument("file", required=False, metavar="[FILE]")
 @click.option(
     "--by",
-    type=click.Choice(["name", "short", "category", "op"]),
+    type=click.Choice(["name", "short", "category", "op", "call"]),
     default="name",
     show_default=True,
-    help="What a row stands for.",
+    help="What a row stands for; a call is a kernel with the helpers that serve it.",
 )
 @click.option("--top", type=click.IntRange(min=1), help="Rows to print; all of them when left out.")
 @click.option(
     "--explain", metavar="NAME", help="Say which rule classifies this kernel name, and why."
 )
 @click.option("--op", metavar="NAME", help="With --explain: the operator that launched the kernel.")
+@click.option(
+    "--with",
+    "companion",
+    metavar="FILE",
+    help="Eager profile of the same program: kernels of graphs take their operators from it.",
+)
 @full_names_option
 @rules_option
 @expansion_option
@@ -46,6 +52,7 @@ def command(
     top: int | None,
     explain: str | None,
     op: str | None,
+    companion: str | None,
     full_names: bool,
     rule_files: tuple[Path, ...],
     max_expansion: int,
@@ -70,7 +77,7 @@ def command(
         raise click.UsageError("name a profile, or use --explain NAME")
     from solscope import kernels, summarize
 
-    attributed = open_attributed(file, rule_files, max_expansion)
+    attributed = open_attributed(file, rule_files, max_expansion, companion)
     result = kernels(attributed, by)
     if as_json:
         from solscope.report.json import render_json

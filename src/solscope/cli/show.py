@@ -47,12 +47,14 @@ def command(
       solscope show profiles/ --json
     """
     from solscope import find_profiles, runs, summarize
+    from solscope.views.collectives import collective_calls
 
-    summaries = [
-        summarize(open_attributed(path, rule_files, max_expansion), top)
-        for path in find_profiles(files)
-    ]
-    groups = runs(summaries)
+    summaries, collectives = [], {}
+    for path in find_profiles(files):
+        attributed = open_attributed(path, rule_files, max_expansion)
+        summaries.append(summarize(attributed, top))
+        collectives[summaries[-1].path] = collective_calls(attributed)
+    groups = runs(summaries, collectives)
     if as_json:
         from solscope.report.json import render_json
 

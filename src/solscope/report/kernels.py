@@ -59,7 +59,13 @@ _COLUMNS = (
     Column("std", spare=4),
     Column("category", text=True),
 )
-_HEADS = {"name": "kernel", "short": "kernel", "category": "category", "op": "operator"}
+_HEADS = {
+    "call": "kernel and its helpers",
+    "name": "kernel",
+    "short": "kernel",
+    "category": "category",
+    "op": "operator",
+}
 
 
 def _row(row: KernelRow, full_names: bool) -> list[str]:

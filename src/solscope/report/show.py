@@ -163,6 +163,7 @@ def _step_table(s: Summary, width: int) -> RenderableType:
         Column("requests", spare=1),
         Column("tokens", spare=1),
         Column("tokens/s"),
+        Column("TPOT ms"),
     ]
     rows = [
         (
@@ -175,6 +176,7 @@ def _step_table(s: Summary, width: int) -> RenderableType:
             number(p.requests, 1),
             number(p.tokens, 1),
             number(p.tokens_per_s, 0),
+            number(p.tpot_ms, 3),
         )
         for p in s.steps.phases
     ]
@@ -321,7 +323,8 @@ def _run(run: Run, members: Sequence[Summary], width: int) -> list[RenderableTyp
         table(columns, rows, width),
     ]
     if uneven:
-        parts.append(Text("* computes longest: the others wait for it in collectives"))
+        parts.append(Text("* computes longest"))
+    parts += _skew_lines(run, width)
     if run.missing:
         missing = ", ".join(map(str, run.missing))
         parts.append(Text(f"no file for rank {missing}", style="yellow"))
@@ -329,6 +332,26 @@ def _run(run: Run, members: Sequence[Summary], width: int) -> list[RenderableTyp
     lines = [Text(f"rank {s.rank}: {coverage_line(s)}") for s in ordered]
     names = [f"rank {s.rank}" for s in ordered]
     return [*parts, Text(""), *lines, *_all_warnings(ordered, names)]
+
+
+def _skew_lines(run: Run, width: int) -> list[RenderableType]:
+    """Waiting in collectives, or why it cannot be told."""
+    if run.skew is None:
+        return []
+    if run.skew.reason is not None:
+        return [Text(f"waiting in collectives: cannot tell, {run.skew.reason}")]
+    columns = [
+        Column("rank", text=True),
+        Column("collectives"),
+        Column("transfer ms"),
+        Column("wait ms"),
+    ]
+    rows = [
+        (str(r.rank), f"{r.collectives:,}", number(r.transfer_ms, 3), number(r.wait_ms, 3))
+        for r in run.skew.ranks
+    ]
+    why = f"waiting in collectives: the others wait for rank {run.skew.slowest}"
+    return [Text(""), heading(why), table(columns, rows, width)]
 
 
 def _all_warnings(summaries: Sequence[Summary], names: Sequence[str]) -> list[RenderableType]:

@@ -10,8 +10,9 @@ import polars as pl
 from solscope.attribution import Attributed
 from solscope.errors import UsageError
 from solscope.names import short_name
+from solscope.views.calls import aggregate_calls, event_calls
 
-GroupBy = Literal["name", "short", "category", "op"]
+GroupBy = Literal["name", "short", "category", "op", "call"]
 NO_OPERATOR = "(no operator)"
 MIXED = "mixed"
 _NEARLY_ALL = 0.9
@@ -40,6 +41,12 @@ class KernelRow(msgspec.Struct, frozen=True):
     """What a rule for a whole family matched, e.g. the functor of an elementwise kernel."""
     rule: str | None = None
     """Classification rule of the largest part; null when none matched."""
+    helper_ns: int = 0
+    """By call: the part of `total_ns` that helper kernels took."""
+    inferred: bool = False
+    """By call: true when helpers were shared out by counts, because single events are not known."""
+    borrowed_ns: int = 0
+    """By operator: the part of `total_ns` whose operator was borrowed (`borrow.py`)."""
 
 
 class KernelTable(msgspec.Struct, frozen=True):
@@ -56,7 +63,9 @@ def kernels(attributed: Attributed, by: GroupBy = "name") -> KernelTable:
     if by not in get_args(GroupBy):
         raise UsageError(f"cannot group by {by!r}; choose one of {', '.join(get_args(GroupBy))}")
     rows = (
-        _aggregate_rows(attributed) if attributed.profile.is_aggregate else _event_rows(attributed)
+        _aggregate_rows(attributed, by)
+        if attributed.profile.is_aggregate
+        else _event_rows(attributed, by)
     )
     if by == "op" and attributed.profile.is_aggregate:
         raise UsageError(
@@ -64,6 +73,10 @@ def kernels(attributed: Attributed, by: GroupBy = "name") -> KernelTable:
         )
     rows = rows.with_columns(_group_key(rows, by).alias("key"))
     grouped = _combine(rows) if attributed.profile.is_aggregate else _measure(rows)
+    extras = rows.group_by("key").agg(
+        pl.col("helper_ns", "borrowed_ns").sum(), pl.col("inferred").any()
+    )
+    grouped = grouped.join(extras, on="key", how="left", maintain_order="left")
     grouped = grouped.join(_labels(rows), on="key", how="left", maintain_order="left").sort(
         ["total_ns", "key"], descending=[True, False]
     )
@@ -79,20 +92,31 @@ def kernels(attributed: Attributed, by: GroupBy = "name") -> KernelTable:
 _LABELS = ("category", "detail", "rule")
 
 
-def _event_rows(attributed: Attributed) -> pl.DataFrame:
+_NO_EXTRAS = {"helper_ns": pl.lit(0), "borrowed_ns": pl.lit(0), "inferred": pl.lit(False)}
+
+
+def _event_rows(attributed: Attributed, by: GroupBy) -> pl.DataFrame:
+    if by == "call":
+        return event_calls(attributed).with_columns(pl.lit(0).alias("borrowed_ns"))
+    time = pl.col("dur_ns").fill_null(0)
+    borrowed = pl.when(pl.col("op_borrowed").is_not_null()).then(time).otherwise(0)
     return attributed.activities.select(
         "name",
-        "op",
+        pl.coalesce("op", "op_borrowed").alias("op"),
         *_LABELS,
         pl.lit(1, pl.Int64).alias("calls"),
-        pl.col("dur_ns").fill_null(0).alias("total_ns"),
+        time.alias("total_ns"),
+        **(_NO_EXTRAS | {"borrowed_ns": borrowed if by == "op" else pl.lit(0)}),
     )
 
 
-def _aggregate_rows(attributed: Attributed) -> pl.DataFrame:
-    return attributed.aggregates.drop("kind", "generic").with_columns(
-        pl.lit(None, pl.Categorical()).alias("op")
+def _aggregate_rows(attributed: Attributed, by: GroupBy) -> pl.DataFrame:
+    rows = (
+        aggregate_calls(attributed).drop("helper").with_columns(pl.lit(0).alias("borrowed_ns"))
+        if by == "call"
+        else attributed.aggregates.with_columns(**_NO_EXTRAS)
     )
+    return rows.with_columns(pl.lit(None, pl.Categorical()).alias("op"))
 
 
 def _group_key(rows: pl.DataFrame, by: GroupBy) -> pl.Series:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+import polars as pl
 
+from solscope.views.collectives import CollectiveSkew, collective_skew
 from solscope.views.summary import DeviceSummary, Summary
 
 
@@ -36,6 +39,8 @@ class Run(msgspec.Struct, frozen=True):
     ranks: list[RankRow]
     missing: list[int]
     """Ranks below `world_size` that no file covers."""
+    skew: CollectiveSkew | None
+    """Waiting in collectives, apart from the transfer; null when collectives were not given."""
 
 
 _MARKS = (
@@ -46,15 +51,20 @@ _MARKS = (
 )
 
 
-def runs(summaries: list[Summary]) -> list[Run]:
-    """Group summaries into runs of at least two ranks; the others belong to no run."""
+def runs(
+    summaries: Sequence[Summary], collectives: Mapping[str, pl.DataFrame] | None = None
+) -> list[Run]:
+    """Group summaries into runs of at least two ranks; the others belong to no run.
+
+    `collectives` holds, by path, what `collective_calls` gave for a profile.
+    """
     groups: dict[tuple[str, int | None], list[Summary]] = {}
     for summary in summaries:
         if summary.per_device and all(d.rank is not None for d in summary.per_device):
             groups.setdefault((summary.path, summary.world_size), []).append(summary)
         elif summary.rank is not None:
             groups.setdefault((_run_name(summary.path), summary.world_size), []).append(summary)
-    found = [_run(name, size, members) for (name, size), members in groups.items()]
+    found = [_run(name, size, members, collectives) for (name, size), members in groups.items()]
     return [run for run in found if len({row.rank for row in run.ranks}) > 1]
 
 
@@ -69,7 +79,12 @@ def _run_name(path: str) -> str:
     return str(folder / name)
 
 
-def _run(name: str, world_size: int | None, members: list[Summary]) -> Run:
+def _run(
+    name: str,
+    world_size: int | None,
+    members: list[Summary],
+    collectives: Mapping[str, pl.DataFrame] | None,
+) -> Run:
     rows = []
     for summary in members:
         if summary.per_device and summary.per_device[0].rank is not None:
@@ -82,7 +97,14 @@ def _run(name: str, world_size: int | None, members: list[Summary]) -> Run:
     rows.sort(key=lambda row: row.rank)
     seen = {row.rank for row in rows}
     missing = [rank for rank in range(world_size or 0) if rank not in seen]
-    return Run(name, world_size, rows, missing)
+    skew = None if collectives is None else _skew(members, collectives)
+    return Run(name, world_size, rows, missing, skew)
+
+
+def _skew(members: list[Summary], collectives: Mapping[str, pl.DataFrame]) -> CollectiveSkew:
+    calls = pl.concat([collectives[member.path] for member in members])
+    ranks = calls.partition_by("rank", as_dict=True, maintain_order=True)
+    return collective_skew({int(rank): part for (rank,), part in ranks.items() if rank is not None})
 
 
 def _row(source: Summary | DeviceSummary, rank: int | None, path: str, device: str) -> RankRow:

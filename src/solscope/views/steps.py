@@ -28,6 +28,8 @@ class PhaseSteps(msgspec.Struct, frozen=True):
     """Mean number of tokens in a step, where annotations tell."""
     tokens_per_s: float | None
     """Tokens of these steps over their time and the gaps after them."""
+    tpot_ms: float | None
+    """Decode only: mean time from the start of a step to the start of the next."""
 
 
 class StepSummary(msgspec.Struct, frozen=True):
@@ -72,7 +74,15 @@ def _phase(part: pl.DataFrame) -> PhaseSteps:
         requests=_mean(part["requests"]),
         tokens=_mean(part["tokens"]),
         tokens_per_s=1e9 * int(tokens["tokens"].sum()) / elapsed if elapsed else None,
+        tpot_ms=_tpot(part),
     )
+
+
+def _tpot(part: pl.DataFrame) -> float | None:
+    followed = part.filter(pl.col("gap_ns").is_not_null())
+    if part["phase"][0] != "decode" or followed.is_empty():
+        return None
+    return (int(followed["dur_ns"].sum()) + int(followed["gap_ns"].sum())) / followed.height / 1e6
 
 
 def _mean(series: pl.Series) -> float | None:

@@ -36,10 +36,21 @@ def test_by_operator_keeps_what_has_none_as_its_own_row() -> None:
         event("cpu_op", "aten::mm", 0, 50, external_id=7),
         event("runtime", "cudaLaunchKernel", 10, 5, correlation=1, external_id=7),
         event("kernel", GEMM, 60, 30, correlation=1, external_id=7),
-        event("kernel", GEMM, 100, 10),
+        event("kernel", "never_launched_here", 100, 10),
     )
     rows = {row.name: row.total_ns for row in kernels(made, by="op").kernels}
     assert rows == {"aten::mm": 30, "(no operator)": 10}
+
+
+def test_by_operator_says_how_much_was_borrowed_from_the_same_kernel() -> None:
+    made = attributed(
+        event("cpu_op", "aten::mm", 0, 50, external_id=7),
+        event("runtime", "cudaLaunchKernel", 10, 5, correlation=1, external_id=7),
+        event("kernel", GEMM, 60, 30, correlation=1, external_id=7),
+        event("kernel", GEMM, 100, 10),
+    )
+    (row,) = kernels(made, by="op").kernels
+    assert (row.name, row.total_ns, row.borrowed_ns) == ("aten::mm", 40, 10)
 
 
 def test_rows_are_sorted_by_time_and_sum_to_the_total() -> None:
@@ -79,3 +90,44 @@ def test_an_aggregate_has_no_operators() -> None:
     row = {"kind": "kernel", "name": GEMM, "calls": 1, "total_ns": 9, "mean_ns": 9.0}
     with pytest.raises(UsageError, match="group by name, short or category"):
         kernels(aggregate(row), by="op")
+
+
+SPLIT = "nvjet_tst_128x8_64x12_4x1_v_bz_splitK_TNT"
+REDUCE = (
+    "void cublasLt::splitKreduce_kernel<32, 16, int, float>(cublasLt::cublasSplitKParams<float>)"
+)
+
+
+def test_by_call_adds_helpers_to_the_kernel_they_serve() -> None:
+    made = attributed(
+        event("kernel", SPLIT, 0, 30),
+        event("kernel", REDUCE, 40, 5),
+        event("kernel", SPLIT, 60, 34),
+        event("kernel", REDUCE, 100, 5),
+    )
+    (row,) = kernels(made, by="call").kernels
+    assert (row.name, row.calls, row.total_ns, row.helper_ns) == (SPLIT, 2, 74, 10)
+    assert (row.min_ns, row.max_ns, row.inferred) == (35, 39, False)
+
+
+def test_by_call_shares_helpers_of_an_aggregate_by_counts_and_says_so() -> None:
+    def row(name: str, calls: int, total: int) -> dict[str, object]:
+        return {
+            "kind": "kernel",
+            "name": name,
+            "calls": calls,
+            "total_ns": total,
+            "mean_ns": total / calls,
+        }
+
+    made = aggregate(
+        row(SPLIT, 3, 300), row(SPLIT + "_2", 1, 90), row(GEMM, 9, 900), row(REDUCE, 4, 41)
+    )
+    table = kernels(made, by="call")
+    found = {r.name: (r.calls, r.total_ns, r.helper_ns, r.inferred) for r in table.kernels}
+    assert found == {
+        GEMM: (9, 900, 0, False),
+        SPLIT: (3, 331, 31, True),
+        SPLIT + "_2": (1, 100, 10, True),
+    }
+    assert table.total_ns == 1331

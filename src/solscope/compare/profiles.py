@@ -1,0 +1,277 @@
+"""The same work on several platforms or versions, side by side.
+
+Times are per step of the same phase and, with several GPUs, per GPU. Where steps cannot be compared
+(a summary without a time line, no steps, no phase in common) totals of whole profiles stand beside
+each other, marked as such. Profiles align by phase, role, category and catalogue operator; kernel
+names only say what one side has and the other has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.compare.parts import Difference, OneSided, Part, differences, one_sided, parts_by
+from solscope.compare.units import Unit, phases_of, profile_unit, shared_phases, steps_unit
+from solscope.errors import UsageError
+from solscope.profile import ProfileWarning
+from solscope.views.coverage import CoverageSummary, coverage
+
+UNLIKE = 1.05
+"""Steps are called unlike when their mean requests or tokens differ by more than this factor."""
+
+
+class Side(msgspec.Struct, frozen=True):
+    """One of the profiles."""
+
+    label: str
+    path: str
+    format: str
+    devices: list[str]
+    steps: int
+    """Steps in the profile, whatever their phase."""
+    cut: int
+    """Steps that the profile shows only in part; they are left out."""
+    compared_pct: float | None
+    """Share of the profile's GPU time that the phases below hold."""
+    coverage: CoverageSummary
+
+
+class StepTimes(msgspec.Struct, frozen=True):
+    """Steps of one phase in one profile, in ms."""
+
+    count: int
+    devices: int
+    """GPUs that worked in these steps; what is not a time of the whole step is a mean over them."""
+    time_ms: float
+    """Mean step time, start to start: `gpu_ms` - `overlapped_ms` + `idle_ms` + `gap_ms`."""
+    mean_ms: float
+    """Mean from the first start to the last end on the GPU; also as `p50_ms` and `p90_ms`."""
+    p50_ms: float
+    p90_ms: float
+    gap_ms: float
+    """Mean gap to the next step; 0 for the profile's last step, negative where steps overlap."""
+    gap_p50_ms: float | None
+    """Over the steps that another follows, as is `gap_p90_ms`."""
+    gap_p90_ms: float | None
+    gpu_ms: float
+    """Durations of all GPU activities."""
+    overlapped_ms: float
+    """Of them, beside another activity of the same GPU."""
+    idle_ms: float
+    """Idle inside the step."""
+    requests: float | None
+    """Mean number of requests in a step, where annotations tell."""
+    tokens: float | None
+
+
+class PhaseComparison(msgspec.Struct, frozen=True):
+    """One phase; lists have an entry per profile."""
+
+    phase: str | None
+    per: Literal["step", "profile"]
+    """`profile`: totals of whole profiles, whose units may differ."""
+    steps: list[StepTimes | None]
+    """Null for totals."""
+    gpu_ns: list[int]
+    """GPU time over all steps compared: the sum of `total_ns` of the parts, exactly."""
+    gpu_ms: list[float]
+    """The same per step and GPU."""
+    categories: list[Part]
+    operators: list[Part]
+    """By catalogue operator; what implements none that is known is a part of its own."""
+    kernels: list[Part]
+    """By short name, for totals of summaries only; else empty."""
+    differences: list[Difference]
+    only: list[OneSided]
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """Several profiles side by side."""
+
+    profiles: list[Side]
+    phases: list[PhaseComparison]
+    left_out: list[str]
+    """Phases that not every profile has."""
+    warnings: list[ProfileWarning]
+
+
+def compare_profiles(
+    profiles: Sequence[Attributed], labels: Sequence[str], *, phase: str | None = None
+) -> Comparison:
+    """Put profiles side by side; differences are to the first one."""
+    if len(profiles) < 2:
+        raise UsageError(f"{len(profiles)} profile given; compare needs at least two")
+    chosen = _chosen(profiles, labels, phase)
+    if chosen:
+        units = [[steps_unit(profile, p) for profile in profiles] for p in chosen]
+    else:
+        units = [[profile_unit(profile) for profile in profiles]]
+    summaries = all(profile.profile.is_aggregate for profile in profiles)
+    left_out = sorted({p or "(not known)" for side in profiles for p in phases_of(side)})
+    return Comparison(
+        profiles=[
+            _side(profile, label, [row[at] for row in units])
+            for at, (profile, label) in enumerate(zip(profiles, labels, strict=True))
+        ],
+        phases=[
+            _phase(p, row, labels, summaries)
+            for p, row in zip(chosen or [phase], units, strict=True)
+        ],
+        left_out=[p for p in left_out if p not in [name or "(not known)" for name in chosen]],
+        warnings=[*own_warnings(profiles, labels), *_warnings(profiles, labels, chosen, units)],
+    )
+
+
+def _chosen(
+    profiles: Sequence[Attributed], labels: Sequence[str], phase: str | None
+) -> list[str | None]:
+    """Phases to compare; none when only whole profiles can be."""
+    shared = shared_phases(profiles)
+    if phase is None:
+        return shared
+    if phase not in shared:
+        has = [
+            f"{label}: {', '.join(p or 'not known' for p in phases_of(profile)) or 'no steps'}"
+            for profile, label in zip(profiles, labels, strict=True)
+        ]
+        raise UsageError(f"not every profile has whole steps of phase {phase} ({'; '.join(has)})")
+    return [phase]
+
+
+def _side(attributed: Attributed, label: str, units: Sequence[Unit]) -> Side:
+    profile = attributed.profile
+    total = int(attributed.activities["dur_ns"].sum()) + int(attributed.aggregates["total_ns"].sum())
+    held = sum(unit.gpu_ns for unit in units)
+    return Side(
+        label=label,
+        path=profile.path,
+        format=profile.format,
+        devices=[device.label for device in profile.metadata.devices],
+        steps=attributed.steps.height,
+        cut=int(attributed.steps["cut"].sum()),
+        compared_pct=100.0 * held / total if total else None,
+        coverage=coverage(attributed),
+    )
+
+
+def _phase(
+    phase: str | None, units: Sequence[Unit], labels: Sequence[str], summaries: bool
+) -> PhaseComparison:
+    return PhaseComparison(
+        phase=phase,
+        per="step" if units[0].busy_ns is not None else "profile",
+        steps=[_step_times(unit) for unit in units],
+        gpu_ns=[unit.gpu_ns for unit in units],
+        gpu_ms=[unit.gpu_ns / unit.divisor / 1e6 for unit in units],
+        categories=parts_by(units, "category"),
+        operators=parts_by(units, "operator"),
+        kernels=parts_by(units, "name") if summaries else [],
+        differences=differences(units, labels),
+        only=one_sided(units),
+    )
+
+
+def _step_times(unit: Unit) -> StepTimes | None:
+    if unit.busy_ns is None:
+        return None
+    extent, gaps = unit.steps["extent_ns"], unit.steps["gap_ns"].drop_nulls()
+
+    def mean(ns: int) -> float:
+        return ns / unit.divisor / 1e6
+
+    return StepTimes(
+        count=unit.count,
+        devices=unit.devices,
+        time_ms=mean(unit.time_ns),
+        mean_ms=int(extent.sum()) / unit.count / 1e6,
+        p50_ms=_quantile(extent, 0.5) or 0.0,
+        p90_ms=_quantile(extent, 0.9) or 0.0,
+        gap_ms=mean(unit.gap_ns),
+        gap_p50_ms=_quantile(gaps, 0.5),
+        gap_p90_ms=_quantile(gaps, 0.9),
+        gpu_ms=mean(unit.gpu_ns),
+        overlapped_ms=mean(unit.overlapped_ns),
+        idle_ms=mean(unit.idle_ns),
+        requests=_mean(unit.steps["requests"]),
+        tokens=_mean(unit.steps["tokens"]),
+    )
+
+
+def _quantile(ns: pl.Series, q: float) -> float | None:
+    value = ns.quantile(q, "linear")
+    return None if value is None else value / 1e6
+
+
+def _mean(series: pl.Series) -> float | None:
+    return None if series.null_count() == len(series) else float(series.sum()) / series.count()
+
+
+def own_warnings(
+    profiles: Sequence[Attributed], labels: Sequence[str]
+) -> Iterator[ProfileWarning]:
+    """What the readers said of each profile, with its label."""
+    for attributed, label in zip(profiles, labels, strict=True):
+        for warning in attributed.profile.warnings:
+            yield msgspec.structs.replace(warning, message=f"{label}: {warning.message}")
+
+
+def _warnings(
+    profiles: Sequence[Attributed],
+    labels: Sequence[str],
+    chosen: Sequence[str | None],
+    units: Sequence[Sequence[Unit]],
+) -> Iterator[ProfileWarning]:
+    if not chosen:
+        yield _totals_warning(profiles, labels)
+        return
+    for profile, label in zip(profiles, labels, strict=True):
+        extra = [p or "(not known)" for p in phases_of(profile) if p not in chosen]
+        if extra:
+            yield ProfileWarning(
+                "phases_left_out",
+                f"{label}: steps of phase {', '.join(extra)} are not compared",
+            )
+    for phase, row in zip(chosen, units, strict=True):
+        yield from _step_warnings(phase or "phase not known", labels, row)
+
+
+def _totals_warning(profiles: Sequence[Attributed], labels: Sequence[str]) -> ProfileWarning:
+    why = []
+    for profile, label in zip(profiles, labels, strict=True):
+        phases = ", ".join(p or "(not known)" for p in phases_of(profile))
+        bare = "a summary" if profile.profile.is_aggregate else "no steps"
+        why.append(f"{label}: {f'steps of phase {phases}' if phases else bare}")
+    return ProfileWarning(
+        "unlike_units",
+        f"no steps of a common phase ({'; '.join(why)}): totals of whole profiles are compared, and "
+        "differences and ratios mean something only if the profiles did the same amount of work",
+    )
+
+
+def _step_warnings(
+    phase: str, labels: Sequence[str], units: Sequence[Unit]
+) -> Iterator[ProfileWarning]:
+    single = [label for label, unit in zip(labels, units, strict=True) if unit.count == 1]
+    if single:
+        yield ProfileWarning(
+            "single_step",
+            f"{phase}: one step only in {', '.join(single)}: its times are totals, how much they "
+            "vary is not known",
+        )
+    for what in ("requests", "tokens"):
+        means = [_mean(unit.steps[what]) for unit in units]
+        known = [mean for mean in means if mean]
+        if len(known) > 1 and max(known) > UNLIKE * min(known):
+            each = ", ".join("?" if mean is None else f"{mean:,.1f}" for mean in means)
+            yield ProfileWarning(
+                "unlike_steps", f"{phase}: steps differ in their {what} ({each} per step)"
+            )
+    devices = [unit.devices for unit in units]
+    if len(set(devices)) > 1:
+        each = ", ".join(map(str, devices))
+        yield ProfileWarning("unlike_steps", f"{phase}: steps ran on {each} GPUs; times are per GPU")

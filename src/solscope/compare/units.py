@@ -1,0 +1,138 @@
+"""Units: what a time is taken per, before anything is compared.
+
+A unit is the whole steps of one phase in one profile, or a whole profile when steps cannot be
+compared. Steps that the profile shows only in part belong to no unit. For the steps of a unit,
+
+    GPU time - overlapped + idle + gap = step time
+
+holds to the nanosecond: *step time* is from the start of a step to the start of the next one, or to
+the step's own end when it is the profile's last; *gap* is what of it follows the step's last
+activity (negative where steps overlap); *overlapped* ran at the same time as something else on its
+GPU; *idle* is the rest of the step. With several GPUs in a profile, times are means over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.intervals import union
+
+WHOLE = "whole_profile"
+"""`found_by` of a profile in which no steps were seen."""
+
+_KEYS = ("category", "operator", "group", "role", "name")
+
+
+class Unit(NamedTuple):
+    """Steps of one phase in one profile; without steps, the whole profile."""
+
+    steps: pl.DataFrame
+    """`step`, `extent_ns`, `gap_ns` (null for the profile's last), `time_ns`, and what
+    annotations tell: `requests`, `tokens`. Empty for a whole profile."""
+    rows: pl.DataFrame
+    """`step`, `category`, `operator`, `group`, `role`, `name`, `calls`, `total_ns`."""
+    devices: int
+    busy_ns: int | None
+    """Time in which a GPU worked, summed over steps and GPUs; null for a whole profile."""
+
+    @property
+    def count(self) -> int:
+        """Steps; 1 for a whole profile."""
+        return max(1, self.steps.height)
+
+    @property
+    def divisor(self) -> int:
+        """What totals are divided by: steps times GPUs; 1 for a whole profile."""
+        return self.count * self.devices
+
+    @property
+    def gpu_ns(self) -> int:
+        """Durations of all activities."""
+        return int(self.rows["total_ns"].sum())
+
+    @property
+    def overlapped_ns(self) -> int:
+        """Activity time beside other activity of the same GPU."""
+        return self.gpu_ns - (self.busy_ns or 0)
+
+    @property
+    def idle_ns(self) -> int:
+        """Time inside steps in which a GPU did nothing."""
+        return int(self.steps["extent_ns"].sum()) * self.devices - (self.busy_ns or 0)
+
+    @property
+    def gap_ns(self) -> int:
+        """Time between steps, for all GPUs."""
+        return int(self.steps["gap_ns"].sum()) * self.devices
+
+    @property
+    def time_ns(self) -> int:
+        """Step time, for all GPUs."""
+        return int(self.steps["time_ns"].sum()) * self.devices
+
+
+def phases_of(attributed: Attributed) -> list[str | None]:
+    """Phases that whole steps have, null for a phase not known; empty without steps."""
+    steps = whole_steps(attributed)
+    return steps["phase"].cast(pl.String).unique(maintain_order=True).to_list()
+
+
+def shared_phases(profiles: Sequence[Attributed]) -> list[str | None]:
+    """Phases that every profile has, in the order of the first; known ones alone if there are."""
+    sets = [set(phases_of(profile)) for profile in profiles]
+    shared = [p for p in phases_of(profiles[0]) if all(p in phases for phases in sets)]
+    return [p for p in shared if p is not None] or shared
+
+
+def whole_steps(attributed: Attributed) -> pl.DataFrame:
+    """Steps that are no cut ones, with their times."""
+    steps = attributed.steps.filter(pl.col("start_ns").is_not_null()).sort("start_ns")
+    following = pl.col("start_ns").shift(-1)
+    return (
+        steps.with_columns(
+            (pl.col("end_ns") - pl.col("start_ns")).alias("extent_ns"),
+            (following - pl.col("end_ns")).alias("gap_ns"),
+            (following.fill_null(pl.col("end_ns")) - pl.col("start_ns")).alias("time_ns"),
+        )
+        .filter(~pl.col("cut") & (pl.col("found_by") != WHOLE))
+        .select("step", "phase", "extent_ns", "gap_ns", "time_ns", "requests", "tokens")
+    )
+
+
+def steps_unit(attributed: Attributed, phase: str | None) -> Unit:
+    """The whole steps of one phase."""
+    steps = whole_steps(attributed).filter(pl.col("phase").cast(pl.String).eq_missing(phase))
+    wanted = pl.col("step").is_in(steps["step"].to_list()) & pl.col("start_ns").is_not_null()
+    rows = attributed.activities.filter(wanted).with_columns(pl.col("dur_ns").fill_null(0))
+    return Unit(
+        steps=steps.drop("phase"),
+        rows=_activity_rows(rows),
+        devices=max(1, rows.select("rank", "device").n_unique()),
+        busy_ns=sum(_busy(part) for part in rows.partition_by(["rank", "device", "step"])),
+    )
+
+
+def profile_unit(attributed: Attributed) -> Unit:
+    """Everything in the profile, as totals."""
+    rows = attributed.activities.with_columns(pl.col("dur_ns").fill_null(0))
+    if attributed.profile.is_aggregate:
+        none = [pl.lit(None, pl.String).alias(key) for key in ("operator", "group", "role")]
+        table = attributed.aggregates.with_columns(pl.lit(0, pl.Int32).alias("step"), *none)
+        rows = table.select("step", *_KEYS, "calls", "total_ns")
+    else:
+        rows = _activity_rows(rows)
+    return Unit(whole_steps(attributed).drop("phase").clear(), rows, 1, None)
+
+
+def _activity_rows(rows: pl.DataFrame) -> pl.DataFrame:
+    calls = pl.lit(1, pl.Int64).alias("calls")
+    return rows.select("step", *_KEYS, calls, pl.col("dur_ns").alias("total_ns"))
+
+
+def _busy(part: pl.DataFrame) -> int:
+    start = part["start_ns"].to_numpy()
+    return union(start, start + part["dur_ns"].to_numpy()).length

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from solscope.attribution.layers import find_layers
+from solscope.attribution.roles import (
+    GROUPS,
+    OTHER,
+    ROLES,
+    Named,
+    epilogue_roles,
+    layer_roles,
+    prologue_roles,
+)
+from solscope.attribution.sequence import units
+
+DENSE = "NGRKAGNGSG"
+
+
+def named(layer: str, inner: Sequence[int | None] | None = None) -> list[Named]:
+    """Roles of the first of two such layers."""
+    parts = units(list(f"E{layer}{layer}NGT"))
+    text = "".join(unit.letter for unit in parts)
+    known: list[int | None] = [None] * len(text)
+    if inner is not None:
+        known[1 : 1 + len(inner)] = inner
+    return layer_roles(text, find_layers(parts)[0], known)
+
+
+def roles(layer: str, inner: Sequence[int | None] | None = None) -> list[str]:
+    return [name.role for name in named(layer, inner)]
+
+
+def groups(layer: str) -> list[str]:
+    return [name.group for name in named(layer)]
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+def test_dense() -> None:
+    assert roles(DENSE) == words(
+        "input_norm qkv rope kv_write attention o_proj post_norm up_gate activation down"
+    )
+    assert groups(DENSE) == ["attention"] * 6 + ["mlp"] * 4
+
+
+def test_single_projections_and_residuals() -> None:
+    assert roles("NGGGRKAGiNGSGuGi") == words(
+        "input_norm qkv qkv qkv rope kv_write attention o_proj residual "
+        "post_norm up_gate activation up_gate activation down residual"
+    )
+
+
+def test_a_split_k_reduction_takes_the_role_of_the_product_before_it() -> None:
+    assert roles("NGgRKAGgNGgSGg") == words(
+        "input_norm qkv qkv rope kv_write attention o_proj o_proj "
+        "post_norm up_gate up_gate activation down down"
+    )
+
+
+def test_fills_and_quantization_take_the_role_of_the_product_after_them() -> None:
+    assert roles("NmGRKAQGNQGSmGi") == words(
+        "input_norm qkv qkv rope kv_write attention o_proj o_proj "
+        "post_norm up_gate up_gate activation down down residual"
+    )
+
+
+def test_preparation_and_reduction_of_attention() -> None:
+    assert roles("NGRKaAaGNGSG")[4:7] == words("attention attention attention_combine")
+
+
+def test_quantization_of_queries_belongs_to_attention() -> None:
+    assert roles("NGRKQAGNGSG")[3:6] == words("kv_write attention attention")
+
+
+def test_appending_to_the_cache_by_concatenation_is_its_write() -> None:
+    assert roles("NGujuijjAGNGSG")[2:9] == words("rope rope rope rope kv_write kv_write attention")
+
+
+def test_norms_of_queries_and_keys() -> None:
+    assert roles("NGNNRKAGNGSG")[:6] == words("input_norm qkv qk_norm qk_norm rope kv_write")
+
+
+def test_mla_with_inner_dimensions() -> None:
+    # q_a and kv_a read the hidden size, q_b and kv_b the ranks of the latents.
+    inner = [None, 7168, None, 1536, 7168, None, 512, None, None, None]
+    assert roles("NGNGGNGRKAGNGSG", inner)[:10] == words(
+        "input_norm q_a_kv_a qk_norm q_b q_a_kv_a qk_norm kv_b rope kv_write attention"
+    )
+
+
+def test_mla_without_inner_dimensions_is_seen_by_the_norm_between_products() -> None:
+    assert roles("NGNGGRKAGGNGSG") == words(
+        "input_norm q_a_kv_a qk_norm q_b kv_b rope kv_write attention kv_b o_proj "
+        "post_norm up_gate activation down"
+    )
+
+
+def test_equal_inner_dimensions_are_no_mla_despite_norms_between_products() -> None:
+    inner = [None, 2048, None, 2048, None, 2048]
+    assert roles("NGNGNGRKAGNGSG", inner)[:6] == words(
+        "input_norm qkv qk_norm qkv qk_norm qkv"
+    )
+
+
+MOE = "NGRKAGNGODPSPFi"
+
+
+def test_moe() -> None:
+    assert roles(MOE)[6:] == words(
+        "post_norm router topk dispatch up_gate activation down combine residual"
+    )
+    assert groups(MOE)[6:] == words("gate gate gate moe moe moe moe moe moe")
+
+
+def test_softmax_and_sort_choose_the_experts() -> None:
+    assert roles("NGAGNGXtDPSPF")[4:] == words(
+        "post_norm router topk topk dispatch up_gate activation down combine"
+    )
+
+
+def test_a_shared_expert_before_the_router() -> None:
+    layer = "NGRKAGNGSGGODPSPF"
+    assert roles(layer)[6:] == words(
+        "post_norm shared_expert shared_expert shared_expert router "
+        "topk dispatch up_gate activation down combine"
+    )
+    assert groups(layer)[7:10] == ["shared"] * 3
+
+
+def test_a_shared_expert_after_the_experts() -> None:
+    layer = "NGRKAGNGODPSPFGSGii"
+    assert roles(layer)[13:] == words(
+        "combine shared_expert shared_expert shared_expert combine residual"
+    )
+
+
+def test_a_router_in_two_kernels_is_no_shared_expert() -> None:
+    # DeepSeek-V3 in HF: the router's product in float32 is two kernels.
+    assert roles("NGAGNccGGsitDPSuDPrGSGuGii")[4:9] == words(
+        "post_norm router router router router"
+    )
+
+
+def test_experts_on_other_gpus() -> None:
+    assert roles("NGRKAGNGOdPSPb")[6:] == words(
+        "post_norm router topk dispatch up_gate activation down combine"
+    )
+
+
+def test_linear_attention() -> None:
+    layer = "NGVsLNGNGODPSPF"
+    assert roles(layer)[:8] == words(
+        "input_norm qkv conv gating delta_rule gating o_proj post_norm"
+    )
+    assert groups(layer)[:7] == ["attention"] * 7
+
+
+def test_an_output_gate_after_full_attention() -> None:
+    assert roles("NGRKAsuGNGSG")[4:8] == words("attention gating gating o_proj")
+
+
+def test_communication_follows_o_proj_and_down() -> None:
+    layer = "NGRKAGCNGSGC"
+    assert roles(layer)[6] == roles(layer)[-1] == "all_reduce"
+    assert (groups(layer)[6], groups(layer)[-1]) == ("attention", "mlp")
+
+
+def test_an_all_reduce_fused_with_the_norm_is_the_norm_it_stands_for() -> None:
+    assert roles("NGRKAGYGSGN"[:-1] + "Y") == words(
+        "input_norm qkv rope kv_write attention o_proj post_norm up_gate activation down all_reduce"
+    )
+
+
+def test_attention_written_out_is_attention() -> None:
+    assert roles("NGRGXGGNGSG") == words(
+        "input_norm qkv rope attention attention attention o_proj post_norm up_gate activation down"
+    )
+
+
+def test_a_norm_written_out_is_one_role() -> None:
+    assert roles("cpMiqucuGAGcpMiqucuGSG") == words(
+        "input_norm qkv attention o_proj post_norm up_gate activation down"
+    )
+
+
+@pytest.mark.parametrize("layer", [DENSE, MOE, "NGVsLNGNGODPSPF", "NGNGGRKAGGNGSG"])
+def test_roles_and_groups_are_those_of_the_closed_lists(layer: str) -> None:
+    assert {name.role for name in named(layer)} <= {*ROLES, OTHER}
+    assert {name.group for name in named(layer)} <= set(GROUPS)
+
+
+def test_the_last_gather_of_the_prologue_is_the_embedding() -> None:
+    assert prologue_roles("EeE") == ["other", "other", "embedding"]
+
+
+def test_communication_after_the_embedding_is_part_of_it() -> None:
+    assert prologue_roles("cEC") == ["other", "embedding", "embedding"]
+
+
+def test_a_compiled_embedding_is_an_elementwise_kernel() -> None:
+    assert prologue_roles("cce") == ["other", "other", "embedding"]
+
+
+def test_an_empty_prologue() -> None:
+    assert prologue_roles("") == []
+
+
+def test_the_epilogue_is_final_norm_lm_head_and_sampler() -> None:
+    assert epilogue_roles("NcGgCXT") == words(
+        "final_norm lm_head lm_head lm_head lm_head sampler sampler"
+    )
+
+
+def test_an_epilogue_without_lm_head() -> None:
+    assert epilogue_roles("N") == ["final_norm"]

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from solscope.attribution import Attributed
+from tests.making import attributed, event
+from tests.models import LAYER, MODEL, kernels, launched, replayed
+
+VLLM_DECODE = "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)"
+VLLM_MIXED = "execute_8192_context_9(sq8155sk8430sqsq7sqsk7)_generation_37(sq37sk34489sqsq3sqsk3)"
+LONG = f"E{LAYER * 4}NGT"
+"""More than 32 kernels, so that one replay of it is taken for a step."""
+
+
+def annotation(name: str | None, start: int, dur: int, **more: Any) -> dict[str, Any]:
+    return event("annotation", name or "", start, dur, **more) | {"name": name}
+
+
+def column(made: Attributed, name: str) -> list[Any]:
+    return made.steps[name].to_list()
+
+
+def step_of_each(made: Attributed) -> list[int | None]:
+    return made.activities["step"].to_list()
+
+
+def facts(name: str) -> tuple[Any, ...]:
+    """Phase, requests and tokens of a step of that name."""
+    made = attributed(annotation(name, 0, 100), *launched("G", 10, 200, 1))
+    (row,) = made.steps.select("phase", "requests", "tokens").iter_rows()
+    return row
+
+
+# --- What names tell
+
+
+@pytest.mark.parametrize(
+    ("name", "phase", "requests", "tokens"),
+    [
+        (VLLM_DECODE, "decode", 32, 32),
+        (VLLM_MIXED, "mixed", 46, 8192),
+        ("execute_context_1(888_788544)_generation_0(0)", "prefill", 1, 888),
+        ("step[DECODE bs=32]", "decode", 32, 32),
+        ("step[EXTEND bs=4 toks=2048]", "prefill", 4, 2048),
+        ("step[MIXED bs=5 toks=600]", "mixed", 5, 600),
+        ("step[TARGET_VERIFY bs=8 toks=32]", "verify", 8, 32),
+        ("step[DRAFT_EXTEND bs=8]", "draft", 8, None),
+        ("decode_step", "decode", None, None),
+        ("prefill_and_decode", "mixed", None, None),
+        ("ProfilerStep#6", None, None, None),
+    ],
+)
+def test_the_name_of_a_step_tells_phase_requests_and_tokens(
+    name: str, phase: str | None, requests: int | None, tokens: int | None
+) -> None:
+    assert facts(name) == (phase, requests, tokens)
+
+
+# --- Where steps begin
+
+
+def test_annotations_are_steps_and_a_launch_between_two_belongs_to_the_one_before() -> None:
+    made = attributed(
+        annotation("decode_step", 100, 50),
+        annotation("decode_step", 200, 50),
+        *launched("G", 110, 1000, 1),
+        *launched("T", 170, 1100, 2),
+        *launched("G", 210, 1200, 3),
+    )
+    assert step_of_each(made) == [0, 0, 1]
+    assert column(made, "found_by") == ["annotation", "annotation"]
+    assert column(made, "start_ns") == [1000, 1200]
+    assert column(made, "end_ns") == [1110, 1210]
+
+
+def test_a_launch_before_the_first_step_belongs_to_none() -> None:
+    made = attributed(
+        annotation("decode_step", 100, 50), *launched("G", 50, 60, 1), *launched("G", 110, 200, 2)
+    )
+    assert step_of_each(made) == [None, 0]
+
+
+def test_the_outermost_annotation_is_the_step() -> None:
+    made = attributed(
+        annotation("engine_step", 0, 100),
+        annotation("schedule", 10, 20),
+        annotation("decode", 40, 50),
+        *launched("G", 50, 200, 1),
+    )
+    assert column(made, "name") == ["engine_step"]
+
+
+def test_one_wrapper_around_all_steps_is_opened() -> None:
+    made = attributed(
+        annotation("generate", 0, 1000),
+        annotation("decode_step", 100, 50),
+        annotation("decode_step", 200, 50),
+        *launched("G", 110, 1000, 1),
+        *launched("G", 210, 1100, 2),
+    )
+    assert column(made, "name") == ["decode_step", "decode_step"]
+
+
+def test_annotations_that_launch_nothing_are_no_steps() -> None:
+    made = attributed(annotation("decode_step", 500, 50), *launched("G", 10, 1000, 1))
+    assert column(made, "found_by") == ["whole_profile"]
+
+
+def test_nvtx_ranges_of_operators_are_no_steps() -> None:
+    made = attributed(
+        annotation("aten::mm, seq = 1", 0, 50),
+        annotation("aten::mul, seq = 2", 60, 50),
+        *launched("G", 10, 200, 1),
+        *launched("S", 70, 300, 2),
+    )
+    assert column(made, "found_by") == ["whole_profile"]
+    assert step_of_each(made) == [0, 0]
+
+
+def test_an_annotation_without_a_name_is_passed_over() -> None:
+    made = attributed(annotation(None, 0, 50), *launched("G", 10, 200, 1))
+    assert column(made, "found_by") == ["whole_profile"]
+
+
+def test_large_graphs_without_annotations_are_steps() -> None:
+    made = attributed(*replayed(LONG, 0, 100, 1), *replayed(LONG, 50, 2000, 2))
+    assert column(made, "found_by") == ["graph_launch", "graph_launch"]
+    assert step_of_each(made) == [1] * len(LONG) + [2] * len(LONG)
+    assert column(made, "cut") == [False, False]
+
+
+def test_small_graphs_are_no_steps() -> None:
+    made = attributed(*replayed("NGRKA", 0, 100, 1), *replayed("NGRKA", 50, 2000, 2))
+    assert column(made, "found_by") == ["whole_profile"]
+
+
+def test_a_kernel_at_regular_distances_marks_steps() -> None:
+    made = attributed(*kernels(LONG * 3))
+    assert column(made, "found_by") == ["kernel_period"] * 3
+    assert column(made, "start_ns") == [0, 10 * len(LONG), 20 * len(LONG)]
+
+
+def test_what_ran_before_the_first_mark_is_a_cut_step() -> None:
+    made = attributed(*kernels(LONG[-5:] + LONG * 3))
+    assert column(made, "cut") == [True, False, False, False]
+    assert column(made, "name")[0] == "(before the first step)"
+
+
+def test_a_kernel_at_irregular_distances_marks_nothing() -> None:
+    made = attributed(*kernels(LONG + LONG + LONG * 2 + "NGA" * 40 + LONG))
+    assert column(made, "found_by") == ["whole_profile"]
+
+
+def test_no_activities_no_steps() -> None:
+    assert attributed(annotation("decode_step", 0, 50)).steps.is_empty()
+
+
+# --- A cut head
+
+
+def test_unlinked_activities_before_the_first_step_are_a_cut_step() -> None:
+    made = attributed(
+        *kernels("GG", 0), annotation("ProfilerStep#6", 100, 50), *launched("GG", 110, 200, 1)
+    )
+    assert step_of_each(made) == [0, 0, 1, 1]
+    assert column(made, "cut") == [True, False]
+    assert column(made, "name") == ["(before the first step)", "ProfilerStep#6"]
+
+
+def test_unlinked_activities_later_on_join_the_step_they_ran_in() -> None:
+    made = attributed(
+        annotation("decode_step", 0, 50), *launched("G", 10, 200, 1), *kernels("G", 300)
+    )
+    assert step_of_each(made) == [0, 0]
+
+
+# --- Passes and their phase
+
+
+MIXED = [
+    annotation("engine_step", 0, 1000),
+    annotation("prefill", 100, 200),
+    annotation("decode", 400, 200),
+    *launched("GA", 110, 2000, 1),
+    *launched("GA", 410, 3000, 11),
+    *launched("T", 700, 4000, 21),
+]
+
+
+def test_a_step_with_prefill_and_decode_is_mixed_and_has_two_passes() -> None:
+    made = attributed(*MIXED)
+    assert column(made, "phase") == ["mixed"]
+    assert made.activities["pass"].n_unique() == 2
+    assert made.activities["phase"].to_list() == ["prefill"] * 2 + ["decode"] * 3
+
+
+def test_a_step_whose_own_name_tells_its_phase_is_one_pass() -> None:
+    made = attributed(
+        annotation(VLLM_MIXED, 0, 1000), annotation("prefill", 100, 200), *launched("GA", 110, 20, 1)
+    )
+    assert made.activities["phase"].to_list() == ["mixed", "mixed"]
+
+
+def attention(op: str, dims: str) -> list[dict[str, Any]]:
+    return [
+        annotation("ProfilerStep#1", 0, 1000),
+        event("cpu_op", op, 100, 50, external_id=7, input_dims=dims),
+        event("runtime", "cudaLaunchKernel", 110, 5, correlation=1, external_id=7),
+        event("kernel", "flash_fwd_kernel", 2000, 10, correlation=1, external_id=7),
+        *launched("G", 300, 2010, 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("op", "dims", "phase"),
+    [
+        ("aten::_flash_attention_forward", "[[8, 1, 16, 64], [8, 1024, 16, 64]]", "decode"),
+        ("aten::_flash_attention_forward", "[[8, 512, 16, 64], [8, 512, 16, 64]]", "prefill"),
+        ("aten::scaled_dot_product_attention", "[[8, 16, 1, 64], [8, 16, 99, 64]]", "decode"),
+        ("aten::scaled_dot_product_attention", "[[8, 16, 512, 64]]", "prefill"),
+        ("aten::scaled_dot_product_attention", "not json", None),
+    ],
+)
+def test_the_query_length_of_attention_tells_the_phase(
+    op: str, dims: str, phase: str | None
+) -> None:
+    made = attributed(*attention(op, dims))
+    assert column(made, "phase") == [phase]
+    assert made.activities["phase"].to_list() == [phase, phase]
+
+
+def test_without_any_hint_the_phase_is_null() -> None:
+    assert column(attributed(*kernels(MODEL)), "phase") == [None]
