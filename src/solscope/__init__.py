@@ -21,6 +21,8 @@ from solscope._version import __version__
 if TYPE_CHECKING:
     from solscope.attribution import Attributed, attribute
     from solscope.attribution.classify import load_rules
+    from solscope.compare.gate import gate
+    from solscope.compare.profiles import compare_profiles
     from solscope.errors import SolscopeError
     from solscope.profile import Profile, ProfileWarning
     from solscope.readers import ReadOptions, find_profiles, open  # noqa: A004
@@ -35,7 +37,9 @@ _HOME = {
     "ReadOptions": "solscope.readers",
     "SolscopeError": "solscope.errors",
     "attribute": "solscope.attribution",
+    "compare_profiles": "solscope.compare.profiles",
     "find_profiles": "solscope.readers",
+    "gate": "solscope.compare.gate",
     "kernels": "solscope.views.kernels",
     "load_rules": "solscope.attribution.classify",
     "open": "solscope.readers",
@@ -51,7 +55,9 @@ __all__ = [
     "SolscopeError",
     "__version__",
     "attribute",
+    "compare_profiles",
     "find_profiles",
+    "gate",
     "kernels",
     "load_rules",
     "open",

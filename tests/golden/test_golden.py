@@ -15,6 +15,8 @@ CASES = {
     "show-two-profiles": ["show", "demo:vllm-b200", "demo:vllm-mi300x-graph"],
     "kernels-by-category": ["kernels", "--by", "category", "demo:vllm-b200"],
     "kernels-top-short": ["kernels", "--top", "5", "--by", "short", "demo:vllm-b200"],
+    "layers-kernels": ["layers", "--kernels", "demo:vllm-b200"],
+    "layers-two-profiles": ["layers", "demo:vllm-b200", "demo:vllm-mi300x-graph"],
 }
 
 

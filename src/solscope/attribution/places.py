@@ -17,7 +17,7 @@ import polars as pl
 from solscope.attribution.layers import find_layers
 from solscope.attribution.modules import module_layers
 from solscope.attribution.roles import OTHER, epilogue_roles, layer_roles, prologue_roles
-from solscope.attribution.sequence import letters, units
+from solscope.attribution.sequence import TRANSFER, letters, units
 from solscope.attribution.steps import Steps
 from solscope.intervals import Int64s
 
@@ -62,11 +62,13 @@ def find_places(
     )
     sequence = pl.Series("letter", letters(activities, helpers), dtype=pl.String)
     inner = _inner_dimensions(events, activities, sequence)
+    whole = set(steps.table["found_by"]) == {"whole_profile"}
     if not _is_training(activities):
         for rows, text in _passes(table, sequence):
-            found = _place_pass(text, [inner[row] for row in rows], labels)
+            found = _place_pass(text, [inner[row] for row in rows], labels, cut=not whole)
             if found is not None:
                 code[rows], layer[rows] = found
+        _place_transfers(table, sequence, labels, code)
     placed = table.with_columns(
         pl.Series("layer", layer).replace(-1, None).cast(pl.Int32),
         *_decode(labels, code),
@@ -106,12 +108,45 @@ def _is_training(activities: pl.DataFrame) -> bool:
     return bool(names.str.contains(_TRAINING).any())
 
 
+def _place_transfers(
+    table: pl.DataFrame, sequence: pl.Series, labels: dict[_Label, int], code: Int64s
+) -> None:
+    """Copies between host and device before the layers of a pass are prologue, after them epilogue.
+
+    Between layers they belong to none: they run beside the model (offloaded weights, say).
+    """
+    sides = {
+        "prologue": _Label("prologue", None, "prologue", OTHER, LIKELY),
+        "epilogue": _Label("epilogue", None, "epilogue", "sampler", LIKELY),
+    }
+    known = {number: label.place for label, number in labels.items()}
+    place = pl.Series("place", [known.get(number) for number in code.tolist()], dtype=pl.String)
+    unit = ["rank", "device", "pass"]
+    inside = pl.col("start_ns").filter(pl.col("place") == "layer")
+    moved = (
+        table.select(*unit, "start_ns", pl.int_range(pl.len()).alias("at"))
+        .with_columns(place, sequence)
+        .with_columns(inside.min().over(unit).alias("first"), inside.max().over(unit).alias("last"))
+        .filter(pl.col("letter") == TRANSFER)
+    )
+    for side, where in (
+        ("prologue", pl.col("start_ns") < pl.col("first")),
+        ("epilogue", pl.col("start_ns") > pl.col("last")),
+    ):
+        rows = moved.filter(where)["at"].to_numpy()
+        code[rows] = labels.setdefault(sides[side], len(labels))
+
+
 def _passes(table: pl.DataFrame, sequence: pl.Series) -> list[tuple[Int64s, list[str]]]:
     """Rows and letters of each pass on each device, in the order in which the kernels ran."""
     work = table.select(
         "rank", "device", "pass", "start_ns", pl.int_range(pl.len()).alias("at")
     ).with_columns(sequence)
-    known = work.filter(pl.col("pass").is_not_null() & pl.col("start_ns").is_not_null())
+    known = work.filter(
+        pl.col("pass").is_not_null()
+        & pl.col("start_ns").is_not_null()
+        & (pl.col("letter") != TRANSFER)
+    )
     ordered = known.sort("start_ns", maintain_order=True)
     return [
         (part["at"].to_numpy(), part["letter"].to_list())
@@ -120,9 +155,12 @@ def _passes(table: pl.DataFrame, sequence: pl.Series) -> list[tuple[Int64s, list
 
 
 def _place_pass(
-    sequence: list[str], inner: list[int | None], labels: dict[_Label, int]
+    sequence: list[str], inner: list[int | None], labels: dict[_Label, int], *, cut: bool
 ) -> tuple[Int64s, Int64s] | None:
-    """Code of the label and number of the layer for each kernel of a pass; None without layers."""
+    """Code of the label and number of the layer for each kernel of a pass; None without layers.
+
+    `cut` says that the pass was cut out of the profile, and does not stand for all of it.
+    """
     parts = units(sequence)
     layers = find_layers(parts)
     if not layers:
@@ -149,7 +187,12 @@ def _place_pass(
     found += [_Label("epilogue", None, "epilogue", r, LIKELY) for r in epilogue_roles(text[last:])]
     numbers += [-1] * (len(parts) - last)
     lengths = [unit.end - unit.start for unit in parts]
-    codes = [labels.setdefault(label, len(labels)) for label in found]
+    # Where no steps were found, much work around the layers need not belong to the same run.
+    outside = cut or len(parts) < 2 * (last - first)
+    codes = [
+        labels.setdefault(label, len(labels)) if outside or label.place == "layer" else -1
+        for label in found
+    ]
     return np.repeat(codes, lengths), np.repeat(numbers, lengths)
 
 

@@ -13,7 +13,7 @@ from operators or shapes.
     T sampling         t sort, scan, top-k      c copy                  j concatenation
     m fill             i add                    u multiply              p pow
     M mean             q rsqrt                  r other reduction       e other elementwise
-    o anything else
+    o anything else    z copy between host and device
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ _BY_CATEGORY = {
     "elementwise": "e",
     "reduce": "r",
 }
+TRANSFER = "z"
+"""Letter of a copy between host and device, which runs beside the model."""
+_ACROSS = re.compile(r"HtoD|DtoH|HtoH|Host")
 _GATES = re.compile(r"sigmoid|softplus|tanh|threshold", re.IGNORECASE)
 _FUNCTORS = (
     (re.compile(r"rsqrt"), "q"),
@@ -103,6 +106,8 @@ def _letter(category: str, rule: str | None, name: str | None, helpers: dict[str
         return next((letter for pattern, letter in _MOE if pattern.search(name[:400])), "P")
     if category == "comm":
         return _comm(name)
+    if category == "memcpy" and _ACROSS.search(name):
+        return TRANSFER
     short = short_name(name)
     if category == "copy" and "CatArray" in short:
         return "j"

@@ -127,7 +127,7 @@ def _by_annotation(events: pl.DataFrame, activities: pl.DataFrame) -> _Cut | Non
     names = outer["name"].to_list()
     named = outer.filter(pl.Series([_is_step(n) for n in names], dtype=pl.Boolean))
     # Ranges that name an operator (torch's emit_nvtx) are no steps, however far out they lie.
-    other = outer.filter(pl.Series(["::" not in n for n in names], dtype=pl.Boolean))
+    other = outer.filter(pl.Series(["::" not in (n or "::") for n in names], dtype=pl.Boolean))
     chosen = (named if not named.is_empty() else other).sort("start_ns")
     if chosen.is_empty():
         return None
@@ -151,16 +151,23 @@ def _outermost(table: pl.DataFrame, used: set[int]) -> pl.DataFrame:
                 at = int(parent[at])
         level = (parent < 0) & holds
         while level.sum() == 1:
-            inner = holds & (parent == int(np.flatnonzero(level)[0]))
-            if sum(_is_step(name) for name in part.filter(pl.Series(inner))["name"]) < 2:
+            wrapper = int(np.flatnonzero(level)[0])
+            inner = holds & (parent == wrapper)
+            # Phases inside a step are its passes, not steps of their own.
+            wanted = _is_named_step if _is_named_step(part["name"][wrapper]) else _is_step
+            if sum(wanted(name) for name in part.filter(pl.Series(inner))["name"]) < 2:
                 break
             level = inner
         parts.append(part.filter(pl.Series(level)))
     return pl.concat(parts) if parts else table.clear()
 
 
-def _is_step(name: str) -> bool:
-    return bool(_STEP_NAME.match(name) or _PHASE_NAME.search(name))
+def _is_named_step(name: str | None) -> bool:
+    return bool(name and _STEP_NAME.match(name))
+
+
+def _is_step(name: str | None) -> bool:
+    return _is_named_step(name) or bool(name and _PHASE_NAME.search(name))
 
 
 def _inside(launched: pl.Series, cut: _Cut) -> pl.Series:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import click
 
 from solscope._version import __version__
-from solscope.cli import doctor, kernels, layers, show
+from solscope.cli import compare, doctor, gate, kernels, layers, show
 from solscope.errors import SolscopeError
 
 EPILOG = """\b
@@ -24,6 +24,7 @@ Examples:
   solscope show profiles/                   all ranks of a run
   solscope kernels --top 20 report.sqlite   the most expensive kernels
   solscope layers h100.json.gz mi300.json.gz  one layer, role by role, side by side
+  solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
   solscope show demo:vllm-b200              a real profile that ships with solscope
 
 \b
@@ -44,7 +45,14 @@ def app(debug: bool) -> None:
         os.environ["SOLSCOPE_DEBUG"] = "1"
 
 
-for command in (show.command, kernels.command, layers.command, doctor.command):
+for command in (
+    show.command,
+    kernels.command,
+    layers.command,
+    compare.command,
+    gate.command,
+    doctor.command,
+):
     app.add_command(command)
 
 

@@ -7,7 +7,7 @@ time exactly; times per step are those totals divided by steps (and GPUs) once, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 import polars as pl
@@ -20,12 +20,13 @@ NO_OPERATOR = "(not known)"
 ROLES_FROM = 0.5
 """Profiles are compared by role when each knows the roles of at least this share of its time."""
 
-Key = tuple[str, str | None, str]
+By = Literal["role", "category", "time"]
+Key = tuple[By, str | None, str]
 """What a part is by, its group if it has one, its name."""
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One category, operator or kernel; lists have an entry per profile, null where it is absent."""
+    """One category, operator or kernel; per profile an entry, null where it is absent."""
 
     name: str
     calls: list[int | None]
@@ -42,7 +43,7 @@ class Difference(msgspec.Struct, frozen=True):
     """How much more time one profile takes than the first for one part, per step and GPU."""
 
     profile: str
-    by: Literal["role", "category", "time"]
+    by: By
     """`time`: not work but its arrangement: idle, gap, and overlapped, which counts negative."""
     group: str | None
     name: str
@@ -53,10 +54,13 @@ class Difference(msgspec.Struct, frozen=True):
     ratio: float | None
 
 
+_Side = Literal["category", "role", "kernel"]
+
+
 class OneSided(msgspec.Struct, frozen=True):
     """Something that at least one profile has and another has not."""
 
-    by: Literal["role", "category", "kernel"]
+    by: _Side
     name: str
     time_ms: list[float | None]
     """Per step and GPU; null where it is absent."""
@@ -85,13 +89,15 @@ def differences(units: Sequence[Unit], labels: Sequence[str]) -> list[Difference
 def one_sided(units: Sequence[Unit]) -> list[OneSided]:
     """Categories, roles and kernels that not every profile has, most time first."""
     out: list[OneSided] = []
-    for by in ("category", "role", "kernel"):
+    for by in get_args(_Side):
         if by == "role" and not all(_has_roles(unit) for unit in units):
             continue
         sums = [_sums(unit, "name" if by == "kernel" else by) for unit in units]
         names = {name for side in sums for name in side} - {OTHER, NO_OPERATOR}
         rows = [
-            OneSided(by, name, [_ms(side.get(name), u) for side, u in zip(sums, units, strict=True)])
+            OneSided(
+                by, name, [_ms(side.get(name), u) for side, u in zip(sums, units, strict=True)]
+            )
             for name in names
             if any(name not in side for side in sums)
         ]
@@ -152,7 +158,9 @@ def _times(unit: Unit, roles: bool) -> dict[Key, float]:
         .group_by("by", "group", "name")
         .agg(pl.col("total_ns").sum())
     )
-    out = {(by, group, name): ns / unit.divisor / 1e6 for by, group, name, ns in grouped.iter_rows()}
+    out = {
+        (by, group, name): ns / unit.divisor / 1e6 for by, group, name, ns in grouped.iter_rows()
+    }
     if unit.busy_ns is not None:
         rest = {"idle": unit.idle_ns, "gap": unit.gap_ns, "overlapped": -unit.overlapped_ns}
         out |= {("time", None, name): ns / unit.divisor / 1e6 for name, ns in rest.items()}
@@ -161,7 +169,6 @@ def _times(unit: Unit, roles: bool) -> dict[Key, float]:
 
 def _difference(profile: str, key: Key, before: float | None, after: float | None) -> Difference:
     by, group, name = key
-    assert by in ("role", "category", "time")
     return Difference(
         profile=profile,
         by=by,

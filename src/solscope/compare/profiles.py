@@ -96,7 +96,7 @@ class Comparison(msgspec.Struct, frozen=True):
     profiles: list[Side]
     phases: list[PhaseComparison]
     left_out: list[str]
-    """Phases that not every profile has."""
+    """Phases not compared: not every profile has them, or another one was asked for."""
     warnings: list[ProfileWarning]
 
 
@@ -112,7 +112,7 @@ def compare_profiles(
     else:
         units = [[profile_unit(profile) for profile in profiles]]
     summaries = all(profile.profile.is_aggregate for profile in profiles)
-    left_out = sorted({p or "(not known)" for side in profiles for p in phases_of(side)})
+    known = dict.fromkeys(p for side in profiles for p in phases_of(side))
     return Comparison(
         profiles=[
             _side(profile, label, [row[at] for row in units])
@@ -122,8 +122,12 @@ def compare_profiles(
             _phase(p, row, labels, summaries)
             for p, row in zip(chosen or [phase], units, strict=True)
         ],
-        left_out=[p for p in left_out if p not in [name or "(not known)" for name in chosen]],
-        warnings=[*own_warnings(profiles, labels), *_warnings(profiles, labels, chosen, units)],
+        left_out=[p or "(not known)" for p in known if chosen and p not in chosen],
+        warnings=[
+            *_own_warnings(profiles, labels),
+            *([] if phase else _left_out(profiles, labels, chosen)),
+            *_warnings(profiles, labels, chosen, units),
+        ],
     )
 
 
@@ -145,7 +149,9 @@ def _chosen(
 
 def _side(attributed: Attributed, label: str, units: Sequence[Unit]) -> Side:
     profile = attributed.profile
-    total = int(attributed.activities["dur_ns"].sum()) + int(attributed.aggregates["total_ns"].sum())
+    total = int(attributed.activities["dur_ns"].sum()) + int(
+        attributed.aggregates["total_ns"].sum()
+    )
     held = sum(unit.gpu_ns for unit in units)
     return Side(
         label=label,
@@ -211,13 +217,23 @@ def _mean(series: pl.Series) -> float | None:
     return None if series.null_count() == len(series) else float(series.sum()) / series.count()
 
 
-def own_warnings(
+def _own_warnings(
     profiles: Sequence[Attributed], labels: Sequence[str]
 ) -> Iterator[ProfileWarning]:
     """What the readers said of each profile, with its label."""
     for attributed, label in zip(profiles, labels, strict=True):
         for warning in attributed.profile.warnings:
             yield msgspec.structs.replace(warning, message=f"{label}: {warning.message}")
+
+
+def _left_out(
+    profiles: Sequence[Attributed], labels: Sequence[str], chosen: Sequence[str | None]
+) -> Iterator[ProfileWarning]:
+    for profile, label in zip(profiles, labels, strict=True):
+        extra = [p or "(not known)" for p in phases_of(profile) if chosen and p not in chosen]
+        if extra:
+            text = f"{label}: steps of phase {', '.join(extra)} are not compared"
+            yield ProfileWarning("phases_left_out", text)
 
 
 def _warnings(
@@ -228,15 +244,7 @@ def _warnings(
 ) -> Iterator[ProfileWarning]:
     if not chosen:
         yield _totals_warning(profiles, labels)
-        return
-    for profile, label in zip(profiles, labels, strict=True):
-        extra = [p or "(not known)" for p in phases_of(profile) if p not in chosen]
-        if extra:
-            yield ProfileWarning(
-                "phases_left_out",
-                f"{label}: steps of phase {', '.join(extra)} are not compared",
-            )
-    for phase, row in zip(chosen, units, strict=True):
+    for phase, row in zip(chosen, units, strict=False):
         yield from _step_warnings(phase or "phase not known", labels, row)
 
 
@@ -248,7 +256,7 @@ def _totals_warning(profiles: Sequence[Attributed], labels: Sequence[str]) -> Pr
         why.append(f"{label}: {f'steps of phase {phases}' if phases else bare}")
     return ProfileWarning(
         "unlike_units",
-        f"no steps of a common phase ({'; '.join(why)}): totals of whole profiles are compared, and "
+        f"no steps of a common phase ({'; '.join(why)}): totals of whole profiles are compared; "
         "differences and ratios mean something only if the profiles did the same amount of work",
     )
 
@@ -274,4 +282,6 @@ def _step_warnings(
     devices = [unit.devices for unit in units]
     if len(set(devices)) > 1:
         each = ", ".join(map(str, devices))
-        yield ProfileWarning("unlike_steps", f"{phase}: steps ran on {each} GPUs; times are per GPU")
+        yield ProfileWarning(
+            "unlike_steps", f"{phase}: steps ran on {each} GPUs; times are per GPU"
+        )

@@ -14,7 +14,7 @@ GPU; *idle* is the rest of the step. With several GPUs in a profile, times are m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -27,7 +27,8 @@ WHOLE = "whole_profile"
 _KEYS = ("category", "operator", "group", "role", "name")
 
 
-class Unit(NamedTuple):
+@dataclass(frozen=True)
+class Unit:
     """Steps of one phase in one profile; without steps, the whole profile."""
 
     steps: pl.DataFrame

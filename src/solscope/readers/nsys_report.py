@@ -18,6 +18,7 @@ from solscope.errors import DamagedFileError, MissingToolError
 from solscope.profile import Profile
 from solscope.readers import nsys_sqlite
 from solscope.readers.base import Head, ReadOptions
+from solscope.readers.nsys_database import one_line
 
 SUFFIXES = (".nsys-rep", ".qdrep")
 EXPORT_TIMEOUT_S = 1800.0
@@ -79,7 +80,7 @@ def _export(command: list[str], path: Path, target: Path) -> None:
         said = (done.stderr.strip() or done.stdout.strip()).decode(errors="replace").splitlines()
         raise DamagedFileError(
             f"{path}: `nsys export` failed with status {done.returncode} "
-            f"({nsys_sqlite.one_line(said[-1]) if said else 'no message'}); "
+            f"({one_line(said[-1]) if said else 'no message'}); "
             "a newer nsys may be needed than the one that is installed"
         )
 

@@ -1,9 +1,8 @@
 """Nsight Systems `.sqlite` exports of any schema version.
 
-Columns and tables that a version lacks read as null. Nothing outside `ALLOWED` can be read: an
-SQLite authorizer refuses it, so the environment and arguments of the profiled process, which many
-other tables hold, never reach a `Profile`. Strings are fetched only where an event refers to them.
-The file is opened read-only and immutable; nothing is written beside it.
+Columns and tables that a version lacks read as null; strings are fetched only where an event refers
+to them. `nsys_database.py` says what may be read at all. NVTX ranges that name an operator (torch's
+emit_nvtx) become operators.
 
 Not read: NVTX marks, CUDA event records, OS runtime calls, samples and hardware counters.
 """
@@ -11,85 +10,31 @@ Not read: NVTX marks, CUDA event records, OS runtime calls, samples and hardware
 from __future__ import annotations
 
 import re
-import sqlite3
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
-from solscope.errors import DamagedFileError, InputError, UnknownFormatError
+from solscope.errors import DamagedFileError, InputError
 from solscope.events import EVENT_SCHEMA, GPU_KINDS, KINDS, conform
 from solscope.profile import Device, Metadata, Profile, ProfileWarning
 from solscope.readers.base import MAX_DUR_NS, MAX_TIME_NS, Head, ReadOptions
+from solscope.readers.nsys_database import (
+    GPU_INFO,
+    INTEGERS,
+    SOURCES,
+    TRIPLES,
+    Export,
+    Source,
+    connect,
+    discover,
+)
+from solscope.readers.nvtx import operators_from_ranges
 from solscope.readers.source import open_binary
 
 MAGIC = b"SQLite format 3\0"
-BATCH_ROWS = 1 << 15
-
-
-class _Source(NamedTuple):
-    table: str
-    kind: str
-    detail: tuple[str, ...] = ()
-    """Enum columns that the name is spelled from, where the table has no name column."""
-
-
-_SOURCES = (
-    _Source("CUPTI_ACTIVITY_KIND_KERNEL", "kernel"),
-    _Source("CUPTI_ACTIVITY_KIND_MEMCPY", "memcpy", ("copyKind", "srcKind", "dstKind")),
-    _Source("CUPTI_ACTIVITY_KIND_MEMSET", "memset", ("memKind",)),
-    _Source("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "graph", ("graphId",)),
-    _Source("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "sync", ("syncType",)),
-    _Source("CUPTI_ACTIVITY_KIND_RUNTIME", "runtime"),
-    _Source("NVTX_EVENTS", "annotation"),
-    _Source("CUPTI_ACTIVITY_KIND_OVERHEAD", "overhead"),
-    _Source("PROFILER_OVERHEAD", "overhead"),
-)
-_INTEGERS = {
-    "start": ("start",),
-    "end": ("end",),
-    "device": ("deviceId",),
-    "stream": ("streamId",),
-    "correlation": ("correlationId",),
-    "process": ("globalPid", "globalTid"),
-    "thread": ("globalTid",),
-    "graph_id": ("graphExecId", "graphId"),
-    "graph_node": ("graphNodeId",),
-    "bytes": ("bytes",),
-    "name_id": ("demangledName", "shortName", "mangledName", "nameId", "textId"),
-    "type": ("eventType",),
-}
-"""What is fetched of an event: the first of these columns that exists and is not null."""
-_TRIPLES = {"grid": ("gridX", "gridY", "gridZ"), "block": ("blockX", "blockY", "blockZ")}
-_GPU_INFO = (
-    *("id", "name", "smCount", "totalMemory"),
-    *("computeMajor", "computeMinor", "smMajor", "smMinor"),
-)
-_EVENT_COLUMNS = frozenset(
-    column
-    for group in (*_INTEGERS.values(), *_TRIPLES.values(), *(s.detail for s in _SOURCES), ("text",))
-    for column in group
-)
-ALLOWED: dict[str, frozenset[str]] = {
-    **{source.table: _EVENT_COLUMNS for source in _SOURCES},
-    "StringIds": frozenset({"id", "value"}),
-    "TARGET_INFO_GPU": frozenset(_GPU_INFO),
-    "TARGET_INFO_CUDA_DEVICE": frozenset({"gpuId", "cudaId", "pid"}),
-    "TARGET_INFO_SESSION_START_TIME": frozenset({"utcEpochNs"}),
-    "META_DATA_EXPORT": frozenset({"name", "value"}),
-    "ENUM_CUDA_MEMCPY_OPER": frozenset({"id", "label"}),
-    "ENUM_CUDA_MEM_KIND": frozenset({"id", "label"}),
-    "ENUM_NSYS_EVENT_TYPE": frozenset({"id", "name"}),
-    "ENUM_NVTX_EVENT_TYPE": frozenset({"id", "name"}),
-    "sqlite_master": frozenset({"name", "sql"}),
-}
-"""Every table and column that may be read."""
-_ALLOWED_FUNCTIONS = ("coalesce", "count")
 
 # The exporter's own enumerations, for exports too old to carry them as tables. They are not those
 # of CUPTI, where CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE is 1.
@@ -108,131 +53,36 @@ _VERSION_KEYS = {"EXPORT_PRODUCT_VERSION": "nsys", "EXPORT_SCHEMA_VERSION": "nsy
 _API_SUFFIX = re.compile(r"(_ptsz|_ptds|_v\d{4,})+$")
 
 
-def one_line(text: object) -> str:
-    """`text` without line breaks and control characters, fit for a one-line message."""
-    return "".join(char for char in " ".join(str(text).split()) if char.isprintable())
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """Open `path` so that only `ALLOWED` can be read from it."""
-    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
-    db.text_factory = lambda raw: raw.decode("utf-8", errors="replace")
-    db.execute("PRAGMA trusted_schema=OFF")
-    # Only with this does SQLite look into a file shorter than its header says; it stays read-only.
-    db.execute("PRAGMA writable_schema=ON")
-    db.set_authorizer(_authorize)
-    return db
-
-
-def _authorize(action: int, a: str | None, b: str | None, _db: str | None, via: str | None) -> int:
-    allowed = via is None and (
-        action == sqlite3.SQLITE_SELECT
-        or (action == sqlite3.SQLITE_PRAGMA and a == "table_info")
-        or (action == sqlite3.SQLITE_FUNCTION and b in _ALLOWED_FUNCTIONS)
-        # An empty column name means count(*).
-        or (action == sqlite3.SQLITE_READ and a in ALLOWED and (not b or b in ALLOWED[a]))
-    )
-    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
-
-
-@dataclass
-class _Export:
-    db: sqlite3.Connection
-    columns: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Allowed columns that exist, by table."""
-    damage: list[str] = field(default_factory=list)
-    tally: Counter[str] = field(default_factory=Counter)
-    """Rows that deserve a warning, by its code."""
-
-    def batches(self, sql: str, values: Sequence[int] = ()) -> Iterator[list[Any]]:
-        """Rows in lists of `BATCH_ROWS`; stops, and notes it, where the file is damaged."""
-        rows: list[Any] = []
-        try:
-            cursor = self.db.execute(sql, values)
-            while True:
-                rows = []
-                # Unlike fetchmany, extend keeps the rows that came before an error.
-                rows.extend(islice(cursor, BATCH_ROWS))
-                if len(rows) < BATCH_ROWS:
-                    break
-                yield rows
-        except sqlite3.DatabaseError as error:
-            self.damage.append(one_line(error))
-        if rows:
-            yield rows
-
-    def rows(self, table: str, columns: Sequence[str], where: str = "") -> Iterator[Any]:
-        """All rows of a small table; none when it is absent, null for an absent column."""
-        present = self.columns.get(table)
-        if present is None:
-            return
-        fields = (f'"{c}"' if c in present else "NULL" for c in columns)
-        for batch in self.batches(f'SELECT {", ".join(fields)} FROM "{table}" {where}'):  # noqa: S608
-            yield from batch
-
-    def count(self, table: str) -> int:
-        """Number of rows; 0 when damage forbids counting."""
-        for [(rows,)] in self.batches(f'SELECT count(*) FROM "{table}"'):  # noqa: S608
-            return int(rows)
-        return 0
-
-    def enum(self, table: str, column: str, default: dict[int, str]) -> dict[int, str]:
-        """A table of enum values as a mapping; `default` when the export has none."""
-        found = {i: str(text) for i, text in self.rows(table, ("id", column)) if isinstance(i, int)}
-        return found or default
-
-
-def _discover(db: sqlite3.Connection, path: Path) -> _Export:
-    export = _Export(db)
-    try:
-        listed = db.execute("SELECT name, sql FROM sqlite_master").fetchall()
-        # Views and virtual tables with the name of a table of ours are somebody's trap.
-        tables = {n for n, sql in listed if str(sql).upper().startswith("CREATE TABLE")}
-        for table in tables & ALLOWED.keys():
-            info = db.execute(f'PRAGMA table_info("{table}")').fetchall()
-            export.columns[table] = ALLOWED[table] & {row[1] for row in info}
-    except sqlite3.DatabaseError as error:
-        raise DamagedFileError(
-            f"{path}: damaged SQLite file ({one_line(error)}); copy or export it again"
-        ) from error
-    if not export.columns.keys() & {"META_DATA_EXPORT", *(s.table for s in _SOURCES)}:
-        raise UnknownFormatError(
-            f"{path}: an SQLite database, but not an Nsight Systems export (no table of CUDA or "
-            "NVTX events); make one with `nsys export --type sqlite REPORT.nsys-rep`"
-        )
-    return export
-
-
-def _select(source: _Source, present: frozenset[str]) -> str:
+def _select(source: Source, present: frozenset[str]) -> str:
     def number(*columns: str) -> str:
         # Cast, because SQLite lets any column hold any type.
         casts = [f'CAST("{c}" AS INTEGER)' for c in columns if c in present]
         return f"coalesce({', '.join(casts)})" if len(casts) > 1 else "".join(casts) or "NULL"
 
-    fields = [number(*columns) for columns in _INTEGERS.values()]
-    fields += [number(c) for c in (*sum(_TRIPLES.values(), ()), *source.detail)]
+    fields = [number(*columns) for columns in INTEGERS.values()]
+    fields += [number(c) for c in (*sum(TRIPLES.values(), ()), *source.detail)]
     fields.append('CAST("text" AS TEXT)' if "text" in present else "NULL")
     return f'SELECT {", ".join(fields)} FROM "{source.table}"'  # noqa: S608
 
 
-def _batch(rows: list[Any], source: _Source) -> pl.DataFrame:
-    numbers = [*_INTEGERS, *sum(_TRIPLES.values(), ()), *source.detail]
+def _batch(rows: list[Any], source: Source) -> pl.DataFrame:
+    numbers = [*INTEGERS, *sum(TRIPLES.values(), ()), *source.detail]
     *columns, text = zip(*rows, strict=True) if rows else [()] * (len(numbers) + 1)
     frame = pl.DataFrame(
         [pl.Series(n, c, dtype=pl.Int64) for n, c in zip(numbers, columns, strict=True)]
     )
-    joined = {name: pl.concat_str(parts, separator=",") for name, parts in _TRIPLES.items()}
+    joined = {name: pl.concat_str(parts, separator=",") for name, parts in TRIPLES.items()}
     if source.detail:
         filled = [pl.col(c).cast(pl.String).fill_null("") for c in source.detail]
         joined["detail"] = pl.concat_str(filled, separator=",")
     return frame.select(
-        *_INTEGERS,
+        *INTEGERS,
         *(parts.cast(pl.Categorical).alias(name) for name, parts in joined.items()),
         pl.Series("text", text, dtype=pl.String).cast(pl.Categorical),
     )
 
 
-def _strings(export: _Export, ids: list[int], source: _Source) -> dict[int, str]:
+def _strings(export: Export, ids: list[int], source: Source) -> dict[int, str]:
     found: dict[int, str] = {}
     for i in range(0, len(ids) if "StringIds" in export.columns else 0, 500):
         part = ids[i : i + 500]
@@ -253,7 +103,7 @@ def _clean(name: str, kind: str) -> str:
     return name
 
 
-def _spell(export: _Export, kind: str) -> Callable[[str], str]:
+def _spell(export: Export, kind: str) -> Callable[[str], str]:
     """How the name of a copy, set, graph or sync follows from its enum columns."""
     if kind == "graph":
         return lambda _: "CUDA graph"
@@ -276,7 +126,7 @@ def _spell(export: _Export, kind: str) -> Callable[[str], str]:
     return memcpy
 
 
-def _namer(export: _Export, source: _Source) -> Callable[[pl.DataFrame], pl.DataFrame]:
+def _namer(export: Export, source: Source) -> Callable[[pl.DataFrame], pl.DataFrame]:
     """A function that adds `name` and `kind` to a batch and looks each string up only once."""
     key = "detail" if source.detail else "name_id"
     spell = _spell(export, source.kind) if source.detail else None
@@ -309,7 +159,7 @@ def _lookup(names: dict[Any, str], kind: str) -> pl.DataFrame:
     )
 
 
-def _ranger(export: _Export) -> Callable[[pl.DataFrame], pl.DataFrame]:
+def _ranger(export: Export) -> Callable[[pl.DataFrame], pl.DataFrame]:
     """A function that keeps the ranges among NVTX events; marks, names and domains go."""
     types = export.enum("ENUM_NSYS_EVENT_TYPE", "name", _RANGE_TYPES)
     types = export.enum("ENUM_NVTX_EVENT_TYPE", "name", types)
@@ -322,7 +172,7 @@ def _ranger(export: _Export) -> Callable[[pl.DataFrame], pl.DataFrame]:
     return lambda frame: frame.filter(keep).with_columns(thread.alias("thread"))
 
 
-def _timed(export: _Export, frame: pl.DataFrame) -> pl.DataFrame:
+def _timed(export: Export, frame: pl.DataFrame) -> pl.DataFrame:
     # Times beyond any clock are damage, and would overflow sums.
     start = pl.when(pl.col("start").is_between(-MAX_TIME_NS, MAX_TIME_NS)).then("start")
     frame = frame.with_columns(start.alias("start"))
@@ -339,7 +189,7 @@ def _timed(export: _Export, frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _shaped(frame: pl.DataFrame, source: _Source) -> pl.DataFrame:
+def _shaped(frame: pl.DataFrame, source: Source) -> pl.DataFrame:
     # CUPTI records no device for a sync; the export says 0 for every GPU.
     device = pl.lit(None, dtype=pl.Int64) if source.kind == "sync" else pl.col("device")
     return frame.select(
@@ -355,7 +205,7 @@ def _shaped(frame: pl.DataFrame, source: _Source) -> pl.DataFrame:
     )
 
 
-def _read_source(export: _Export, source: _Source, tick: Callable[[int], None]) -> pl.DataFrame:
+def _read_source(export: Export, source: Source, tick: Callable[[int], None]) -> pl.DataFrame:
     name = _namer(export, source)
     keep = _ranger(export) if source.kind == "annotation" else lambda frame: frame
     frames: list[pl.DataFrame] = []
@@ -372,8 +222,8 @@ def _read_source(export: _Export, source: _Source, tick: Callable[[int], None]) 
     return pl.concat(frames).sort("start_ns", maintain_order=True)
 
 
-def _read_events(export: _Export, tick: Callable[[int], None]) -> pl.DataFrame:
-    sources = [source for source in _SOURCES if source.table in export.columns]
+def _read_events(export: Export, tick: Callable[[int], None]) -> pl.DataFrame:
+    sources = [source for source in SOURCES if source.table in export.columns]
     frames = [_read_source(export, source, tick) for source in sources]
     if not frames:
         return EVENT_SCHEMA.to_frame()
@@ -383,10 +233,11 @@ def _read_events(export: _Export, tick: Callable[[int], None]) -> pl.DataFrame:
     ranks = list(range(len(processes))) if len(processes) > 1 else [None] * len(processes)
     rank = pl.col("process").replace_strict(processes, ranks, default=None, return_dtype=pl.Int32)
     device = pl.col("device").cast(pl.Int32, strict=False)
-    return conform(events.with_columns(rank.alias("rank"), device).drop("process"), EVENT_SCHEMA)
+    events = events.with_columns(rank.alias("rank"), device).drop("process")
+    return conform(operators_from_ranges(events), EVENT_SCHEMA)
 
 
-def _on_physical_gpus(export: _Export, events: pl.DataFrame) -> pl.DataFrame:
+def _on_physical_gpus(export: Export, events: pl.DataFrame) -> pl.DataFrame:
     """Replace each process's own CUDA ordinals, which restart at 0 under CUDA_VISIBLE_DEVICES."""
     known = list(export.rows("TARGET_INFO_CUDA_DEVICE", ("pid", "cudaId", "gpuId")))
     whole = [row for row in known if all(isinstance(value, int) for value in row)]
@@ -397,11 +248,11 @@ def _on_physical_gpus(export: _Export, events: pl.DataFrame) -> pl.DataFrame:
     return events.with_columns(mapped.select(pl.coalesce("gpu", "device").alias("device")))
 
 
-def _devices(export: _Export, events: pl.DataFrame) -> tuple[Device, ...]:
+def _devices(export: Export, events: pl.DataFrame) -> tuple[Device, ...]:
     """The GPUs that worked, as far as the export describes them."""
     seen = events.filter(pl.col("kind").is_in(GPU_KINDS))["device"].drop_nulls().unique().to_list()
     found = {ordinal: Device(ordinal, vendor="nvidia") for ordinal in sorted(seen)}
-    for row in export.rows("TARGET_INFO_GPU", _GPU_INFO):
+    for row in export.rows("TARGET_INFO_GPU", GPU_INFO):
         ordinal, name, *numbers = row
         if ordinal not in found:
             continue
@@ -418,7 +269,7 @@ def _versions(facts: dict[str, str]) -> dict[str, str]:
     return {name: text for name, text in named if re.fullmatch(r"[\w.+-]{1,40}", text)}
 
 
-def _unix_offset(export: _Export, facts: dict[str, str]) -> int | None:
+def _unix_offset(export: Export, facts: dict[str, str]) -> int | None:
     shift = facts.get("EXPORT_PARAM_TIME_SHIFT", "0")
     if not re.fullmatch(r"-?\d{1,18}", shift):
         return None
@@ -429,7 +280,7 @@ def _unix_offset(export: _Export, facts: dict[str, str]) -> int | None:
     return None
 
 
-def _facts(export: _Export) -> dict[str, str]:
+def _facts(export: Export) -> dict[str, str]:
     keys = (*_VERSION_KEYS, "EXPORT_PARAM_TIME_NORMALIZE", "EXPORT_PARAM_TIME_SHIFT")
     if export.columns.get("META_DATA_EXPORT", frozenset()) != {"name", "value"}:
         return {}
@@ -437,7 +288,7 @@ def _facts(export: _Export) -> dict[str, str]:
     return {str(k): str(v) for k, v in export.rows("META_DATA_EXPORT", ("name", "value"), where)}
 
 
-def _warnings(export: _Export, events: pl.DataFrame) -> tuple[ProfileWarning, ...]:
+def _warnings(export: Export, events: pl.DataFrame) -> tuple[ProfileWarning, ...]:
     kinds = dict(events["kind"].value_counts().iter_rows())
     texts = {
         "truncated": export.damage
@@ -471,10 +322,10 @@ class NsysSqliteReader:
             if file.read(len(MAGIC)) != MAGIC:
                 raise InputError(f"{path}: a compressed SQLite file; decompress it first")
         with closing(connect(path)) as db:
-            return self._read(_discover(db, path), path, options)
+            return self._read(discover(db, path), path, options)
 
-    def _read(self, export: _Export, path: Path, options: ReadOptions) -> Profile:
-        tables = [source.table for source in _SOURCES if source.table in export.columns]
+    def _read(self, export: Export, path: Path, options: ReadOptions) -> Profile:
+        tables = [source.table for source in SOURCES if source.table in export.columns]
         total = sum(export.count(table) for table in tables)
         events = _read_events(export, _ticker(options, path.stat().st_size, total))
         if export.damage and events.is_empty():

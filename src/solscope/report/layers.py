@@ -25,7 +25,9 @@ class Line(NamedTuple):
 
 def render_layers(result: LayerTable, *, width: int, color: bool, kernels: bool) -> str:
     """The table in the terminal; `kernels` lists the kernels of a role under it."""
-    room = max(10, min(20, (width - 60) // max(1, len(result.profiles))))
+    # What group, role, difference, ratio and a first look at the kernels take.
+    taken = 60 if len(result.profiles) != 2 else 78
+    room = max(10, min(20, (width - taken) // max(1, len(result.profiles))))
     columns = [
         Column("group", text=True),
         Column("role", text=True),
@@ -58,7 +60,7 @@ def markdown_layers(result: LayerTable) -> str:
     out = [_title(result), "", "| " + " | ".join(heads) + " |"]
     out.append("|" + "|".join("---" if i < 3 else "--:" for i in range(len(heads))) + "|")
     for line in lines(result, kernels=True):
-        cells = [line.group, line.role, _cell(line.kernel), *_times(line.times)]
+        cells = [line.group, line.role, _cell(shorten(line.kernel, 60)), *_times(line.times)]
         out.append("| " + " | ".join(cells) + " |")
     return "\n".join([*out, "", _coverage(result), ""])
 
@@ -84,9 +86,10 @@ def lines(result: LayerTable, *, kernels: bool) -> Iterator[Line]:
     """All lines: end to end above, then each kind of layer, then what lies outside."""
     yield Line("end to end", "", "one pass, first start to last end", result.end_to_end_us)
     count = [sum(k.layers[i] for k in result.layer_kinds) for i in range(len(result.profiles))]
-    yield Line("layers", "", f"{_joined(count)} layers", result.layers_us)
+    yield Line("layers", f"{_joined(count)} layers", "sum per pass", result.layers_us)
     for kind in result.layer_kinds:
-        yield Line(kind.kind, "", f"{_joined(kind.layers)} layers, per {result.per}", kind.sum_us)
+        per = "step" if result.per == "step" else "layer"
+        yield Line(kind.kind, f"{_joined(kind.layers)} layers", f"sum per {per}", kind.sum_us)
         for group in kind.groups:
             yield from _group_lines(group, kernels)
     for group in result.outside:
@@ -130,7 +133,7 @@ def _times(times: Sequence[float | None]) -> list[str]:
 
 
 def _title(result: LayerTable) -> str:
-    phase = f"phase {result.phase}" if result.phase else "phase not known"
+    phase = f"phase {result.phase}" if result.phase else "all phases (no phase known to all)"
     stat = {"mean": "mean", "median": "median (does not add up)", "p90": "p90 (does not add up)"}
     return f"{phase}, {stat[result.stat]} per {result.per}, over {_joined(result.passes)} passes"
 

@@ -45,7 +45,7 @@ def collective_calls(attributed: Attributed) -> pl.DataFrame:
         )
         .sort("start_ns")
         .select(
-            pl.col("rank").fill_null(default).alias("rank"),
+            pl.coalesce("rank", pl.lit(default, pl.Int32)).alias("rank"),
             pl.col("name").cast(pl.String),
             pl.col("dur_ns").fill_null(0),
         )

@@ -45,17 +45,23 @@ def idle_causes(
     attributed: Attributed, activities: pl.DataFrame, busy: Intervals
 ) -> list[IdleCause]:
     """Split the idle time of one device; `activities` are its own, `busy` their union."""
-    idle = gaps(busy)
-    if idle.start.size == 0:
-        return []
-    parts = _tile(attributed.profile.events, activities, idle)
-    table = np.stack([parts[cause] for cause in CAUSES])
-    largest = table.argmax(axis=0)
+    table = idle_gaps(attributed, activities, busy)
     return [
-        IdleCause(cause, int(table[i].sum()) / 1e6, int((largest == i).sum()))
-        for i, cause in enumerate(CAUSES)
-        if table[i].any()
+        IdleCause(cause, int(table[cause].sum()) / 1e6, int((table["cause"] == cause).sum()))
+        for cause in CAUSES
+        if (table[cause] != 0).any()
     ]
+
+
+def idle_gaps(attributed: Attributed, activities: pl.DataFrame, busy: Intervals) -> pl.DataFrame:
+    """Every gap of one device: `start_ns`, `end_ns`, `cause` (the largest), and ns per cause."""
+    idle = gaps(busy)
+    parts = dict.fromkeys(CAUSES, np.zeros(0, dtype=np.int64))
+    if idle.start.size:
+        parts = _tile(attributed.profile.events, activities, idle)
+    largest = np.stack([parts[cause] for cause in CAUSES]).argmax(axis=0)
+    causes = pl.Series("cause", list(CAUSES)).gather(largest)
+    return pl.DataFrame({"start_ns": idle.start, "end_ns": idle.end, "cause": causes, **parts})
 
 
 def _tile(events: pl.DataFrame, activities: pl.DataFrame, idle: Intervals) -> dict[str, Int64s]:

@@ -27,6 +27,8 @@ from solscope.names import short_name
 Stat = Literal["mean", "median", "p90"]
 Per = Literal["layer", "step", "call"]
 _QUANTILE = {"median": 0.5, "p90": 0.9}
+_RUN = ["rank", "device", "pass"]
+"""One run through the model on one device."""
 
 
 class KernelTime(msgspec.Struct, frozen=True):
@@ -83,7 +85,7 @@ class LayerTable(msgspec.Struct, frozen=True):
     stat: str
     """`mean` adds up; `median` and `p90` do not."""
     passes: list[int]
-    """Runs through the model that the times are taken over."""
+    """Runs through the model that the times are taken over; each device counts its own."""
     end_to_end_us: list[float]
     layers_us: list[float]
     unattributed_us: list[float]
@@ -120,7 +122,11 @@ def layers(
         overlapped_us=[side.mean(side.total_ns - side.busy_ns) for side in sides],
         outside=[
             _group(
-                name, [side.outside(name) for side in sides], [side.passes for side in sides], stat
+                name,
+                [side.outside(name) for side in sides],
+                [side.passes for side in sides],
+                stat,
+                per,
             )
             for name in ("prologue", "epilogue")
         ],
@@ -143,10 +149,10 @@ class _Side:
     ) -> None:
         rows = _selected(attributed, label, phase)
         self.rows = rows
-        self.passes = rows["pass"].n_unique()
+        self.passes = rows.select(_RUN).n_unique()
         self.total_ns = int(rows["dur_ns"].sum())
         self.busy_ns = self.extent_ns = 0
-        for part in rows.partition_by(["rank", "device", "pass"]):
+        for part in rows.partition_by(_RUN):
             start = part["start_ns"].to_numpy()
             busy = union(start, start + part["dur_ns"].to_numpy())
             self.busy_ns += busy.length
@@ -206,14 +212,16 @@ def _selected(attributed: Attributed, label: str, phase: str | None) -> pl.DataF
 
 def _offset() -> pl.Expr:
     """How far into its layer (or prologue, or epilogue) an activity starts, from 0 to 1."""
-    unit = ["rank", "device", "pass", "place", "layer"]
+    unit = [*_RUN, "place", "layer"]
     first, last = pl.col("start_ns").min().over(unit), pl.col("start_ns").max().over(unit)
     return (pl.col("start_ns") - first) / (last - first + 1)
 
 
 def _usual_passes(rows: pl.DataFrame) -> pl.DataFrame:
     """Only passes with the usual number of layers: cut and warm-up passes are left out."""
-    counts = rows.group_by("pass").agg(pl.col("layer").n_unique().alias("layers"))
+    if rows.is_empty():
+        return rows
+    counts = rows.group_by("pass").agg(pl.col("layer").drop_nulls().n_unique().alias("layers"))
     usual = counts["layers"].mode().max()
     keep = counts.filter(pl.col("layers") == usual)["pass"]
     return rows.filter(pl.col("pass").is_in(keep.to_list()))
@@ -265,7 +273,7 @@ def _group(
     tables: Sequence[pl.DataFrame],
     divisors: Sequence[int],
     stat: Stat,
-    per: Per = "layer",
+    per: Per,
 ) -> Group:
     roles = _in_order(tables)
     rows = [
@@ -280,8 +288,8 @@ def _row(
 ) -> Row:
     if per == "call":
         divisors = [max(1, table.height) for table in tables]
-    times = [_stat(table, n, stat) for table, n in zip(tables, divisors, strict=True)]
-    kernels = [_kernels(table, n) for table, n in zip(tables, divisors, strict=True)]
+    times = [_stat(table, n, stat, per) for table, n in zip(tables, divisors, strict=True)]
+    kernels = [_kernels(table, n, per) for table, n in zip(tables, divisors, strict=True)]
     return Row(
         role=role,
         operator=_operator(tables),
@@ -324,19 +332,28 @@ def _time(table: pl.DataFrame, instances: int) -> float | None:
     return int(table["dur_ns"].sum()) / (1000 * instances)
 
 
-def _stat(table: pl.DataFrame, instances: int, stat: Stat) -> float | None:
+def _stat(table: pl.DataFrame, instances: int, stat: Stat, per: Per) -> float | None:
     if stat == "mean" or table.is_empty():
         return _time(table, instances)
-    sums = table.group_by("rank", "device", "pass", "layer").agg(pl.col("dur_ns").sum())["dur_ns"]
+    unit = {"call": ["row"], "layer": [*_RUN, "layer"], "step": _RUN}[per]
+    sums = table.group_by(unit).agg(pl.col("dur_ns").sum())["dur_ns"]
     value = sums.quantile(_QUANTILE[stat], "linear")
     return None if value is None else value / 1000
 
 
-def _kernels(table: pl.DataFrame, instances: int) -> list[KernelTime]:
-    """Kernels of a role in the order in which they first ran, with their part of its time."""
-    grouped = table.group_by("name").agg(pl.col("dur_ns").sum(), pl.col("start_ns").min())
-    out: dict[str, float] = {}
-    for name, ns, _ in grouped.sort("start_ns").iter_rows():
-        short = short_name(name or "(no name)")
-        out[short] = out.get(short, 0.0) + ns / (1000 * max(1, instances))
-    return [KernelTime(name, us) for name, us in out.items()]
+def _kernels(table: pl.DataFrame, instances: int, per: Per) -> list[KernelTime]:
+    """Kernels of a role in the order in which they first ran, with their part of its time.
+
+    Per call, the time of a kernel is the mean over its own calls.
+    """
+    short = [short_name(name or "(no name)") for name in table["name"].cast(pl.String)]
+    grouped = (
+        table.select("dur_ns", "start_ns", pl.Series("short", short, dtype=pl.String))
+        .group_by("short")
+        .agg(pl.col("dur_ns").sum(), pl.len(), pl.col("start_ns").min())
+        .sort("start_ns")
+    )
+    return [
+        KernelTime(name, ns / (1000 * (calls if per == "call" else max(1, instances))))
+        for name, ns, calls, _ in grouped.iter_rows()
+    ]

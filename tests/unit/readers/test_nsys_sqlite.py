@@ -11,7 +11,8 @@ import pytest
 from solscope.errors import DamagedFileError, InputError, UnknownFormatError
 from solscope.profile import Device, Profile
 from solscope.readers.base import Head, ReadOptions
-from solscope.readers.nsys_sqlite import ALLOWED, READER, connect
+from solscope.readers.nsys_database import ALLOWED, connect
+from solscope.readers.nsys_sqlite import READER
 
 H100 = Path(__file__).parents[4] / "shared/data/nsys/h100_2gpu_1s.sqlite"
 SECRET = "hf_SECRET_TOKEN"
@@ -410,7 +411,7 @@ def many_kernels(path: Path) -> Path:
 def test_batches_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = many_kernels(tmp_path / "run.sqlite")
     whole = read(path).events
-    monkeypatch.setattr("solscope.readers.nsys_sqlite.BATCH_ROWS", 1001)
+    monkeypatch.setattr("solscope.readers.nsys_database.BATCH_ROWS", 1001)
     assert whole.height == 5002
     assert read(path).events.equals(whole)
 
@@ -481,7 +482,8 @@ def test_h100_rows_by_kind(h100: Profile) -> None:
         "memset": 22,
         "sync": 244,
         "runtime": 5796,
-        "annotation": 16782,
+        "cpu_op": 16546,
+        "annotation": 236,
         "overhead": 198,
     }
 

@@ -1,0 +1,73 @@
+"""`solscope compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from solscope.cli.common import (
+    emit,
+    expansion_option,
+    json_option,
+    open_attributed,
+    rules_option,
+    terminal_width,
+    use_color,
+)
+
+
+@click.command("compare", short_help="The same work on several platforms or versions.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE FILE...")
+@click.option(
+    "--phase",
+    type=click.Choice(["prefill", "decode", "mixed", "draft", "verify"]),
+    help="Only this phase; by default all that every profile has.",
+)
+@click.option(
+    "--top",
+    default=10,
+    show_default=True,
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Rows of long tables in text and Markdown; JSON has all.",
+)
+@click.option("--markdown", is_flag=True, help="Print Markdown.")
+@rules_option
+@expansion_option
+@json_option
+def command(
+    files: tuple[str, ...],
+    phase: str | None,
+    top: int,
+    markdown: bool,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    as_json: bool,
+) -> None:
+    """Put profiles of the same work side by side; differences are to the first one.
+
+    Times are per step of the same phase: step time and what it consists of, categories, operators,
+    the largest differences by role, and what only one side has.
+
+    \b
+    Examples:
+      solscope compare h100.json.gz mi300.json.gz
+      solscope compare v1.json.gz v2.json.gz v3.json.gz --phase decode
+      solscope compare before.json.gz after.json.gz --markdown > change.md
+    """
+    from solscope import compare_profiles, find_profiles
+    from solscope.report.compare import markdown_compare, render_compare
+    from solscope.report.names import short_labels
+
+    paths = find_profiles(files)
+    profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
+    result = compare_profiles(profiles, short_labels(paths), phase=phase)
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json(result))
+    elif markdown:
+        emit(markdown_compare(result, top=top))
+    else:
+        emit(render_compare(result, top=top, width=terminal_width(), color=use_color()))

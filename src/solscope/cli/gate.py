@@ -1,0 +1,116 @@
+"""`solscope gate`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from solscope.cli.common import (
+    emit,
+    expansion_option,
+    json_option,
+    open_attributed,
+    rules_option,
+    terminal_width,
+    use_color,
+)
+
+_SHARE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)")
+_WHOLE_FROM = 1.0
+"""A bare number from here on could be meant as percent or as a factor, so it is refused."""
+
+
+def fraction(text: str) -> float:
+    """`3%`, `3 %` or `0.03` as 0.03."""
+    found = _SHARE.fullmatch(text.strip())
+    if not found:
+        raise click.BadParameter(f"{text!r} is no share; write 3% or 0.03")
+    value = float(found[1])
+    if found[2]:
+        return value / 100
+    if value >= _WHOLE_FROM:
+        raise click.BadParameter(
+            f"{text!r} has no unit; write {text.strip()}% or a fraction (0.03)"
+        )
+    return value
+
+
+def _limit(_context: click.Context, _option: click.Parameter, text: str) -> float:
+    return fraction(text)
+
+
+def _budgets(
+    _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, float]:
+    pairs = [text.partition("=") for text in texts]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise click.BadParameter(f"{name!r} has no limit; write CATEGORY=SHARE, e.g. gemm=5%")
+    return {name.strip(): fraction(limit) for name, _, limit in pairs}
+
+
+@click.command("gate", short_help="Fail when a profile is slower than another.")
+@click.argument("baseline", metavar="BASELINE")
+@click.argument("candidate", metavar="CANDIDATE")
+@click.option(
+    "--max-regression",
+    required=True,
+    callback=_limit,
+    metavar="SHARE",
+    help="How much slower a step may be: 3% or 0.03.",
+)
+@click.option(
+    "--budget",
+    "budgets",
+    multiple=True,
+    callback=_budgets,
+    metavar="CATEGORY=SHARE",
+    help="How much more GPU time per step a category may take; may be repeated.",
+)
+@click.option(
+    "--phase",
+    type=click.Choice(["prefill", "decode", "mixed", "draft", "verify"]),
+    help="Only this phase; by default all that both profiles have.",
+)
+@click.option("--strict", is_flag=True, help="Fail also when the answer is 'cannot tell'.")
+@rules_option
+@expansion_option
+@json_option
+def command(
+    baseline: str,
+    candidate: str,
+    max_regression: float,
+    budgets: dict[str, float],
+    phase: str | None,
+    strict: bool,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    as_json: bool,
+) -> int:
+    """Exit with 1 when CANDIDATE is slower than BASELINE by more than the limit, for sure.
+
+    Tested is the mean step time of each phase, with a 95 % interval over steps. Exit code 1 only
+    when all of the interval lies above the limit, or, with --strict, when nothing can be told.
+
+    \b
+    Examples:
+      solscope gate main.json.gz branch.json.gz --max-regression 3%
+      solscope gate main.json.gz branch.json.gz --max-regression 5% --strict --phase decode
+      solscope gate main.json.gz branch.json.gz --max-regression 3% --budget gemm=5%
+    """
+    from solscope import gate
+
+    before = open_attributed(baseline, rule_files, max_expansion)
+    after = open_attributed(candidate, rule_files, max_expansion)
+    result = gate(before, after, max_regression, strict=strict, phase=phase, budgets=budgets)
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json(result))
+    else:
+        from solscope.report.gate import render_gate
+
+        emit(render_gate(result, width=terminal_width(), color=use_color()))
+    return 0 if result.passed else 1

@@ -1,0 +1,242 @@
+"""A gate for CI: is the candidate slower than the baseline by more than a limit?
+
+Tested is the mean step time of each phase that both profiles have and, on request, the GPU time per
+step of a category. The answer is `worse` only when the whole 95 % interval of the ratio lies above
+the limit, `ok` only when all of it lies below, and else `cannot_tell`. The interval speaks of the
+steps of these two recordings; how much one run differs from the next it cannot know.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.attribution.classify import CATEGORIES
+from solscope.compare.bootstrap import Floats, Ratio, ratio_interval
+from solscope.compare.units import Unit, phases_of, shared_phases, steps_unit
+from solscope.errors import UsageError
+from solscope.profile import ProfileWarning
+
+Verdict = Literal["ok", "worse", "cannot_tell"]
+MIN_STEPS = 5
+"""Fewer steps on either side are not tested."""
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One thing that was tested, in one phase."""
+
+    phase: str | None
+    what: str
+    """`step`: step time; else the category whose GPU time per step was tested."""
+    limit_pct: float
+    n: list[int]
+    """Whole steps in the baseline and in the candidate."""
+    baseline_ms: float | None
+    """Mean per step; null without steps."""
+    candidate_ms: float | None
+    ratio: float | None
+    """Candidate over baseline."""
+    low: float | None
+    """Bounds of the ratio's 95 % interval; null when not tested."""
+    high: float | None
+    verdict: Verdict
+    reason: str
+    measured: Literal["start_to_start", "extent", "gpu_time"]
+    """What a step's time is: to the start of the next step (the profile's last step: to its own
+    end); `extent`: to its own end, when a side has no step that another follows; `gpu_time`: the
+    durations of a category."""
+
+
+class GateResult(msgspec.Struct, frozen=True):
+    """The answer of the gate."""
+
+    baseline: str
+    """Path of the profile."""
+    candidate: str
+    max_regression_pct: float
+    strict: bool
+    verdict: Verdict
+    """`worse` when any check is; `ok` when every tested check is."""
+    passed: bool
+    """False for `worse`, and with `strict` for `cannot_tell`."""
+    reason: str
+    checks: list[Check]
+    warnings: list[ProfileWarning]
+
+
+class _Sample(NamedTuple):
+    """What a check is about: one value per step, in ns, for each side."""
+
+    phase: str | None
+    what: str
+    limit: float
+    before: Floats
+    after: Floats
+    measured: Literal["start_to_start", "extent", "gpu_time"]
+
+
+def gate(
+    baseline: Attributed,
+    candidate: Attributed,
+    max_regression: float,
+    *,
+    strict: bool = False,
+    phase: str | None = None,
+    budgets: Mapping[str, float] | None = None,
+) -> GateResult:
+    """Test the candidate; limits are fractions (0.03: 3 % slower is allowed).
+
+    `budgets` gives categories a limit of their own. Without `strict`, phases with too few steps do
+    not count unless there is no other; with it, everything has to be proven.
+    """
+    limits = _checked(max_regression, budgets or {})
+    sides = (baseline, candidate)
+    phases = [p for p in shared_phases(sides) if phase is None or p == phase]
+    checks = [_check(sample) for p in phases for sample in _samples(sides, p, limits)]
+    verdict = _overall(checks, strict)
+    return GateResult(
+        baseline=baseline.profile.path,
+        candidate=candidate.profile.path,
+        max_regression_pct=100 * max_regression,
+        strict=strict,
+        verdict=verdict,
+        passed=verdict == "ok" or (verdict == "cannot_tell" and not strict),
+        reason=_reason(checks, verdict) if checks else _nothing(sides, phase),
+        checks=checks,
+        warnings=list(_warnings(sides, phases if phase is None else [])),
+    )
+
+
+def _checked(max_regression: float, budgets: Mapping[str, float]) -> dict[str, float]:
+    """All limits by what they are for; refuses those that make no sense."""
+    for name in budgets:
+        if name not in CATEGORIES:
+            near = difflib.get_close_matches(name, CATEGORIES, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise UsageError(f"no category {name!r}; {hint}There are: {', '.join(CATEGORIES)}")
+    limits = {"step": max_regression, **budgets}
+    for name, limit in limits.items():
+        if not 0 <= limit < 100:
+            raise UsageError(f"the limit of {name} is {limit}; give a fraction from 0, e.g. 0.03")
+    return limits
+
+
+def _samples(
+    sides: Sequence[Attributed], phase: str | None, limits: Mapping[str, float]
+) -> Iterator[_Sample]:
+    units = [steps_unit(side, phase) for side in sides]
+    followed = all(unit.steps["gap_ns"].null_count() < unit.count for unit in units)
+    column = "time_ns" if followed else "extent_ns"
+    times = [unit.steps[column].to_numpy().astype(np.float64) for unit in units]
+    measured: Literal["start_to_start", "extent"] = "start_to_start" if followed else "extent"
+    yield _Sample(phase, "step", limits["step"], times[0], times[1], measured)
+    for category in (name for name in limits if name != "step"):
+        before, after = (_category_times(unit, category) for unit in units)
+        yield _Sample(phase, category, limits[category], before, after, "gpu_time")
+
+
+def _category_times(unit: Unit, category: str) -> Floats:
+    """GPU time of a category in each step, per GPU; 0 in steps without it."""
+    rows = unit.rows.filter(pl.col("category").cast(pl.String) == category)
+    sums = rows.group_by("step").agg(pl.col("total_ns").sum())
+    joined = unit.steps.select("step").join(sums, on="step", how="left", maintain_order="left")
+    return joined["total_ns"].fill_null(0).to_numpy().astype(np.float64) / unit.devices
+
+
+def _check(sample: _Sample) -> Check:
+    before, after = sample.before, sample.after
+    bounds, verdict, reason = _judge(sample)
+    return Check(
+        phase=sample.phase,
+        what=sample.what,
+        limit_pct=100 * sample.limit,
+        n=[before.size, after.size],
+        baseline_ms=float(before.mean()) / 1e6,
+        candidate_ms=float(after.mean()) / 1e6,
+        ratio=float(after.mean() / before.mean()) if before.any() else None,
+        low=None if bounds is None else bounds.low,
+        high=None if bounds is None else bounds.high,
+        verdict=verdict,
+        reason=reason,
+        measured=sample.measured,
+    )
+
+
+def _judge(sample: _Sample) -> tuple[Ratio | None, Verdict, str]:
+    before, after, limit = sample.before, sample.after, sample.limit
+    if min(before.size, after.size) < MIN_STEPS:
+        return None, "cannot_tell", f"n = {before.size}/{after.size}"
+    if not before.any():
+        if not after.any():
+            return None, "ok", f"no {sample.what} time on either side"
+        return None, "cannot_tell", f"no {sample.what} time in the baseline"
+    if np.array_equal(before, after):
+        return Ratio(1.0, 1.0, 1.0), "ok", "the same values on both sides"
+    found = ratio_interval(before, after)
+    return found, *_against(found, limit)
+
+
+def _against(found: Ratio, limit: float) -> tuple[Verdict, str]:
+    text = f"×{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    if found.low > 1 + limit:
+        return "worse", f"{text}: all of it above ×{1 + limit:.3f}"
+    if found.high < 1 + limit:
+        return "ok", f"{text}: all of it below ×{1 + limit:.3f}"
+    return "cannot_tell", f"{text}: the limit ×{1 + limit:.3f} lies inside"
+
+
+def _overall(checks: Sequence[Check], strict: bool) -> Verdict:
+    if any(check.verdict == "worse" for check in checks):
+        return "worse"
+    tested = [check for check in checks if strict or min(check.n) >= MIN_STEPS]
+    if not tested or any(check.verdict == "cannot_tell" for check in tested):
+        return "cannot_tell"
+    return "ok"
+
+
+def _reason(checks: Sequence[Check], verdict: Verdict) -> str:
+    """The checks that decided, and those that were not tested."""
+    deciding = [check for check in checks if check.verdict == verdict]
+    rest = [c for c in checks if c.verdict == "cannot_tell" and c not in deciding]
+    parts = [f"{name_of(check)} {check.reason}" for check in deciding]
+    if rest:
+        parts.append("not decided: " + ", ".join(f"{name_of(c)} {c.reason}" for c in rest))
+    return "; ".join(parts)
+
+
+def name_of(check: Check) -> str:
+    """Phase and what was tested, for reading."""
+    return f"{check.phase or 'phase not known'} {check.what}"
+
+
+def _nothing(sides: Sequence[Attributed], phase: str | None) -> str:
+    if phase is not None:
+        return f"not both profiles have whole steps of phase {phase}"
+    if any(side.profile.is_aggregate for side in sides):
+        return "a summary without a time line has no steps"
+    has = [", ".join(p or "not known" for p in phases_of(side)) or "no steps" for side in sides]
+    return f"no phase in common (baseline: {has[0]}; candidate: {has[1]})"
+
+
+def _warnings(
+    sides: Sequence[Attributed], phases: Sequence[str | None]
+) -> Iterator[ProfileWarning]:
+    for side, label in zip(sides, ("baseline", "candidate"), strict=True):
+        for warning in side.profile.warnings:
+            yield msgspec.structs.replace(warning, message=f"{label}: {warning.message}")
+        extra = [p or "(not known)" for p in phases_of(side) if p not in phases]
+        if extra and phases:
+            text = f"{label}: steps of phase {', '.join(extra)} are not tested"
+            yield ProfileWarning("phases_left_out", text)
+    first, second = sides
+    if first.steps.height and first.steps.equals(second.steps):
+        yield ProfileWarning(
+            "same_recording",
+            "the steps of both profiles agree to the nanosecond: this is one recording, twice",
+        )

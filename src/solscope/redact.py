@@ -1,0 +1,263 @@
+"""Redact: take out of a profile what says who made it, where, and with which data.
+
+Goes: host and user names, paths, URLs, e-mail and network addresses, secrets, object addresses and
+the facts of the header. Stays: names of kernels, operators and Python functions, files of packages
+relative to the package, shapes, times, devices, versions. Every text is looked at, whatever its
+column; the same text always gives the same result, so that tables still join.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from solscope.profile import Metadata, Profile, ProfileWarning
+
+KINDS = {
+    "secret": "passwords, keys and tokens",
+    "url": "URLs",
+    "email": "e-mail addresses",
+    "path": "file paths",
+    "ip": "network addresses",
+    "host": "host names",
+    "user": "user names",
+    "address": "object addresses",
+    "fact": "facts of the header",
+}
+"""What is counted, and what each word means."""
+
+_PACKAGES = """
+accelerate aiter apex asyncio bitsandbytes concurrent contextlib datasets deep_gemm deepspeed
+diffusers einops fastapi flash_attn flash_mla flashinfer fla importlib json lmdeploy logging
+lightllm maga_transformer megatron mooncake multiprocessing numpy nvidia peft PIL pydantic ray
+rtp_llm safetensors sglang sgl_kernel tensorrt_llm threading tilelang tokenizers torch torchaudio
+torchvision tqdm transformer_engine transformers triton unittest uvicorn uvloop vllm xformers xfuser
+zmq
+"""
+PACKAGES = frozenset(_PACKAGES.split())
+"""Folders from which on a path says which code ran, not whose machine it ran on."""
+
+_EVERYBODY = PACKAGES | {"app", "admin", "docker", "jovyan", "root", "runner", "ubuntu", "user"}
+"""Names of home folders that name nobody."""
+_MACHINE = "app data home local mnt nfs opt private root scratch srv tmp usr users var workspace"
+_MACHINE_FOLDERS = frozenset(_MACHINE.split())
+_FRAME = re.compile(r"(?s)(?P<file>.*[^)>])(?P<line>\(\d+\): .*)")
+_INSTALLED = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python[\d.]+)/")
+_HOME = re.compile(r"[/\\](?:home|Users)[/\\]([^/\\\s]+)[/\\]")
+_HOST_IN_FILE = re.compile(r"^([\w.-]+?)_\d+\.\d{10,}\.pt\.trace\.json")
+_HOST_FACT = re.compile(r"(?:^|[._])(?:node|nodename|hostname|fqdn)$", re.IGNORECASE)
+_RANDOM = re.compile(r"(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[\w+/=.-]{32,}")
+
+# In this order: a URL holds a path, a secret may look like anything.
+_PATTERNS = (
+    (
+        "secret",
+        re.compile(
+            r"\b(?:hf_|sk-|gh[opsu]_|github_pat_|glpat-|xox[abprs]-|AKIA|eyJ[\w-]+\.)[\w.-]{8,}"
+            r"|(?i:(?<=bearer )[\w.~+/=-]{8,})"
+            r"|(?i:\b[\w-]*(?:passw(?:or)?d|secret|api[-_]?key|credential|(?:auth|access)[-_]?token"
+            r"|(?<!\w)token)(?:['\"]?\s*[=:]\s*|\s+(?=\S*\d))['\"]?(?!\d+\b)[^\s'\",;)]{4,})"
+        ),
+    ),
+    ("url", re.compile(r"\b[a-zA-Z][\w+.-]{1,15}://[^\s\"'<>]+")),
+    ("email", re.compile(r"\b[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+){0,8}\.[A-Za-z]{2,}\b")),
+    (
+        "path",
+        re.compile(
+            r"(?<![\w.>)\]}/~-])~?/(?=[\w.~])(?:[^/\n\"'<>|]{1,255}/)*[^\s/\"'<>|,;:)\]]*"
+            r"|(?<!\w)[A-Za-z]:\\[^\n\"'<>|]+|\\\\[\w.-]+\\[^\n\"'<>|]+"
+        ),
+    ),
+    (
+        "ip",
+        re.compile(
+            r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?|[\da-fA-F:]{6,39})(?![\w:]|\.\d)"
+        ),
+    ),
+    (
+        "host",
+        re.compile(
+            r"\bip-\d+-\d+-\d+-\d+\b|\b(?=[\w.]*[\d-])[\w-]+(?:\.[\w-]+){0,8}"
+            r"\.(?:local|internal|lan|corp|cluster|com|net|org|edu)\b(?![\w(])"
+        ),
+    ),
+    ("address", re.compile(r"\b0x[\da-fA-F]{5,16}\b")),
+)
+
+
+class Redactor:
+    """Replaces private parts of texts and tables, and counts the texts it changed, by kind."""
+
+    def __init__(self, hosts: Iterable[str] = (), users: Iterable[str] = ()) -> None:
+        self.counts = dict.fromkeys(KINDS, 0)
+        self._known: dict[tuple[str, object], str] = {}
+        self._words = tuple(
+            (kind, re.compile(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])", re.IGNORECASE))
+            for kind, words in (("host", hosts), ("user", users))
+            for word in sorted(set(words), key=len, reverse=True)
+        )
+
+    def text(self, text: str) -> str:
+        """`text` without its private parts, each replaced by `<kind>`."""
+        return self._once(text, self._scrub)
+
+    def json(self, text: str) -> str:
+        """The same for a JSON value: its strings, which may also be a path or a key as a whole."""
+        return self._once(text, self._scrub_json)
+
+    def table(self, table: pl.DataFrame) -> pl.DataFrame:
+        """`table` with every text column redacted, one distinct text at a time."""
+        return table.with_columns(
+            self._column(column) for column in table if column.dtype in (pl.String, pl.Categorical)
+        )
+
+    def _column(self, column: pl.Series) -> pl.Series:
+        change = self.json if column.name == "concrete_inputs" else self.text
+        distinct = column.unique().drop_nulls().cast(pl.String).to_list()
+        changed = {old: new for old in distinct if (new := change(old)) != old}
+        if not changed:
+            return column
+        texts = column.cast(pl.String).replace(changed)
+        return texts.cast(column.dtype)
+
+    def _once(self, text: str, change: Callable[[str, set[str]], str]) -> str:
+        """The result for `text`, found and counted when it is first seen."""
+        if (text, change) not in self._known:
+            kinds: set[str] = set()
+            self._known[text, change] = change(text, kinds)
+            for kind in kinds:
+                self.counts[kind] += 1
+        return self._known[text, change]
+
+    def _scrub_json(self, text: str, kinds: set[str]) -> str:
+        try:
+            value = msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            return self._scrub(text, kinds)
+        clean = self._value(value, kinds)
+        return text if clean == value else msgspec.json.encode(clean).decode()
+
+    def _value(self, value: Any, kinds: set[str]) -> Any:
+        if isinstance(value, list):
+            return [self._value(item, kinds) for item in value]
+        if isinstance(value, dict):
+            return {self._scrub(str(k), kinds): self._value(v, kinds) for k, v in value.items()}
+        if not isinstance(value, str):
+            return value
+        whole = "path" if _is_path(value) else "secret" if _RANDOM.fullmatch(value) else None
+        if whole is None:
+            return self._scrub(value, kinds)
+        kinds.add(whole)
+        return f"<{whole}>"
+
+    def _scrub(self, text: str, kinds: set[str]) -> str:
+        if frame := _FRAME.fullmatch(text):
+            file = module_file(frame["file"])
+            if file != frame["file"]:
+                kinds.add("path")
+            text = file + frame["line"]
+        return self._replace(text, kinds)
+
+    def _replace(self, text: str, kinds: set[str]) -> str:
+        for kind, pattern in (*_PATTERNS, *self._words):
+            if not pattern.search(text):
+                continue
+            if kind == "ip":
+                changed = pattern.sub(
+                    lambda m: "<ip>" if _is_address(m.group()) else m.group(), text
+                )
+            else:
+                changed = pattern.sub(f"<{kind}>", text)
+            if changed != text:
+                kinds.add(kind)
+            text = changed
+        return text
+
+
+def module_file(file: str) -> str:
+    """A source file relative to its package, or its bare name when no package is known.
+
+    `/home/me/x/vllm/worker.py` gives `vllm/worker.py`; `/home/me/run.py` gives `run.py`.
+    """
+    path = file.replace("\\", "/")
+    installed = _INSTALLED.sub("", path)
+    if installed != path:
+        return installed
+    parts = path.split("/")
+    for at, part in enumerate(parts[:-1]):
+        if part in PACKAGES:
+            # A checkout repeats the name of its package: vllm/vllm/worker.py.
+            while parts[at + 1] == part:
+                at += 1
+            return "/".join(parts[at:])
+    foreign = len(parts) > 1 and (parts[0] in ("", "~", "..", ".") or ":" in parts[0])
+    return parts[-1] if foreign or parts[0].lower() in _MACHINE_FOLDERS else file
+
+
+def redact(profile: Profile) -> tuple[Profile, Redactor]:
+    """The profile without its private parts, and what did it, to be used on tables made from it."""
+    redactor = redactor_for(profile)
+    meta, facts = _metadata(profile.metadata, redactor)
+    redactor.counts["fact"] = facts
+    return (
+        replace(
+            profile,
+            path=f"redacted.{profile.format}",
+            metadata=meta,
+            events=redactor.table(profile.events),
+            aggregates=redactor.table(profile.aggregates),
+            metrics=None if profile.metrics is None else redactor.table(profile.metrics),
+            warnings=tuple(
+                ProfileWarning(w.code, redactor.text(w.message)) for w in profile.warnings
+            ),
+        ),
+        redactor,
+    )
+
+
+def redactor_for(profile: Profile) -> Redactor:
+    """A redactor that knows the hosts and users which this profile gives away."""
+    meta = profile.metadata
+    hosts = {meta.host} if meta.host else set()
+    hosts |= {v for k, v in meta.about.items() if _HOST_FACT.search(k) and isinstance(v, str)}
+    if found := _HOST_IN_FILE.match(PurePath(profile.path).name):
+        hosts.add(found.group(1))
+    hosts |= {host.partition(".")[0] for host in hosts}
+    names = profile.events["name"].unique().drop_nulls().cast(pl.String)
+    users = {user for name in names for user in _HOME.findall(name)}
+    users |= set(_HOME.findall(profile.path))
+    return Redactor(
+        (host for host in hosts if len(host) > 2),
+        (user for user in users if len(user) > 2 and user.lower() not in _EVERYBODY),
+    )
+
+
+def _metadata(meta: Metadata, redactor: Redactor) -> tuple[Metadata, int]:
+    """Metadata without host and header facts, and how many of them there were."""
+    versions = {key: redactor.text(value) for key, value in meta.versions.items()}
+    kept = msgspec.structs.replace(meta, host=None, about={}, versions=versions)
+    return kept, len(meta.about) + (meta.host is not None)
+
+
+def _is_path(text: str) -> bool:
+    """True for an argument that is a path as a whole: separators, and no space before the first."""
+    head, separator, _ = text.replace("\\", "/").partition("/")
+    return bool(separator) and " " not in head and "://" not in text
+
+
+def _is_address(text: str) -> bool:
+    """True for an IPv4 or IPv6 address, with or without a port, and for a MAC address."""
+    if re.fullmatch(r"[\da-fA-F]{2}(?::[\da-fA-F]{2}){5}", text):
+        return True
+    try:
+        ipaddress.ip_address(text.partition(":")[0] if "." in text else text)
+    except ValueError:
+        return False
+    return True
