@@ -37,13 +37,14 @@ def kernels(text: str, start: int = 0, *, dur: int = 10, **more: Any) -> list[di
 
 
 def launched(text: str, at: int, start: int, first: int, *, dur: int = 10) -> list[dict[str, Any]]:
-    """The same, each launched by a call of 1 ns; the calls begin at `at`, ids count from `first`."""
+    """The same, each launched by a call of 1 ns from `at` on; ids count from `first`."""
     calls = [
         event("runtime", "cudaLaunchKernel", at + i, 1, correlation=first + i)
         for i in range(len(text))
     ]
     ran = [
-        {**kernel, "correlation": first + i} for i, kernel in enumerate(kernels(text, start, dur=dur))
+        {**kernel, "correlation": first + i}
+        for i, kernel in enumerate(kernels(text, start, dur=dur))
     ]
     return calls + ran
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from solscope.profile import Profile, ProfileWarning
     from solscope.readers import ReadOptions, find_profiles, open  # noqa: A004
     from solscope.views.kernels import kernels
+    from solscope.views.layers import layers
     from solscope.views.ranks import runs
     from solscope.views.summary import summarize
 
@@ -41,6 +42,7 @@ _HOME = {
     "find_profiles": "solscope.readers",
     "gate": "solscope.compare.gate",
     "kernels": "solscope.views.kernels",
+    "layers": "solscope.views.layers",
     "load_rules": "solscope.attribution.classify",
     "open": "solscope.readers",
     "runs": "solscope.views.ranks",
@@ -59,6 +61,7 @@ __all__ = [
     "find_profiles",
     "gate",
     "kernels",
+    "layers",
     "load_rules",
     "open",
     "runs",

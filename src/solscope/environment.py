@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from solscope._version import __version__
+from solscope.errors import SolscopeError
 from solscope.readers import readers
 from solscope.readers.kineto_scan import core_name, native_scanner
 
@@ -61,7 +62,7 @@ def examine() -> Environment:
         version=__version__,
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
-        reader_core=core_name(),
+        reader_core=_core(),
         reader_core_why=_why_core(),
         readers=[Part(reader.name, True, reader.summary) for reader in readers()],
         packages=[_package(name) for name in PACKAGES],
@@ -71,7 +72,18 @@ def examine() -> Environment:
     )
 
 
+def _core() -> str:
+    try:
+        return core_name()
+    except SolscopeError:
+        return "none"
+
+
 def _why_core() -> str:
+    try:
+        core_name()
+    except SolscopeError as error:
+        return str(error)
     if native_scanner() is None:
         return "not built; install a C++ compiler and reinstall solscope to read traces faster"
     return "chosen by SOLSCOPE_CORE" if core_name() == "python" else "built"

@@ -1,11 +1,14 @@
 """Every error that solscope raises on purpose.
 
-    SolscopeError ├── InputError              the file or the value given is at fault │   ├──
-    UnknownFormatError  no reader recognises the content │   ├── DamagedFileError    recognised, but
-    nothing usable can be read from it │   └── LimitError          a safety limit was reached; the
-    message names the flag that raises it ├── MissingToolError        an optional package or program
-    is needed; the message says how to get it └── UsageError              the call itself makes no
-    sense
+::
+
+    SolscopeError
+    |- InputError              the file or the value given is at fault
+    |  |- UnknownFormatError   no reader recognizes the content
+    |  |- DamagedFileError     recognized, but nothing usable can be read from it
+    |  `- LimitError           a safety limit was reached; the message names the flag
+    |- MissingToolError        an optional package or program is needed
+    `- UsageError              the call itself makes no sense
 
 A message says what was found, where, and what to do. The command line prints it as one line and
 exits with 2; a library user catches `SolscopeError`.

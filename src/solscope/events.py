@@ -40,9 +40,6 @@ GPU_KINDS = ("kernel", "memcpy", "memset", "graph")
 LAUNCH_KINDS = ("runtime", "driver")
 """Host calls into the GPU runtime or driver; a GPU activity is linked to one of these."""
 
-HOST_KINDS = ("runtime", "driver", "cpu_op", "python", "annotation")
-"""Kinds that nest on a host thread."""
-
 
 class Column(NamedTuple):
     """One declared column."""
@@ -109,8 +106,3 @@ def conform(table: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
         pl.col(name).cast(dtype) if name in table.columns else pl.lit(None, dtype=dtype).alias(name)
         for name, dtype in schema.items()
     )
-
-
-def gpu_activities(events: pl.DataFrame) -> pl.DataFrame:
-    """Rows that occupy a GPU, with their row number in `events` as `row`."""
-    return events.with_row_index("row").filter(pl.col("kind").is_in(GPU_KINDS))

@@ -104,13 +104,78 @@ def innermost(at: Int64s, start: Int64s, end: Int64s) -> NDArray[np.int64]:
     """For each point the index of the innermost interval that holds it, or -1. One thread."""
     if start.size == 0 or at.size == 0:
         return np.full(at.shape, -1, dtype=np.int64)
+    where = np.argsort(at, kind="stable")
     order = np.lexsort((-end, start))
     s, e = start[order], end[order]
     parent = nest(s, e)
-    found = np.searchsorted(s, at, side="right") - 1
-    while True:
-        ended = (found >= 0) & (e[np.maximum(found, 0)] <= at)
-        if not ended.any():
-            break
-        found = np.where(ended, parent[np.maximum(found, 0)], found)
-    return np.where(found >= 0, order[np.maximum(found, 0)], -1)
+    if ((parent >= 0) & (e > e[np.maximum(parent, 0)])).any() or (s >= e).any():
+        found = _innermost_by_stack(at[where], s, e)
+    else:
+        position = np.searchsorted(s, at[where], side="right")
+        depth = position - np.searchsorted(np.sort(e), at[where], side="right")
+        found = _last_at_depth(s, e, position, depth - 1)
+    out = np.full(at.shape, -1, dtype=np.int64)
+    out[where] = np.where(found >= 0, order[np.maximum(found, 0)], -1)
+    return out
+
+
+def _last_at_depth(
+    start: Int64s, end: Int64s, position: NDArray[np.int64], depth: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The last of properly nested intervals at a depth before a position in order, or -1."""
+    size = start.size
+    own = np.arange(size) - np.searchsorted(np.sort(end), start, side="right")
+    key = own * (size + 1) + np.arange(size)
+    by_depth = np.argsort(key, kind="stable")
+    index = np.searchsorted(key[by_depth], depth * (size + 1) + position) - 1
+    found = by_depth[np.maximum(index, 0)]
+    return np.where((depth >= 0) & (index >= 0) & (own[found] == depth), found, -1)
+
+
+def _innermost_by_stack(at: Int64s, start: Int64s, end: Int64s) -> NDArray[np.int64]:
+    """`innermost` for intervals that overlap without nesting; points and intervals sorted."""
+    found = np.full(at.size, -1, dtype=np.int64)
+    stack: list[int] = []
+    starts, ends = start.tolist(), end.tolist()
+    opened = 0
+    for index, point in enumerate(at.tolist()):
+        while opened < len(starts) and starts[opened] <= point:
+            while stack and ends[stack[-1]] <= starts[opened]:
+                stack.pop()
+            stack.append(opened)
+            opened += 1
+        while stack and ends[stack[-1]] <= point:
+            stack.pop()
+        if stack:
+            found[index] = stack[-1]
+    return found
+
+
+class Stray(NamedTuple):
+    """A few intervals far away from all the others."""
+
+    gap: int
+    """Length of the gap between them and the rest."""
+    start: int
+    end: int
+    """Bounds of the gap."""
+    few: int
+    """How many lie on the lonely side."""
+    before: bool
+    """True when they lie before the gap."""
+
+
+def find_stray(start: Int64s, end: Int64s) -> Stray | None:
+    """A gap of over a quarter of the span with at most a twentieth of all on one side, if any."""
+    busy = union(start, end)
+    free = gaps(busy)
+    if free.start.size == 0:
+        return None
+    length = free.end - free.start
+    at = int(np.argmax(length))
+    before = int((start < free.end[at]).sum())
+    few = min(before, start.size - before)
+    span = int(busy.end[-1] - busy.start[0])
+    if length[at] * 4 <= span or few * 20 > start.size:
+        return None
+    return Stray(int(length[at]), int(free.start[at]), int(free.end[at]), few, before == few)

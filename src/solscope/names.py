@@ -90,6 +90,12 @@ def _run_demangler(symbol: str) -> str:
     return text.replace("decimal128", "__bf16") if stand_in != symbol else text
 
 
+# Tensile writes every tuning parameter into the name; layout, types and tile tell kernels apart.
+_TENSILE = re.compile(
+    r"(?P<layout>Cijk_\w+?_[A-Z0-9]+?)_.*?(?P<tile>MT\d+x\d+x\d+(?:_MI\d+x\d+x\d+)?)"
+)
+
+
 @lru_cache(maxsize=16384)
 def short_name(name: str) -> str:
     """A kernel name for reading: no return type, no arguments, but what a wrapper kernel wraps.
@@ -102,6 +108,8 @@ def short_name(name: str) -> str:
         return full
     if full.startswith("_Z"):
         return _from_mangled(full) or full
+    if tensile := _TENSILE.match(full):
+        return f"{tensile['layout']}_{tensile['tile']}"
     text = _clean(full)
     if not _BRACKET.search(text):
         return _without_return_type(text) or full

@@ -29,6 +29,8 @@ from solscope.events import (
 
 SAVE_VERSION = 1
 MANIFEST = "profile.json"
+_MOST_NS = 2.0**62
+"""No sum of durations may come near the end of int64."""
 
 
 class ProfileWarning(msgspec.Struct, frozen=True):
@@ -118,6 +120,12 @@ class Profile:
             object.__setattr__(self, "aggregates", conform(self.aggregates, AGGREGATE_SCHEMA))
         if self.metrics is not None and self.metrics.schema != METRIC_SCHEMA:
             object.__setattr__(self, "metrics", conform(self.metrics, METRIC_SCHEMA))
+        for table, column in ((self.events, "dur_ns"), (self.aggregates, "total_ns")):
+            if float(table[column].cast(pl.Float64).sum()) > _MOST_NS:
+                raise DamagedFileError(
+                    f"{self.path}: its durations add up to more than two centuries; the numbers in "
+                    "this file are damaged"
+                )
 
     @property
     def name(self) -> str:
@@ -165,13 +173,26 @@ class Profile:
             }
             (work / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
             work.chmod(0o755)
-            if target.exists():
-                shutil.rmtree(target)
-            work.rename(target)
+            _put_in_place(work, target)
         except BaseException:
             shutil.rmtree(work, ignore_errors=True)
             raise
         return target
+
+
+def _put_in_place(work: Path, target: Path) -> None:
+    """Rename `work` to `target`; what was there is kept until that has worked."""
+    if not target.exists():
+        work.rename(target)
+        return
+    old = work.with_name(work.name + ".old")
+    target.rename(old)
+    try:
+        work.rename(target)
+    except BaseException:
+        old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 class _Manifest(msgspec.Struct):

@@ -60,14 +60,14 @@ _PATTERNS = (
     (
         "secret",
         re.compile(
-            r"\b(?:hf_|sk-|gh[opsu]_|github_pat_|glpat-|xox[abprs]-|AKIA|eyJ[\w-]+\.)[\w.-]{8,}"
+            r"\b(?:hf_|sk-|gh[opsu]_|github_pat_|glpat-|xox[abprs]-|AKIA|eyJ[\w-]{4,400}\.)[\w.-]{8,}"
             r"|(?i:(?<=bearer )[\w.~+/=-]{8,})"
-            r"|(?i:\b[\w-]*(?:passw(?:or)?d|secret|api[-_]?key|credential|(?:auth|access)[-_]?token"
+            r"|(?i:\b[\w-]{0,40}(?:passw(?:or)?d|secret|api[-_]?key|credential|(?:auth|access)[-_]?token"
             r"|(?<!\w)token)(?:['\"]?\s*[=:]\s*|\s+(?=\S*\d))['\"]?(?!\d+\b)[^\s'\",;)]{4,})"
         ),
     ),
     ("url", re.compile(r"\b[a-zA-Z][\w+.-]{1,15}://[^\s\"'<>]+")),
-    ("email", re.compile(r"\b[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+){0,8}\.[A-Za-z]{2,}\b")),
+    ("email", re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}\.[A-Za-z]{2,}\b")),
     (
         "path",
         re.compile(
@@ -84,7 +84,7 @@ _PATTERNS = (
     (
         "host",
         re.compile(
-            r"\bip-\d+-\d+-\d+-\d+\b|\b(?=[\w.]*[\d-])[\w-]+(?:\.[\w-]+){0,8}"
+            r"\bip-\d+-\d+-\d+-\d+\b|\b(?=[\w.]{0,80}[\d-])[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}"
             r"\.(?:local|internal|lan|corp|cluster|com|net|org|edu)\b(?![\w(])"
         ),
     ),
@@ -193,10 +193,9 @@ def module_file(file: str) -> str:
     parts = path.split("/")
     for at, part in enumerate(parts[:-1]):
         if part in PACKAGES:
-            # A checkout repeats the name of its package: vllm/vllm/worker.py.
-            while parts[at + 1] == part:
-                at += 1
-            return "/".join(parts[at:])
+            # A checkout repeats the name of its package: sglang/python/sglang/srt/server.py.
+            last = len(parts) - 2 - parts[-2::-1].index(part)
+            return "/".join(parts[max(at, last) :])
     foreign = len(parts) > 1 and (parts[0] in ("", "~", "..", ".") or ":" in parts[0])
     return parts[-1] if foreign or parts[0].lower() in _MACHINE_FOLDERS else file
 

@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 CASES = {
     "show-vllm-b200": ["show", "demo:vllm-b200"],
     "show-two-profiles": ["show", "demo:vllm-b200", "demo:vllm-mi300x-graph"],
+    "compare-two-profiles": ["compare", "--top", "5", "demo:vllm-b200", "demo:vllm-mi300x-graph"],
     "kernels-by-category": ["kernels", "--by", "category", "demo:vllm-b200"],
     "kernels-top-short": ["kernels", "--top", "5", "--by", "short", "demo:vllm-b200"],
     "layers-kernels": ["layers", "--kernels", "demo:vllm-b200"],

@@ -70,7 +70,7 @@ def bomb(size: int) -> bytes:
         (b'{"schemaVersion": 1, "traceEv', "cut off before its first event"),
         (b'{"traceEvents": [{"ph": "X", "na', "no event in this trace can be read"),
         (b"\x1f\x8b" + b"\0" * 50, "damaged compressed file"),
-        (gzip.compress(trace(KERNEL))[:12], "damaged compressed file"),
+        (gzip.compress(trace(KERNEL), mtime=0)[:12], "damaged compressed file"),
         (b"\x28\xb5\x2f\xfd" + b"\xff" * 50, "damaged compressed file"),
         (b'{"rocprofiler-sdk-tool": [{"agents": [', "damaged or cut-off rocprofv3 JSON"),
         (b"SQLite format 3\0" + b"\0" * 200, "SQLite"),

@@ -19,10 +19,12 @@ import pytest
 import solscope
 from solscope import environment, events
 from solscope.attribution.classify import CATEGORIES, Explanation, Match, Rule
+from solscope.attribution.roles import GROUPS, ROLES
 from solscope.cli import app
+from solscope.compare import gate, parts, profiles
 from solscope.profile import ProfileWarning
 from solscope.readers import readers
-from solscope.views import coverage, idle, kernels, ranks, summary
+from solscope.views import coverage, idle, kernels, layers, ranks, steps, summary
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -105,8 +107,25 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     idle.IdleCause,
     kernels.KernelRow,
     kernels.KernelTable,
+    layers.LayerTable,
+    layers.LayerKind,
+    layers.LayerCoverage,
+    layers.Group,
+    layers.Row,
+    layers.KernelTime,
+    steps.StepSummary,
+    steps.PhaseSteps,
     ranks.Run,
     ranks.RankRow,
+    profiles.Comparison,
+    profiles.Side,
+    profiles.PhaseComparison,
+    profiles.StepTimes,
+    parts.Part,
+    parts.Difference,
+    parts.OneSided,
+    gate.GateResult,
+    gate.Check,
     ProfileWarning,
     Explanation,
     Match,
@@ -187,6 +206,12 @@ def test_the_worked_rule_example_holds(tmp_path: Path) -> None:
     assert solscope.load_rules().match("acme_router_v2").category == "other"
 
 
+def test_every_role_and_group_is_documented() -> None:
+    text = read("docs/reference/roles.md")
+    assert first_cells(text.partition("## Groups")[0]) == list(ROLES)
+    assert first_cells(section(text, "Groups")) == list(GROUPS)
+
+
 def test_every_cause_of_idle_time_is_documented() -> None:
     text = section(read("docs/explain/numbers.md"), "Idle by cause")
     assert first_cells(text) == list(idle.CAUSES)
@@ -237,7 +262,7 @@ def test_every_public_name_is_documented(name: str) -> None:
     item = getattr(solscope, name)
     signature = ""
     if inspect.isfunction(item):
-        signature = str(inspect.signature(item)).replace("'name'", '"name"')
+        signature = re.sub(r"= '(\w+)'", r'= "\1"', str(inspect.signature(item)))
         signature = signature.replace("'", "").replace('"', "'")
     assert re.search(
         rf"^### `{re.escape(name + signature)}[`(]", read("docs/reference/api.md"), re.MULTILINE

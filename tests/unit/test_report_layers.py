@@ -20,9 +20,14 @@ QKV = Row(
     operator="gemm",
     kernels=[["nvjet"], ["Cijk", "splitk"]],
     time_us=[10.0, 15.0],
-    kernel_times=[[KernelTime("nvjet", 10.0)], [KernelTime("Cijk", 14.0), KernelTime("splitk", 1.0)]],
+    kernel_times=[
+        [KernelTime("nvjet", 10.0)],
+        [KernelTime("Cijk", 14.0), KernelTime("splitk", 1.0)],
+    ],
 )
-REDUCE = Row("all_reduce", None, [["nccl|x<y>"], []], [2.5, None], [[KernelTime("nccl|x<y>", 2.5)], []])
+REDUCE = Row(
+    "all_reduce", None, [["nccl|x<y>"], []], [2.5, None], [[KernelTime("nccl|x<y>", 2.5)], []]
+)
 TABLE = LayerTable(
     profiles=["a", "b"],
     phase="decode",
@@ -49,8 +54,9 @@ def text(table: LayerTable, *, width: int = 100, kernels: bool = False) -> list[
     return [line.rstrip() for line in printed.splitlines()]
 
 
-def one_line(found: list[str], start: str) -> list[str]:
-    (line,) = [line for line in found if line.startswith(start)]
+def words_of(found: list[str], part: str) -> list[str]:
+    """Words of the one line that holds `part`."""
+    (line,) = [line for line in found if part in line]
     return line.split()
 
 
@@ -75,20 +81,17 @@ def test_the_title_says_when_no_phase_was_chosen() -> None:
 
 
 def test_two_profiles_have_difference_and_ratio() -> None:
-    assert one_line(text(TABLE), "  attention  qkv")[:6] == [
+    assert words_of(text(TABLE), " qkv ")[:6] == [
         "attention", "qkv", "10.00", "15.00", "+5.00", "1.50",
     ]  # fmt: skip
 
 
 def test_a_role_missing_on_one_side_is_blank_there() -> None:
-    assert one_line(text(TABLE), "  attention        all_reduce"[:13])
-    (line,) = [line for line in text(TABLE) if "all_reduce" in line]
-    assert line.split() == ["attention", "all_reduce", "2.50", "nccl|x<y>"]
+    assert words_of(text(TABLE), "all_reduce") == ["attention", "all_reduce", "2.50", "nccl|x<y>"]
 
 
 def test_counts_that_differ_stand_side_by_side() -> None:
-    (line,) = [line for line in text(TABLE) if line.startswith("attention+dense")]
-    assert "2 / 1 layers" in line
+    assert words_of(text(TABLE), "attention+dense")[1:5] == ["2", "/", "1", "layers"]
 
 
 def test_kernels_of_a_role_stand_under_it_with_their_times() -> None:
@@ -112,9 +115,7 @@ def test_an_empty_group_outside_the_layers_is_not_shown() -> None:
 
 
 def test_coverage_is_not_rounded_up() -> None:
-    assert text(TABLE)[-1] == (
-        "coverage of the phase's GPU time: a: placed 100.0 %, with role 99.5 %; b: placed 99.9 %, with"
-    ) or " ".join(text(TABLE)[-2:]) == (
+    assert text(TABLE, width=200)[-1] == (
         "coverage of the phase's GPU time: a: placed 100.0 %, with role 99.5 %; "
         "b: placed 99.9 %, with role 99.0 %"
     )
@@ -132,16 +133,23 @@ def test_csv_has_the_numbers_as_they_are() -> None:
     exact = changed(end_to_end_us=[1250.123456789, 1000.0])
     rows = list(csv.reader(io.StringIO(csv_layers(exact))))
     assert rows[0] == ["group", "role", "kernel", "a us", "b us"]
-    assert rows[1] == ["end to end", "", "one pass, first start to last end", "1250.123456789", "1000.0"]
+    assert rows[1] == [
+        "end to end",
+        "",
+        "one pass, first start to last end",
+        "1250.123456789",
+        "1000.0",
+    ]
     assert ["  attention", "all_reduce", "", "2.5", ""] in rows
 
 
-@pytest.mark.parametrize(("per", "expected"), [("layer", "layer"), ("call", "layer"), ("step", "step")])
+@pytest.mark.parametrize(
+    ("per", "expected"), [("layer", "layer"), ("call", "layer"), ("step", "step")]
+)
 def test_sums_are_per_layer_unless_per_step(per: str, expected: str) -> None:
     (kind,) = [x for x in lines(changed(per=per), kernels=False) if x.group == "attention+dense"]
     assert kind.kernel == f"sum per {expected}"
 
 
 def test_a_ratio_to_nothing_is_left_out() -> None:
-    (line,) = [line for line in text(TABLE) if line.startswith("unattributed")]
-    assert line.split() == ["unattributed", "0.00", "0.00", "+0.00"]
+    assert words_of(text(TABLE), "unattributed") == ["unattributed", "0.00", "0.00", "+0.00"]

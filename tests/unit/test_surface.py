@@ -36,6 +36,7 @@ def test_public_names() -> None:
         "find_profiles",
         "gate",
         "kernels",
+        "layers",
         "load_rules",
         "open",
         "runs",

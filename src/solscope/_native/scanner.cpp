@@ -11,7 +11,8 @@
 //
 // It is lenient on purpose, because profilers write broken JSON: control characters and invalid UTF-8
 // inside strings, inf and nan, numbers in quotes, trailing commas. An event it cannot parse is counted
-// and skipped by looking for the start of the next one. It never allocates more than it was fed.
+// and skipped by looking for the start of the next one. What it buffers is bounded: one event or one
+// header member of a few MiB.
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -299,7 +300,7 @@ class Scanner {
     std::vector<Row> rows;
     Interner texts, jsons;
     std::vector<std::pair<std::string, std::string>> header;
-    int64_t events = 0, damaged = 0, wild = 0, absent_dur = 0, negative_dur = 0;
+    int64_t events = 0, phased = 0, damaged = 0, wild = 0, absent_dur = 0, negative_dur = 0;
     std::vector<std::pair<int64_t, std::string>> damage;
 
     bool saw_events() const { return saw_events_; }
@@ -378,11 +379,14 @@ class Scanner {
         const Status s = skip_value(q, end);
         if (s == Status::kBad) return give_up(value, end, p, "a value was expected");
         if (s == Status::kMore) {
-            if (static_cast<size_t>(end - value) < kMaxHeaderBytes || (*value != '{' && *value != '['))
-                return false;
-            p = value;  // a member too large to keep: pass over it as it streams
+            if (static_cast<size_t>(end - value) < kMaxHeaderBytes) return false;
+            if (*value != '{' && *value != '[' && *value != '"')
+                return give_up(value, end, p, "a number does not end");
+            // A member too large to keep: pass over it as it streams.
+            skip_string_ = *value == '"';
+            p = skip_string_ ? value + 1 : value;
             skip_depth_ = 0;
-            skip_string_ = skip_escape_ = false;
+            skip_escape_ = false;
             state_ = State::kSkip;
             return true;
         }
@@ -405,7 +409,14 @@ class Scanner {
             if (skip_string_) {
                 if (skip_escape_) skip_escape_ = false;
                 else if (c == '\\') skip_escape_ = true;
-                else if (c == '"') skip_string_ = false;
+                else if (c == '"') {
+                    skip_string_ = false;
+                    if (skip_depth_ == 0) {
+                        ++p;
+                        state_ = State::kMembers;
+                        return true;
+                    }
+                }
                 continue;
             }
             if (c == '"') skip_string_ = true;
@@ -528,6 +539,7 @@ class Scanner {
 
     Status read_event(const char*& p, const char* end, Row& row, bool& complete) {
         const char* q = p + 1;
+        bool phase_seen = false;
         for (bool first = true;; first = false) {
             q = skip_space(q, end);
             if (q >= end) return Status::kMore;
@@ -548,9 +560,14 @@ class Scanner {
             const char* start = q;
             if ((s = skip_value(q, end)) != Status::kOk) return s;
             value = {start, static_cast<size_t>(q - start)};
-            if (key.is("ph")) complete = value.is("\"X\"");
-            else take_field(key, value, row);
+            if (key.is("ph")) {
+                phase_seen = true;
+                complete = value.is("\"X\"");
+            } else {
+                take_field(key, value, row);
+            }
         }
+        phased += phase_seen;
         p = q + 1;
         return Status::kOk;
     }
@@ -790,8 +807,9 @@ PyObject* object_stats(PyObject* self, PyObject*) {
         }
         Py_DECREF(item);
     }
-    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:O,s:O,s:N}", "events",
-                         static_cast<long long>(s.events), "damaged",
+    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:O,s:O,s:N}", "events",
+                         static_cast<long long>(s.events), "phased",
+                         static_cast<long long>(s.phased), "damaged",
                          static_cast<long long>(s.damaged), "wild", static_cast<long long>(s.wild),
                          "absent_dur", static_cast<long long>(s.absent_dur), "negative_dur",
                          static_cast<long long>(s.negative_dur), "truncated_at",

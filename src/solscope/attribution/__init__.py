@@ -18,6 +18,8 @@ from solscope.attribution.places import find_places
 from solscope.attribution.steps import find_steps
 from solscope.profile import Profile
 
+NOT_DECODERS = ("xdit", "diffusers")
+"""Frameworks whose models have no decoder layers, prefill or decode."""
 COLUMNS = {
     "link": ("row", "launch_row", "op_row", "op_link", "op"),
     "classify": ("category", "rule", "detail", "generic", "operator"),
@@ -62,7 +64,11 @@ def attribute(
     helpers: dict[str, str] = {r.id: r.helper for r in rules.rules if r.helper is not None}
     activities = activities.with_columns(find_owners(activities, helpers))
     steps = find_steps(events, activities)
-    activities = find_places(events, activities, steps, helpers)
+    if profile.metadata.framework in NOT_DECODERS:
+        steps = steps.without_phases()
+    activities = find_places(
+        events, activities, steps, helpers, profile.metadata.framework not in NOT_DECODERS
+    )
     twin = attribute(companion, rules) if companion is not None else None
     return Attributed(
         profile=profile,

@@ -17,8 +17,8 @@ from solscope.attribution.sequence import Unit
 
 FEED_FORWARD = "SPFODb"
 """Letters that only the feed-forward part of a layer has (activation, MoE)."""
-MIN_LAYERS = 2
-"""Fewer mixers than this are no evidence of a layered model."""
+MIN_LAYERS, MAX_LAYERS = 2, 200
+"""Fewer mixers are no evidence of a layered model; more are several runs through it, or none."""
 
 Place = Literal["layer", "prologue", "epilogue"]
 
@@ -43,7 +43,7 @@ def find_layers(sequence: list[Unit]) -> list[Layer]:
     """The layers of one pass; empty when no layered structure is seen."""
     text = "".join(unit.letter for unit in sequence)
     mixers = _mixers(text)
-    if len(mixers) < MIN_LAYERS:
+    if not MIN_LAYERS <= len(mixers) <= MAX_LAYERS:
         return []
     starts = [_first_start(text, mixers[0][0])]
     for (_, end), (start, _) in pairwise(mixers):

@@ -24,17 +24,18 @@ _THREAD = ["rank", "pid", "tid"]
 def link(events: pl.DataFrame) -> pl.DataFrame:
     """GPU activities with `row`, `launch_row`, `op_row`, `op_link` added."""
     gpu = events.with_row_index("row").filter(pl.col("kind").is_in(GPU_KINDS))
-    launches = _launches(events, gpu)
+    # Ids are per process. A trace of one process says nothing of it on the GPU side.
+    per_process = gpu["pid"].null_count() < gpu.height
+    key = ["rank", "pid", "correlation"] if per_process else ["rank", "correlation"]
+    launches = _launches(events, gpu, key)
     by_id = _by_external_id(events, launches)
     # Nesting is asked only for launches whose operator the ids do not tell.
     unknown = launches.filter(by_id.is_null())
     by_time = unknown.select("launch_row", by_time=_enclosing(events, unknown, "cpu_op"))
-    host = launches.select("rank", "correlation", "launch_row", by_id=by_id).join(
+    host = launches.select(*key, "launch_row", by_id=by_id).join(
         by_time, on="launch_row", how="left", maintain_order="left"
     )
-    return gpu.join(
-        host, on=["rank", "correlation"], how="left", nulls_equal=True, maintain_order="left"
-    ).select(
+    return gpu.join(host, on=key, how="left", nulls_equal=True, maintain_order="left").select(
         *gpu.columns,
         "launch_row",
         pl.coalesce("by_id", "by_time").alias("op_row"),
@@ -62,20 +63,15 @@ def enclosing(
     return joined["found"]
 
 
-def _launches(events: pl.DataFrame, gpu: pl.DataFrame) -> pl.DataFrame:
-    """Launch calls that caused a GPU activity, one per correlation id."""
+def _launches(events: pl.DataFrame, gpu: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+    """Launch calls that caused a GPU activity, one per correlation id; 0 is no id."""
     return (
         events.lazy()
         .select("kind", "correlation", "external_id", "start_ns", *_THREAD)
         .with_row_index("launch_row")
-        .filter(pl.col("kind").is_in(LAUNCH_KINDS) & pl.col("correlation").is_not_null())
-        .join(
-            gpu.lazy().select("rank", "correlation").unique(),
-            on=["rank", "correlation"],
-            how="semi",
-            nulls_equal=True,
-        )
-        .unique(["rank", "correlation"], keep="first", maintain_order=True)
+        .filter(pl.col("kind").is_in(LAUNCH_KINDS) & (pl.col("correlation") != 0))
+        .join(gpu.lazy().select(key).unique(), on=key, how="semi", nulls_equal=True)
+        .unique(key, keep="first", maintain_order=True)
         .collect()
     )
 

@@ -51,7 +51,11 @@ _COLUMNS = {
 
 
 def find_places(
-    events: pl.DataFrame, activities: pl.DataFrame, steps: Steps, helpers: dict[str, str]
+    events: pl.DataFrame,
+    activities: pl.DataFrame,
+    steps: Steps,
+    helpers: dict[str, str],
+    decoder: bool = True,
 ) -> pl.DataFrame:
     """`activities` with `step`, `pass`, `phase`, `layer` and the columns of a label."""
     labels: dict[_Label, int] = {}
@@ -63,7 +67,7 @@ def find_places(
     sequence = pl.Series("letter", letters(activities, helpers), dtype=pl.String)
     inner = _inner_dimensions(events, activities, sequence)
     whole = set(steps.table["found_by"]) == {"whole_profile"}
-    if not _is_training(activities):
+    if decoder and not _is_training(activities):
         for rows, text in _passes(table, sequence):
             found = _place_pass(text, [inner[row] for row in rows], labels, cut=not whole)
             if found is not None:
@@ -73,7 +77,8 @@ def find_places(
         pl.Series("layer", layer).replace(-1, None).cast(pl.Int32),
         *_decode(labels, code),
     )
-    return _with_modules(placed, module_layers(events, activities))
+    module = module_layers(events, activities)
+    return _with_modules(placed, module if decoder else module.clear(activities.height))
 
 
 def _with_modules(table: pl.DataFrame, module: pl.Series) -> pl.DataFrame:

@@ -25,7 +25,7 @@ import numpy as np
 import polars as pl
 
 from solscope.attribution.link import enclosing
-from solscope.intervals import Int64s, nest
+from solscope.intervals import Int64s, find_stray, nest
 
 PHASES = ("prefill", "decode", "mixed", "draft", "verify")
 """Closed list. `mixed`: prefill and decode tokens in one step; draft and verify: speculation."""
@@ -75,6 +75,12 @@ class Steps(NamedTuple):
     pass_phase: pl.Series
     """Phase of that run, where it is known."""
 
+    def without_phases(self) -> Steps:
+        """The same steps, of a model that has no prefill and decode."""
+        phase = pl.Enum(PHASES)
+        table = self.table.with_columns(pl.lit(None, phase).alias("phase"))
+        return self._replace(table=table, pass_phase=self.pass_phase.clear(self.pass_phase.len()))
+
 
 class _Cut(NamedTuple):
     """Host intervals that are steps."""
@@ -94,6 +100,7 @@ def find_steps(events: pl.DataFrame, activities: pl.DataFrame) -> Steps:
     else:
         step, cut = _by_activities(events, activities)
     step, has_head = _head(step, activities)
+    step = _without_stray(step, activities)
     names = ["(before the first step)", *cut.names] if has_head else cut.names
     table = _describe(activities, step, cut._replace(names=names))
     pass_id, pass_phase = _passes(events, activities, step, table)
@@ -247,6 +254,24 @@ def _head(step: pl.Series, activities: pl.DataFrame) -> tuple[pl.Series, bool]:
         joined = (joined + 1).set(early, 0)
     placed = pl.DataFrame({"at": ordered["at"], "step": joined}).sort("at")["step"]
     return placed.cast(pl.Int32), bool(early.any())
+
+
+def _without_stray(step: pl.Series, activities: pl.DataFrame) -> pl.Series:
+    """Take out of each step the few activities that lie far away from all its others."""
+    table = pl.DataFrame(
+        {
+            "step": step,
+            "start": activities["start_ns"],
+            "end": activities["start_ns"] + activities["dur_ns"].fill_null(0),
+        }
+    ).with_row_index("at")
+    lost: list[int] = []
+    for part in table.drop_nulls().partition_by("step"):
+        stray = find_stray(part["start"].to_numpy(), part["end"].to_numpy())
+        if stray is not None:
+            lonely = pl.col("start") < stray.end if stray.before else pl.col("start") >= stray.end
+            lost += part.filter(lonely)["at"].to_list()
+    return step.scatter(lost, None) if lost else step
 
 
 def _describe(activities: pl.DataFrame, step: pl.Series, cut: _Cut) -> pl.DataFrame:

@@ -1,7 +1,8 @@
 """The command line: one program, one thin file per command.
 
 This package alone turns errors into one line on stderr and an exit code: 0 fine, 1 the answer is
-"worse / failed", 2 bad usage or bad input. Results go to stdout, progress and warnings to stderr.
+"worse / failed", 2 bad usage or bad input. Results, with the warnings that belong to
+them, go to stdout; progress and messages go to stderr.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from collections.abc import Sequence
 import click
 
 from solscope._version import __version__
-from solscope.cli import compare, doctor, gate, kernels, layers, show
+from solscope.cli import compare, doctor, export, gate, kernels, layers, show
 from solscope.errors import SolscopeError
+
+BUG = 70
+"""Exit code for an error that solscope did not foresee; 0, 1 and 2 mean something."""
 
 EPILOG = """\b
 Examples:
@@ -25,6 +29,7 @@ Examples:
   solscope kernels --top 20 report.sqlite   the most expensive kernels
   solscope layers h100.json.gz mi300.json.gz  one layer, role by role, side by side
   solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
+  solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
   solscope show demo:vllm-b200              a real profile that ships with solscope
 
 \b
@@ -51,6 +56,7 @@ for command in (
     layers.command,
     compare.command,
     gate.command,
+    export.command,
     doctor.command,
 ):
     app.add_command(command)
@@ -74,6 +80,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Abort:
         click.echo("solscope: interrupted", err=True)
         return 130
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else str(error))
+        return 0
     except click.ClickException as error:
         place = (
             error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else None
@@ -90,6 +99,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{error.filename or 'system'}: {error.strerror or error}")
     except MemoryError:
         return _fail("not enough memory for this profile")
+    except Exception as error:  # noqa: BLE001 - the last resort: one line instead of a traceback
+        name = type(error).__name__
+        _fail(f"a bug in solscope ({name}: {error}); please report it, with --debug for details")
+        return BUG
 
 
 def _fail(message: str) -> int:

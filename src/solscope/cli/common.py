@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     from solscope.attribution import Attributed
@@ -41,6 +42,26 @@ expansion_option: Decorator = click.option(
     metavar="FACTOR",
     help="Refuse a compressed file that grows beyond this factor.",
 )
+
+
+class ProfilePath(click.Path):
+    """A file, folder, glob or demo, with completion of files and demos."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from solscope.demo import DEMOS, PREFIX
+
+        demos = [f"{PREFIX}{name}" for name in DEMOS]
+        found = [CompletionItem(name) for name in demos if name.startswith(incomplete)]
+        return found if incomplete and found else super().shell_complete(ctx, param, incomplete)
+
+
+def note_skipped(path: str, reason: str) -> None:
+    """Say on stderr that a file of a folder could not be used."""
+    from solscope.text import clean
+
+    click.echo(f"solscope: skipped {clean(path)}: {clean(reason)}", err=True)
 
 
 def open_attributed(

@@ -7,9 +7,11 @@ from pathlib import Path
 import click
 
 from solscope.cli.common import (
+    ProfilePath,
     emit,
     expansion_option,
     json_option,
+    note_skipped,
     open_attributed,
     rules_option,
     terminal_width,
@@ -18,7 +20,7 @@ from solscope.cli.common import (
 
 
 @click.command("compare", short_help="The same work on several platforms or versions.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE FILE...")
+@click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE FILE...")
 @click.option(
     "--phase",
     type=click.Choice(["prefill", "decode", "mixed", "draft", "verify"]),
@@ -60,7 +62,7 @@ def command(
     from solscope.report.compare import markdown_compare, render_compare
     from solscope.report.names import short_labels
 
-    paths = find_profiles(files)
+    paths = find_profiles(files, note_skipped)
     profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
     result = compare_profiles(profiles, short_labels(paths), phase=phase)
     if as_json:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from solscope.cli.common import (
+    ProfilePath,
     emit,
     expansion_option,
     json_option,
@@ -52,8 +53,8 @@ def _budgets(
 
 
 @click.command("gate", short_help="Fail when a profile is slower than another.")
-@click.argument("baseline", metavar="BASELINE")
-@click.argument("candidate", metavar="CANDIDATE")
+@click.argument("baseline", type=ProfilePath(), metavar="BASELINE")
+@click.argument("candidate", type=ProfilePath(), metavar="CANDIDATE")
 @click.option(
     "--max-regression",
     required=True,

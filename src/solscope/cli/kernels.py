@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.common import (
+    ProfilePath,
     emit,
     expansion_option,
     full_names_option,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command("kernels", short_help="List what ran on the GPU.")
-@click.argument("file", required=False, metavar="[FILE]")
+@click.argument("file", type=ProfilePath(), required=False, metavar="[FILE]")
 @click.option(
     "--by",
     type=click.Choice(["name", "short", "category", "op", "call"]),

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.common import (
+    ProfilePath,
     emit,
     expansion_option,
     json_option,
+    note_skipped,
     open_attributed,
     rules_option,
     terminal_width,
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command("layers", short_help="One layer, kernel by kernel, profiles side by side.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--phase",
     type=click.Choice(["prefill", "decode", "mixed", "draft", "verify"]),
@@ -78,7 +80,7 @@ def command(
     from solscope.report.names import short_labels
     from solscope.views.layers import layers
 
-    paths = find_profiles(files)
+    paths = find_profiles(files, note_skipped)
     profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
     result = layers(profiles, short_labels(paths), phase=phase, layer=layer, per=per, stat=stat)
     if as_json:

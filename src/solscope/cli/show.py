@@ -7,10 +7,12 @@ from pathlib import Path
 import click
 
 from solscope.cli.common import (
+    ProfilePath,
     emit,
     expansion_option,
     full_names_option,
     json_option,
+    note_skipped,
     open_attributed,
     rules_option,
     terminal_width,
@@ -19,7 +21,7 @@ from solscope.cli.common import (
 
 
 @click.command("show", short_help="Say where the GPU time goes.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE|FOLDER|GLOB...")
+@click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE|FOLDER|GLOB...")
 @click.option(
     "--top", default=10, show_default=True, type=click.IntRange(min=0), help="Kernels to list."
 )
@@ -50,7 +52,7 @@ def command(
     from solscope.views.collectives import collective_calls
 
     summaries, collectives = [], {}
-    for path in find_profiles(files):
+    for path in find_profiles(files, note_skipped):
         attributed = open_attributed(path, rule_files, max_expansion)
         summaries.append(summarize(attributed, top))
         collectives[summaries[-1].path] = collective_calls(attributed)

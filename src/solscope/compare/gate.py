@@ -36,7 +36,7 @@ class Check(msgspec.Struct, frozen=True):
     """`step`: step time; else the category whose GPU time per step was tested."""
     limit_pct: float
     n: list[int]
-    """Whole steps in the baseline and in the candidate."""
+    """Steps measured in the baseline and in the candidate."""
     baseline_ms: float | None
     """Mean per step; null without steps."""
     candidate_ms: float | None
@@ -48,9 +48,9 @@ class Check(msgspec.Struct, frozen=True):
     verdict: Verdict
     reason: str
     measured: Literal["start_to_start", "extent", "gpu_time"]
-    """What a step's time is: to the start of the next step (the profile's last step: to its own
-    end); `extent`: to its own end, when a side has no step that another follows; `gpu_time`: the
-    durations of a category."""
+    """What a step's time is: `start_to_start`, to the start of the next step, which the profile's
+    last step does not have; `extent`, first start to last end on the GPU, when no step of a side is
+    followed by another; `gpu_time`, the durations of a category."""
 
 
 class GateResult(msgspec.Struct, frozen=True):
@@ -131,9 +131,9 @@ def _samples(
     sides: Sequence[Attributed], phase: str | None, limits: Mapping[str, float]
 ) -> Iterator[_Sample]:
     units = [steps_unit(side, phase) for side in sides]
-    followed = all(unit.steps["gap_ns"].null_count() < unit.count for unit in units)
+    followed = all(unit.steps["time_ns"].count() for unit in units)
     column = "time_ns" if followed else "extent_ns"
-    times = [unit.steps[column].to_numpy().astype(np.float64) for unit in units]
+    times = [unit.steps[column].drop_nulls().to_numpy().astype(np.float64) for unit in units]
     measured: Literal["start_to_start", "extent"] = "start_to_start" if followed else "extent"
     yield _Sample(phase, "step", limits["step"], times[0], times[1], measured)
     for category in (name for name in limits if name != "step"):

@@ -162,8 +162,9 @@ def _times(unit: Unit, roles: bool) -> dict[Key, float]:
         (by, group, name): ns / unit.divisor / 1e6 for by, group, name, ns in grouped.iter_rows()
     }
     if unit.busy_ns is not None:
-        rest = {"idle": unit.idle_ns, "gap": unit.gap_ns, "overlapped": -unit.overlapped_ns}
-        out |= {("time", None, name): ns / unit.divisor / 1e6 for name, ns in rest.items()}
+        out["time", None, "idle"] = unit.idle_ns / unit.divisor / 1e6
+        out["time", None, "overlapped"] = -unit.overlapped_ns / unit.divisor / 1e6
+        out["time", None, "gap"] = unit.gap_ms
     return out
 
 

@@ -48,15 +48,15 @@ class StepTimes(msgspec.Struct, frozen=True):
     devices: int
     """GPUs that worked in these steps; what is not a time of the whole step is a mean over them."""
     time_ms: float
-    """Mean step time, start to start: `gpu_ms` - `overlapped_ms` + `idle_ms` + `gap_ms`."""
+    """Step time, start to start: `mean_ms` + `gap_ms`; `mean_ms` = `gpu_ms` - `overlapped_ms` +
+    `idle_ms`."""
     mean_ms: float
     """Mean from the first start to the last end on the GPU; also as `p50_ms` and `p90_ms`."""
     p50_ms: float
     p90_ms: float
     gap_ms: float
-    """Mean gap to the next step; 0 for the profile's last step, negative where steps overlap."""
+    """Mean gap of the steps that another follows; 0 without any, negative where steps overlap."""
     gap_p50_ms: float | None
-    """Over the steps that another follows, as is `gap_p90_ms`."""
     gap_p90_ms: float | None
     gpu_ms: float
     """Durations of all GPU activities."""
@@ -193,11 +193,11 @@ def _step_times(unit: Unit) -> StepTimes | None:
     return StepTimes(
         count=unit.count,
         devices=unit.devices,
-        time_ms=mean(unit.time_ns),
+        time_ms=int(extent.sum()) / unit.count / 1e6 + unit.gap_ms,
         mean_ms=int(extent.sum()) / unit.count / 1e6,
         p50_ms=_quantile(extent, 0.5) or 0.0,
         p90_ms=_quantile(extent, 0.9) or 0.0,
-        gap_ms=mean(unit.gap_ns),
+        gap_ms=unit.gap_ms,
         gap_p50_ms=_quantile(gaps, 0.5),
         gap_p90_ms=_quantile(gaps, 0.9),
         gpu_ms=mean(unit.gpu_ns),

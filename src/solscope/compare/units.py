@@ -3,12 +3,12 @@
 A unit is the whole steps of one phase in one profile, or a whole profile when steps cannot be
 compared. Steps that the profile shows only in part belong to no unit. For the steps of a unit,
 
-    GPU time - overlapped + idle + gap = step time
+    GPU time - overlapped + idle = extent,    extent + gap = step time
 
-holds to the nanosecond: *step time* is from the start of a step to the start of the next one, or to
-the step's own end when it is the profile's last; *gap* is what of it follows the step's last
-activity (negative where steps overlap); *overlapped* ran at the same time as something else on its
-GPU; *idle* is the rest of the step. With several GPUs in a profile, times are means over them.
+on average: *extent* is from the first start to the last end of a step's activities, *overlapped* is
+what ran at the same time as something else on its GPU, *gap* is from the end of a step to the start
+of the next one of any phase (negative where steps overlap). The profile's last step has no gap; it
+counts for the extent only. With several GPUs in a profile, times are means over them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Unit:
     """Steps of one phase in one profile; without steps, the whole profile."""
 
     steps: pl.DataFrame
-    """`step`, `extent_ns`, `gap_ns` (null for the profile's last), `time_ns`, and what
-    annotations tell: `requests`, `tokens`. Empty for a whole profile."""
+    """`step`, `extent_ns`, `gap_ns`, their sum `time_ns` (both null for the profile's last), and
+    what annotations tell: `requests`, `tokens`. Empty for a whole profile."""
     rows: pl.DataFrame
     """`step`, `category`, `operator`, `group`, `role`, `name`, `calls`, `total_ns`."""
     devices: int
@@ -66,14 +66,10 @@ class Unit:
         return int(self.steps["extent_ns"].sum()) * self.devices - (self.busy_ns or 0)
 
     @property
-    def gap_ns(self) -> int:
-        """Time between steps, for all GPUs."""
-        return int(self.steps["gap_ns"].sum()) * self.devices
-
-    @property
-    def time_ns(self) -> int:
-        """Step time, for all GPUs."""
-        return int(self.steps["time_ns"].sum()) * self.devices
+    def gap_ms(self) -> float:
+        """Mean gap of the steps that another follows; 0 when there are none."""
+        gaps = self.steps["gap_ns"]
+        return int(gaps.sum()) / max(1, gaps.count()) / 1e6
 
 
 def phases_of(attributed: Attributed) -> list[str | None]:
@@ -97,7 +93,7 @@ def whole_steps(attributed: Attributed) -> pl.DataFrame:
         steps.with_columns(
             (pl.col("end_ns") - pl.col("start_ns")).alias("extent_ns"),
             (following - pl.col("end_ns")).alias("gap_ns"),
-            (following.fill_null(pl.col("end_ns")) - pl.col("start_ns")).alias("time_ns"),
+            (following - pl.col("start_ns")).alias("time_ns"),
         )
         .filter(~pl.col("cut") & (pl.col("found_by") != WHOLE))
         .select("step", "phase", "extent_ns", "gap_ns", "time_ns", "requests", "tokens")

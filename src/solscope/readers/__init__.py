@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import cast
 
@@ -14,6 +15,7 @@ from solscope import demo
 from solscope.errors import InputError, UnknownFormatError
 from solscope.profile import Profile, is_saved_profile, load_saved
 from solscope.readers.base import Head, Reader, ReadOptions
+from solscope.readers.find import Skipped, find
 from solscope.readers.source import read_head
 from solscope.registry import Registry
 
@@ -26,18 +28,23 @@ READER_MODULES = {
     "metrics": "solscope.readers.metrics",
 }
 """One line per reader: its name and the module whose `READER` is the object."""
+ENTRY_POINTS = "solscope.readers"
+"""Group of entry points under which another package registers a reader object."""
 
 
+@cache
 def readers() -> Registry[Reader]:
-    """All readers, imported."""
+    """All readers, imported: ours, then those that other packages offer as entry points."""
     registry: Registry[Reader] = Registry("reader")
     for name, module in READER_MODULES.items():
         registry.register(name, cast("Reader", import_module(module).READER))
+    for point in entry_points(group=ENTRY_POINTS):
+        registry.register(point.name, cast("Reader", point.load()))
     return registry
 
 
 def choose(head: Head) -> Reader:
-    """The one reader that recognises the content."""
+    """The one reader that recognizes the content."""
     matches = [reader for reader in readers() if reader.sniff(head)]
     if len(matches) == 1:
         return matches[0]
@@ -69,57 +76,16 @@ def open(  # noqa: A001 - public as solscope.open, like gzip.open
     profile = choose(read_head(path)).read(path, options)
     if asked.startswith(demo.PREFIX):
         return replace(profile, path=asked)
-    return attach_metrics(profile, path)
+    # Names that are not valid UTF-8 could not be printed or saved.
+    printable = os.fsencode(path).decode(errors="replace")
+    return replace(attach_metrics(profile, path), path=printable)
 
 
-def find_profiles(inputs: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Files behind files, folders, globs and `demo:NAME`s, in order and each once.
-
-    A folder stands for the profiles directly in it (and in its `rank*` folders); files in it that
-    are no profiles are passed over, and so are metrics files, which belong to the profile beside
-    them.
-    """
-    found: dict[str, None] = {}
-    for item in (os.fspath(given) for given in inputs):
-        if item.startswith(demo.PREFIX) or (Path(item).is_dir() and is_saved_profile(Path(item))):
-            found[item] = None
-        elif Path(item).is_dir():
-            found |= dict.fromkeys(_profiles_in(Path(item)))
-        elif not Path(item).exists() and glob.has_magic(item):
-            matches = sorted(path for path in glob.glob(item) if Path(path).is_file())  # noqa: PTH207
-            if not matches:
-                raise InputError(f"{item}: no file matches")
-            found |= dict.fromkeys(path for path in matches if not _is_metrics(Path(path)))
-        else:
-            found[item] = None
-    return list(found)
-
-
-def _profiles_in(folder: Path) -> list[str]:
-    files = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    inner = [path for path in files if path.is_dir() and path.name.lower().startswith("rank")]
-    files += sorted(path for sub in inner for path in sub.iterdir())
-    found = [
-        str(path)
-        for path in files
-        if (path.is_dir() and is_saved_profile(path))
-        or (path.is_file() and not _is_metrics(path) and _is_profile(path))
-    ]
-    if not found:
-        raise InputError(f"{folder}: no profile in this folder")
-    return found
-
-
-def _is_metrics(path: Path) -> bool:
-    return path.name.endswith((".metrics.csv", ".metrics.parquet"))
-
-
-def _is_profile(path: Path) -> bool:
-    try:
-        choose(read_head(path))
-    except InputError:
-        return False
-    return True
+def find_profiles(
+    inputs: Iterable[str | os.PathLike[str]], skipped: Skipped | None = None
+) -> list[str]:
+    """Profiles behind files, folders, globs and `demo:NAME`s; see `readers/find.py`."""
+    return find(inputs, choose, skipped)
 
 
 def _describe(data: bytes) -> str:

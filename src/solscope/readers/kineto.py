@@ -21,7 +21,12 @@ from solscope.readers.base import Head, ReadOptions
 from solscope.readers.kineto_scan import ScanStats, new_scanner
 from solscope.readers.kineto_table import EventTable
 from solscope.readers.kineto_text import compact_json
-from solscope.readers.recording import file_name_facts, guess_framework, safe_about
+from solscope.readers.recording import (
+    file_name_facts,
+    guess_framework,
+    safe_about,
+    safe_versions,
+)
 from solscope.readers.source import TruncatedStream, prefetch, stream
 
 BATCH_ROWS = 1 << 17
@@ -73,6 +78,8 @@ READER = KinetoReader()
 
 
 def _require_trace(path: Path, stats: ScanStats, cut: str | None) -> None:
+    if stats["events"] > stats["damaged"] and not stats["phased"]:
+        raise UnknownFormatError(f"{path}: a JSON array, but none of its members is a trace event")
     if stats["saw_events"] and not stats["not_trace"]:
         if stats["events"] > stats["damaged"] or stats["truncated_at"] < 0:
             return
@@ -110,8 +117,7 @@ def _metadata(
         events_in_file=stats["events"],
         devices=_devices(header, events),
         framework=guess_framework(events["name"].unique().drop_nulls().cast(pl.String)),
-        versions={key: str(value) for key, value in header.items() if key.endswith("_version")}
-        | ({"nccl": str(distributed["nccl_version"])} if "nccl_version" in distributed else {}),
+        versions=safe_versions(header | {"nccl": distributed.get("nccl_version")}),
         rank=_small_int(distributed.get("rank"), facts.rank),
         world_size=_small_int(distributed.get("world_size"), None),
         host=None,

@@ -69,6 +69,8 @@ class ScanStats(TypedDict):
     """What a scanner saw."""
 
     events: int
+    phased: int
+    """Events with a `ph`, which every trace event has."""
     damaged: int
     wild: int
     absent_dur: int
@@ -135,8 +137,8 @@ def core_name() -> str:
 
 def new_scanner() -> TraceScanner:
     """A fresh scanner of the core in use."""
-    native = native_scanner()
-    return native() if native is not None and core_name() == "native" else PythonScanner()
+    name, native = core_name(), native_scanner()
+    return native() if native is not None and name == "native" else PythonScanner()
 
 
 class _Args(msgspec.Struct, gc=False):
@@ -185,6 +187,7 @@ _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _EVENT_START = re.compile(rb'\}\s*,\s*(\{)\s*"(?:ph|name|cat|ts|pid|tid|id|args|dur)"')
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Strings, trailing commas and bare words, of which only JSON's own are sound.
 _REPAIRABLE = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])|[^\s,:"{}\[\]]+', re.DOTALL)
@@ -201,6 +204,7 @@ class PythonScanner:
         self._buffer = b""
         self._consumed = 0
         self._state = "start"
+        self._searched = 0
         self._bare = False
         self._rows: list[dict[str, Column]] = []
         self._held = 0
@@ -210,6 +214,7 @@ class PythonScanner:
         self._header: list[tuple[bytes, bytes]] = []
         self._stats: ScanStats = {
             "events": 0,
+            "phased": 0,
             "damaged": 0,
             "wild": 0,
             "absent_dur": 0,
@@ -268,10 +273,19 @@ class PythonScanner:
         elif text[:1] != b"{":
             self._stats["not_trace"] = True
             self._state = "done"
-        elif found := _EVENTS_KEY.search(text):
+        elif found := self._events_key(text):
             head = text[: found.start()].rstrip().rstrip(b",")
             self._members(head + b"}")
             self._enter_events(text[found.end() :])
+
+    def _events_key(self, text: bytes) -> re.Match[bytes] | None:
+        """The member `traceEvents` of the outermost object; one nested deeper is another's."""
+        for found in _EVENTS_KEY.finditer(text, self._searched):
+            if _depth(text[: found.start()]) == 1:
+                return found
+        # The key may be split over two pieces.
+        self._searched = max(0, len(text) - 64)
+        return None
 
     def _enter_events(self, rest: bytes) -> None:
         self._consumed = len(self._buffer) - len(rest)
@@ -402,6 +416,7 @@ class PythonScanner:
 
     def _add(self, events: list[_Event], array: bytes) -> None:
         self._stats["events"] += len(events)
+        self._stats["phased"] += sum(e.ph is not None for e in events)
         keep = [e for e in events if e.ph == "X"]
         if not keep:
             return
@@ -457,6 +472,12 @@ class PythonScanner:
 
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+def _depth(text: bytes) -> int:
+    """How many objects and arrays are open at the end of JSON text."""
+    bare = _STRINGS.sub(b"", text)
+    return bare.count(b"{") + bare.count(b"[") - bare.count(b"}") - bare.count(b"]")
 
 
 def _repair(piece: bytes) -> bytes | None:

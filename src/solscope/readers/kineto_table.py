@@ -40,8 +40,10 @@ _ON_GPU = ["kernel", "memcpy", "memset", "gpu_annotation", "sync"]
 _KIND = pl.Enum(KINDS)
 _JSON_COLUMNS = CODES[4:]
 # ROCm records some copies and fills as kernels of these names.
-_COPY_NAME = re.compile(r"^(Memcpy|hipMemcpy|Copy(Host|Device)To(Host|Device))")
-_FILL_NAME = re.compile(r"^(Memset|hipMemset|FillBuffer)")
+_COPY_NAME = re.compile(
+    r"^(Memcpy ([HDAP]to[HDAP]|\(|Unknown)|hipMemcpy|Copy(Host|Device)To(Host|Device)\b)"
+)
+_FILL_NAME = re.compile(r"^(Memset( \(|$)|hipMemset|FillBuffer\b)")
 # `[TP01-DP00] 123` as SGLang merges ranks, `1_123` or `rank1:123` as others do.
 _RANK_LABEL = re.compile(
     r"^\s*\[(?P<label>[^\]]*\d[^\]]*)\]\s*(?P<pid>.*)$|^(?:rank)?(?P<rank>\d+)[_:](?P<rest>.*)$"
@@ -185,7 +187,12 @@ def _ranks(labels: dict[int, str]) -> dict[int, int]:
     """The rank of each label that names a process of a merged trace."""
     found = {code: m for code, text in labels.items() if (m := _RANK_LABEL.match(text))}
     names = sorted({m["label"] or m["rank"] for m in found.values()}, key=_natural)
-    order = {name: rank for rank, name in enumerate(names)}
+    stated = [re.findall(r"\d+", name) for name in names]
+    if all(len(numbers) == 1 and len(numbers[0]) < 7 for numbers in stated):
+        order = {name: int(numbers[0]) for name, numbers in zip(names, stated, strict=True)}
+    else:
+        # `TP01-DP00`: several numbers, none of which is the rank; count in order of the labels.
+        order = {name: rank for rank, name in enumerate(names)}
     return {code: order[m["label"] or m["rank"]] for code, m in found.items()}
 
 

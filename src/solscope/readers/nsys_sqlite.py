@@ -228,12 +228,8 @@ def _read_events(export: Export, tick: Callable[[int], None]) -> pl.DataFrame:
     if not frames:
         return EVENT_SCHEMA.to_frame()
     events = _on_physical_gpus(export, pl.concat(frames))
-    gpu = events.filter(pl.col("kind").is_in(GPU_KINDS))
-    processes = gpu["process"].drop_nulls().unique().sort().to_list()
-    ranks = list(range(len(processes))) if len(processes) > 1 else [None] * len(processes)
-    rank = pl.col("process").replace_strict(processes, ranks, default=None, return_dtype=pl.Int32)
     device = pl.col("device").cast(pl.Int32, strict=False)
-    events = events.with_columns(rank.alias("rank"), device).drop("process")
+    events = events.with_columns(device).drop("process")
     return conform(operators_from_ranges(events), EVENT_SCHEMA)
 
 

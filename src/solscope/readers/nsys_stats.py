@@ -154,7 +154,7 @@ class NsysStatsReader:
         return Profile(
             path=str(path),
             format=self.name,
-            metadata=Metadata(events_in_file=found.rows_in_file, stage=file_name_facts(path).stage),
+            metadata=Metadata(events_in_file=len(found.rows), stage=file_name_facts(path).stage),
             events=EVENT_SCHEMA.to_frame(),
             aggregates=pl.DataFrame(found.rows, schema=AGGREGATE_SCHEMA, orient="row"),
             warnings=tuple(_warnings(found)),

@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_RANK_IN_NAME = (
-    re.compile(r"(?:^|[-_.])TP[-_]?(\d+)", re.IGNORECASE),
-    re.compile(r"(?:^|[-_.])rank[-_.]?(\d+)", re.IGNORECASE),
-    re.compile(r"_(\d+)\.\d{10,}\.pt\.trace\.json"),
-)
+_TP_IN_NAME = re.compile(r"(?:^|[-_.])TP[-_]?(\d+)", re.IGNORECASE)
+_OTHER_PARALLELISM = re.compile(r"(?:^|[-_.])(?:DP|PP|EP|CP)[-_]?\d+", re.IGNORECASE)
+_RANK_IN_NAME = re.compile(r"(?:^|[-_.])rank[-_.]?(\d+)", re.IGNORECASE)
 _STAGES = {"decode": "decode", "extend": "prefill", "prefill": "prefill"}
 _STAGE_IN_NAME = re.compile(r"[-_.](decode|extend|prefill)(?=[-_.])", re.IGNORECASE)
 
@@ -25,9 +23,30 @@ _FRAMEWORKS = (
     ("transformers", ("transformers/",)),
 )
 
-# Where recorders put the profiled program's environment and arguments. Never kept.
-_PRIVATE = re.compile(
-    r"env|command|cmd|argv|args|secret|token|password|user|host|path|dir$", re.IGNORECASE
+# Facts of a header that are worth keeping and can hold no secret, by the last part of their key.
+_KEPT = frozenset(
+    [
+        "schemaVersion",
+        "record_shapes",
+        "with_stack",
+        "with_flops",
+        "with_modules",
+        "profile_memory",
+        "displayTimeUnit",
+        "trace_id",
+        "baseTimeNanoseconds",
+        "backend",
+        "rank",
+        "world_size",
+        "pg_count",
+        "kind",
+        "repo_id",
+        "pipeline_tag",
+        "torch_dtype",
+        "batch_size",
+        "text_input_length",
+        "tag",
+    ]
 )
 _ABOUT_LIMIT = 200
 
@@ -42,8 +61,10 @@ class FileNameFacts(NamedTuple):
 def file_name_facts(path: Path) -> FileNameFacts:
     """Rank and stage from names such as `1700000000-TP-0-DECODE.trace.json.gz`."""
     name = path.name
-    ranks = (m for pattern in _RANK_IN_NAME if (m := pattern.search(name)))
-    rank = next(ranks, None)
+    rank = _RANK_IN_NAME.search(name)
+    if rank is None and not _OTHER_PARALLELISM.search(name):
+        # Beside other kinds of parallelism the number after TP is not the rank.
+        rank = _TP_IN_NAME.search(name)
     stage = _STAGE_IN_NAME.search(name)
     return FileNameFacts(
         int(rank.group(1)) if rank and len(rank.group(1)) < 10 else None,
@@ -62,21 +83,34 @@ def guess_framework(names: Iterable[str]) -> str | None:
 
 
 def safe_about(header: dict[str, Any]) -> dict[str, Any]:
-    """Small facts of a header (numbers, flags, short strings), nested ones by dotted key."""
+    """Known small facts of a header (numbers, flags, short strings), nested ones by dotted key."""
     kept: dict[str, Any] = {}
 
     def visit(prefix: str, value: Any) -> None:
-        if len(kept) >= _ABOUT_LIMIT or _PRIVATE.search(prefix.rsplit(".", 1)[-1]):
-            return
         if isinstance(value, dict):
             for key, inner in value.items():
                 visit(f"{prefix}.{key}" if prefix else str(key), inner)
-        elif isinstance(value, (bool, int, float)) or (
-            isinstance(value, str) and len(value) <= 120
-        ):
+        elif prefix.rsplit(".", 1)[-1] in _KEPT and _is_small(value) and len(kept) < _ABOUT_LIMIT:
             kept[prefix] = value
 
-    for key, value in header.items():
-        if key not in ("deviceProperties", "traceName"):
-            visit(key, value)
+    visit("", header)
     return kept
+
+
+def _is_small(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) < 80
+    return isinstance(value, (bool, int, float))
+
+
+_VERSION = re.compile(r"[\w.+-]{1,40}")
+
+
+def safe_versions(header: dict[str, Any]) -> dict[str, str]:
+    """Members of a header that hold a version and nothing else."""
+    named = ((key, str(value)) for key, value in header.items() if value is not None)
+    return {
+        key: value
+        for key, value in named
+        if (key == "nccl" or key.endswith("_version")) and _VERSION.fullmatch(value)
+    }

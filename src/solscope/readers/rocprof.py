@@ -189,7 +189,7 @@ class RocprofReader:
             format=self.name,
             metadata=Metadata(
                 events_in_file=sum(_count(process.buffer_records) for process in processes),
-                devices=_devices(processes),
+                devices=_devices(processes, set(good["device"])),
                 host=hosts.pop() if len(hosts) == 1 else None,
             ),
             events=good,
@@ -235,7 +235,8 @@ def _gpus(process: _Process) -> list[_Agent]:
     return [agent for agent in process.agents if agent.type == _GPU_AGENT]
 
 
-def _devices(processes: list[_Process]) -> tuple[Device, ...]:
+def _devices(processes: list[_Process], active: set[int | None]) -> tuple[Device, ...]:
+    """The GPUs that did something."""
     # Processes of one file ran on one host and list the same agents.
     gpus = max(map(_gpus, processes), key=len)
     return tuple(
@@ -248,6 +249,7 @@ def _devices(processes: list[_Process]) -> tuple[Device, ...]:
             memory_bytes=sum(bank.size_in_bytes for bank in gpu.mem_banks) or None,
         )
         for ordinal, gpu in enumerate(gpus)
+        if ordinal in active
     )
 
 

@@ -64,7 +64,8 @@ def blocks(result: Comparison, top: int) -> Iterator[Block]:
             ("kernels", phase.kernels[:top]),
         ):
             if parts:
-                title = f"{name}: {what}, ms and share of GPU time"
+                beside = "calls" if what == "kernels" else "share of GPU time"
+                title = f"{name}: {what}, ms and {beside}"
                 rows = [_part_row(part, what == "kernels") for part in parts]
                 yield Block(title, _part_columns(what, labels), rows)
         if phase.differences:
@@ -98,8 +99,9 @@ def _profiles(result: Comparison) -> Iterator[str]:
 
 def _steps(side: Side) -> str:
     cut = f" ({side.cut} cut, left out)" if side.cut else ""
+    plural = "" if side.steps == 1 else "s"
     return (
-        f"{side.steps} steps{cut}, compared {share_known(side.compared_pct)} of GPU time, "
+        f"{side.steps} step{plural}{cut}, compared {share_known(side.compared_pct)} of GPU time, "
         f"classified {share_known(side.coverage.classified_pct)}, "
         f"with role {share_known(side.coverage.role_pct)}"
     )
@@ -112,7 +114,10 @@ def _unit(phase: PhaseComparison) -> str:
 
 
 def _time_columns(labels: Sequence[str]) -> list[Column]:
-    return [Column(shorten(label, 20)) for label in labels]
+    heads = [shorten(label, 20) for label in labels]
+    if len(set(heads)) < len(heads):
+        heads = [f"profile {at + 1}" for at in range(len(labels))]
+    return [Column(head) for head in heads]
 
 
 def _columns(first: str, labels: Sequence[str]) -> list[Column]:
@@ -122,16 +127,16 @@ def _columns(first: str, labels: Sequence[str]) -> list[Column]:
 
 def _part_columns(what: str, labels: Sequence[str]) -> list[Column]:
     singular = {"categories": "category", "operators": "operator", "kernels": "kernel"}[what]
-    pairs = [column for label in _time_columns(labels) for column in (label, Column("%", spare=1))]
-    calls = [Column("calls", spare=2) for _ in labels] if what == "kernels" else []
+    beside = Column("calls" if what == "kernels" else "%", spare=1)
+    pairs = [column for label in _time_columns(labels) for column in (label, beside)]
     both = [Column("diff"), Column("ratio")] if len(labels) == 2 else []
-    return [*pairs, *both, *calls, Column(singular, text=True)]
+    return [*pairs, *both, Column(singular, text=True)]
 
 
 def _step_rows(phase: PhaseComparison) -> Iterator[list[str]]:
     steps = [side for side in phase.steps if side is not None]
     yield ["steps", *(str(side.count) for side in steps), *([""] * (2 * (len(steps) == 2)))]
-    for label, field in _STEP_FIELDS.items():
+    for label, field in _STEP_FIELDS:
         values = [_field(side, field) for side in steps]
         if any(value is not None for value in values):
             yield [label, *(number(value, 3) for value in values), *_versus(values)]
@@ -142,18 +147,18 @@ def _step_rows(phase: PhaseComparison) -> Iterator[list[str]]:
             yield [f"{label} in a step", *cells, *([""] * (2 * (len(steps) == 2)))]
 
 
-_STEP_FIELDS = {
-    "step time, start to start": "time_ms",
-    "  GPU time": "gpu_ms",
-    "  - overlapped": "overlapped_ms",
-    "  + idle inside": "idle_ms",
-    "  + gap to the next": "gap_ms",
-    "first start to last end, mean": "mean_ms",
-    "  p50": "p50_ms",
-    "  p90": "p90_ms",
-    "gap p50": "gap_p50_ms",
-    "gap p90": "gap_p90_ms",
-}
+_STEP_FIELDS = (
+    ("step time, start to start", "time_ms"),
+    ("  GPU time", "gpu_ms"),
+    ("  - overlapped", "overlapped_ms"),
+    ("  + idle inside", "idle_ms"),
+    ("  = first start to last end", "mean_ms"),
+    ("      p50", "p50_ms"),
+    ("      p90", "p90_ms"),
+    ("  + gap to the next", "gap_ms"),
+    ("      p50", "gap_p50_ms"),
+    ("      p90", "gap_p90_ms"),
+)
 
 
 def _field(side: StepTimes, name: str) -> float | None:
@@ -174,10 +179,11 @@ def _versus(values: Sequence[float | None]) -> list[str]:
 
 
 def _part_row(part: Part, with_calls: bool) -> list[str]:
-    pairs = zip(part.time_ms, part.pct, strict=True)
-    cells = [cell for time, share in pairs for cell in (number(time, 3), pct(share))]
-    calls = ["-" if n is None else f"{n:,}" for n in part.calls] if with_calls else []
-    return [*cells, *_versus(part.time_ms), *calls, part.name]
+    calls = ["-" if n is None else f"{n:,}" for n in part.calls]
+    beside = calls if with_calls else [pct(share) for share in part.pct]
+    pairs = zip(part.time_ms, beside, strict=True)
+    cells = [cell for time, other in pairs for cell in (number(time, 3), other)]
+    return [*cells, *_versus(part.time_ms), part.name]
 
 
 def _differences(phase: PhaseComparison, label: str, top: int) -> Iterator[list[str]]:

@@ -23,7 +23,7 @@ _COLUMNS = (
     Column("verdict", text=True),
 )
 _MEASURED = {
-    "start_to_start": "start of a step to the start of the next (the last step: to its own end)",
+    "start_to_start": "start of a step to the start of the next; a profile's last step has none",
     "extent": "first start to last end of a step on the GPU",
 }
 

@@ -89,11 +89,11 @@ def _contents(s: Summary) -> str:
 
 def _times(s: Summary, width: int) -> RenderableType:
     span = s.gpu_span_ms
-    digits = 2 if (span or s.kernel_time_ms) >= 10 else 4
+    digits = 2 if (span or s.kernel_time_ms or 0.0) >= 10 else 4
     rows: list[tuple[str, float | None, float | None, str]] = []
     if span is not None:
         rows += [
-            ("GPU span", span, None, "first start to last end"),
+            ("GPU span", span, None, _span_note(s)),
             ("busy", s.gpu_busy_ms, s.gpu_busy_pct, "at least one activity running"),
             ("idle", span - (s.gpu_busy_ms or 0.0), s.gpu_idle_pct, ""),
         ]
@@ -113,6 +113,12 @@ def _times(s: Summary, width: int) -> RenderableType:
         columns.pop(2)
         cells = [(a, b, d) for a, b, _, d in cells]  # type: ignore[misc]
     return table(columns, cells, width)
+
+
+def _span_note(s: Summary) -> str:
+    if len(s.per_device) > 1:
+        return f"first start to last end, summed over {len(s.per_device)} GPUs"
+    return "first start to last end"
 
 
 def _category_table(s: Summary, width: int) -> RenderableType:
@@ -292,7 +298,7 @@ def _rows(summaries: Sequence[Summary], width: int) -> list[RenderableType]:
 
 def _run(run: Run, members: Sequence[Summary], width: int) -> list[RenderableType]:
     """The ranks of a run, and what is unsafe about each."""
-    compute = [row.compute_ms for row in run.ranks]
+    compute = [row.compute_ms or 0.0 for row in run.ranks]
     uneven = max(compute) > UNEVEN * min(compute)
     columns = [
         Column("rank", text=True),

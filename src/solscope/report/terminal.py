@@ -65,7 +65,7 @@ def table(
     for at in keep:
         last = at == keep[-1]
         out.add_column(
-            columns[at].heading,
+            Text(clean(columns[at].heading)),
             justify="left" if columns[at].text else "right",
             no_wrap=not (last and whole),
             overflow="fold" if last and whole else "ellipsis",
@@ -106,7 +106,8 @@ def listing(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Group:
 
     parts = [Text(line([column.heading for column in columns]), style="bold")]
     for row in cells:
-        parts += [Text(line(row), style="bold"), Text(f"    {row[-1]}", overflow="fold")]
+        name = Text(f"    {row[-1]}", no_wrap=True, overflow="ignore")
+        parts += [Text(line(row), style="bold"), name]
     return Group(*parts)
 
 
@@ -138,5 +139,5 @@ def to_text(parts: Iterable[RenderableType], width: int, color: bool) -> str:
         color_system="standard" if color else None,
         legacy_windows=False,
     )
-    console.print(Group(*parts))
+    console.print(Group(*parts), crop=False)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

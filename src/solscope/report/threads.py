@@ -104,7 +104,9 @@ def place_events(events: pl.DataFrame, threads: Threads) -> pl.DataFrame:
     )
     table = table.with_columns(lanes_of(table, _KEYS))
     keys = [*_KEYS, "lane"]
-    used = table.select(keys).unique().sort("lane", "sort", "thread", nulls_last=False)
+    used = table.select(keys).unique()
+    # Those whose number is known come first, so that no other takes it.
+    used = used.sort("lane", pl.col("sort").fill_null(""), pl.col("thread"), nulls_last=True)
     places = [_place(threads, *row) for row in used.iter_rows()]
     used = used.with_columns(
         pl.Series("out_pid", [pid for pid, _ in places], dtype=pl.String),

@@ -1,8 +1,8 @@
 """Tracks that solscope adds to a trace: steps, phases, layers, roles, categories and idle time.
 
-Each becomes a thread of a process "solscope GPU n". A track is a table of slices (`name`,
-`start_ns`, `dur_ns`, `args`, the inside of a JSON object);
-roles and categories have one slice per activity and therefore one thread per stream.
+Each becomes a thread of a process "solscope GPU n". A track is a table of slices: `name`,
+`start_ns`, `dur_ns` and `args`, the inside of a JSON object. Roles and categories have one slice
+per activity, and therefore one thread per stream.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from solscope.attribution import Attributed
 from solscope.intervals import union
 from solscope.views.idle import CAUSES, idle_gaps
 
-
 _DEVICE = ["rank", "device"]
+_MANY_STREAMS = 16
+"""A device with more streams gets one role and one category track, in as many lanes as it needs."""
+_FAR = 64
+"""Activities between two of one layer from which on they are two runs through it."""
 _END = pl.col("start_ns") + pl.col("dur_ns")
 
 
@@ -37,18 +40,27 @@ def added_tracks(attributed: Attributed) -> Iterator[Track]:
         pl.col("dur_ns").fill_null(0)
     )
     groups = timed.partition_by(_DEVICE, as_dict=True, maintain_order=True)
-    for key in sorted(groups, key=lambda key: tuple(-1 if part is None else part for part in key)):
+    for key in sorted(groups, key=lambda key: [_number(part) for part in key]):
         rank, device = key
         for name, slices in _of_device(attributed, groups[key]):
             if not slices.is_empty():
                 yield Track(rank, device, name, slices)
 
 
-def json_args(table: pl.DataFrame, names: dict[str, str]) -> pl.Series:
-    """Columns as the inside of a JSON object, nulls left out; `names` gives each column its key."""
+def json_args(table: pl.DataFrame, names: dict[str, str], raw: tuple[str, ...] = ()) -> pl.Series:
+    """Columns as the inside of a JSON object, nulls left out; `names` gives each column its key.
+
+    The columns in `raw` hold JSON already.
+    """
+    used = {c: key for c, key in names.items() if c in table and table[c].null_count() < len(table)}
+    if not used:
+        return pl.Series("args", [""]).new_from_index(0, len(table))
     parts = [
-        pl.concat_str(pl.lit(f",{_quote(key)}:"), json_value(table[column]).alias(column))
-        for column, key in names.items()
+        pl.concat_str(
+            pl.lit(f",{quote(key)}:"),
+            (table[column] if column in raw else json_value(table[column])).alias(column),
+        )
+        for column, key in used.items()
     ]
     joined = pl.concat_str(parts, ignore_nulls=True).str.slice(1)
     return table.select(joined.alias("args"))["args"]
@@ -63,11 +75,12 @@ def json_value(column: pl.Series) -> pl.Series:
     if column.dtype.is_float():
         return column.fill_nan(None).cast(pl.String)
     texts = column.cast(pl.String)
-    quoted = {text: _quote(text) for text in texts.unique().drop_nulls()}
+    quoted = {text: quote(text) for text in texts.unique().drop_nulls()}
     return texts.replace_strict(quoted, default=None, return_dtype=pl.String)
 
 
-def _quote(text: str) -> str:
+def quote(text: str) -> str:
+    """`text` as a JSON string."""
     return msgspec.json.encode(text).decode()
 
 
@@ -75,13 +88,19 @@ def _of_device(attributed: Attributed, rows: pl.DataFrame) -> Iterator[tuple[str
     yield "steps", _steps(attributed.steps, rows)
     yield "phases", _phases(rows)
     yield "layers", _layers(rows)
+    streams = rows.partition_by(["stream"], as_dict=True)
+    if len(streams) > _MANY_STREAMS:
+        streams = {(None,): rows}
     for track, column in (("roles", "role"), ("categories", "category")):
-        for (stream,), part in sorted(
-            rows.partition_by(["stream"], as_dict=True).items(), key=lambda item: str(item[0])
-        ):
+        for (stream,), part in sorted(streams.items(), key=lambda item: _number(item[0][0])):
             where = "" if stream is None else f", stream {stream}"
             yield track + where, _labels(part, column)
     yield "idle", _idle(attributed, rows)
+
+
+def _number(value: object) -> int:
+    """A number to sort by; what has none comes first."""
+    return value if isinstance(value, int) else -1
 
 
 def _steps(steps: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
@@ -101,7 +120,12 @@ def _phases(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _layers(rows: pl.DataFrame) -> pl.DataFrame:
     keys = ["step", "pass", "phase", "place", "layer", "layer_kind"]
-    table = _bounds(rows.filter(pl.col("place").is_not_null()), keys)
+    ordered = rows.sort("start_ns", maintain_order=True).with_row_index("at")
+    # A pass may run through its layers again and again (diffusion): then each time counts.
+    apart = (pl.col("at").diff().over(keys) > _FAR).fill_null(False)
+    placed = ordered.filter(pl.col("place").is_not_null())
+    placed = placed.with_columns(apart.cast(pl.Int32).cum_sum().over(keys).alias("again"))
+    table = _bounds(placed, [*keys, "again"])
     name = pl.when(pl.col("layer").is_not_null()).then(pl.format("layer {}", "layer"))
     return _slices(
         table, name.otherwise(pl.col("place").cast(pl.String)), [*keys[:3], keys[5], "activities"]
@@ -117,7 +141,9 @@ def _labels(rows: pl.DataFrame, column: str) -> pl.DataFrame:
 def _idle(attributed: Attributed, rows: pl.DataFrame) -> pl.DataFrame:
     start = rows["start_ns"].to_numpy()
     table = idle_gaps(attributed, rows, union(start, start + rows["dur_ns"].to_numpy()))
-    spent = [pl.when(pl.col(cause) > 0).then(pl.col(cause)).alias(f"{cause}_ns") for cause in CAUSES]
+    spent = [
+        pl.when(pl.col(cause) > 0).then(pl.col(cause)).alias(f"{cause}_ns") for cause in CAUSES
+    ]
     table = table.with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"), *spent)
     return _slices(table, pl.format("idle: {}", "cause"), [f"{cause}_ns" for cause in CAUSES])
 

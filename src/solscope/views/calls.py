@@ -25,6 +25,7 @@ def event_calls(attributed: Attributed) -> pl.DataFrame:
         *_LABELS,
         pl.col("dur_ns").fill_null(0).alias("total_ns"),
         pl.col("owner_row").is_not_null().alias("helper"),
+        pl.col("dur_ns").is_not_null().alias("timed"),
     )
     times = rows.group_by("call").agg(
         pl.col("total_ns").sum(),

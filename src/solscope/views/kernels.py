@@ -28,7 +28,7 @@ class KernelRow(msgspec.Struct, frozen=True):
     """Category of the group; `mixed` when no category holds 90 % of its time."""
     calls: int
     total_ns: int
-    mean_ns: float
+    mean_ns: float | None
     median_ns: float | None
     """Null where the source gives none, or only per name while the grouping is wider."""
     min_ns: int | None
@@ -106,6 +106,7 @@ def _event_rows(attributed: Attributed, by: GroupBy) -> pl.DataFrame:
         *_LABELS,
         pl.lit(1, pl.Int64).alias("calls"),
         time.alias("total_ns"),
+        pl.col("dur_ns").is_not_null().alias("timed"),
         **(_NO_EXTRAS | {"borrowed_ns": borrowed if by == "op" else pl.lit(0)}),
     )
 
@@ -133,10 +134,11 @@ def _group_key(rows: pl.DataFrame, by: GroupBy) -> pl.Series:
 
 
 def _measure(rows: pl.DataFrame) -> pl.DataFrame:
-    time = pl.col("total_ns")
+    # A call without a duration counts, but is no call of 0 ns.
+    time = pl.col("total_ns").filter("timed")
     return rows.group_by("key").agg(
         pl.col("calls").sum(),
-        time.sum(),
+        pl.col("total_ns").sum(),
         time.mean().alias("mean_ns"),
         time.median().alias("median_ns"),
         time.min().alias("min_ns"),

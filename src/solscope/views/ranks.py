@@ -20,15 +20,15 @@ class RankRow(msgspec.Struct, frozen=True):
     path: str
     device: str
     kernels: int
-    gpu_span_ms: float
-    gpu_busy_ms: float
+    gpu_span_ms: float | None
+    gpu_busy_ms: float | None
     gpu_busy_pct: float | None
-    kernel_time_ms: float
-    compute_ms: float
-    comm_ms: float
-    exposed_comm_ms: float
+    kernel_time_ms: float | None
+    compute_ms: float | None
+    comm_ms: float | None
+    exposed_comm_ms: float | None
     exposed_comm_pct: float | None
-    memcpy_ms: float
+    memcpy_ms: float | None
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -65,7 +65,8 @@ def runs(
         elif summary.rank is not None:
             groups.setdefault((_run_name(summary.path), summary.world_size), []).append(summary)
     found = [_run(name, size, members, collectives) for (name, size), members in groups.items()]
-    return [run for run in found if len({row.rank for row in run.ranks}) > 1]
+    # A rank that occurs twice means that these files are not the ranks of one run.
+    return [run for run in found if 1 < len(run.ranks) == len({row.rank for row in run.ranks})]
 
 
 def _run_name(path: str) -> str:
@@ -113,13 +114,13 @@ def _row(source: Summary | DeviceSummary, rank: int | None, path: str, device: s
         path=path,
         device=device,
         kernels=source.kernels,
-        gpu_span_ms=source.gpu_span_ms or 0.0,
-        gpu_busy_ms=source.gpu_busy_ms or 0.0,
+        gpu_span_ms=source.gpu_span_ms,
+        gpu_busy_ms=source.gpu_busy_ms,
         gpu_busy_pct=source.gpu_busy_pct,
         kernel_time_ms=source.kernel_time_ms,
-        compute_ms=source.compute_ms or 0.0,
+        compute_ms=source.compute_ms,
         comm_ms=source.comm_ms,
-        exposed_comm_ms=source.exposed_comm_ms or 0.0,
+        exposed_comm_ms=source.exposed_comm_ms,
         exposed_comm_pct=source.exposed_comm_pct,
         memcpy_ms=source.memcpy_ms,
     )

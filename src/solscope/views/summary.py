@@ -76,12 +76,13 @@ class Summary(msgspec.Struct, frozen=True):
     gpu_busy_ms: float | None
     gpu_busy_pct: float | None
     gpu_idle_pct: float | None
-    kernel_time_ms: float
+    kernel_time_ms: float | None
     compute_ms: float | None
-    comm_ms: float
+    comm_ms: float | None
+    """Union of communication; for a summary, whose overlap is not known, their sum."""
     exposed_comm_ms: float | None
     exposed_comm_pct: float | None
-    memcpy_ms: float
+    memcpy_ms: float | None
     exposed_memcpy_ms: float | None
     coverage: CoverageSummary
     categories: list[CategoryTime]
@@ -153,38 +154,39 @@ def time_rows(attributed: Attributed) -> pl.DataFrame:
 
 
 def _total(attributed: Attributed, devices: list[DeviceSummary]) -> dict[str, float | int | None]:
-    """The numbers of the whole profile: sums over devices, or over an aggregate's rows."""
+    """The numbers of the whole profile: counts and sums over all activities, times over devices."""
     rows = time_rows(attributed)
     launched = rows.filter(pl.col("kind") == "kernel")
-    if not devices:
-        timed = attributed.profile.is_aggregate
-        return {
-            "kernels": int(launched["calls"].sum()),
-            "gpu_span_ms": None,
-            "gpu_busy_ms": None,
-            "gpu_busy_pct": None,
-            "gpu_idle_pct": None,
-            "kernel_time_ms": int(launched["total_ns"].sum()) / 1e6,
-            "compute_ms": None,
-            "comm_ms": int(rows.filter(pl.col("category") == "comm")["total_ns"].sum()) / 1e6,
-            "exposed_comm_ms": None if timed else 0.0,
-            "exposed_comm_pct": None,
-            "memcpy_ms": int(rows.filter(pl.col("kind") == "memcpy")["total_ns"].sum()) / 1e6,
-            "exposed_memcpy_ms": None if timed else 0.0,
-        }
-    sums = {
-        name: sum(getattr(device, name) for device in devices)
-        for name in (
-            "kernels",
-            "gpu_span_ms",
-            "gpu_busy_ms",
-            "kernel_time_ms",
-            "compute_ms",
-            "comm_ms",
-            "exposed_comm_ms",
-            "memcpy_ms",
-            "exposed_memcpy_ms",
-        )
+    known = not rows.is_empty()
+    times = _no_times(rows) if not devices else _device_times(devices)
+    return {
+        "kernels": int(launched["calls"].sum()),
+        "kernel_time_ms": int(launched["total_ns"].sum()) / 1e6 if known else None,
+        **times,
+    }
+
+
+def _no_times(rows: pl.DataFrame) -> dict[str, float | None]:
+    """An aggregate has sums of what it lists, and nothing else."""
+
+    def listed(which: pl.Expr) -> float | None:
+        part = rows.filter(which)
+        return None if part.is_empty() else int(part["total_ns"].sum()) / 1e6
+
+    names = ("gpu_span_ms", "gpu_busy_ms", "gpu_busy_pct", "gpu_idle_pct", "compute_ms")
+    exposed = ("exposed_comm_ms", "exposed_comm_pct", "exposed_memcpy_ms")
+    return {
+        **dict.fromkeys((*names, *exposed)),
+        "comm_ms": None if rows.is_empty() else listed(pl.col("category") == "comm") or 0.0,
+        "memcpy_ms": listed(pl.col("kind") == "memcpy"),
+    }
+
+
+def _device_times(devices: list[DeviceSummary]) -> dict[str, float | None]:
+    names = ("gpu_span_ms", "gpu_busy_ms", "compute_ms", "comm_ms", "memcpy_ms")
+    exposed = ("exposed_comm_ms", "exposed_memcpy_ms")
+    sums: dict[str, float] = {
+        name: sum(getattr(device, name) for device in devices) for name in (*names, *exposed)
     }
     span = sums["gpu_span_ms"]
     return {
@@ -209,7 +211,7 @@ def _device(attributed: Attributed, key: tuple[object, ...], rows: pl.DataFrame)
     assert rank is None or isinstance(rank, int)
     assert device is None or isinstance(device, int)
     comm = rows["category"] == "comm"
-    memcpy = (rows["kind"] == "memcpy") & ~comm
+    memcpy = rows["kind"] == "memcpy"
     busy = union(*_bounds(rows))
     compute = _length(rows.filter(~comm & ~memcpy))
     working = _length(rows.filter(~memcpy))

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import polars as pl
 
 from solscope.attribution import Attributed
-from solscope.intervals import gaps, union
+from solscope.intervals import find_stray, union
 from solscope.profile import ProfileWarning
 from solscope.views.coverage import share
 
@@ -25,7 +24,7 @@ def warnings_of(attributed: Attributed) -> list[ProfileWarning]:
         return []
     if attributed.activities.is_empty():
         return list(_nothing_ran(attributed))
-    checks = (_unlinked, _graph_replay, _stray, _overhead)
+    checks = (_untimed, _unlinked, _graph_replay, _stray, _overhead)
     return [warning for check in checks for warning in check(attributed)]
 
 
@@ -39,6 +38,16 @@ def _nothing_ran(attributed: Attributed) -> Iterator[ProfileWarning]:
         else "was the profiler started with CUDA activities?"
     )
     yield ProfileWarning("no_gpu_activity", f"nothing ran on a GPU in this profile: {hint}")
+
+
+def _untimed(attributed: Attributed) -> Iterator[ProfileWarning]:
+    lost = attributed.activities["start_ns"].null_count()
+    if lost:
+        yield ProfileWarning(
+            "missing_start",
+            f"{lost:,} GPU activities have no usable start time: they count, but not in span, busy "
+            "and idle",
+        )
 
 
 def _unlinked(attributed: Attributed) -> Iterator[ProfileWarning]:
@@ -81,24 +90,19 @@ def _stray(attributed: Attributed) -> Iterator[ProfileWarning]:
         .items()
     ):
         start = rows["start_ns"].to_numpy()
-        busy = union(start, start + rows["dur_ns"].fill_null(0).to_numpy())
-        idle = gaps(busy)
-        if idle.start.size == 0:
+        end = start + rows["dur_ns"].fill_null(0).to_numpy()
+        stray = find_stray(start, end)
+        if stray is None:
             continue
-        length = idle.end - idle.start
-        at = int(np.argmax(length))
-        span = int(busy.end[-1] - busy.start[0])
-        before = int((start < idle.end[at]).sum())
-        few = min(before, start.size - before)
-        if length[at] * 2 > span and few * 20 <= start.size:
-            side = "before" if before == few else "after"
-            where = f"GPU {device}" if rank is None else f"rank {rank}, GPU {device}"
-            yield ProfileWarning(
-                "stray_activity",
-                f"{where}: {few:,} of {start.size:,} activities lie {side} a gap of "
-                f"{length[at] / 1e6:.2f} ms ({100 * length[at] / span:.0f} % of the span): span "
-                f"and idle say little; the rest is {(span - int(length[at])) / 1e6:.2f} ms",
-            )
+        span = int(end.max() - start.min())
+        where = f"GPU {device}" if rank is None else f"rank {rank}, GPU {device}"
+        yield ProfileWarning(
+            "stray_activity",
+            f"{where}: {stray.few:,} of {start.size:,} activities lie "
+            f"{'before' if stray.before else 'after'} a gap of {stray.gap / 1e6:.2f} ms "
+            f"({100 * stray.gap / span:.0f} % of the span): span and idle say little; the rest is "
+            f"{(span - stray.gap) / 1e6:.2f} ms; steps leave them out",
+        )
 
 
 def _overhead(attributed: Attributed) -> Iterator[ProfileWarning]:

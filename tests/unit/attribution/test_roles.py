@@ -102,9 +102,7 @@ def test_mla_without_inner_dimensions_is_seen_by_the_norm_between_products() -> 
 
 def test_equal_inner_dimensions_are_no_mla_despite_norms_between_products() -> None:
     inner = [None, 2048, None, 2048, None, 2048]
-    assert roles("NGNGNGRKAGNGSG", inner)[:6] == words(
-        "input_norm qkv qk_norm qkv qk_norm qkv"
-    )
+    assert roles("NGNGNGRKAGNGSG", inner)[:6] == words("input_norm qkv qk_norm qkv qk_norm qkv")
 
 
 MOE = "NGRKAGNGODPSPFi"

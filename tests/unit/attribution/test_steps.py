@@ -198,7 +198,9 @@ def test_a_step_with_prefill_and_decode_is_mixed_and_has_two_passes() -> None:
 
 def test_a_step_whose_own_name_tells_its_phase_is_one_pass() -> None:
     made = attributed(
-        annotation(VLLM_MIXED, 0, 1000), annotation("prefill", 100, 200), *launched("GA", 110, 20, 1)
+        annotation(VLLM_MIXED, 0, 1000),
+        annotation("prefill", 100, 200),
+        *launched("GA", 110, 20, 1),
     )
     assert made.activities["phase"].to_list() == ["mixed", "mixed"]
 

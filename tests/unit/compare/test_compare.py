@@ -27,7 +27,7 @@ def steps(phase: str, starts: list[int], kernels: Kernels) -> list[dict[str, Any
     for start in starts:
         out.append(event("annotation", f"{phase}_step", start, 90))
         for at, (name, offset, dur) in enumerate(kernels):
-            link = {"correlation": start * 10 + at}
+            link = {"correlation": start * 10 + at + 1}
             out.append(event("runtime", "cudaLaunchKernel", start + at, 1, **link))
             out.append(event("kernel", name, start + offset, dur, stream=7 + at, **link))
     return out
@@ -48,8 +48,8 @@ def test_step_times_and_what_they_consist_of() -> None:
     assert (phase.phase, phase.per, before.count, after.count) == ("decode", "step", 2, 2)
     # a: extents of 400, one gap of 600; b: extents of 700, one gap of 1300.
     assert (before.mean_ms, before.p50_ms, before.gap_p50_ms) == (400e-6, 400e-6, 600e-6)
-    assert (before.time_ms, before.gap_ms) == (700e-6, 300e-6)
-    assert (after.mean_ms, after.gap_p90_ms, after.time_ms) == (700e-6, 1300e-6, 1350e-6)
+    assert (before.time_ms, before.gap_ms) == (1000e-6, 600e-6)
+    assert (after.mean_ms, after.gap_p90_ms, after.time_ms) == (700e-6, 1300e-6, 2000e-6)
     assert (before.overlapped_ms, after.overlapped_ms) == (0.0, 100e-6)
     assert (before.gpu_ms, after.gpu_ms) == (400e-6, 800e-6)
     assert (before.idle_ms, after.idle_ms) == (0.0, 0.0)
@@ -69,15 +69,15 @@ def test_differences_sum_to_the_difference_of_step_time() -> None:
     (phase,) = pair().phases
     found = {(row.by, row.name): round(row.diff_ms * 1e6) for row in phase.differences}
     assert found == {
+        ("time", "gap"): 700,
         ("category", "comm"): 400,
-        ("time", "gap"): 350,
         ("time", "overlapped"): -100,
         ("category", "gemm"): 0,
         ("time", "idle"): 0,
     }
-    assert [row.name for row in phase.differences[:2]] == ["comm", "gap"]
-    assert phase.differences[0].ratio == 5.0
-    assert sum(found.values()) == 1350 - 700
+    assert [row.name for row in phase.differences[:2]] == ["gap", "comm"]
+    assert phase.differences[1].ratio == 5.0
+    assert sum(found.values()) == 2000 - 1000
 
 
 def test_idle_inside_a_step() -> None:
@@ -182,7 +182,7 @@ def test_json_has_the_fields_of_the_result(capsys: pytest.CaptureFixture[str]) -
     assert run(["compare", *DEMOS, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found) == set(Comparison.__struct_fields__)
-    assert [side["label"] for side in found["profiles"]] == ["vllm-b200", "vllm-mi300x-graph"]
+    assert [side["label"] for side in found["profiles"]] == DEMOS
 
 
 def test_markdown_is_a_table_with_escaped_cells(capsys: pytest.CaptureFixture[str]) -> None:

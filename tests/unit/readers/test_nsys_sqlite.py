@@ -227,13 +227,13 @@ def test_whole_graphs_are_read_with_a_warning(tmp_path: Path) -> None:
     assert "--cuda-graph-trace=node" in profile.warnings[0].message
 
 
-def test_processes_with_gpu_work_become_ranks(tmp_path: Path) -> None:
+def test_processes_are_told_apart_and_given_no_rank(tmp_path: Path) -> None:
     other = f"""INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES
         (150, 160, 1, 7, 11, {gid(9)}, 1, 2, 1, 1, 1, 1, 1, 1);
         INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1, 2, 0, {gid(8, 8)}, 1, 3);"""
     profile = made(tmp_path, STRINGS, KERNELS, RUNTIME, other)
-    assert rows(profile, "kernel", "pid", "rank") == [(10, 1), (9, 0), (10, 1)]
-    assert rows(profile, "runtime", "pid", "rank") == [(8, None), (10, 1), (10, 1)]
+    assert rows(profile, "kernel", "pid", "rank") == [(10, None), (9, None), (10, None)]
+    assert rows(profile, "runtime", "pid", "rank") == [(8, None), (10, None), (10, None)]
 
 
 def test_cuda_ordinals_become_physical_gpus(tmp_path: Path) -> None:
@@ -488,9 +488,9 @@ def test_h100_rows_by_kind(h100: Profile) -> None:
     }
 
 
-def test_h100_each_process_is_a_rank(h100: Profile) -> None:
+def test_h100_has_two_processes_and_states_no_ranks(h100: Profile) -> None:
     pairs = h100.events.select("pid", "rank").unique().sort("pid")
-    assert pairs.rows() == [(111, 0), (112, 1)]
+    assert pairs.rows() == [(111, None), (112, None)]
 
 
 def test_h100_metadata(h100: Profile) -> None:

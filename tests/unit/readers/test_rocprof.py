@@ -119,10 +119,7 @@ def test_mangled_suffix_is_stripped_and_an_unknown_kernel_has_no_name(tmp_path: 
 def test_second_gpu_has_ordinal_one(tmp_path: Path) -> None:
     profile = read(tmp_path, process(kernel_dispatch=[kernel(0, 1, agent=9)]))
     assert profile.events["device"].to_list() == [1]
-    assert profile.metadata.devices == (
-        Device(0, "AMD Instinct MI300X", "amd", "gfx942", 304, 100),
-        Device(1, vendor="amd"),
-    )
+    assert profile.metadata.devices == (Device(1, vendor="amd"),)
 
 
 def test_copy_names_its_direction_and_the_gpu(tmp_path: Path) -> None:
@@ -245,6 +242,6 @@ def test_real_file() -> None:
     assert kernels.height == profile.events.height == 43_915
     assert span_ns == 15_122_023_494
     assert round(100 * busy_ns / span_ns, 2) == 27.99
-    assert len(profile.metadata.devices) == 8
+    assert len(profile.metadata.devices) == 1
     assert profile.metadata.devices[0].label == "AMD Instinct MI350X"
     assert "train.py" not in repr(profile.metadata)

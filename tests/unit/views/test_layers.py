@@ -72,9 +72,8 @@ def test_groups_and_roles_come_in_the_order_in_which_they_run() -> None:
 
 def test_what_lies_outside_the_layers_is_per_pass() -> None:
     prologue, epilogue = table(ONE).outside
-    assert [(row.role, row.time_us) for row in prologue.rows] == [
-        ("embedding", [pytest.approx(0.020)])
-    ]
+    assert [row.role for row in prologue.rows] == ["embedding"]
+    assert prologue.rows[0].time_us == pytest.approx([0.020])
     assert [row.role for row in epilogue.rows] == ["final_norm", "lm_head", "sampler"]
     assert epilogue.sum_us == pytest.approx([0.060])
 
@@ -100,9 +99,7 @@ def test_names_of_kernels_are_short_and_in_order() -> None:
     made = attributed(*decode(1, two.replace("NGR", "NGGR")))
     row = rows(table(made))["qkv"]
     assert row.kernels == [["nvjet_tst_128x8"]]
-    assert [(k.name, k.time_us) for k in row.kernel_times[0]] == [
-        ("nvjet_tst_128x8", pytest.approx(0.020))
-    ]
+    assert row.kernel_times[0][0].time_us == pytest.approx(0.020)
 
 
 def test_devices_of_one_profile_are_averaged_not_added() -> None:
@@ -189,9 +186,7 @@ def test_a_layer_that_is_not_there() -> None:
 # --- Phases and passes
 
 
-BOTH = attributed(
-    PREFILL, *launched(MODEL, 1, 200, 1, dur=100), *decode(1), *decode(2), *decode(3)
-)
+BOTH = attributed(PREFILL, *launched(MODEL, 1, 200, 1, dur=100), *decode(1), *decode(2), *decode(3))
 """One prefill of 24 x 100 ns and three decode steps of 24 x 10 ns."""
 
 
@@ -279,9 +274,7 @@ def test_what_has_no_role_lowers_the_coverage_of_roles_only() -> None:
 
 
 def test_a_summary_has_no_layers() -> None:
-    made = aggregate(
-        {"kind": "kernel", "name": "gemm", "calls": 1, "total_ns": 9, "mean_ns": 9.0}
-    )
+    made = aggregate({"kind": "kernel", "name": "gemm", "calls": 1, "total_ns": 9, "mean_ns": 9.0})
     with pytest.raises(InputError, match="p0: a summary without single kernels has no layers"):
         table(made)
     with pytest.raises(InputError, match="p0: a summary without single kernels has no layers"):

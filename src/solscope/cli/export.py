@@ -1,0 +1,84 @@
+"""`solscope export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli.common import (
+    ProfilePath,
+    emit,
+    expansion_option,
+    json_option,
+    open_attributed,
+    rules_option,
+)
+
+if TYPE_CHECKING:
+    from solscope.report.export import Format
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.command("export", short_help="Write a profile for Perfetto, spreadsheets or Parquet.")
+@click.argument("file", type=ProfilePath(), metavar="FILE")
+@click.option(
+    "--perfetto",
+    type=_FILE,
+    metavar="OUT",
+    help="Chrome JSON with added tracks, for ui.perfetto.dev; .gz and .zst compress.",
+)
+@click.option(
+    "--parquet", type=_FILE, metavar="OUT", help="Folder of Parquet files that solscope opens too."
+)
+@click.option("--csv", type=_FILE, metavar="OUT", help="One row per GPU activity.")
+@click.option(
+    "--redact", is_flag=True, help="Remove hosts, users, paths, addresses, secrets, header facts."
+)
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+@rules_option
+@expansion_option
+@json_option
+def command(
+    file: str,
+    perfetto: Path | None,
+    parquet: Path | None,
+    csv: Path | None,
+    redact: bool,
+    force: bool,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    as_json: bool,
+) -> None:
+    """Write a profile for other programs: Perfetto, spreadsheets, anything that reads Parquet.
+
+    The Perfetto file is the trace again, from whatever format, with tracks for steps, phases,
+    layers, roles, categories and idle time with its cause. At least one output must be named.
+
+    \b
+    Examples:
+      solscope export trace.json.gz --perfetto annotated.json.gz
+      solscope export report.sqlite --parquet run.solscope --csv activities.csv
+      solscope export trace.json.gz --redact --perfetto shareable.json.gz
+    """
+    asked: dict[Format, Path | None] = {"perfetto": perfetto, "parquet": parquet, "csv": csv}
+    targets = {form: path for form, path in asked.items() if path is not None}
+    if not targets:
+        raise click.UsageError("name an output: --perfetto, --parquet or --csv")
+    from solscope.report.export import check_target, export, redact_attributed, say_redacted
+
+    for path in targets.values():
+        check_target(path, file, force=force)
+    attributed, counts = open_attributed(file, rule_files, max_expansion), None
+    if redact:
+        attributed, counts = redact_attributed(attributed)
+        click.echo(say_redacted(counts), err=True)
+    written = [export(attributed, form, path, force=force) for form, path in targets.items()]
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json({"written": written, "redacted": counts}))
+    else:
+        emit("\n".join(item.path for item in written))

@@ -1,0 +1,34 @@
+"""How many experts a batch touches: the one number of an MoE call that sizes alone do not give.
+
+A token goes to `top_k` different experts out of `experts`. The weights of every expert that at
+least one token goes to must be read once.
+"""
+
+from __future__ import annotations
+
+import math
+
+from solscope.operators.base import Axes
+
+
+def fewest_experts(axes: Axes) -> int:
+    """The routing that touches least: every token takes the same `top_k` experts."""
+    return min(axes["experts"], axes["top_k"]) if axes["tokens"] else 0
+
+
+def expected_experts(axes: Axes) -> float:
+    """Mean over uniform routing: an expert is missed by all tokens with (1 - k/E)^T."""
+    experts = axes["experts"]
+    return float(experts * (1 - (1 - min(1.0, axes["top_k"] / experts)) ** axes["tokens"]))
+
+
+def published_experts(axes: Axes) -> int:
+    """The count behind the published bytes: the expectation, rounded up."""
+    slots = axes["tokens"] * axes["top_k"]
+    return min(axes["experts"], slots, math.ceil(expected_experts(axes)))
+
+
+def active_experts(axes: Axes) -> float:
+    """As recorded in the axes; else the fewest, so that the cost stays a bound."""
+    recorded = axes.get("active_experts")
+    return float(fewest_experts(axes) if recorded is None else recorded)

@@ -1,0 +1,89 @@
+"""From what a user names (files, folders, globs, demos) to the profiles behind it."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from solscope import demo
+from solscope.errors import InputError, UnknownFormatError
+from solscope.profile import is_saved_profile
+from solscope.readers.base import Head
+from solscope.readers.source import read_head
+
+Skipped = Callable[[str, str], None]
+"""Called with a file that was passed over although it seems to be a profile, and why."""
+
+
+def find(
+    inputs: Iterable[str | os.PathLike[str]],
+    recognizes: Callable[[Head], object],
+    skipped: Skipped | None = None,
+) -> list[str]:
+    """Profiles behind files, folders, globs and `demo:NAME`s, in order and each once.
+
+    A folder stands for the profiles directly in it (and in its `rank*` folders). Files in it that
+    are no profiles are passed over, and so are metrics files, which belong to the profile beside
+    them. `recognizes` raises for content that no reader knows.
+    """
+    found: dict[str, None] = {}
+    for item in (os.fspath(given) for given in inputs):
+        path = Path(item)
+        if item.startswith(demo.PREFIX) or (path.is_dir() and is_saved_profile(path)):
+            found[item] = None
+        elif path.is_dir():
+            found |= dict.fromkeys(_in_folder(path, recognizes, skipped))
+        elif not path.exists() and glob.has_magic(item):
+            found |= dict.fromkeys(_in_glob(item))
+        else:
+            found[item] = None
+    return list(found)
+
+
+def _in_glob(pattern: str) -> list[str]:
+    matches = [Path(path) for path in sorted(glob.glob(pattern))]  # noqa: PTH207
+    found = [
+        str(path)
+        for path in matches
+        if is_saved_profile(path) or (path.is_file() and not _is_metrics(path))
+    ]
+    if not found:
+        raise InputError(f"{pattern}: no profile matches")
+    return found
+
+
+def _in_folder(
+    folder: Path, recognizes: Callable[[Head], object], skipped: Skipped | None
+) -> list[str]:
+    entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    inner = [path for path in entries if path.is_dir() and path.name.lower().startswith("rank")]
+    entries += sorted(path for sub in inner for path in sub.iterdir())
+    found = []
+    for path in entries:
+        if path.is_dir():
+            found += [str(path)] if is_saved_profile(path) else []
+        elif path.is_file() and not _is_metrics(path) and _is_profile(path, recognizes, skipped):
+            found.append(str(path))
+    if not found:
+        below = [path.name for path in entries if path.is_dir()]
+        hint = f"; it has folders, name one of them: {', '.join(below[:8])}" if below else ""
+        raise InputError(f"{folder}: no profile in this folder{hint}")
+    return found
+
+
+def _is_metrics(path: Path) -> bool:
+    return path.name.endswith((".metrics.csv", ".metrics.parquet"))
+
+
+def _is_profile(path: Path, recognizes: Callable[[Head], object], skipped: Skipped | None) -> bool:
+    try:
+        recognizes(read_head(path))
+    except UnknownFormatError:
+        return False
+    except InputError as error:
+        if skipped is not None:
+            skipped(str(path), str(error))
+        return False
+    return True
