@@ -165,8 +165,8 @@ class Stray(NamedTuple):
     """True when they lie before the gap."""
 
 
-def find_stray(start: Int64s, end: Int64s) -> Stray | None:
-    """A gap of over a quarter of the span with at most a twentieth of all on one side, if any."""
+def find_stray(start: Int64s, end: Int64s, one_in: int) -> Stray | None:
+    """A gap of over a quarter of the span with at most `1 / one_in` of all on one side, if any."""
     busy = union(start, end)
     free = gaps(busy)
     if free.start.size == 0:
@@ -176,6 +176,6 @@ def find_stray(start: Int64s, end: Int64s) -> Stray | None:
     before = int((start < free.end[at]).sum())
     few = min(before, start.size - before)
     span = int(busy.end[-1] - busy.start[0])
-    if length[at] * 4 <= span or few * 20 > start.size:
+    if length[at] * 4 <= span or few * one_in > start.size:
         return None
     return Stray(int(length[at]), int(free.start[at]), int(free.end[at]), few, before == few)

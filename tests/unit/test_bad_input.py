@@ -91,7 +91,7 @@ def test_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_glob_without_match(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no file matches" in refused(capsys, tmp_path / "*.json")
+    assert "no profile matches" in refused(capsys, tmp_path / "*.json")
 
 
 def test_folder_without_profiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

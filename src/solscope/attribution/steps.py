@@ -267,7 +267,7 @@ def _without_stray(step: pl.Series, activities: pl.DataFrame) -> pl.Series:
     ).with_row_index("at")
     lost: list[int] = []
     for part in table.drop_nulls().partition_by("step"):
-        stray = find_stray(part["start"].to_numpy(), part["end"].to_numpy())
+        stray = find_stray(part["start"].to_numpy(), part["end"].to_numpy(), one_in=200)
         if stray is not None:
             lonely = pl.col("start") < stray.end if stray.before else pl.col("start") >= stray.end
             lost += part.filter(lonely)["at"].to_list()

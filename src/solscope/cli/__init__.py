@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import click
 
 from solscope._version import __version__
-from solscope.cli import compare, doctor, export, gate, kernels, layers, show
+from solscope.cli import compare, doctor, export, gate, kernels, layers, show, suite
 from solscope.errors import SolscopeError
 
 BUG = 70
@@ -57,6 +57,7 @@ for command in (
     compare.command,
     gate.command,
     export.command,
+    suite.command,
     doctor.command,
 ):
     app.add_command(command)

@@ -1,1 +1,197 @@
-"""hardware."""
+"""GPUs by name, by the device of a profile, or from a file.
+
+`find("H200")` gives what the vendor states; `find("H200", measured=True)` gives what
+`solscope hardware measure` wrote, and the vendor's figure where nothing was measured.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from solscope.errors import InputError, UsageError
+from solscope.hardware.base import CHIP, MEMORY, PIPES, UNITS, Figure, Hardware
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["FOLDER", "Figure", "Hardware", "find", "load", "match_device", "merge", "names"]
+
+FOLDER = Path(__file__).parent
+MEASURED = ".measured.toml"
+SECTIONS = {"peaks": PIPES, "memory": MEMORY, "chip": CHIP}
+SAME_SIZE = 0.05
+"""Devices report a few percent less memory than their data sheet; models differ by far more."""
+
+
+def names() -> tuple[str, ...]:
+    """Short names of all GPUs that have a file, in alphabetical order."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.toml") if not _is_measured(path)))
+
+
+def find(name: str, *, measured: bool = False) -> Hardware:
+    """The GPU called `name`, in any case; a path that ends in `.toml` is loaded instead.
+
+    With `measured`, figures that were measured on such a card take the place of the vendor's.
+    """
+    if name.endswith(".toml"):
+        return load(Path(name))
+    vendor = _by_name(name)
+    if not measured:
+        return vendor
+    file = FOLDER / f"{vendor.name}{MEASURED}"
+    if not file.exists():
+        raise UsageError(
+            f"nothing was measured for {vendor.name} (there is: {_names_measured()}); "
+            "run `solscope hardware measure` on such a card"
+        )
+    return merge(load(file), vendor)
+
+
+def load(path: Path | str) -> Hardware:
+    """Read one hardware file, the user's own or a measured one."""
+    file = Path(path)
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{file}: no such file") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{file}: not a hardware file: {error}") from None
+    try:
+        _put_sources(document)
+        hardware = msgspec.convert(document, Hardware)
+        _check(hardware)
+    except (msgspec.ValidationError, ValueError, re.error) as error:
+        raise InputError(f"{file}: {error}") from None
+    return hardware
+
+
+def merge(first: Hardware, second: Hardware) -> Hardware:
+    """`first`, with the figures that it lacks taken from `second`."""
+    filled: dict[str, Any] = {
+        section: {**getattr(second, section), **getattr(first, section)} for section in SECTIONS
+    }
+    return msgspec.structs.replace(
+        first,
+        **filled,
+        title=second.title,
+        arch=first.arch or second.arch,
+        aliases=second.aliases,
+        matches=first.matches or second.matches,
+    )
+
+
+def match_device(
+    device_name: str | None,
+    compute_units: int | None = None,
+    memory_bytes: int | None = None,
+    arch: str | None = None,
+) -> Hardware | None:
+    """The GPU that a profile describes; null when no file fits, or more than one does.
+
+    A name decides when there is one; the other facts then only rule files out. Without a name,
+    compute units and memory must both be known and fit. A slice of a GPU (MIG) has no file.
+    """
+    found = [
+        hardware
+        for hardware in map(_vendor_file, names())
+        if _fits_name(hardware, device_name, named_only=not (compute_units and memory_bytes))
+        and _agrees(hardware, compute_units, memory_bytes, arch)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _fits_name(hardware: Hardware, device_name: str | None, *, named_only: bool) -> bool:
+    if not device_name:
+        return not named_only and "sm.count" in hardware.chip and "hbm.size" in hardware.memory
+    if re.search(r"\bMIG\b", device_name):
+        return False
+    return any(re.search(pattern, device_name, re.IGNORECASE) for pattern in hardware.matches)
+
+
+def _agrees(
+    hardware: Hardware, compute_units: int | None, memory_bytes: int | None, arch: str | None
+) -> bool:
+    count, size = hardware.value("sm.count"), hardware.value("hbm.size")
+    return (
+        (not compute_units or count is None or count == compute_units)
+        and (not memory_bytes or size is None or abs(memory_bytes / size - 1) <= SAME_SIZE)
+        and (not arch or not hardware.arch or _same_arch(arch, hardware.arch))
+    )
+
+
+def _same_arch(recorded: str, known: str) -> bool:
+    """Whether two architectures agree; `x` in a recorded one (`gfx94x`) stands for any digit."""
+    plain = re.escape(recorded.partition(":")[0])
+    return bool(re.fullmatch(re.sub(r"(?<=\d)x", r"\\w", plain), known))
+
+
+def _by_name(name: str) -> Hardware:
+    wanted = _plain(name)
+    for known in names():
+        if _plain(known) == wanted:
+            return _vendor_file(known)
+    for hardware in map(_vendor_file, names()):
+        if wanted in map(_plain, hardware.aliases):
+            return hardware
+    near = difflib.get_close_matches(wanted, {_plain(known): 0 for known in names()}, n=1)
+    hint = next((f"; did you mean {known!r}?" for known in names() if [_plain(known)] == near), "")
+    raise UsageError(f"no hardware {name!r} (there are: {', '.join(names())}){hint}")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+@cache
+def _vendor_file(name: str) -> Hardware:
+    return load(FOLDER / f"{name}.toml")
+
+
+def _is_measured(path: Path) -> bool:
+    return path.name.endswith(MEASURED)
+
+
+def _names_measured() -> str:
+    found = sorted(path.name.removesuffix(MEASURED) for path in FOLDER.glob(f"*{MEASURED}"))
+    return ", ".join(found) or "none"
+
+
+def _put_sources(document: dict[str, Any]) -> None:
+    """Replace the key of a source by its title and date."""
+    sources = document.pop("sources", {})
+    for figure in _raw_figures(document):
+        source = sources.get(figure.get("source"))
+        if source is not None:
+            figure["source"] = source["title"]
+            figure.setdefault("date", source["date"])
+
+
+def _raw_figures(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for section in SECTIONS:
+        for figure in document.get(section, {}).values():
+            if not isinstance(figure, dict):
+                raise ValueError(f"a figure in [{section}] must be a table with value, unit, source")
+            yield figure
+
+
+def _check(hardware: Hardware) -> None:
+    for section, known in SECTIONS.items():
+        for key, figure in getattr(hardware, section).items():
+            if key not in known:
+                raise ValueError(f"no figure {key!r} in [{section}] (there are: {', '.join(known)})")
+            if figure.unit not in UNITS:
+                raise ValueError(f"{key}: no unit {figure.unit!r} (there are: {', '.join(UNITS)})")
+            if not 0 < figure.value < float("inf"):
+                raise ValueError(f"{key}: {figure.value} is not a positive number")
+    for pattern in hardware.matches:
+        re.compile(pattern)

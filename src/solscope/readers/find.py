@@ -60,30 +60,34 @@ def _in_folder(
     entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     inner = [path for path in entries if path.is_dir() and path.name.lower().startswith("rank")]
     entries += sorted(path for sub in inner for path in sub.iterdir())
-    found = []
+    found, lost = [], {}
     for path in entries:
         if path.is_dir():
             found += [str(path)] if is_saved_profile(path) else []
-        elif path.is_file() and not _is_metrics(path) and _is_profile(path, recognizes, skipped):
-            found.append(str(path))
+        elif path.is_file() and not _is_metrics(path):
+            try:
+                recognizes(read_head(path))
+            except UnknownFormatError:
+                continue
+            except InputError as error:
+                lost[str(path)] = str(error)
+            else:
+                found.append(str(path))
     if not found:
-        below = [path.name for path in entries if path.is_dir()]
-        hint = f"; it has folders, name one of them: {', '.join(below[:8])}" if below else ""
-        raise InputError(f"{folder}: no profile in this folder{hint}")
+        raise InputError(f"{folder}: no profile in this folder{_hint(entries, lost)}")
+    if skipped is not None:
+        for name, reason in lost.items():
+            skipped(name, reason)
     return found
+
+
+def _hint(entries: list[Path], lost: dict[str, str]) -> str:
+    """What else a folder without profiles holds."""
+    if lost:
+        return f" ({next(iter(lost.values()))})"
+    below = [path.name for path in entries if path.is_dir()]
+    return f"; it has folders, name one of them: {', '.join(below[:8])}" if below else ""
 
 
 def _is_metrics(path: Path) -> bool:
     return path.name.endswith((".metrics.csv", ".metrics.parquet"))
-
-
-def _is_profile(path: Path, recognizes: Callable[[Head], object], skipped: Skipped | None) -> bool:
-    try:
-        recognizes(read_head(path))
-    except UnknownFormatError:
-        return False
-    except InputError as error:
-        if skipped is not None:
-            skipped(str(path), str(error))
-        return False
-    return True

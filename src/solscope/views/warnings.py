@@ -91,7 +91,7 @@ def _stray(attributed: Attributed) -> Iterator[ProfileWarning]:
     ):
         start = rows["start_ns"].to_numpy()
         end = start + rows["dur_ns"].fill_null(0).to_numpy()
-        stray = find_stray(start, end)
+        stray = find_stray(start, end, one_in=20)
         if stray is None:
             continue
         span = int(end.max() - start.min())

@@ -15,7 +15,7 @@ from solscope.errors import UsageError
 from tests.making import aggregate, attributed, event
 
 GEMM = "nvjet_tst_128x8_64x12_2x1_v_bz_TNT"
-OTHER_GEMM = "Cijk_Alik_Bljk_B_BS_BH_Bias_HA_S_SAV_UserArgs_MT256x128x64"
+OTHER_GEMM = "Cijk_Alik_Bljk_B_MT256x128x64"
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
 Kernels = list[tuple[str, int, int]]
 """Name, start within the step, duration."""

@@ -1,0 +1,119 @@
+"""`solscope suite` in the terminal, with the digits of the suite's public page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from solscope.report.terminal import Column, table, to_text
+from solscope.suite.published import half_up, upper_median
+from solscope.suite.tables import RooflineRow, ShapeRow, SuiteRow
+
+_THOUSAND = 1000
+
+
+def time_text(value_us: float | None, us_digits: int = 2, ms_digits: int = 2) -> str:
+    """Microseconds, or milliseconds from 1000 on; `-` for what does not exist."""
+    if value_us is None:
+        return "-"
+    if value_us >= _THOUSAND:
+        return f"{half_up(value_us / _THOUSAND, ms_digits)} ms"
+    return f"{half_up(value_us, us_digits)} us"
+
+
+def intensity_text(value: float) -> str:
+    """FLOP per byte with one decimal; thousands as `k`."""
+    if value >= _THOUSAND:
+        return f"{half_up(value / _THOUSAND, 1)}k"
+    return f"{half_up(value, 1)}"
+
+
+def percent_text(value: float) -> str:
+    """A percentage with one decimal."""
+    return f"{half_up(value, 1)}%"
+
+
+def render_list(rows: Sequence[SuiteRow], *, width: int, color: bool) -> str:
+    """The operators with their importance."""
+    columns = (
+        Column("id", text=True, spare=1),
+        Column("dtype", text=True),
+        Column("shapes"),
+        Column("importance"),
+        Column("of 100"),
+        Column("operator", text=True),
+    )
+    cells = [
+        (
+            row.id,
+            row.dtype,
+            str(row.shapes),
+            percent_text(row.importance_pct),
+            percent_text(row.importance_norm_pct),
+            row.operator,
+        )
+        for row in rows
+    ]
+    shapes = sum(row.shapes for row in rows)
+    total = percent_text(sum(row.importance_pct for row in rows))
+    note = f"{len(rows)} operators, {shapes} shapes; published importance adds up to {total}"
+    return to_text([table(columns, cells, width), Text(""), Text(note)], width, color)
+
+
+def render_roofline(rows: Sequence[RooflineRow], *, width: int, color: bool) -> str:
+    """Regime, intensity and times of the middle shape of each operator."""
+    names = list(rows[0].sol_us)
+    columns = (
+        Column("regime", text=True),
+        Column("AI"),
+        *(Column(f"SOL {name}", spare=max(0, at - 1)) for at, name in enumerate(names)),
+        Column("production"),
+        Column("operator", text=True),
+    )
+    cells = [
+        (
+            row.regime,
+            intensity_text(row.intensity),
+            *(time_text(row.sol_us[name]) for name in names),
+            time_text(row.prod_us, 0, 1),
+            row.operator,
+        )
+        for row in rows
+    ]
+    notes = (
+        "C compute (median AI > 10 FLOP/byte), M memory, I index; AI and times of the shape with "
+        "the middle id",
+        "SOL: published formula, not always a lower bound; production: deployed kernel on XPU-A",
+    )
+    return to_text([table(columns, cells, width), Text(""), *map(Text, notes)], width, color)
+
+
+def render_shapes(name: str, rows: Sequence[ShapeRow], *, width: int, color: bool) -> str:
+    """S and the bounds of every shape of one operator."""
+    names = list(rows[0].sol_us)
+    columns = [
+        Column("#"),
+        Column("S"),
+        Column("production"),
+        *(Column(f"SOL {hw}", spare=2 * at) for at, hw in enumerate(names)),
+        *(Column(f"corrected {hw}", spare=2 * at + 1) for at, hw in enumerate(names)),
+        Column("shape", text=True),
+    ]
+    cells = [
+        (
+            str(row.id),
+            percent_text(row.s_pct),
+            time_text(row.prod_us, 1, 2),
+            *(time_text(row.sol_us[hw]) for hw in names),
+            *(time_text(row.corrected_sol_us[hw]) for hw in names),
+            row.description,
+        )
+        for row in rows
+    ]
+    median = percent_text(upper_median([row.s_pct for row in rows]))
+    notes = (
+        f"{name}: {len(rows)} shapes, median S {median}; S = SOL / production, both on XPU-A",
+        "SOL: published formula; corrected: only the FLOP and bytes that a correct kernel needs",
+    )
+    return to_text([table(columns, cells, width), Text(""), *map(Text, notes)], width, color)
