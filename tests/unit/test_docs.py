@@ -74,9 +74,10 @@ def first_cells(text: str) -> list[str]:
 @pytest.mark.parametrize("name", sorted(app.commands))
 def test_every_command_and_option_is_documented(name: str) -> None:
     text = section(read("docs/reference/commands.md"), f"solscope {name}")
-    for parameter in app.commands[name].params:
-        if isinstance(parameter, click.Option):
-            assert f"`{max(parameter.opts, key=len)}" in text
+    for command in with_subcommands(app.commands[name]):
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert f"`{max(parameter.opts, key=len)}" in text
 
 
 def test_options_of_the_program_are_documented() -> None:
@@ -95,8 +96,18 @@ def test_no_documented_command_or_option_is_gone() -> None:
 
 
 def options_of(command: click.Command) -> set[str]:
-    own = {option for parameter in command.params for option in parameter.opts}
+    own = {
+        option
+        for part in with_subcommands(command)
+        for parameter in part.params
+        for option in parameter.opts
+    }
     return own | {"--help", "-h"}
+
+
+def with_subcommands(command: click.Command) -> list[click.Command]:
+    """A command, and those of its group when it is one."""
+    return [command, *(command.commands.values() if isinstance(command, click.Group) else ())]
 
 
 STRUCTS: tuple[type[msgspec.Struct], ...] = (

@@ -323,7 +323,7 @@ def test_json_of_layers_is_as_agreed() -> None:
         "overlapped_us", "outside", "coverage", "layer_kinds",
     }  # fmt: skip
     assert agreed <= set(found)
-    assert set(found) - agreed == {"per", "stat", "passes"}
+    assert set(found) - agreed == {"per", "stat", "passes", "warnings"}
     assert set(found["coverage"]) == {"layer_pct", "role_pct"}
     assert [set(group) for group in found["outside"]] == [{"group", "sum_us", "rows"}] * 2
     assert [group["group"] for group in found["outside"]] == ["prologue", "epilogue"]

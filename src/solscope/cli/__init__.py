@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import click
 
 from solscope._version import __version__
-from solscope.cli import compare, doctor, export, gate, kernels, layers, show, suite
+from solscope.cli import compare, doctor, export, gate, hardware, kernels, layers, show, suite
 from solscope.errors import SolscopeError
 
 BUG = 70
@@ -58,6 +58,7 @@ for command in (
     gate.command,
     export.command,
     suite.command,
+    hardware.command,
     doctor.command,
 ):
     app.add_command(command)

@@ -24,7 +24,16 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["FOLDER", "Figure", "Hardware", "find", "load", "match_device", "merge", "names"]
+__all__ = [
+    "Figure",
+    "Hardware",
+    "find",
+    "load",
+    "match_device",
+    "measured_path",
+    "merge",
+    "names",
+]
 
 FOLDER = Path(__file__).parent
 MEASURED = ".measured.toml"
@@ -48,13 +57,18 @@ def find(name: str, *, measured: bool = False) -> Hardware:
     vendor = _by_name(name)
     if not measured:
         return vendor
-    file = FOLDER / f"{vendor.name}{MEASURED}"
+    file = measured_path(vendor.name)
     if not file.exists():
         raise UsageError(
             f"nothing was measured for {vendor.name} (there is: {_names_measured()}); "
             "run `solscope hardware measure` on such a card"
         )
     return merge(load(file), vendor)
+
+
+def measured_path(name: str) -> Path:
+    """Where the measured file of a GPU lies: beside the vendor's."""
+    return FOLDER / f"{name}{MEASURED}"
 
 
 def load(path: Path | str) -> Hardware:
@@ -180,7 +194,9 @@ def _raw_figures(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for section in SECTIONS:
         for figure in document.get(section, {}).values():
             if not isinstance(figure, dict):
-                raise ValueError(f"a figure in [{section}] must be a table with value, unit, source")
+                raise ValueError(
+                    f"a figure in [{section}] must be a table with value, unit, source"
+                )
             yield figure
 
 
@@ -188,7 +204,9 @@ def _check(hardware: Hardware) -> None:
     for section, known in SECTIONS.items():
         for key, figure in getattr(hardware, section).items():
             if key not in known:
-                raise ValueError(f"no figure {key!r} in [{section}] (there are: {', '.join(known)})")
+                raise ValueError(
+                    f"no figure {key!r} in [{section}] (there are: {', '.join(known)})"
+                )
             if figure.unit not in UNITS:
                 raise ValueError(f"{key}: no unit {figure.unit!r} (there are: {', '.join(UNITS)})")
             if not 0 < figure.value < float("inf"):

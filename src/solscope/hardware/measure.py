@@ -194,6 +194,11 @@ def measure(progress: Progress, name: str | None = None) -> Measured:
     return Measured(name or short_name(device), device, vendor, arch, readings, about)
 
 
+def card_name() -> str:
+    """Short name of GPU 0."""
+    return short_name(str(import_torch().cuda.get_device_name(0)))
+
+
 def import_torch() -> Any:
     """Torch, when it is there and sees a GPU."""
     from solscope.errors import MissingToolError
@@ -501,7 +506,7 @@ def to_toml(measured: Measured, date: str) -> str:
 def _figure(reading: Reading) -> str:
     value = str(reading.value) if isinstance(reading.value, int) else f"{reading.value:.5e}"
     return (
-        f'{_text(reading.name)} = {{ value = {value}, unit = {_text(reading.unit)}, '
+        f"{_text(reading.name)} = {{ value = {value}, unit = {_text(reading.unit)}, "
         f'source = "measured", note = {_text(reading.method)} }}'
     )
 
@@ -511,12 +516,19 @@ def _text(value: str) -> str:
     return json.dumps(re.sub(r"[^ -~]", "?", value))
 
 
-def write(measured: Measured, path: Path, *, force: bool = False) -> None:
-    """Write the file in one step, so that no half-written one is ever seen."""
+def check_free(path: Path, *, force: bool) -> None:
+    """Raise when `path` is taken: better before minutes of measuring than after."""
     from solscope.errors import UsageError
 
     if path.exists() and not force:
         raise UsageError(f"{path} exists; --force overwrites it")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent} is not a folder")
+
+
+def write(measured: Measured, path: Path, *, force: bool = False) -> None:
+    """Write the file in one step, so that no half-written one is ever seen."""
+    check_free(path, force=force)
     text = to_toml(measured, datetime.date.today().isoformat())
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -535,17 +547,14 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python3 measure.py OUT.toml [NAME]\n")
         return 2
     path = Path(arguments[0])
-    measured = measure(
-        lambda line: void(sys.stderr.write(f"{line}\n")),
-        arguments[1] if len(arguments) == 2 else None,
-    )
-    write(measured, path, force=True)
-    sys.stdout.write(f"{path}\n")
+    check_free(path, force=False)
+    write(measure(_log, arguments[1] if len(arguments) == 2 else None), path)
+    _log(f"wrote {path}")
     return 0
 
 
-def void(_: object) -> None:
-    """Nothing: a progress function returns no value."""
+def _log(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from rich.console import RenderableType
 from rich.text import Text
 
-from solscope.report.terminal import Column, share_known, table, to_text
+from solscope.report.terminal import Column, share_known, table, to_text, warning_lines
 from solscope.text import clean, shorten
 from solscope.views.layers import Group, LayerTable, Row
 
@@ -21,64 +22,98 @@ class Line(NamedTuple):
     role: str
     kernel: str
     times: Sequence[float | None]
+    kind: str = ""
+    """Kind of layer that the line belongs to; empty for lines about the whole pass."""
+    level: int = 0
+    """0 for totals, 1 for groups and roles, 2 for single kernels."""
 
 
 def render_layers(result: LayerTable, *, width: int, color: bool, kernels: bool) -> str:
-    """The table in the terminal; `kernels` lists the kernels of a role under it."""
+    """The table in the terminal; `kernels` lists the kernels of a role under it.
+
+    More profiles than fit beside each other become several tables.
+    """
     # What group, role, difference, ratio and a first look at the kernels take.
     taken = 60 if len(result.profiles) != 2 else 78
     room = max(10, min(20, (width - taken) // max(1, len(result.profiles))))
+    fit = max(1, (width - 46) // (room + 5))
+    all_lines = list(lines(result, kernels=kernels))
+    parts: list[RenderableType] = [Text(_title(result))]
+    for first in range(0, len(result.profiles), fit):
+        shown = range(first, min(first + fit, len(result.profiles)))
+        parts += [Text(""), _table(result, all_lines, shown, room, width, kernels)]
+    parts += [Text(""), Text(_coverage(result)), *_warnings(result)]
+    return to_text(parts, width, color)
+
+
+def _table(
+    result: LayerTable,
+    all_lines: Sequence[Line],
+    shown: range,
+    room: int,
+    width: int,
+    kernels: bool,
+) -> RenderableType:
+    pair = len(result.profiles) == len(shown) == 2
     columns = [
         Column("group", text=True),
         Column("role", text=True),
-        *(Column(f"{shorten(name, room)} µs") for name in result.profiles),
-        *([Column("diff µs"), Column("ratio")] if len(result.profiles) == 2 else []),
+        *(Column(f"{shorten(result.profiles[i], room)} µs") for i in shown),
+        *([Column("diff µs"), Column("ratio", spare=1)] if pair else []),
         Column("kernel" if kernels else "kernels", text=True),
     ]
-    rows = [
-        (line.group, line.role, *_times(line.times), line.kernel)
-        for line in lines(result, kernels=kernels)
-    ]
-    return to_text(
-        [
-            Text(_title(result)),
-            Text(""),
-            table(columns, rows, width),
-            Text(""),
-            Text(_coverage(result)),
-        ],
-        width,
-        color,
-    )
+    rows = []
+    for line in all_lines:
+        times = [line.times[i] for i in shown]
+        if line.level == 2 and all(time is None for time in times):
+            continue
+        indent = "  " if line.level == 1 else ""
+        group, role = (line.group, line.role) if line.level < 2 else ("", "")
+        kernel = f"  {line.kernel}" if line.level == 2 else line.kernel
+        rows.append((f"{indent}{group}", role, *_times(times, pair=pair), kernel))
+    return table(columns, rows, width)
+
+
+def _warnings(result: LayerTable) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    for name, warnings in zip(result.profiles, result.warnings, strict=True):
+        if warnings:
+            parts += [Text(""), Text(clean(name), style="bold"), *warning_lines(warnings)]
+    return parts
 
 
 def markdown_layers(result: LayerTable) -> str:
     """The table as Markdown."""
+    pair = len(result.profiles) == 2
     heads = ["group", "role", "kernel", *(f"{_cell(name)} µs" for name in result.profiles)]
-    if len(result.profiles) == 2:
+    if pair:
         heads += ["diff µs", "ratio"]
     out = [_title(result), "", "| " + " | ".join(heads) + " |"]
     out.append("|" + "|".join("---" if i < 3 else "--:" for i in range(len(heads))) + "|")
     for line in lines(result, kernels=True):
-        cells = [line.group, line.role, _cell(shorten(line.kernel, 60)), *_times(line.times)]
-        out.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*out, "", _coverage(result), ""])
+        group, role = (line.group, line.role) if line.level < 2 else ("", "")
+        name = _cell(shorten(line.kernel, 60))
+        cells = [f"**{group}**" if line.level == 0 else group, role, name]
+        out.append("| " + " | ".join([*cells, *_times(line.times, pair=pair)]) + " |")
+    notes = [
+        f"- {_cell(name)}: `{warning.code}`: {_cell(warning.message)}"
+        for name, warnings in zip(result.profiles, result.warnings, strict=True)
+        for warning in warnings
+    ]
+    return "\n".join([*out, "", _coverage(result), "", *notes, ""])
 
 
 def csv_layers(result: LayerTable) -> str:
-    """The table as CSV: a row per role and per kernel, times in µs, nothing rounded."""
+    """The table as CSV: one row per total, group, role and kernel, times in µs, nothing rounded."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["group", "role", "kernel", *(f"{name} us" for name in result.profiles)])
+    writer.writerow(
+        ["kind", "group", "role", "kernel", *(f"{name} us" for name in result.profiles)]
+    )
     for line in lines(result, kernels=True):
-        writer.writerow(
-            [
-                line.group,
-                line.role,
-                line.kernel,
-                *("" if t is None else repr(t) for t in line.times),
-            ]
-        )
+        times = ("" if time is None else repr(time) for time in line.times)
+        kernel = line.kernel if line.level == 2 else ""
+        writer.writerow([line.kind, line.group, line.role, kernel, *times])
     return out.getvalue()
 
 
@@ -89,12 +124,15 @@ def lines(result: LayerTable, *, kernels: bool) -> Iterator[Line]:
     yield Line("layers", f"{_joined(count)} layers", "sum per pass", result.layers_us)
     for kind in result.layer_kinds:
         per = "step" if result.per == "step" else "layer"
-        yield Line(kind.kind, f"{_joined(kind.layers)} layers", f"sum per {per}", kind.sum_us)
+        head = f"{_joined(kind.layers)} layers"
+        yield Line(kind.kind, head, f"sum per {per}", kind.sum_us, kind.kind)
         for group in kind.groups:
-            yield from _group_lines(group, kernels)
+            yield from _group_lines(group, kind.kind, kernels)
     for group in result.outside:
         if group.rows:
-            yield from _group_lines(group, kernels)
+            yield Line(group.group, "sum", "per pass", group.sum_us)
+            for row in group.rows:
+                yield from _row_lines(group.group, row, "", kernels)
     yield Line("unattributed", "", "", result.unattributed_us)
     yield Line("idle", "", "gaps inside a pass", result.idle_us)
     yield Line(
@@ -102,28 +140,28 @@ def lines(result: LayerTable, *, kernels: bool) -> Iterator[Line]:
     )
 
 
-def _group_lines(group: Group, kernels: bool) -> Iterator[Line]:
-    yield Line(f"  {group.group}", "sum", "", group.sum_us)
+def _group_lines(group: Group, kind: str, kernels: bool) -> Iterator[Line]:
+    yield Line(group.group, "sum", "", group.sum_us, kind, 1)
     for row in group.rows:
-        yield from _row_lines(group.group, row, kernels)
+        yield from _row_lines(group.group, row, kind, kernels)
 
 
-def _row_lines(group: str, row: Row, kernels: bool) -> Iterator[Line]:
+def _row_lines(group: str, row: Row, kind: str, kernels: bool) -> Iterator[Line]:
     if not kernels:
         names = dict.fromkeys(name for side in row.kernels for name in side)
-        yield Line(f"  {group}", row.role, ", ".join(names), row.time_us)
+        yield Line(group, row.role, ", ".join(names), row.time_us, kind, 1)
         return
-    yield Line(f"  {group}", row.role, "", row.time_us)
+    yield Line(group, row.role, "", row.time_us, kind, 1)
     size = len(row.time_us)
     for i, side in enumerate(row.kernel_times):
         for kernel in side:
             times = [kernel.time_us if at == i else None for at in range(size)]
-            yield Line("", "", f"  {kernel.name}", times)
+            yield Line(group, row.role, kernel.name, times, kind, 2)
 
 
-def _times(times: Sequence[float | None]) -> list[str]:
+def _times(times: Sequence[float | None], *, pair: bool) -> list[str]:
     cells = ["" if time is None else f"{time:,.2f}" for time in times]
-    if len(times) != 2:
+    if not pair:
         return cells
     before, after = times
     if before is None or after is None:

@@ -42,9 +42,7 @@ Term = tuple[str, "float | None"]
 """Name and seconds; null seconds when the hardware file lacks a figure."""
 
 
-def bound(
-    cost: Cost, hardware: Hardware, *, published: bool = False, cold: bool = False
-) -> Bound:
+def bound(cost: Cost, hardware: Hardware, *, published: bool = False, cold: bool = False) -> Bound:
     """The least time of one call with this cost.
 
     `published` follows the public suite instead: max(sum of FLOP / peak, bytes / HBM), nothing else.
@@ -66,9 +64,7 @@ def bound(
 def published_bound(published: Published, hardware: Hardware) -> Bound:
     """The bound as the public suite computes it, from the cost as it states it."""
     flops = {PUBLISHED_PIPES.get(dtype, dtype): count for dtype, count in published.flops.items()}
-    return _largest(
-        _published(flops, published.read_bytes + published.write_bytes, hardware)
-    )
+    return _largest(_published(flops, published.read_bytes + published.write_bytes, hardware))
 
 
 def _largest(terms: Iterable[Term]) -> Bound:

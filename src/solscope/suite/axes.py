@@ -137,9 +137,7 @@ _AXES: dict[str, Callable[[SuiteShape], Sizes]] = {
     "attention_forward": _attention_forward,
     "paged_attention_decode": _paged_attention_decode,
     "mla_decode_attention": _mla_decode_attention,
-    "gated_delta_rule_update": _rename(
-        **_delta_rule, q_heads="num_q_heads", pool="state_count"
-    ),
+    "gated_delta_rule_update": _rename(**_delta_rule, q_heads="num_q_heads", pool="state_count"),
     "chunk_gated_delta_rule_state": _rename(
         **_delta_rule, k_heads="num_k_heads", pool="state_count", chunk_size="chunk_size"
     ),
@@ -185,9 +183,7 @@ _AXES: dict[str, Callable[[SuiteShape], Sizes]] = {
         rotary_dim="rotary_dim",
     ),
     "reshape_and_cache": _reshape_and_cache,
-    "moe_topk_gating_softmax": _rename(
-        tokens="token_count", experts="num_experts", top_k="top_k"
-    ),
+    "moe_topk_gating_softmax": _rename(tokens="token_count", experts="num_experts", top_k="top_k"),
     "moe_align_block_size": _moe_align_block_size,
     "moe_count_and_sort": _rename(tokens="token_count", experts="num_experts", top_k="top_k"),
     "topk_filter": _rename(rows="seq_len", vocabulary="hidden_size"),

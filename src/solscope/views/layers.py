@@ -23,6 +23,8 @@ from solscope.attribution.roles import GROUPS, OTHER, ROLES
 from solscope.errors import InputError, UsageError
 from solscope.intervals import union
 from solscope.names import short_name
+from solscope.profile import ProfileWarning
+from solscope.views.warnings import warnings_of
 
 Stat = Literal["mean", "median", "p90"]
 Per = Literal["layer", "step", "call"]
@@ -94,6 +96,8 @@ class LayerTable(msgspec.Struct, frozen=True):
     outside: list[Group]
     coverage: LayerCoverage
     layer_kinds: list[LayerKind]
+    warnings: list[list[ProfileWarning]]
+    """What makes the numbers unsafe, per profile."""
 
 
 def layers(
@@ -138,6 +142,7 @@ def layers(
             ],
         ),
         layer_kinds=[_kind(sides, kind, per, stat) for kind in kinds],
+        warnings=[[*p.profile.warnings, *warnings_of(p)] for p in profiles],
     )
 
 
@@ -206,7 +211,10 @@ def _selected(attributed: Attributed, label: str, phase: str | None) -> pl.DataF
     rows = attributed.activities.filter(wanted).with_columns(pl.col("dur_ns").fill_null(0))
     rows = _usual_passes(rows).with_columns(_offset().alias("offset"))
     if rows.filter(pl.col("place") == "layer").is_empty():
-        raise InputError(f"{label}: no layers found{f' in phase {phase}' if phase else ''}")
+        placed = attributed.activities.filter(pl.col("place") == "layer")["phase"].unique()
+        there = ", ".join(sorted(str(p) for p in placed if p is not None))
+        hint = f" (there are layers in: {there})" if there else ""
+        raise InputError(f"{label}: no layers found{f' in phase {phase}' if phase else ''}{hint}")
     return rows
 
 

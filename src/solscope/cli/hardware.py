@@ -1,0 +1,95 @@
+"""`solscope hardware`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli.common import emit, json_option, terminal_width, use_color
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from solscope.hardware import Hardware
+
+
+@click.group("hardware", short_help="What each GPU can do at most, and what this one reaches.")
+def command() -> None:
+    """Show what GPUs can do at most, each figure with its source, or measure the card at hand.
+
+    \b
+    Examples:
+      solscope hardware list
+      solscope hardware show H100
+      solscope hardware show H100 H200 MI300X
+      solscope hardware measure --out h200.measured.toml
+    """
+
+
+@command.command("list")
+@json_option
+def list_command(as_json: bool) -> None:
+    """List all GPUs that solscope knows."""
+    from solscope.hardware import find, names
+    from solscope.report.hardware import render_list
+
+    known = [find(name) for name in names()]
+    if as_json:
+        _emit_json(known)
+    else:
+        emit(render_list(known, width=terminal_width(), color=use_color()))
+
+
+@command.command("show")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--measured", is_flag=True, help="Measured figures where there are any.")
+@json_option
+def show_command(names: tuple[str, ...], measured: bool, as_json: bool) -> None:
+    """Show every figure of one GPU with its unit, source and date, or of several side by side.
+
+    NAME is a short name in any case (H100 is the SXM module, H100-PCIe the card) or a .toml file.
+    """
+    from solscope.hardware import find
+    from solscope.report.hardware import render_show
+
+    chosen = [find(name, measured=measured) for name in names]
+    if as_json:
+        _emit_json(chosen)
+    else:
+        emit(render_show(chosen, width=terminal_width(), color=use_color()))
+
+
+@command.command("measure")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where to write; by default NAME.measured.toml beside the vendor's file.",
+)
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@json_option
+def measure_command(out: Path | None, force: bool, as_json: bool) -> None:
+    """Measure the GPU of this machine and write a hardware file.
+
+    Needs PyTorch and one to three minutes on an idle card. It changes no setting of the card.
+    """
+    from solscope.hardware import load, measured_path
+    from solscope.hardware.measure import card_name, check_free, measure, write
+    from solscope.report.hardware import render_show
+
+    path = out or measured_path(card_name())
+    check_free(path, force=force)
+    write(measure(lambda line: click.echo(line, err=True)), path, force=force)
+    click.echo(f"wrote {path}", err=True)
+    if as_json:
+        _emit_json([load(path)])
+    else:
+        emit(render_show([load(path)], width=terminal_width(), color=use_color()))
+
+
+def _emit_json(hardware: Sequence[Hardware]) -> None:
+    from solscope.report.json import render_json
+
+    emit(render_json({"hardware": list(hardware)}))
