@@ -23,7 +23,8 @@ NAMES = list(EXPECTED["list"])
 
 def parse_page(text: str) -> dict[str, Any]:
     """The printed figures of the page's three tables."""
-    listed, roofline, median, s = {}, {}, {}, {}
+    listed, roofline, median = {}, {}, {}
+    s: dict[str, dict[str, str]] = {}
     current = ""
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip(" |").split("|")]
@@ -92,10 +93,14 @@ def test_importance_sums() -> None:
     assert sum(row.importance_norm_pct for row in rows) == pytest.approx(100)
 
 
-def test_rounding_is_half_up() -> None:
+def test_rounding_is_half_up_of_the_stored_number() -> None:
     # 0.125 -> 0.13 and 0.25 -> 0.3: 43.33... %, where half-even would give 0.12 / 0.2 = 60 %.
     assert s_pct(0.125, 0.25) == 43.3
-    assert [str(half_up(value, 1)) for value in (0.05, 0.15, 2.25)] == ["0.1", "0.2", "2.3"]
+    # 9.95 is 9.949999... in binary: 0.52 / 9.9 = 5.25 %, not 0.52 / 10 = 5.2 %.
+    assert s_pct(0.5225298113207548, 9.95) == 5.3
+    # 100 x 19.45 / 100 is 19.449999... in binary.
+    assert s_pct(19.452184150943395, 100.02) == 19.4
+    assert [str(half_up(value, 1)) for value in (0.25, 2.75, 0.15)] == ["0.3", "2.8", "0.1"]
 
 
 def test_times_change_unit_at_a_millisecond() -> None:

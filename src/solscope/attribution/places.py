@@ -27,6 +27,9 @@ CERTAIN, SURE, LIKELY, DOUBTFUL = 0.99, 0.95, 0.7, 0.5
 FOUND_BY = pl.Enum(["sequence", "module", "both"])
 """How the layer of an activity was found: by the order of kernels, by module names, by both."""
 
+_BY_SHAPES = (OTHER, "q_a_kv_a", "q_b", "kv_b")
+"""Roles that are sure only where shapes are known: norms between projections may be qk-norms."""
+
 PLACES = ("layer", "prologue", "epilogue")
 _TRAINING = r"(?i)backward|_bwd|bwd_|multi_tensor_apply.*adam|fused_adam"
 
@@ -176,6 +179,7 @@ def _place_pass(
     found = [_Label("prologue", None, "prologue", r, LIKELY) for r in prologue_roles(text[:first])]
     numbers = [-1] * first
     inner_of_unit = [inner[unit.start] for unit in parts]
+    known = any(size is not None for size in inner_of_unit)
     for number, layer in enumerate(layers):
         sure = SURE if seen[text[layer.start : layer.end]] > 1 else LIKELY
         found += [
@@ -184,7 +188,7 @@ def _place_pass(
                 layer.kind,
                 named.group,
                 named.role,
-                sure if named.role != OTHER else LIKELY,
+                sure if known or named.role not in _BY_SHAPES else LIKELY,
             )
             for named in layer_roles(text, layer, inner_of_unit)
         ]

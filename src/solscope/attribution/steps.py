@@ -41,9 +41,10 @@ STEP_SCHEMA = pl.Schema(
         "cut": pl.Boolean(),
         "start_ns": pl.Int64(),
         "end_ns": pl.Int64(),
+        "process": pl.Int32(),
     }
 )
-"""One row per step; `start_ns` and `end_ns` bound its GPU activities."""
+"""One row per step; `start_ns` and `end_ns` bound its GPU activities, `process` counts from 0."""
 
 _STEP_NAME = re.compile(
     r"^(ProfilerStep#\d+|execute_|step\[|.*(engine|decode|forward|model)[_ ]?step|iteration\b)",
@@ -92,7 +93,40 @@ class _Cut(NamedTuple):
 
 
 def find_steps(events: pl.DataFrame, activities: pl.DataFrame) -> Steps:
-    """Cut the profile into steps and passes."""
+    """Cut the profile into steps and passes; ranks and processes of a merged one by themselves."""
+    owner = activities.select(pl.struct("rank", "pid").rank("dense").cast(pl.Int32)).to_series()
+    if owner.n_unique() < 2:
+        return _find_steps(events, activities)
+    parts = [_find_steps(events, activities.filter(owner == number)) for number in owner.unique()]
+    return _merge(
+        parts, [(owner == number).arg_true() for number in owner.unique()], activities.height
+    )
+
+
+def _merge(parts: list[Steps], rows: list[pl.Series], height: int) -> Steps:
+    """Steps of several processes as one numbering; `rows` says whose activities are whose."""
+    tables, steps, passes, phases = [], [], [], []
+    done = turns = 0
+    for process, part in enumerate(parts):
+        shifted = part.table.with_columns(
+            pl.col("step") + done, pl.lit(process, pl.Int32).alias("process")
+        )
+        tables.append(shifted)
+        steps.append(part.step + done)
+        passes.append(part.pass_id + turns)
+        phases.append(part.pass_phase)
+        done += int(part.table["step"].max() or 0) + 1 if not part.table.is_empty() else 0  # type: ignore[arg-type]
+        turns += int(part.pass_id.max() or 0)  # type: ignore[arg-type]
+    at = pl.concat(rows)
+    columns = [pl.concat(column) for column in (steps, passes, phases)]
+    placed = pl.DataFrame([at.alias("at"), *(c.alias(str(n)) for n, c in enumerate(columns))])
+    whole = pl.DataFrame({"at": pl.Series(range(height), dtype=at.dtype)}).join(
+        placed, on="at", how="left", maintain_order="left"
+    )
+    return Steps(pl.concat(tables), whole["0"], whole["1"], whole["2"])
+
+
+def _find_steps(events: pl.DataFrame, activities: pl.DataFrame) -> Steps:
     launched = events["start_ns"].gather(activities["launch_row"])
     cut = _by_annotation(events, activities)
     if cut is not None:
@@ -231,9 +265,18 @@ def _marker_starts(activities: pl.DataFrame) -> Int64s:
         )
         for at, start in groups.select("at", "start_ns").iter_rows():
             spacing = np.diff(np.array(at))
-            if spacing.min() >= _LARGE_GRAPH and np.median(spacing) * 1.5 > spacing.max():
+            regular = spacing.min() >= _LARGE_GRAPH and np.median(spacing) * 1.5 > spacing.max()
+            if regular and not _once_per_layer(ordered, at):
                 return np.array(start, dtype=np.int64)
     return np.empty(0, np.int64)
+
+
+def _once_per_layer(ordered: pl.DataFrame, marks: list[int]) -> bool:
+    """True when there is but one attention call from mark to mark: a layer, not a step."""
+    mixers = ordered.filter(pl.col("category").is_in(["attention", "linear_attention", "softmax"]))[
+        "at"
+    ].to_numpy()
+    return mixers.size > 0 and bool(np.median(np.diff(np.searchsorted(mixers, marks))) < 2)
 
 
 def _head(step: pl.Series, activities: pl.DataFrame) -> tuple[pl.Series, bool]:
@@ -289,7 +332,7 @@ def _describe(activities: pl.DataFrame, step: pl.Series, cut: _Cut) -> pl.DataFr
         name = cut.names[number]
         facts = _facts(name)
         whole = name != "(before the first step)"
-        values = (number, name, cut.found_by, *facts, not whole, start, stop)
+        values = (number, name, cut.found_by, *facts, not whole, start, stop, 0)
         rows.append(dict(zip(STEP_SCHEMA, values, strict=True)))
     return pl.DataFrame(rows, schema=STEP_SCHEMA)
 

@@ -30,6 +30,7 @@ Examples:
   solscope layers h100.json.gz mi300.json.gz  one layer, role by role, side by side
   solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
   solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
+  solscope suite roofline --hardware H200   30 operators against the speed of light
   solscope show demo:vllm-b200              a real profile that ships with solscope
 
 \b

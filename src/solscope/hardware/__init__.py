@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from solscope.errors import InputError, UsageError
-from solscope.hardware.base import CHIP, MEMORY, PIPES, UNITS, Figure, Hardware
+from solscope.hardware.base import CHIP, MEMORY, PIPES, SUSTAINED, UNITS, Figure, Hardware
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -37,7 +37,7 @@ __all__ = [
 
 FOLDER = Path(__file__).parent
 MEASURED = ".measured.toml"
-SECTIONS = {"peaks": PIPES, "memory": MEMORY, "chip": CHIP}
+SECTIONS = {"peaks": (*PIPES, *SUSTAINED), "memory": MEMORY, "chip": CHIP}
 SAME_SIZE = 0.05
 """Devices report a few percent less memory than their data sheet; models differ by far more."""
 

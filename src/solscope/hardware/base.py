@@ -29,6 +29,10 @@ PIPES = (
 """What `peaks` may hold. `tensor.fp4` is NVFP4 or MXFP4, whichever the GPU has; `tensor.fp32` is
 AMD's fp32 matrix rate; `sfu` is special functions: exponential, reciprocal, sine."""
 
+SUSTAINED = tuple(f"{pipe}.sustained" for pipe in PIPES)
+"""`peaks` of a measured file also holds what each pipe does under a long load, where the power
+limit lowers the clock. Bounds never use it: a short call can be faster."""
+
 MEMORY = (
     "hbm.bandwidth",
     "hbm.read",
@@ -53,9 +57,9 @@ CHIP = (
     "graph.floor",
     "serial.step",
 )
-"""What `chip` may hold. `launch.floor` is the device time of an empty kernel, `graph.floor` the time
-per kernel in a graph of empty ones, `serial.step` the least time from one step of a recurrence to
-the next."""
+"""What `chip` may hold. `launch.floor` is the device time of an empty kernel, `graph.floor` the
+time per kernel in a graph of empty ones, `serial.step` the least time from one step of a recurrence
+to the next. `interconnect.bandwidth` counts both directions."""
 
 UNITS = ("FLOP/s", "op/s", "byte/s", "byte", "Hz", "count", "s")
 
@@ -70,7 +74,7 @@ class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     date: str
     """When it was looked up or measured, YYYY-MM-DD."""
     note: str | None = None
-    """How it follows from the source, when the source does not print it: halved, derived, measured."""
+    """How it follows from the source, when the source does not print it, or was measured."""
 
 
 class Hardware(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -25,7 +25,7 @@ def expected_experts(axes: Axes) -> float:
 def published_experts(axes: Axes) -> int:
     """The count behind the published bytes: the expectation, rounded up."""
     slots = axes["tokens"] * axes["top_k"]
-    return min(axes["experts"], slots, math.ceil(expected_experts(axes)))
+    return min(int(axes["experts"]), int(slots), math.ceil(expected_experts(axes)))
 
 
 def active_experts(axes: Axes) -> float:

@@ -8,7 +8,7 @@ end): out = softmax(q k / sqrt(D)) v. Keys and values lie in blocks of a paged c
     sfu      Hq P                          one exponential per pair and head
     bytes    q and out, K and V once per sequence, lengths, block table
 
-A prefix that sequences share is counted for each of them here: pass it as one sequence.
+A cached prefix that sequences share must be read only once; these axes cannot say so.
 Published: the same, for q = s.
 """
 
@@ -22,7 +22,7 @@ def _index_bytes(axes: Axes) -> int:
     groups, size = axes["sequences"], axes["block_size"]
     sequences = sum(count for _, _, count in groups)
     table = sum(blocks(kv, size) * count for _, kv, count in groups)
-    return 4 * (2 * sequences + 1) + 4 * table
+    return int(4 * (2 * sequences + 1) + 4 * table)
 
 
 def cost(axes: Axes) -> Cost:

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from solscope.hardware import Figure, Hardware
-from solscope.hardware.base import CHIP, MEMORY, PIPES
+from solscope.hardware.base import CHIP, MEMORY, PIPES, SUSTAINED
 from solscope.report.terminal import Column, heading, table, to_text
 from solscope.text import clean
 
@@ -120,7 +120,11 @@ def _sources(gpu: Hardware) -> list[RenderableType]:
 
 
 def _names(chosen: Sequence[Hardware]) -> list[str]:
-    return [name for name in (*PIPES, *MEMORY, *CHIP) if any(name in gpu.figures for gpu in chosen)]
+    return [
+        name
+        for name in (*PIPES, *SUSTAINED, *MEMORY, *CHIP)
+        if any(name in gpu.figures for gpu in chosen)
+    ]
 
 
 def _with_note(figure: Figure) -> str:

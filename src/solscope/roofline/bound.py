@@ -45,7 +45,8 @@ Term = tuple[str, "float | None"]
 def bound(cost: Cost, hardware: Hardware, *, published: bool = False, cold: bool = False) -> Bound:
     """The least time of one call with this cost.
 
-    `published` follows the public suite instead: max(sum of FLOP / peak, bytes / HBM), nothing else.
+    `published` follows the public suite instead: max(sum of FLOP / peak, bytes / HBM), no more.
+    `cold` says that the caches were flushed before the call, as benchmarks do.
     """
     if published:
         return _largest(_published(cost.flops, cost.bytes, hardware))

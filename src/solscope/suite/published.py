@@ -3,7 +3,8 @@
     T_SOL = max(Σ W / peak, Q / HBM)      all W at the peak of the operator's declared dtype
     S     = T_SOL / T_prod on XPU-A       T_SOL to 0.01 µs, T_prod to 0.1 µs, then one decimal
 
-All roundings are half up. Kernels were measured on XPU-A only, so S exists for it alone.
+All roundings are half up, of numbers as a computer holds them: 9.95 is stored as 9.9499... and
+becomes 9.9. Kernels were measured on XPU-A only, so S exists for it alone.
 """
 
 from __future__ import annotations
@@ -49,11 +50,10 @@ def upper_median(values: list[float]) -> float:
 
 
 def s_pct(sol: float, prod: float) -> float:
-    """S in percent as printed."""
-    ratio = 100 * half_up(sol, 2) / half_up(prod, 1)
-    return float(ratio.quantize(Decimal("0.1"), ROUND_HALF_UP))
+    """S in percent as printed: the quotient of rounded times, itself a float, rounded again."""
+    return float(half_up(100 * float(half_up(sol, 2)) / float(half_up(prod, 1)), 1))
 
 
 def half_up(value: float, digits: int) -> Decimal:
-    """`value` to so many decimals, halves away from zero."""
-    return Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    """`value` to so many decimals, halves away from zero; its exact binary value decides."""
+    return Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)

@@ -45,7 +45,9 @@ class StepSummary(msgspec.Struct, frozen=True):
 
 def step_summary(attributed: Attributed) -> StepSummary:
     """Statistics of the steps, phase by phase."""
-    steps = attributed.steps.filter(pl.col("start_ns").is_not_null()).sort("start_ns")
+    # Ranks and processes of a merged profile run the same steps: those of the first stand for all.
+    first = (pl.col("process") == 0) & pl.col("start_ns").is_not_null()
+    steps = attributed.steps.filter(first).sort("start_ns")
     timed = steps.with_columns(
         (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"),
         (pl.col("start_ns").shift(-1) - pl.col("end_ns")).clip(lower_bound=0).alias("gap_ns"),
