@@ -14,10 +14,12 @@ MAX_MANGLED = 4096
 MAX_REFERENCES = 32
 """A mangled name with more back references stays as it is: each can double the demangled text, so a
 few hundred bytes could otherwise ask for gigabytes. At 32 the worst case is about 100 MB."""
-MAX_READ = 16384
-"""Characters of a demangled name that `short_name` looks at."""
+MAX_READ = 4096
+"""Characters of a name that are looked at; what comes later is not needed to tell kernels apart."""
+DEMANGLED_BUDGET = 1 << 24
+"""Characters that demangling may produce in one process, whatever the names ask for."""
 
-_SUFFIX = re.compile(r"(?:\s*\[clone [^\]]*\]|\.kd)+$")
+_SUFFIX = re.compile(r"(?:\s?\[clone [^\[\]]*\]|\.kd)+$")
 _REFERENCE = re.compile(r"[ST][0-9A-Z]*_")
 _MEMORY_NAME = re.compile(r"(?i)\[?(?:cuda |hip )?mem(?:cpy|set)\b")
 # Anonymous and versioned inline namespaces: the same kernel has others in the next build.
@@ -67,12 +69,25 @@ def demangle(name: str) -> str:
 
     A loader suffix (`.kd`, `[clone .kd]`) is removed in every case.
     """
+    if len(name) > MAX_MANGLED:
+        return name
     bare = _SUFFIX.sub("", name) if name.endswith(("]", ".kd")) else name
     if not bare.startswith("_Z"):
         return bare or name
-    if len(bare) > MAX_MANGLED or len(_REFERENCE.findall(bare)) > MAX_REFERENCES:
+    if len(_REFERENCE.findall(bare)) > MAX_REFERENCES or _budget.left <= 0:
         return bare
-    return _run_demangler(bare)
+    text = _run_demangler(bare)
+    _budget.left -= len(text)
+    return text if len(text) <= 16 * MAX_MANGLED else bare
+
+
+class _Budget:
+    """What is left of `DEMANGLED_BUDGET`."""
+
+    left = DEMANGLED_BUDGET
+
+
+_budget = _Budget()
 
 
 def _run_demangler(symbol: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from solscope.errors import DamagedFileError, UsageError
+from solscope.errors import DamagedFileError, InputError, UsageError
 from solscope.events import (
     AGGREGATE_SCHEMA,
     EVENT_SCHEMA,
@@ -121,6 +121,8 @@ class Profile:
         if self.metrics is not None and self.metrics.schema != METRIC_SCHEMA:
             object.__setattr__(self, "metrics", conform(self.metrics, METRIC_SCHEMA))
         for table, column in ((self.events, "dur_ns"), (self.aggregates, "total_ns")):
+            if not table.is_empty() and (table[column].min() or 0) < 0:  # type: ignore[operator]
+                raise DamagedFileError(f"{self.path}: it holds negative durations; record it again")
             if float(table[column].cast(pl.Float64).sum()) > _MOST_NS:
                 raise DamagedFileError(
                     f"{self.path}: its durations add up to more than two centuries; the numbers in "
@@ -208,6 +210,18 @@ def is_saved_profile(path: Path) -> bool:
     return (path / MANIFEST).is_file() and (path / "events.parquet").is_file()
 
 
+_UNREADABLE = (
+    msgspec.DecodeError,
+    UnicodeDecodeError,
+    RecursionError,
+    InputError,
+    OSError,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+)
+"""What a damaged folder can raise; Polars panics, rather than raises, on some Parquet footers."""
+
+
 def load_saved(path: Path) -> Profile:
     """Open a folder that `Profile.save` wrote."""
     try:
@@ -227,7 +241,9 @@ def load_saved(path: Path) -> Profile:
             metrics=conform(pl.read_parquet(metrics), METRIC_SCHEMA) if metrics.exists() else None,
             warnings=manifest.warnings,
         )
-    except (msgspec.DecodeError, pl.exceptions.PolarsError, OSError) as error:
+    except DamagedFileError:
+        raise
+    except _UNREADABLE as error:
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise DamagedFileError(
             f"{path}: this saved profile cannot be read ({first_line}); "

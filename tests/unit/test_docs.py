@@ -22,6 +22,7 @@ from solscope.attribution.classify import CATEGORIES, Explanation, Match, Rule
 from solscope.attribution.roles import GROUPS, ROLES
 from solscope.cli import app
 from solscope.compare import gate, parts, profiles
+from solscope.hardware import Figure, Hardware
 from solscope.profile import ProfileWarning
 from solscope.readers import readers
 from solscope.views import coverage, idle, kernels, layers, ranks, steps, summary
@@ -142,6 +143,8 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     Match,
     environment.Environment,
     environment.Part,
+    Figure,
+    Hardware,
 )
 
 

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,7 +42,8 @@ enum class Status { kOk, kMore, kBad };
 
 class Interner {
    public:
-    Interner() : slots_(1024, kNone) {}
+    // A seed of its own for each table: names that collide cannot be prepared beforehand.
+    Interner() : slots_(1024, kNone), seed_(std::random_device{}() * 0x9E3779B97F4A7C15ull) {}
 
     uint32_t add(const char* text, size_t size) {
         const uint64_t hash = mix(text, size);
@@ -83,13 +85,13 @@ class Interner {
         size_t size;
     };
 
-    static uint64_t mix(const char* p, size_t n) {
-        uint64_t h = 0x9E3779B97F4A7C15ull ^ n;
+    uint64_t mix(const char* p, size_t n) const {
+        uint64_t h = seed_ ^ n;
         uint64_t w = 0;
         for (; n >= 8; p += 8, n -= 8) {
             memcpy(&w, p, 8);
             h = (h ^ w) * 0xff51afd7ed558ccdull;
-            h ^= h >> 32;
+            h = (h ^ (h >> 32)) + seed_;
         }
         w = 0;
         memcpy(&w, p, n);
@@ -108,6 +110,7 @@ class Interner {
     }
 
     std::vector<uint32_t> slots_;
+    uint64_t seed_;
     std::vector<Entry> entries_;
     std::string arena_;
 };

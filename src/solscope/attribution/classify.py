@@ -52,6 +52,7 @@ Category = Literal[
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 """Closed list, in the order in which tables show it."""
 
+MAX_RULES_BYTES = 1 << 22
 RULES_FILE = Path(__file__).with_name("rules.toml")
 SEARCHED = 4096
 """Characters of a name that patterns see: names come from strangers' files and can be huge."""
@@ -298,10 +299,14 @@ def load_rules(extra: Sequence[Path] = ()) -> RuleSet:
 
 def _read_rules(path: Path) -> list[Rule]:
     try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: not a regular file")
+        if path.stat().st_size > MAX_RULES_BYTES:
+            raise InputError(f"{path}: larger than {MAX_RULES_BYTES >> 20} MiB, so no rules file")
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not valid TOML: {error}") from error
     entries = document.get("rule")
     if not isinstance(entries, list) or set(document) != {"rule"}:
@@ -347,7 +352,7 @@ def _check_patterns(path: Path, rule: Rule) -> None:
 def _check_pattern(where: str, pattern: str) -> None:
     try:
         re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise InputError(f"{where} is not a regular expression: {error}") from error
 
 

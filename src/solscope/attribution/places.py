@@ -231,7 +231,9 @@ def _inner_dimension(dims: str) -> int | None:
     """K of two matrices [M, K] and [K, N] among the inputs of an operator."""
     try:
         shapes = msgspec.json.decode(dims)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if not isinstance(shapes, list):
         return None
     matrices = [s for s in shapes if isinstance(s, list) and len(s) == 2 and isinstance(s[0], int)]
     if len(matrices) < 2 or matrices[-2][1] != matrices[-1][0]:

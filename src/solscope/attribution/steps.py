@@ -53,11 +53,11 @@ _STEP_NAME = re.compile(
 _PHASE_NAME = re.compile(r"(?<![a-z])(prefill|extend|decode|draft|verify|mixed)", re.IGNORECASE)
 _PHASE_OF_WORD = {"extend": "prefill"}
 _VLLM = re.compile(
-    r"^execute_(?:(?P<total>\d+)_)?context_(?P<c>\d+)\((?P<cargs>[^)]*)\)"
-    r"_generation_(?P<g>\d+)\((?P<gargs>[^)]*)\)"
+    r"^execute_(?:(?P<total>\d{1,9})_)?context_(?P<c>\d{1,9})\((?P<cargs>[^)]*)\)"
+    r"_generation_(?P<g>\d{1,9})\((?P<gargs>[^)]*)\)"
 )
 _SGLANG = re.compile(
-    r"^step\[(?P<mode>\w+)(?:[^\]]*?bs=(?P<bs>\d+))?(?:[^\]]*?toks=(?P<toks>\d+))?"
+    r"^step\[(?P<mode>\w+)(?:[^\]]*?bs=(?P<bs>\d{1,9}))?(?:[^\]]*?toks=(?P<toks>\d{1,9}))?"
 )
 _GRAPH_LAUNCH = "GraphLaunch"
 _LARGE_GRAPH = 32
@@ -383,15 +383,14 @@ def _query(op: str | None, dims: str | None) -> _Query | None:
         return None
     try:
         shapes = msgspec.json.decode(dims, type=list[object])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     query = shapes[0] if shapes else None
     if not isinstance(query, list) or len(query) != 4:
         return None
     requests, length = query[0], query[_QUERY_AXIS.get(op, 2)]
-    return (
-        _Query(requests, length) if isinstance(requests, int) and isinstance(length, int) else None
-    )
+    sensible = all(isinstance(size, int) and 0 <= size < 1 << 31 for size in (requests, length))
+    return _Query(requests, length) if sensible else None
 
 
 def _phase_by_shapes(queries: list[_Query | None]) -> pl.Series:
@@ -469,7 +468,7 @@ _SGLANG_MODES = {
 
 def _leading(text: str) -> int:
     """First number of vLLM's per-group figures: the sum of query tokens."""
-    m = re.match(r"(?:sq)?(\d+)", text)
+    m = re.match(r"(?:sq)?(\d{1,12})", text)
     return int(m.group(1)) if m else 0
 
 

@@ -21,6 +21,9 @@ from solscope.errors import SolscopeError
 BUG = 70
 """Exit code for an error that solscope did not foresee; 0, 1 and 2 mean something."""
 
+COMPLETE = "_SOLSCOPE_COMPLETE"
+"""Set by a shell that asks for completions."""
+
 EPILOG = """\b
 Examples:
   solscope show trace.json.gz               where the GPU time of one profile goes
@@ -77,6 +80,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             args=None if arguments is None else list(arguments),
             prog_name="solscope",
             standalone_mode=False,
+            complete_var=COMPLETE,
         )
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
@@ -94,6 +98,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(error.format_message() + hint)
     except SolscopeError as error:
         return _fail(str(error))
+    except SystemExit:
+        # So click leaves after shell completion, and also, with 1, when a pipe is closed.
+        if COMPLETE in os.environ:
+            raise
+        return 0
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing is wrong, and nobody listens.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -64,7 +64,8 @@ def command(
 
     paths = find_profiles(files, note_skipped)
     profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
-    result = compare_profiles(profiles, short_labels(paths), phase=phase)
+    labels = short_labels([attributed.profile.path for attributed in profiles])
+    result = compare_profiles(profiles, labels, phase=phase)
     if as_json:
         from solscope.report.json import render_json
 

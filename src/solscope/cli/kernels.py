@@ -113,6 +113,8 @@ def _explain(name: str, op: str | None, rule_files: tuple[Path, ...], as_json: b
     from solscope.report.json import render_json
     from solscope.text import clean
 
-    explanation = load_rules(rule_files).explain(name, op)
+    # Arguments that are not valid UTF-8 arrive as surrogates, which nothing can print.
+    printable = name.encode(errors="replace").decode()
+    explanation = load_rules(rule_files).explain(printable, op)
     text = "\n".join(clean(line) for line in str(explanation).splitlines())
     emit(render_json(explanation) if as_json else text)

@@ -82,7 +82,8 @@ def command(
 
     paths = find_profiles(files, note_skipped)
     profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
-    result = layers(profiles, short_labels(paths), phase=phase, layer=layer, per=per, stat=stat)
+    labels = short_labels([attributed.profile.path for attributed in profiles])
+    result = layers(profiles, labels, phase=phase, layer=layer, per=per, stat=stat)
     if as_json:
         from solscope.report.json import render_json
 

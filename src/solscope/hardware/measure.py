@@ -401,17 +401,16 @@ def _empty_kernel(card: Card) -> tuple[Run, str]:
     return lambda: card.torch.cuda._sleep(0), "zero-cycle sleep"
 
 
-def _profiled_seconds(torch: Any, *runs: Run) -> list[float]:
-    """Durations of all kernels that `runs` start, as torch.profiler records them."""
+def _profiled_seconds(torch: Any, single: Run, many: Run) -> list[float]:
+    """Durations of all kernels of 100 `single` and one `many`, as torch.profiler records them."""
     kinds = torch.profiler.ProfilerActivity
-    wanted = [kinds.CPU, kinds.CUDA]
-    with warnings.catch_warnings(), torch.profiler.profile(activities=wanted) as profiler:
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
-        for run in runs:
-            for _ in range(100 if run is runs[0] else 1):
-                run()
-        torch.cuda.synchronize()
-    with tempfile.TemporaryDirectory() as folder:
+        with torch.profiler.profile(activities=[kinds.CPU, kinds.CUDA]) as profiler:
+            for _ in range(100):
+                single()
+            many()
+            torch.cuda.synchronize()
         file = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(file))
         return kernel_seconds(json.loads(file.read_text(encoding="utf-8")))

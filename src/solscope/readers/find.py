@@ -57,9 +57,10 @@ def _in_glob(pattern: str) -> list[str]:
 def _in_folder(
     folder: Path, recognizes: Callable[[Head], object], skipped: Skipped | None
 ) -> list[str]:
-    entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    inner = [path for path in entries if path.is_dir() and path.name.lower().startswith("rank")]
-    entries += sorted(path for sub in inner for path in sub.iterdir())
+    entries = _visible(folder)
+    for path in [path for path in entries if path.name.lower().startswith("rank")]:
+        if path.is_dir() and not is_saved_profile(path):
+            entries += _visible(path)
     found, lost = [], {}
     for path in entries:
         if path.is_dir():
@@ -79,6 +80,10 @@ def _in_folder(
         for name, reason in lost.items():
             skipped(name, reason)
     return found
+
+
+def _visible(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
 def _hint(entries: list[Path], lost: dict[str, str]) -> str:

@@ -127,8 +127,8 @@ def _metadata(
     )
 
 
-def _small_int(value: Any, default: int | None) -> int | None:
-    return value if isinstance(value, int) and 0 <= value < 1 << 31 else default
+def _small_int(value: Any, default: int | None, below: int = 1 << 31) -> int | None:
+    return value if isinstance(value, int) and 0 <= value < below else default
 
 
 def _unix_offset(header: dict[str, Any], events: pl.DataFrame) -> int | None:
@@ -168,9 +168,7 @@ def _device(item: dict[str, Any], header: dict[str, Any]) -> Device:
         vendor="amd" if amd else "nvidia",
         arch=arch if isinstance(major, int) and isinstance(minor, int) else None,
         compute_units=_small_int(item.get("numSms"), None),
-        memory_bytes=item["totalGlobalMem"]
-        if isinstance(item.get("totalGlobalMem"), int)
-        else None,
+        memory_bytes=_small_int(item.get("totalGlobalMem"), None, below=1 << 50),
     )
 
 
@@ -204,7 +202,7 @@ def _warnings(stats: ScanStats, cut: str | None, unknown: dict[str, int]) -> lis
         if stats[key]  # type: ignore[literal-required]
     ]
     if unknown:
-        listed = ", ".join(f"{name} ({count})" for name, count in sorted(unknown.items())[:8])
+        listed = ", ".join(f"{n[:60]} ({count:,})" for n, count in sorted(unknown.items())[:8])
         found.append(
             ProfileWarning(
                 "unknown_category", f"events of unknown categories were left out: {listed}"

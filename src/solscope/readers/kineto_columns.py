@@ -88,7 +88,10 @@ class Numbers:
         """Microseconds of any form as nanoseconds, exact where the text is."""
         types = set(map(type, values))
         if types <= {int, float} and values:
-            numbers = np.array(values, np.float64)
+            try:
+                numbers = np.array(values, np.float64)
+            except OverflowError:  # an integer beyond any float
+                numbers = np.array([np.inf])
             if np.abs(numbers).max() < min(most / 1000, EXACT_US):
                 return self._rounded(numbers, most)
         if types == {int} and max(map(abs, values)) * 1000 <= most:
@@ -103,10 +106,13 @@ class Numbers:
         text = value if isinstance(value, str) else repr(value)
         if not NUMBER.fullmatch(text):
             return NULL
-        number = Decimal(text.strip())
         whole = most + 1
-        if number.adjusted() < 30:
-            whole = int((number * scale).to_integral_value("ROUND_HALF_UP"))
+        try:
+            number = Decimal(text.strip())
+            if number.adjusted() < 30:
+                whole = int((number * scale).to_integral_value("ROUND_HALF_UP"))
+        except ArithmeticError:  # an exponent beyond any decimal
+            pass
         if abs(whole) > most:
             self.wild += count_wild
             return NULL

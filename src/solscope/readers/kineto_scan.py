@@ -34,6 +34,8 @@ from solscope.readers.kineto_columns import (
     Numbers,
 )
 
+MAX_REPAIR_BYTES = 1 << 16
+"""A damaged event larger than this is given up: repairing looks at it many times."""
 MAX_EVENT_BYTES = 8 << 20
 
 CODES = (
@@ -283,6 +285,8 @@ class PythonScanner:
         for found in _EVENTS_KEY.finditer(text, self._searched):
             if _depth(text[: found.start()]) == 1:
                 return found
+        if len(text) > 8 * MAX_EVENT_BYTES:
+            self._give_up("the header does not end")
         # The key may be split over two pieces.
         self._searched = max(0, len(text) - 64)
         return None
@@ -307,6 +311,9 @@ class PythonScanner:
         """Decode everything before the last event that is seen to begin."""
         if len(self._buffer) < 1 << 20:
             return
+        if len(self._buffer) > 8 * MAX_EVENT_BYTES:
+            self._give_up("no event begins or ends here")
+            return
         found = None
         for reach in (1 << 14, MAX_EVENT_BYTES):
             for match in _EVENT_START.finditer(self._buffer, max(0, len(self._buffer) - reach)):
@@ -320,6 +327,13 @@ class PythonScanner:
         if self._decode(part):
             self._consumed += at
             self._buffer = self._buffer[at:]
+
+    def _give_up(self, why: str) -> None:
+        """What follows cannot be scanned in bounded memory."""
+        self._stats["truncated_at"] = self._consumed
+        self._note(0, why)
+        self._buffer = b""
+        self._state = "done"
 
     def _decode(self, part: bytes) -> bool:
         """Add the events of `part`; False when the event array ends inside it."""
@@ -491,11 +505,16 @@ def _repair(piece: bytes) -> bytes | None:
         pass
     else:
         return piece
+    if len(piece) > MAX_REPAIR_BYTES:
+        return None
     text = _REPAIRABLE.sub(_mend, piece.decode("utf-8", errors="replace"))
     try:
-        clean = _encode(_sound(json.loads(text, strict=False, parse_float=Decimal)))
+        event = _sound(json.loads(text, strict=False, parse_float=Decimal))
+        if isinstance(event, dict) and not isinstance(event.get("args", {}), dict):
+            del event["args"]
+        clean = _encode(event)
         _decode_event(clean)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, ArithmeticError):
         return None
     return clean
 

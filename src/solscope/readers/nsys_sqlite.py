@@ -180,6 +180,15 @@ def _timed(export: Export, frame: pl.DataFrame) -> pl.DataFrame:
     export.tally["no_start"] += frame["start"].null_count()
     export.tally["negative_duration"] += int(frame.select(backwards.sum()).item())
     duration = pl.col("end") - pl.col("start")
+    endless = frame.select(
+        # Ranges that were still open at the end are no damage.
+        (pl.col("start").is_not_null() & pl.col("end").is_null() & (pl.col("kind") != "annotation"))
+        .sum()
+        .alias("missing"),
+        (duration > MAX_DUR_NS).sum().alias("absurd"),
+    )
+    export.tally["missing_duration"] += int(endless["missing"][0])
+    export.tally["absurd_number"] += int(endless["absurd"][0])
     return frame.filter(pl.col("start").is_not_null()).with_columns(
         pl.when(backwards)
         .then(0)
@@ -230,7 +239,7 @@ def _read_events(export: Export, tick: Callable[[int], None]) -> pl.DataFrame:
     events = _on_physical_gpus(export, pl.concat(frames))
     device = pl.col("device").cast(pl.Int32, strict=False)
     events = events.with_columns(device).drop("process")
-    return conform(operators_from_ranges(events), EVENT_SCHEMA)
+    return operators_from_ranges(conform(events, EVENT_SCHEMA))
 
 
 def _on_physical_gpus(export: Export, events: pl.DataFrame) -> pl.DataFrame:
@@ -284,7 +293,12 @@ def _facts(export: Export) -> dict[str, str]:
     return {str(k): str(v) for k, v in export.rows("META_DATA_EXPORT", ("name", "value"), where)}
 
 
-def _warnings(export: Export, events: pl.DataFrame) -> tuple[ProfileWarning, ...]:
+def _has_wal(path: Path) -> bool:
+    log = path.with_name(path.name + "-wal")
+    return log.is_file() and log.stat().st_size > 0
+
+
+def _warnings(export: Export, events: pl.DataFrame, path: Path) -> tuple[ProfileWarning, ...]:
     kinds = dict(events["kind"].value_counts().iter_rows())
     texts = {
         "truncated": export.damage
@@ -296,6 +310,13 @@ def _warnings(export: Export, events: pl.DataFrame) -> tuple[ProfileWarning, ...
         "their kernels; record with `nsys profile --cuda-graph-trace=node` to see them",
         "negative_duration": export.tally["negative_duration"]
         and f"{export.tally['negative_duration']} events end before they start; duration set to 0",
+        "missing_duration": export.tally["missing_duration"]
+        and f"{export.tally['missing_duration']} events have no end: counted, but without time",
+        "absurd_number": export.tally["absurd_number"]
+        and f"{export.tally['absurd_number']} events last over a day; their time is left out",
+        "unsaved_changes": _has_wal(path)
+        and "a write-ahead log lies beside the file: what it holds is not read; close the program "
+        "that writes it, or copy the log away",
         "no_start": export.tally["no_start"]
         and f"{export.tally['no_start']} events without a sensible start time were left out",
     }
@@ -335,7 +356,9 @@ class NsysSqliteReader:
             versions=_versions(facts),
             unix_offset_ns=_unix_offset(export, facts),
         )
-        return Profile(str(path), self.name, metadata, events, warnings=_warnings(export, events))
+        return Profile(
+            str(path), self.name, metadata, events, warnings=_warnings(export, events, path)
+        )
 
 
 def _ticker(options: ReadOptions, size: int, total: int) -> Callable[[int], None]:

@@ -30,5 +30,5 @@ def operators_from_ranges(events: pl.DataFrame) -> pl.DataFrame:
         .otherwise("kind")
         .alias("kind"),
         pl.when(is_op).then("op").otherwise("name").alias("name"),
-        pl.when(is_op).then("sizes").alias("input_dims"),
+        pl.when(is_op).then("sizes").otherwise("input_dims").alias("input_dims"),
     ).drop("op", "sizes")

@@ -235,6 +235,11 @@ def _gpus(process: _Process) -> list[_Agent]:
     return [agent for agent in process.agents if agent.type == _GPU_AGENT]
 
 
+def _sensible(number: int | None) -> int | None:
+    """`number` unless it is nothing, or more than anything could have."""
+    return number if number and 0 < number < 1 << 50 else None
+
+
 def _devices(processes: list[_Process], active: set[int | None]) -> tuple[Device, ...]:
     """The GPUs that did something."""
     # Processes of one file ran on one host and list the same agents.
@@ -246,7 +251,7 @@ def _devices(processes: list[_Process], active: set[int | None]) -> tuple[Device
             vendor="amd",
             arch=gpu.name or None,
             compute_units=gpu.cu_count or None,
-            memory_bytes=sum(bank.size_in_bytes for bank in gpu.mem_banks) or None,
+            memory_bytes=_sensible(sum(bank.size_in_bytes for bank in gpu.mem_banks)),
         )
         for ordinal, gpu in enumerate(gpus)
         if ordinal in active
@@ -273,7 +278,7 @@ def _events(process: _Process, rank: int | None) -> pl.DataFrame:
     parts.append(_host("annotation", buffers.marker_api, texts))
     return pl.concat(parts, how="diagonal").with_columns(
         pl.lit(rank, dtype=pl.Int32).alias("rank"),
-        pl.lit(process.metadata.pid, dtype=pl.Int64).alias("pid"),
+        pl.lit(_sensible(process.metadata.pid), dtype=pl.Int64).alias("pid"),
     )
 
 

@@ -8,6 +8,7 @@ then raises `TruncatedStream`, so that a reader can keep what it has.
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
 import zlib as _stdlib_zlib
@@ -29,6 +30,10 @@ _ZSTD_BITE = 2048
 """Bytes given to zstd at once: four of them can stand for 128 KiB."""
 
 
+_ZSTD_BLOCK = 128 * 1024 + 64
+"""The most that zstd needs to yield anything: a block that does not compress, and headers."""
+
+
 class TruncatedStream(Exception):  # noqa: N818 - a signal between source and reader, not an error
     """The compressed stream ended before its end mark; what came before was yielded."""
 
@@ -44,9 +49,11 @@ def zlib_module() -> Any:
 
 def open_binary(path: Path) -> BinaryIO:
     """Open `path`, turning the operating system's complaints into one clear line."""
-    if path.is_dir():
-        raise InputError(f"{path} is a folder, not a profile")
     try:
+        if path.is_dir():
+            raise InputError(f"{path} is a folder, not a profile")
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is not a regular file; save it to one first")
         return path.open("rb")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
@@ -57,7 +64,7 @@ def open_binary(path: Path) -> BinaryIO:
 def read_head(path: Path) -> Head:
     """The first bytes of the file, decompressed, for `sniff`."""
     with open_binary(path) as file:
-        raw = file.read(HEAD_BYTES)
+        raw = file.read(HEAD_BYTES + _ZSTD_BLOCK)
     if not raw:
         raise InputError(f"{path} is empty")
     data = b""
@@ -77,9 +84,9 @@ def read_head(path: Path) -> Head:
 
 def stream(path: Path, options: ReadOptions) -> Iterator[bytes]:
     """Yield the decompressed bytes of `path` in pieces of about `CHUNK_BYTES`."""
-    size = path.stat().st_size
     consumed = produced = 0
     with open_binary(path) as file:
+        size = os.fstat(file.fileno()).st_size
         magic = file.read(4)
         file.seek(0)
         step = CHUNK_BYTES // 8 if magic[:2] == _GZIP or magic == _ZSTD else CHUNK_BYTES

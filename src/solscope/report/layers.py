@@ -107,13 +107,12 @@ def csv_layers(result: LayerTable) -> str:
     """The table as CSV: one row per total, group, role and kernel, times in µs, nothing rounded."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        ["kind", "group", "role", "kernel", *(f"{name} us" for name in result.profiles)]
-    )
+    heads = ["kind", "group", "role", "kernel", *(f"{name} us" for name in result.profiles)]
+    writer.writerow([_plain(head) for head in heads])
     for line in lines(result, kernels=True):
         times = ("" if time is None else repr(time) for time in line.times)
         kernel = line.kernel if line.level == 2 else ""
-        writer.writerow([line.kind, line.group, line.role, kernel, *times])
+        writer.writerow([line.kind, line.group, line.role, _plain(kernel), *times])
     return out.getvalue()
 
 
@@ -188,6 +187,11 @@ def _coverage(result: LayerTable) -> str:
 
 def _joined(values: Sequence[int]) -> str:
     return str(values[0]) if len(set(values)) == 1 else " / ".join(map(str, values))
+
+
+def _plain(text: str) -> str:
+    """Text that neither steers a terminal nor runs as a formula in a spreadsheet."""
+    return f"'{clean(text)}" if text[:1] in ("=", "+", "-", "@") else clean(text)
 
 
 def _cell(text: str) -> str:

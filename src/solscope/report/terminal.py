@@ -46,36 +46,38 @@ class Column(NamedTuple):
 
 
 ROOM_FOR_NAMES = 28
-"""Columns are left out until the last one has at least this much room."""
+"""Columns are left out until the one that gives way has at least this much room."""
 
 
 def table(
     columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int, *, whole: bool = False
 ) -> Table:
-    """A table without lines that fits `width`: the last column gives way, shortened in its middle.
+    """A table without lines that fits `width`: one column gives way, shortened in its middle.
 
-    `whole` wraps the last column instead of shortening it.
+    That is the last one with text (numbers are never cut), or the last one where none has text.
+    `whole` wraps it instead of shortening it.
     """
     cells = [[clean(cell) for cell in row] for row in rows]
-    keep = _fitting(columns, cells, width)
+    texts = (at for at, column in enumerate(columns) if column.text and not column.spare)
+    giving = max(texts, default=len(columns) - 1)
+    widths = _fitting(columns, cells, giving, width)
     out = Table(
         box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False
     )
-    room = width - sum(_column_width(columns, cells, at) + 2 for at in keep[:-1])
-    for at in keep:
-        last = at == keep[-1]
+    for at, size in widths.items():
+        wraps = whole and at == giving
         out.add_column(
             Text(clean(columns[at].heading)),
             justify="left" if columns[at].text else "right",
-            no_wrap=not (last and whole),
-            overflow="fold" if last and whole else "ellipsis",
-            min_width=None if last else _column_width(columns, cells, at),
+            no_wrap=not wraps,
+            overflow="fold" if wraps else "ellipsis",
+            min_width=size,
+            max_width=size,
         )
     for row in cells:
-        shown = [row[at] for at in keep]
         if not whole:
-            shown[-1] = shorten(shown[-1], max(room, 8))
-        out.add_row(*map(Text, shown))
+            row[giving] = shorten(row[giving], widths[giving])
+        out.add_row(*(Text(row[at]) for at in widths))
     return out
 
 
@@ -83,16 +85,18 @@ def _column_width(columns: Sequence[Column], cells: list[list[str]], at: int) ->
     return max([cell_len(columns[at].heading), *(cell_len(row[at]) for row in cells)])
 
 
-def _fitting(columns: Sequence[Column], cells: list[list[str]], width: int) -> list[int]:
-    """Indices of the columns that fit beside the last one."""
-    keep = list(range(len(columns)))
-    need = min(ROOM_FOR_NAMES, _column_width(columns, cells, keep[-1]))
-    while sum(_column_width(columns, cells, at) + 2 for at in keep[:-1]) + need > width:
-        spare = max(keep, key=lambda at: columns[at].spare)
-        if not columns[spare].spare:
+def _fitting(
+    columns: Sequence[Column], cells: list[list[str]], giving: int, width: int
+) -> dict[int, int]:
+    """Indices of the columns that fit, with their widths; the column `giving` gives way."""
+    widths = {at: _column_width(columns, cells, at) for at in range(len(columns))}
+    while True:
+        room = width - sum(size + 2 for at, size in widths.items() if at != giving)
+        spare = max(widths, key=lambda at: columns[at].spare)
+        if room >= min(ROOM_FOR_NAMES, widths[giving]) or not columns[spare].spare:
             break
-        keep.remove(spare)
-    return keep
+        del widths[spare]
+    return widths | {giving: min(widths[giving], max(room, 8))}
 
 
 def listing(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Group:

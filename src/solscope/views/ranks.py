@@ -12,6 +12,9 @@ import polars as pl
 from solscope.views.collectives import CollectiveSkew, collective_skew
 from solscope.views.summary import DeviceSummary, Summary
 
+MAX_WORLD = 1 << 16
+"""A run of more ranks than this is a damaged number; missing ones are not listed."""
+
 
 class RankRow(msgspec.Struct, frozen=True):
     """One rank of a run."""
@@ -97,7 +100,8 @@ def _run(
             rows.append(_row(summary, summary.rank, summary.path, ", ".join(summary.devices)))
     rows.sort(key=lambda row: row.rank)
     seen = {row.rank for row in rows}
-    missing = [rank for rank in range(world_size or 0) if rank not in seen]
+    size = world_size if world_size is not None and world_size <= MAX_WORLD else 0
+    missing = [rank for rank in range(size) if rank not in seen]
     skew = None if collectives is None else _skew(members, collectives)
     return Run(name, world_size, rows, missing, skew)
 

@@ -107,7 +107,9 @@ def _stray(attributed: Attributed) -> Iterator[ProfileWarning]:
 
 def _overhead(attributed: Attributed) -> Iterator[ProfileWarning]:
     rows = attributed.profile.events.filter(
-        (pl.col("kind") == "overhead") & pl.col("dur_ns").is_not_null()
+        (pl.col("kind") == "overhead")
+        & pl.col("dur_ns").is_not_null()
+        & pl.col("start_ns").is_not_null()
     )
     gpu = attributed.activities
     start, end = gpu["start_ns"].min(), (gpu["start_ns"] + gpu["dur_ns"]).max()
