@@ -201,7 +201,30 @@ int read_exponent(const char*& p, const char* end) {
     return negative ? -value : value;
 }
 
+// The common case of `parse_number`: plain digits with at most `scale_digits` behind a point, few
+// enough for 64 bits. False for everything else.
+inline bool parse_plain(Span text, int scale_digits, int64_t& out) {
+    constexpr size_t kFits = 18;
+    const char* p = text.data;
+    const char* end = p + text.size;
+    const bool negative = p < end && *p == '-';
+    if (negative) ++p;
+    if (p >= end || static_cast<size_t>(end - p) + scale_digits > kFits || !is_digit(*p)) return false;
+    int64_t whole = 0;
+    for (; p < end && is_digit(*p); ++p) whole = whole * 10 + (*p - '0');
+    int left = scale_digits;
+    if (p < end && *p == '.') {
+        for (++p; p < end && left > 0 && is_digit(*p); ++p, --left) whole = whole * 10 + (*p - '0');
+    }
+    if (p != end) return false;
+    for (; left > 0; --left) whole *= 10;
+    out = negative ? -whole : whole;
+    return true;
+}
+
 Number parse_number(Span text, int scale_digits) {
+    int64_t plain = 0;
+    if (parse_plain(text, scale_digits, plain)) return {plain, false};
     const char* p = text.data;
     const char* end = p + text.size;
     if (text.size >= 2 && *p == '"') {

@@ -47,6 +47,20 @@ OPERATOR_MODULES = {
     "moe_count_and_sort": "solscope.operators.moe_count_and_sort",
     "topk_filter": "solscope.operators.topk_filter",
     "silu_and_mul": "solscope.operators.silu_and_mul",
+    "dense_gemm": "solscope.operators.dense_gemm",
+    "batched_gemm": "solscope.operators.batched_gemm",
+    "grouped_gemm": "solscope.operators.grouped_gemm",
+    "dot_product_attention": "solscope.operators.dot_product_attention",
+    "elementwise": "solscope.operators.elementwise",
+    "copy": "solscope.operators.copy",
+    "fill": "solscope.operators.fill",
+    "gather": "solscope.operators.gather",
+    "scatter": "solscope.operators.scatter",
+    "reduce": "solscope.operators.reduce",
+    "softmax": "solscope.operators.softmax",
+    "sort": "solscope.operators.sort",
+    "triangular_solve": "solscope.operators.triangular_solve",
+    "depthwise_conv": "solscope.operators.depthwise_conv",
 }
 """One line per operator: its name and the module whose `OPERATOR` is the object."""
 
