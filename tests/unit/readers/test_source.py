@@ -156,7 +156,9 @@ def test_head_of_a_truncated_file(tmp_path: Path) -> None:
     assert head.data == FIRST[:HEAD_BYTES]
 
 
-@pytest.mark.parametrize("content", [gzip.compress(FIRST)[:12], zstd(FIRST)[:6]])
+@pytest.mark.parametrize(
+    "content", [gzip.compress(FIRST)[:12], zstd(FIRST)[:6]], ids=["gzip", "zstd"]
+)
 def test_head_of_a_file_cut_before_its_first_byte(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(DamagedFileError, match="damaged compressed file"):
         read_head(write(tmp_path, content))
