@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from solscope.readers.kineto_scan import native_scanner
+from solscope.readers.kineto_core import native_scanner
 
 
 @pytest.fixture(params=["native", "python"])

@@ -13,7 +13,7 @@ import msgspec
 from solscope._version import __version__
 from solscope.errors import SolscopeError
 from solscope.readers import readers
-from solscope.readers.kineto_scan import core_name, native_scanner
+from solscope.readers.kineto_core import core_name, native_scanner
 
 PACKAGES = ("polars", "numpy", "msgspec", "click", "rich", "zlib-ng", "zstandard", "cxxfilt")
 TOOLS = {

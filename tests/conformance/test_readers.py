@@ -16,7 +16,7 @@ from solscope import demo
 from solscope.events import AGGREGATE_SCHEMA, EVENT_SCHEMA, GPU_KINDS, METRIC_SCHEMA
 from solscope.profile import Profile
 from solscope.readers import readers
-from solscope.readers.kineto_scan import native_scanner
+from solscope.readers.kineto_core import native_scanner
 from solscope.readers.source import read_head
 from solscope.views.kernels import GroupBy
 

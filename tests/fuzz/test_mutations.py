@@ -29,7 +29,7 @@ from solscope.attribution.classify import RuleSet
 from solscope.events import AGGREGATE_SCHEMA, EVENT_SCHEMA, GPU_KINDS
 from solscope.profile import Profile
 from solscope.readers import ReadOptions
-from solscope.readers.kineto_scan import native_scanner
+from solscope.readers.kineto_core import native_scanner
 from solscope.report.json import render_json
 from solscope.report.show import render_show
 from solscope.views.summary import DeviceSummary, Summary

@@ -20,7 +20,7 @@ from solscope.intervals import gaps, innermost, nest, overlap, union
 from solscope.profile import Profile
 from solscope.readers.base import ReadOptions
 from solscope.readers.kineto import READER
-from solscope.readers.kineto_scan import native_scanner
+from solscope.readers.kineto_core import native_scanner
 
 CORES = ["python"] if native_scanner() is None else ["native", "python"]
 two_cores = pytest.mark.skipif(len(CORES) < 2, reason="the native scanner is not built")

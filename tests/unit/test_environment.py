@@ -9,8 +9,9 @@ import pytest
 
 from solscope import environment
 from solscope.environment import Part, examine
-from solscope.readers import READER_MODULES, kineto_scan
-from solscope.readers.kineto_scan import PythonScanner, TraceScanner
+from solscope.readers import READER_MODULES, kineto_core
+from solscope.readers.kineto_core import TraceScanner
+from solscope.readers.kineto_scan import PythonScanner
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,7 @@ def build(monkeypatch: pytest.MonkeyPatch, scanner: type[PythonScanner] | None) 
     def native() -> type[TraceScanner] | None:
         return scanner
 
-    monkeypatch.setattr(kineto_scan, "native_scanner", native)
+    monkeypatch.setattr(kineto_core, "native_scanner", native)
     monkeypatch.setattr(environment, "native_scanner", native)
 
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from solscope.readers.kineto_scan import ScanStats
+from solscope.readers.kineto_core import ScanStats
 
 class Scanner:
     def feed(self, piece: bytes, /) -> int: ...

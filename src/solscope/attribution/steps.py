@@ -20,15 +20,19 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import polars as pl
 
 from solscope.attribution.link import enclosing
+from solscope.attribution.phases import (
+    PHASE_NAME,
+    PHASES,
+    Query,
+    facts_of,
+    phase_by_shapes,
+    queries_of,
+)
 from solscope.intervals import Int64s, find_stray, nest
-
-PHASES = ("prefill", "decode", "mixed", "draft", "verify")
-"""Closed list. `mixed`: prefill and decode tokens in one step; draft and verify: speculation."""
 
 STEP_SCHEMA = pl.Schema(
     {
@@ -49,15 +53,6 @@ STEP_SCHEMA = pl.Schema(
 _STEP_NAME = re.compile(
     r"^(ProfilerStep#\d+|execute_|step\[|.*(engine|decode|forward|model)[_ ]?step|iteration\b)",
     re.IGNORECASE,
-)
-_PHASE_NAME = re.compile(r"(?<![a-z])(prefill|extend|decode|draft|verify|mixed)", re.IGNORECASE)
-_PHASE_OF_WORD = {"extend": "prefill"}
-_VLLM = re.compile(
-    r"^execute_(?:(?P<total>\d{1,9})_)?context_(?P<c>\d{1,9})\((?P<cargs>[^)]*)\)"
-    r"_generation_(?P<g>\d{1,9})\((?P<gargs>[^)]*)\)"
-)
-_SGLANG = re.compile(
-    r"^step\[(?P<mode>\w+)(?:[^\]]*?bs=(?P<bs>\d{1,9}))?(?:[^\]]*?toks=(?P<toks>\d{1,9}))?"
 )
 _GRAPH_LAUNCH = "GraphLaunch"
 _LARGE_GRAPH = 32
@@ -138,8 +133,8 @@ def _find_steps(events: pl.DataFrame, activities: pl.DataFrame) -> Steps:
     names = ["(before the first step)", *cut.names] if has_head else cut.names
     table = _describe(activities, step, cut._replace(names=names))
     pass_id, pass_phase = _passes(events, activities, step, table)
-    queries = _queries(events, activities)
-    by_shape = _phase_by_shapes(queries)
+    queries = queries_of(events, activities)
+    by_shape = phase_by_shapes(queries)
     pass_phase = pass_phase.zip_with(pass_phase.is_not_null(), _spread(by_shape, pass_id))
     table = _fill_phases(table, step, pass_phase)
     table = _fill_sizes(table, step, queries)
@@ -208,7 +203,7 @@ def _is_named_step(name: str | None) -> bool:
 
 
 def _is_step(name: str | None) -> bool:
-    return _is_named_step(name) or bool(name and _PHASE_NAME.search(name))
+    return _is_named_step(name) or bool(name and PHASE_NAME.search(name))
 
 
 def _inside(launched: pl.Series, cut: _Cut) -> pl.Series:
@@ -330,7 +325,7 @@ def _describe(activities: pl.DataFrame, step: pl.Series, cut: _Cut) -> pl.DataFr
     rows = []
     for number, start, stop in bounds.iter_rows():
         name = cut.names[number]
-        facts = _facts(name)
+        facts = facts_of(name)
         whole = name != "(before the first step)"
         values = (number, name, cut.found_by, *facts, not whole, start, stop, 0)
         rows.append(dict(zip(STEP_SCHEMA, values, strict=True)))
@@ -354,52 +349,7 @@ def _fill_phases(table: pl.DataFrame, step: pl.Series, pass_phase: pl.Series) ->
     return table.with_columns(pl.coalesce("phase", guess.cast(pl.Enum(PHASES))).alias("phase"))
 
 
-# Where the query length stands in the shapes of an attention operator's first input.
-_QUERY_AXIS = {"aten::_flash_attention_forward": 1, "flash_attn::_flash_attn_forward": 1}
-
-
-class _Query(NamedTuple):
-    """Queries of an attention call."""
-
-    requests: int
-    length: int
-
-
-def _queries(events: pl.DataFrame, activities: pl.DataFrame) -> list[_Query | None]:
-    """Queries of attention calls whose operator tells their shape; None for everything else."""
-    rows = activities["op_row"].set(activities["category"] != "attention", None)
-    keys = pl.DataFrame(
-        {
-            "op": events["name"].gather(rows).cast(pl.String),
-            "dims": events["input_dims"].gather(rows).cast(pl.String),
-        }
-    )
-    known = {(op, dims): _query(op, dims) for op, dims in keys.unique().iter_rows()}
-    return [known[op, dims] for op, dims in keys.iter_rows()]
-
-
-def _query(op: str | None, dims: str | None) -> _Query | None:
-    if op is None or dims is None or "attention" not in op:
-        return None
-    try:
-        shapes = msgspec.json.decode(dims, type=list[object])
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    query = shapes[0] if shapes else None
-    if not isinstance(query, list) or len(query) != 4:
-        return None
-    requests, length = query[0], query[_QUERY_AXIS.get(op, 2)]
-    sensible = all(isinstance(size, int) and 0 <= size < 1 << 31 for size in (requests, length))
-    return _Query(requests, length) if sensible else None
-
-
-def _phase_by_shapes(queries: list[_Query | None]) -> pl.Series:
-    """Phase of attention calls: one query per request is decode."""
-    phases = [None if q is None else "decode" if q.length == 1 else "prefill" for q in queries]
-    return pl.Series("phase", phases, dtype=pl.Enum(PHASES))
-
-
-def _fill_sizes(table: pl.DataFrame, step: pl.Series, queries: list[_Query | None]) -> pl.DataFrame:
+def _fill_sizes(table: pl.DataFrame, step: pl.Series, queries: list[Query | None]) -> pl.DataFrame:
     """Requests and tokens of steps whose name tells none, when all their attention calls agree."""
     found = pl.DataFrame(
         {
@@ -431,47 +381,6 @@ def _spread(phase: pl.Series, pass_id: pl.Series) -> pl.Series:
     return joined["phase"]
 
 
-class _Facts(NamedTuple):
-    phase: str | None = None
-    requests: int | None = None
-    tokens: int | None = None
-
-
-def _facts(name: str) -> _Facts:
-    """Phase, requests and tokens that a step's name states."""
-    if m := _VLLM.match(name):
-        context, generation = int(m["c"]), int(m["g"])
-        tokens = _leading(m["cargs"]) + _leading(m["gargs"])
-        both = "mixed" if context and generation else "prefill" if context else "decode"
-        return _Facts(both, context + generation, tokens or None)
-    if m := _SGLANG.match(name):
-        mode = m["mode"].lower()
-        phase = next((p for w, p in _SGLANG_MODES.items() if w in mode), None)
-        requests = int(m["bs"]) if m["bs"] else None
-        stated = int(m["toks"]) if m["toks"] else requests if phase == "decode" else None
-        return _Facts(phase, requests, stated)
-    words = {w.lower() for w in _PHASE_NAME.findall(name)}
-    phases = {_PHASE_OF_WORD.get(w, w) for w in words}
-    if {"prefill", "decode"} <= phases:
-        return _Facts("mixed")
-    return _Facts(phases.pop() if len(phases) == 1 else None)
-
-
-_SGLANG_MODES = {
-    "verify": "verify",
-    "draft": "draft",
-    "mixed": "mixed",
-    "extend": "prefill",
-    "decode": "decode",
-}
-
-
-def _leading(text: str) -> int:
-    """First number of vLLM's per-group figures: the sum of query tokens."""
-    m = re.match(r"(?:sq)?(\d{1,12})", text)
-    return int(m.group(1)) if m else 0
-
-
 def _passes(
     events: pl.DataFrame, activities: pl.DataFrame, step: pl.Series, table: pl.DataFrame
 ) -> tuple[pl.Series, pl.Series]:
@@ -480,7 +389,7 @@ def _passes(
     phases = {
         n: f.phase
         for n in names
-        if (f := _facts(n)).phase in ("prefill", "decode", "draft", "verify")
+        if (f := facts_of(n)).phase in ("prefill", "decode", "draft", "verify")
     }
     rows = enclosing(events, activities, "annotation", set(phases))
     frame = pl.DataFrame(

@@ -18,7 +18,7 @@ import polars as pl
 from solscope.errors import DamagedFileError, UnknownFormatError
 from solscope.profile import Device, Metadata, Profile, ProfileWarning
 from solscope.readers.base import Head, ReadOptions
-from solscope.readers.kineto_scan import ScanStats, new_scanner
+from solscope.readers.kineto_core import ScanStats, new_scanner
 from solscope.readers.kineto_table import EventTable
 from solscope.readers.kineto_text import compact_json
 from solscope.readers.recording import (

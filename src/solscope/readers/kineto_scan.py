@@ -1,27 +1,21 @@
-"""Scanning a Chrome trace into typed columns: the contract, and its pure-Python form on msgspec.
+"""The pure-Python scanner of Chrome traces, on msgspec; `kineto_core.py` states its contract.
 
-Two scanners keep the same contract (`TraceScanner`) and give the same columns for the same bytes:
-the native one (`solscope._native`, C++) and `PythonScanner` below, used where no compiler was
-there. The conformance suite runs on both. `SOLSCOPE_CORE=native|python` chooses one by hand.
-
-The Python form cuts the stream between two events, decodes the cut-off part as one JSON array and
-builds columns from it; a part that does not decode is salvaged event by event.
+It cuts the stream between two events, decodes the cut-off part as one JSON array and builds columns
+from it; a part that does not decode is salvaged event by event.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from itertools import islice, pairwise
-from typing import Any, Protocol, TypedDict
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from solscope.errors import MissingToolError, UsageError
 from solscope.readers.base import MAX_DUR_NS, MAX_TIME_NS
 from solscope.readers.kineto_columns import (
     ABSENT,
@@ -33,114 +27,11 @@ from solscope.readers.kineto_columns import (
     Interned,
     Numbers,
 )
+from solscope.readers.kineto_core import CODES, NUMBERS, ScanStats
 
 MAX_REPAIR_BYTES = 1 << 16
 """A damaged event larger than this is given up: repairing looks at it many times."""
 MAX_EVENT_BYTES = 8 << 20
-
-CODES = (
-    "cat",
-    "name",
-    "pid_text",
-    "tid_text",
-    "grid",
-    "block",
-    "input_dims",
-    "input_types",
-    "input_strides",
-    "concrete_inputs",
-)
-"""Columns of uint32 codes into `texts()` (the first four) or `jsons()`; `NONE` is null."""
-NUMBERS = (
-    "start_ns",
-    "dur_ns",
-    "pid",
-    "tid",
-    "device",
-    "stream",
-    "correlation",
-    "external_id",
-    "graph_id",
-    "graph_node",
-    "bytes",
-)
-"""Columns of int64; `NULL` is null."""
-
-
-class ScanStats(TypedDict):
-    """What a scanner saw."""
-
-    events: int
-    phased: int
-    """Events with a `ph`, which every trace event has."""
-    damaged: int
-    wild: int
-    absent_dur: int
-    negative_dur: int
-    truncated_at: int
-    saw_events: bool
-    not_trace: bool
-    damage: list[tuple[int, str]]
-
-
-class TraceScanner(Protocol):
-    """Fills columns from pieces of one trace; see the head of `_native/scanner.cpp`."""
-
-    def feed(self, piece: bytes, /) -> int:
-        """Scan the next piece; returns the number of rows held."""
-        ...
-
-    def finish(self) -> None:
-        """No more pieces will come."""
-        ...
-
-    def take(self) -> dict[str, Any]:
-        """Columns of the rows held, as buffers; forgets the rows."""
-        ...
-
-    def texts(self, start: int, /) -> Sequence[bytes | str]:
-        """Interned strings from code `start` on: raw text between quotes, or decoded str."""
-        ...
-
-    def jsons(self) -> Sequence[bytes]:
-        """Interned raw JSON values."""
-        ...
-
-    def header(self) -> Sequence[tuple[bytes, bytes]]:
-        """Other top-level members, as (key, raw JSON)."""
-        ...
-
-    def stats(self) -> ScanStats:
-        """Counts of what was seen, skipped and broken."""
-        ...
-
-
-def native_scanner() -> Callable[[], TraceScanner] | None:
-    """The native scanner's class, or None where it was not built."""
-    try:
-        from solscope._native._scanner import Scanner
-    except ImportError:
-        return None
-    return Scanner
-
-
-def core_name() -> str:
-    """Which scanner is in use: `native` or `python`."""
-    wanted = os.environ.get("SOLSCOPE_CORE", "")
-    if wanted not in ("", "native", "python"):
-        raise UsageError(f"SOLSCOPE_CORE={wanted!r}: choose native or python")
-    if wanted == "native" and native_scanner() is None:
-        raise MissingToolError(
-            "SOLSCOPE_CORE=native, but the native scanner was not built; "
-            "install a C++ compiler and reinstall solscope"
-        )
-    return wanted or ("native" if native_scanner() is not None else "python")
-
-
-def new_scanner() -> TraceScanner:
-    """A fresh scanner of the core in use."""
-    name, native = core_name(), native_scanner()
-    return native() if native is not None and name == "native" else PythonScanner()
 
 
 class _Args(msgspec.Struct, gc=False):

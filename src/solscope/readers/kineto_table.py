@@ -13,7 +13,7 @@ import polars as pl
 
 from solscope.events import EVENT_SCHEMA, KINDS
 from solscope.readers.kineto_columns import NONE, NULL
-from solscope.readers.kineto_scan import CODES, NUMBERS, TraceScanner
+from solscope.readers.kineto_core import CODES, NUMBERS, TraceScanner
 from solscope.readers.kineto_text import decode_text
 
 _KIND_OF_CATEGORY = {

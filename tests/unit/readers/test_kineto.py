@@ -17,7 +17,7 @@ from solscope.profile import Device, Profile
 from solscope.readers.base import Head, ReadOptions
 from solscope.readers.kineto import READER
 from solscope.readers.kineto_columns import NULL
-from solscope.readers.kineto_scan import TraceScanner, new_scanner
+from solscope.readers.kineto_core import TraceScanner, new_scanner
 
 pytestmark = pytest.mark.usefixtures("core")
 

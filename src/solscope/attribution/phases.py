@@ -1,0 +1,106 @@
+"""Phases: what the name of a step, or the shapes of its attention, say about the work in it."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import msgspec
+import polars as pl
+
+PHASES = ("prefill", "decode", "mixed", "draft", "verify")
+"""Closed list. `mixed`: prefill and decode tokens in one step; draft and verify: speculation."""
+
+PHASE_NAME = re.compile(r"(?<![a-z])(prefill|extend|decode|draft|verify|mixed)", re.IGNORECASE)
+_PHASE_OF_WORD = {"extend": "prefill"}
+_VLLM = re.compile(
+    r"^execute_(?:(?P<total>\d{1,9})_)?context_(?P<c>\d{1,9})\((?P<cargs>[^)]*)\)"
+    r"_generation_(?P<g>\d{1,9})\((?P<gargs>[^)]*)\)"
+)
+_SGLANG = re.compile(
+    r"^step\[(?P<mode>\w+)(?:[^\]]*?bs=(?P<bs>\d{1,9}))?(?:[^\]]*?toks=(?P<toks>\d{1,9}))?"
+)
+_SGLANG_MODES = {
+    "verify": "verify",
+    "draft": "draft",
+    "mixed": "mixed",
+    "extend": "prefill",
+    "decode": "decode",
+}
+# Where the query length stands in the shapes of an attention operator's first input.
+_QUERY_AXIS = {"aten::_flash_attention_forward": 1, "flash_attn::_flash_attn_forward": 1}
+
+
+class NameFacts(NamedTuple):
+    """What the name of a step states; null where it states nothing."""
+
+    phase: str | None = None
+    requests: int | None = None
+    tokens: int | None = None
+
+
+def facts_of(name: str) -> NameFacts:
+    """Phase, requests and tokens that a step's name states."""
+    if m := _VLLM.match(name):
+        context, generation = int(m["c"]), int(m["g"])
+        tokens = _leading(m["cargs"]) + _leading(m["gargs"])
+        both = "mixed" if context and generation else "prefill" if context else "decode"
+        return NameFacts(both, context + generation, tokens or None)
+    if m := _SGLANG.match(name):
+        mode = m["mode"].lower()
+        phase = next((p for w, p in _SGLANG_MODES.items() if w in mode), None)
+        requests = int(m["bs"]) if m["bs"] else None
+        stated = int(m["toks"]) if m["toks"] else requests if phase == "decode" else None
+        return NameFacts(phase, requests, stated)
+    words = {w.lower() for w in PHASE_NAME.findall(name)}
+    phases = {_PHASE_OF_WORD.get(w, w) for w in words}
+    if {"prefill", "decode"} <= phases:
+        return NameFacts("mixed")
+    return NameFacts(phases.pop() if len(phases) == 1 else None)
+
+
+def _leading(text: str) -> int:
+    """First number of vLLM's per-group figures: the sum of query tokens."""
+    m = re.match(r"(?:sq)?(\d{1,12})", text)
+    return int(m.group(1)) if m else 0
+
+
+class Query(NamedTuple):
+    """Queries of an attention call."""
+
+    requests: int
+    length: int
+
+
+def queries_of(events: pl.DataFrame, activities: pl.DataFrame) -> list[Query | None]:
+    """Queries of attention calls whose operator tells their shape; None for everything else."""
+    rows = activities["op_row"].set(activities["category"] != "attention", None)
+    keys = pl.DataFrame(
+        {
+            "op": events["name"].gather(rows).cast(pl.String),
+            "dims": events["input_dims"].gather(rows).cast(pl.String),
+        }
+    )
+    known = {(op, dims): _query(op, dims) for op, dims in keys.unique().iter_rows()}
+    return [known[op, dims] for op, dims in keys.iter_rows()]
+
+
+def _query(op: str | None, dims: str | None) -> Query | None:
+    if op is None or dims is None or "attention" not in op:
+        return None
+    try:
+        shapes = msgspec.json.decode(dims, type=list[object])
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    query = shapes[0] if shapes else None
+    if not isinstance(query, list) or len(query) != 4:
+        return None
+    requests, length = query[0], query[_QUERY_AXIS.get(op, 2)]
+    sensible = all(isinstance(size, int) and 0 <= size < 1 << 31 for size in (requests, length))
+    return Query(requests, length) if sensible else None
+
+
+def phase_by_shapes(queries: list[Query | None]) -> pl.Series:
+    """Phase of attention calls: one query per request is decode."""
+    phases = [None if q is None else "decode" if q.length == 1 else "prefill" for q in queries]
+    return pl.Series("phase", phases, dtype=pl.Enum(PHASES))
