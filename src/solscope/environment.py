@@ -6,6 +6,7 @@ import platform
 import shutil
 import subprocess
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,8 @@ TOOLS = {
     "nvidia-smi": "describes NVIDIA GPUs",
     "amd-smi": "describes AMD GPUs",
 }
+EXTRAS = {"bench": ("torch", "`solscope hardware measure`")}
+"""Optional parts: the package each needs, and what it is for."""
 SENSORS = {
     "pressure (PSI)": "/proc/pressure/cpu",
     "scheduler statistics": "/proc/self/schedstat",
@@ -51,6 +54,7 @@ class Environment(msgspec.Struct, frozen=True):
     reader_core_why: str
     readers: list[Part]
     packages: list[Part]
+    extras: list[Part]
     tools: list[Part]
     sensors: list[Part]
     gpus: list[str]
@@ -66,6 +70,7 @@ def examine() -> Environment:
         reader_core_why=_why_core(),
         readers=[Part(reader.name, True, reader.summary) for reader in readers()],
         packages=[_package(name) for name in PACKAGES],
+        extras=[_extra(name) for name in EXTRAS],
         tools=[Part(name, shutil.which(name) is not None, use) for name, use in TOOLS.items()],
         sensors=[Part(name, Path(path).exists(), path) for name, path in SENSORS.items()],
         gpus=_gpus(),
@@ -94,6 +99,13 @@ def _package(name: str) -> Part:
         return Part(name, True, metadata.version(name))
     except metadata.PackageNotFoundError:
         return Part(name, False, f"missing; pip install {name}")
+
+
+def _extra(name: str) -> Part:
+    package, use = EXTRAS[name]
+    if find_spec(package) is not None:
+        return Part(name, True, f"{package} is installed; for {use}")
+    return Part(name, False, f"pip install 'solscope[{name}]' ({package}); for {use}")
 
 
 def _gpus() -> list[str]:

@@ -117,6 +117,40 @@ def test_confident_roles_are_right() -> None:
 
 
 # Operators that launched the kernels of one layer of the eager twin.
+CATEGORY_OF_OP = {
+    "aten::mm": "gemm",
+    "aten::_cudnn_attention_forward": "attention",
+    "aten::_fused_rms_norm": "norm",
+    "aten::_index_put_impl_": "kv_cache",
+    "aten::silu": "activation",
+    "aten::_softmax": "softmax",
+    "aten::cat": "copy",
+    "aten::copy_": "copy",
+    "aten::index": "embedding",
+    "aten::index_select": "embedding",
+    "aten::multinomial": "sampling",
+    "aten::exponential_": "sampling",
+    "aten::argmax": "sampling",
+    **dict.fromkeys(("aten::min", "aten::max", "aten::sum", "aten::any"), "reduce"),
+}
+"""What the operators of the program are; every other one of it is elementwise."""
+
+
+def test_replayed_kernels_are_what_the_linked_operators_of_the_twin_say() -> None:
+    """The replay is judged by names alone; the twin's operators are a record of their own."""
+    same = total = 0
+    for replay, twin in zip(passes(GRAPH)[:20], passes(EAGER)[:20], strict=True):
+        kernels = pl.col("kind") == "kernel"
+        seen = replay.filter(kernels)["category"].cast(pl.String).to_list()
+        ops = twin.filter(kernels)["op"].cast(pl.String).to_list()
+        assert len(seen) == len(ops)
+        expected = [CATEGORY_OF_OP.get(op, "elementwise") for op in ops]
+        same += sum(a == b for a, b in zip(seen, expected, strict=True))
+        total += len(seen)
+    assert total > 5000
+    assert same / total >= 0.99
+
+
 OPERATORS = {
     "input_norm": {"aten::_fused_rms_norm"},
     "qkv": {"aten::mm"},

@@ -19,6 +19,7 @@ def render_doctor(found: Environment, *, width: int, color: bool) -> str:
     for title, group in (
         ("formats", found.readers),
         ("packages", found.packages),
+        ("extras", found.extras),
         ("tools on PATH", found.tools),
         ("sensors", found.sensors),
     ):
