@@ -110,13 +110,3 @@ def core_name() -> str:
             "install a C++ compiler and reinstall solscope"
         )
     return wanted or ("native" if native_scanner() is not None else "python")
-
-
-def new_scanner() -> TraceScanner:
-    """A fresh scanner of the core in use."""
-    name, native = core_name(), native_scanner()
-    if native is not None and name == "native":
-        return native()
-    from solscope.readers.kineto_scan import PythonScanner
-
-    return PythonScanner()

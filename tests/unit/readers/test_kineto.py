@@ -15,9 +15,9 @@ from solscope.errors import DamagedFileError, UnknownFormatError
 from solscope.events import EVENT_SCHEMA
 from solscope.profile import Device, Profile
 from solscope.readers.base import Head, ReadOptions
-from solscope.readers.kineto import READER
+from solscope.readers.kineto import READER, new_scanner
 from solscope.readers.kineto_columns import NULL
-from solscope.readers.kineto_core import TraceScanner, new_scanner
+from solscope.readers.kineto_core import TraceScanner
 
 pytestmark = pytest.mark.usefixtures("core")
 
