@@ -15,7 +15,19 @@ from collections.abc import Sequence
 import click
 
 from solscope._version import __version__
-from solscope.cli import compare, doctor, export, gate, hardware, kernels, layers, show, suite
+from solscope.cli import (
+    compare,
+    doctor,
+    export,
+    gate,
+    hardware,
+    hotspots,
+    kernels,
+    layers,
+    operators,
+    show,
+    suite,
+)
 from solscope.errors import SolscopeError
 
 BUG = 70
@@ -31,6 +43,8 @@ Examples:
   solscope show profiles/                   all ranks of a run
   solscope kernels --top 20 report.sqlite   the most expensive kernels
   solscope layers h100.json.gz mi300.json.gz  one layer, role by role, side by side
+  solscope operators --top 20 trace.json.gz  each operator against the speed of light
+  solscope hotspots trace.json.gz           what to fix first, and what it saves
   solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
   solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
   solscope suite roofline --hardware H200   30 operators against the speed of light
@@ -58,6 +72,8 @@ for command in (
     show.command,
     kernels.command,
     layers.command,
+    operators.command,
+    hotspots.command,
     compare.command,
     gate.command,
     export.command,

@@ -36,11 +36,6 @@ def tensor_pipe(axes: Axes) -> str:
     return f"tensor.{axes.get('dtype', 'bf16')}"
 
 
-def matrix_pipe(axes: Axes) -> str:
-    """The same, but fp32 that is not tf32 is multiplied by the vector units."""
-    return "vector.fp32" if axes.get("dtype") == "fp32" else tensor_pipe(axes)
-
-
 class Cost(msgspec.Struct, frozen=True):
     """What one call needs at least."""
 

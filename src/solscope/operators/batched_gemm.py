@@ -9,7 +9,8 @@ batch shares is read once. `bias` counts the elements added (default 0).
 
 from __future__ import annotations
 
-from solscope.operators.base import Axes, Cost, Operator, element, matrix_pipe
+from solscope.operators.base import Axes, Cost, Operator, element
+from solscope.operators.dense_gemm import matrix_pipe
 
 
 def cost(axes: Axes) -> Cost:

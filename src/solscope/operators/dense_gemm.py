@@ -9,7 +9,12 @@ of the result (default: `dtype`). `bias` counts the elements added to the produc
 
 from __future__ import annotations
 
-from solscope.operators.base import BYTES, Axes, Cost, Operator, element, matrix_pipe
+from solscope.operators.base import BYTES, Axes, Cost, Operator, element, tensor_pipe
+
+
+def matrix_pipe(axes: Axes) -> str:
+    """The pipe that multiplies matrices of the operator's dtype: fp32 has none but the vector."""
+    return "vector.fp32" if axes.get("dtype") == "fp32" else tensor_pipe(axes)
 
 
 def cost(axes: Axes) -> Cost:

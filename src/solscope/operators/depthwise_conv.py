@@ -1,7 +1,7 @@
 """Depthwise convolution along one dimension: out[b, c, t] = Σ w[c, j] x[b, c, t + j].
 
-    vector   2 B C To W                    W taps, 2 FLOP per multiply-add
-    bytes    x (Ti long), w and out once
+vector   2 B C To W                    W taps, 2 FLOP per multiply-add
+bytes    x (Ti long), w and out once
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def cost(axes: Axes) -> Cost:
 OPERATOR = Operator(
     name="depthwise_conv",
     title="Depthwise convolution",
-    category="linear_attention",
+    category="conv",
     axes=("batch", "channels", "in_length", "out_length", "width", "element_bytes"),
     cost=cost,
 )

@@ -12,7 +12,8 @@ align it at the end do more). Without `causal` it is taken as causal, the smalle
 
 from __future__ import annotations
 
-from solscope.operators.base import Axes, Cost, Operator, element, matrix_pipe
+from solscope.operators.base import Axes, Cost, Operator, element
+from solscope.operators.dense_gemm import matrix_pipe
 
 
 def pairs(queries: int, keys: int, causal: bool) -> int:

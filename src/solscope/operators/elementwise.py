@@ -4,8 +4,8 @@
     sfu      special functions             `sfu` per element (default 0)
     bytes    each input as stored, once; the result once
 
-An input that is broadcast is read once. Two inputs may be the same tensor; shapes cannot say so,
-and both are counted.
+An input that is broadcast is read once. Where a profile shows a product of two inputs with equal
+shape, type and strides, they may be one tensor (x * x), and one is counted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One value, or a sequence of numbers, into a tensor.
 
-    bytes    the result once
+bytes    the result once
 """
 
 from __future__ import annotations
@@ -19,6 +19,6 @@ OPERATOR = Operator(
     name="fill",
     title="Write one value or a sequence",
     category="elementwise",
-    axes=("write_bytes"),
+    axes=("write_bytes",),
     cost=cost,
 )

@@ -9,7 +9,8 @@ expected cost E (1 - (1 - 1/E)^T), which is what T independent uniform choices r
 
 from __future__ import annotations
 
-from solscope.operators.base import Axes, Cost, Operator, element, matrix_pipe
+from solscope.operators.base import Axes, Cost, Operator, element
+from solscope.operators.dense_gemm import matrix_pipe
 
 
 def cost(axes: Axes) -> Cost:

@@ -1,7 +1,7 @@
 """Reduction along some dimensions: sum, mean, maximum, argmax, histogram.
 
-    vector   one operation per element     `flop` (default 0)
-    bytes    the input as stored, once; the result once
+vector   one operation per element     `flop` (default 0)
+bytes    the input as stored, once; the result once
 """
 
 from __future__ import annotations

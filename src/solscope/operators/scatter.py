@@ -1,6 +1,6 @@
 """Values written to places that an index names.
 
-    bytes    the values once, their indices where the shapes tell, and as much written
+bytes    the values once, their indices where the shapes tell, and as much written
 """
 
 from __future__ import annotations

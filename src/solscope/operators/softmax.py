@@ -1,8 +1,8 @@
 """Softmax of rows: out = exp(x - max x) / sum.
 
-    vector   4 per element                 maximum, difference, sum, product with the reciprocal
-    sfu      one exponential per element
-    bytes    x and out once
+vector   4 per element                 maximum, difference, sum, product with the reciprocal
+sfu      one exponential per element
+bytes    x and out once
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def cost(axes: Axes) -> Cost:
 OPERATOR = Operator(
     name="sort",
     title="Sort, or the k largest",
-    category="sampling",
+    category="sort_scan",
     axes=("read_bytes", "value_bytes", "index_bytes"),
     cost=cost,
 )

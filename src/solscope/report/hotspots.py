@@ -1,0 +1,72 @@
+"""`solscope hotspots` in the terminal."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from solscope.report.operators import axes_text
+from solscope.report.terminal import Column, number, pct, share_known, table, to_text
+from solscope.text import clean
+from solscope.views.hotspots import Hotspot, HotspotTable
+
+
+def render_hotspots(result: HotspotTable, *, top: int, width: int, color: bool) -> str:
+    """The first rows of the work list, each with its arithmetic."""
+    shown = result.hotspots[:top]
+    parts: list[RenderableType] = [
+        Text(_heading(result), style="bold"),
+        Text(""),
+        table(_COLUMNS, [_row(row) for row in shown], width),
+        Text(""),
+        *(
+            Text(clean(f"{row.rank}. {row.why}: saves {_saving(row)} ({row.confidence})"))
+            for row in shown
+        ),
+        Text(""),
+        Text(f"FLOP and bytes known for {share_known(result.coverage.cost_pct)} of GPU time"),
+    ]
+    return to_text(parts, width, color)
+
+
+_COLUMNS = (
+    Column("#"),
+    Column("saves µs"),
+    Column("of step"),
+    Column("µs"),
+    Column("bound µs", spare=2),
+    Column("S", spare=1),
+    Column("limit", text=True, spare=3),
+    Column("calls", spare=4),
+    Column("kind", text=True),
+    Column("role", text=True, spare=5),
+    Column("what", text=True),
+)
+
+
+def _heading(result: HotspotTable) -> str:
+    card = result.hardware or "unknown hardware: no bounds (name it with --hardware)"
+    phase = f"{result.phase} " if result.phase else ""
+    unit = f"per {phase}step of {result.step_ms:.3f} ms, mean of {result.steps}"
+    whole = f"no whole step found: per profile of {result.step_ms:.3f} ms"
+    return clean(f"{result.profile} on {card}; {unit if result.steps else whole}")
+
+
+def _row(row: Hotspot) -> list[str]:
+    return [
+        str(row.rank),
+        number(row.recoverable_us),
+        pct(row.recoverable_pct_of_step),
+        number(row.time_us),
+        number(row.bound_us),
+        pct(row.efficiency_pct),
+        row.limiter or "-",
+        number(row.calls_per_step, 1),
+        row.kind,
+        row.role or "-",
+        f"{row.operator} {axes_text(row.axes)}".rstrip(),
+    ]
+
+
+def _saving(row: Hotspot) -> str:
+    return f"{row.recoverable_us:,.2f} µs, {row.recoverable_pct_of_step:.1f} % of the step"

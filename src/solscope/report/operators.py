@@ -1,0 +1,103 @@
+"""`solscope operators` in the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from solscope.report.terminal import Column, number, pct, share_known, table, to_text
+from solscope.text import clean
+from solscope.views.operators import MEMORIES, NoCost, OperatorRow, OperatorTable
+
+
+def render_operators(result: OperatorTable, *, top: int | None, width: int, color: bool) -> str:
+    """A row per operator or shape, most time first, then what has no cost; shares sum to 100 %."""
+    shown = result.operators[:top]
+    rest = result.operators[len(shown) :]
+    rows = [_row(row) for row in shown]
+    if rest:
+        rows.append(_sum_row(f"({len(rest)} more)", rest))
+    if result.no_cost:
+        rows.append(_sum_row("no cost (see below)", result.no_cost))
+    card = result.hardware or "unknown hardware (name it with --hardware)"
+    known = f"FLOP and bytes known for {share_known(result.cost_pct)} of GPU time"
+    parts: list[RenderableType] = [
+        Text(f"{clean(result.profile)} on {card}; figures are means per call", style="bold"),
+        Text(""),
+        table(_COLUMNS, rows, width),
+        Text(""),
+        Text(known + _inferred(result)),
+    ]
+    if result.no_cost:
+        reasons = [[pct(r.pct), f"{r.calls:,}", r.reason, r.op] for r in result.no_cost[:REASONS]]
+        parts += [Text(""), table(_NO_COST, reasons, width)]
+    return to_text(parts, width, color)
+
+
+REASONS = 8
+"""How many of the reasons are printed; JSON has them all."""
+
+_COLUMNS = (
+    Column("share"),
+    Column("calls"),
+    Column("µs"),
+    Column("bound µs"),
+    Column("S"),
+    Column("limit", text=True, spare=1),
+    Column("GFLOP", spare=4),
+    Column("MB", spare=3),
+    Column("FLOP/B", spare=6),
+    Column("TFLOP/s", spare=2),
+    Column("TB/s", spare=2),
+    Column("operator", text=True),
+)
+_NO_COST = (
+    Column("share"),
+    Column("calls"),
+    Column("reason", text=True),
+    Column("no cost", text=True),
+)
+
+
+def _row(row: OperatorRow) -> list[str]:
+    return [
+        pct(row.pct),
+        f"{row.calls:,}",
+        number(row.time_us),
+        number(row.bound_us),
+        pct(row.efficiency_pct),
+        _limiter(row),
+        number(row.flop / 1e9) if row.flop else "-",
+        number(row.bytes / 1e6),
+        number(row.intensity, 1),
+        number(row.tflops, 1),
+        number(row.tbps),
+        " ".join(filter(None, (row.op, axes_text(row.axes), _mark(row)))),
+    ]
+
+
+def _limiter(row: OperatorRow) -> str:
+    lacking = [term for term in row.missing if term in MEMORIES]
+    return row.limiter or (f"no {lacking[0]} figure" if lacking else "-")
+
+
+def _mark(row: OperatorRow) -> str:
+    return "(inferred)" if row.inferred_calls == row.calls else ""
+
+
+def axes_text(axes: dict[str, Any] | None) -> str:
+    """Axes as `m=8944 n=2816`."""
+    return " ".join(f"{name}={value}" for name, value in (axes or {}).items())
+
+
+def _sum_row(label: str, rows: list[OperatorRow] | list[NoCost]) -> list[str]:
+    share, calls = sum(r.pct for r in rows), sum(r.calls for r in rows)
+    return [pct(share), f"{calls:,}", *([""] * (len(_COLUMNS) - 3)), label]
+
+
+def _inferred(result: OperatorTable) -> str:
+    calls = sum(row.inferred_calls for row in result.operators)
+    said = "took their inputs from the same kernel sequence elsewhere"
+    return f"; {calls:,} calls whose launch is not recorded {said}" if calls else ""

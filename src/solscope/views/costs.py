@@ -1,0 +1,169 @@
+"""Calls of operators: their kernels' time, and what each costs at least.
+
+A call is one operator with all kernels that it launched, and the helpers that serve them and have
+no operator of their own. Its time is the sum of theirs; its cost, from the recorded inputs, counts
+once. Kernels whose launch the profile lost take the inputs of their twins (`views/twins.py`).
+Copies and fills that no operator made cost the bytes that the driver recorded.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.errors import InputError
+from solscope.operators import operator
+from solscope.operators.base import Cost
+from solscope.operators.recorded import Found, Recorded, recognize
+from solscope.views.twins import find_twins, group_twins
+
+INPUTS = ("input_dims", "input_types", "input_strides", "concrete_inputs")
+_SIGNATURE = ["op", *INPUTS]
+CALL_COLUMNS = (
+    *("call", "kind", "time_ns", "kernels", "inferred", "step", "role"),
+    *("rank", "device", "stream", "start_ns"),
+)
+
+
+@dataclass(frozen=True)
+class CallKind:
+    """Equal calls: one operator with one set of inputs; or a reason why there is no cost."""
+
+    op: str | None
+    """Operator as recorded; null where no operator is known."""
+    kernel: str
+    """The kernel that takes most of the time."""
+    category: str
+    operator: str | None
+    axes: dict[str, Any]
+    cost: Cost | None
+    expected: Cost | None
+    """Likely cost where the bound assumes the luckiest case; else null."""
+    reason: str | None
+    inferred: bool = False
+    """The inputs come from the same kernel sequence elsewhere in the profile."""
+
+
+@dataclass(frozen=True)
+class CallTable:
+    """All calls of a profile."""
+
+    calls: pl.DataFrame
+    """One row per call (`CALL_COLUMNS`); `kind` is an index into `kinds`."""
+    kinds: list[CallKind]
+
+
+def find_calls(attributed: Attributed) -> CallTable:
+    """Every GPU activity in exactly one call, with its cost or the reason why it has none."""
+    if attributed.profile.is_aggregate:
+        raise InputError(
+            f"{attributed.profile.path}: a summary has no single calls and no shapes; "
+            "costs need a trace recorded with shapes"
+        )
+    rows = _with_calls(attributed)
+    calls = (
+        rows.sort("dur_ns", descending=True, maintain_order=True)
+        .group_by("call", maintain_order=True)
+        .agg(
+            *(pl.col(name).first() for name in (*_SIGNATURE, "name", "category", "role", "step")),
+            pl.col("kind").first().alias("event"),
+            pl.col("bytes").first(),
+            *(pl.col(name).first() for name in ("rank", "device", "stream")),
+            pl.col("start_ns").min(),
+            pl.col("inferred").any(),
+            pl.col("launch_row").is_not_null().any().alias("launched"),
+            pl.col("dur_ns").sum().alias("time_ns"),
+            pl.len().alias("kernels"),
+        )
+    )
+    keys = [*_SIGNATURE, "name", "category", "event", "bytes", "launched", "inferred"]
+    distinct = calls.select(keys).unique(maintain_order=True).with_row_index("kind")
+    table = calls.join(distinct, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return CallTable(
+        table.select(*CALL_COLUMNS),
+        [_kind(row) for row in distinct.iter_rows(named=True)],
+    )
+
+
+def _with_calls(attributed: Attributed) -> pl.DataFrame:
+    """Activities with `call`, `inferred` and the inputs of their operator."""
+    events, rows = attributed.profile.events, attributed.activities.sort("row")
+    owner = rows.select(pl.col("row").alias("owner_row"), pl.col("op_row").alias("owner_op"))
+    rows = rows.join(owner, on="owner_row", how="left", maintain_order="left").with_columns(
+        pl.coalesce("op_row", "owner_op").alias("source_row"), pl.col("dur_ns").fill_null(0)
+    )
+    signed = rows.with_columns(_input(events, rows["op_row"], name) for name in _SIGNATURE)
+    number = signed.select(
+        pl.when(pl.col("op_row").is_not_null()).then(pl.struct(_SIGNATURE).rank("dense"))
+    ).to_series()
+    twins = find_twins(rows, number)
+    whole = group_twins(rows, twins)
+    source = rows["source_row"].cast(pl.Int64).to_list()
+    # Calls are numbered by operator; those without one by activity, below zero.
+    call = [-1 - at if row is None else row for at, row in enumerate(source)]
+    for at, first in whole.items():
+        source[at], call[at] = twins[first].op_row, -1 - first
+    taken = pl.Series("source_row", source, dtype=pl.UInt32)
+    inferred = pl.Series("inferred", [at in whole for at in range(rows.height)], dtype=pl.Boolean)
+    return rows.with_columns(
+        *(_input(events, taken, name) for name in _SIGNATURE),
+        pl.Series("call", call, dtype=pl.Int64),
+        inferred,
+    )
+
+
+def _input(events: pl.DataFrame, rows: pl.Series, name: str) -> pl.Series:
+    return events["name" if name == "op" else name].gather(rows).cast(pl.String).alias(name)
+
+
+def _kind(row: dict[str, Any]) -> CallKind:
+    found = _copied(row) if row["op"] is None else _recorded(row)
+    name, axes = (None, {}) if isinstance(found, str) else found
+    entry = None if name is None else operator(name)
+    return CallKind(
+        op=row["op"],
+        kernel=str(row["name"]),
+        category=str(row["category"]),
+        operator=name,
+        axes=axes,
+        cost=None if entry is None else entry.cost(axes),
+        expected=None if entry is None or entry.expected is None else entry.expected(axes),
+        reason=found if isinstance(found, str) else None,
+        inferred=bool(row["inferred"]),
+    )
+
+
+def _copied(row: dict[str, Any]) -> Found | str:
+    """What the driver recorded about a copy or fill that no operator made."""
+    if row["event"] == "graph":
+        return "a whole graph was recorded as one activity"
+    size, name = row["bytes"], str(row["name"])
+    if row["event"] == "memset" and size is not None:
+        return "fill", {"write_bytes": size}
+    if row["event"] == "memcpy" and size is not None:
+        read = 0 if "HtoD" in name else size
+        return "copy", {"read_bytes": read, "write_bytes": 0 if "DtoH" in name else size}
+    return "replayed or launched outside any operator" if row["launched"] else "launch not recorded"
+
+
+def _recorded(row: dict[str, Any]) -> Found | str:
+    dims = _parsed(row["input_dims"])
+    if not dims:
+        return "no input shapes recorded"
+    types, strides, concrete = (_parsed(row[name]) for name in INPUTS[1:])
+    texts = [value if isinstance(value, str) else "" for value in types]
+    scalars = [value if isinstance(value, str) else str(value) for value in concrete]
+    return recognize(Recorded(str(row["op"]), dims, texts, strides, scalars, str(row["name"])))
+
+
+def _parsed(text: str | None) -> list[Any]:
+    try:
+        value = msgspec.json.decode(text) if text else []
+    except (msgspec.DecodeError, json.JSONDecodeError):
+        return []
+    return value if isinstance(value, list) else []

@@ -1,0 +1,281 @@
+"""How far each operator is from the speed of light: cost, bound and score by operator and shape.
+
+All figures of a row are means per call, so that time, FLOP, bytes and bound belong together; shares
+are of all GPU activity time, and with the rows without a cost they sum to 100 %.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, Literal
+
+import msgspec
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.errors import UsageError
+from solscope.hardware import Hardware, find, load, match_device, measured_path, merge
+from solscope.roofline import Bound, bound
+from solscope.views.costs import CallKind, CallTable, find_calls
+
+OperatorsBy = Literal["shape", "operator"]
+MEMORIES = ("hbm", "l2", "llc")
+"""Terms of a bound that stand for memory."""
+
+
+class OperatorRow(msgspec.Struct, frozen=True):
+    """Calls of one operator with one set of axes, or of one operator; figures per call."""
+
+    op: str
+    """Operator as recorded; `memcpy` or `memset` for what no operator made."""
+    operator: str
+    """Entry of the catalogue."""
+    category: str
+    axes: dict[str, Any] | None
+    """What determines the cost; null for a row over several."""
+    calls: int
+    inferred_calls: int
+    """Calls whose inputs come from the same kernel sequence elsewhere in the profile. By shape they
+    have rows of their own."""
+    pct: float
+    """Share of all GPU activity time."""
+    total_us: float
+    time_us: float
+    flop: float
+    bytes: float
+    intensity: float | None
+    """FLOP per byte."""
+    tflops: float | None
+    """Achieved, 10^12 FLOP/s; null without FLOP."""
+    tbps: float | None
+    """Achieved, 10^12 byte/s of the bytes that must move; null without bytes."""
+    bound_us: float | None
+    """Least time on this hardware; null when the hardware is not known, or lacks the bandwidth of
+    the cache that holds the working set while no matrix unit sets the limit."""
+    limiter: str | None
+    """Term of the bound that sets most of it."""
+    missing: list[str]
+    """Terms that the hardware file has no figure for."""
+    efficiency_pct: float | None
+    """S = bound / time."""
+    best_pct: float | None
+    """S of the fastest call."""
+    expected_us: float | None
+    """Bound with uniform routing, where the bound assumes the luckiest; else null."""
+
+
+class NoCost(msgspec.Struct, frozen=True):
+    """Time without a cost, for one operator or kernel category and one reason."""
+
+    op: str
+    reason: str
+    calls: int
+    total_us: float
+    pct: float
+
+
+class OperatorTable(msgspec.Struct, frozen=True):
+    """All calls of a profile against the speed of light."""
+
+    profile: str
+    hardware: str | None
+    """Name of the hardware file; null when the profile's device has none."""
+    by: OperatorsBy
+    total_us: float
+    cost_pct: float | None
+    """Share of GPU time whose FLOP and bytes are known; null when nothing ran."""
+    operators: list[OperatorRow]
+    no_cost: list[NoCost]
+
+
+def operator_table(
+    attributed: Attributed, hardware: Hardware | None = None, by: OperatorsBy = "shape"
+) -> OperatorTable:
+    """Cost, bound and score; `hardware` is that of the profile's device unless given."""
+    if by not in ("shape", "operator"):
+        raise UsageError(f"operators can be listed by shape or operator, not by {by!r}")
+    card = hardware or hardware_of(attributed)
+    table = find_calls(attributed)
+    total = int(table.calls["time_ns"].sum())
+    per_kind = _per_kind(table.calls)
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for at, kind in enumerate(table.kinds):
+        groups[_key(kind, by)].append(at)
+    rows = [_row(table, per_kind, kinds, card, by, total) for kinds in groups.values()]
+    costed = sorted((r for r in rows if isinstance(r, OperatorRow)), key=lambda r: -r.total_us)
+    known = sum(row.total_us for row in costed)
+    return OperatorTable(
+        profile=attributed.profile.path,
+        hardware=None if card is None else card.name,
+        by=by,
+        total_us=total / 1e3,
+        cost_pct=100e3 * known / total if total else None,
+        operators=costed,
+        no_cost=sorted((r for r in rows if isinstance(r, NoCost)), key=lambda r: -r.total_us),
+    )
+
+
+def hardware_of(attributed: Attributed) -> Hardware | None:
+    """The GPU that the profile ran on, by the vendor's figures.
+
+    A figure that the vendor does not state comes from a measured file, where there is one.
+    Null when no file fits, or when the profile has devices of different kinds.
+    """
+    found = {
+        None if card is None else card.name: card
+        for card in (
+            match_device(d.name, d.compute_units, d.memory_bytes, d.arch)
+            for d in attributed.profile.metadata.devices
+        )
+    }
+    card = next(iter(found.values())) if len(found) == 1 else None
+    return None if card is None else with_measured(card)
+
+
+def named_hardware(name: str) -> Hardware:
+    """The GPU of that name, or a hardware file; gaps filled as in `hardware_of`."""
+    return with_measured(find(name))
+
+
+def with_measured(vendor: Hardware) -> Hardware:
+    """The vendor's figures, and measured ones where the vendor states none."""
+    file = measured_path(vendor.name)
+    return merge(vendor, load(file)) if file.exists() else vendor
+
+
+def _key(kind: CallKind, by: OperatorsBy) -> tuple[str, ...]:
+    name = call_name(kind)
+    if kind.operator is None:
+        return (name, "", kind.reason or "")
+    axes = msgspec.json.encode(kind.axes, order="sorted").decode() if by == "shape" else ""
+    return (name, kind.operator, axes, "inferred" if kind.inferred and by == "shape" else "")
+
+
+def call_name(kind: CallKind) -> str:
+    """The operator as recorded, or what else the kernel is known as."""
+    return kind.op or (kind.category if kind.cost is not None else f"{kind.category} kernels")
+
+
+class _Sum(msgspec.Struct, frozen=True):
+    """Calls of one kind, added up."""
+
+    calls: int
+    inferred: int
+    time_ns: int
+    fastest_ns: int
+
+
+def _per_kind(calls: pl.DataFrame) -> dict[int, _Sum]:
+    grouped = calls.group_by("kind").agg(
+        pl.len(),
+        pl.col("inferred").sum(),
+        pl.col("time_ns").sum(),
+        pl.col("time_ns").min().alias("m"),
+    )
+    return {kind: _Sum(*rest) for kind, *rest in grouped.iter_rows()}
+
+
+def _row(
+    table: CallTable,
+    sums: dict[int, _Sum],
+    at: list[int],
+    card: Hardware | None,
+    by: OperatorsBy,
+    total_ns: int,
+) -> OperatorRow | NoCost:
+    """One group of kinds that share a name and catalogue entry, or a reason."""
+    kind = table.kinds[at[0]]
+    calls = sum(sums[k].calls for k in at)
+    time_us = sum(sums[k].time_ns for k in at) / 1e3
+    pct = 100e3 * time_us / total_ns if total_ns else 0.0
+    if kind.operator is None:
+        return NoCost(call_name(kind), kind.reason or "", calls, time_us, pct)
+    flop = sum(_cost(table, k).flop * sums[k].calls for k in at)
+    size = sum(_cost(table, k).bytes * sums[k].calls for k in at)
+    limits = _Limits.of(table, sums, at, card)
+    return OperatorRow(
+        op=call_name(kind),
+        operator=kind.operator,
+        category=kind.category,
+        axes=kind.axes if by == "shape" else None,
+        calls=calls,
+        inferred_calls=sum(sums[k].inferred for k in at),
+        pct=pct,
+        total_us=time_us,
+        time_us=time_us / calls,
+        flop=flop / calls,
+        bytes=size / calls,
+        intensity=flop / size if size else None,
+        tflops=flop / time_us / 1e6 if flop and time_us else None,
+        tbps=size / time_us / 1e6 if size and time_us else None,
+        bound_us=None if limits.bound_us is None else limits.bound_us / calls,
+        limiter=limits.limiter,
+        missing=limits.missing,
+        efficiency_pct=_percent(limits.bound_us, time_us),
+        best_pct=limits.best_pct,
+        expected_us=None if limits.expected_us is None else limits.expected_us / calls,
+    )
+
+
+def _cost(table: CallTable, kind: int) -> Any:
+    return table.kinds[kind].cost
+
+
+def _percent(part: float | None, whole: float) -> float | None:
+    return None if part is None or not whole else 100 * part / whole
+
+
+class _Limits(msgspec.Struct, frozen=True):
+    """Bounds of a group, summed over its calls."""
+
+    bound_us: float | None = None
+    limiter: str | None = None
+    missing: list[str] = []
+    best_pct: float | None = None
+    expected_us: float | None = None
+
+    @classmethod
+    def of(
+        cls, table: CallTable, sums: dict[int, _Sum], at: list[int], card: Hardware | None
+    ) -> _Limits:
+        """Null figures where the hardware is not known or has no figure that applies."""
+        if card is None:
+            return cls()
+        bounds = {k: bound(_cost(table, k), card) for k in at}
+        known = {
+            k: b.time_us for k, b in bounds.items() if b.time_us is not None and bound_tells(b)
+        }
+        missing = sorted({term for b in bounds.values() for term in b.missing})
+        if len(known) < len(at):
+            return cls(missing=missing)
+        by_term: dict[str, float] = defaultdict(float)
+        for k, time in known.items():
+            by_term[str(bounds[k].limiter)] += time * sums[k].calls
+        best = [_percent(time, sums[k].fastest_ns / 1e3) for k, time in known.items()]
+        likely = [_likely(table.kinds[k], bounds[k], card) for k in at]
+        return cls(
+            bound_us=sum(by_term.values()),
+            limiter=max(by_term, key=lambda term: by_term[term]),
+            missing=missing,
+            best_pct=max((b for b in best if b is not None), default=None),
+            expected_us=_weighted(likely, [sums[k].calls for k in at]),
+        )
+
+
+def bound_tells(least: Bound) -> bool:
+    """Whether a bound without its memory term still says something."""
+    lacks_memory = any(term in MEMORIES for term in least.missing)
+    return not lacks_memory or str(least.limiter).startswith("tensor")
+
+
+def _likely(kind: CallKind, least: Bound, card: Hardware) -> tuple[float | None, bool]:
+    """Time of the likely cost, and whether it differs from the bound's."""
+    if kind.expected is None:
+        return least.time_us, False
+    return bound(kind.expected, card).time_us, True
+
+
+def _weighted(times: list[tuple[float | None, bool]], calls: list[int]) -> float | None:
+    if not any(differs for _, differs in times):
+        return None
+    return sum((time or 0.0) * count for (time, _), count in zip(times, calls, strict=True))

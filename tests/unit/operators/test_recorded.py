@@ -1,0 +1,282 @@
+"""From recorded operators to axes and costs, each against a calculation by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from solscope.operators import operator
+from solscope.operators.base import Cost
+from solscope.operators.recorded import RULES, Recorded, recognize
+from solscope.operators.tensors import Tensor
+
+BF16 = "c10::BFloat16"
+
+
+def call(name: str, dims: list[Any], types: list[str], **more: Any) -> Recorded:
+    return Recorded(name, dims, types, **more)
+
+
+def cost(recorded: Recorded) -> Cost:
+    found = recognize(recorded)
+    assert not isinstance(found, str), found
+    return operator(found[0]).cost(found[1])
+
+
+def reason(recorded: Recorded) -> str:
+    found = recognize(recorded)
+    assert isinstance(found, str)
+    return found
+
+
+# --- Tensors
+
+
+def test_a_broadcast_dimension_is_stored_once() -> None:
+    assert Tensor((4, 8, 16), BF16, (16, 0, 1)).bytes == 4 * 16 * 2
+
+
+def test_overlapping_windows_hold_no_more_than_their_span() -> None:
+    # 5 windows of 4 elements, one apart: elements 0 ... 7.
+    assert Tensor((5, 4), "float", (1, 1)).bytes == 8 * 4
+
+
+# --- Matrix products
+
+
+def test_mm() -> None:
+    made = cost(call("aten::mm", [[8944, 1024], [1024, 2816]], [BF16, BF16]))
+    assert made.flops == {"tensor.bf16": 51_581_550_592}
+    assert made.read_bytes == {"activations": 2 * 8944 * 1024, "weights": 2 * 1024 * 2816}
+    assert made.write_bytes == {"activations": 2 * 8944 * 2816}
+
+
+def test_addmm_reads_its_bias() -> None:
+    made = cost(call("aten::addmm", [[5], [3, 4], [4, 5], [], []], [BF16, BF16, BF16, "Scalar"]))
+    assert made.flops == {"tensor.bf16": 2 * 3 * 5 * 4}
+    assert made.read_bytes["weights"] == 2 * (4 * 5 + 5)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "pipe"),
+    [
+        ("cutlass_80_simt_sgemm_128x32", "vector.fp32"),
+        ("cutlass_80_tensorop_s1688gemm_128x64", "tensor.tf32"),
+        ("some_kernel", "tensor.tf32"),
+    ],
+)
+def test_fp32_counts_as_tf32_unless_the_kernel_rules_it_out(kernel: str, pipe: str) -> None:
+    made = cost(call("aten::mm", [[2, 3], [3, 4]], ["float", "float"], kernel=kernel))
+    assert made.flops == {pipe: 48}
+
+
+def test_bmm_reads_a_shared_matrix_once() -> None:
+    strides = [[12, 4, 1], [0, 5, 1]]
+    made = cost(call("aten::bmm", [[7, 3, 4], [7, 4, 5]], [BF16, BF16], strides=strides))
+    assert made.flops == {"tensor.bf16": 2 * 7 * 3 * 4 * 5}
+    assert made.read_bytes == {"activations": 2 * (7 * 12 + 20)}
+
+
+def test_grouped_mm_counts_one_expert_and_expects_uniform_routing() -> None:
+    dims = [[2, 8], [4, 8, 6], [4], [], []]
+    found = recognize(call("aten::_grouped_mm", dims, [BF16, BF16, "int", "", ""]))
+    assert not isinstance(found, str)
+    entry = operator(found[0])
+    assert entry.cost(found[1]).flops == {"tensor.bf16": 2 * 2 * 8 * 6}
+    assert entry.cost(found[1]).read_bytes["weights"] == 2 * 8 * 6
+    assert entry.expected is not None
+    # Two choices among four experts reach 4 (1 - (3/4)^2) = 1.75 of them.
+    assert entry.expected(found[1]).read_bytes["weights"] == 1.75 * 2 * 8 * 6
+
+
+# --- Attention
+
+CUDNN = ["", "", "", "", "", "", "4", "4", "False", "0.", "True", "False", ""]
+
+
+def cudnn(queries: int, keys: int, causal: str, mask: bool = False) -> Cost:
+    dims = [[2, 6, queries, 8], [2, 3, keys, 8], [2, 3, keys, 8], [2, 1, queries, keys] * mask]
+    concrete = [*CUDNN[:10], causal, *CUDNN[11:]]
+    types = [BF16, BF16, BF16, BF16 if mask else ""]
+    return cost(call("aten::_cudnn_attention_forward", dims, types, concrete=concrete))
+
+
+def test_causal_prefill() -> None:
+    made = cudnn(4, 4, "True")  # 1 + 2 + 3 + 4 = 10 pairs, 2 sequences, 6 heads
+    assert made.flops == {"tensor.bf16": 4 * 8 * 2 * 6 * 10, "sfu": 120}
+    assert made.read_bytes == {"activations": 2 * 2 * 4 * 6 * 8, "cache": 2 * 2 * 2 * 4 * 3 * 8}
+
+
+def test_full_attention() -> None:
+    assert cudnn(4, 4, "False").flops["sfu"] == 2 * 6 * 16
+
+
+def test_unknown_causality_is_taken_as_the_smaller_cost() -> None:
+    assert cudnn(4, 4, "").flops == cudnn(4, 4, "True").flops
+    assert cudnn(4, 4, "False", mask=True).flops == cudnn(4, 4, "True").flops
+
+
+def test_decode_sees_all_keys_and_reads_its_mask() -> None:
+    made = cudnn(1, 9, "False", mask=True)
+    assert made.flops["sfu"] == 2 * 6 * 9
+    assert made.read_bytes["activations"] == 2 * 2 * 6 * 8 + 2 * 2 * 9
+
+
+def test_flash_attention_has_the_sequence_before_the_heads() -> None:
+    dims = [[16, 559, 16, 64]] * 3
+    concrete = ["", "", "", "", "", "559", "559", "0.", "True"]
+    made = cost(call("aten::_flash_attention_forward", dims, [BF16] * 3, concrete=concrete))
+    assert made.flops["tensor.bf16"] == 4 * 64 * 16 * 16 * (559 * 560 // 2)
+
+
+# --- Elements
+
+
+def test_mul_broadcasts() -> None:
+    dims, strides = [[2, 3, 4], [4]], [[12, 4, 1], [1]]
+    made = cost(call("aten::mul", dims, ["float", BF16], strides=strides))
+    assert (made.read_bytes["activations"], made.write_bytes["activations"]) == (96 + 8, 96)
+    assert made.flops["vector.fp32"] == 24
+
+
+def test_a_product_of_two_alike_may_be_a_square() -> None:
+    dims, strides = [[4, 4], [4, 4]], [[4, 1], [4, 1]]
+    assert cost(call("aten::mul", dims, [BF16, BF16], strides=strides)).bytes == 2 * 32
+    assert cost(call("aten::add", dims, [BF16, BF16], strides=strides)).bytes == 3 * 32
+
+
+def test_a_number_does_not_widen_the_result() -> None:
+    made = cost(call("aten::add", [[8], [], []], ["float", "double", "Scalar"]))
+    assert made.write_bytes["activations"] == 32
+
+
+def test_a_comparison_gives_bytes_and_in_place_keeps_the_type() -> None:
+    assert cost(call("aten::eq", [[8], []], ["long int", "Scalar"])).write_bytes == {
+        "activations": 8
+    }
+    made = cost(call("aten::add_", [[8], [8], []], [BF16, "float", "Scalar"]))
+    assert made.write_bytes == {"activations": 16}
+
+
+def test_the_out_argument_is_not_read() -> None:
+    assert cost(call("aten::div", [[8], [8], [8]], ["float"] * 3)).bytes == 3 * 32
+
+
+def test_where_reads_the_smaller_source() -> None:
+    made = cost(call("aten::where", [[8], [8], []], ["bool", BF16, BF16]))
+    assert (made.read_bytes["activations"], made.write_bytes["activations"]) == (8 + 2, 16)
+
+
+def test_masked_fill_in_place_needs_only_the_mask() -> None:
+    made = cost(call("aten::masked_fill_", [[8, 4], [8, 1], []], [BF16, "bool", "Scalar"]))
+    assert made.bytes == 8
+
+
+def test_copy_converts_and_leaves_the_host_out() -> None:
+    dims, types = [[8], [8], []], ["float", BF16, "Scalar"]
+    assert cost(call("aten::copy_", dims, types)).bytes == 32 + 16
+    there = "Memcpy HtoD (Pageable -> Device)"
+    assert cost(call("aten::copy_", dims, types, kernel=there)).bytes == 32
+    back = "Memcpy DtoH (Device -> Pageable)"
+    assert cost(call("aten::copy_", dims, types, kernel=back)).bytes == 16
+
+
+def test_cat_takes_the_size_of_an_element_from_the_kernel() -> None:
+    name = "void CatArrayBatchedCopy<OpaqueType<2u>, unsigned int, 4, 64, 64>"
+    recorded = call("aten::cat", [[[2, 4], [2, 6]], []], ["TensorList", "Scalar"], kernel=name)
+    assert cost(recorded).bytes == 2 * 2 * 20
+    no_kernel = call("aten::cat", [[[2, 4], [2, 6]], []], ["TensorList", "Scalar"])
+    assert "not recorded" in reason(no_kernel)
+
+
+def test_arange_and_fill() -> None:
+    types = ["Scalar", "Scalar", "Scalar", "long int"]
+    recorded = call("aten::arange", [[], [], [], [0]], types, concrete=["2", "10", "3", ""])
+    assert cost(recorded).bytes == 8 * 3
+    assert cost(call("aten::fill_", [[5], []], [BF16, "Scalar"])).bytes == 10
+
+
+# --- Rows, reductions, norms
+
+
+def test_embedding_reads_one_row_at_least() -> None:
+    recorded = call(
+        "aten::index_select", [[100, 8], [], [5]], [BF16, "Scalar", "long int"], concrete=["", "0"]
+    )
+    made = cost(recorded)
+    assert made.read_bytes == {"index": 40, "weights": 16}
+    assert made.write_bytes == {"activations": 80}
+
+
+def test_reductions() -> None:
+    types = ["float", "ScalarList", "Scalar", ""]
+    made = cost(call("aten::mean", [[4, 8], [], [], []], types, concrete=["", "[-1]", "True", ""]))
+    assert (made.flop, made.bytes) == (28, 4 * 32 + 4 * 4)
+    made = cost(call("aten::argmax", [[4, 8], [], []], [BF16, "Scalar"], concrete=["", "-1"]))
+    assert made.bytes == 2 * 32 + 8 * 4
+    assert cost(call("aten::max", [[4, 8]], ["float"], concrete=[""])).bytes == 4 * 32 + 4
+
+
+def test_softmax_topk_sort() -> None:
+    made = cost(call("aten::_softmax", [[2, 8], [], []], ["float", "Scalar", "Scalar"]))
+    assert (made.flops, made.bytes) == ({"vector.fp32": 64, "sfu": 16}, 128)
+    topk = call("aten::topk", [[2, 8]], ["float"], concrete=["", "3", "-1", "True", "True"])
+    assert cost(topk).bytes == 4 * 16 + (4 + 8) * 6
+    assert cost(call("aten::sort", [[16]], ["long int"])).bytes == 8 * 48
+
+
+def test_norms_and_engine_operators() -> None:
+    dims = [[5, 8], [5, 8], [8], []]
+    found = recognize(call("_C::fused_add_rms_norm", dims, [BF16, BF16, BF16, "Scalar"]))
+    assert found == ("fused_add_rms_norm", {"tokens": 5, "hidden": 8, "dtype": "bf16"})
+    found = recognize(call("sgl_kernel::silu_and_mul", [[5, 8], [5, 16]], [BF16, BF16]))
+    assert found == ("silu_and_mul", {"tokens": 5, "intermediate": 8, "dtype": "bf16"})
+    cache = [[3, 2, 4], [3, 2, 4], [99, 16, 2, 4], [99, 16, 2, 4], [3]]
+    kinds = [BF16, BF16, "unsigned char", "unsigned char", "long int"]
+    made = cost(call("_C_cache_ops::reshape_and_cache_flash", cache, kinds))
+    assert (made.read_bytes, made.write_bytes) == (
+        {"activations": 2 * 48, "index": 24},
+        {"activations": 48},
+    )
+
+
+def test_triangular_solve_and_depthwise_convolution() -> None:
+    concrete = ["", "", "False", "True", "True"]
+    solve = call(
+        "aten::linalg_solve_triangular",
+        [[3, 4, 4], [3, 4, 5]],
+        ["float", "float"],
+        concrete=concrete,
+    )
+    made = cost(solve)
+    assert (made.flop, made.bytes) == (3 * 5 * 16, 4 * 3 * (10 + 20 + 20))
+    conv = call(
+        "aten::_conv_depthwise2d",
+        [[2, 8, 1, 5], [8, 1, 1, 4]],
+        [BF16, BF16],
+        concrete=["", "", "[1, 4]", "", "[1, 1]", "[0, 3]", "[1, 1]"],
+    )
+    made = cost(conv)  # 5 + 6 - 4 + 1 = 8 results of each channel
+    assert made.flop == 2 * 2 * 8 * 8 * 4
+    assert made.bytes == 2 * (2 * 8 * 5 + 8 * 4 + 2 * 8 * 8)
+
+
+# --- What is not known
+
+
+def test_reasons() -> None:
+    assert reason(call("acme::magic", [[4]], [BF16])) == "no cost model for this operator"
+    assert "indices" in reason(call("aten::index", [[4, 4], []], [BF16, ""]))
+    assert "type" in reason(call("aten::mul", [[4], [4]], ["Thing", "Thing"]))
+    assert "matrix product" in reason(call("aten::mm", [[4, 3], [4, 3]], [BF16, BF16]))
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+@pytest.mark.parametrize(
+    "dims", [[], [[]], [[1 << 60]] * 4, [["x"]] * 4, [[-1]] * 4, [None, {}], [[[]]] * 3]
+)
+def test_damaged_inputs_give_a_reason_or_a_cost(name: str, dims: list[Any]) -> None:
+    damaged = Recorded(name, dims, [BF16] * 5, dims, ["inf", "nan", "9" * 5000, "[", ""])
+    found = recognize(damaged)
+    assert isinstance(found, str) or operator(found[0]).cost(found[1]).bytes >= 0

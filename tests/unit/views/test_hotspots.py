@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import solscope
+from solscope.attribution import Attributed
+from solscope.errors import InputError, UsageError
+from solscope.report.hotspots import render_hotspots
+from solscope.views.hotspots import Hotspot, hotspots
+from solscope.views.operators import named_hardware
+from tests.making import aggregate, attributed, event
+
+DATA = Path(__file__).parents[4] / "shared" / "data"
+H200 = named_hardware("H200")
+GEMM, ADD = (
+    "nvjet_tst_128x8_64x12_2x1_v_bz_TNT",
+    "void at::native::vectorized_elementwise_kernel<4>",
+)
+MM = {"input_dims": "[[8192,8192],[8192,8192]]", "input_types": '["c10::BFloat16","c10::BFloat16"]'}
+SMALL = {"input_dims": "[[64],[64],[]]", "input_types": '["float","float","Scalar"]'}
+
+
+def op(name: str, kernel: str, at: int, dur: int, number: int, **inputs: str) -> list[Any]:
+    """An operator and its one kernel, launched 100 ns before it starts."""
+    ids: dict[str, Any] = {"external_id": number}
+    return [
+        event("cpu_op", name, at - 120, 50, **ids, **inputs),
+        event("runtime", "cudaLaunchKernel", at - 100, 50, correlation=number, **ids),
+        event("kernel", kernel, at, dur, correlation=number, **ids),
+    ]
+
+
+def made() -> Attributed:
+    return attributed(
+        *op("aten::mm", GEMM, 10_000, 2_000_000, 1, **MM),
+        *op("aten::add", ADD, 2_010_000, 2000, 2, **SMALL),
+        *op("aten::add", ADD, 2_012_000, 3000, 3, **SMALL),
+        *op("aten::add", ADD, 2_015_000, 4000, 4, **SMALL),
+        event("kernel", "ncclDevKernel_AllReduce", 2_019_000, 50_000),
+    )
+
+
+def of_kind(kind: str, made_of: Attributed) -> list[Hotspot]:
+    return [h for h in hotspots(made_of, H200).hotspots if h.kind == kind]
+
+
+def test_an_operator_gives_back_what_lies_above_its_target() -> None:
+    (row,) = of_kind("operator", made())
+    least = 2 * 8192**3 / 989.4e12 * 1e6  # 1111.29 us, by the tensor cores
+    assert (row.operator, row.limiter, row.calls_per_step) == ("aten::mm", "tensor.bf16", 1)
+    assert row.bound_us == pytest.approx(least)
+    assert row.efficiency_pct == pytest.approx(100 * least / 2000)
+    assert row.recoverable_us == pytest.approx(2000 - least / 0.8)
+    assert row.confidence == "high"
+    assert "1 calls x 2000.00 µs; at 80 % of the bound of 1111.29 µs" in row.why
+
+
+def test_a_run_of_tiny_kernels_gives_back_all_but_the_slowest() -> None:
+    (row,) = of_kind("fusion", made())
+    assert row.operator == "add + add + add"
+    assert (row.time_us, row.recoverable_us) == (9.0, 5.0)
+
+
+def test_exposed_communication_and_idle_time() -> None:
+    assert [(h.operator, h.recoverable_us) for h in of_kind("comm", made())] == [
+        ("exposed communication", 50.0)
+    ]
+    assert sum(h.recoverable_us for h in of_kind("idle", made())) == 0
+
+
+def test_rows_are_ranked_and_fit_into_the_step() -> None:
+    table = hotspots(made(), H200)
+    saved = [h.recoverable_us for h in table.hotspots]
+    assert saved == sorted(saved, reverse=True)
+    assert [h.rank for h in table.hotspots] == [1, 2, 3]
+    assert table.step_ms == pytest.approx(2.059)
+    assert table.coverage.cost_pct == pytest.approx(100 * 2009 / 2059)
+    assert sum(h.recoverable_pct_of_step for h in table.hotspots) < 100
+
+
+def test_without_hardware_no_operator_is_ranked() -> None:
+    table = hotspots(made())
+    assert table.hardware is None
+    assert {h.kind for h in table.hotspots} == {"fusion", "comm"}
+
+
+def test_a_target_is_a_percentage() -> None:
+    with pytest.raises(UsageError, match="not 120"):
+        hotspots(made(), H200, 120)
+
+
+def test_a_summary_has_no_hotspots() -> None:
+    summary = aggregate(
+        {"kind": "kernel", "name": "a", "calls": 1, "total_ns": 10, "mean_ns": 10.0}
+    )
+    with pytest.raises(InputError, match="a summary has no single calls"):
+        hotspots(summary)
+
+
+def test_text_shows_the_arithmetic() -> None:
+    text = render_hotspots(hotspots(made(), H200), top=1, width=120, color=False)
+    assert "1. 1 calls x 2000.00 µs" in text
+    assert "FLOP and bytes known for 97.6 % of GPU time" in text
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the shared profiles are not beside the repository")
+@pytest.mark.parametrize(
+    "name", ["h200/models/qwen3moe4l.trace.json.gz", "traces/b200_eager.json.gz"]
+)
+def test_real_profiles_give_back_less_than_a_step(name: str) -> None:
+    table = hotspots(solscope.attribute(solscope.open(DATA / name)))
+    assert table.steps > 0
+    assert sum(h.recoverable_us for h in table.hotspots) <= 1000 * table.step_ms
+    assert {h.kind for h in table.hotspots} >= {"operator", "fusion", "idle"}

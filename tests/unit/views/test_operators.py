@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import solscope
+from solscope.errors import InputError, UsageError
+from solscope.hardware import find
+from solscope.report.operators import render_operators
+from solscope.views.operators import (
+    OperatorRow,
+    OperatorTable,
+    named_hardware,
+    operator_table,
+)
+from tests.making import aggregate, attributed, event
+
+DATA = Path(__file__).parents[4] / "shared" / "data"
+shared = pytest.mark.skipif(
+    not DATA.is_dir(), reason="the shared profiles are not beside the repository"
+)
+GEMM, COPY = "nvjet_tst_128x8_64x12_2x1_v_bz_TNT", "acme_copy"
+
+
+def mm(start: int, correlation: int, m: int = 64) -> list[dict[str, Any]]:
+    """A product that launches a fill and a kernel of 10 us."""
+    ids: dict[str, Any] = {"external_id": correlation}
+    inputs = {
+        "input_dims": json.dumps([[m, 1024], [1024, 1024]]),
+        "input_types": '["c10::BFloat16","c10::BFloat16"]',
+        "input_strides": "[[1024,1],[1024,1]]",
+        "concrete_inputs": '["",""]',
+    }
+    more = {"correlation": correlation, **ids}
+    fill = {"correlation": correlation + 1, **ids}
+    return [
+        event("cpu_op", "aten::mm", start, 500, **ids, **inputs),
+        event("runtime", "cudaMemsetAsync", start + 10, 5, **fill),
+        event("runtime", "cudaLaunchKernel", start + 20, 5, **more),
+        event("memset", "Memset (Device)", start + 1000, 2000, bytes=64, **fill),
+        event("kernel", GEMM, start + 4000, 10_000, **more),
+    ]
+
+
+def lost(start: int) -> list[dict[str, Any]]:
+    """The same kernels without their launch."""
+    return [
+        event("memset", "Memset (Device)", start + 1000, 2000, bytes=64),
+        event("kernel", GEMM, start + 4000, 10_000),
+    ]
+
+
+def whole(table: OperatorTable) -> float:
+    """All shares together."""
+    return sum(r.pct for r in table.operators) + sum(r.pct for r in table.no_cost)
+
+
+def test_a_call_is_all_kernels_of_its_operator_and_costs_once() -> None:
+    (row,) = operator_table(attributed(*mm(0, 10)), find("H200")).operators
+    assert (row.op, row.operator, row.calls, row.time_us) == ("aten::mm", "dense_gemm", 1, 12.0)
+    assert row.flop == 2 * 64 * 1024 * 1024
+    assert row.bytes == 2 * (64 * 1024 + 1024 * 1024 + 64 * 1024)
+    assert row.tflops == pytest.approx(row.flop / 12e-6 / 1e12)
+    assert row.tbps == pytest.approx(row.bytes / 12e-6 / 1e12)
+    assert row.intensity == pytest.approx(row.flop / row.bytes)
+
+
+def test_bound_and_score() -> None:
+    (row,) = operator_table(attributed(*mm(0, 10)), named_hardware("H200")).operators
+    # 2.36 MB fit in the L2, whose bandwidth was measured: 8.8715 TB/s.
+    assert row.limiter == "launch"
+    assert row.bound_us == pytest.approx(0.500172)
+    assert row.efficiency_pct == pytest.approx(100 * 0.500172 / 12)
+    assert row.best_pct == row.efficiency_pct
+
+
+def test_the_vendor_s_figures_come_first() -> None:
+    card = named_hardware("H200")
+    assert card.value("tensor.bf16") == 989.4e12
+    assert card.value("hbm.bandwidth") == 4.8e12
+    assert card.value("l2.bandwidth") == pytest.approx(8.8715e12)
+
+
+def test_by_shape_and_by_operator() -> None:
+    made = attributed(*mm(0, 10), *mm(30_000, 20), *mm(60_000, 30, m=128))
+    shapes = operator_table(made, find("H200")).operators
+    assert [(r.axes or {})["m"] for r in shapes] == [64, 128]
+    (row,) = operator_table(made, find("H200"), "operator").operators
+    assert (row.calls, row.axes) == (3, None)
+    assert row.flop == pytest.approx((2 * shapes[0].flop + shapes[1].flop) / 3)
+    with pytest.raises(UsageError, match="by shape or operator"):
+        operator_table(made, by="kernel")  # type: ignore[arg-type]
+
+
+def test_what_has_no_cost_is_listed_and_shares_sum_to_all() -> None:
+    made = attributed(
+        *mm(0, 10),
+        event("cpu_op", "acme::magic", 30_000, 50, external_id=5, input_dims="[[4]]"),
+        event("runtime", "cudaLaunchKernel", 30_010, 5, correlation=5, external_id=5),
+        event("kernel", "acme", 40_000, 6000, correlation=5),
+        event("kernel", "stray", 50_000, 6000),
+    )
+    table = operator_table(made)
+    assert table.hardware is None
+    assert {(r.op, r.reason) for r in table.no_cost} == {
+        ("acme::magic", "no cost model for this operator"),
+        ("other kernels", "launch not recorded"),
+    }
+    assert table.cost_pct == pytest.approx(50)
+    assert whole(table) == pytest.approx(100)
+    assert table.operators[0].bound_us is None
+
+
+def test_copies_outside_operators_cost_their_bytes() -> None:
+    made = attributed(event("memcpy", "Memcpy DtoD (Device -> Device)", 0, 1000, bytes=500))
+    (row,) = operator_table(made, find("H200")).operators
+    assert (row.op, row.operator, row.bytes) == ("memcpy", "copy", 1000)
+
+
+def test_lost_kernels_take_inputs_from_the_same_sequence() -> None:
+    calls = [mm(30_000 * i, 10 * (i + 1)) for i in range(20)]
+    made = attributed(*(e for c in calls for e in c), *lost(700_000), *mm(730_000, 300))
+    recorded, inferred = operator_table(made, find("H200")).operators
+    assert (recorded.calls, recorded.inferred_calls) == (21, 0)
+    assert (inferred.calls, inferred.inferred_calls, inferred.time_us) == (1, 1, 12.0)
+    assert inferred.axes == recorded.axes
+
+
+def test_twins_that_disagree_give_nothing() -> None:
+    calls = [mm(30_000 * i, 10 * (i + 1), m=64 + i % 2) for i in range(20)]
+    made = attributed(*(e for c in calls for e in c), *lost(700_000), *mm(730_000, 300))
+    table = operator_table(made, find("H200"))
+    assert all(row.inferred_calls == 0 for row in table.operators)
+    assert [r.reason for r in table.no_cost] == ["launch not recorded"]
+
+
+def test_a_summary_has_no_calls() -> None:
+    made = aggregate({"kind": "kernel", "name": "a", "calls": 1, "total_ns": 10, "mean_ns": 10.0})
+    with pytest.raises(InputError, match="a summary has no single calls"):
+        operator_table(made)
+
+
+def test_damaged_inputs_have_no_cost() -> None:
+    events = mm(0, 10)
+    events[0] |= {"input_dims": "[[4,"}
+    (row,) = operator_table(attributed(*events)).no_cost
+    assert row.reason == "no input shapes recorded"
+
+
+def test_text_has_the_rows_and_the_reasons() -> None:
+    made = attributed(*mm(0, 10), event("kernel", "stray", 50_000, 6000))
+    table = operator_table(made, named_hardware("H200"))
+    text = render_operators(table, top=None, width=140, color=False)
+    assert "aten::mm m=64 n=1024 k=1024 dtype=bf16" in text
+    assert "launch not recorded" in text
+    assert "FLOP and bytes known for 66.7 % of GPU time" in text
+
+
+# --- Real profiles
+
+
+@cache
+def opened(name: str) -> OperatorTable:
+    return operator_table(solscope.attribute(solscope.open(DATA / name)))
+
+
+def gemm(name: str, op: str, **axes: int) -> OperatorRow:
+    (row,) = (
+        r
+        for r in opened(name).operators
+        if r.op == op and not r.inferred_calls and axes.items() <= (r.axes or {}).items()
+    )
+    return row
+
+
+H100_QWEN = "traces/h100_qwen1.5-0.5b.json.gz"
+
+
+@shared
+@pytest.mark.parametrize(
+    ("op", "axes", "tflops", "score"),
+    [
+        ("aten::mm", {"m": 8944, "n": 2816, "k": 1024}, 610.7, 61.7),
+        ("aten::addmm", {"m": 8944, "n": 1024, "k": 1024}, 580.2, 58.7),
+        ("aten::mm", {"m": 8944, "n": 1024, "k": 2816}, 674.6, 68.2),
+    ],
+)
+def test_products_of_h100_qwen(op: str, axes: dict[str, int], tflops: float, score: float) -> None:
+    row = gemm(H100_QWEN, op, **axes)
+    assert row.tflops == pytest.approx(tflops, abs=0.5)
+    assert row.efficiency_pct == pytest.approx(score, abs=0.1)
+    assert row.limiter == "tensor.bf16"
+
+
+@shared
+def test_time_of_a_product_includes_its_memset() -> None:
+    row = gemm(H100_QWEN, "aten::mm", m=8944, n=2816, k=1024)
+    assert row.flop / 1e9 == pytest.approx(51.58, abs=0.005)
+    assert row.time_us == pytest.approx(84.5, abs=0.05)
+
+
+@shared
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            f"h200/models/{model}.trace.json.gz"
+            for model in ("llama8l", "llama8l-stack", "qwen3moe4l", "qwen3next4l", "deepseekv3-4l")
+        ),
+        H100_QWEN,
+        "traces/mi300_qwen1.5-0.5b.json.gz",
+    ],
+)
+def test_most_time_has_a_cost(name: str) -> None:
+    assert (opened(name).cost_pct or 0) >= 90
+
+
+PROFILES = sorted(
+    path.relative_to(DATA).as_posix()
+    for folder in ("traces", "h200", "nsys")
+    for path in (DATA / folder).rglob("*")
+    if path.name.endswith((".json.gz", ".sqlite"))
+)
+
+
+@shared
+@pytest.mark.parametrize("name", PROFILES)
+def test_nothing_is_faster_than_its_bound(name: str) -> None:
+    table = opened(name)
+    assert [r for r in table.operators if (r.best_pct or 0) > 100] == []
+    assert whole(table) == pytest.approx(100)
