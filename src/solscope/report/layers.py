@@ -120,10 +120,10 @@ def lines(result: LayerTable, *, kernels: bool) -> Iterator[Line]:
     """All lines: end to end above, then each kind of layer, then what lies outside."""
     yield Line("end to end", "", "one pass, first start to last end", result.end_to_end_us)
     count = [sum(k.layers[i] for k in result.layer_kinds) for i in range(len(result.profiles))]
-    yield Line("layers", f"{_joined(count)} layers", "sum per pass", result.layers_us)
+    yield Line("layers", _several(count, "layer", "layers"), "sum per pass", result.layers_us)
     for kind in result.layer_kinds:
         per = "step" if result.per == "step" else "layer"
-        head = f"{_joined(kind.layers)} layers"
+        head = _several(kind.layers, "layer", "layers")
         yield Line(kind.kind, head, f"sum per {per}", kind.sum_us, kind.kind)
         for group in kind.groups:
             yield from _group_lines(group, kind.kind, kernels)
@@ -172,7 +172,8 @@ def _times(times: Sequence[float | None], *, pair: bool) -> list[str]:
 def _title(result: LayerTable) -> str:
     phase = f"phase {result.phase}" if result.phase else "all phases (no phase known to all)"
     stat = {"mean": "mean", "median": "median (does not add up)", "p90": "p90 (does not add up)"}
-    return f"{phase}, {stat[result.stat]} per {result.per}, over {_joined(result.passes)} passes"
+    passes = _several(result.passes, "pass", "passes")
+    return f"{phase}, {stat[result.stat]} per {result.per}, over {passes}"
 
 
 def _coverage(result: LayerTable) -> str:
@@ -183,6 +184,10 @@ def _coverage(result: LayerTable) -> str:
         )
     ]
     return "coverage of the phase's GPU time: " + "; ".join(parts)
+
+
+def _several(values: Sequence[int], noun: str, plural: str) -> str:
+    return f"{_joined(values)} {noun if set(values) == {1} else plural}"
 
 
 def _joined(values: Sequence[int]) -> str:

@@ -11,8 +11,10 @@ from rich.text import Text
 from solscope.report.names import distinct_names
 from solscope.report.terminal import (
     Column,
+    counted,
     heading,
     listing,
+    mean_count,
     micro,
     number,
     pct,
@@ -155,7 +157,7 @@ def _kernel_table(s: Summary, width: int, full_names: bool) -> RenderableType:
 def _steps_title(s: Summary) -> str:
     cut = f", {s.steps.cut} cut off and not counted below" if s.steps.cut else ""
     how = (s.steps.found_by or "").replace("_", " ")
-    return f"{s.steps.count:,} steps (found by {how}{cut})"
+    return f"{counted(s.steps.count, 'step')} (found by {how}{cut})"
 
 
 def _step_table(s: Summary, width: int) -> RenderableType:
@@ -179,8 +181,8 @@ def _step_table(s: Summary, width: int) -> RenderableType:
             number(p.p90_ms, 3),
             number(p.p99_ms, 3),
             number(p.gap_p50_ms, 3),
-            number(p.requests, 1),
-            number(p.tokens, 1),
+            mean_count(p.requests),
+            mean_count(p.tokens),
             number(p.tokens_per_s, 0),
             number(p.tpot_ms, 3),
         )

@@ -30,6 +30,16 @@ def share_known(value: float | None) -> str:
     return pct(value if value is None or value == 100 else min(value, 99.9))
 
 
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def mean_count(value: float | None) -> str:
+    """A mean of counts: whole numbers without decimals."""
+    return number(value, 0 if value is not None and float(value).is_integer() else 1)
+
+
 def micro(value_ns: float | None) -> str:
     """Nanoseconds as microseconds."""
     return "-" if value_ns is None else f"{value_ns / 1e3:,.2f}"
