@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     from solscope.attribution import Attributed
+    from solscope.operators.from_config import Model
     from solscope.readers import ReadOptions
 
 PROGRESS_FROM_BYTES = 8 << 20
@@ -42,6 +43,44 @@ expansion_option: Decorator = click.option(
     metavar="FACTOR",
     help="Refuse a compressed file that grows beyond this factor.",
 )
+
+
+def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--model`, `--batch` and `--context`, which `open_model` takes."""
+    for option in (
+        click.option(
+            "--context",
+            type=click.IntRange(1, 1 << 32),
+            metavar="N",
+            help="Keys per request in a decode step, where the profile does not tell; for --model.",
+        ),
+        click.option(
+            "--batch",
+            type=click.IntRange(1, 1 << 32),
+            metavar="N",
+            help="Requests of a decode step, where the profile does not tell; for --model.",
+        ),
+        click.option(
+            "--model",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="CONFIG",
+            help="The model's config.json: sizes of kernels without recorded shapes, by role.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def open_model(path: Path | None, batch: int | None, context: int | None) -> Model | None:
+    """The model that the options of `model_options` describe; null without `--model`."""
+    from solscope.errors import UsageError
+    from solscope.operators.from_config import load_model
+
+    if path is not None:
+        return load_model(path, batch, context)
+    if batch is not None or context is not None:
+        raise UsageError("--batch and --context need --model")
+    return None
 
 
 class ProfilePath(click.Path):

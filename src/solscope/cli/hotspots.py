@@ -11,7 +11,9 @@ from solscope.cli.common import (
     emit,
     expansion_option,
     json_option,
+    model_options,
     open_attributed,
+    open_model,
     rules_option,
     terminal_width,
     use_color,
@@ -40,6 +42,7 @@ from solscope.cli.common import (
     show_default=True,
     help="Rows to print; JSON has them all.",
 )
+@model_options
 @rules_option
 @expansion_option
 @json_option
@@ -48,6 +51,9 @@ def command(
     hardware: str | None,
     target: float,
     top: int,
+    model: Path | None,
+    batch: int | None,
+    context: int | None,
     rule_files: tuple[Path, ...],
     max_expansion: int,
     as_json: bool,
@@ -63,7 +69,8 @@ def command(
     from solscope.views.operators import named_hardware
 
     card = None if hardware is None else named_hardware(hardware)
-    result = hotspots(open_attributed(file, rule_files, max_expansion), card, target)
+    config = open_model(model, batch, context)
+    result = hotspots(open_attributed(file, rule_files, max_expansion), card, target, config)
     if as_json:
         from solscope.report.json import render_json
 

@@ -12,7 +12,9 @@ from solscope.cli.common import (
     emit,
     expansion_option,
     json_option,
+    model_options,
     open_attributed,
+    open_model,
     rules_option,
     terminal_width,
     use_color,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     help="What a row stands for.",
 )
 @click.option("--top", type=click.IntRange(min=1), help="Rows to print; all of them when left out.")
+@model_options
 @rules_option
 @expansion_option
 @json_option
@@ -45,6 +48,9 @@ def command(
     hardware: str | None,
     by: OperatorsBy,
     top: int | None,
+    model: Path | None,
+    batch: int | None,
+    context: int | None,
     rule_files: tuple[Path, ...],
     max_expansion: int,
     as_json: bool,
@@ -59,11 +65,13 @@ def command(
       solscope operators --top 20 trace.json.gz
       solscope operators --by operator trace.json.gz
       solscope operators --hardware H200 trace.json.gz --json
+      solscope operators --model config.json --batch 32 --context 1024 trace.json.gz
     """
     from solscope.views.operators import named_hardware, operator_table
 
     card = None if hardware is None else named_hardware(hardware)
-    result = operator_table(open_attributed(file, rule_files, max_expansion), card, by)
+    config = open_model(model, batch, context)
+    result = operator_table(open_attributed(file, rule_files, max_expansion), card, by, config)
     if as_json:
         import msgspec
 

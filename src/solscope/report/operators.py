@@ -84,6 +84,8 @@ def _limiter(row: OperatorRow) -> str:
 
 
 def _mark(row: OperatorRow) -> str:
+    if row.source is not None:
+        return "(from config)"
     return "(inferred)" if row.inferred_calls == row.calls else ""
 
 

@@ -3,7 +3,8 @@
 A call is one operator with all kernels that it launched, and the helpers that serve them and have
 no operator of their own. Its time is the sum of theirs; its cost, from the recorded inputs, counts
 once. Kernels whose launch the profile lost take the inputs of their twins (`views/twins.py`).
-Copies and fills that no operator made cost the bytes that the driver recorded.
+Copies and fills that no operator made cost the bytes that the driver recorded. With a model's
+config, what has no cost from shapes becomes calls of roles (`views/model_costs.py`).
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from solscope.attribution import Attributed
 from solscope.errors import InputError
 from solscope.operators import operator
 from solscope.operators.base import Cost
+from solscope.operators.from_config import Model
 from solscope.operators.recorded import Found, Recorded, recognize
+from solscope.views.model_costs import INPUTS, model_calls
 from solscope.views.twins import find_twins, group_twins
 
-INPUTS = ("input_dims", "input_types", "input_strides", "concrete_inputs")
 _SIGNATURE = ["op", *INPUTS]
 CALL_COLUMNS = (
     *("call", "kind", "time_ns", "kernels", "inferred", "step", "role"),
@@ -35,7 +37,7 @@ class CallKind:
     """Equal calls: one operator with one set of inputs; or a reason why there is no cost."""
 
     op: str | None
-    """Operator as recorded; null where no operator is known."""
+    """Operator as recorded, or the role for a cost from a config; null where neither is known."""
     kernel: str
     """The kernel that takes most of the time."""
     category: str
@@ -47,6 +49,8 @@ class CallKind:
     reason: str | None
     inferred: bool = False
     """The inputs come from the same kernel sequence elsewhere in the profile."""
+    source: str | None = None
+    """Where the axes come from when not from recorded inputs: `from config NAME`, ranks sharing."""
 
 
 @dataclass(frozen=True)
@@ -58,21 +62,41 @@ class CallTable:
     kinds: list[CallKind]
 
 
-def find_calls(attributed: Attributed) -> CallTable:
-    """Every GPU activity in exactly one call, with its cost or the reason why it has none."""
+def find_calls(attributed: Attributed, model: Model | None = None) -> CallTable:
+    """Every GPU activity in exactly one call, with its cost or the reason why it has none.
+
+    With `model`, calls without a cost are taken apart into the roles that its config describes.
+    """
     if attributed.profile.is_aggregate:
         raise InputError(
             f"{attributed.profile.path}: a summary has no single calls and no shapes; "
             "costs need a trace recorded with shapes"
         )
-    rows = _with_calls(attributed)
+    rows = _with_calls(attributed).with_columns(pl.lit(None, pl.Int64).alias("config"))
+    table = _tabulate(rows, [], None)
+    if model is None:
+        return table
+    known = [at for at, kind in enumerate(table.kinds) if kind.cost is not None]
+    costed = set(table.calls.filter(pl.col("kind").is_in(known))["call"].to_list())
+    rows, found = model_calls(rows, costed, attributed, model)
+    return _tabulate(rows, found, _source(attributed, model))
+
+
+def _source(attributed: Attributed, model: Model) -> str:
+    ranks = attributed.profile.metadata.world_size or 1
+    shared = f", layers shared by {ranks} ranks" if ranks > 1 else ""
+    return f"from config {model.name}{shared}"
+
+
+def _tabulate(rows: pl.DataFrame, found: list[Found | str], source: str | None) -> CallTable:
+    """Activities by call, and equal calls by kind; `found` has the axes that `config` points to."""
     calls = (
         rows.sort("dur_ns", descending=True, maintain_order=True)
         .group_by("call", maintain_order=True)
         .agg(
             *(pl.col(name).first() for name in (*_SIGNATURE, "name", "category", "role", "step")),
             pl.col("kind").first().alias("event"),
-            pl.col("bytes").first(),
+            pl.col("bytes", "config").first(),
             *(pl.col(name).first() for name in ("rank", "device", "stream")),
             pl.col("start_ns").min(),
             pl.col("inferred").any(),
@@ -81,12 +105,12 @@ def find_calls(attributed: Attributed) -> CallTable:
             pl.len().alias("kernels"),
         )
     )
-    keys = [*_SIGNATURE, "name", "category", "event", "bytes", "launched", "inferred"]
+    keys = [*_SIGNATURE, "name", "category", "event", "bytes", "launched", "inferred", "config"]
     distinct = calls.select(keys).unique(maintain_order=True).with_row_index("kind")
     table = calls.join(distinct, on=keys, how="left", nulls_equal=True, maintain_order="left")
     return CallTable(
         table.select(*CALL_COLUMNS),
-        [_kind(row) for row in distinct.iter_rows(named=True)],
+        [_kind(row, found, source) for row in distinct.iter_rows(named=True)],
     )
 
 
@@ -121,8 +145,12 @@ def _input(events: pl.DataFrame, rows: pl.Series, name: str) -> pl.Series:
     return events["name" if name == "op" else name].gather(rows).cast(pl.String).alias(name)
 
 
-def _kind(row: dict[str, Any]) -> CallKind:
-    found = _copied(row) if row["op"] is None else _recorded(row)
+def _kind(row: dict[str, Any], configured: list[Found | str], source: str | None) -> CallKind:
+    at = row["config"]
+    if at is not None:
+        found = configured[at]
+    else:
+        found = _copied(row) if row["op"] is None else _recorded(row)
     name, axes = (None, {}) if isinstance(found, str) else found
     entry = None if name is None else operator(name)
     return CallKind(
@@ -134,7 +162,8 @@ def _kind(row: dict[str, Any]) -> CallKind:
         cost=None if entry is None else entry.cost(axes),
         expected=None if entry is None or entry.expected is None else entry.expected(axes),
         reason=found if isinstance(found, str) else None,
-        inferred=bool(row["inferred"]),
+        inferred=bool(row["inferred"]) and at is None,
+        source=None if at is None else source,
     )
 
 

@@ -24,10 +24,11 @@ from solscope.attribution import Attributed
 from solscope.errors import UsageError
 from solscope.hardware import Hardware
 from solscope.intervals import Int64s, overlap, union
+from solscope.operators.from_config import Model
 from solscope.roofline import Bound, bound
 from solscope.views.costs import CallKind, CallTable, find_calls
 from solscope.views.idle import CAUSES, idle_gaps
-from solscope.views.operators import bound_tells, call_name, hardware_of
+from solscope.views.operators import bound_tells, call_name, hardware_of, origin
 
 TARGET_PCT = 80.0
 """Share of its bound that a good kernel reaches; what lies beyond is not counted as recoverable."""
@@ -88,14 +89,20 @@ class HotspotTable(msgspec.Struct, frozen=True):
 
 
 def hotspots(
-    attributed: Attributed, hardware: Hardware | None = None, target_pct: float = TARGET_PCT
+    attributed: Attributed,
+    hardware: Hardware | None = None,
+    target_pct: float = TARGET_PCT,
+    model: Model | None = None,
 ) -> HotspotTable:
-    """Rank what could be saved; `hardware` is that of the profile's device unless given."""
+    """Rank what could be saved; `hardware` is that of the profile's device unless given.
+
+    `model` gives axes to kernels without recorded shapes whose role is known.
+    """
     if not 0 < target_pct <= 100:
         raise UsageError(f"a target is a share of the bound in percent, not {target_pct}")
     card = hardware or hardware_of(attributed)
     window = _window(attributed)
-    table = find_calls(attributed)
+    table = find_calls(attributed, model)
     calls = window.of(table.calls)
     runs = _runs(calls, table)
     alone = calls.filter(~pl.col("call").is_in([c for run in runs for c in run]))
@@ -168,10 +175,10 @@ def _cost_pct(calls: pl.DataFrame, table: CallTable) -> float | None:
 def _operators(
     calls: pl.DataFrame, table: CallTable, card: Hardware | None, window: _Window, target_pct: float
 ) -> list[Hotspot]:
-    """Calls with a bound, by operator, axes, role, and whether their inputs are inferred."""
+    """Calls with a bound, by operator, axes, role, and where the axes come from."""
     if card is None:
         return []
-    groups: dict[tuple[str, str, str, bool], list[tuple[int, int, int]]] = defaultdict(list)
+    groups: dict[tuple[str, str, str, str], list[tuple[int, int, int]]] = defaultdict(list)
     sums = calls.group_by("kind", pl.col("role").cast(pl.String)).agg(
         pl.len(), pl.col("time_ns").sum()
     )
@@ -179,7 +186,7 @@ def _operators(
         kind = table.kinds[at]
         if kind.cost is not None:
             axes = msgspec.json.encode(kind.axes, order="sorted").decode()
-            groups[call_name(kind), axes, role or "", kind.inferred].append((at, count, time))
+            groups[call_name(kind), axes, role or "", origin(kind)].append((at, count, time))
     bounds = {at: bound(kind.cost, card) for at, kind in enumerate(table.kinds) if kind.cost}
     return [
         _operator(
@@ -235,17 +242,21 @@ def _operator(
         efficiency_pct=100 * bound_us / time_us if time_us else None,
         recoverable_us=saved,
         recoverable_pct_of_step=window.pct(saved),
-        confidence="high" if likely_us is None and not kind.inferred else "medium",
+        confidence="high" if likely_us is None and not (kind.inferred or kind.source) else "medium",
         why=(
             f"{per_step:.4g} calls x {time_us / per_step:.2f} µs; at {target_pct:.4g} % of the "
             f"{word} of {reference:.2f} µs a call takes {goal / per_step:.2f} µs"
+            + (f"; axes {kind.source}" if kind.source else "")
         ),
     )
 
 
 def _runs(calls: pl.DataFrame, table: CallTable) -> list[list[int]]:
     """Runs of tiny fusible calls, next to one another on their stream, within one step."""
-    fusible = [kind.category in FUSIBLE and kind.op is not None for kind in table.kinds]
+    fusible = [
+        kind.category in FUSIBLE and kind.op is not None and kind.source is None
+        for kind in table.kinds
+    ]
     runs: list[list[int]] = []
     place = ["rank", "device", "stream", "step"]
     ordered = calls.filter(pl.col("start_ns").is_not_null()).sort("start_ns", maintain_order=True)

@@ -15,6 +15,7 @@ import polars as pl
 from solscope.attribution import Attributed
 from solscope.errors import UsageError
 from solscope.hardware import Hardware, find, load, match_device, measured_path, merge
+from solscope.operators.from_config import Model
 from solscope.roofline import Bound, bound
 from solscope.views.costs import CallKind, CallTable, find_calls
 
@@ -27,7 +28,8 @@ class OperatorRow(msgspec.Struct, frozen=True):
     """Calls of one operator with one set of axes, or of one operator; figures per call."""
 
     op: str
-    """Operator as recorded; `memcpy` or `memset` for what no operator made."""
+    """Operator as recorded; `memcpy` or `memset` for what no operator made; the role where the axes
+    come from a config."""
     operator: str
     """Entry of the catalogue."""
     category: str
@@ -62,6 +64,8 @@ class OperatorRow(msgspec.Struct, frozen=True):
     """S of the fastest call."""
     expected_us: float | None
     """Bound with uniform routing, where the bound assumes the luckiest; else null."""
+    source: str | None
+    """Where the axes come from when not from recorded inputs: a model's config."""
 
 
 class NoCost(msgspec.Struct, frozen=True):
@@ -89,13 +93,19 @@ class OperatorTable(msgspec.Struct, frozen=True):
 
 
 def operator_table(
-    attributed: Attributed, hardware: Hardware | None = None, by: OperatorsBy = "shape"
+    attributed: Attributed,
+    hardware: Hardware | None = None,
+    by: OperatorsBy = "shape",
+    model: Model | None = None,
 ) -> OperatorTable:
-    """Cost, bound and score; `hardware` is that of the profile's device unless given."""
+    """Cost, bound and score; `hardware` is that of the profile's device unless given.
+
+    `model` gives axes to kernels without recorded shapes whose role is known.
+    """
     if by not in ("shape", "operator"):
         raise UsageError(f"operators can be listed by shape or operator, not by {by!r}")
     card = hardware or hardware_of(attributed)
-    table = find_calls(attributed)
+    table = find_calls(attributed, model)
     total = int(table.calls["time_ns"].sum())
     per_kind = _per_kind(table.calls)
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
@@ -148,7 +158,12 @@ def _key(kind: CallKind, by: OperatorsBy) -> tuple[str, ...]:
     if kind.operator is None:
         return (name, "", kind.reason or "")
     axes = msgspec.json.encode(kind.axes, order="sorted").decode() if by == "shape" else ""
-    return (name, kind.operator, axes, "inferred" if kind.inferred and by == "shape" else "")
+    return (name, kind.operator, axes, origin(kind) if by == "shape" else kind.source or "")
+
+
+def origin(kind: CallKind) -> str:
+    """Where the axes come from; empty for recorded inputs."""
+    return kind.source or ("inferred" if kind.inferred else "")
 
 
 def call_name(kind: CallKind) -> str:
@@ -214,6 +229,7 @@ def _row(
         efficiency_pct=_percent(limits.bound_us, time_us),
         best_pct=limits.best_pct,
         expected_us=None if limits.expected_us is None else limits.expected_us / calls,
+        source=kind.source,
     )
 
 

@@ -1,0 +1,110 @@
+"""Roles as calls: activities without recorded shapes, with axes from the model's config.
+
+One role may be served by several kernels in a layer (helpers, norms written out). Its cost counts
+once per layer and run through the model; its time is the sum of theirs. A role whose main kernel
+has recorded shapes is left as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import Any
+
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.operators.from_config import ROLE_RULES, Model, RoleCall, axes_of
+from solscope.operators.recorded import Found
+
+INPUTS = ("input_dims", "input_types", "input_strides", "concrete_inputs")
+"""Columns of what an operator was called with."""
+_PRODUCTS = ("gemm", "moe")
+MAIN = {
+    **dict.fromkeys(("qkv", "q_a_kv_a", "q_b", "o_proj", "router", "lm_head"), _PRODUCTS),
+    **dict.fromkeys(("up_gate", "down"), _PRODUCTS),
+    "attention": ("attention",),
+    "combine": ("moe",),
+}
+"""Categories of the kernels that do the work of a role; any kernel for the roles not named."""
+_KEYS = re.compile(r"generation_\d+\(sq\d+sk(\d+)")
+"""How vLLM writes the keys of all requests of a decode step."""
+
+
+def model_calls(
+    rows: pl.DataFrame, costed: set[int], attributed: Attributed, model: Model
+) -> tuple[pl.DataFrame, list[Found | str]]:
+    """`rows` with role calls in place of calls without a cost, and the axes of each kind of them.
+
+    `config` is an index into the second value; null for activities that keep their call.
+    """
+    steps = {row["step"]: row for row in attributed.steps.iter_rows(named=True)}
+    ranks = max(1, attributed.profile.metadata.world_size or 1)
+    groups = _groups(rows)
+    call, op = rows["call"].to_list(), rows["op"].to_list()
+    known: dict[RoleCall, int] = {}
+    found: list[Found | str] = []
+    placed: list[int | None] = [None] * rows.height
+    for parts in groups.values():
+        free = [part for part in parts if part["call"] not in costed]
+        if not _is_whole(parts, free):
+            continue
+        told = _role_call(free, steps.get(free[0]["step"]), ranks)
+        if told not in known:
+            known[told] = len(found)
+            found.append(axes_of(told, model))
+        for part in free:
+            at = part["at"]
+            call[at], op[at], placed[at] = -1 - free[0]["at"], told.role, known[told]
+    moved = pl.Series("config", placed, dtype=pl.Int64)
+    return rows.with_columns(
+        pl.Series("call", call, dtype=pl.Int64),
+        pl.Series("op", op, dtype=pl.String),
+        *(pl.when(moved.is_null()).then(name).alias(name) for name in INPUTS),
+        moved,
+    ), found
+
+
+def _groups(rows: pl.DataFrame) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
+    """Activities by place and role, where the role has a rule; communication has no cost."""
+    names = ("role", "category", "layer_kind", "phase", "name", "kind")
+    table = rows.with_row_index("at").select(
+        *("at", "call", "rank", "device", "step", "pass", "layer"),
+        *(pl.col(name).cast(pl.String) for name in names),
+    )
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    ruled = pl.col("role").is_in(list(ROLE_RULES)) & (pl.col("category") != "comm")
+    for row in table.filter(ruled).iter_rows(named=True):
+        place = tuple(row[name] for name in ("rank", "device", "step", "pass", "layer", "role"))
+        groups[place].append(row)
+    return groups
+
+
+def _is_whole(parts: list[dict[str, Any]], free: list[dict[str, Any]]) -> bool:
+    """Whether the kernels without a cost do the work of the role, and none of the others does."""
+    main = MAIN.get(parts[0]["role"])
+    at = {part["at"] for part in free}
+    rest = [part for part in parts if part["at"] not in at and part["kind"] == "kernel"]
+    if main is None:
+        return bool(free) and not rest
+    works = any(part["category"] in main for part in free)
+    return works and not any(part["category"] in main for part in rest)
+
+
+def _role_call(parts: list[dict[str, Any]], step: dict[str, Any] | None, ranks: int) -> RoleCall:
+    first = parts[0]
+    # Sizes of a step with several runs through the model are those of one of them.
+    own = step is not None and step["phase"] is not None and step["phase"] == first["phase"]
+    told = step if own and step is not None else {}
+    keys = _KEYS.search(str(told.get("name", "")))
+    return RoleCall(
+        role=first["role"],
+        phase=first["phase"],
+        layer=first["layer"],
+        layer_kind=first["layer_kind"] or "",
+        kernels=" ".join(sorted({part["name"] or "" for part in parts})),
+        tokens=told.get("tokens"),
+        requests=told.get("requests"),
+        keys=int(keys.group(1)) if keys else None,
+        ranks=ranks,
+    )
