@@ -97,6 +97,24 @@ METRIC_COLUMNS = (
 METRIC_SCHEMA = pl.Schema({c.name: c.dtype for c in METRIC_COLUMNS})
 
 
+THREAD = ["rank", "pid", "tid"]
+"""Columns that identify a host thread."""
+
+
+def correlation_key(gpu: pl.DataFrame) -> list[str]:
+    """Columns by which GPU activities find their launch calls.
+
+    Ids are per process. A trace of one process says nothing of it on the GPU side.
+    """
+    per_process = gpu["pid"].null_count() < gpu.height
+    return ["rank", "pid", "correlation"] if per_process else ["rank", "correlation"]
+
+
+def is_launch() -> pl.Expr:
+    """Selects the calls that can have caused a GPU activity; 0 is no correlation id."""
+    return pl.col("kind").is_in(LAUNCH_KINDS) & (pl.col("correlation") != 0)
+
+
 def conform(table: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
     """`table` with exactly the columns of `schema`: absent ones null, foreign ones refused."""
     foreign = [name for name in table.columns if name not in schema]

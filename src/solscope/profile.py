@@ -22,9 +22,10 @@ from solscope.events import (
     AGGREGATE_SCHEMA,
     EVENT_SCHEMA,
     GPU_KINDS,
-    LAUNCH_KINDS,
     METRIC_SCHEMA,
     conform,
+    correlation_key,
+    is_launch,
 )
 
 SAVE_VERSION = 1
@@ -146,10 +147,9 @@ class Profile:
         total = int(gpu["dur_ns"].sum())
         if not total:
             return Coverage(linked_pct=None)
-        launches = self.events.filter(pl.col("kind").is_in(LAUNCH_KINDS))
-        linked = gpu.filter(pl.col("correlation").is_not_null()).join(
-            launches, on=["rank", "correlation"], how="semi", nulls_equal=True
-        )
+        key = correlation_key(gpu)
+        launches = self.events.lazy().filter(is_launch()).select(key).collect()
+        linked = gpu.join(launches, on=key, how="semi", nulls_equal=True)
         return Coverage(linked_pct=100.0 * int(linked["dur_ns"].sum()) / total)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:

@@ -23,7 +23,8 @@ from solscope.profile import (
     is_saved_profile,
     load_saved,
 )
-from tests.making import aggregate, event, profile
+from solscope.views.coverage import coverage
+from tests.making import aggregate, attributed, event, profile
 
 SMALL = profile(event("kernel", "k", 0, 5))
 FULL = replace(
@@ -291,3 +292,16 @@ LABELS = {
 @pytest.mark.parametrize("device", LABELS)
 def test_the_label_of_a_device(device: Device) -> None:
     assert device.label == LABELS[device]
+
+
+def test_coverage_is_that_of_the_views_with_several_processes() -> None:
+    # Both processes use correlation 1, and correlation 0 is no id at all.
+    made = attributed(
+        event("runtime", "cudaLaunchKernel", 0, 5, correlation=1, pid=1),
+        event("runtime", "cudaGetDevice", 0, 5, correlation=0, pid=2),
+        event("kernel", "gemm", 10, 30, correlation=1, pid=1),
+        event("kernel", "gemm", 50, 10, correlation=1, pid=2),
+        event("kernel", "gemm", 70, 10, correlation=0, pid=2),
+    )
+    assert made.profile.coverage.linked_pct == 60.0
+    assert coverage(made).linked_pct == 60.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -292,9 +292,14 @@ def load_rules(extra: Sequence[Path] = ()) -> RuleSet:
         for rule in _read_rules(path):
             _check_patterns(path, rule)
             rules.setdefault(rule.id, rule)
-    for rule in _read_rules(RULES_FILE):
+    for rule in _built_in():
         rules.setdefault(rule.id, rule)
     return RuleSet(tuple(rules.values()))
+
+
+@cache
+def _built_in() -> tuple[Rule, ...]:
+    return tuple(_read_rules(RULES_FILE))
 
 
 def _read_rules(path: Path) -> list[Rule]:

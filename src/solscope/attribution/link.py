@@ -12,21 +12,17 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from solscope.events import GPU_KINDS, LAUNCH_KINDS
+from solscope.events import GPU_KINDS, THREAD, correlation_key, is_launch
 from solscope.intervals import Int64s, innermost
 
 LINKS = pl.Enum(["external_id", "nesting"])
 """How the operator of an activity was found."""
 
-_THREAD = ["rank", "pid", "tid"]
-
 
 def link(events: pl.DataFrame) -> pl.DataFrame:
     """GPU activities with `row`, `launch_row`, `op_row`, `op_link` added."""
     gpu = events.with_row_index("row").filter(pl.col("kind").is_in(GPU_KINDS))
-    # Ids are per process. A trace of one process says nothing of it on the GPU side.
-    per_process = gpu["pid"].null_count() < gpu.height
-    key = ["rank", "pid", "correlation"] if per_process else ["rank", "correlation"]
+    key = correlation_key(gpu)
     launches = _launches(events, gpu, key)
     by_id = _by_external_id(events, launches)
     # Nesting is asked only for launches whose operator the ids do not tell.
@@ -55,7 +51,7 @@ def enclosing(
     `kind` is `annotation`, `python` or `cpu_op`; `names` restricts it to events of these names.
     """
     rows = activities["launch_row"].drop_nulls().unique().sort()
-    launches = events.select("start_ns", *_THREAD)[rows].with_columns(rows.alias("launch_row"))
+    launches = events.select("start_ns", *THREAD)[rows].with_columns(rows.alias("launch_row"))
     found = launches.select("launch_row", _enclosing(events, launches, kind, names).alias("found"))
     joined = activities.select("launch_row").join(
         found, on="launch_row", how="left", maintain_order="left"
@@ -64,12 +60,12 @@ def enclosing(
 
 
 def _launches(events: pl.DataFrame, gpu: pl.DataFrame, key: list[str]) -> pl.DataFrame:
-    """Launch calls that caused a GPU activity, one per correlation id; 0 is no id."""
+    """Launch calls that caused a GPU activity, one per correlation id."""
     return (
         events.lazy()
-        .select("kind", "correlation", "external_id", "start_ns", *_THREAD)
+        .select("kind", "correlation", "external_id", "start_ns", *THREAD)
         .with_row_index("launch_row")
-        .filter(pl.col("kind").is_in(LAUNCH_KINDS) & (pl.col("correlation") != 0))
+        .filter(is_launch())
         .join(gpu.lazy().select(key).unique(), on=key, how="semi", nulls_equal=True)
         .unique(key, keep="first", maintain_order=True)
         .collect()
@@ -106,7 +102,7 @@ def _enclosing(
     if not calls.is_empty():
         threads = _by_thread(events, kind, names)
         timed = calls.with_row_index("position").filter(pl.col("start_ns").is_not_null())
-        for key, part in timed.partition_by(_THREAD, as_dict=True).items():
+        for key, part in timed.partition_by(THREAD, as_dict=True).items():
             if (frames := threads.get(key)) is None:
                 continue
             start = _array(frames["start_ns"])
@@ -129,12 +125,12 @@ def _by_thread(
         wanted &= pl.col("name").is_in(sorted(names))
     return (
         events.lazy()
-        .select("kind", "name", "start_ns", "dur_ns", *_THREAD)
+        .select("kind", "name", "start_ns", "dur_ns", *THREAD)
         .with_row_index("row")
         .filter(wanted)
         .drop("kind", "name")
         .collect()
-        .partition_by(_THREAD, as_dict=True)
+        .partition_by(THREAD, as_dict=True)
     )
 
 

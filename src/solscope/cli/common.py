@@ -35,6 +35,11 @@ rules_option: Decorator = click.option(
     metavar="FILE",
     help="More classification rules (TOML), tried before the built-in ones; may be repeated.",
 )
+hardware_option: Decorator = click.option(
+    "--hardware",
+    metavar="NAME",
+    help="GPU to compute bounds for, or a hardware file; that of the profile when left out.",
+)
 expansion_option: Decorator = click.option(
     "--max-expansion",
     default=200,

@@ -10,6 +10,7 @@ from solscope.cli.common import (
     ProfilePath,
     emit,
     expansion_option,
+    hardware_option,
     json_option,
     model_options,
     open_attributed,
@@ -22,11 +23,7 @@ from solscope.cli.common import (
 
 @click.command("hotspots", short_help="Rank what to fix first.")
 @click.argument("file", type=ProfilePath(), metavar="FILE")
-@click.option(
-    "--hardware",
-    metavar="NAME",
-    help="GPU to compute bounds for, or a hardware file; that of the profile when left out.",
-)
+@hardware_option
 @click.option(
     "--target",
     type=click.FloatRange(0, 100, min_open=True),

@@ -81,18 +81,11 @@ def command(
     attributed = open_attributed(file, rule_files, max_expansion, companion)
     result = kernels(attributed, by)
     if as_json:
+        import msgspec
+
         from solscope.report.json import render_json
 
-        emit(
-            render_json(
-                {
-                    "by": result.by,
-                    "total_ns": result.total_ns,
-                    "calls": result.calls,
-                    "kernels": result.kernels[:top],
-                }
-            )
-        )
+        emit(render_json(msgspec.structs.replace(result, kernels=result.kernels[:top])))
         return
     from solscope.report.kernels import render_kernels
 

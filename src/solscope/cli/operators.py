@@ -11,6 +11,7 @@ from solscope.cli.common import (
     ProfilePath,
     emit,
     expansion_option,
+    hardware_option,
     json_option,
     model_options,
     open_attributed,
@@ -26,11 +27,7 @@ if TYPE_CHECKING:
 
 @click.command("operators", short_help="Hold operators against the speed of light.")
 @click.argument("file", type=ProfilePath(), metavar="FILE")
-@click.option(
-    "--hardware",
-    metavar="NAME",
-    help="GPU to compute bounds for, or a hardware file; that of the profile when left out.",
-)
+@hardware_option
 @click.option(
     "--by",
     type=click.Choice(["shape", "operator"]),

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from solscope.attribution import Attributed
-from solscope.events import LAUNCH_KINDS
+from solscope.events import LAUNCH_KINDS, THREAD
 from solscope.intervals import Int64s, Intervals, gaps, overlap, union
 
 CAUSES = {
@@ -27,7 +27,6 @@ CAUSES = {
 }
 """Each cause of idle time and what it means."""
 
-_THREAD = ["rank", "pid", "tid"]
 _SYNC_CALL = re.compile(r"Synchronize|StreamWaitValue|EventQuery|^(cuda|hip)Memcpy(?!.*Async)")
 _ALLOC_CALL = re.compile(r"Malloc|MemCreate|MemMap|^(cuda|hip)Free|^cuMem(Alloc|Free)|HostAlloc")
 
@@ -88,7 +87,7 @@ def _host_calls(events: pl.DataFrame) -> pl.DataFrame:
     """Timed runtime and driver calls with their row."""
     return (
         events.lazy()
-        .select("kind", "name", "start_ns", "dur_ns", *_THREAD)
+        .select("kind", "name", "start_ns", "dur_ns", *THREAD)
         .with_row_index("row")
         .filter(pl.col("kind").is_in(LAUNCH_KINDS) & pl.col("start_ns").is_not_null())
         .with_columns(pl.col("dur_ns").fill_null(0))
@@ -113,12 +112,10 @@ def _spent(
         pl.Series([bool(pattern.search(name)) for name in names], dtype=pl.Boolean)
     )
     threads = calls.filter(pl.col("name").is_in(matching.to_list())).partition_by(
-        _THREAD, as_dict=True
+        THREAD, as_dict=True
     )
     spent = np.zeros_like(start)
-    gaps_by_thread = (
-        launch.select(_THREAD).with_row_index("gap").partition_by(_THREAD, as_dict=True)
-    )
+    gaps_by_thread = launch.select(THREAD).with_row_index("gap").partition_by(THREAD, as_dict=True)
     for key, part in gaps_by_thread.items():
         if (mine := threads.get(key)) is None:
             continue
