@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from solscope.operators.task import Task
 
 Axes = Mapping[str, Any]
 """Sizes that determine a cost, by the names that the operator declares."""
@@ -92,3 +95,5 @@ class Operator:
     """Cost as published; null for operators that the suite lacks."""
     expected: Callable[[Axes], Cost] | None = field(default=None, repr=False)
     """Likely cost where the bound must assume the luckiest case (MoE routing); null when equal."""
+    task: Task | None = field(default=None, repr=False)
+    """The executable half: inputs, reference, tolerances; null where it cannot be run."""

@@ -1,0 +1,115 @@
+"""The executable half of an operator: inputs, reference, and how outputs are judged.
+
+An operator of the suite has one `Task` in its file. torch is imported inside functions only, so
+that the catalogue loads without it.
+
+    task = operator("rms_norm").task
+    inputs = task.inputs(axes, Draw(seed=7))
+    wanted = task.reference(**inputs)
+
+A solution is called as `run(**inputs)`. It returns the outputs that are not `mutates`, in the order
+of `outputs` (a tensor, a tuple) or by name (a dict), and updates the tensors named in `mutates` in
+place; the reference leaves its inputs alone and returns every output by name, mutated ones too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from solscope.operators.base import Axes
+
+if TYPE_CHECKING:
+    import torch
+
+Inputs = dict[str, Any]
+"""Tensors and plain numbers by the parameter's name."""
+Outputs = dict[str, Any]
+"""Tensors by the output's name."""
+
+Variant = Literal["typical", "extreme", "ties", "empty"]
+"""`typical` as in production; `extreme` scales at the edge of the dtype; `ties` equal scores;
+`empty` some sequences or experts without a token. A task treats one it has no use for as typical.
+"""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One random draw of inputs: equal draws give equal inputs on one kind of device."""
+
+    seed: int
+    device: str = "cpu"
+    variant: Variant = "typical"
+    fp8: Literal["e4m3fn", "e4m3fnuz"] = "e4m3fn"
+    """Encoding of 8-bit floats: NVIDIA and gfx95x use e4m3fn, gfx942 e4m3fnuz."""
+
+    def generator(self) -> torch.Generator:
+        """A generator on the device, seeded."""
+        import torch
+
+        return torch.Generator(device=self.device).manual_seed(self.seed)
+
+
+class Tolerance(msgspec.Struct, frozen=True):
+    """How far an output may lie from the reference.
+
+    `close`: every element within atol + rtol |wanted|, but for a share of 1 - matched, and the
+    relative RMS error ‖got - wanted‖ / ‖wanted‖ at most `rms`. `exact`: every element equal.
+    `codes`: 8-bit floats, compared after decoding; a share of 1 - matched may lie one code off.
+    """
+
+    kind: Literal["close", "exact", "codes"]
+    atol: float = 0.0
+    rtol: float = 0.0
+    rms: float | None = None
+    matched: float = 1.0
+    why: str = ""
+    """Where the numbers come from: the error of which deployed kernel, or which rounding."""
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """What a comparison found."""
+
+    ok: bool
+    max_error: float
+    """Largest absolute difference, after decoding."""
+    rms_error: float | None = None
+    """Relative RMS error; null for integers."""
+    reason: str = ""
+    """Why it failed; empty when it did not."""
+
+
+Compare = Callable[
+    ["torch.Tensor", "torch.Tensor", Mapping[str, Any], Mapping[str, Any]], Judgement
+]
+"""compare(got, wanted, inputs, all outputs of the solution): for outputs with several right
+answers (ties, order inside a group)."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output: its dtype and how it is judged. Its shape is the reference's."""
+
+    dtype: str
+    """torch's name of it, e.g. `bfloat16`, `int32`, `float8`: the latter as the draw encodes it."""
+    tolerance: Tolerance
+    compare: Compare | None = field(default=None, repr=False)
+    """Used in place of `tolerance` where it is set; the tie rule, in the operator's docstring."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """How to make inputs for an operator, what the right outputs are, and how near is right."""
+
+    inputs: Callable[[Axes, Draw], Inputs] = field(repr=False)
+    reference: Callable[..., Outputs] = field(repr=False)
+    """reference(**inputs) in fp32 or fp64, on the device of its inputs; outputs in their dtype
+    unless that would hide an error smaller than a rounding step (then fp32)."""
+    outputs: Mapping[str, Output]
+    mutates: tuple[str, ...] = ()
+    """Inputs that a solution updates in place; each is also an output of that name."""
+    vary: tuple[str, ...] = ()
+    """Axes that a solution must take at any size: checked at sizes beside the listed ones."""
