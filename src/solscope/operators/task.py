@@ -109,6 +109,10 @@ class Task:
     """reference(**inputs) in fp32 or fp64, on the device of its inputs; outputs in their dtype
     unless that would hide an error smaller than a rounding step (then fp32)."""
     outputs: Mapping[str, Output]
+    sampled: Callable[[Inputs, torch.Tensor], Outputs] | None = field(default=None, repr=False)
+    """sampled(inputs, rows): the outputs at these rows of dimension 0 without computing the rest,
+    for shapes whose full reference takes too long and for checks of every timed call. Outputs that
+    cannot be had by rows are left out; null where only the full reference exists."""
     mutates: tuple[str, ...] = ()
     """Inputs that a solution updates in place; each is also an output of that name."""
     vary: tuple[str, ...] = ()
