@@ -16,6 +16,7 @@ import click
 
 from solscope._version import __version__
 from solscope.cli import (
+    capture,
     compare,
     doctor,
     export,
@@ -48,6 +49,7 @@ Examples:
   solscope hotspots trace.json.gz           what to fix first, and what it saves
   solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
   solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
+  solscope capture --pid 4711 -o run.metrics.csv  sensors of a server, beside its profile
   solscope suite roofline --hardware H200   30 operators against the speed of light
   solscope show demo:vllm-b200              a real profile that ships with solscope
 
@@ -80,6 +82,7 @@ for command in (
     export.command,
     suite.command,
     hardware.command,
+    capture.command,
     lab.command,
     doctor.command,
 ):
