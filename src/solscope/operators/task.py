@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
 
 Inputs = dict[str, Any]
-"""Tensors and plain numbers by the parameter's name."""
+"""Tensors and plain values (numbers, names, lists of numbers) by the parameter's name."""
 Outputs = dict[str, Any]
 """Tensors by the output's name."""
 
@@ -113,6 +113,9 @@ class Task:
     """sampled(inputs, rows): the outputs at these rows of dimension 0 without computing the rest,
     for shapes whose full reference takes too long and for checks of every timed call. Outputs that
     cannot be had by rows are left out; null where only the full reference exists."""
+    realized: Callable[[Axes, Inputs], Axes] | None = field(default=None, repr=False)
+    """realized(axes, inputs): the axes with what this draw decided (distinct experts, padded slots,
+    valid tokens), so that the bound is that of the inputs at hand; null where axes say it all."""
     mutates: tuple[str, ...] = ()
     """Inputs that a solution updates in place; each is also an output of that name."""
     vary: tuple[str, ...] = ()
