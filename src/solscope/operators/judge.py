@@ -86,9 +86,30 @@ def _close(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
         reasons.append(f"{outside} of {total} values are off by more than {limit}")
     if tolerance.rms is not None and not rms <= tolerance.rms:
         reasons.append(f"relative RMS error {rms:.2g} is over {tolerance.rms:.2g}")
+    if tolerance.row_rms is not None:
+        reasons += _wrong_rows(tolerance.row_rms, tolerance.atol / 10, got, wanted)
     if reasons:
         reasons.append(f"worst {worst:.3g} at {_place(worst_at, wanted)}")
     return Judgement(ok=not reasons, max_error=worst, rms_error=rms, reason=", ".join(reasons))
+
+
+def _wrong_rows(limit: float, slack: float, got: torch.Tensor, wanted: torch.Tensor) -> list[str]:
+    """One reason if the relative RMS error of any row of the last dimension is over the limit."""
+    width = wanted.shape[-1] if wanted.ndim else 1
+    rows_got, rows_wanted = got.reshape(-1, width), wanted.reshape(-1, width)
+    step, wrong, first = max(1, _SLICE // width), 0, None
+    for start in range(0, len(rows_wanted), step):
+        a, b = rows_got[start : start + step].double(), rows_wanted[start : start + step].double()
+        error = (a - b).masked_fill_(a == b, 0.0).square_().mean(-1).sqrt_()
+        outside = ~(error <= limit * b.square_().mean(-1).sqrt_() + slack)
+        count = int(outside.sum())
+        if count and first is None:
+            first = start + int(outside.int().argmax())
+        wrong += count
+    if first is None:
+        return []
+    where = _place(first * width, wanted)
+    return [f"{wrong} of {len(rows_wanted)} rows are off by over {limit:.2g} RMS, first {where}"]
 
 
 def _exact(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Judgement:

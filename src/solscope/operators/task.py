@@ -57,7 +57,8 @@ class Tolerance(msgspec.Struct, frozen=True):
     """How far an output may lie from the reference.
 
     `close`: every element within atol + rtol |wanted|, but for a share of 1 - matched, and the
-    relative RMS error ‖got - wanted‖ / ‖wanted‖ at most `rms`. `exact`: every element equal.
+    relative RMS error ‖got - wanted‖ / ‖wanted‖ at most `rms`, that of each row (the last dimension)
+    at most `row_rms`, give or take atol/10. `exact`: every element equal.
     `codes`: 8-bit floats, compared after decoding; a share of 1 - matched may lie one code off.
     """
 
@@ -65,6 +66,8 @@ class Tolerance(msgspec.Struct, frozen=True):
     atol: float = 0.0
     rtol: float = 0.0
     rms: float | None = None
+    row_rms: float | None = None
+    """For rows of unlike scale, and for a few touched rows in a large pool of states."""
     matched: float = 1.0
     why: str = ""
     """Where the numbers come from: the error of which deployed kernel, or which rounding."""
@@ -94,7 +97,9 @@ class Output:
     """One output: its dtype and how it is judged. Its shape is the reference's."""
 
     dtype: str
-    """torch's name of it, e.g. `bfloat16`, `int32`, `float8`: the latter as the draw encodes it."""
+    """torch's name of it, e.g. `bfloat16`, `int32`, `float8`: the latter as the draw encodes it; or
+    the name of an input: the dtype of that tensor, or the one that a string such as `out_dtype`
+    names."""
     tolerance: Tolerance
     compare: Compare | None = field(default=None, repr=False)
     """Used in place of `tolerance` where it is set; the tie rule, in the operator's docstring."""
