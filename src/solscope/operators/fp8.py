@@ -44,7 +44,7 @@ def quantize(
 def quantize_blocks(
     values: torch.Tensor, block: tuple[int, int], fp8: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Codes of [..., n, k] and scales of [..., ceil(n / block), ceil(k / block)], each by its amax."""
+    """Codes of [..., n, k] and one scale per block by its amax, ragged blocks at the edges."""
     import torch
 
     rows, columns = values.shape[-2:]

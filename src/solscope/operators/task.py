@@ -89,7 +89,8 @@ Compare = Callable[
     ["torch.Tensor", "torch.Tensor", Mapping[str, Any], Mapping[str, Any]], Judgement
 ]
 """compare(got, wanted, inputs, all outputs of the solution): for outputs with several right
-answers (ties, order inside a group)."""
+answers (ties, order inside a group). At sampled rows, got and wanted hold those rows alone, the
+inputs are whole and have one entry more, `rows`."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,18 @@ class Output:
     tolerance: Tolerance
     compare: Compare | None = field(default=None, repr=False)
     """Used in place of `tolerance` where it is set; the tie rule, in the operator's docstring."""
+
+    def torch_dtype(self, inputs: Mapping[str, Any]) -> torch.dtype:
+        """What a solution must return for these inputs."""
+        import torch
+
+        source = inputs.get(self.dtype, self.dtype)
+        if isinstance(source, torch.Tensor):
+            return source.dtype
+        name = f"float8_{inputs['fp8']}" if source == "float8" else source
+        found = getattr(torch, name)
+        assert isinstance(found, torch.dtype)
+        return found
 
 
 @dataclass(frozen=True)
@@ -118,6 +131,9 @@ class Task:
     """sampled(inputs, rows): the outputs at these rows of dimension 0 without computing the rest,
     for shapes whose full reference takes too long and for checks of every timed call. Outputs that
     cannot be had by rows are left out; null where only the full reference exists."""
+    rows: Callable[[Inputs], int] | None = None
+    """rows(inputs): how many rows `sampled` may be asked for; null where that is dimension 0 of the
+    first tensor of the inputs."""
     realized: Callable[[Axes, Inputs], Axes] | None = field(default=None, repr=False)
     """realized(axes, inputs): the axes with what this draw decided (distinct experts, padded slots,
     valid tokens), so that the bound is that of the inputs at hand; null where axes say it all."""
