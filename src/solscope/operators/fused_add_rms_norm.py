@@ -80,7 +80,12 @@ TASK = Task(
         "x": Output(
             "x",
             rounded(
-                "bfloat16", 2, "the norm of the rounded sum, or of the sum itself (FlashInfer)"
+                "bfloat16",
+                2,
+                "the norm of the rounded sum, or of the sum itself (FlashInfer): apart by two"
+                " roundings, in 1e-5 of the values by more, where a few outliers make the norm",
+                matched=0.9998,
+                row_rms=8e-3,
             ),
         ),
         "residual": Output("x", Tolerance("exact", why="one addition, one rounding to nearest")),

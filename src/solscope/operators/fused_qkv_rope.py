@@ -17,6 +17,7 @@ contexts. v and the D - R values behind are compared bit by bit.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
@@ -59,6 +60,16 @@ CONTEXT = 32_768
 BASE = 10_000.0
 
 
+@lru_cache(maxsize=2)
+def _table(rotary: int) -> torch.Tensor:
+    """Cosines and sines of every position, fp32 [CONTEXT, rotary], from angles in fp64."""
+    import torch
+
+    power = torch.arange(0, rotary, 2, dtype=torch.float64) / rotary
+    angle = torch.arange(CONTEXT, dtype=torch.float64)[:, None] * BASE**-power
+    return torch.cat([angle.cos(), angle.sin()], -1).float()
+
+
 def inputs(axes: Axes, draw: Draw) -> Inputs:
     """Unsorted positions with repeats, none of them 0 where all turn by nothing."""
     import torch
@@ -71,13 +82,10 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     positions = torch.randint(
         low, CONTEXT, (tokens,), generator=generator, device=generator.device, dtype=torch.int32
     )
-    power = torch.arange(0, rotary, 2, device=generator.device, dtype=torch.float64) / rotary
-    place = torch.arange(CONTEXT, device=generator.device, dtype=torch.float64)
-    angle = place[:, None] * BASE**-power
     return {
         "qkv": qkv.view(tokens, heads * dim),
         "positions": positions,
-        "cos_sin_cache": torch.cat([angle.cos(), angle.sin()], -1).float(),
+        "cos_sin_cache": _table(rotary).to(generator.device, copy=True),
         "q_heads": axes["q_heads"],
         "kv_heads": axes["kv_heads"],
         "head_dim": dim,
@@ -115,7 +123,7 @@ def compare(
     dim, rotary = inputs["head_dim"], inputs["cos_sin_cache"].shape[-1]
     turned = (inputs["q_heads"] + inputs["kv_heads"]) * dim
     dtype = str(got.dtype).removeprefix("torch.")
-    sides = [side.unflatten(-1, (-1, dim)) for side in (got[:, :turned], wanted[:, :turned])]
+    sides = [side.view(side.shape[0], -1, dim) for side in (got[:, :turned], wanted[:, :turned])]
     heads = rotation_judgement(dtype, *(side[..., :rotary] for side in sides))
     passed = exactly(*(side[..., rotary:] for side in sides))
     return both(heads, both(passed, exactly(got[:, turned:], wanted[:, turned:])))

@@ -78,7 +78,7 @@ def reference(topk_ids: torch.Tensor, num_experts: int, block_size: int) -> Outp
     ids = torch.full((length,), slots, dtype=torch.int32, device=device)
     experts = torch.full((length // block_size,), -1, dtype=torch.int32, device=device)
     counts = torch.bincount(flat, minlength=num_experts).tolist()
-    by_expert = torch.sort(flat, stable=True).indices.split(counts)
+    by_expert = torch.split(torch.sort(flat, stable=True).indices, counts)
     start = 0
     for expert, members in enumerate(by_expert):
         end = start + blocks(len(members), block_size) * block_size

@@ -56,7 +56,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     logits.add_(expert_bias(generator, experts, draw.variant))
     if draw.variant == "ties":
         logits = logits.bfloat16().float()
-        logits[0] = 1.5
+        logits[: tokens // 2][:1] = 1.5
         logits[-1, experts // 2] = float("-inf")
     if draw.variant == "extreme":
         logits.mul_(10.0)
@@ -68,7 +68,7 @@ def reference(gating_output: torch.Tensor, top_k: int) -> Outputs:
     import torch
 
     def part(rows: torch.Tensor) -> Outputs:
-        ids = rows.sort(-1, descending=True, stable=True).indices[:, :top_k]
+        ids = torch.sort(rows, dim=-1, descending=True, stable=True).indices[:, :top_k]
         weights = rows.double().softmax(-1).gather(-1, ids)
         return {"topk_weights": weights.float(), "topk_ids": ids.to(torch.int32)}
 

@@ -95,7 +95,7 @@ def _table(values: torch.Tensor, sections: Sequence[int]) -> torch.Tensor:
     """The row of each frequency's own axis, [T, 1, R/2] in fp64."""
     import torch
 
-    parts = values.double().split(list(sections), -1)
+    parts = torch.split(values.double(), list(sections), -1)
     return torch.cat([part[axis] for axis, part in enumerate(parts)], -1)[:, None]
 
 
@@ -114,8 +114,8 @@ def reference(
     half = cosine.shape[-1]
 
     def turned(flat: torch.Tensor) -> torch.Tensor:
-        heads = flat.unflatten(-1, (-1, head_dim)).double()
-        x, y, rest = heads.split([half, half, head_dim - 2 * half], -1)
+        heads = flat.view(flat.shape[0], -1, head_dim).double()
+        x, y, rest = torch.split(heads, [half, half, head_dim - 2 * half], -1)
         parts = [x * cosine - y * sine, y * cosine + x * sine, rest]
         return torch.cat(parts, -1).float().flatten(-2)
 
@@ -134,7 +134,7 @@ def compare(
 ) -> Judgement:
     """Rotated values by head, those behind them bit by bit."""
     rotary, dtype = 2 * inputs["cos"].shape[-1], str(got.dtype).removeprefix("torch.")
-    sides = [side.unflatten(-1, (-1, inputs["head_dim"])) for side in (got, wanted)]
+    sides = [side.view(side.shape[0], -1, inputs["head_dim"]) for side in (got, wanted)]
     heads = rotation_judgement(dtype, *(side[..., :rotary] for side in sides))
     return both(heads, exactly(*(side[..., rotary:] for side in sides)))
 

@@ -18,7 +18,13 @@ _RMS_MARGIN = 1.15
 
 
 def rounded(
-    dtype: str, count: int, why: str, *, atol: float = 0.0, matched: float = 1.0
+    dtype: str,
+    count: int,
+    why: str,
+    *,
+    atol: float = 0.0,
+    matched: float = 1.0,
+    row_rms: float | None = None,
 ) -> Tolerance:
     """Close up to `count` roundings to `dtype`."""
     unit = UNIT[dtype]
@@ -27,6 +33,7 @@ def rounded(
         atol=atol,
         rtol=_MARGIN * count * unit,
         rms=_RMS_MARGIN * _RMS_OF_UNIT * unit * count**0.5,
+        row_rms=row_rms,
         matched=matched,
         why=why,
     )

@@ -15,7 +15,7 @@ def run(
 ) -> None:
     """Normalize q and k heads in place."""
     dim = q_weight.numel()
-    heads = qkv.unflatten(-1, (-1, dim))
-    q, k, _ = heads.split([q_heads, kv_heads, kv_heads], dim=-2)
+    heads = qkv.view(qkv.shape[0], -1, dim)
+    q, k, _ = torch.split(heads, [q_heads, kv_heads, kv_heads], dim=-2)
     q.copy_(torch.nn.functional.rms_norm(q, (dim,), q_weight, eps))
     k.copy_(torch.nn.functional.rms_norm(k, (dim,), k_weight, eps))

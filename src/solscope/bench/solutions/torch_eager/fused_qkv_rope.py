@@ -16,7 +16,7 @@ def run(
     """Rotate q and k heads in place."""
     cos, sin = cos_sin_cache[positions.long()].unsqueeze(1).chunk(2, dim=-1)
     half = cos.shape[-1]
-    heads = qkv.unflatten(-1, (-1, head_dim))[:, : q_heads + kv_heads]
+    heads = qkv.view(qkv.shape[0], -1, head_dim)[:, : q_heads + kv_heads]
     x, y = heads[..., :half], heads[..., half : 2 * half]
     wide_x, wide_y = x.float(), y.float()
     x.copy_(wide_x * cos - wide_y * sin)

@@ -6,13 +6,13 @@ import torch
 
 
 def _by_axis(table: torch.Tensor, sections: list[int]) -> torch.Tensor:
-    parts = table.split(sections, dim=-1)
+    parts = torch.split(table, sections, dim=-1)
     return torch.cat([part[axis] for axis, part in enumerate(parts)], dim=-1).unsqueeze(1)
 
 
 def _rotate(flat: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, head_dim: int) -> None:
     half = cos.shape[-1]
-    heads = flat.unflatten(-1, (-1, head_dim))
+    heads = flat.view(flat.shape[0], -1, head_dim)
     x, y = heads[..., :half], heads[..., half : 2 * half]
     wide_x, wide_y = x.float(), y.float()
     x.copy_(wide_x * cos - wide_y * sin)
