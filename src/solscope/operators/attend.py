@@ -44,7 +44,7 @@ def attend(
     out = torch.zeros(batch, rows, heads, v.shape[-1], device=q.device)
     if not keys or not rows:
         return out
-    grouped = q.unflatten(2, (key_heads, heads // key_heads))
+    grouped = torch.unflatten(q, 2, (key_heads, heads // key_heads))
     together = max(1, _SCORES // (heads * rows * keys))
     step = max(1, _SCORES // (heads * keys))
     position = torch.arange(keys, device=q.device)

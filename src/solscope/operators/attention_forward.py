@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from solscope.operators.attend import FLASH, attend
 from solscope.operators.base import Axes, Cost, Operator, Published, element, tensor_pipe
 from solscope.operators.draws import normal, torch_dtype
-from solscope.operators.needles import needle_positions, queries
+from solscope.operators.needles import needle_positions, queries, value_offsets
 from solscope.operators.paging import offsets, shuffled_lengths
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 
@@ -69,7 +69,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     starts_q, starts_k = offsets(queried), offsets(keys)
     tokens, total = (sum(group[at] * group[2] for group in groups) for at in (0, 1))
     k, v = (normal(generator, total, heads, dim, dtype=dtype) for _ in range(2))
-    v += normal(generator, total, heads, 1, dtype=dtype, std=0.5)
+    v += value_offsets(generator, (total, heads, dim), dtype, draw.variant)
     which = torch.arange(len(keys), device=draw.device)
     sequence = torch.repeat_interleave(which, queried.long(), output_size=tokens)
     visible = keys[sequence]
@@ -118,7 +118,7 @@ def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
     q, ends_k = inputs["q"], inputs["cu_seqlens_k"].tolist()
     sequence = torch.searchsorted(inputs["cu_seqlens_q"].long(), rows, right=True) - 1
     out = torch.zeros(len(rows), *q.shape[1:], device=q.device)
-    for index in sequence.unique().tolist():
+    for index in torch.unique(sequence).tolist():
         mine, keys = (sequence == index).nonzero()[:, 0], slice(*ends_k[index : index + 2])
         k, v = inputs["k"][None, keys], inputs["v"][None, keys]
         out[mine] = attend(q[rows[mine]][None], k, v, inputs["softmax_scale"])[0]

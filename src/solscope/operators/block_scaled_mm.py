@@ -71,7 +71,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     channels = torch.ones(k, device=device)
     channels[torch.randint(k, (max(1, k // 100),), generator=generator, device=device)] = _OUTLIER
     codes, scales = [], []
-    for rows in torch.arange(m).split(max(1, _DRAWN // k)):
+    for rows in torch.split(torch.arange(m), max(1, _DRAWN // k)):
         values = normal(generator, len(rows), k, dtype=torch.bfloat16)
         part, scale = quantize_blocks(values.mul_(channels), (1, BLOCK), draw.fp8)
         codes.append(part.view(torch.uint8))

@@ -6,7 +6,8 @@ Per token and v head, with the log decay γ <= 0 and the write strength β in 0 
 
 Within a chunk, with G the running sum of γ: A_ij = β_i (k_i k_j) e^(G_i - G_j) for i > j,
 M = (I + A)^-1, u = M diag(β) v, w = M diag(β e^G) k; then x = u - w h is what the chunk writes:
-h <- e^G_last h + Σ k (x e^(G_last - G))ᵀ, and o = scale (e^G hᵀ q + Σ_{j<=i} e^(G_i-G_j) (q k_j) x_j).
+h <- e^G_last h + Σ k (x e^(G_last - G))ᵀ,
+o_i = scale (e^G_i hᵀ q_i + Σ_{j<=i} e^(G_i - G_j) (q_i k_j) x_j).
 A v head uses the q and k head h // (Hv / Hk).
 """
 
@@ -75,7 +76,10 @@ def log_decay(gates: Gates, dtype: torch.dtype) -> torch.Tensor:
 
 def unit_rows(x: torch.Tensor) -> torch.Tensor:
     """x / max(‖x‖, 1e-6) over the last dimension."""
-    return x / x.norm(dim=-1, keepdim=True).clamp_min(1e-6)
+    import torch
+
+    length: torch.Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return x / length.clamp_min(1e-6)
 
 
 def in_chunks(x: torch.Tensor, size: int) -> torch.Tensor:
@@ -84,7 +88,7 @@ def in_chunks(x: torch.Tensor, size: int) -> torch.Tensor:
 
     missing = blocks(x.shape[1], size) * size - x.shape[1]
     padded = torch.nn.functional.pad(x, (0, 0) * (x.ndim - 2) + (0, missing))
-    return padded.unflatten(1, (-1, size)).transpose(2, 3)
+    return torch.unflatten(padded, 1, (-1, size)).transpose(2, 3)
 
 
 def from_chunks(x: torch.Tensor, tokens: int) -> torch.Tensor:

@@ -9,9 +9,9 @@ of the result (default: `dtype`). `bias` counts the elements added to the produc
 
 In: a [m, k], b [n, k] (each output's weights together, as checkpoints have them: out = a bᵀ), bias
 [n] or None, a_scale and b_scale in fp32 for fp8, else None, out_dtype. Out: out [m, n] in
-out_dtype. `scaling` of fp8 operands is `tensor` (one scale each, default) or `row` (a_scale [m, 1],
-b_scale [1, n]). fp8 has results in bf16 unless `out_dtype` says otherwise. Inputs are made for bf16,
-fp16 and fp8.
+out_dtype. `scaling` of fp8 operands is `tensor` (one scale each, default) or `row` (a_scale
+[m, 1], b_scale [1, n]). fp8 has results in bf16 unless `out_dtype` says otherwise. Inputs are made
+for bf16, fp16 and fp8.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _DRAWN = 1 << 26
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:
-    """Rows of unlike scale and outlier channels; `extreme` has rows down to 1e-4 of others in bf16."""
+    """Rows of unlike scale and outlier channels; `extreme`: rows from 1e-4 up, in bf16."""
     dtype = axes.get("dtype", "bf16")
     if dtype not in ("bf16", "fp16", "fp8") or "weight_bits" in axes:
         raise UsageError(
@@ -96,7 +96,7 @@ def _quantized(values: torch.Tensor, fp8: str, by_row: bool) -> tuple[torch.Tens
 
     scale = values.abs().max().float().clamp_min(1e-12) / MAX[fp8]
     codes, scales = [], []
-    for part in values.split(max(1, _DRAWN // values.shape[1])):
+    for part in torch.split(values, max(1, _DRAWN // values.shape[1])):
         if by_row:
             some, row_scale = quantize(part, fp8, least_amax=1e-12)
             scales.append(row_scale)

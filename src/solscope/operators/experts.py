@@ -52,7 +52,9 @@ def token_scales(generator: torch.Generator, tokens: int, variant: Variant) -> t
 
 def realized(axes: Axes, inputs: Inputs) -> Axes:
     """The axes with the number of experts that got a token."""
-    return {**axes, "active_experts": int(inputs["topk_ids"].unique().numel())}
+    import torch
+
+    return {**axes, "active_experts": len(torch.unique(inputs["topk_ids"]))}
 
 
 def mix_experts(
@@ -72,12 +74,13 @@ def mix_experts(
 
     flat, top_k = ids.long().flatten(), ids.shape[1]
     ordered, order = flat.sort(stable=True)
-    found, counts = ordered.unique_consecutive(return_counts=True)
+    counts = torch.bincount(ordered)
+    found = counts.nonzero()[:, 0]
     out = torch.zeros(x.shape[0], width, dtype=torch.float64, device=x.device)
     start = 0
-    for expert, count in zip(found.tolist(), counts.tolist(), strict=True):
+    for expert, count in zip(found.tolist(), counts[found].tolist(), strict=True):
         first, second = gate_up(expert), down(expert)
-        for slots in order[start : start + count].split(_ROWS):
+        for slots in torch.split(order[start : start + count], _ROWS):
             tokens = slots // top_k
             gate, up = (x[tokens].double() @ first.T).chunk(2, -1)
             part = (torch.nn.functional.silu(gate) * up) @ second.T

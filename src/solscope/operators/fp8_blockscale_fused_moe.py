@@ -96,7 +96,7 @@ def _draw_weights(
     import torch
 
     codes, scales = [], []
-    for group in torch.arange(experts).split(max(1, _DRAWN // (rows * columns))):
+    for group in torch.split(torch.arange(experts), max(1, _DRAWN // (rows * columns))):
         values = normal(generator, len(group), rows, columns, dtype=torch.bfloat16)
         part, scale = quantize_blocks(values, (BLOCK, BLOCK), fp8)
         codes.append(part.view(torch.uint8))
@@ -183,8 +183,8 @@ TASK = Task(
             "bfloat16",
             Tolerance(
                 kind="close",
-                atol=0.1,
-                rtol=5e-2,
+                atol=0.08,
+                rtol=0.1,
                 rms=3.5e-2,
                 row_rms=5e-2,
                 matched=0.97,

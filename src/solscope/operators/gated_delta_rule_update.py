@@ -158,6 +158,7 @@ TASK = Task(
     inputs=inputs,
     reference=reference,
     sampled=sampled,
+    rows=lambda inputs: len(inputs["v"]),
     outputs={
         "out": Output(
             "bfloat16",

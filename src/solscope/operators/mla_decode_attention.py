@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from solscope.operators.attend import FLASH, attend
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element, tensor_pipe
 from solscope.operators.draws import normal, torch_dtype
-from solscope.operators.needles import needle_positions, queries
+from solscope.operators.needles import needle_positions, queries, value_offsets
 from solscope.operators.paging import STALE, pages, shuffled_lengths, similar
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 
@@ -85,6 +85,8 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     weight = torch.exp(uniform * 1.9 - 1.2)
     cache[..., :latent] *= weight.to(dtype)
     cache[..., latent:] *= _ROTARY_STD
+    if draw.variant == "ties":
+        cache += value_offsets(generator, cache.shape, dtype, draw.variant)
     sequence = torch.arange(len(lengths), device=draw.device)
     slot = paged.slot(sequence, needle_positions(generator, lengths, lengths))
     q = queries(

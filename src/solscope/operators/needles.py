@@ -8,6 +8,7 @@ takes as much when a mask leaks. The first key of a sequence is a sink, as in la
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from solscope.operators.task import Variant
@@ -52,7 +53,7 @@ def queries(
 ) -> torch.Tensor:
     """Queries [n, heads, D] that look for the keys `needle` [n, Hk, D], of the same dtype.
 
-    `visible` [n] keys are in sight, `scale` multiplies the scores, `strength` is the mean of |key|².
+    `visible` [n] keys are in sight, `scale` multiplies the scores, `strength` is the mean |key|².
     `extreme` makes logits that overflow without a subtracted maximum; `ties` makes all equal.
     """
     import torch
@@ -71,3 +72,25 @@ def queries(
     if variant == "extreme":
         q *= 8
     return q.flatten(1, 2)
+
+
+def value_offsets(
+    generator: torch.Generator, shape: Sequence[int], dtype: torch.dtype, variant: Variant
+) -> torch.Tensor:
+    """What to add to values [..., heads, D]: an offset per token and head.
+
+    With `ties` the result is a mean over all keys, which for values around 0 is next to nothing:
+    they get an offset per head and dimension instead.
+    """
+    import torch
+
+    *tokens, heads, dim = shape
+    if variant == "ties":
+        tokens = [1] * len(tokens)
+        return torch.randn(
+            *tokens, heads, dim, generator=generator, device=generator.device, dtype=dtype
+        )
+    offset = torch.randn(
+        *tokens, heads, 1, generator=generator, device=generator.device, dtype=dtype
+    )
+    return offset.mul_(0.5)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from solscope.operators.attend import FLASH, attend
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element, tensor_pipe
 from solscope.operators.draws import normal, torch_dtype
-from solscope.operators.needles import needle_positions, queries, sink
+from solscope.operators.needles import needle_positions, queries, sink, value_offsets
 from solscope.operators.paging import STALE, pages, shuffled_lengths, similar
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 
@@ -81,7 +81,8 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     pool = len(paged.used)
     k_cache = normal(generator, pool, heads, dim // PACK, size, PACK, dtype=dtype)
     v_cache = normal(generator, pool, heads, dim, size, dtype=dtype)
-    v_cache += normal(generator, pool, heads, 1, size, dtype=dtype, std=0.5)
+    moved = value_offsets(generator, (pool, size, heads, dim), dtype, draw.variant)
+    v_cache += moved.permute(0, 2, 3, 1)
     sequence, scale = torch.arange(len(lengths), device=draw.device), dim**-0.5
     filled = sequence[lengths > 0]
     k_cache[paged.table[filled, 0].long(), :, 0, 0, 0] += sink(scale)

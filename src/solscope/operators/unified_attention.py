@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from solscope.operators.attend import FLASH, attend
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element, tensor_pipe
 from solscope.operators.draws import normal, torch_dtype
-from solscope.operators.needles import needle_positions, queries, sink
+from solscope.operators.needles import needle_positions, queries, sink, value_offsets
 from solscope.operators.paging import BATCH_KEYS, STALE, offsets, pages, shuffled_lengths
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 
@@ -83,7 +83,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     paged = pages(generator, keys, [(s, count) for _, s, count in groups], size)
     shape = (*paged.unused().shape, key_heads, dim)
     k_cache, v_cache = (normal(generator, *shape, dtype=dtype) for _ in range(2))
-    v_cache += normal(generator, *shape[:3], 1, dtype=dtype, std=0.5)
+    v_cache += value_offsets(generator, shape, dtype, draw.variant)
     scale = dim**-0.5
     starts, flat = offsets(queried), k_cache.view(-1, key_heads, dim)
     sequences = torch.arange(len(keys), device=draw.device)
@@ -137,11 +137,11 @@ def reference(
     size = k_cache.shape[1]
     out = torch.zeros(q.shape, device=q.device)
     lengths = torch.stack([cu_seqlens_q.diff(), seqused_k], 1)
-    for queried, keys in lengths.unique(dim=0).tolist():
+    for queried, keys in torch.unique(lengths, dim=0).tolist():
         members = (lengths == lengths.new_tensor([queried, keys])).all(1).nonzero()[:, 0]
         row = torch.arange(queried, device=q.device)
         # A slice of the members at a time: their keys as one batch must fit.
-        for some in members.split(max(1, BATCH_KEYS // max(1, keys))):
+        for some in torch.split(members, max(1, BATCH_KEYS // max(1, keys))):
             rows = cu_seqlens_q[some].long()[:, None] + row
             used = block_table[some, : blocks(keys, size)].long()
             k, v = (cache[used].flatten(1, 2)[:, :keys] for cache in (k_cache, v_cache))
@@ -159,7 +159,7 @@ def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
     sequence = torch.searchsorted(starts, rows, right=True) - 1
     visible = (keys[sequence] - (starts[sequence + 1] - rows) + 1).long()
     out = torch.zeros(len(rows), *q.shape[1:], device=q.device)
-    for index in sequence.unique().tolist():
+    for index in torch.unique(sequence).tolist():
         mine = (sequence == index).nonzero()[:, 0]
         length = int(keys[index])
         used = inputs["block_table"][index, : blocks(length, size)].long()

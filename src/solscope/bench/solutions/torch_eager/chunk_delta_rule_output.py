@@ -19,7 +19,7 @@ def run(
 
     def chunks(x: torch.Tensor) -> torch.Tensor:
         padded = pad(x, (0, 0) * (x.ndim - 2) + (0, missing))
-        return padded.unflatten(1, (-1, chunk_size)).transpose(2, 3)
+        return torch.unflatten(padded, 1, (-1, chunk_size)).transpose(2, 3)
 
     queries, keys, values, sums = (chunks(x) for x in (q, k, v, g))
     lower = torch.ones(chunk_size, chunk_size, dtype=torch.bool, device=q.device).tril()

@@ -1,4 +1,4 @@
-"""The serial half of the chunked gated delta rule: two batched products per chunk, bf16 operands."""
+"""The serial half of the chunked gated delta rule: two bf16 products per chunk."""
 
 import torch
 from torch.nn.functional import pad
@@ -20,12 +20,12 @@ def run(
 
     def chunks(x: torch.Tensor) -> torch.Tensor:
         padded = pad(x, (0, 0, 0, 0, 0, missing))
-        return padded.unflatten(1, (-1, chunk_size)).transpose(2, 3).contiguous()
+        return torch.unflatten(padded, 1, (-1, chunk_size)).transpose(2, 3).contiguous()
 
     keys, left, right = chunks(k.repeat_interleave(share, 2)).mT, chunks(w), chunks(u)
     # Padded tokens repeat the last sum, so that the last row of a chunk is its last token's.
     sums = torch.cat([g, g[:, -1:].expand(-1, missing, -1)], 1)
-    sums = sums.unflatten(1, (-1, chunk_size)).transpose(2, 3)
+    sums = torch.unflatten(sums, 1, (-1, chunk_size)).transpose(2, 3)
     weight = (sums[..., -1:] - sums).exp()[..., None]
     forget = sums[..., -1].exp()[..., None, None]
     rows = state_indices.long()

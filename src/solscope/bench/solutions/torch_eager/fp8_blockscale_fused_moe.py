@@ -60,7 +60,7 @@ def by_route(
         return dequantize(codes.view(torch.uint8)[which].view(codes.dtype), scale[which])
 
     out = []
-    for routes in torch.arange(len(experts), device=x.device).split(ROUTES_AT_A_TIME):
+    for routes in torch.split(torch.arange(len(experts), device=x.device), ROUTES_AT_A_TIME):
         which = experts[routes]
         rows = x[routes // top_k, :, None]
         gate, up = torch.bmm(taken(first, which), rows)[..., 0].chunk(2, -1)
@@ -78,5 +78,5 @@ def grouped(
         weight[some] = dequantize(codes[some], scale[some])
     if hasattr(torch, "_grouped_mm"):
         return torch._grouped_mm(x, weight.mT, offs=counts.cumsum(0).to(torch.int32))
-    parts = x.split(counts.tolist())
+    parts = torch.split(x, counts.tolist())
     return torch.cat([linear(rows, weight[expert]) for expert, rows in enumerate(parts)])

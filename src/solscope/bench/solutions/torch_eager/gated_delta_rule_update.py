@@ -59,7 +59,7 @@ def in_chunks(
     q, k, v = (pad(x, (0, 0, 0, 0, 0, missing)) for x in (q, k, v))
     gamma, beta = (pad(x, (0, 0, 0, missing)) for x in (gamma, beta))
     q, k, v, gamma, beta = (
-        x.unflatten(1, (-1, CHUNK)).transpose(2, 3) for x in (q, k, v, gamma, beta)
+        torch.unflatten(x, 1, (-1, CHUNK)).transpose(2, 3) for x in (q, k, v, gamma, beta)
     )
     sums = gamma.cumsum(-1)
     lower = torch.ones(CHUNK, CHUNK, dtype=torch.bool, device=q.device).tril()

@@ -31,7 +31,7 @@ def run(
         v = v_cache[used[some]].permute(0, 2, 1, 4, 3).flatten(2, 3)
         seen = position < seq_lens[some, None]
         sums = scaled_dot_product_attention(
-            query[some].unflatten(1, (heads, -1)),
+            torch.unflatten(query[some], 1, (heads, -1)),
             k[:, :, :max_seq_len],
             v[:, :, :max_seq_len],
             attn_mask=seen[:, None, None],

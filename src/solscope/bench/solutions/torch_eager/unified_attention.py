@@ -103,7 +103,7 @@ def decode(
         some = slice(start, start + step)
         seen = position < seqused_k[some, None]
         out[some] = scaled_dot_product_attention(
-            q[some].unflatten(1, (heads, -1)),
+            torch.unflatten(q[some], 1, (heads, -1)),
             gather(k_cache, table[some], keys),
             gather(v_cache, table[some], keys),
             attn_mask=seen[:, None, None],
