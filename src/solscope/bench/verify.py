@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import msgspec
 
+from solscope.errors import MissingToolError
 from solscope.operators import operator
 from solscope.operators.base import Axes
 from solscope.operators.judge import judge
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Variant
+from solscope.suite.files import SuiteFile
+from solscope.suite.scale import scale_down
 
 if TYPE_CHECKING:
     import torch
@@ -40,6 +43,24 @@ class Verification(msgspec.Struct, frozen=True):
     """What is wrong; empty when nothing is."""
     max_error: float
     """Largest error of the eager solution."""
+
+
+def verify_suite(
+    suite: SuiteFile,
+    names: Sequence[str] = (),
+    *,
+    progress: Callable[[str], None] = lambda _name: None,
+) -> list[Verification]:
+    """Check the operators `names` of a suite, or all, each on its shapes made small."""
+    if util.find_spec("torch") is None:
+        raise MissingToolError("verify needs torch: pip install 'solscope[bench]'")
+    chosen = [suite.operator(name) for name in names] if names else suite.by_importance
+    found = []
+    for listed in chosen:
+        progress(listed.operator)
+        axes = [scale_down(shape.axes) for shape in listed.shapes]
+        found.append(verify(listed.operator, axes))
+    return found
 
 
 def verify(

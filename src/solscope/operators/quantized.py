@@ -33,6 +33,7 @@ def compare_scales(tolerance: Tolerance, floor: float) -> Compare:
         _inputs: Mapping[str, Any],
         _outputs: Mapping[str, Any],
     ) -> Judgement:
+        """Scales by the tolerance; those of nothing but zeros need only be finite."""
         import torch
 
         zero = wanted <= floor
