@@ -75,7 +75,8 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     import torch
 
     generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
-    size, dim, key_heads = axes["block_size"], axes["head_dim"], axes["kv_heads"]
+    size, dim = axes["block_size"], axes["head_dim"]
+    heads, key_heads = axes["q_heads"], axes["kv_heads"]
     groups = [*axes["sequences"]]
     if draw.variant == "empty":
         groups += [[0, 0, 1], [0, size + 3, 1]]
@@ -94,13 +95,15 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     sequence = torch.repeat_interleave(sequences, queried.long(), output_size=tokens)
     row = torch.arange(tokens, device=draw.device) - starts[sequence]
     visible = keys[sequence] - queried[sequence] + row + 1
-    position = needle_positions(generator, visible, keys[sequence])
-    needle = flat[paged.slot(sequence, position)]
+    position = needle_positions(generator, visible, keys[sequence], heads)
+    share = heads // key_heads
+    needle = flat[
+        paged.slot(sequence[:, None], position), torch.arange(heads, device=draw.device) // share
+    ]
     unused = paged.unused()[:, :, None, None]
     q = queries(
         generator,
         needle,
-        axes["q_heads"],
         visible,
         scale=scale,
         strength=dim,
