@@ -39,9 +39,7 @@ def shape_bound(
     published = None
     if operator.published is not None:
         published = published_bound(operator.published(axes), hardware).time_us
-    return ShapeBound(
-        found.time_us, found.limiter, published, _measured(cost, hardware.name), None
-    )
+    return ShapeBound(found.time_us, found.limiter, published, _measured(cost, hardware.name), None)
 
 
 def _measured(cost: Cost, name: str) -> float | None:

@@ -78,9 +78,8 @@ def row_count(task: Task, inputs: Mapping[str, Any]) -> int:
     """How many rows the sampled outputs have."""
     import torch
 
-    count = getattr(task, "rows", None)
-    if count is not None:
-        return int(count(inputs))
+    if task.rows is not None:
+        return task.rows(dict(inputs))
     first = next(v for v in inputs.values() if isinstance(v, torch.Tensor))
     return int(first.shape[0])
 
@@ -101,15 +100,14 @@ def returned(task: Task) -> list[str]:
 
 
 def check_shapes(
-    task: Task, described: Sequence[Mapping[str, Any]], right: Wanted, fp8: str, verdict: Verdict
+    task: Task, described: Sequence[Mapping[str, Any]], right: Wanted, verdict: Verdict
 ) -> None:
     """Shapes, dtypes and ownership of one call's outputs, as its worker described them."""
     for facts in described:
         name, shape = facts["name"], facts["shape"]
         if name in right.outputs and shape != right.shape(name):
             verdict.fail("wrong_shape", f"{name} is {shape} instead of {right.shape(name)}")
-        expected = task.outputs[name].dtype
-        expected = f"float8_{fp8}" if expected == "float8" else expected
+        expected = str(task.outputs[name].torch_dtype(right.inputs)).removeprefix("torch.")
         if facts["dtype"] != expected:
             verdict.fail("wrong_dtype", f"{name} is {facts['dtype']} instead of {expected}")
         if facts["alias"] is not None:

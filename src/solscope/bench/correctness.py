@@ -7,6 +7,7 @@ with one row changed must give the twin's answer.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,13 +22,14 @@ from solscope.bench.process import Spawner, WorkerFailed
 from solscope.bench.seat import Candidate, Seat
 from solscope.bench.workloads import Workload, beside
 from solscope.operators.base import Cost, Operator
-from solscope.operators.task import Task, Variant
+from solscope.operators.task import Output, Task, Variant
 
 if TYPE_CHECKING:
     import torch
 
-FP8 = "e4m3fn"
 Progress = Callable[[str], None]
+TIMEOUTS = 2
+"""A solution that does not answer so often is not asked again."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Checked:
     seeds: dict[str, list[int]] = field(default_factory=dict)
     reference: dict[str, str] = field(default_factory=dict)
     extra_cases: int = 0
+    timeouts: int = 0
     everywhere: Verdict | None = None
     """A failure that holds for every shape."""
 
@@ -145,7 +148,9 @@ class OperatorCheck:
             verdict = self._judge(seat, sets, right)
             checked = self.found[seat.candidate.hash]
             checked.extra_cases += verdict.status not in ("unsupported", "oom", "timeout")
-            if verdict.status in FAILURES and verdict.status not in ("oom", "timeout"):
+            checked.timeouts += verdict.status == "timeout"
+            patient = verdict.status == "timeout" and checked.timeouts < TIMEOUTS
+            if verdict.status in FAILURES and verdict.status != "oom" and not patient:
                 checked.everywhere = Verdict(verdict.status, f"with {label}: {verdict.reason}")
 
     def _standing(self) -> list[Seat]:
@@ -186,6 +191,9 @@ class OperatorCheck:
         self, seat: Seat, shape: Workload, verdict: Verdict, sets: InputSets, reference: str
     ) -> None:
         checked = self.found[seat.candidate.hash]
+        checked.timeouts += verdict.status == "timeout"
+        if checked.timeouts >= TIMEOUTS:
+            checked.everywhere = verdict
         before = checked.verdicts.get(shape.shape)
         if before is not None:
             verdict.max_error = max(verdict.max_error, before.max_error)
@@ -220,12 +228,12 @@ class OperatorCheck:
         verdict = Verdict()
         views = sets.tensors(0)
         before = {name: views[name].clone() for name in self.task.mutates}
-        sizes = [_bytes(right, name, output.dtype) for name, output in self.task.outputs.items()]
+        sizes = [_bytes(right, name, output) for name, output in self.task.outputs.items()]
         try:
             seat.ask("bind", slow=True, sets=sets.specs, mutates=[])
             reply = seat.ask("once", slow=True, index=0, poison=[size for size in sizes if size])
             described = reply["outputs"]
-            check.check_shapes(self.task, described, right, FP8, verdict)
+            check.check_shapes(self.task, described, right, verdict)
             if verdict.ok:
                 got = self._fetch(seat, described, right.rows)
                 got |= {name: _at_rows(views[name], right.rows) for name in self.task.mutates}
@@ -289,12 +297,7 @@ def _at_rows(tensor: torch.Tensor, rows: list[int] | None) -> torch.Tensor:
     return tensor if rows is None else tensor[rows]
 
 
-def _bytes(right: Wanted, name: str, dtype: str) -> int:
-    import math
-
-    import torch
-
+def _bytes(right: Wanted, name: str, output: Output) -> int:
     if name not in right.outputs:
         return 0
-    item = 1 if dtype == "float8" else getattr(torch, dtype).itemsize
-    return math.prod(right.shape(name)) * int(item)
+    return math.prod(right.shape(name)) * output.torch_dtype(right.inputs).itemsize

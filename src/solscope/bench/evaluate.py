@@ -121,8 +121,7 @@ class Evaluation:
         return self.results
 
     def _spawner(self) -> Spawner:
-        spares = 0 if self.options.device == "cpu" else 4
-        return Spawner(self.options.limits, spares=spares)
+        return Spawner(self.options.limits)
 
     def _left(self, share: float = 1.0) -> float:
         """Seconds until this share of the time budget is used up."""
@@ -172,12 +171,12 @@ class Evaluation:
                     self.progress(f"{solution.name} has no file for {name}")
                 continue
             path = solution.stage(name, spawner.folder / "solutions")
-            candidates.append(
-                Candidate(solution, name, operator.task, path, solution.hash(name))
-            )
+            candidates.append(Candidate(solution, name, operator.task, path, solution.hash(name)))
         shapes = sorted(choose(listed[name], self.options.shapes), key=lambda one: -one.rank)
         run = OperatorRun(operator, [], candidates)
-        run.shapes = [shape for shape in map(self._scaled(operator), shapes) if self._fits(run, shape)]
+        run.shapes = [
+            shape for shape in map(self._scaled(operator), shapes) if self._fits(run, shape)
+        ]
         return run
 
     def _scaled(self, operator: Operator) -> Callable[[Workload], Workload]:

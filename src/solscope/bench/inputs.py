@@ -35,7 +35,9 @@ class InputSets:
         self.specs, self._prints, self._drawn = [], [], (dict(axes), variant, seeds)
         offset = 0
         for number, seed in enumerate(seeds):
-            made = self.task.inputs(axes, Draw(seed=seed, device=self.arena.device, variant=variant))
+            made = self.task.inputs(
+                axes, Draw(seed=seed, device=self.arena.device, variant=variant)
+            )
             tensors = {name: value for name, value in made.items() if _is_tensor(value)}
             size = sum(aligned(extent(tensor)) for tensor in tensors.values())
             if number == 0:
@@ -124,4 +126,3 @@ def _is_tensor(value: Any) -> bool:
     import torch
 
     return isinstance(value, torch.Tensor)
-

@@ -1,7 +1,6 @@
 """Worker processes from the evaluator's side: start, ask with a time limit, kill.
 
-A worker is generic until it loads a solution, so spares are started ahead: importing torch takes
-seconds. Each request carries a number drawn at random, which the reply must repeat.
+Each request carries a number drawn at random, which the reply must repeat.
 """
 
 from __future__ import annotations
@@ -13,18 +12,20 @@ import secrets
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import solscope
 from solscope.bench.base import Status
+from solscope.errors import MissingToolError
 
 PACKAGE = Path(solscope.__file__).parent
 FILES = ("worker.py", "device_timer.py")
@@ -36,7 +37,7 @@ TAIL = 1500
 """Characters of a dead worker's stderr that are shown."""
 
 
-class WorkerFailed(Exception):
+class WorkerFailed(Exception):  # noqa: N818 - a finding about a solution, no error of ours
     """A request that was not answered with a result: the status it means, and why."""
 
     def __init__(self, status: Status, reason: str, *, dead: bool) -> None:
@@ -63,11 +64,12 @@ class Limits:
 class Worker:
     """One live worker process."""
 
-    process: subprocess.Popen[bytes]
+    pid: int
     source: int
     target: int
     log: IO[bytes]
-    folder: Path
+    exit_code: Callable[[], int]
+    """Waits for the end of the process; its code, negative for a signal."""
     _waiting: bytes = b""
     _number: str = ""
     l2_bytes: int | None = None
@@ -125,12 +127,13 @@ class Worker:
             raise WorkerFailed("cheating", "a reply that is no message", dead=True) from None
 
     def _dead(self) -> WorkerFailed:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(5)
-        code = self.process.poll()
+        """The pipe is closed: find out how the process ended."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        code = self.exit_code()
         tail = self.stderr()
-        self.kill()
-        how = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
+        self._close()
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         return WorkerFailed("crashed", f"the process ended ({how}){tail}", dead=True)
 
     def stderr(self) -> str:
@@ -145,78 +148,136 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        return self.process.poll() is None
+        """Whether it may be asked."""
+        return self.source != -1
 
     def kill(self) -> None:
         """End the process and everything it started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+            os.killpg(self.pid, signal.SIGKILL)
+        self.exit_code()
+        self._close()
+
+    def _close(self) -> None:
         for descriptor in (self.source, self.target):
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
+            os.close(descriptor)
         self.source = self.target = -1
         self.log.close()
 
 
-class Spawner:
-    """Starts workers, some ahead of need; a context manager that ends all of them."""
+class Nursery:
+    """A process with torch in it that starts workers; see `worker.nursery`."""
 
-    def __init__(self, limits: Limits, *, spares: int = 0) -> None:
+    def __init__(self, folder: Path, limits: Limits) -> None:
+        self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        config = {
+            "paths": _paths(),
+            "forbidden": [f"{PACKAGE}{os.sep}", f"/proc/{os.getpid()}/"],
+            "memory_bytes": limits.memory_bytes,
+            "threads": limits.threads,
+        }
+        self.log = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives with the process
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-I", str(folder / "worker.py")),
+                *(json.dumps(config), str(theirs.fileno())),
+            ],
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            start_new_session=True,
+            cwd=folder,
+            env={**os.environ, **ENVIRONMENT},
+        )
+        theirs.close()
+        self._ready = False
+        self._lock = threading.Lock()
+
+    def _receive(self) -> bytes:
+        if not select.select([self.channel], [], [], START_S)[0]:
+            raise MissingToolError(f"a worker process did not start within {START_S:.0f} s")
+        message = self.channel.recv(4096)
+        if not message:
+            self.log.seek(0)
+            text = self.log.read().decode("utf-8", "replace").strip().splitlines()
+            raise MissingToolError(f"a worker process did not start: {text[-1] if text else ''}")
+        return message
+
+    def start(self, folder: Path, *, fork: bool) -> Worker:
+        """A new worker."""
+        if not self._ready:
+            self._receive()
+            self._ready = True
+        there, theirs = os.pipe()
+        ours, target = os.pipe()
+        log = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives with the worker
+        word = b"fork" if fork else b"become"
+        with self._lock:
+            socket.send_fds(self.channel, [word], [ours, theirs, log.fileno()])
+            pid = int(self._receive()) if fork else self.process.pid
+        os.close(ours)
+        os.close(theirs)
+        code = self._waiter(pid) if fork else self.process.wait
+        return Worker(pid, there, target, log, code)
+
+    def _waiter(self, pid: int) -> Callable[[], int]:
+        def wait() -> int:
+            with self._lock, contextlib.suppress(OSError):
+                self.channel.send(f"wait {pid}".encode())
+                return os.waitstatus_to_exitcode(int(self._receive()))
+            return -signal.SIGKILL
+
+        return wait
+
+    def close(self) -> None:
+        """End the process."""
+        self.channel.close()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.log.close()
+
+
+class Spawner:
+    """Starts workers; a context manager that ends all of them.
+
+    Workers are forks of a process that has imported torch and nothing else, which takes
+    milliseconds instead of seconds. SOLSCOPE_BENCH_START=spawn starts each from scratch.
+    """
+
+    def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.spares = spares
+        self.fork = os.environ.get("SOLSCOPE_BENCH_START", "fork") != "spawn"
         self.folder = Path(tempfile.mkdtemp(prefix="solscope-bench-"))
         for name in FILES:
             shutil.copy(Path(__file__).with_name(name), self.folder / name)
-        self._ahead: deque[Worker] = deque()
-        self._all: list[Worker] = []
+        self._nurseries: list[Nursery] = []
+        self._workers: list[Worker] = []
         self._lock = threading.Lock()
 
     def __enter__(self) -> Spawner:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for worker in self._all:
-            if worker.source != -1:
+        for worker in self._workers:
+            if worker.alive:
                 worker.kill()
+        for nursery in self._nurseries:
+            nursery.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def take(self) -> Worker:
-        """A worker that is ready."""
+        """A new worker that is ready."""
         with self._lock:
-            while len(self._ahead) < self.spares + 1:
-                self._ahead.append(self._start())
-            worker = self._ahead.popleft()
+            if not (self.fork and self._nurseries):
+                self._nurseries.append(Nursery(self.folder, self.limits))
+            nursery = self._nurseries[-1]
+            worker = nursery.start(self.folder, fork=self.fork)
+            self._workers.append(worker)
         reply = worker._line(START_S)
         if not reply.get("ready"):
             raise worker._dead()
-        return worker
-
-    def _start(self) -> Worker:
-        there, theirs = os.pipe()
-        ours, target = os.pipe()
-        log = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - lives with the worker
-        config = {
-            "paths": _paths(),
-            "forbidden": [f"{PACKAGE}{os.sep}"],
-            "memory_bytes": self.limits.memory_bytes,
-            "threads": self.limits.threads,
-        }
-        command = [sys.executable, "-I", str(self.folder / "worker.py"), json.dumps(config)]
-        process = subprocess.Popen(
-            [*command, str(ours), str(theirs)],
-            pass_fds=(ours, theirs),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            cwd=self.folder,
-            env={**os.environ, **ENVIRONMENT},
-        )
-        os.close(ours)
-        os.close(theirs)
-        worker = Worker(process, there, target, log, self.folder)
-        self._all.append(worker)
         return worker
 
 

@@ -58,7 +58,7 @@ class Seat:
 
     def worker(self) -> Worker:
         """The live worker, with the solution loaded and the present memory mapped."""
-        if self._worker is None or self._worker.source == -1:
+        if self._worker is None or not self._worker.alive:
             self._worker = self.spawner.take()
             try:
                 self._open(self._worker)
@@ -105,7 +105,7 @@ class Seat:
 
     def close(self) -> None:
         """End the worker."""
-        if self._worker is not None and self._worker.source != -1:
+        if self._worker is not None and self._worker.alive:
             self._worker.kill()
         self._worker = None
 

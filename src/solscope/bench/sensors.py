@@ -126,7 +126,10 @@ class Watch:
         for reading in found:
             seen |= reading.throttle
         return Sensors(
-            *(_range([reading[at] for reading in found]) for at in range(1, 5)),
+            sm_clock_mhz=_range([reading.sm_clock_mhz for reading in found]),
+            memory_clock_mhz=_range([reading.memory_clock_mhz for reading in found]),
+            power_w=_range([reading.power_w for reading in found]),
+            temperature_c=_range([reading.temperature_c for reading in found]),
             throttle=[name for bit, name in THROTTLE.items() if seen & bit],
         )
 

@@ -44,7 +44,7 @@ folder.mkdir(parents=True, exist_ok=True)
 run = load(
     name="solution_{digest}",
     sources=[str(Path(__file__).with_name("{source}"))],
-    extra_cuda_cflags=["-O3", "--use_fast_math=false"],
+    extra_cuda_cflags=["-O3"],
     build_directory=str(folder),
 ).run
 '''

@@ -15,7 +15,7 @@ from typing import Any
 from solscope.bench import check
 from solscope.bench.base import Timing
 from solscope.bench.check import Verdict, Wanted
-from solscope.bench.correctness import FP8, Effort, by_rows
+from solscope.bench.correctness import Effort, by_rows
 from solscope.bench.inputs import InputSets
 from solscope.bench.memory import Arena
 from solscope.bench.process import WorkerFailed
@@ -138,9 +138,7 @@ class OperatorTiming:
         measured = found.get(seat.candidate.hash)
         return measured is not None and measured.verdict.ok
 
-    def _warm(
-        self, seats: Sequence[Seat], sets: InputSets, found: dict[str, Measured]
-    ) -> None:
+    def _warm(self, seats: Sequence[Seat], sets: InputSets, found: dict[str, Measured]) -> None:
         """Run every process on the present values, all at once: some compile."""
         for do, fields in (
             ("bind", {"sets": sets.specs, "mutates": list(self.task.mutates)}),
@@ -229,7 +227,7 @@ def check_calls(
         right = part.right[index]
         if right is None or not verdict.ok:
             continue
-        check.check_shapes(task, described[call], right, FP8, verdict)
+        check.check_shapes(task, described[call], right, verdict)
         if not verdict.ok:
             return
         limit = seat.spawner.limits.timeout_s

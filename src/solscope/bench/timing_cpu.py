@@ -11,7 +11,7 @@ from typing import Any
 
 from solscope.bench.inputs import InputSets
 from solscope.bench.seat import Seat
-from solscope.bench.statistics import is_noisy, median
+from solscope.bench.statistics import is_noisy
 from solscope.bench.timing import (
     REMEMBERS,
     SETS,
@@ -34,7 +34,7 @@ def sample_cpu(
     """Time one process of one candidate on the CPU."""
     task = seat.candidate.task
     order = list(range(SETS))
-    empty = median([_wall(seat, [])[0] for _ in range(5)])
+    empty = min(_wall(seat, [])[0] for _ in range(9))
     first, reply = _wall(seat, order, keep=True)
     check_calls(seat, task, sets, part, reply["outputs"], order, measured.verdict)
     if not measured.verdict.ok:

@@ -124,9 +124,7 @@ def _kept(sets: InputSets) -> int:
     return max(3, KEPT_BYTES // max(1, 2 * sets.bytes))
 
 
-def _graph(
-    seat: Seat, sets: InputSets, part: Round, measured: Measured, cold_us: float
-) -> None:
+def _graph(seat: Seat, sets: InputSets, part: Round, measured: Measured, cold_us: float) -> None:
     order = list(range(SETS)) * max(1, GRAPH_CALLS // SETS)
     try:
         seat.ask("capture", slow=True, order=order)
@@ -136,12 +134,10 @@ def _graph(
         measured.reasons["graph-v1"] = f"cannot be captured: {failed.reason}"[:300]
         seat.close()  # a failed capture leaves its process unusable
         return
-    empty = median([_replay(seat, 0) for _ in range(5)])
+    empty = min(_replay(seat, 0) for _ in range(9))
     once = max(_replay(seat, 1) - empty, 1.0)
     times = max(1, math.ceil(GRAPH_SAMPLE_US / once))
-    samples = [
-        (_replay(seat, times) - empty) / times / len(order) for _ in range(GRAPH_SAMPLES)
-    ]
+    samples = [(_replay(seat, times) - empty) / times / len(order) for _ in range(GRAPH_SAMPLES)]
     measured.add("graph-v1", samples, "evaluator")
     if not seat.candidate.task.mutates:
         described = seat.ask("described", order=order)["outputs"]

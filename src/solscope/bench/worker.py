@@ -19,6 +19,7 @@ import json
 import mmap
 import os
 import resource
+import socket
 import sys
 import threading
 import time
@@ -34,7 +35,7 @@ FULL = "can't allocate memory"
 FOREIGN = ("socket.connect", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
 
 
-class Unusable(Exception):
+class Unusable(Exception):  # noqa: N818 - a finding, not an error of this program
     """What the solution returned is not what a solution may return; `kind` is the status."""
 
     def __init__(self, kind: str, message: str) -> None:
@@ -143,7 +144,7 @@ class Worker:
         return {"l2_bytes": getattr(self.timer, "l2_bytes", None)}
 
     def _file(self, handle: dict[str, Any]) -> Any:
-        with open(handle["path"], "r+b") as file:
+        with Path(handle["path"]).open("r+b") as file:
             memory = mmap.mmap(file.fileno(), handle["bytes"])
         return self.torch.frombuffer(memory, dtype=self.torch.uint8)
 
@@ -218,7 +219,7 @@ class Worker:
                 raise Unusable("wrong_shape", f"outputs {sorted(result)}, not {self.wanted}")
             return {name: result[name] for name in self.wanted}
         if not isinstance(result, (tuple, list)):
-            return {name: result for name in self.wanted}
+            return dict.fromkeys(self.wanted, result)
         if len(result) != len(self.wanted):
             raise Unusable("wrong_shape", f"{len(result)} outputs instead of {len(self.wanted)}")
         return dict(zip(self.wanted, result, strict=True))
@@ -400,6 +401,8 @@ def failure(error: BaseException, torch: ModuleType) -> dict[str, Any]:
 
 def serve(config: dict[str, Any], source: int, target: int) -> None:
     """Answer requests until the pipe closes."""
+    import torch
+
     read, write, loads, dumps = os.read, os.write, json.loads, json.dumps
 
     def send(reply: dict[str, Any]) -> None:
@@ -407,17 +410,13 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
         while data:
             data = data[write(target, data) :]
 
-    sys.path[:0] = config["paths"]
     if config["memory_bytes"]:
         resource.setrlimit(resource.RLIMIT_AS, (config["memory_bytes"], config["memory_bytes"]))
-    import torch
-    import torch.profiler
-
     torch.set_num_threads(config["threads"])
     torch.set_grad_enabled(False)
     found: list[str] = []
     worker = Worker(torch, found)
-    guard([*config["forbidden"], f"/proc/{os.getppid()}/"], found)
+    guard(config["forbidden"], found)
     send({"ready": True, "torch": torch.__version__})
     waiting = b""
     while True:
@@ -443,6 +442,40 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
         send(reply)
 
 
+def nursery(config: dict[str, Any], channel: socket.socket) -> None:
+    """Import torch once, then start workers as they are asked for, each a fork of this process.
+
+    No solution ever runs here. `become` turns this process itself into the worker, for machines
+    where a fork of a process with torch in it cannot use the device.
+    """
+    sys.path[:0] = config["paths"]
+    import torch
+    import torch.profiler
+
+    channel.send(json.dumps({"torch": str(torch.__version__)}).encode())
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(channel, 4096, 3)
+        word, _, rest = request.decode().partition(" ")
+        if not word:
+            os._exit(0)
+        if word == "wait":
+            channel.send(str(os.waitpid(int(rest), 0)[1]).encode())
+            continue
+        child = 0 if word == "become" else os.fork()
+        if child:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            channel.send(str(child).encode())
+            continue
+        if word != "become":
+            os.setsid()
+        channel.close()
+        source, target, log = descriptors
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        serve(config, source, target)
+
+
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        serve(json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+        nursery(json.loads(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])))

@@ -96,8 +96,10 @@ def scaled(operator: Operator, axes: Mapping[str, Any], scale: float) -> dict[st
 
 def _scale(value: Any, scale: float) -> Any:
     if isinstance(value, list):
-        return [[*(_scale(length, scale) for length in group[:-1]), min(group[-1], 4)]
-                for group in value[:4]]
+        return [
+            [*(_scale(length, scale) for length in group[:-1]), min(group[-1], 4)]
+            for group in value[:4]
+        ]
     return max(1, round(value * scale)) if isinstance(value, int) else value
 
 

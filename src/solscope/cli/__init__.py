@@ -16,6 +16,7 @@ import click
 
 from solscope._version import __version__
 from solscope.cli import (
+    bench,
     compare,
     doctor,
     export,
@@ -48,6 +49,7 @@ Examples:
   solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
   solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
   solscope suite roofline --hardware H200   30 operators against the speed of light
+  solscope bench run --op rms_norm --solution torch-eager  check and time a kernel
   solscope show demo:vllm-b200              a real profile that ships with solscope
 
 \b
@@ -78,6 +80,7 @@ for command in (
     gate.command,
     export.command,
     suite.command,
+    bench.command,
     hardware.command,
     doctor.command,
 ):
