@@ -7,7 +7,7 @@ would take too long, rows are drawn at random after the call and only those are 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -114,47 +114,35 @@ def check_shapes(
             verdict.fail("cheating", f"{name} is the memory of input {facts['alias']}")
 
 
+Part = tuple[int, str, "list[int] | None"]
+"""A kept call, an output, and the rows of it; null for all."""
+
+
 def fetch(
-    worker: Worker,
+    worker: Callable[[], Worker],
     arena: Arena,
     described: Sequence[Sequence[Mapping[str, Any]]],
-    calls: Sequence[int],
-    rows: list[int] | None,
+    parts: Sequence[Part],
     timeout_s: float,
-    reopen: Any,
-) -> list[dict[str, torch.Tensor]]:
-    """The outputs of kept calls, by call, as tensors of the evaluator."""
+) -> list[torch.Tensor]:
+    """Outputs of kept calls, whole or at rows, as tensors of the evaluator."""
     import torch
 
     requests, places = [], []
     offset = 0
-    for call in calls:
-        place: dict[str, tuple[int, list[int], torch.dtype]] = {}
-        for facts in described[call]:
-            dtype = getattr(torch, facts["dtype"])
-            shape = facts["shape"] if rows is None else [len(rows), *facts["shape"][1:]]
-            size = math.prod(shape) * dtype.itemsize
-            place[facts["name"]] = (offset, shape, dtype)
-            requests.append(
-                {
-                    "call": call,
-                    "name": facts["name"],
-                    "rows": rows,
-                    "offset": offset,
-                    "bytes": size,
-                }
-            )
-            offset += aligned(size)
-        places.append(place)
-    if arena.reserve(offset):
-        reopen()
+    for call, name, rows in parts:
+        facts = next(one for one in described[call] if one["name"] == name)
+        dtype = getattr(torch, facts["dtype"])
+        shape = facts["shape"] if rows is None else [len(rows), *facts["shape"][1:]]
+        size = math.prod(shape) * dtype.itemsize
+        places.append((offset, shape, dtype))
+        requests.append({"call": call, "name": name, "rows": rows, "offset": offset, "bytes": size})
+        offset += aligned(size)
+    arena.reserve(offset)
     arena.data[:offset].fill_(0xFF)
     _sync(arena)
-    worker.ask("take", timeout_s, requests=requests)
-    return [
-        {name: arena.at(at, shape, dtype) for name, (at, shape, dtype) in place.items()}
-        for place in places
-    ]
+    worker().ask("take", timeout_s, requests=requests)
+    return [arena.at(*place) for place in places]
 
 
 def compare(task: Task, got: Mapping[str, Any], right: Wanted, verdict: Verdict) -> None:

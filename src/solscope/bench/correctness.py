@@ -251,12 +251,12 @@ class OperatorCheck:
     def _fetch(
         self, seat: Seat, described: Sequence[dict[str, Any]], rows: list[int] | None
     ) -> dict[str, Any]:
-        worker = seat.worker()
+        names = [facts["name"] for facts in described]
         limit = seat.spawner.limits.timeout_s
-        (got,) = check.fetch(
-            worker, self.arenas["outputs"], [described], [0], rows, limit, seat.worker
-        )
-        return got
+        arena = self.arenas["outputs"]
+        parts: list[check.Part] = [(0, name, rows) for name in names]
+        got = check.fetch(seat.worker, arena, [described], parts, limit)
+        return dict(zip(names, got, strict=True))
 
     def _quietly(self, seat: Seat, do: str) -> None:
         try:

@@ -31,7 +31,7 @@ class DeviceTimer:
         self.clock = time.perf_counter
         self.wait = torch._C._cuda_synchronize
         self.event = torch._C._CudaEventBase
-        self.sleep = torch.cuda._sleep
+        self.sleep = torch._C._cuda_sleep
         self.stream = torch.cuda.current_stream
         self.profile = torch.profiler.profile
         self.activity = torch.profiler.ProfilerActivity.CUDA
@@ -53,6 +53,10 @@ class DeviceTimer:
     def flush(self) -> None:
         """Fill the L2 with clean lines: a write would leave dirty ones for the call to evict."""
         self.torch.sum(self.flushed, dim=0, out=self.sum)
+
+    def rehearse(self) -> None:
+        """Start and stop the profiler."""
+        self.time(lambda _: self.flush(), lambda _: None, [[0, False]], True, 10.0)
 
     def time(
         self,

@@ -104,6 +104,7 @@ class Evaluation:
         self.about = describe_run(options.device, list(options.command))
         self.start = time.monotonic()
         self.results: list[ShapeResult] = []
+        self.plan = options.plan
         self._lock = threading.Lock()
         self._done = self._resumed()
 
@@ -250,7 +251,9 @@ class Evaluation:
             for _ in range(self.options.restarts)
         ]
         stage = OperatorTiming(run.operator, seats, arenas)
+        self.plan = self.options.plan
         try:
+            stage.start()
             for shape in run.shapes:
                 due = {c.hash for c in standing if self._due(run, c, shape)}
                 if due and self._left() > 0:
@@ -271,7 +274,7 @@ class Evaluation:
         from solscope.bench.timing_gpu import sample_gpu
 
         sample = sample_cpu if self.options.device == "cpu" else sample_gpu
-        found = stage.run(shape.axes, due, self.options.plan, self.options.effort, sample)
+        found = stage.run(shape.axes, due, self.plan, self.options.effort, sample)
         bound = self._bound(run.operator, shape, stage.realized)
         for candidate in run.candidates:
             if candidate.hash in found:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,6 +74,8 @@ class Plan:
     """For one shape of one solution, over all its processes."""
     samples: int = 30
     """At least so many per process where there is time."""
+    uncaptured: dict[str, str] = field(default_factory=dict)
+    """Candidates that no graph can be made of, by hash, and why: found out once per operator."""
 
 
 Sample = Callable[[Seat, InputSets, "Round", Measured, Plan, float], None]
@@ -111,6 +114,18 @@ class OperatorTiming:
             seat.close()
         for arena in self.arenas.values():
             arena.close()
+
+    def start(self) -> None:
+        """Bring every process to where it can be timed, all at once: this takes a second each."""
+        seats = [seat for group in self.seats for seat in group]
+        with ThreadPoolExecutor(max_workers=len(seats)) as pool:
+            list(pool.map(self._rehearse, seats))
+
+    def _rehearse(self, seat: Seat) -> None:
+        try:
+            seat.ask("rehearse", slow=True)
+        except WorkerFailed:
+            seat.close()  # what is wrong shows, with its reason, at the first shape
 
     def run(
         self, axes: dict[str, Any], hashes: set[str], plan: Plan, effort: Effort, sample: Sample
@@ -210,36 +225,6 @@ class OperatorTiming:
             seat.ask("free")
         except WorkerFailed:
             seat.close()
-
-
-def check_calls(
-    seat: Seat,
-    task: Task,
-    sets: InputSets,
-    part: Round,
-    described: Sequence[Sequence[dict[str, Any]]],
-    order: Sequence[int],
-    verdict: Verdict,
-) -> None:
-    """Ask for the outputs of timed calls and judge them; updated inputs by their last call."""
-    last = {index: call for call, index in enumerate(order)}
-    for call, index in enumerate(order):
-        right = part.right[index]
-        if right is None or not verdict.ok:
-            continue
-        check.check_shapes(task, described[call], right, verdict)
-        if not verdict.ok:
-            return
-        limit = seat.spawner.limits.timeout_s
-        arena = seat.arenas["outputs"]
-        (got,) = check.fetch(
-            seat.worker(), arena, described, [call], right.rows, limit, seat.worker
-        )
-        if last[index] == call:
-            views = sets.tensors(index)
-            for name in task.mutates:
-                got[name] = views[name] if right.rows is None else views[name][right.rows]
-        check.compare(task, got, right, verdict)
 
 
 def recalled(first: Sequence[float], later: Sequence[float]) -> bool:

@@ -12,13 +12,13 @@ from typing import Any
 from solscope.bench.inputs import InputSets
 from solscope.bench.seat import Seat
 from solscope.bench.statistics import is_noisy
+from solscope.bench.timed_calls import check_calls
 from solscope.bench.timing import (
     REMEMBERS,
     SETS,
     Measured,
     Plan,
     Round,
-    check_calls,
     recalled,
     recalls,
 )
@@ -36,7 +36,7 @@ def sample_cpu(
     order = list(range(SETS))
     empty = min(_wall(seat, [])[0] for _ in range(9))
     first, reply = _wall(seat, order, keep=True)
-    check_calls(seat, task, sets, part, reply["outputs"], order, measured.verdict)
+    check_calls(seat, sets, part.right, reply["outputs"], order, measured.verdict)
     if not measured.verdict.ok:
         return
     each = max((first - empty) / SETS, 0.05)
@@ -53,7 +53,7 @@ def sample_cpu(
     if task.mutates:
         seat.ask("restore")
     _, reply = _wall(seat, order, keep=True)
-    check_calls(seat, task, sets, part, reply["outputs"], order, measured.verdict)
+    check_calls(seat, sets, part.right, reply["outputs"], order, measured.verdict)
     measured.add("cpu-v1", samples, "evaluator")
 
     def trial() -> tuple[list[float], list[float]]:

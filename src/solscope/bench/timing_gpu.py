@@ -14,14 +14,14 @@ from typing import Any
 from solscope.bench.inputs import InputSets
 from solscope.bench.process import WorkerFailed
 from solscope.bench.seat import Seat
-from solscope.bench.statistics import is_noisy, median, quantile
+from solscope.bench.statistics import is_noisy, median
+from solscope.bench.timed_calls import check_calls
 from solscope.bench.timing import (
     REMEMBERS,
     SETS,
     Measured,
     Plan,
     Round,
-    check_calls,
     recalled,
     recalls,
 )
@@ -36,8 +36,8 @@ FLUSH_US = 60.0
 LAG_US = 60.0
 """Work that goes on for longer than this after the stream is done ran elsewhere."""
 GRAPH_CALLS = 12
-GRAPH_SAMPLES = 7
-GRAPH_SAMPLE_US = 4000.0
+GRAPH_SAMPLES = 5
+GRAPH_SAMPLE_US = 3000.0
 CLAIM = 0.5
 """A cold call that claims less than this share of a call in the graph is not believed."""
 GRAPH_GAP_US = 3.0
@@ -48,11 +48,10 @@ def sample_gpu(
     seat: Seat, sets: InputSets, part: Round, measured: Measured, plan: Plan, seconds: float
 ) -> None:
     """Time one process of one candidate on the GPU."""
-    task = seat.candidate.task
     rotation = [[index, True] for index in range(SETS)]
     first = seat.ask("timed", order=rotation, kineto=False, spin_us=200.0)
     order = [index for index, _ in rotation]
-    check_calls(seat, task, sets, part, first["outputs"], order, measured.verdict)
+    check_calls(seat, sets, part.right, first["outputs"], order, measured.verdict)
     if not measured.verdict.ok:
         return
     seat.ask("drop")
@@ -73,7 +72,11 @@ def sample_gpu(
     for method in singles:
         measured.add(method, samples[method], samples["clock"])
     if "graph-v1" in plan.methods and measured.verdict.ok:
-        _graph(seat, sets, part, measured, median(samples["cold-v1"]))
+        why = plan.uncaptured.get(seat.candidate.hash)
+        if why is None:
+            _graph(seat, sets, part, measured, plan, median(samples["cold-v1"]))
+        else:
+            measured.reasons["graph-v1"] = why
 
 
 def _singles(
@@ -110,8 +113,7 @@ def _singles(
             why = f"work went on for {median(reply['lag_us']):.0f} us after its stream was done"
             measured.verdict.fail("cheating", why)
         indices = [index for index, _ in order]
-        task = seat.candidate.task
-        check_calls(seat, task, sets, part, reply["outputs"], indices, measured.verdict)
+        check_calls(seat, sets, part.right, reply["outputs"], indices, measured.verdict)
         seat.ask("drop")
         done = len(found["cold-v1"])
         quiet = done >= plan.samples and not is_noisy(found["cold-v1"])
@@ -124,14 +126,17 @@ def _kept(sets: InputSets) -> int:
     return max(3, KEPT_BYTES // max(1, 2 * sets.bytes))
 
 
-def _graph(seat: Seat, sets: InputSets, part: Round, measured: Measured, cold_us: float) -> None:
+def _graph(
+    seat: Seat, sets: InputSets, part: Round, measured: Measured, plan: Plan, cold_us: float
+) -> None:
     order = list(range(SETS)) * max(1, GRAPH_CALLS // SETS)
     try:
         seat.ask("capture", slow=True, order=order)
     except WorkerFailed as failed:
         if failed.dead:
             raise
-        measured.reasons["graph-v1"] = f"cannot be captured: {failed.reason}"[:300]
+        why = f"cannot be captured: {failed.reason}"[:300]
+        measured.reasons["graph-v1"] = plan.uncaptured[seat.candidate.hash] = why
         seat.close()  # a failed capture leaves its process unusable
         return
     empty = min(_replay(seat, 0) for _ in range(9))
@@ -141,9 +146,8 @@ def _graph(seat: Seat, sets: InputSets, part: Round, measured: Measured, cold_us
     measured.add("graph-v1", samples, "evaluator")
     if not seat.candidate.task.mutates:
         described = seat.ask("described", order=order)["outputs"]
-        task = seat.candidate.task
-        check_calls(seat, task, sets, part, described, order, measured.verdict)
-    least = quantile(samples, 0.2) - GRAPH_GAP_US * (measured.activities or 1)
+        check_calls(seat, sets, part.right, described, order, measured.verdict)
+    least = min(samples) - GRAPH_GAP_US * (measured.activities or 1)
     if cold_us < CLAIM * least:
         why = f"claims {cold_us:.1f} us for a call that takes {median(samples):.1f} us in a graph"
         measured.verdict.fail("cheating", why)
