@@ -32,7 +32,7 @@ def run_samples(
     """Results of each sample, by name."""
     from solscope.bench.evaluate import Options, evaluate
     from solscope.bench.process import Limits
-    from solscope.bench.solutions import find_solution
+    from solscope.bench.catalog import find_solution
 
     memory = 16 << 30 if device == "cpu" else None
     options = Options(

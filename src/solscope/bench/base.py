@@ -125,7 +125,9 @@ class ShapeResult(msgspec.Struct, frozen=True):
     scale: float = 1.0
     """Factor on the sizes; scores use 1 alone."""
     weight: float = 1.0
-    """Share of the shape in the operator's calls."""
+    """Share of the shape in the operator's time in production."""
+    calls: float | None = None
+    """Calls of the shape in production."""
     importance: float | None = None
     """Share of the operator in production's GPU time; all operators together are 1."""
     suite: str = ""

@@ -146,14 +146,18 @@ def fetch(
 
 
 def compare(task: Task, got: Mapping[str, Any], right: Wanted, verdict: Verdict) -> None:
-    """Judge outputs; those that depend on several right answers only when they are whole."""
+    """Judge outputs, whole or at rows."""
+    import torch
+
     verdict.calls += 1
+    inputs: Mapping[str, Any] = right.inputs
+    if right.rows is not None:
+        device = next(iter(right.outputs.values())).device
+        inputs = {**inputs, "rows": torch.tensor(right.rows, device=device)}
     for name, output in task.outputs.items():
         if name not in got or name not in right.outputs:
             continue
-        if right.rows is not None and output.compare is not None:
-            continue
-        found = judge(output, got[name], right.outputs[name], right.inputs, got)
+        found = judge(output, got[name], right.outputs[name], inputs, got)
         verdict.max_error = max(verdict.max_error, found.max_error)
         if found.rms_error is not None:
             verdict.rms_error = max(verdict.rms_error or 0.0, found.rms_error)

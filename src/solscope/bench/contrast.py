@@ -49,7 +49,7 @@ class Contrast(msgspec.Struct, frozen=True):
     """Solutions of A."""
     b: list[str]
     ratio: float
-    """Time of B over time of A in production: by importance, and by calls within an operator."""
+    """Time of B over time of A, each shape with the share that it has in production's time."""
     low: float
     high: float
     verdict: Verdict
@@ -88,8 +88,8 @@ def contrast(
     for key in shared:
         medians_a, medians_b = (_medians(side[key], draw) for side in (best_a, best_b))
         found.append(_shape(best_a[key], best_b[key], medians_a, medians_b))
-        weight = best_a[key].weight * (best_a[key].importance or 1.0)
-        shares.append(weight / (best_a[key].median_us or 1.0))
+        share = best_a[key].weight * (best_a[key].importance or 1.0)
+        shares.append(share / (best_a[key].median_us or 1.0))
         means_a.append(medians_a)
         means_b.append(medians_b)
     weights = np.array(shares)[:, None]

@@ -235,8 +235,12 @@ class OperatorCheck:
             described = reply["outputs"]
             check.check_shapes(self.task, described, right, verdict)
             if verdict.ok:
-                got = self._fetch(seat, described, right.rows)
-                got |= {name: _at_rows(views[name], right.rows) for name in self.task.mutates}
+                got = self._fetch(seat, described, right)
+                got |= {
+                    name: _at_rows(views[name], right.rows)
+                    for name in self.task.mutates
+                    if name in right.outputs
+                }
                 check.compare(self.task, got, right, verdict)
         except WorkerFailed as failed:
             verdict.fail(_status(failed), failed.reason)
@@ -249,12 +253,12 @@ class OperatorCheck:
         return verdict
 
     def _fetch(
-        self, seat: Seat, described: Sequence[dict[str, Any]], rows: list[int] | None
+        self, seat: Seat, described: Sequence[dict[str, Any]], right: Wanted
     ) -> dict[str, Any]:
-        names = [facts["name"] for facts in described]
+        names = [facts["name"] for facts in described if facts["name"] in right.outputs]
         limit = seat.spawner.limits.timeout_s
         arena = self.arenas["outputs"]
-        parts: list[check.Part] = [(0, name, rows) for name in names]
+        parts: list[check.Part] = [(0, name, right.rows) for name in names]
         got = check.fetch(seat.worker, arena, [described], parts, limit)
         return dict(zip(names, got, strict=True))
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from solscope.bench.base import ShapeResult, Status, Timing
 from solscope.bench.bounds import ShapeBound, shape_bound
+from solscope.bench.catalog import Solution
 from solscope.bench.correctness import CPU_EFFORT, Checked, Effort, OperatorCheck
 from solscope.bench.machine import describe_run, device_name
 from solscope.bench.memory import Arena
@@ -23,7 +24,6 @@ from solscope.bench.process import Limits, Spawner
 from solscope.bench.results import append_result, read_results
 from solscope.bench.seat import Candidate, Seat
 from solscope.bench.sensors import BUSY_PCT, Watch
-from solscope.bench.solutions import Solution
 from solscope.bench.timing import SETS, Measured, OperatorTiming, Plan
 from solscope.bench.workloads import DEFAULT_SUITE, Workload, choose, scaled, workloads
 from solscope.errors import UsageError
@@ -373,6 +373,7 @@ class Evaluation:
             axes=shape.axes,
             scale=self.options.scale,
             weight=shape.weight,
+            calls=shape.calls,
             importance=shape.importance,
             suite=shape.suite,
             solution_hash=candidate.hash,

@@ -1,11 +1,12 @@
 """The score: what share of production's GPU time runs at the hardware's limit.
 
     S of a shape      = bound / median
-    S of an operator  = sum(w bound) / sum(w median)    w: share of the shape in its calls
+    S of an operator  = sum(n bound) / sum(n median)    n: calls of the shape
     S over all        = sum(importance S) / sum(importance)
     recoverable       = sum(importance (1 - S))
 
 Only shapes that passed count, at full size; of several solutions the fastest counts for each shape.
+Where a suite gives shares of time instead of calls, n is share / median.
 What did not pass is left out of S and told beside it: `shapes_passed` of `shapes`, `covered`.
 Nothing is clipped: S above 1 means that the bound is wrong, and `faster_than_bound` never passes.
 """
@@ -34,7 +35,7 @@ class OperatorScore(msgspec.Struct, frozen=True):
     shapes: int
     """All shapes of the suite."""
     covered_weight: float
-    """Share of the operator's calls in the shapes that passed."""
+    """Share of the operator's time in production in the shapes that passed."""
     bound_us: float | None
     """Mean over calls of the bound."""
     median_us: float | None
@@ -158,10 +159,11 @@ def best_per_shape(results: Sequence[ShapeResult], operator: str) -> list[ShapeR
 
 def _operator(name: str, importance: float, shapes: int, best: list[ShapeResult]) -> OperatorScore:
     bounded = [r for r in best if r.bound_us is not None and r.median_us]
-    weight = sum(r.weight for r in bounded)
-    spent = sum(r.weight * (r.median_us or 0.0) for r in bounded)
-    least = sum(r.weight * (r.bound_us or 0.0) for r in bounded)
-    stated = [r.weight * r.published_us for r in bounded if r.published_us is not None]
+    calls = call_counts(bounded)
+    spent = sum(n * (r.median_us or 0.0) for n, r in zip(calls, bounded, strict=True))
+    least = sum(n * (r.bound_us or 0.0) for n, r in zip(calls, bounded, strict=True))
+    stated = sum(n * (r.published_us or 0.0) for n, r in zip(calls, bounded, strict=True))
+    has_stated = bool(bounded) and all(r.published_us is not None for r in bounded)
     s = least / spent if spent else None
     winners: dict[str, int] = {}
     for result in best:
@@ -173,9 +175,16 @@ def _operator(name: str, importance: float, shapes: int, best: list[ShapeResult]
         shapes_passed=len(best),
         shapes=shapes,
         covered_weight=sum(r.weight for r in best),
-        bound_us=least / weight if weight else None,
-        median_us=spent / weight if weight else None,
-        published_s=sum(stated) / spent if spent and len(stated) == len(bounded) else None,
+        bound_us=least / sum(calls) if calls else None,
+        median_us=spent / sum(calls) if calls else None,
+        published_s=stated / spent if spent and has_stated else None,
         recoverable=None if s is None else importance * (1 - s),
         best=dict(sorted(winners.items(), key=lambda pair: -pair[1])),
     )
+
+
+def call_counts(results: Sequence[ShapeResult]) -> list[float]:
+    """How often each of these shapes is called, relative to the others."""
+    if all(r.calls is not None for r in results):
+        return [r.calls or 0.0 for r in results]
+    return [r.weight / (r.median_us or 1.0) for r in results]

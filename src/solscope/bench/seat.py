@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from solscope.bench.catalog import Solution
 from solscope.bench.check import returned
 from solscope.bench.memory import Arena
 from solscope.bench.process import Spawner, Worker, WorkerFailed
-from solscope.bench.solutions import Solution
 from solscope.operators.task import Task
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from solscope.bench.solutions import ABOUT, find_solution
+from solscope.bench.catalog import ABOUT, find_solution
 from solscope.errors import InputError, UsageError
 from solscope.operators import operator as find_operator
 

@@ -54,37 +54,32 @@ def _check_set(
     task = seat.candidate.task
     chosen = calls[-1] if task.mutates else secrets.choice(calls)
     names = [facts["name"] for facts in described[chosen]]
-    rows = {facts["name"]: _rows(wanted, facts["shape"]) for facts in described[chosen]}
-    parts: list[Part] = [(chosen, name, wanted.rows) for name in names]
+    known = [name for name in names if name in wanted.outputs]
+    rows = {facts["name"]: _rows(wanted, facts) for facts in described[chosen]}
+    parts: list[Part] = [(chosen, name, wanted.rows) for name in known]
     parts += [(call, name, rows[name]) for call in calls for name in names]
     limit = seat.spawner.limits.timeout_s
     got = check.fetch(seat.worker, seat.arenas["outputs"], described, parts, limit)
-    first = dict(zip(names, got, strict=False))
+    first = dict(zip(known, got, strict=False))
     views = sets.tensors(index)
     for name in task.mutates:  # as the last call left them
         first[name] = views[name] if wanted.rows is None else views[name][wanted.rows]
     check.compare(task, first, wanted, verdict)
-    others = got[len(names) :]
-    for number, call in enumerate(calls):
-        at = number * len(names)
-        own = dict(zip(names, others[at : at + len(names)], strict=True))
-        model = dict(zip(names, others[_place(calls, chosen) * len(names) :], strict=False))
-        if call == chosen or not verdict.ok:
-            continue
-        verdict.calls += 1
-        if not all(_same(own[name], model[name]) for name in names):
-            _judge_again(seat, own, wanted, rows, described, call, verdict)
+    del got[: len(known)]
+    by_call = {call: got[at * len(names) :][: len(names)] for at, call in enumerate(calls)}
+    for call, own in by_call.items():
+        if call != chosen and verdict.ok:
+            verdict.calls += 1
+            if not all(map(_same, own, by_call[chosen])):
+                _judge_again(seat, known, wanted, described, call, verdict)
 
 
-def _place(calls: list[int], chosen: int) -> int:
-    return calls.index(chosen)
-
-
-def _rows(wanted: Wanted, shape: Sequence[int]) -> list[int] | None:
+def _rows(wanted: Wanted, facts: Mapping[str, Any]) -> list[int] | None:
     """Rows at which all calls are compared; null for an output without rows."""
-    if not shape or not shape[0]:
-        return None
-    return wanted.rows or check.draw_rows(shape[0])
+    if wanted.rows is not None and facts["name"] in wanted.outputs:
+        return wanted.rows
+    shape = facts["shape"]
+    return check.draw_rows(shape[0]) if shape and shape[0] else None
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -95,28 +90,16 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def _judge_again(
     seat: Seat,
-    own: dict[str, Any],
+    names: list[str],
     wanted: Wanted,
-    rows: dict[str, list[int] | None],
     described: Described,
     call: int,
     verdict: Verdict,
 ) -> None:
-    """Compare a call that differs in bytes: at rows, or whole where only that can be judged."""
+    """Compare a call that differs in bytes to the reference itself."""
     task = seat.candidate.task
-    whole = any(task.outputs[name].compare is not None for name in own)
-    if whole and wanted.rows is None:
-        limit = seat.spawner.limits.timeout_s
-        parts: list[Part] = [(call, name, None) for name in own]
-        got = check.fetch(seat.worker, seat.arenas["outputs"], described, parts, limit)
-        check.compare(task, dict(zip(own, got, strict=True)), wanted, verdict)
-        return
-    right = wanted.outputs
-    if wanted.rows is None:
-        right = {
-            name: tensor if rows.get(name) is None else tensor[rows[name]]
-            for name, tensor in right.items()
-            if name in own
-        }
-    at_rows = Wanted(right, wanted.inputs, wanted.rows or [], wanted.total_rows)
-    check.compare(task, own, at_rows, verdict)
+    verdict.calls -= 1
+    limit = seat.spawner.limits.timeout_s
+    parts: list[Part] = [(call, name, wanted.rows) for name in names]
+    got = check.fetch(seat.worker, seat.arenas["outputs"], described, parts, limit)
+    check.compare(task, dict(zip(names, got, strict=True)), wanted, verdict)

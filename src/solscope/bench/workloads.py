@@ -10,10 +10,12 @@ import msgspec
 from solscope.errors import UsageError
 from solscope.operators.base import Operator
 from solscope.operators.task import Variant
-from solscope.suite.axes import suite_axes
-from solscope.suite.data import load_suite
+from solscope.suite.files import load
+from solscope.suite.scale import scale_down
 
 DEFAULT_SUITE = "atrex"
+SMALL = 0.0
+"""The scale of shapes that were made small enough for any CPU."""
 MOST_SEQUENCES = 3
 """Sequences of equal length in a case beside the listed shapes."""
 
@@ -25,7 +27,9 @@ class Workload(msgspec.Struct, frozen=True):
     shape: str
     axes: dict[str, Any]
     weight: float
-    """Share of the shape in the operator's calls; all shapes of an operator are 1."""
+    """Share of the shape in the operator's time; all shapes of an operator are 1."""
+    calls: float | None
+    """Calls in production; null where the suite does not say."""
     importance: float
     """Share of the operator in GPU time; all operators of the suite are 1."""
     suite: str
@@ -46,26 +50,22 @@ class Case(msgspec.Struct, frozen=True):
 
 def workloads(suite: str = DEFAULT_SUITE) -> dict[str, list[Workload]]:
     """Every shape of a suite, by operator, the most important operator first."""
-    if suite != DEFAULT_SUITE:
-        raise UsageError(f"no suite {suite!r} (there is: {DEFAULT_SUITE})")
-    public = load_suite()
-    found = {}
-    for op in public.by_importance:
-        counts = [shape.call_count for shape in op.shapes if shape.call_count]
-        usual = sorted(counts)[len(counts) // 2] if counts else 1
-        weights = [float(shape.call_count or usual) for shape in op.shapes]
-        found[op.name] = [
+    listed = load(suite)
+    return {
+        op.operator: [
             Workload(
-                operator=op.name,
-                shape=str(shape.id),
-                axes=dict(suite_axes(op, shape)),
-                weight=weight / sum(weights),
-                importance=op.importance_score / public.importance_sum,
+                operator=op.operator,
+                shape=shape.id,
+                axes=dict(shape.axes),
+                weight=shape.weight,
+                calls=shape.provenance.get("calls"),
+                importance=op.importance / listed.importance_sum,
                 suite=suite,
             )
-            for shape, weight in zip(op.shapes, weights, strict=True)
+            for shape in op.shapes
         ]
-    return found
+        for op in listed.by_importance
+    }
 
 
 def choose(listed: Sequence[Workload], shapes: str) -> list[Workload]:
@@ -85,7 +85,9 @@ def choose(listed: Sequence[Workload], shapes: str) -> list[Workload]:
 
 
 def scaled(operator: Operator, axes: Mapping[str, Any], scale: float) -> dict[str, Any]:
-    """The axes that may have any size times `scale`, at least 1."""
+    """The axes that may have any size times `scale`, at least 1; all axes small for 0."""
+    if scale == SMALL:
+        return scale_down(axes)
     if scale == 1 or operator.task is None:
         return dict(axes)
     return {

@@ -90,6 +90,11 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Shrink the sizes that may have any value; such results have no score.",
         ),
         click.option(
+            "--small",
+            is_flag=True,
+            help="Make every size small enough for any CPU; such results have no score.",
+        ),
+        click.option(
             "--max-bytes",
             type=click.FloatRange(1),
             metavar="BYTES",
@@ -199,10 +204,11 @@ def check(context: click.Context, /, solution: str, as_json: bool, **values: Any
 
 
 def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> Options:
+    from solscope.bench.catalog import find_solution
     from solscope.bench.evaluate import Options
     from solscope.bench.machine import command_line
     from solscope.bench.process import Limits
-    from solscope.bench.solutions import find_solution
+    from solscope.bench.workloads import SMALL
 
     names = [] if values["operators"] == "all" else values["operators"].split(",")
     memory = values["memory_limit"]
@@ -225,6 +231,7 @@ def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> 
         limits=limits,
         command=command_line(),
         time_budget_s=values["time_budget"],
+        scale=SMALL if values["small"] else values["scale"],
         **{
             name: values[name]
             for name in (
@@ -236,7 +243,6 @@ def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> 
                 "rounds",
                 "extra",
                 "jobs",
-                "scale",
                 "max_bytes",
             )
         },
