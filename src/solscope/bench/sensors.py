@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+from bisect import bisect
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ from solscope.bench.statistics import median
 
 PERIOD_S = 0.02
 BUSY_PCT = 5
+BUSY_READINGS = 5
+BUSY_PAUSE_S = 0.5
 THROTTLE = {
     0x2: "applications clocks",
     0x4: "power cap",
@@ -69,14 +72,21 @@ class Nvml:
         )
 
     def busy_pct(self) -> float:
-        """Share of the last moment in which the GPU worked."""
+        """Share of the last moments in which the GPU worked, in the quietest of them."""
 
         class Utilization(ctypes.Structure):
             _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
 
         found = Utilization()
         reader = self._library.nvmlDeviceGetUtilizationRates
-        return 0.0 if reader(self._device, ctypes.byref(found)) else float(found.gpu)
+        readings = []
+        for _ in range(BUSY_READINGS):
+            failed = reader(self._device, ctypes.byref(found))
+            readings.append(0.0 if failed else float(found.gpu))
+            if not readings[-1]:
+                break
+            time.sleep(BUSY_PAUSE_S)
+        return min(readings)
 
     def driver(self) -> str:
         """Version of the driver."""
@@ -119,7 +129,9 @@ class Watch:
 
     def during(self, windows: Sequence[tuple[float, float]]) -> Sensors:
         """What was read in these windows."""
-        found = [r for r in self.readings if any(a <= r.at <= b for a, b in windows)]
+        taken = list(self.readings)
+        times = [reading.at for reading in taken]
+        found = [r for a, b in windows for r in taken[bisect(times, a) : bisect(times, b)]]
         if not found:
             return Sensors(reason=self.reason or "the timed calls were over before a reading")
         seen = 0
