@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long check format bench-ingest clean
+.PHONY: demo test test-long check format web bench-ingest clean
 
 demo: $(STAMP)
 	$(BIN)/solscope show demo:vllm-b200
@@ -24,6 +24,10 @@ check: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# Rebuild the script and style of reports and dashboard (needs Node); what it writes is committed.
+web:
+	cd frontend && npm ci --no-fund --no-audit && npm run build
 
 bench-ingest: $(STAMP)
 	$(BIN)/python benchmarks/ingest.py

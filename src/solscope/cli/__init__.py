@@ -25,6 +25,7 @@ from solscope.cli import (
     kernels,
     layers,
     operators,
+    report,
     show,
     suite,
 )
@@ -46,6 +47,7 @@ Examples:
   solscope operators --top 20 trace.json.gz  each operator against the speed of light
   solscope hotspots trace.json.gz           what to fix first, and what it saves
   solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
+  solscope report trace.json.gz             one HTML file to look at and to mail
   solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
   solscope suite roofline --hardware H200   30 operators against the speed of light
   solscope show demo:vllm-b200              a real profile that ships with solscope
@@ -76,6 +78,7 @@ for command in (
     hotspots.command,
     compare.command,
     gate.command,
+    report.command,
     export.command,
     suite.command,
     hardware.command,
