@@ -51,3 +51,10 @@ export interface ComparisonPage {
 }
 export type Page = ProfilePage | ComparisonPage;
 export interface ReportData { solscope: string; pages: Page[]; }
+
+// Answers of the dashboard's server (`solscope.web.api`).
+export interface Overview { solscope: string; profiles: { id: string; label: string; path: string; bytes: number | null }[]; skipped: [string, string][]; hardware: string[]; upload: boolean; }
+export interface SuiteRow { operator: string; id: string; dtype: string; shapes: number; importance_pct: number; importance_norm_pct: number; regime: string; intensity: number; sol_us: Record<string, number | null>; prod_us: number; }
+export interface SuitePage { hardware: string[]; operators: SuiteRow[]; roofs: Roofs[]; }
+export interface ShapeRow { id: number; axes: Record<string, unknown>; description: string; sol_us: Record<string, number | null>; prod_us: number; s_pct: number; s_exact_pct: number; corrected_sol_us: Record<string, number | null>; }
+export interface ShapesPage { operator: string; hardware: string[]; shapes: ShapeRow[]; }

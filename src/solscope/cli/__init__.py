@@ -26,6 +26,7 @@ from solscope.cli import (
     layers,
     operators,
     report,
+    serve,
     show,
     suite,
 )
@@ -48,6 +49,7 @@ Examples:
   solscope hotspots trace.json.gz           what to fix first, and what it saves
   solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
   solscope report trace.json.gz             one HTML file to look at and to mail
+  solscope serve profiles/                  a local dashboard
   solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
   solscope suite roofline --hardware H200   30 operators against the speed of light
   solscope show demo:vllm-b200              a real profile that ships with solscope
@@ -79,6 +81,7 @@ for command in (
     compare.command,
     gate.command,
     report.command,
+    serve.command,
     export.command,
     suite.command,
     hardware.command,

@@ -1,0 +1,39 @@
+"""`solscope serve`."""
+
+from __future__ import annotations
+
+import click
+
+from solscope.cli.common import ProfilePath
+
+
+@click.command("serve", short_help="Show profiles in a local dashboard.")
+@click.argument("sources", type=ProfilePath(), nargs=-1, metavar="[FILE|FOLDER]...")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Where to listen; any address that is not loopback needs the printed token.",
+)
+@click.option(
+    "--port",
+    default=8765,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port to listen on; 0 takes a free one.",
+)
+def command(sources: tuple[str, ...], host: str, port: int) -> None:
+    """Show profiles, comparisons and the operator suite in a browser.
+
+    Without a source the dashboard shows the demos. It listens on this machine only; on another
+    address, everyone who has the token that is printed can read the profiles.
+
+    \b
+    Examples:
+      solscope serve profiles/
+      solscope serve h100.json.gz mi300.json.gz --port 9000
+    """
+    from solscope.web.serve import serve
+
+    serve(sources, host, port, say=lambda line: click.echo(line, err=True))
