@@ -4,16 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long check format web bench-ingest clean
+.PHONY: demo test test-long test-browser check format web bench-ingest clean
 
 demo: $(STAMP)
 	$(BIN)/solscope show demo:vllm-b200
 
 test: $(STAMP)
-	$(BIN)/pytest -n 2 -m "not long"
+	$(BIN)/pytest -n 2 -m "not long and not browser"
 
 test-long: $(STAMP)
 	$(BIN)/pytest -n 2 -m long
+
+test-browser: $(STAMP)
+	scripts/install-chromium
+	$(BIN)/pytest -m browser
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

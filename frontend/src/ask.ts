@@ -1,4 +1,4 @@
-// A question to the server; the answer to the last one asked is what counts.
+// A question to the server. Until the answer to the next one is there, the last one stands.
 import { useEffect, useState } from "preact/hooks";
 
 export interface Asked<T> { value: T | null; error: string | null }
@@ -8,7 +8,6 @@ export function ask<T>(path: string | null): Asked<T> {
   useEffect(() => {
     if (path === null) return;
     const stop = new AbortController();
-    set({ value: null, error: null });
     fetch(path, { signal: stop.signal })
       .then(async (response) => {
         const body: unknown = await response.json();

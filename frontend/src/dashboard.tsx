@@ -32,7 +32,7 @@ export function Dashboard() {
       </header>
       <main id="main" class="dashboard">
         {!first && <Profiles overview={overview} />}
-        {first === "profile" && second && <Answer<ProfilePage> path={`/api/profile/${encodeURIComponent(second)}${hardware(query)}`} show={(page) => <><h1>{page.title}</h1><HardwareChoice overview={overview} /><ProfileView page={page} /></>} />}
+        {first === "profile" && second && <Answer<ProfilePage> key={second} path={`/api/profile/${encodeURIComponent(second)}${hardware(query)}`} show={(page) => <><h1>{page.title}</h1><HardwareChoice overview={overview} /><ProfileView page={page} /></>} />}
         {first === "compare" && <Compare overview={overview} />}
         {first === "suite" && <SuiteView overview={overview.value} operator={second} />}
         {first && !["profile", "compare", "suite"].includes(first) && <p>There is no page here. <Link to="/">Profiles</Link></p>}
@@ -95,7 +95,7 @@ function Compare({ overview }: { overview: ReturnType<typeof ask<Overview>> }) {
           </label>
         ))}
       </div>
-      {a && b ? <Answer<ComparisonPage> path={`/api/compare?a=${a}&b=${b}`} show={(page) => <ComparisonView page={page} />} /> : <p class="about">Choose two profiles.</p>}
+      {a && b ? <Answer<ComparisonPage> key={`${a} ${b}`} path={`/api/compare?a=${a}&b=${b}`} show={(page) => <ComparisonView page={page} />} /> : <p class="about">Choose two profiles.</p>}
     </>
   );
 }

@@ -12,6 +12,7 @@ const REGIME: Record<string, string> = { C: "compute", M: "memory", I: "indexing
 export function SuiteView({ overview, operator }: { overview: Overview | null; operator: string | undefined }) {
   const { query } = useAddress();
   const chosen = query.get("hardware") ?? "H20,XPU-A,H200";
+  const wanted = chosen.split(",").filter(Boolean);
   const asked = ask<SuitePage>(`/api/suite?hardware=${encodeURIComponent(chosen)}`);
   const names = asked.value?.hardware ?? [];
   const columns = useMemo<Column<SuiteRow>[]>(() => [
@@ -25,7 +26,7 @@ export function SuiteView({ overview, operator }: { overview: Overview | null; o
     { id: "prod", title: "T_Prod XPU-A", value: (row) => row.prod_us, show: (row) => us(row.prod_us) },
   ], [names.join()]);
   const toggle = (name: string, on: boolean) => {
-    const next = on ? [...names, name] : names.filter((one) => one !== name);
+    const next = on ? [...wanted, name] : wanted.filter((one) => one !== name);
     go(`/suite${operator ? `/${operator}` : ""}?hardware=${encodeURIComponent(next.join(","))}`);
   };
   return (
@@ -34,7 +35,7 @@ export function SuiteView({ overview, operator }: { overview: Overview | null; o
       <p class="about">30 production operators with 440 hot shapes; importance from 1,303 production profiles. T_SOL by the published formula for the middle shape, T_Prod of the deployed kernel on XPU-A. Open an operator for every shape.</p>
       <fieldset class="hardware">
         <legend>Hardware</legend>
-        {overview?.hardware.map((name) => <label key={name}><input type="checkbox" checked={names.includes(name)} onChange={(event) => toggle(name, event.currentTarget.checked)} /> {name}</label>)}
+        {overview?.hardware.map((name) => <label key={name}><input type="checkbox" checked={wanted.includes(name)} disabled={wanted.length === 1 && wanted[0] === name} onChange={(event) => toggle(name, event.currentTarget.checked)} /> {name}</label>)}
       </fieldset>
       {asked.error && <p role="alert" class="warnings plain">{asked.error}</p>}
       {asked.value && (
