@@ -11,11 +11,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from solscope.errors import InputError, SolscopeError
 from solscope.report.html import asset
 from solscope.web.api import ENDPOINTS, Endpoint, answer
-from solscope.web.guard import App, Guard
+from solscope.web.guard import Guard
 from solscope.web.library import Library
 from solscope.web.openapi import openapi
 
@@ -39,7 +40,7 @@ PAGE = """<!doctype html>
 _TYPES = {"app.js": "text/javascript", "app.css": "text/css"}
 
 
-def create_app(library: Library, hosts: Iterable[str] = (), token: str | None = None) -> App:
+def create_app(library: Library, hosts: Iterable[str] = (), token: str | None = None) -> ASGIApp:
     """The dashboard over `library`; with a token, only for those who know it."""
     routes = [
         *(

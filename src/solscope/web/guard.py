@@ -8,17 +8,12 @@ other origins. On another interface every request needs the token that was print
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "solscope_token"
 HEADERS = {
@@ -38,7 +33,7 @@ LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 class Guard:
     """Refuses foreign hosts, foreign origins and, with a token set, everyone without it."""
 
-    def __init__(self, app: App, hosts: Iterable[str] = (), token: str | None = None) -> None:
+    def __init__(self, app: ASGIApp, hosts: Iterable[str] = (), token: str | None = None) -> None:
         self._app = app
         self._hosts = LOOPBACK | {host.lower() for host in hosts}
         self._token = token
@@ -49,7 +44,7 @@ class Guard:
             return
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
 
-        async def guarded(message: Any) -> None:
+        async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 own = [(k.encode(), v.encode()) for k, v in HEADERS.items()]
                 message["headers"] = [*message.get("headers", []), *own]

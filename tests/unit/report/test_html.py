@@ -8,6 +8,7 @@ import html
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from tests.making import attributed, event
 HOSTILE = "</script><script>alert(1)</script><!--<img src=x onerror=alert(2)>\u2028&amp;"
 
 
-def data_of(document: str) -> dict[str, object]:
+def data_of(document: str) -> dict[str, Any]:
     found = re.search(r'id="solscope-data">(.*?)</script>', document, re.DOTALL)
     assert found
     result = json.loads(found[1])
@@ -32,7 +33,7 @@ def data_of(document: str) -> dict[str, object]:
 def test_a_report_carries_its_data() -> None:
     page = profile_page(attribute(solscope.open("demo:vllm-b200")))
     data = data_of(render_html([page], "demo"))
-    (written,) = data["pages"]  # type: ignore[misc]
+    (written,) = data["pages"]
     assert written["kind"] == "profile"
     assert written["summary"]["kernels"] == 768
     assert len(written["kernels"]["kernels"]) == len(page.kernels.kernels)
@@ -61,7 +62,7 @@ def test_names_of_a_profile_stay_text() -> None:
     document = render_html([profile_page(made)], HOSTILE)
     assert "<img" not in document
     assert document.count("<script") == 2
-    names = [row["name"] for row in data_of(document)["pages"][0]["kernels"]["kernels"]]  # type: ignore[index]
+    names = [row["name"] for row in data_of(document)["pages"][0]["kernels"]["kernels"]]
     assert HOSTILE in names
 
 
@@ -81,7 +82,7 @@ def test_two_profiles_make_a_comparison_and_a_page_each(
     said = json.loads(capsys.readouterr().out)
     assert said["pages"] == 3
     assert said["bytes"] == target.stat().st_size < 3_000_000
-    kinds = [page["kind"] for page in data_of(target.read_text())["pages"]]  # type: ignore[attr-defined]
+    kinds = [page["kind"] for page in data_of(target.read_text())["pages"]]
     assert kinds == ["comparison", "profile", "profile"]
 
 
