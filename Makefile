@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long test-browser check format web bench-ingest clean
+.PHONY: demo test test-long test-browser check format web screenshots bench-ingest clean
 
 demo: $(STAMP)
 	$(BIN)/solscope show demo:vllm-b200
@@ -32,6 +32,10 @@ format: $(STAMP)
 # Rebuild the script and style of reports and dashboard (needs Node); what it writes is committed.
 web:
 	cd frontend && npm ci --no-fund --no-audit && npm run build
+
+screenshots: $(STAMP)
+	scripts/install-chromium
+	PYTHONPATH=. $(BIN)/python scripts/screenshots.py
 
 bench-ingest: $(STAMP)
 	$(BIN)/python benchmarks/ingest.py
