@@ -17,6 +17,7 @@ import click
 from solscope._version import __version__
 from solscope.cli import (
     compare,
+    corpus,
     doctor,
     export,
     gate,
@@ -47,6 +48,7 @@ Examples:
   solscope hotspots trace.json.gz           what to fix first, and what it saves
   solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
   solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
+  solscope corpus importance store          what matters in thousands of profiles
   solscope suite roofline --hardware H200   30 operators against the speed of light
   solscope show demo:vllm-b200              a real profile that ships with solscope
 
@@ -78,6 +80,7 @@ for command in (
     gate.command,
     export.command,
     suite.command,
+    corpus.command,
     hardware.command,
     doctor.command,
 ):
