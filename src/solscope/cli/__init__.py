@@ -18,6 +18,7 @@ from solscope._version import __version__
 from solscope.cli import (
     compare,
     corpus,
+    corpus_questions,
     doctor,
     export,
     gate,
@@ -85,6 +86,8 @@ for command in (
     doctor.command,
 ):
     app.add_command(command)
+for question in corpus_questions.COMMANDS:
+    corpus.command.add_command(question)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -33,9 +33,6 @@ where_option: Decorator = click.option(
     metavar="KEY=VALUE",
     help="Only profiles whose metadata or tag is so (also phase=decode); may be repeated.",
 )
-top_option: Decorator = click.option(
-    "--top", default=20, show_default=True, type=click.IntRange(min=1), help="Rows to print."
-)
 store_argument: Decorator = click.argument("store", metavar="DIR")
 
 
@@ -67,6 +64,11 @@ def parse_where(given: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
+def fail() -> None:
+    """End with the exit code for "worse / failed"."""
+    click.get_current_context().exit(FAILED)
+
+
 def show(result: Any, as_json: bool, render: Any, *arguments: Any, **options: Any) -> None:
     """Print a result as JSON, or as `render` does."""
     if as_json:
@@ -94,7 +96,11 @@ def init(store: str, as_json: bool) -> None:
 @store_argument
 @click.argument("profiles", nargs=-1, required=True, metavar="FILE...", type=ProfilePath())
 @click.option(
-    "--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A fact about all of them; repeatable."
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A fact about all of them; repeatable.",
 )
 @click.option("--keep-events", is_flag=True, help="Keep all events too (makes the store large).")
 @click.option(
@@ -151,7 +157,7 @@ def add(
         )
     show(result, as_json, render_add, result)
     if result.failed:
-        sys.exit(FAILED)
+        fail()
 
 
 @contextmanager
@@ -233,7 +239,7 @@ def verify_command(store: str, as_json: bool) -> None:
     result = verify(open_corpus(store))
     show(result, as_json, render_verify, result)
     if not result.ok:
-        sys.exit(FAILED)
+        fail()
 
 
 @command.command("compact", short_help="Join small files, remove what is out of use.")
@@ -266,44 +272,3 @@ def query_command(store: str, sql: str, limit: int, as_json: bool) -> None:
     frame = query(open_corpus(store), sql)
     rows = {"rows": frame.to_dicts()} if as_json else None
     show(rows, as_json, render_frame, frame, limit)
-
-
-@command.command("importance", short_help="What takes the GPU time of all profiles.")
-@store_argument
-@click.option(
-    "--by",
-    type=click.Choice(["operator", "shape", "category", "role", "kernel"]),
-    default="operator",
-    show_default=True,
-    help="What rows stand for.",
-)
-@click.option(
-    "--group-by", metavar="KEY,...", default="", help="A table per model, gpu, phase, tag, ..."
-)
-@click.option(
-    "--weight",
-    default="uniform",
-    show_default=True,
-    metavar="uniform|gpu-time|tag:NAME",
-    help="How much a profile counts.",
-)
-@where_option
-@top_option
-@json_option
-def importance_command(
-    store: str,
-    by: Any,
-    group_by: str,
-    weight: str,
-    where: tuple[str, ...],
-    top: int,
-    as_json: bool,
-) -> None:
-    """Show each operator's share of GPU time over all profiles, with how sure it is."""
-    from solscope.corpus.importance import importance
-    from solscope.corpus.store import open_corpus
-    from solscope.report.corpus import render_importance
-
-    names = [name.strip() for name in group_by.split(",") if name.strip()]
-    result = importance(open_corpus(store), by, names, weight, parse_where(where))
-    show(result, as_json, render_importance, result, top=top)

@@ -60,7 +60,9 @@ def add_profiles(
 ) -> AddResult:
     """Add the profiles behind files, folders, globs and URLs."""
     items = find_items(inputs)
-    runner = make_engine(engine, min(workers, len(items)) if workers and items else workers, address)
+    runner = make_engine(
+        engine, min(workers, len(items)) if workers and items else workers, address
+    )
     run = _Run(corpus, len(items), report)
     tasks = (Task(item, options or ExtractOptions()) for item in items)
     for outcome in runner.run(tasks, corpus.known()):

@@ -26,8 +26,12 @@ RETENTION_HOURS = 24
 COMPACT_FROM = 16
 """Small files from which on a table is rewritten into few."""
 
-_TYPES = {pl.String(): "string", pl.Int64(): "long", pl.Int32(): "integer"}
-_TYPES[pl.Boolean()] = "boolean"
+_TYPES: dict[pl.DataType, str] = {
+    pl.String(): "string",
+    pl.Int64(): "long",
+    pl.Int32(): "integer",
+    pl.Boolean(): "boolean",
+}
 
 
 def require() -> Any:
@@ -57,9 +61,9 @@ def create(url: str, columns: pl.Schema, name: str, about: dict[str, str | None]
 
 def _delta_type(dtype: pl.DataType) -> Any:
     if isinstance(dtype, pl.List):
-        from deltalake.schema import ArrayType
+        from deltalake.schema import ArrayType, PrimitiveType
 
-        return ArrayType(_TYPES[pl.Int64()], contains_null=True)
+        return ArrayType(PrimitiveType(_TYPES[pl.Int64()]), contains_null=True)
     return _TYPES[dtype]
 
 

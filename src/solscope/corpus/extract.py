@@ -23,6 +23,7 @@ from solscope.attribution import Attributed, attribute
 from solscope.corpus.describe import Description, describe
 from solscope.corpus.durations import to_bits
 from solscope.corpus.schema import KEYS, schema
+from solscope.errors import SolscopeError
 from solscope.events import GPU_KINDS
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
@@ -124,9 +125,7 @@ def _size(path: str) -> int:
 
 
 def _tagged_hardware(about: Description) -> Hardware | None:
-    """The GPU that a tag names, for a profile that does not tell; null when no file has that name."""
-    from solscope.errors import SolscopeError
-
+    """The GPU that a tag names, where the profile does not tell; null when it has no file."""
     name = about.columns["gpu"]
     if not about.gpu_is_tagged or name is None or name.endswith(".toml"):
         return None
@@ -150,9 +149,7 @@ def _sums(attributed: Attributed, times: pl.DataFrame) -> dict[str, int]:
     return {"activities": activities, "gpu_ns": total, **phases}
 
 
-def _call_times(
-    attributed: Attributed, model: Model | None, card: Hardware | None
-) -> pl.DataFrame:
+def _call_times(attributed: Attributed, model: Model | None, card: Hardware | None) -> pl.DataFrame:
     table = find_calls(attributed, model)
     kinds = pl.DataFrame(
         [_kind_row(at, kind, card) for at, kind in enumerate(table.kinds)], schema=_KIND_SCHEMA
@@ -264,9 +261,7 @@ def _aggregate_times(attributed: Attributed) -> pl.DataFrame:
         *(pl.col(name).sum() for name in ("launches", "time_ns", "calls", "call_ns")),
         *(pl.col(name).first() for name in ("bound_ns", "expected_ns", "limiter")),
     )
-    return _ordered(
-        sums.with_columns(empty.alias("durations_ns"), empty.alias("durations_calls"))
-    )
+    return _ordered(sums.with_columns(empty.alias("durations_ns"), empty.alias("durations_calls")))
 
 
 def _ordered(rows: pl.DataFrame) -> pl.DataFrame:
@@ -296,5 +291,3 @@ def _steps(attributed: Attributed) -> pl.DataFrame:
 def _events(profile: Profile) -> pl.DataFrame:
     types = {name: dtype for name, dtype in schema("events").items() if name != "entry"}
     return profile.events.select(pl.col(name).cast(dtype) for name, dtype in types.items())
-
-

@@ -190,9 +190,7 @@ def _table(rows: pl.DataFrame, weight_of: Floats, by: ImportanceBy) -> _Table:
         .collect()
     )
     means = _Means.of(cells, totals, weight_of, facts.height)
-    found = [
-        _row(fact, means, keys, by) for fact in facts.sort("number").iter_rows(named=True)
-    ]
+    found = [_row(fact, means, keys, by) for fact in facts.sort("number").iter_rows(named=True)]
     found.sort(key=lambda row: (row.key == UNMAPPED, -row.importance_pct, row.key))
     return _Table(totals.height, int(totals["time_ns"].sum()) / 1e6, found)
 
@@ -219,9 +217,7 @@ def _facts(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
         .sort("each")
         .group_by(keys)
         .agg(
-            pl.col("each")
-            .filter(pl.col("calls").cum_sum() >= 0.5 * pl.col("calls").sum())
-            .first()
+            pl.col("each").filter(pl.col("calls").cum_sum() >= 0.5 * pl.col("calls").sum()).first()
         )
     )
     return (
@@ -243,9 +239,7 @@ class _Means:
     intervals: Floats | None
 
     @classmethod
-    def of(
-        cls, cells: pl.DataFrame, totals: pl.DataFrame, weight_of: Floats, keys: int
-    ) -> _Means:
+    def of(cls, cells: pl.DataFrame, totals: pl.DataFrame, weight_of: Floats, keys: int) -> _Means:
         weight = weight_of[totals["at"].to_numpy()]
         if not weight.sum() > 0:
             weight = np.ones(weight.size)
@@ -253,7 +247,8 @@ class _Means:
         scale = weight[profile] / cells["total"].to_numpy()
 
         def mean(values: Floats) -> Floats:
-            return np.bincount(number, weights=values, minlength=keys) / weight.sum()
+            sums: Floats = np.bincount(number, weights=values, minlength=keys) / weight.sum()
+            return sums
 
         shares = scale * cells["time_ns"].to_numpy()
         block = blocks_of(totals.height)
@@ -265,7 +260,7 @@ class _Means:
             importance=mean(shares),
             recoverable=mean(scale * cells["recoverable_ns"].to_numpy()),
             frequency=mean(weight[profile] * (cells["time_ns"].to_numpy() > 0)),
-            intervals=mean_intervals(parts, np.bincount(block, weights=weight)),
+            intervals=mean_intervals(parts, np.bincount(block, weights=weight).astype(np.float64)),
         )
 
     def interval(self, number: int) -> tuple[float, float] | None:
@@ -275,9 +270,7 @@ class _Means:
         return low, high
 
 
-def _row(
-    fact: dict[str, Any], means: _Means, keys: list[str], by: ImportanceBy
-) -> ImportanceRow:
+def _row(fact: dict[str, Any], means: _Means, keys: list[str], by: ImportanceBy) -> ImportanceRow:
     number, time = fact["number"], fact["time_ns"]
     importance, frequency = float(means.importance[number]), float(means.frequency[number])
     name = [fact[key] for key in keys]
@@ -309,5 +302,3 @@ def _key(name: list[str | None]) -> str:
 
 def _micro(nanoseconds: float | None) -> float | None:
     return None if nanoseconds is None else nanoseconds / 1e3
-
-

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from solscope import demo
 from solscope.corpus.describe import SIDECAR
@@ -35,8 +35,8 @@ class Item(NamedTuple):
 def find_items(inputs: Iterable[str | os.PathLike[str]]) -> list[Item]:
     """The files behind what a user names, in order, each once."""
     found: dict[str, Item] = {}
-    for given in map(os.fspath, inputs):
-        for item in _items(given):
+    for given in inputs:
+        for item in _items(os.fspath(given)):
             known = found.get(item.path)
             if known is None or (item.named and not known.named):
                 found[item.path] = item
@@ -105,7 +105,7 @@ def _in_bucket(url: str) -> Iterator[Item]:
         yield Item(f"{scheme}://{name.removeprefix(f'{scheme}://')}", named)
 
 
-def filesystem(url: str):  # type: ignore[no-untyped-def]  # noqa: ANN201 - fsspec has no types
+def filesystem(url: str) -> tuple[Any, str]:
     """The file system of a URL, and the path in it."""
     try:
         import fsspec
@@ -115,6 +115,7 @@ def filesystem(url: str):  # type: ignore[no-untyped-def]  # noqa: ANN201 - fssp
             "(s3fs, gcsfs, adlfs): pip install fsspec s3fs"
         ) from None
     try:
-        return fsspec.core.url_to_fs(url)
+        system, path = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:
         raise MissingToolError(f"{url}: {error}") from None
+    return system, path

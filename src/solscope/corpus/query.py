@@ -1,5 +1,7 @@
-"""SQL over the tables of a store, through Polars. Read-only: a query can neither change the store
-nor read any other file."""
+"""SQL over the tables of a store, through Polars.
+
+A query is read-only: it can neither change the store nor read any other file.
+"""
 
 from __future__ import annotations
 

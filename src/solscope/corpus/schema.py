@@ -101,10 +101,12 @@ STEP_COLUMNS = (
     StoreColumn("dur_ns", _COUNT, "From its first start to its last end on the GPU."),
     StoreColumn("gpu_ns", _COUNT, "Sum of the durations of its GPU activities."),
 )
-_EVENT_TYPES = {pl.Int32(): pl.Int32(), pl.Int64(): pl.Int64()}
 EVENT_STORE_COLUMNS = (
     _ENTRY,
-    *(StoreColumn(c.name, _EVENT_TYPES.get(c.dtype, _TEXT), c.meaning) for c in EVENT_COLUMNS),
+    *(
+        StoreColumn(c.name, c.dtype if c.dtype.is_integer() else _TEXT, c.meaning)
+        for c in EVENT_COLUMNS
+    ),
 )
 
 TABLES = {

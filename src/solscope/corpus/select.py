@@ -100,9 +100,13 @@ def groups(selection: Selection, names: Sequence[str]) -> pl.LazyFrame:
         "at", *(fact(selection.profiles, name) for name in names if name != PHASE)
     )
     rows = selection.times.with_columns(pl.col(PHASE).fill_null(UNKNOWN))
-    return rows if names in ([], [PHASE]) else rows.drop(
-        [name for name in facts.columns if name != "at"], strict=False
-    ).join(facts.lazy(), on="at")
+    return (
+        rows
+        if names in ([], [PHASE])
+        else rows.drop([name for name in facts.columns if name != "at"], strict=False).join(
+            facts.lazy(), on="at"
+        )
+    )
 
 
 def _written(where: Mapping[str, str] | None) -> str:

@@ -199,8 +199,8 @@ def open_corpus(url: str | os.PathLike[str]) -> Corpus:
         raise InputError(f"{text}: a Delta table, but not of a profile store")
     if found != str(SCHEMA_VERSION):
         raise InputError(
-            f"{text}: a store with tables of version {found}, this solscope knows {SCHEMA_VERSION}; "
-            "use the solscope that wrote it, or build the store again from the profiles"
+            f"{text}: a store with tables of version {found}; this solscope knows version "
+            f"{SCHEMA_VERSION}: use the solscope that wrote it, or build the store again"
         )
     return Corpus(text)
 

@@ -1,4 +1,4 @@
-"""Is a store whole? Every file readable, every sum and hash as written when the profile was added."""
+"""Is a store whole? Every file readable, every sum and hash as it was when written."""
 
 from __future__ import annotations
 
@@ -89,9 +89,7 @@ def _doubles(profiles: pl.DataFrame) -> Iterator[Problem]:
         yield Problem("profiles", f"entry {entry} is there more than once")
 
 
-def _profiles(
-    profiles: pl.DataFrame, readable: dict[str, list[pl.DataFrame]]
-) -> Iterator[Problem]:
+def _profiles(profiles: pl.DataFrame, readable: dict[str, list[pl.DataFrame]]) -> Iterator[Problem]:
     """Each profile against its rows in the other tables."""
     times, steps = (_by_entry(name, readable) for name in ("times", "steps"))
     for row in profiles.sort("id").iter_rows(named=True):
@@ -106,7 +104,9 @@ def _profiles(
             ("hash of times", row["times_sha256"], rows_hash(own_times)),
             ("hash of steps", row["steps_sha256"], rows_hash(own_steps)),
         )
-        wrong = [f"{what}: {said} expected, {found} found" for what, said, found in told if said != found]
+        wrong = [
+            f"{what}: {said} expected, {found} found" for what, said, found in told if said != found
+        ]
         if wrong:
             yield Problem(where, wrong[0])
 

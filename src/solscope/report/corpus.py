@@ -13,8 +13,11 @@ from rich.text import Text
 from solscope.corpus.add import AddResult
 from solscope.corpus.importance import UNMAPPED, Importance, ImportanceRow
 from solscope.corpus.listing import ListedProfile
+from solscope.corpus.shapes import HotShape, HotShapes
 from solscope.corpus.store import CorpusStatus
+from solscope.corpus.trend import Trend, TrendChange
 from solscope.corpus.verify import Verification
+from solscope.report.operators import axes_text
 from solscope.report.terminal import Column, counted, heading, number, pct, table, to_text
 from solscope.text import clean
 
@@ -85,7 +88,11 @@ def render_list(rows: list[ListedProfile], *, width: int, color: bool) -> str:
         ]
         for row in rows
     ]
-    parts = [table(_LIST, cells, width), Text(""), Text(counted(len(rows), "profile"))]
+    parts: list[RenderableType] = [
+        table(_LIST, cells, width),
+        Text(""),
+        Text(counted(len(rows), "profile")),
+    ]
     return to_text(parts, width, color)
 
 
@@ -125,7 +132,11 @@ def render_frame(frame: pl.DataFrame, limit: int, *, width: int, color: bool) ->
         return to_text([Text("no columns")], width, color)
     rows = [[_cell(value) for value in row] for row in frame.head(limit).iter_rows()]
     more = f" of {frame.height:,} (see --limit)" if frame.height > limit else ""
-    parts = [table(columns, rows, width), Text(""), Text(counted(len(rows), "row") + more)]
+    parts: list[RenderableType] = [
+        table(columns, rows, width),
+        Text(""),
+        Text(counted(len(rows), "row") + more),
+    ]
     return to_text(parts, width, color)
 
 
@@ -168,15 +179,17 @@ def _shares(
     known = [row for row in rows if row.key != UNMAPPED]
     shown = known[:top] + [row for row in rows if row.key == UNMAPPED]
     rest = known[top:]
-    shares = [row.importance_pct for row in shown] + [sum(row.importance_pct for row in rest)] * bool(
-        rest
-    )
+    shares = [row.importance_pct for row in shown] + [
+        sum(row.importance_pct for row in rest)
+    ] * bool(rest)
     printed = closing(shares)
     cells = [_importance_row(row, text) for row, text in zip(shown, printed, strict=False)]
     if rest:
         calls = sum(row.calls for row in rest)
         others = f"({len(rest):,} more)"
-        cells.insert(len(known[:top]), [printed[-1], "", "", f"{calls:,}", "", "", "", "", "", others])
+        cells.insert(
+            len(known[:top]), [printed[-1], "", "", f"{calls:,}", "", "", "", "", "", others]
+        )
     cells.append(["100.00 %", "", f"{profiles:,}", "", "", "", "", "", "", "all"])
     return [heading(f"{title}: {total_ms:,.1f} ms"), table(_IMPORTANCE, cells, width), Text("")]
 
@@ -203,5 +216,109 @@ def _importance_row(row: ImportanceRow, share: str) -> list[str]:
         number(row.bound_p50_us),
         pct(row.s_pct),
         pct(row.recoverable_pct),
-        clean(row.key),
+        row.key if row.axes is None else f"{row.operator} {axes_text(row.axes)}",
     ]
+
+
+_SHAPES = (
+    Column("weight"),
+    Column("covered"),
+    Column("calls", spare=3),
+    Column("profiles", spare=4),
+    Column("p50 µs", spare=1),
+    Column("bound µs", spare=2),
+    Column("S", spare=1),
+    Column("GPU", text=True, spare=5),
+    Column("axes", text=True),
+)
+
+
+def render_shapes(result: HotShapes, *, top: int, width: int, color: bool) -> str:
+    """A table per operator: the fewest shapes that cover its time."""
+    parts: list[RenderableType] = []
+    for op in result.operators:
+        if not op.shapes:
+            continue
+        listed = f"{counted(len(op.shapes), 'entry', 'entries')} for {op.distinct:,} shapes"
+        title = f"{op.operator}: {op.importance_pct:.2f} % of GPU time; {listed}"
+        parts += [heading(f"{title}; axes known for {op.known_pct:.0f} % of its time")]
+        rows = [_shape_row(shape) for shape in op.shapes[:top]]
+        if len(op.shapes) > top:
+            more = f"({len(op.shapes) - top} more, see --top)"
+            rows.append([*([""] * (len(_SHAPES) - 1)), more])
+        parts += [table(_SHAPES, rows, width), Text("")]
+    unknown = [op.operator for op in result.operators if not op.shapes]
+    if unknown:
+        parts.append(Text(clean(f"no shapes are recorded for: {', '.join(unknown)}")))
+    asked = f"fewest shapes that cover {100 * result.cover:.4g} % of an operator's time"
+    rule = f"{asked}, over {counted(result.profiles, 'profile')}, weight {result.weight}"
+    return to_text([*parts, Text(rule)], width, color)
+
+
+def _shape_row(shape: HotShape) -> list[str]:
+    spans = " ".join(f"{name}={low}..{high}" for name, (low, high) in shape.spans.items())
+    bucket = f" ({shape.shapes} shapes, {spans})" if shape.shapes > 1 else ""
+    return [
+        pct(100 * shape.weight),
+        pct(100 * shape.cumulative),
+        f"{shape.calls:,}",
+        f"{shape.origin.profiles:,}",
+        number(shape.p50_us),
+        number(shape.bound_p50_us),
+        pct(shape.s_pct),
+        ", ".join(shape.origin.gpus) or "-",
+        axes_text(shape.axes) + bucket,
+    ]
+
+
+def render_trend(result: Trend, *, top: int, width: int, color: bool) -> str:
+    """The latest points with changes marked, and the verdict."""
+    phase = f" ({result.phase})" if result.phase else ""
+    first = max(0, len(result.points) - top)
+    changes = {change.at: change for change in result.changes}
+    most = max((point.value for point in result.points), default=0.0) or 1.0
+    rows = []
+    for at, point in enumerate(result.points[first:], start=first):
+        bar = "█" * max(1, round(BAR * point.value / most))
+        rows.append([point.label, number(point.value), _mark(changes.get(at)), bar, point.file])
+    columns = (
+        Column(result.by, text=True),
+        Column(result.unit),
+        Column("change", text=True),
+        Column("", text=True, spare=1),
+        Column("file", text=True),
+    )
+    shown = f"the last {len(rows)} of {counted(len(result.points), 'profile')}"
+    parts: list[RenderableType] = [
+        heading(f"{result.what}{phase}, {result.unit}, by {result.by}; {shown}"),
+        table(columns, rows, width),
+        Text(""),
+        *(Text(clean(_change_line(change, result.unit))) for change in result.changes),
+    ]
+    if result.left_out:
+        left = f"{counted(result.left_out, 'profile')} left out: no {result.by}"
+        parts.append(Text(clean(f"{left}, or no {result.what}")))
+    return to_text([*parts, Text(_verdict(result), style="bold")], width, color)
+
+
+BAR = 24
+"""Characters of the longest bar."""
+
+
+def _mark(change: TrendChange | None) -> str:
+    if change is None:
+        return ""
+    return "new" if change.change_pct is None else f"{change.change_pct:+.1f} %"
+
+
+def _change_line(change: TrendChange, unit: str) -> str:
+    return (
+        f"change at {change.label}: {change.before:,.2f} -> {change.after:,.2f} {unit} "
+        f"({_mark(change)}, p = {change.p_value:.3f}); first profile {change.file}"
+    )
+
+
+def _verdict(result: Trend) -> str:
+    if result.regressed:
+        return f"slower since the last change, by {result.min_change_pct:g} % or more"
+    return "no change" if not result.changes else "the last change did not make it slower"

@@ -6,8 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task
-from rich.progress import TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 
@@ -21,8 +27,16 @@ class _Rate(ProgressColumn):
 @contextmanager
 def file_bar() -> Iterator[Callable[[str, str, str | None, int], None]]:
     """A function to call with each file that is done."""
-    columns = (BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn(), "{task.fields[last]}")
-    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=60) as bar:
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeRemainingColumn(),
+        "{task.fields[last]}",
+    )
+    with Progress(
+        *columns, console=Console(stderr=True), transient=True, speed_estimate_period=60
+    ) as bar:
         task = bar.add_task("profiles", total=None, last="")
         failed = 0
 

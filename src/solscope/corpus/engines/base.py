@@ -37,5 +37,5 @@ def died(task: Task) -> Outcome:
     path = task.item.path
     return Outcome(
         path,
-        reason=f"{path}: the process that read it died {ATTEMPTS} times (out of memory, or a crash)",
+        reason=f"{path}: its reader died {ATTEMPTS} times (out of memory, or a crash)",
     )

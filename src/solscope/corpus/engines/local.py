@@ -56,9 +56,7 @@ class LocalEngine:
                 yield _alone(task, known)
 
 
-def _pool(
-    rest: Iterator[Task], known: frozenset[str], workers: int
-) -> Iterator[Outcome | _Broken]:
+def _pool(rest: Iterator[Task], known: frozenset[str], workers: int) -> Iterator[Outcome | _Broken]:
     """Outcomes until all tasks are done or a worker dies."""
     with _one_thread_each(), _executor(workers, known) as pool:
         running: dict[Future[Outcome], Task] = {}
@@ -113,7 +111,7 @@ def _one_thread_each() -> Iterator[None]:
 
 
 def _start(known: frozenset[str]) -> None:
-    global _known  # noqa: PLW0603 - sent once per worker instead of once per file
+    global _known  # Sent once per worker instead of once per file.
     _known = known
 
 

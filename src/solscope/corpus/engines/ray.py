@@ -79,7 +79,11 @@ def _cluster(address: str | None, workers: int | None) -> Iterator[Any]:
         raise MissingToolError(
             "--engine ray needs the package ray: pip install 'solscope[corpus,ray]'"
         ) from None
-    common = {"logging_level": "ERROR", "log_to_driver": False, "configure_logging": False}
+    common: dict[str, Any] = {
+        "logging_level": "ERROR",
+        "log_to_driver": False,
+        "configure_logging": False,
+    }
     environment = {"env_vars": {"POLARS_MAX_THREADS": "1", **_paths(address)}}
     try:
         if address is None:
