@@ -17,6 +17,8 @@ import click
 from solscope._version import __version__
 from solscope.cli import (
     compare,
+    corpus,
+    corpus_questions,
     doctor,
     export,
     gate,
@@ -51,6 +53,7 @@ Examples:
   solscope report trace.json.gz             one HTML file to look at and to mail
   solscope serve profiles/                  a local dashboard
   solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
+  solscope corpus importance store          what matters in thousands of profiles
   solscope suite roofline --hardware H200   30 operators against the speed of light
   solscope show demo:vllm-b200              a real profile that ships with solscope
 
@@ -84,10 +87,13 @@ for command in (
     serve.command,
     export.command,
     suite.command,
+    corpus.command,
     hardware.command,
     doctor.command,
 ):
     app.add_command(command)
+for question in corpus_questions.COMMANDS:
+    corpus.command.add_command(question)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
