@@ -1,9 +1,10 @@
 // The dashboard: an address for every view, and the server's answers drawn by the same pages as in reports.
 import type { ComponentChildren } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { ask } from "./ask";
 import { go, Link, useAddress } from "./address";
 import { bytes } from "./format";
+import { CorpusView } from "./pages/corpus";
 import { ComparisonView } from "./pages/comparison";
 import { ProfileView } from "./pages/profile";
 import { SuiteView } from "./pages/suite";
@@ -13,7 +14,7 @@ import type { ComparisonPage, Overview, ProfilePage } from "./types";
 
 export function Dashboard() {
   const { path, query } = useAddress();
-  const overview = ask<Overview>("/api/overview");
+  const overview = ask<Overview>("/api/overview", 5000);
   const [first, second] = path.split("/").filter(Boolean);
   useEffect(() => {
     document.title = `${[first, second].filter(Boolean).join(" ") || "profiles"} · solscope`;
@@ -26,6 +27,7 @@ export function Dashboard() {
         <nav aria-label="Views" class="pages">
           <Link to="/" current={!first}>Profiles</Link>
           <Link to="/compare" current={first === "compare"}>Compare</Link>
+          {overview.value?.corpus && <Link to="/corpus" current={first === "corpus"}>Store</Link>}
           <Link to="/suite" current={first === "suite"}>Suite</Link>
         </nav>
         <ThemeChoice />
@@ -34,8 +36,9 @@ export function Dashboard() {
         {!first && <Profiles overview={overview} />}
         {first === "profile" && second && <Answer<ProfilePage> key={second} path={`/api/profile/${encodeURIComponent(second)}${hardware(query)}`} show={(page) => <><h1>{page.title}</h1><HardwareChoice overview={overview} /><ProfileView page={page} /></>} />}
         {first === "compare" && <Compare overview={overview} />}
+        {first === "corpus" && <CorpusView total={overview.value?.corpus?.profiles ?? 0} />}
         {first === "suite" && <SuiteView overview={overview.value} operator={second} />}
-        {first && !["profile", "compare", "suite"].includes(first) && <p>There is no page here. <Link to="/">Profiles</Link></p>}
+        {first && !["profile", "compare", "corpus", "suite"].includes(first) && <p>There is no page here. <Link to="/">Profiles</Link></p>}
       </main>
     </>
   );
@@ -67,6 +70,7 @@ function Profiles({ overview }: { overview: ReturnType<typeof ask<Overview>> }) 
   if (!value) return <p class="faint">Reading…</p>;
   return (
     <Section id="profiles" title="Profiles">
+      {value.upload && <Upload done={overview.again} />}
       <Table caption="Profiles" rows={value.profiles} search={(row) => `${row.label} ${row.path}`} columns={[
         { id: "label", title: "Profile", text: true, long: true, value: (row) => row.label, show: (row) => <Link to={`/profile/${row.id}`}>{row.label}</Link> },
         { id: "path", title: "File", text: true, spare: true, value: (row) => row.path },
@@ -74,6 +78,26 @@ function Profiles({ overview }: { overview: ReturnType<typeof ask<Overview>> }) 
       ]} />
       {value.skipped.length > 0 && <details><summary>{value.skipped.length} files are no profiles</summary><ul>{value.skipped.map(([path, why]) => <li key={path}>{path}: {why}</li>)}</ul></details>}
     </Section>
+  );
+}
+
+/** Profiles dropped here, or chosen, go to the server one after another. */
+function Upload({ done }: { done: () => void }) {
+  const [lines, setLines] = useState<string[]>([]);
+  const send = async (files: FileList | null | undefined) => {
+    for (const file of files ?? []) {
+      setLines((before) => [...before, `${file.name}: sending ${bytes(file.size)}…`]);
+      const answer = await fetch(`/api/upload?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file, headers: { "X-Solscope": "1" } });
+      const body = (await answer.json()) as { error?: string; label?: string };
+      setLines((before) => [...before.slice(0, -1), answer.ok ? `${file.name}: added` : `${file.name}: ${body.error}`]);
+      if (answer.ok) done();
+    }
+  };
+  return (
+    <div class="drop" onDragOver={(event) => event.preventDefault()} onDrop={(event) => { event.preventDefault(); void send(event.dataTransfer?.files); }}>
+      <label>Drop profiles here, or <input type="file" multiple onChange={(event) => void send(event.currentTarget.files)} /></label>
+      <ul aria-live="polite">{lines.map((line, at) => <li key={at}>{line}</li>)}</ul>
+    </div>
   );
 }
 

@@ -12,6 +12,8 @@ export interface Column<Row> {
   help?: string;
   /** Left out on narrow screens. */
   spare?: boolean;
+  /** Never broken into lines. */
+  tight?: boolean;
   /** Holds long text: keeps a readable width and lets the table scroll. */
   long?: boolean;
 }
@@ -91,7 +93,7 @@ export function Table<Row>({ caption, columns, rows, search, sort, most = 50, de
   );
 }
 
-const cell = <Row,>(column: Column<Row>): string => `${column.text ? "text" : "number"}${column.spare ? " spare" : ""}${column.long ? " long" : ""}`;
+const cell = <Row,>(column: Column<Row>): string => `${column.text ? "text" : "number"}${column.spare ? " spare" : ""}${column.long ? " long" : ""}${column.tight ? " tight" : ""}`;
 
 function toggled<Row>(open: ReadonlySet<Row>, row: Row): ReadonlySet<Row> {
   const next = new Set(open);

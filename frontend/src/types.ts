@@ -53,8 +53,15 @@ export type Page = ProfilePage | ComparisonPage;
 export interface ReportData { solscope: string; pages: Page[]; }
 
 // Answers of the dashboard's server (`solscope.web.api`).
-export interface Overview { solscope: string; profiles: { id: string; label: string; path: string; bytes: number | null }[]; skipped: [string, string][]; hardware: string[]; upload: boolean; }
+export interface Overview { solscope: string; profiles: { id: string; label: string; path: string; bytes: number | null }[]; skipped: [string, string][]; hardware: string[]; corpus: CorpusPage["status"] | null; upload: boolean; }
 export interface SuiteRow { operator: string; id: string; dtype: string; shapes: number; importance_pct: number; importance_norm_pct: number; regime: string; intensity: number; sol_us: Record<string, number | null>; prod_us: number; }
 export interface SuitePage { hardware: string[]; operators: SuiteRow[]; roofs: Roofs[]; }
 export interface ShapeRow { id: number; axes: Record<string, unknown>; description: string; sol_us: Record<string, number | null>; prod_us: number; s_pct: number; s_exact_pct: number; corrected_sol_us: Record<string, number | null>; }
 export interface ShapesPage { operator: string; hardware: string[]; shapes: ShapeRow[]; }
+export interface ImportanceRow { key: string; importance_pct: number; ci95_pct: [number, number] | null; profiles: number; frequency_pct: number; share_pct: number; time_ms: number; calls: number; p50_us: number | null; p90_us: number | null; bound_p50_us: number | null; s_pct: number | null; recoverable_pct: number | null; operator: string | null; axes: Record<string, unknown> | null; }
+export interface ImportanceAnswer { definition: string; by: string; weight: string; profiles: number; total_gpu_ms: number; rows: ImportanceRow[]; }
+export interface ListedProfile { id: string; file: string; format: string; model: string | null; framework: string | null; version: string | null; gpu: string | null; recorded_ns: number | null; tags: Record<string, string>; events: number; steps: number; gpu_ms: number; prefill_pct: number | null; decode_pct: number | null; mixed_pct: number | null; }
+export interface CorpusPage { status: { profiles: number; events: number; bytes: number; gpu_ms: number; engine: string }; profiles: ListedProfile[]; facts: Record<string, string[]>; }
+export interface HotShape { id: string; axes: Record<string, unknown>; weight: number; cumulative: number; importance_pct: number; calls: number; p50_us: number | null; bound_p50_us: number | null; s_pct: number | null; shapes: number; origin: { profiles: number; gpus: string[]; models: string[] }; }
+export interface HotShapes { operators: { operator: string; importance_pct: number; known_pct: number; distinct: number; cover: number; shapes: HotShape[] }[]; }
+export interface Trend { what: string; unit: string; phase: string | null; points: { id: string; file: string; label: string; value: number }[]; changes: { at: number; change_pct: number | null }[]; left_out: number; }

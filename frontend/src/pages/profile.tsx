@@ -107,8 +107,8 @@ const HOTSPOTS: Column<Hotspot>[] = [
   { id: "time", title: "Time", value: (row) => row.time_us, show: (row) => us(row.time_us) },
   { id: "bound", title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us), spare: true },
   { id: "s", title: "S", value: (row) => row.efficiency_pct, show: (row) => percent(row.efficiency_pct) },
-  { id: "limit", title: "Limit", text: true, value: (row) => row.limiter, show: (row) => row.limiter ?? NONE, spare: true },
-  { id: "sure", title: "Sure", text: true, value: (row) => row.confidence, spare: true },
+  { id: "limit", title: "Limit", text: true, tight: true, value: (row) => row.limiter, show: (row) => row.limiter ?? NONE, spare: true },
+  { id: "sure", title: "Sure", text: true, tight: true, value: (row) => row.confidence, spare: true },
 ];
 
 function Hotspots({ page }: { page: ProfilePage }) {
@@ -130,7 +130,7 @@ const OPERATORS: Column<OperatorRow>[] = [
   { id: "tflops", title: "TFLOP/s", value: (row) => row.tflops, show: (row) => number(row.tflops), spare: true },
   { id: "tbps", title: "TB/s", value: (row) => row.tbps, show: (row) => number(row.tbps), spare: true },
   { id: "bound", title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us) },
-  { id: "limit", title: "Limit", text: true, value: (row) => row.limiter, show: (row) => row.limiter ?? NONE, spare: true },
+  { id: "limit", title: "Limit", text: true, tight: true, value: (row) => row.limiter, show: (row) => row.limiter ?? NONE, spare: true },
   { id: "s", title: "S", help: "Bound / time", value: (row) => row.efficiency_pct, show: (row) => percent(row.efficiency_pct) },
 ];
 
@@ -181,7 +181,7 @@ function Idle({ page }: { page: ProfilePage }) {
 
 const KERNELS: Column<KernelRow>[] = [
   { id: "name", title: "Kernel", text: true, long: true, value: (row) => row.short_name, show: (row) => <><Dot category={row.category} /><Name short={shorten(row.short_name, 56)} full={row.name} /></> },
-  { id: "category", title: "Category", text: true, value: (row) => row.category, spare: true },
+  { id: "category", title: "Category", text: true, tight: true, value: (row) => row.category, spare: true },
   { id: "calls", title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
   { id: "total", title: "Total", value: (row) => row.total_ns, show: (row) => time(row.total_ns) },
   { id: "pct", title: "Share", value: (row) => row.pct, show: (row) => percent(row.pct) },

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from solscope.cli.common import ProfilePath
@@ -23,8 +25,24 @@ from solscope.cli.common import ProfilePath
     type=click.IntRange(0, 65535),
     help="Port to listen on; 0 takes a free one.",
 )
-def command(sources: tuple[str, ...], host: str, port: int) -> None:
-    """Show profiles, comparisons and the operator suite in a browser.
+@click.option(
+    "--upload",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Let the browser add profiles; they are kept in FOLDER.",
+)
+@click.option(
+    "--max-upload",
+    type=click.IntRange(min=1),
+    default=512,
+    show_default=True,
+    metavar="MB",
+    help="Largest upload, in MB.",
+)
+def command(
+    sources: tuple[str, ...], host: str, port: int, upload: Path | None, max_upload: int
+) -> None:
+    """Show profiles, a profile store, comparisons and the operator suite in a browser.
 
     Without a source the dashboard shows the demos. It listens on this machine only; on another
     address, everyone who has the token that is printed can read the profiles.
@@ -32,8 +50,10 @@ def command(sources: tuple[str, ...], host: str, port: int) -> None:
     \b
     Examples:
       solscope serve profiles/
+      solscope serve store/ --upload dropped/
       solscope serve h100.json.gz mi300.json.gz --port 9000
     """
     from solscope.web.serve import serve
 
-    serve(sources, host, port, say=lambda line: click.echo(line, err=True))
+    uploads = None if upload is None else (upload, max_upload * 1_000_000)
+    serve(sources, host, port, lambda line: click.echo(line, err=True), uploads)

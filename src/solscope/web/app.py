@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import msgspec
 from starlette.applications import Starlette
@@ -13,12 +15,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from solscope.errors import InputError, SolscopeError
+from solscope.errors import InputError, LimitError, SolscopeError
 from solscope.report.html import asset
 from solscope.web.api import ENDPOINTS, Endpoint, answer
 from solscope.web.guard import Guard
 from solscope.web.library import Library
 from solscope.web.openapi import openapi
+from solscope.web.upload import take_upload
 
 JSON = "application/json"
 PAGE = """<!doctype html>
@@ -40,9 +43,23 @@ PAGE = """<!doctype html>
 _TYPES = {"app.js": "text/javascript", "app.css": "text/css"}
 
 
-def create_app(library: Library, hosts: Iterable[str] = (), token: str | None = None) -> ASGIApp:
+@dataclass(frozen=True)
+class Uploads:
+    """Where uploaded profiles go, and how large one may be."""
+
+    folder: Path
+    most_bytes: int
+
+
+def create_app(
+    library: Library,
+    hosts: Iterable[str] = (),
+    token: str | None = None,
+    uploads: Uploads | None = None,
+) -> ASGIApp:
     """The dashboard over `library`; with a token, only for those who know it."""
     routes = [
+        *([Route("/api/upload", _uploader(library, uploads), methods=["POST"])] if uploads else []),
         *(
             Route(f"/assets/{name}", partial(_asset, name, kind), methods=["GET"])
             for name, kind in _TYPES.items()
@@ -63,6 +80,22 @@ def _handler(endpoint: Endpoint, library: Library) -> Callable[[Request], Awaita
         except SolscopeError as error:
             return _error(str(error), 404 if isinstance(error, InputError) else 422)
         return Response(body, media_type=JSON, headers={"cache-control": "no-cache"})
+
+    return handle
+
+
+def _uploader(library: Library, uploads: Uploads) -> Callable[[Request], Awaitable[Response]]:
+    async def handle(request: Request) -> Response:
+        name = request.query_params.get("name", "")
+        try:
+            entry = await take_upload(
+                library, uploads.folder, name, request.stream(), uploads.most_bytes
+            )
+        except LimitError as error:
+            return _error(str(error), 413)
+        except SolscopeError as error:
+            return _error(str(error), 422)
+        return Response(msgspec.json.encode(entry), 201, media_type=JSON)
 
     return handle
 

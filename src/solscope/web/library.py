@@ -1,4 +1,4 @@
-"""What there is to show: profiles on disk, opened when asked for and kept while they are used."""
+"""What there is to show: profiles on disk, opened when asked for, and one profile store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Generic, TypeVar
 import msgspec
 
 from solscope.attribution import Attributed, attribute
-from solscope.errors import InputError
+from solscope.corpus.store import Corpus, open_corpus
+from solscope.errors import InputError, UsageError
 from solscope.readers import find_profiles
 from solscope.readers import open as open_profile
 from solscope.report.names import short_labels
@@ -65,10 +66,16 @@ class Kept(Generic[Value]):
 
 
 class Library:
-    """Profiles by id."""
+    """Profiles by id, and a store."""
 
     def __init__(self, sources: Sequence[str]) -> None:
-        self._sources = list(sources)
+        stores = [source for source in sources if is_store(source)]
+        if len(stores) > 1:
+            raise UsageError(f"{len(stores)} profile stores given; the dashboard shows one")
+        self._store = open_corpus(stores[0]) if stores else None
+        self._sources = [source for source in sources if source not in stores]
+        self.takes_uploads = False
+        """Whether the server lets the browser add profiles."""
         self._lock = threading.Lock()
         self._entries: dict[str, ProfileEntry] = {}
         self._profiles: Kept[Attributed] = Kept(KEPT_PROFILES)
@@ -80,7 +87,11 @@ class Library:
     def refresh(self) -> None:
         """Look again what the folders hold."""
         skipped: list[tuple[str, str]] = []
-        paths = find_profiles(self._sources, lambda p, why: skipped.append((p, why)))
+        paths = (
+            find_profiles(self._sources, lambda p, why: skipped.append((p, why)))
+            if self._sources
+            else []
+        )
         entries = {
             name: ProfileEntry(name, label, path, _size(path))
             for path, label in zip(paths, short_labels(paths), strict=True)
@@ -94,6 +105,18 @@ class Library:
         self._sources.append(str(path))
         self.refresh()
         return self.entry(profile_id(str(path)))
+
+    @property
+    def has_store(self) -> bool:
+        """Whether a store is shown."""
+        return self._store is not None
+
+    @property
+    def store(self) -> Corpus:
+        """The store; `InputError` when none is shown."""
+        if self._store is None:
+            raise InputError("no profile store is shown here; start with `solscope serve DIR`")
+        return self._store
 
     @property
     def entries(self) -> list[ProfileEntry]:
@@ -113,6 +136,11 @@ class Library:
         """The profile with this id, opened and attributed."""
         path = self.entry(name).path
         return self._profiles.get((path, stamp(path)), lambda: attribute(open_profile(path)))
+
+
+def is_store(source: str) -> bool:
+    """Whether a source is a profile store, a folder or a URL."""
+    return "://" in source or (Path(source) / "profiles" / "_delta_log").is_dir()
 
 
 def profile_id(path: str) -> str:

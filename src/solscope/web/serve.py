@@ -6,23 +6,34 @@ import ipaddress
 import secrets
 import socket
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from solscope.demo import DEMOS, PREFIX
 from solscope.errors import MissingToolError, UsageError
 
 
-def serve(sources: Sequence[str], host: str, port: int, say: Callable[[str], None]) -> None:
-    """Serve the dashboard until interrupted."""
+def serve(
+    sources: Sequence[str],
+    host: str,
+    port: int,
+    say: Callable[[str], None],
+    uploads: tuple[Path, int] | None = None,
+) -> None:
+    """Serve the dashboard until interrupted; `uploads` is a folder and a largest size in bytes."""
     try:
         import uvicorn
 
-        from solscope.web.app import create_app
+        from solscope.web.app import Uploads, create_app
         from solscope.web.library import Library
     except ImportError as error:
         raise MissingToolError(
             f"the dashboard needs {error.name}: pip install 'solscope[web]'"
         ) from error
+    if uploads is not None:
+        uploads[0].mkdir(parents=True, exist_ok=True)
+        sources = [*sources, *(str(path) for path in sorted(uploads[0].iterdir()))]
     library = Library(sources or [f"{PREFIX}{name}" for name in DEMOS])
+    library.takes_uploads = uploads is not None
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     with listen(host, port) as listener:
         address, chosen = listener.getsockname()[:2]
@@ -31,7 +42,7 @@ def serve(sources: Sequence[str], host: str, port: int, say: Callable[[str], Non
         say(f"solscope: {len(library.entries)} profiles on http://{shown}:{chosen}{query}")
         say("solscope: press Ctrl-C to stop")
         config = uvicorn.Config(
-            create_app(library, [host], token),
+            create_app(library, [host], token, Uploads(*uploads) if uploads else None),
             log_level="warning",
             access_log=False,
             server_header=False,

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from solscope.corpus.extract import extract
+from solscope.corpus.store import create_corpus
 from solscope.errors import UsageError
 from solscope.web.api import ENDPOINTS
-from solscope.web.app import create_app
+from solscope.web.app import Uploads, create_app
 from solscope.web.library import Kept, Library
 from solscope.web.serve import is_loopback, listen
 
@@ -162,6 +164,66 @@ def test_a_broken_profile_is_one_line(tmp_path: Path) -> None:
     answer = client.get(f"/api/profile/{library.entries[0].id}")
     assert answer.status_code == 404
     assert "good.json" in answer.json()["error"]
+
+
+@pytest.fixture
+def taking(tmp_path: Path) -> TestClient:
+    library = Library(DEMOS)
+    app = create_app(library, uploads=Uploads(tmp_path, 1000))
+    return TestClient(app, base_url="http://localhost", headers={"x-solscope": "1"})
+
+
+def test_an_upload_is_shown_at_once(taking: TestClient, tmp_path: Path) -> None:
+    answer = taking.post("/api/upload?name=../../run%201.json", content=b'{"traceEvents": []}')
+    assert answer.status_code == 201
+    assert (tmp_path / "run_1.json").exists()
+    assert answer.json()["id"] in ids(taking)
+    again = taking.post("/api/upload?name=run_1.json", content=b'{"traceEvents": []}')
+    assert again.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "status"),
+    [
+        ("a.json", b"x" * 1001, 413),
+        ("a.json", b"not a profile", 422),
+        ("a.json", b"", 422),
+        ("..", b'{"traceEvents": []}', 422),
+        ("", b'{"traceEvents": []}', 422),
+    ],
+    ids=["large", "foreign", "empty", "dots", "nameless"],
+)
+def test_nothing_stays_of_a_bad_upload(
+    taking: TestClient, tmp_path: Path, name: str, content: bytes, status: int
+) -> None:
+    answer = taking.post("/api/upload", params={"name": name}, content=content)
+    assert answer.status_code == status
+    assert answer.json()["error"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_uploads_need_to_be_allowed(client: TestClient) -> None:
+    answer = client.post("/api/upload?name=a.json", headers={"x-solscope": "1"})
+    assert answer.status_code == 405
+
+
+def test_a_store_is_shown(tmp_path: Path) -> None:
+    store = create_corpus(tmp_path / "store")
+    store.append([extract("tests/data/kineto_b200.json.gz")])
+    library = Library([str(tmp_path / "store")])
+    client = TestClient(create_app(library), base_url="http://localhost")
+    page = client.get("/api/corpus").json()
+    assert page["status"]["profiles"] == 1
+    assert page["facts"]["gpu"] == ["B200"]
+    rows = client.get("/api/corpus/importance", params={"by": "category"}).json()["rows"]
+    assert sum(row["importance_pct"] for row in rows) == pytest.approx(100)
+    assert client.get("/api/corpus/importance?by=nothing").status_code == 422
+    assert client.get("/api/corpus/shapes/dense_gemm").json()["operators"][0]["shapes"]
+    assert client.get("/api/corpus?gpu=nothing").json()["profiles"] == []
+
+
+def test_without_a_store_the_questions_about_it_say_so(client: TestClient) -> None:
+    assert "no profile store" in client.get("/api/corpus").json()["error"]
 
 
 def test_kept_values_are_made_once_and_forgotten_in_order() -> None:
