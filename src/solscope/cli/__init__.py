@@ -25,6 +25,7 @@ from solscope.cli import (
     hardware,
     hotspots,
     kernels,
+    lab,
     layers,
     operators,
     report,
@@ -89,6 +90,7 @@ for command in (
     suite.command,
     corpus.command,
     hardware.command,
+    lab.command,
     doctor.command,
 ):
     app.add_command(command)
