@@ -28,6 +28,15 @@ _DTYPES = (
 )
 
 
+def copy_kind(name: str) -> str:
+    """`HtoD pageable` from `Memcpy HtoD (Pageable -> Device)`."""
+    found = re.search(r"(?i)(HtoD|DtoH|DtoD|HtoH|PtoP)\s*(\([^)]*\))?", name)
+    if not found:
+        return "other"
+    pageable = " pageable" if "pageable" in (found[2] or "").lower() else ""
+    return found[1] + pageable
+
+
 def dtype_in(name: str) -> str | None:
     """Data type that a kernel's name tells: the first of fp8, bf16, f16, tf32, f32, int8."""
     return next((dtype for dtype, pattern in _DTYPES if pattern.search(name[:4096])), None)

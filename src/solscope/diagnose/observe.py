@@ -19,7 +19,7 @@ from solscope.diagnose.host_time import (
     sections_of,
 )
 from solscope.diagnose.hostline import host_lines
-from solscope.diagnose.kernel_classes import kernel_classes
+from solscope.diagnose.kernel_classes import copy_kind, kernel_classes
 from solscope.diagnose.observations import (
     VERSION,
     Counter,
@@ -149,22 +149,13 @@ def _steps(window: _Window) -> list[Step]:
 # --- Tiles
 
 
-def _copy_name(name: str) -> str:
-    """`HtoD pageable` from `Memcpy HtoD (Pageable -> Device)`."""
-    found = re.search(r"(?i)(HtoD|DtoH|DtoD|HtoH|PtoP)\s*(\([^)]*\))?", name)
-    if not found:
-        return "other"
-    pageable = " pageable" if "pageable" in (found[2] or "").lower() else ""
-    return found[1] + pageable
-
-
 def _tiles(window: _Window, busy: Pieces, idle: IdlePieces) -> list[Tile]:
     size = window.edges.size - 1
     names = window.activities["category"].cast(pl.String).to_list()
     kinds: list[TileKind] = ["compute", "comm", "memcpy"]
     group = group_of(window.activities)
     copies = {
-        name: _copy_name(name)
+        name: copy_kind(name)
         for name in window.activities.filter(pl.Series(group == 2))["name"].unique().to_list()
     }
     full = window.activities["name"].to_list()

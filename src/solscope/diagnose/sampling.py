@@ -14,7 +14,7 @@ MOST_SAMPLES = 400
 """Samples kept of a sensor; of more, evenly spaced ones."""
 
 _GROWS = re.compile(
-    r"(_ns|_us|_usec|_bytes|_calls|_total|_count|_events|_periods|_faults)$|^ctx_|^nr_"
+    r"(_ns|_usec|_bytes|_calls|_total|_events|_periods|_faults|_mj|_collections)$|^(ctx|nr|page_faults)_"
 )
 
 
