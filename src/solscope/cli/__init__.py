@@ -19,6 +19,7 @@ from solscope.cli import (
     compare,
     corpus,
     corpus_questions,
+    diagnose,
     doctor,
     export,
     gate,
@@ -53,6 +54,7 @@ Examples:
   solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
   solscope report trace.json.gz             one HTML file to look at and to mail
   solscope serve profiles/                  a local dashboard
+  solscope diagnose good.json.gz bad.json.gz  what changed between two runs, and why
   solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
   solscope corpus importance store          what matters in thousands of profiles
   solscope suite roofline --hardware H200   30 operators against the speed of light
@@ -86,6 +88,7 @@ for command in (
     gate.command,
     report.command,
     serve.command,
+    diagnose.command,
     export.command,
     suite.command,
     corpus.command,

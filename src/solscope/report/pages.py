@@ -13,6 +13,9 @@ import msgspec
 
 from solscope.attribution import Attributed
 from solscope.compare.profiles import Comparison, compare_profiles
+from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
+from solscope.diagnose.observations import Counter, Observations
+from solscope.diagnose.observe import observe
 from solscope.errors import InputError, UsageError
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
@@ -71,7 +74,40 @@ class ComparisonPage(msgspec.Struct, frozen=True, tag="comparison", tag_field="k
     summaries: list[Summary]
 
 
-Page = ProfilePage | ComparisonPage
+class StepTime(msgspec.Struct, frozen=True):
+    """One step of a run."""
+
+    start_ms: float
+    """From the start of the run's first step."""
+    time_ms: float
+    phase: str | None
+    whole: bool
+    """False for a step that the recording shows only in part."""
+
+
+class SensorLine(msgspec.Struct, frozen=True):
+    """One sensor in both runs, over the time of their steps."""
+
+    name: str
+    device: int | None
+    grows: bool
+    """Values are counts since the first sample; else readings."""
+    times_ms: list[list[float]]
+    values: list[list[float]]
+
+
+class DiagnosisPage(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kind"):
+    """What changed between two runs, and why."""
+
+    title: str
+    labels: list[str]
+    diagnosis: Diagnosis
+    steps: list[list[StepTime]]
+    """Of the normal and of the abnormal run."""
+    sensors: list[SensorLine]
+
+
+Page = ProfilePage | ComparisonPage | DiagnosisPage
 
 
 def roofs_of(card: Hardware) -> Roofs:
@@ -122,6 +158,48 @@ def comparison_page(profiles: Sequence[Attributed], labels: Sequence[str]) -> Co
         no_layers=reason,
         summaries=[summarize(profile) for profile in profiles],
     )
+
+
+def diagnosis_page(runs: Sequence[Attributed], labels: Sequence[str]) -> DiagnosisPage:
+    """A normal and an abnormal run."""
+    observed = [observe(run) for run in runs]
+    return DiagnosisPage(
+        title=" → ".join(labels),
+        labels=list(labels),
+        diagnosis=diagnose_runs(observed[0], observed[1]),
+        steps=[
+            [
+                StepTime(step.start_ns / 1e6, step.wall_ns / 1e6, step.phase, step.whole)
+                for step in run.steps
+            ]
+            for run in observed
+        ],
+        sensors=_sensors(observed),
+    )
+
+
+def _sensors(observed: Sequence[Observations]) -> list[SensorLine]:
+    lines: dict[tuple[str, int | None], list[tuple[Counter, list[float]] | None]] = {}
+    for side, run in enumerate(observed):
+        for counter in run.counters:
+            times = [tick / 10 for tick in run.clocks[counter.clock]]
+            pair = lines.setdefault((counter.name, counter.device), [None, None])
+            pair[side] = (counter, times)
+    return [
+        SensorLine(
+            name=name,
+            device=device,
+            grows=any(one is not None and one[0].grows for one in pair),
+            times_ms=[[] if one is None else one[1] for one in pair],
+            values=[[] if one is None else _readings(*one) for one in pair],
+        )
+        for (name, device), pair in sorted(lines.items(), key=lambda item: str(item[0]))
+    ]
+
+
+def _readings(counter: Counter, times: list[float]) -> list[float]:
+    """One value per sample; a counter that never changed holds a single one."""
+    return counter.values * len(times) if len(counter.values) == 1 else counter.values
 
 
 def _layers(
