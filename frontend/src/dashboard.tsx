@@ -1,16 +1,17 @@
 // The dashboard: an address for every view, and the server's answers drawn by the same pages as in reports.
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { ask } from "./ask";
+import { ask, type Asked } from "./ask";
 import { go, Link, useAddress } from "./address";
 import { bytes } from "./format";
 import { CorpusView } from "./pages/corpus";
 import { ComparisonView } from "./pages/comparison";
+import { DiagnosisView } from "./pages/diagnosis";
 import { ProfileView } from "./pages/profile";
 import { SuiteView } from "./pages/suite";
 import { Section, ThemeChoice } from "./parts";
 import { Table } from "./table";
-import type { ComparisonPage, Overview, ProfilePage } from "./types";
+import type { ComparisonPage, DiagnosisPage, Overview, ProfilePage } from "./types";
 
 export function Dashboard() {
   const { path, query } = useAddress();
@@ -27,6 +28,7 @@ export function Dashboard() {
         <nav aria-label="Views" class="pages">
           <Link to="/" current={!first}>Profiles</Link>
           <Link to="/compare" current={first === "compare"}>Compare</Link>
+          <Link to="/diagnose" current={first === "diagnose"}>Diagnose</Link>
           {overview.value?.corpus && <Link to="/corpus" current={first === "corpus"}>Store</Link>}
           <Link to="/suite" current={first === "suite"}>Suite</Link>
         </nav>
@@ -35,10 +37,11 @@ export function Dashboard() {
       <main id="main" class="dashboard">
         {!first && <Profiles overview={overview} />}
         {first === "profile" && second && <Answer<ProfilePage> key={second} path={`/api/profile/${encodeURIComponent(second)}${hardware(query)}`} show={(page) => <><h1>{page.title}</h1><HardwareChoice overview={overview} /><ProfileView page={page} /></>} />}
-        {first === "compare" && <Compare overview={overview} />}
+        {first === "compare" && <Two title="Compare" path="/compare" names={["From", "To"]} overview={overview} show={(page) => <ComparisonView page={page as ComparisonPage} />} />}
+        {first === "diagnose" && <Two title="Diagnose" path="/diagnose" names={["Normal", "Abnormal"]} overview={overview} show={(page) => <DiagnosisView page={page as DiagnosisPage} />} />}
         {first === "corpus" && <CorpusView total={overview.value?.corpus?.profiles ?? 0} />}
         {first === "suite" && <SuiteView overview={overview.value} operator={second} />}
-        {first && !["profile", "compare", "corpus", "suite"].includes(first) && <p>There is no page here. <Link to="/">Profiles</Link></p>}
+        {first && !["profile", "compare", "diagnose", "corpus", "suite"].includes(first) && <p>There is no page here. <Link to="/">Profiles</Link></p>}
       </main>
     </>
   );
@@ -46,7 +49,7 @@ export function Dashboard() {
 
 const hardware = (query: URLSearchParams): string => (query.get("hardware") ? `?hardware=${encodeURIComponent(query.get("hardware") ?? "")}` : "");
 
-function HardwareChoice({ overview }: { overview: ReturnType<typeof ask<Overview>> }) {
+function HardwareChoice({ overview }: { overview: Asked<Overview> }) {
   const { path, query } = useAddress();
   return (
     <label class="field">Bounds of{" "}
@@ -64,7 +67,7 @@ export function Answer<T>({ path, show }: { path: string; show: (value: T) => Co
   return answer.value ? <>{show(answer.value)}</> : <p class="faint" aria-live="polite">Reading…</p>;
 }
 
-function Profiles({ overview }: { overview: ReturnType<typeof ask<Overview>> }) {
+function Profiles({ overview }: { overview: Asked<Overview> }) {
   if (overview.error) return <p role="alert" class="warnings plain">{overview.error}</p>;
   const value = overview.value;
   if (!value) return <p class="faint">Reading…</p>;
@@ -101,17 +104,20 @@ function Upload({ done }: { done: () => void }) {
   );
 }
 
-function Compare({ overview }: { overview: ReturnType<typeof ask<Overview>> }) {
+interface TwoProps { title: string; path: string; names: [string, string]; overview: Asked<Overview>; show: (page: unknown) => ComponentChildren }
+
+/** Two profiles and what the server says about them. */
+function Two({ title, path, names, overview, show }: TwoProps) {
   const { query } = useAddress();
   const [a, b] = [query.get("a") ?? "", query.get("b") ?? ""];
   const profiles = overview.value?.profiles ?? [];
-  const pick = (side: "a" | "b", id: string) => go(`/compare?a=${side === "a" ? id : a}&b=${side === "b" ? id : b}`);
+  const pick = (side: "a" | "b", id: string) => go(`${path}?a=${side === "a" ? id : a}&b=${side === "b" ? id : b}`);
   return (
     <>
-      <h1>Compare</h1>
+      <h1>{title}</h1>
       <div class="choose">
-        {(["a", "b"] as const).map((side) => (
-          <label key={side} class="field">{side === "a" ? "From" : "To"}{" "}
+        {(["a", "b"] as const).map((side, at) => (
+          <label key={side} class="field">{names[at]}{" "}
             <select value={side === "a" ? a : b} onChange={(event) => pick(side, event.currentTarget.value)}>
               <option value="">choose a profile</option>
               {profiles.map((one) => <option key={one.id} value={one.id}>{one.label}</option>)}
@@ -119,7 +125,7 @@ function Compare({ overview }: { overview: ReturnType<typeof ask<Overview>> }) {
           </label>
         ))}
       </div>
-      {a && b ? <Answer<ComparisonPage> key={`${a} ${b}`} path={`/api/compare?a=${a}&b=${b}`} show={(page) => <ComparisonView page={page} />} /> : <p class="about">Choose two profiles.</p>}
+      {a && b ? <Answer<unknown> key={`${path} ${a} ${b}`} path={`/api${path}?a=${a}&b=${b}`} show={show} /> : <p class="about">Choose two profiles.</p>}
     </>
   );
 }

@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { fileName } from "./format";
 import { ComparisonView } from "./pages/comparison";
+import { DiagnosisView } from "./pages/diagnosis";
 import { ProfileView } from "./pages/profile";
 import { ThemeChoice } from "./parts";
 import type { Page, ReportData } from "./types";
@@ -9,7 +10,8 @@ import type { Page, ReportData } from "./types";
 const titleOf = (page: Page): string => (page.kind === "profile" ? fileName(page.title) : page.title);
 
 export function PageView({ page }: { page: Page }) {
-  return page.kind === "profile" ? <ProfileView page={page} /> : <ComparisonView page={page} />;
+  if (page.kind === "profile") return <ProfileView page={page} />;
+  return page.kind === "comparison" ? <ComparisonView page={page} /> : <DiagnosisView page={page} />;
 }
 
 export function Report({ data }: { data: ReportData }) {

@@ -49,7 +49,19 @@ export interface ComparisonPage {
   comparison: { profiles: { label: string; path: string; devices: string[]; steps: number; cut: number; compared_pct: number | null; coverage: Coverage }[]; phases: PhaseComparison[]; left_out: string[]; warnings: Warning[] };
   layers: LayerTable | null; no_layers: string | null; summaries: Summary[];
 }
-export type Page = ProfilePage | ComparisonPage;
+export interface Component { component: string; phase: string | null; family: string; normal_ms: number; abnormal_ms: number; delta_ms: number; count_effect_ms: number; duration_effect_ms: number; share_of_delta_pct: number | null; q: number | null; state: string; low_ms: number | null; high_ms: number | null; }
+export interface NamedCause { id: string; family: string; title: string; confidence: number; evidence: string[]; against: string[]; explains_pct: number | null; confirm: string; }
+export interface CounterChange { name: string; device: number | null; unit: string; part: string; normal: number | null; abnormal: number | null; q: number | null; state: string; }
+export interface RunSummary { path: string; steps: number; p50_ms: number | null; p99_ms: number | null; mean_ms: number | null; steps_in_recording: number; dropped: Record<string, number>; overhead_ms: number; samples: number; }
+export interface Diagnosis {
+  verdict: string; sentence: string; unit: string; normal: RunSummary; abnormal: RunSummary; ratio: number | null; ratio_ci95: number[] | null; typical_ratio: number | null; delta_ms: number | null; mix_effect_ms: number | null;
+  components: Component[]; latent: { id: string | null; component: string; text: string; ratio: number | null }[]; causes: NamedCause[]; excluded: { id: string; reason: string }[]; counters: CounterChange[];
+  comparability: { level: string; reasons: string[]; factor: number; matched_pct: number[]; noise_floor_pct: number | null; run_noise_pct: number | null }; warnings: string[]; next_step: string;
+}
+export interface StepTime { start_ms: number; time_ms: number; phase: string | null; whole: boolean; }
+export interface SensorLine { name: string; device: number | null; grows: boolean; times_ms: number[][]; values: number[][]; }
+export interface DiagnosisPage { kind: "diagnosis"; title: string; labels: string[]; diagnosis: Diagnosis; steps: StepTime[][]; sensors: SensorLine[]; }
+export type Page = ProfilePage | ComparisonPage | DiagnosisPage;
 export interface ReportData { solscope: string; pages: Page[]; }
 
 // Answers of the dashboard's server (`solscope.web.api`).

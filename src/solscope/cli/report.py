@@ -31,6 +31,11 @@ from solscope.cli.common import (
     metavar="OUT",
     help="The file to write.",
 )
+@click.option(
+    "--diagnose",
+    is_flag=True,
+    help="Of two profiles, the normal one first: say what changed and why, on a page of its own.",
+)
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 @hardware_option
 @model_options
@@ -40,6 +45,7 @@ from solscope.cli.common import (
 def command(
     files: tuple[str, ...],
     output: Path,
+    diagnose: bool,
     force: bool,
     hardware: str | None,
     model: Path | None,
@@ -58,12 +64,13 @@ def command(
     Examples:
       solscope report trace.json.gz
       solscope report h100.json.gz mi300.json.gz -o two.html
+      solscope report --diagnose normal.json.gz slow.json.gz -o why.html
     """
     from solscope import find_profiles
     from solscope.report.export import check_target
     from solscope.report.html import write_html
     from solscope.report.names import short_labels
-    from solscope.report.pages import Page, comparison_page, profile_page
+    from solscope.report.pages import Page, comparison_page, diagnosis_page, profile_page
     from solscope.views.operators import named_hardware
 
     paths = find_profiles(files, note_skipped)
@@ -73,7 +80,10 @@ def command(
     config = open_model(model, batch, context)
     profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
     labels = short_labels([one.profile.path for one in profiles])
-    pages: list[Page] = [comparison_page(profiles, labels)] if len(profiles) > 1 else []
+    if diagnose and len(profiles) != 2:
+        raise click.UsageError(f"--diagnose takes two profiles, not {len(profiles)}")
+    pages: list[Page] = [diagnosis_page(profiles, labels)] if diagnose else []
+    pages += [comparison_page(profiles, labels)] if len(profiles) > 1 else []
     pages += [profile_page(one, card, config) for one in profiles]
     size = write_html(pages, " · ".join(labels), output)
     if as_json:

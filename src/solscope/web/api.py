@@ -22,9 +22,11 @@ from solscope.errors import UsageError
 from solscope.hardware import find, names
 from solscope.report.pages import (
     ComparisonPage,
+    DiagnosisPage,
     ProfilePage,
     Roofs,
     comparison_page,
+    diagnosis_page,
     profile_page,
     roofs_of,
 )
@@ -121,6 +123,13 @@ def _compare(library: Library, query: Query) -> ComparisonPage:
     )
 
 
+def _diagnose(library: Library, query: Query) -> DiagnosisPage:
+    chosen = [library.entry(name) for name in (query["a"], query["b"])]
+    return diagnosis_page(
+        [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
+    )
+
+
 def _suite(_: Library, query: Query) -> SuitePage:
     chosen = _hardware(query)
     return SuitePage(chosen, suite_roofline(chosen), [roofs_of(find(name)) for name in chosen])
@@ -189,6 +198,14 @@ ENDPOINTS = (
         "Two profiles side by side",
         ComparisonPage,
         _compare,
+        ("a", "b"),
+        files=("a", "b"),
+    ),
+    Endpoint(
+        "/api/diagnose",
+        "What changed between a normal and an abnormal run, and why",
+        DiagnosisPage,
+        _diagnose,
         ("a", "b"),
         files=("a", "b"),
     ),
