@@ -57,7 +57,7 @@ def verify(corpus: Corpus) -> Verification:
         files += len(listed)
         readable[name] = []
         for uri, _ in listed:
-            found = _read_file(uri, name, keep=name != "events")
+            found = _read_file(uri, name)
             if isinstance(found, str):
                 problems.append(Problem(uri, found))
             else:
@@ -67,20 +67,20 @@ def verify(corpus: Corpus) -> Verification:
         profiles = pl.concat([profiles, *readable["profiles"]])
         problems += _doubles(profiles)
         problems += _profiles(profiles, readable)
-        problems += _events(corpus, profiles)
+        problems += _events(profiles, readable.get("events", []))
         leftovers = _leftovers(profiles, readable)
     return Verification(profiles["id"].n_unique(), files, problems, leftovers)
 
 
-def _read_file(uri: str, name: str, *, keep: bool) -> pl.DataFrame | str:
-    """The rows of one file, or why it cannot be read."""
+def _read_file(uri: str, name: str) -> pl.DataFrame | str:
+    """The rows of one file, or why it cannot be read; kept events are many, and only counted."""
     try:
         rows = pl.read_parquet(uri)
         if rows.schema != schema(name):
             return "the columns are not those of this table"
     except _UNREADABLE as error:
         return f"cannot be read: {delta.first_line(error)}"
-    return rows if keep else rows.clear()
+    return rows.select("entry") if name == "events" else rows
 
 
 def _doubles(profiles: pl.DataFrame) -> Iterator[Problem]:
@@ -117,14 +117,9 @@ def _by_entry(name: str, readable: dict[str, list[pl.DataFrame]]) -> dict[str, p
     return {str(key[0]): part for key, part in parts.items()}
 
 
-def _events(corpus: Corpus, profiles: pl.DataFrame) -> Iterator[Problem]:
-    """Kept events are many: they are only counted."""
-    if not int(profiles["kept_events"].sum()):
-        return
-    try:
-        counts = corpus.raw("events").group_by("entry").agg(pl.len().alias("found")).collect()
-    except _UNREADABLE:
-        return  # The file that cannot be read is named already.
+def _events(profiles: pl.DataFrame, parts: list[pl.DataFrame]) -> Iterator[Problem]:
+    rows = pl.concat([schema("events").to_frame().select("entry"), *parts])
+    counts = rows.group_by("entry").agg(pl.len().cast(pl.Int64).alias("found"))
     told = profiles.join(counts, on="entry", how="left").with_columns(pl.col("found").fill_null(0))
     for row in told.filter(pl.col("kept_events") != pl.col("found")).iter_rows(named=True):
         where = f"profile {row['id'][:12]} ({row['file']})"

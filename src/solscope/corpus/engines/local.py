@@ -45,24 +45,25 @@ class LocalEngine:
         rest = iter(tasks)
         while True:
             suspects: list[Task] = []
-            for result in _pool(rest, known, self.workers):
+            for result in _pool(rest, known, self.workers, AHEAD):
                 if isinstance(result, _Broken):
                     suspects = result.tasks
                 else:
                     yield result
             if not suspects:
                 return
-            for task in suspects:
-                yield _alone(task, known)
+            yield from _one_by_one(suspects, known)
 
 
-def _pool(rest: Iterator[Task], known: frozenset[str], workers: int) -> Iterator[Outcome | _Broken]:
+def _pool(
+    rest: Iterator[Task], known: frozenset[str], workers: int, ahead: int
+) -> Iterator[Outcome | _Broken]:
     """Outcomes until all tasks are done or a worker dies."""
     with _one_thread_each(), _executor(workers, known) as pool:
         running: dict[Future[Outcome], Task] = {}
         lost: list[Task] = []
         while True:
-            for task in itertools.islice(rest, 0 if lost else workers * AHEAD - len(running)):
+            for task in itertools.islice(rest, 0 if lost else workers * ahead - len(running)):
                 try:
                     running[pool.submit(_work, task)] = task
                 except BrokenProcessPool:
@@ -80,13 +81,21 @@ def _pool(rest: Iterator[Task], known: frozenset[str], workers: int) -> Iterator
         yield _Broken(lost)
 
 
-def _alone(task: Task, known: frozenset[str]) -> Outcome:
-    """A file that was at work when a worker died, tried again by itself."""
-    for _ in range(ATTEMPTS - 1):
-        for result in _pool(iter([task]), known, 1):
+def _one_by_one(suspects: list[Task], known: frozenset[str]) -> Iterator[Outcome]:
+    """Files that were at work when a worker died, one at a time: so the guilty one is known."""
+    waiting = list(suspects)
+    deaths = 1
+    while waiting:
+        for result in _pool(iter(list(waiting)), known, 1, 1):
             if isinstance(result, Outcome):
-                return result
-    return died(task)
+                waiting.pop(0)
+                deaths = 1
+                yield result
+            else:
+                deaths += 1
+        if waiting and deaths >= ATTEMPTS:
+            yield died(waiting.pop(0))
+            deaths = 1
 
 
 def _executor(workers: int, known: frozenset[str]) -> ProcessPoolExecutor:

@@ -7,9 +7,11 @@ shut down at the end. Ray itself starts a task again whose worker died.
 from __future__ import annotations
 
 import itertools
+import logging
 import os
+import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from solscope.corpus.engines.base import AHEAD, ATTEMPTS, died
@@ -79,6 +81,7 @@ def _cluster(address: str | None, workers: int | None) -> Iterator[Any]:
         raise MissingToolError(
             "--engine ray needs the package ray: pip install 'solscope[corpus,ray]'"
         ) from None
+    logging.getLogger("ray").setLevel(logging.ERROR)
     common: dict[str, Any] = {
         "logging_level": "ERROR",
         "log_to_driver": False,
@@ -102,7 +105,9 @@ def _cluster(address: str | None, workers: int | None) -> Iterator[Any]:
         text = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"no Ray cluster {where}: {text}") from None
     try:
-        yield ray
+        # Ray prints what happens to workers; stdout is for results.
+        with redirect_stdout(sys.stderr):
+            yield ray
     finally:
         ray.shutdown()
 
