@@ -79,8 +79,8 @@ def _row(row: OperatorRow) -> list[str]:
 
 
 def _limiter(row: OperatorRow) -> str:
-    lacking = [term for term in row.missing if term in MEMORIES]
-    return row.limiter or (f"no {lacking[0]} figure" if lacking else "-")
+    lacking = "".join(f" (no {term})" for term in row.missing if term in MEMORIES)
+    return f"{row.limiter or '-'}{lacking}"
 
 
 def _mark(row: OperatorRow) -> str:

@@ -7,9 +7,11 @@ and memory work at the same time, so the slowest of them decides.
 * `sfu`: special functions. Vector units can compute them too (polynomials, as attention kernels for
   Blackwell do), so the term shares them out between both units in the fastest way.
 * memory: bytes over the bandwidth of the innermost memory that can hold the working set. Data that
-  fits in a cache may lie there already, so HBM then says nothing. Reads and writes may touch the
-  same bytes, so the working set is taken as the larger of the two. `cold` says that the caches were
-  flushed: all reads come from HBM, and so must those writes leave that no cache can hold.
+  fits in a cache may lie there already, so HBM then says nothing. Where the speed of that cache is
+  not known, `l1` stands in: no byte moves faster than the multiprocessors load and store. Reads and
+  writes may touch the same bytes, so the working set is taken as the larger of the two. `cold` says
+  that the caches were flushed: all reads come from HBM, and so must those writes leave that no
+  cache can hold.
 * `launch`: device time of an empty kernel.
 * `serial`: steps of a recurrence x least time from one step to the next.
 """
@@ -111,7 +113,11 @@ def _memory(cost: Cost, hardware: Hardware) -> Iterator[Term]:
     level = next(
         (cache for cache in CACHES if working_set <= (hardware.value(f"{cache}.size") or 0)), "hbm"
     )
-    yield level, _over(cost.bytes, hardware.value(f"{level}.bandwidth"))
+    rate = hardware.value(f"{level}.bandwidth")
+    yield level, _over(cost.bytes, rate)
+    ceiling = hardware.value("l1.bandwidth")
+    if rate is None and ceiling is not None:
+        yield "l1", cost.bytes / ceiling
 
 
 def _cold_memory(cost: Cost, hardware: Hardware) -> Iterator[Term]:

@@ -28,7 +28,7 @@ from solscope.operators.from_config import Model
 from solscope.roofline import Bound, bound
 from solscope.views.costs import CallKind, CallTable, find_calls
 from solscope.views.idle import CAUSES, idle_gaps
-from solscope.views.operators import bound_tells, call_name, hardware_of, origin
+from solscope.views.operators import MEMORIES, call_name, hardware_of, origin
 
 TARGET_PCT = 80.0
 """Share of its bound that a good kernel reaches; what lies beyond is not counted as recoverable."""
@@ -192,13 +192,13 @@ def _operators(
         _operator(
             table.kinds[parts[0][0]],
             bounds[parts[0][0]],
-            _likely(table.kinds[parts[0][0]], card),
+            _reference(table.kinds[parts[0][0]], bounds[parts[0][0]], card),
             _Spent(role or None, sum(p[1] for p in parts), sum(p[2] for p in parts)),
             window,
             target_pct,
         )
         for (_, _, role, _), parts in groups.items()
-        if bound_tells(bounds[parts[0][0]])
+        if bounds[parts[0][0]].time_us is not None
     ]
 
 
@@ -209,14 +209,38 @@ class _Spent:
     time_ns: int
 
 
-def _likely(kind: CallKind, card: Hardware) -> float | None:
-    return None if kind.expected is None else bound(kind.expected, card).time_us
+@dataclass(frozen=True)
+class _Reference:
+    """What a call is held to."""
+
+    time_us: float
+    name: str
+    expected_us: float | None = None
+    sure: bool = True
+
+
+def _reference(kind: CallKind, least: Bound, card: Hardware) -> _Reference:
+    """The bound; the likely time, or that of HBM, where the bound is known to be too low to reach.
+
+    A kernel whose data may lie in a cache of unknown speed can at least be as fast as from HBM.
+    """
+    time = least.time_us or 0.0
+    likely = None if kind.expected is None else bound(kind.expected, card).time_us
+    if likely is not None:
+        return _Reference(max(time, likely), "expected time", likely, sure=False)
+    rate = card.value("hbm.bandwidth")
+    unknown = next((term for term in least.missing if term in MEMORIES), None)
+    if unknown is None or rate is None or kind.cost is None:
+        return _Reference(time, "bound")
+    from_hbm = kind.cost.bytes / rate * 1e6
+    name = f"time from HBM (the speed of the {unknown} is not known)"
+    return _Reference(time, "bound") if from_hbm <= time else _Reference(from_hbm, name, sure=False)
 
 
 def _operator(
     kind: CallKind,
     least: Bound,
-    likely_us: float | None,
+    reference: _Reference,
     spent: _Spent,
     window: _Window,
     target_pct: float,
@@ -224,10 +248,9 @@ def _operator(
     per_step = spent.calls / max(1, window.count)
     time_us = window.per_step(spent.time_ns)
     bound_us = (least.time_us or 0.0) * per_step
-    reference = max(least.time_us or 0.0, likely_us or 0.0)
-    goal = reference * per_step * 100 / target_pct
+    goal = reference.time_us * per_step * 100 / target_pct
     saved = max(0.0, time_us - goal)
-    word = "expected time" if likely_us is not None else "bound"
+    likely_us = reference.expected_us
     return Hotspot(
         rank=0,
         kind="operator",
@@ -242,10 +265,11 @@ def _operator(
         efficiency_pct=100 * bound_us / time_us if time_us else None,
         recoverable_us=saved,
         recoverable_pct_of_step=window.pct(saved),
-        confidence="high" if likely_us is None and not (kind.inferred or kind.source) else "medium",
+        confidence="high" if reference.sure and not (kind.inferred or kind.source) else "medium",
         why=(
             f"{per_step:.4g} calls x {time_us / per_step:.2f} µs; at {target_pct:.4g} % of the "
-            f"{word} of {reference:.2f} µs a call takes {goal / per_step:.2f} µs"
+            f"{reference.name} of {reference.time_us:.2f} µs a call takes "
+            f"{goal / per_step:.2f} µs"
             + (f"; axes {kind.source}" if kind.source else "")
         ),
     )

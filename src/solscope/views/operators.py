@@ -52,8 +52,8 @@ class OperatorRow(msgspec.Struct, frozen=True):
     tbps: float | None
     """Achieved, 10^12 byte/s of the bytes that must move; null without bytes."""
     bound_us: float | None
-    """Least time on this hardware; null when the hardware is not known, or lacks the bandwidth of
-    the cache that holds the working set while no matrix unit sets the limit."""
+    """Least time on this hardware; null when the hardware is not known, or no figure of it applies.
+    A term in `missing` is left out, so that the bound may be far below what can be reached."""
     limiter: str | None
     """Term of the bound that sets most of it."""
     missing: list[str]
@@ -258,9 +258,7 @@ class _Limits(msgspec.Struct, frozen=True):
         if card is None:
             return cls()
         bounds = {k: bound(_cost(table, k), card) for k in at}
-        known = {
-            k: b.time_us for k, b in bounds.items() if b.time_us is not None and bound_tells(b)
-        }
+        known = {k: b.time_us for k, b in bounds.items() if b.time_us is not None}
         missing = sorted({term for b in bounds.values() for term in b.missing})
         if len(known) < len(at):
             return cls(missing=missing)
@@ -276,12 +274,6 @@ class _Limits(msgspec.Struct, frozen=True):
             best_pct=max((b for b in best if b is not None), default=None),
             expected_us=_weighted(likely, [sums[k].calls for k in at]),
         )
-
-
-def bound_tells(least: Bound) -> bool:
-    """Whether a bound without its memory term still says something."""
-    lacks_memory = any(term in MEMORIES for term in least.missing)
-    return not lacks_memory or str(least.limiter).startswith("tensor")
 
 
 def _likely(kind: CallKind, least: Bound, card: Hardware) -> tuple[float | None, bool]:

@@ -105,10 +105,17 @@ def test_writes_may_go_where_reads_came_from() -> None:
     assert_limit(found, 16, "l2")
 
 
-def test_a_cache_of_unknown_speed_gives_no_memory_term() -> None:
+def test_a_cache_of_unknown_speed_is_no_faster_than_loads() -> None:
+    # 132 SMs x 128 B x 1.98 GHz = 33.454 TB/s: 33e6 / 33.454e12 = 0.98643 us
     hopper = find("H200")
     assert hopper.value("l2.bandwidth") is None
     found = bound(Cost(read_bytes={"weights": 33 * MB}), hopper)
+    assert_limit(found, 0.98643, "l1")
+    assert found.missing == ["l2", "launch"]
+
+
+def test_without_any_figure_there_is_no_bound() -> None:
+    found = bound(Cost(read_bytes={"weights": 33 * MB}), find("MI355X"))
     assert found.time_us is None
     assert found.limiter is None
     assert found.missing == ["l2", "launch"]

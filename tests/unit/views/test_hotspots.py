@@ -115,3 +115,15 @@ def test_real_profiles_give_back_less_than_a_step(name: str) -> None:
     assert table.steps > 0
     assert sum(h.recoverable_us for h in table.hotspots) <= 1000 * table.step_ms
     assert {h.kind for h in table.hotspots} >= {"operator", "fusion", "idle"}
+
+
+def test_data_in_a_cache_of_unknown_speed_is_held_to_hbm() -> None:
+    # 10^7 floats in, 5 x 10^6 out: 40 MB fit in the 50 MB of the L2 of an H100, whose speed is not
+    # known. 60 MB at 33.454 TB/s of loads and stores: 1.793 us; at 3.35 TB/s of HBM: 17.91 us
+    inputs = {"input_dims": "[[5000000],[5000000],[]]", "input_types": SMALL["input_types"]}
+    profile = attributed(*op("aten::add", ADD, 10_000, 100_000, 1, **inputs))
+    (row,) = hotspots(profile, named_hardware("H100")).hotspots
+    assert row.bound_us == pytest.approx(60e6 / 33.45408e12 * 1e6)
+    assert (row.limiter, row.confidence) == ("l1", "medium")
+    assert row.recoverable_us == pytest.approx(100 - 60e6 / 3.35e12 * 1e6 / 0.8)
+    assert "of the time from HBM (the speed of the l2 is not known) of 17.91 µs" in row.why
