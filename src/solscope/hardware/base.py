@@ -46,9 +46,9 @@ MEMORY = (
     "l1.bandwidth",
 )
 """What `memory` may hold. `l1.bandwidth` is what all multiprocessors together can load and store:
-a ceiling for data in any cache. `hbm` is the device memory, GDDR included; `llc` is a cache behind the
-L2 (Infinity Cache). `hbm.read`, `hbm.write` and `hbm.copy` are measured, and the largest of them is
-`hbm.bandwidth`."""
+a ceiling for data in any cache. `hbm` is the device memory, GDDR included; `llc` is a cache behind
+the L2 (Infinity Cache). `hbm.read`, `hbm.write` and `hbm.copy` are measured, and the largest of
+them is `hbm.bandwidth`."""
 
 CHIP = (
     "sm.count",

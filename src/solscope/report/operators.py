@@ -79,8 +79,10 @@ def _row(row: OperatorRow) -> list[str]:
 
 
 def _limiter(row: OperatorRow) -> str:
-    lacking = "".join(f" (no {term})" for term in row.missing if term in MEMORIES)
-    return f"{row.limiter or '-'}{lacking}"
+    limiter = row.limiter or "-"
+    if limiter.startswith("tensor"):
+        return limiter
+    return limiter + "".join(f" (no {term})" for term in row.missing if term in MEMORIES)
 
 
 def _mark(row: OperatorRow) -> str:

@@ -269,8 +269,7 @@ def _operator(
         why=(
             f"{per_step:.4g} calls x {time_us / per_step:.2f} µs; at {target_pct:.4g} % of the "
             f"{reference.name} of {reference.time_us:.2f} µs a call takes "
-            f"{goal / per_step:.2f} µs"
-            + (f"; axes {kind.source}" if kind.source else "")
+            f"{goal / per_step:.2f} µs" + (f"; axes {kind.source}" if kind.source else "")
         ),
     )
 
