@@ -149,6 +149,19 @@ def test_a_gpu_without_cache_sizes_has_hbm_only() -> None:
     assert_limit(found, 1, "hbm")
 
 
+def test_links_limit() -> None:
+    # 900 MB in one direction; 900 GB/s count both: 2 x 900e6 / 900e9 = 2000 us
+    found = bound(Cost(link_bytes=900 * MB), find("H200"))
+    assert_limit(found, 2000, "interconnect")
+
+
+def test_a_gpu_without_links_has_no_such_term() -> None:
+    # 80 MB exceed 48 MB of L2: 80e6 / 300e9 = 266.67 us from memory
+    found = bound(Cost(read_bytes={"a": 80 * MB}, link_bytes=80 * MB), find("L4"))
+    assert_limit(found, 266.66667, "hbm")
+    assert "interconnect" in found.missing
+
+
 def test_nothing_is_faster_than_an_empty_kernel() -> None:
     found = bound(Cost(read_bytes={"index": 8}), ROUND)
     assert_limit(found, 1, "launch")

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from solscope.operators.recorded import (
     attention,
+    communication,
+    draws,
     elements,
     engine,
     products,
     rows,
     solvers,
 )
-from solscope.operators.recorded.call import Found, Recorded, Rule, unclear
+from solscope.operators.recorded.call import Found, Recorded, Rule
 from solscope.operators.tensors import DTYPES, UnclearError
 
 RULES: dict[str, Rule] = {
@@ -26,10 +28,8 @@ RULES: dict[str, Rule] = {
     **rows.RULES,
     **engine.RULES,
     **solvers.RULES,
-    **dict.fromkeys(
-        ("symm_mem::multimem_all_reduce_", "record_param_comms"),
-        unclear("communication has no cost model yet"),
-    ),
+    **draws.RULES,
+    **communication.RULES,
 }
 """What is recorded under a name, by the function that reads it; `name_` falls back to `name`."""
 

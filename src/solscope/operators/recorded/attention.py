@@ -45,6 +45,12 @@ RULES: dict[str, Rule] = {
     "aten::_scaled_dot_product_efficient_attention": _attention(6, 3),
     "aten::_scaled_dot_product_cudnn_attention": _attention(6, 3),
     "aten::scaled_dot_product_attention": _attention(5, 3),
-    "vllm::unified_attention_with_output": unclear("lengths of the sequences are not recorded"),
-    "aiter::mha_batch_prefill": unclear("lengths of the sequences are not recorded"),
+    **dict.fromkeys(
+        (
+            *("vllm::unified_attention_with_output", "vllm::unified_mla_attention_with_output"),
+            *("_C::paged_attention_v1", "_C::paged_attention_v2", "aiter::mha_batch_prefill"),
+            *("_C::sm100_cutlass_mla_decode", "sgl_kernel::cutlass_mla_decode"),
+        ),
+        unclear("lengths of the sequences are not recorded"),
+    ),
 }

@@ -48,6 +48,32 @@ def _quant(call: Recorded) -> Found:
     return "elementwise", {**axes, "write_bytes": out.bytes}
 
 
+def _router(call: Recorded) -> Found:
+    """Weights and ids out, scores in; scores narrower than fp32 are a sort of as many bytes."""
+    weights, scores = call.tensor(0), call.tensor(3)
+    (tokens, experts), top_k = scores.shape, weights.shape[-1]
+    if scores.dtype == "fp32":
+        axes = {"tokens": tokens, "experts": experts, "top_k": top_k}
+        return "moe_topk_gating_softmax", axes
+    written = {"value_bytes": weights.bytes, "index_bytes": call.tensor(1).bytes}
+    return "sort", {"read_bytes": scores.bytes, **written}
+
+
+def _expert_sum(call: Recorded) -> Found:
+    x = call.tensor(0)
+    axes = dict(zip(("tokens", "top_k", "hidden"), x.shape, strict=True))
+    return "moe_sum_reduce", {**axes, "dtype": x.dtype}
+
+
+def _expert_blocks(call: Recorded) -> Found:
+    ids, size = call.tensor(0), call.scalar(2)
+    if not size.isdigit() or not 0 < int(size) < 1 << 20:
+        raise UnclearError("the size of a block is not recorded")
+    tokens = math.prod(ids.shape[:-1])
+    axes = {"tokens": tokens, "top_k": ids.shape[-1], "block_size": int(size)}
+    return "moe_align_block_size", axes
+
+
 RULES: dict[str, Rule] = {
     "aten::_fused_rms_norm": _norm("rms_norm", 0, 2),
     "aten::native_layer_norm": _norm("layer_norm", 0, 2),
@@ -56,6 +82,11 @@ RULES: dict[str, Rule] = {
     "_C::silu_and_mul": _silu_and_mul,
     "_C::rotary_embedding": _rotary,
     "_C::static_scaled_fp8_quant": _quant,
+    "_C::dynamic_scaled_fp8_quant": _quant,
+    "_C::dynamic_per_token_scaled_fp8_quant": _quant,
+    "_moe_C::topk_softmax": _router,
+    "_moe_C::moe_sum": _expert_sum,
+    "_moe_C::moe_align_block_size": _expert_blocks,
     "_C_cache_ops::reshape_and_cache_flash": _store_cache,
     "sgl_kernel::silu_and_mul": _silu_and_mul,
     "sgl_kernel::rotary_embedding": _rotary,

@@ -41,11 +41,49 @@ def _linear(call: Recorded) -> Found:
     return "dense_gemm", axes
 
 
-def _scaled_mm(call: Recorded) -> Found:
-    a, b = call.tensor(0), call.tensor(1)
-    axes = {"m": a.shape[0], "n": b.shape[1], "k": a.shape[1], "dtype": a.dtype}
-    # The type of the result is recorded as a number whose meaning changes with torch: the least.
-    return "dense_gemm", {**axes, "out_dtype": "fp8"}
+def _scaled_mm(a_at: int = 0, out_at: int | None = None) -> Rule:
+    """Narrow inputs a and b with scales, which count nothing; fp4 lies two to an element."""
+
+    def rule(call: Recorded) -> Found:
+        a, b = call.tensor(a_at), call.tensor(a_at + 1)
+        packed = a.type in ("unsigned char", "c10::Float4_e2m1fn_x2")
+        k = 2 * a.shape[1] if packed else a.shape[1]
+        # Engines give b of fp4 by rows, torch and all others by columns.
+        by_rows = a.type == "unsigned char"
+        if len(b.shape) != 2 or b.shape[1 if by_rows else 0] != a.shape[1]:
+            raise UnclearError("the shapes are not those of a matrix product")
+        axes = {"m": a.shape[0], "n": b.shape[0 if by_rows else 1], "k": k}
+        kind = "fp4" if packed else a.dtype
+        # torch records the type of the result as a number whose meaning changes: the least.
+        out = "fp8" if out_at is None else call.tensor(out_at).dtype
+        return "dense_gemm", {**axes, "dtype": kind, "out_dtype": out}
+
+    return rule
+
+
+def _int_mm(call: Recorded) -> Found:
+    """int8 in, int32 out."""
+    name, axes = _gemm(call, 0)
+    return name, {**axes, "out_dtype": "fp32"}
+
+
+_BITS = (2, 3, 4, 6, 8)
+
+
+def _narrow_weights(call: Recorded) -> Found:
+    """Weights packed into integers, then their scales by group and column (Marlin, AWQ, GPTQ)."""
+    a = call.tensor(0)
+    rest = [call.tensor(at) for at in range(1, len(call.types)) if call.has(at)]
+    at = next((at for at, t in enumerate(rest) if t.type in ("int", "unsigned char")), len(rest))
+    scales = next((t for t in rest[at + 1 :] if t.floating and len(t.shape) >= 2), None)
+    if scales is None or len(a.shape) != 2:
+        raise UnclearError("the packed weights and their scales are not recorded")
+    m, k = a.shape
+    n = scales.shape[1]
+    bits = next((bits for bits in _BITS if 8 * rest[at].bytes == bits * k * n), None)
+    if bits is None:
+        raise UnclearError("the sizes of packed weights and scales do not fit together")
+    return "dense_gemm", {"m": m, "n": n, "k": k, "dtype": a.dtype, "weight_bits": bits}
 
 
 def _distinct(tensor: Tensor) -> int:
@@ -75,12 +113,43 @@ def _grouped_mm(call: Recorded) -> Found:
     return "grouped_gemm", {**axes, "dtype": a.dtype}
 
 
+def _fused_experts(call: Recorded) -> Found:
+    """x, both stacks of weights, routing weights and ids, as vLLM and SGLang pass them."""
+    x, first, second, _, ids = (call.tensor(at) for at in range(5))
+    experts, doubled, hidden = first.shape
+    if second.shape != (experts, hidden, doubled // 2) or x.shape[-1] != hidden:
+        raise UnclearError("the weights of the experts are packed")
+    axes = {"tokens": math.prod(x.shape[:-1]), "hidden": hidden, "intermediate": doubled // 2}
+    axes |= {"experts": experts, "top_k": ids.shape[-1]}
+    return "fused_moe", {**axes, "dtype": first.dtype}
+
+
 RULES: dict[str, Rule] = {
     "aten::mm": lambda call: _gemm(call, 0),
     "aten::addmm": lambda call: _gemm(call, 1, 0),
     "aten::linear": _linear,
-    "aten::_scaled_mm": _scaled_mm,
+    "aten::_int_mm": _int_mm,
+    "aten::_scaled_mm": _scaled_mm(),
+    "sgl_kernel::fp8_scaled_mm": _scaled_mm(),
+    "sgl_kernel::int8_scaled_mm": _scaled_mm(),
+    "sgl_kernel::fp8_blockwise_scaled_mm": _scaled_mm(),
+    "_C::cutlass_scaled_mm": _scaled_mm(1, out_at=0),
+    "_C::cutlass_scaled_fp4_mm": _scaled_mm(1, out_at=0),
+    "sgl_kernel::cutlass_scaled_fp4_mm": _scaled_mm(1, out_at=0),
+    "aten::_weight_int4pack_mm": _narrow_weights,
+    "_C::awq_gemm": _narrow_weights,
+    "_C::gptq_gemm": _narrow_weights,
+    "_C::machete_mm": _narrow_weights,
+    "_C::marlin_gemm": _narrow_weights,
+    "_C::gptq_marlin_gemm": _narrow_weights,
+    "sgl_kernel::gptq_marlin_gemm": _narrow_weights,
     "aten::bmm": _bmm,
     "aten::baddbmm": _baddbmm,
     "aten::_grouped_mm": _grouped_mm,
+    "aten::_scaled_grouped_mm": _grouped_mm,
+    **{
+        f"{engine}::{way}_fused_experts": _fused_experts
+        for engine in ("vllm", "sglang")
+        for way in ("inplace", "outplace")
+    },
 }

@@ -9,16 +9,19 @@ from solscope.operators.recorded.call import Found, Recorded, Rule, unclear
 from solscope.operators.tensors import UnclearError
 
 
-def _embedding(weight_at: int, index_at: int) -> Rule:
-    def rule(call: Recorded) -> Found:
-        weight, index = call.tensor(weight_at), call.tensor(index_at)
-        row = weight.size * math.prod(weight.shape[1:])
-        if call.name == "aten::index_select" and call.scalar(1) not in ("0", ""):
-            raise UnclearError("only rows are known, not columns")
-        axes = {"index_bytes": index.bytes, "row_bytes": row if index.numel else 0}
-        return "gather", {**axes, "write_bytes": row * index.numel}
+def _embedding(call: Recorded) -> Found:
+    table, ids = call.tensor(0), call.tensor(1)
+    axes = {"tokens": ids.numel, "hidden": math.prod(table.shape[1:]), "dtype": table.dtype}
+    return "embedding", {**axes, "index_bytes": ids.size}
 
-    return rule
+
+def _index_select(call: Recorded) -> Found:
+    source, index = call.tensor(0), call.tensor(2)
+    row = source.size * math.prod(source.shape[1:])
+    if call.scalar(1) not in ("0", ""):
+        raise UnclearError("only rows are known, not columns")
+    axes = {"index_bytes": index.bytes, "row_bytes": row if index.numel else 0}
+    return "gather", {**axes, "write_bytes": row * index.numel}
 
 
 def _gather(call: Recorded) -> Found:
@@ -87,8 +90,8 @@ def _sort(call: Recorded) -> Found:
 
 
 RULES: dict[str, Rule] = {
-    "aten::embedding": _embedding(0, 1),
-    "aten::index_select": _embedding(0, 2),
+    "aten::embedding": _embedding,
+    "aten::index_select": _index_select,
     "aten::gather": _gather,
     "aten::_index_put_impl_": _index_put,
     "aten::scatter_": _scatter,
