@@ -233,3 +233,19 @@ def test_nothing_is_faster_than_its_bound(name: str) -> None:
     table = opened(name)
     assert [r for r in table.operators if (r.best_pct or 0) > 100] == []
     assert whole(table) == pytest.approx(100)
+
+
+@shared
+def test_replayed_kernels_take_inputs_from_a_companion() -> None:
+    folder = DATA / "h200" / "graph"
+    made = solscope.attribute(
+        solscope.open(folder / "normal.trace.json.gz"),
+        companion=solscope.open(folder / "no_cuda_graph.trace.json.gz"),
+    )
+    table = operator_table(made)
+    assert (table.cost_pct or 0) >= 95
+    assert max(row.best_pct or 0 for row in table.operators) <= 100
+    # The twelve layers of 40 decode steps, each with one product of this shape.
+    up = {"m": 32, "n": 22016, "k": 4096, "dtype": "bf16"}
+    (row,) = (row for row in table.operators if row.axes == up)
+    assert (row.calls, row.inferred_calls) == (480, 480)
