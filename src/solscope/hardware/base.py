@@ -55,13 +55,15 @@ CHIP = (
     "clock.boost",
     "clock.base",
     "interconnect.bandwidth",
+    "host.bandwidth",
     "launch.floor",
     "graph.floor",
     "serial.step",
 )
 """What `chip` may hold. `launch.floor` is the device time of an empty kernel, `graph.floor` the
 time per kernel in a graph of empty ones, `serial.step` the least time from one step of a recurrence
-to the next. `interconnect.bandwidth` counts both directions."""
+to the next. `interconnect.bandwidth` (links to other GPUs) and `host.bandwidth` (PCIe or what else
+leads to the host) count both directions."""
 
 UNITS = ("FLOP/s", "op/s", "byte/s", "byte", "Hz", "count", "s")
 

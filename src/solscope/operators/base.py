@@ -50,6 +50,8 @@ class Cost(msgspec.Struct, frozen=True):
     """Bytes written, by the same kinds."""
     link_bytes: float = 0
     """Bytes over the links to other GPUs, in the busier direction."""
+    host_bytes: float = 0
+    """Bytes from or to the host, in the busier direction."""
     serial_steps: int = 0
     """Dependent steps that cannot run at the same time (recurrences)."""
 

@@ -16,8 +16,8 @@ class Bound(msgspec.Struct, frozen=True):
     """The largest term; null when no term could be computed (`missing` says why)."""
     limiter: str | None
     """The term that sets it: a pipe (`tensor.bf16`, `vector.fp32`, `sfu`; `tensor` or `vector` when
-    several precisions share the pipe), `hbm`, `l2`, `llc`, `l1`, `interconnect`, `launch` or
-    `serial`."""
+    several precisions share the pipe), `hbm`, `l2`, `llc`, `l1`, `interconnect`, `host`,
+    `launch` or `serial`."""
     terms_us: dict[str, float]
     """Every term that could be computed."""
     missing: list[str]

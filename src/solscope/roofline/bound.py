@@ -12,7 +12,8 @@ and memory work at the same time, so the slowest of them decides.
   writes may touch the same bytes, so the working set is taken as the larger of the two. `cold` says
   that the caches were flushed: all reads come from HBM, and so must those writes leave that no
   cache can hold.
-* `interconnect`: bytes in the busier direction over half of the bandwidth, which counts both.
+* `interconnect`, `host`: bytes in the busier direction over half of the bandwidth, which counts
+  both.
 * `launch`: device time of an empty kernel.
 * `serial`: steps of a recurrence x least time from one step to the next.
 """
@@ -59,7 +60,8 @@ def bound(cost: Cost, hardware: Hardware, *, published: bool = False, cold: bool
             *_pipe("vector", cost.flops, hardware),
             *_sfu(cost.flops, hardware),
             *(_cold_memory(cost, hardware) if cold else _memory(cost, hardware)),
-            *_interconnect(cost.link_bytes, hardware),
+            *_both_ways("interconnect", cost.link_bytes, hardware),
+            *_both_ways("host", cost.host_bytes, hardware),
             ("launch", hardware.value("launch.floor")),
             *_serial(cost.serial_steps, hardware),
         ]
@@ -131,10 +133,9 @@ def _cold_memory(cost: Cost, hardware: Hardware) -> Iterator[Term]:
     yield "hbm", _over(moved, hardware.value("hbm.bandwidth"))
 
 
-def _interconnect(size: float, hardware: Hardware) -> Iterator[Term]:
+def _both_ways(link: str, size: float, hardware: Hardware) -> Iterator[Term]:
     if size:
-        both_directions = hardware.value("interconnect.bandwidth")
-        yield "interconnect", _over(2 * size, both_directions)
+        yield link, _over(2 * size, hardware.value(f"{link}.bandwidth"))
 
 
 def _serial(steps: int, hardware: Hardware) -> Iterator[Term]:

@@ -186,7 +186,9 @@ def _copied(row: dict[str, Any]) -> Found | str:
         return "fill", {"write_bytes": size}
     if row["event"] == "memcpy" and size is not None:
         read = 0 if "HtoD" in name else size
-        return "copy", {"read_bytes": read, "write_bytes": 0 if "DtoH" in name else size}
+        written = 0 if "DtoH" in name else size
+        host = {} if read and written else {"host_bytes": size}
+        return "copy", {"read_bytes": read, "write_bytes": written, **host}
     return "replayed or launched outside any operator" if row["launched"] else "launch not recorded"
 
 

@@ -22,6 +22,7 @@ TABLES = {
         "llc.bandwidth",
         "llc.size",
         "interconnect.bandwidth",
+        "host.bandwidth",
         "serial.step",
         "clock.base",
     ),

@@ -155,6 +155,12 @@ def test_links_limit() -> None:
     assert_limit(found, 2000, "interconnect")
 
 
+def test_the_way_to_the_host_limits() -> None:
+    # 64 MB from the host over PCIe 5, 64 GB/s in one direction: 1000 us
+    found = bound(Cost(write_bytes={"a": 64 * MB}, host_bytes=64 * MB), find("H200"))
+    assert_limit(found, 1000, "host")
+
+
 def test_a_gpu_without_links_has_no_such_term() -> None:
     # 80 MB exceed 48 MB of L2: 80e6 / 300e9 = 266.67 us from memory
     found = bound(Cost(read_bytes={"a": 80 * MB}, link_bytes=80 * MB), find("L4"))

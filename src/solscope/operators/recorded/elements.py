@@ -63,9 +63,9 @@ def _copy(call: Recorded) -> Found:
     to, source = call.tensor(0), call.tensor(1)
     read, written = min(source.stored, to.numel) * source.size, to.bytes
     if "HtoD" in call.kernel or "Host -> Device" in call.kernel:
-        read = 0
+        return "copy", {"read_bytes": 0, "write_bytes": written, "host_bytes": written}
     if "DtoH" in call.kernel or "Device -> Host" in call.kernel:
-        written = 0
+        return "copy", {"read_bytes": read, "write_bytes": 0, "host_bytes": read}
     return "copy", {"read_bytes": read, "write_bytes": written}
 
 
