@@ -6,7 +6,13 @@ hardware file lacks a figure, is left out and named in `missing`; it is never re
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
+
+BoundKind = Literal["corrected", "published"]
+"""`corrected`: a time that no correct kernel can beat. `published`: as the public suite has it,
+max(FLOP / peak, bytes / HBM), with the FLOP and bytes that it states; can be beaten in places."""
 
 
 class Bound(msgspec.Struct, frozen=True):

@@ -115,6 +115,17 @@ def test_what_has_no_cost_is_listed_and_shares_sum_to_all() -> None:
     assert table.operators[0].bound_us is None
 
 
+def test_published_bounds_stay_available() -> None:
+    # 64 x 1024 x 1024 in bf16: 2.4 MB at 4.8 TB/s of HBM take longer than the FLOP, caches or not
+    table = operator_table(attributed(*mm(0, 10)), find("H200"), bound="published")
+    (row,) = table.operators
+    assert table.bound == "published"
+    size = 2 * (64 * 1024 + 1024 * 1024 + 64 * 1024)
+    assert (row.limiter, row.bound_us) == ("hbm", pytest.approx(size / 4.8e12 * 1e6))
+    with pytest.raises(UsageError, match="corrected or published, not 'best'"):
+        operator_table(attributed(*mm(0, 10)), bound="best")  # type: ignore[arg-type]
+
+
 def test_copies_outside_operators_cost_their_bytes() -> None:
     made = attributed(event("memcpy", "Memcpy DtoD (Device -> Device)", 0, 1000, bytes=500))
     (row,) = operator_table(made, find("H200")).operators
