@@ -406,6 +406,37 @@ def test_the_switch_adds_in_multimem_kernels() -> None:
     assert recognize(made) == ("all_gather", {"bytes": 32, "ranks": 4})
 
 
+# --- Shapes without types
+
+
+@pytest.mark.parametrize(
+    ("kernel", "pipe", "size"),
+    [
+        ("nvjet_tst_128x8_64x12_2x1_v_bz_TNT", "tensor.bf16", 2),
+        ("sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize96x128x32", "tensor.fp16", 2),
+        ("sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n_tilesize64x64x128", "tensor.fp8", 1),
+        ("ampere_sgemm_128x64_tn", "vector.fp32", 4),
+    ],
+)
+def test_types_of_a_product_come_from_its_kernel(kernel: str, pipe: str, size: int) -> None:
+    made = cost(call("aten::mm", [[4, 8], [8, 2]], [], kernel=kernel))
+    assert made.flops == {pipe: 2 * 4 * 8 * 2}
+    assert made.read_bytes["activations"] == size * 32
+
+
+def test_the_narrowest_type_counts() -> None:
+    kernel = "vectorized_elementwise_kernel<4, BinaryFunctor<c10::BFloat16, MulFunctor<float>>>"
+    made = cost(call("aten::mul", [[100], []], [], kernel=kernel))
+    assert (made.read_bytes, made.write_bytes) == ({"activations": 200}, {"activations": 200})
+
+
+def test_without_a_type_in_the_kernel_there_is_no_cost() -> None:
+    assert "kernel names none" in reason(call("aten::mul", [[4], [4]], [], kernel="acme"))
+    cast = "unrolled_elementwise_kernel<float, LoadWithCast<1>>"
+    assert "not recorded" in reason(call("aten::add", [[4], [4]], [], kernel=cast))
+    assert "not recorded" in reason(call("aten::where", [[4], [4], [4]], [], kernel="float"))
+
+
 # --- What is not known
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import solscope
 from solscope.errors import InputError, UsageError
 from solscope.hardware import find
+from solscope.readers.nvtx import operators_from_ranges
 from solscope.report.operators import render_operators
 from solscope.views.operators import (
     OperatorRow,
@@ -17,7 +19,7 @@ from solscope.views.operators import (
     named_hardware,
     operator_table,
 )
-from tests.making import aggregate, attributed, event
+from tests.making import aggregate, attributed, event, profile
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 shared = pytest.mark.skipif(
@@ -125,6 +127,19 @@ def test_published_bounds_stay_available() -> None:
     assert row.bound_us == pytest.approx(size / 4.8e12 * 1e6)
     with pytest.raises(UsageError, match="corrected or published, not 'best'"):
         operator_table(attributed(*mm(0, 10)), bound="best")  # type: ignore[arg-type]
+
+
+def test_shapes_of_nvtx_ranges_give_a_cost() -> None:
+    name = "aten::mm, op_id = 7, sizes = [[64, 1024], [1024, 1024]], input_op_ids = [(1,0), (2,0)]"
+    recorded = profile(
+        event("annotation", name, 0, 500),
+        event("runtime", "cudaLaunchKernel", 20, 5, correlation=1),
+        event("kernel", GEMM, 4000, 10_000, correlation=1),
+    )
+    made = replace(recorded, events=operators_from_ranges(recorded.events))
+    (row,) = operator_table(solscope.attribute(made), find("H200")).operators
+    assert (row.op, row.axes) == ("aten::mm", {"m": 64, "n": 1024, "k": 1024, "dtype": "bf16"})
+    assert row.flop == 2 * 64 * 1024 * 1024
 
 
 def test_copies_outside_operators_cost_their_bytes() -> None:

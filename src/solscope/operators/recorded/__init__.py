@@ -19,6 +19,7 @@ from solscope.operators.recorded import (
     solvers,
 )
 from solscope.operators.recorded.call import Found, Recorded, Rule
+from solscope.operators.recorded.types import with_types
 from solscope.operators.tensors import DTYPES, UnclearError
 
 RULES: dict[str, Rule] = {
@@ -42,7 +43,7 @@ def recognize(call: Recorded) -> Found | str:
     if rule is None:
         return "no cost model for this operator"
     try:
-        return rule(call)
+        return rule(call if call.types else with_types(call))
     except UnclearError as error:
         return str(error)
     except (LookupError, ArithmeticError, ValueError):
