@@ -178,7 +178,7 @@ def _kind(row: dict[str, Any], configured: list[Found | str], source: str | None
 
 
 def _copied(row: dict[str, Any]) -> Found | str:
-    """What the driver recorded about a copy or fill that no operator made."""
+    """What the driver recorded about a copy or fill without an operator, or without its inputs."""
     if row["event"] == "graph":
         return "a whole graph was recorded as one activity"
     size, name = row["bytes"], str(row["name"])
@@ -195,7 +195,8 @@ def _copied(row: dict[str, Any]) -> Found | str:
 def _recorded(row: dict[str, Any]) -> Found | str:
     dims = _parsed(row["input_dims"])
     if not dims:
-        return "no input shapes recorded"
+        driven = row["event"] in ("memcpy", "memset") and row["bytes"] is not None
+        return _copied(row) if driven else "no input shapes recorded"
     types, strides, concrete = (_parsed(row[name]) for name in INPUTS[1:])
     texts = [value if isinstance(value, str) else "" for value in types]
     scalars = [value if isinstance(value, str) else str(value) for value in concrete]

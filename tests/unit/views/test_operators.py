@@ -148,6 +148,19 @@ def test_copies_outside_operators_cost_their_bytes() -> None:
     assert (row.op, row.operator, row.bytes) == ("memcpy", "copy", 1000)
 
 
+def test_copies_of_operators_without_shapes_cost_their_bytes() -> None:
+    made = attributed(
+        event("cpu_op", "aten::copy_", 0, 90, external_id=1),
+        event("runtime", "cudaMemcpyAsync", 10, 5, correlation=1, external_id=1),
+        event("memcpy", "Memcpy HtoD (Pinned -> Device)", 1000, 50, correlation=1, bytes=6400),
+    )
+    (row,) = operator_table(made, find("H200")).operators
+    assert (row.op, row.axes) == (
+        "aten::copy_",
+        {"read_bytes": 0, "write_bytes": 6400, "host_bytes": 6400},
+    )
+
+
 def test_lost_kernels_take_inputs_from_the_same_sequence() -> None:
     calls = [mm(30_000 * i, 10 * (i + 1)) for i in range(20)]
     made = attributed(*(e for c in calls for e in c), *lost(700_000), *mm(730_000, 300))

@@ -14,6 +14,8 @@ from solscope.views.hotspots.window import Window
 TINY_NS = 10_000
 """Calls shorter than this are candidates for fusion."""
 SHORTEST_RUN = 3
+LONG_RUN = 16
+"""One kernel for more than this is rarely written."""
 FUSIBLE = frozenset(
     ("norm", "activation", "rope", "quant", "softmax", "copy", "elementwise", "reduce", "kv_cache")
 )
@@ -75,7 +77,7 @@ def _fusion(names: tuple[str, ...], times: list[list[int]], window: Window) -> H
         efficiency_pct=None,
         recoverable_us=total - kept,
         recoverable_pct_of_step=window.pct(total - kept),
-        confidence="medium",
+        confidence="medium" if len(names) <= LONG_RUN else "low",
         why=(
             f"{mean_count(runs, 'run')} of {len(names)} tiny kernels take {total / runs:.2f} µs "
             f"each; one kernel as long as the slowest of them takes {kept / runs:.2f} µs"
