@@ -23,6 +23,7 @@ from solscope.cli import (
     hardware,
     hotspots,
     kernels,
+    lab,
     layers,
     operators,
     show,
@@ -79,6 +80,7 @@ for command in (
     export.command,
     suite.command,
     hardware.command,
+    lab.command,
     doctor.command,
 ):
     app.add_command(command)
