@@ -72,9 +72,7 @@ def test_every_figure_is_what_numpy_and_scipy_say(result: Classic) -> None:
     stats = pytest.importorskip("scipy.stats")
     normal, abnormal = by_hand("normal"), by_hand("abnormal")
     for key, row in rows(result).items():
-        a, b = (
-            tuple(np.array(v) for v in side.get(key, ([], []))) for side in (normal, abnormal)
-        )
+        a, b = (tuple(np.array(v) for v in side.get(key, ([], []))) for side in (normal, abnormal))
         assert (row.n_normal, row.n_abnormal) == (a[0].size, b[0].size)
         checks = (
             (a[0], b[0], row.z_beta, row.p_beta, row.u_p_beta),

@@ -19,7 +19,9 @@ HEADER = (
     "cycle,pid,beta_pct,function_name,metric_name,device,func_type,mu_pct,sigma_pct,duration,"
     "anchor_name,anchor_dur_us,cycle_start_ts,instances_count\n"
 )
-GOOD = "1,7,50.0,gemm,gpu_usage,GPU 3,gpu_compute,97.5,0.5,500.25,step,1000.5,1763013921174589.5,4\n"
+GOOD = (
+    "1,7,50.0,gemm,gpu_usage,GPU 3,gpu_compute,97.5,0.5,500.25,step,1000.5,1763013921174589.5,4\n"
+)
 COUNTERS = "counter_name,timestamp,value,hostname\ncpu_frequency,1763013921174589.25,900.0,\n"
 
 
