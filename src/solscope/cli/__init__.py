@@ -79,6 +79,7 @@ for command in (
     gate.command,
     export.command,
     suite.command,
+    lab.command,
     hardware.command,
     lab.command,
     doctor.command,

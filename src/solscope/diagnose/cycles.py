@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from solscope.diagnose.observations import CLOCK_NS, Counter, Observations
+from solscope.diagnose.observations import CLOCK_NS, Counter, KernelClass, Observations
 from solscope.diagnose.sampling import readings
 from solscope.events import CYCLE_SCHEMA, conform
 from solscope.intervals import Int64s
@@ -82,7 +82,7 @@ def cycles_of(observed: Observations) -> pl.DataFrame:
         np.array([step.start_ns for step in steps], dtype=np.int64),
         np.array([step.wall_ns for step in steps], dtype=np.int64),
     )
-    sampled = [_read(observed, counter, cycles) for counter in observed.counters]
+    sampled = [_read(observed, counter, cycles) for counter in observed.counters if counter.n]
     number = np.array([step.number for step in steps], dtype=np.int64)
     parts = []
     for function in _functions(observed, cycles):
@@ -141,16 +141,26 @@ def _functions(observed: Observations, cycles: _Cycles) -> Iterator[_Function]:
         return _Function(name, resource, device, time, count)
 
     for state, counter in _STATES.items():
-        for found in (c for c in observed.counters if c.name == counter and c.device is None):
+        for found in (c for c in observed.counters if c.name == counter and c.n):
             spent = _spent(observed, found, cycles)
             yield _Function(state, state, None, spent, np.ones_like(cycles.rows))
     for kernel in observed.kernels:
-        name = f"{kernel.name} [{kernel.dtype}]" if kernel.dtype else kernel.name
-        yield made(name, _resource(kernel.category, kernel.name), 0, kernel.calls, kernel.ns)
+        yield made(
+            function_name(kernel),
+            _resource(kernel.category, kernel.name),
+            0,
+            kernel.calls,
+            kernel.ns,
+        )
     for call in observed.host_calls:
         yield made(call.kind, "host_call", None, call.calls, call.ns)
     for section in observed.sections:
         yield made(section.name, "section", None, section.calls, section.ns)
+
+
+def function_name(kernel: KernelClass) -> str:
+    """Name of a kernel as a function of the table."""
+    return f"{kernel.name} [{kernel.dtype}]" if kernel.dtype else kernel.name
 
 
 def _resource(category: str, name: str) -> str:
