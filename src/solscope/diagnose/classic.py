@@ -18,7 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from solscope.attribution import Attributed
 from solscope.diagnose.classic_warnings import classic_warnings
+from solscope.diagnose.cycles import cycles_of
+from solscope.diagnose.observe import observe
 from solscope.diagnose.significance import mann_whitney_p, welch_p
 from solscope.errors import UsageError
 from solscope.profile import ProfileWarning
@@ -113,6 +116,17 @@ class Classic(msgspec.Struct, frozen=True):
     """By falling score."""
     formulas: dict[str, str]
     warnings: list[ProfileWarning]
+
+
+def classic(
+    normal: Attributed, abnormal: Attributed, labels: tuple[str, str] = ("normal", "abnormal")
+) -> Classic:
+    """Compare two profiles: those of cycles as they are, others cut into their steps."""
+    tables = []
+    for attributed in (normal, abnormal):
+        cycles = attributed.profile.cycles
+        tables.append(cycles_of(observe(attributed)) if cycles is None else cycles)
+    return compare_cycles(tables[0], tables[1], labels)
 
 
 def compare_cycles(

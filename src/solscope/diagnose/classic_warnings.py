@@ -46,7 +46,7 @@ def is_consequence(metric: str) -> bool:
 def _units(normal: ClassicSide, abnormal: ClassicSide) -> Iterator[ProfileWarning]:
     if normal.unit != abnormal.unit:
         yield ProfileWarning(
-            "unlike_units",
+            "unlike_cycles",
             f"a cycle is {normal.unit!r} in one run and {abnormal.unit!r} in the other: no time, "
             "share or score below compares like with like, and no total change is given",
         )

@@ -13,9 +13,7 @@ import polars as pl
 import pytest
 
 import solscope
-from solscope.diagnose.classic import Classic, ClassicRow, compare_cycles
-from solscope.diagnose.cycles import cycles_of
-from solscope.diagnose.observe import observe
+from solscope.diagnose.classic import Classic, ClassicRow, classic, compare_cycles
 from solscope.errors import UsageError
 from solscope.events import CYCLE_SCHEMA
 from solscope.report.classic import markdown_classic
@@ -149,14 +147,14 @@ def test_warnings_name_what_the_score_hides(result: Classic) -> None:
     assert texts["rows_without_reading"].startswith("4 of 52 normal and 10 of 44 abnormal rows")
     assert "312.7 -> 312.7 us" in texts["share_not_time"]
     assert texts["not_tested"].startswith("in 2 of 9 rows")
-    assert "unlike_units" not in texts
+    assert "unlike_cycles" not in texts
 
 
 def test_unlike_units_have_no_total_change() -> None:
     result = compared("normal", "layers")
     assert not result.like_units
     assert (result.delta_us, result.change_pct) == (None, None)
-    assert result.warnings[0].code == "unlike_units"
+    assert result.warnings[0].code == "unlike_cycles"
     text = markdown_classic(result)
     summary = text.partition("## 2.")[0]
     assert summary.count("not comparable") == 2
@@ -208,6 +206,14 @@ def test_the_result_is_plain_json(result: Classic) -> None:
     assert msgspec.json.decode(msgspec.json.encode(result), type=Classic) == result
 
 
+def test_profiles_of_cycles_are_compared_as_they_are(result: Classic) -> None:
+    sides = [
+        solscope.attribute(solscope.open(DATA / f"{name}_perf_data.csv"))
+        for name in ("normal", "abnormal")
+    ]
+    assert classic(sides[0], sides[1]) == result
+
+
 def test_nothing_to_compare_is_an_error(result: Classic) -> None:
     table = solscope.open(DATA / "normal_perf_data.csv").cycles
     assert table is not None
@@ -217,11 +223,11 @@ def test_nothing_to_compare_is_an_error(result: Classic) -> None:
 
 @pytest.mark.skipif(not RUNS.is_dir(), reason="the shared profiles are not here")
 def test_two_traces() -> None:
-    tables = [
-        cycles_of(observe(solscope.attribute(solscope.open(RUNS / f"{name}.trace.json.gz"))))
+    normal, abnormal = (
+        solscope.attribute(solscope.open(RUNS / f"{name}.trace.json.gz"))
         for name in ("normal", "cpu_contention")
-    ]
-    result = compare_cycles(tables[0], tables[1])
+    )
+    result = classic(normal, abnormal)
     assert result.like_units
     assert (result.normal.cycles, result.abnormal.cycles) == (19, 19)
     assert result.change_pct is not None
