@@ -1,10 +1,11 @@
 """Observations of a run that is only known by cycles (a behavior CSV).
 
-A cycle is a step; its wall time is that of the anchor. There is no time line, so that its tiles are
-what the sums allow: GPU functions by category (cut down in proportion where they add up to more
-than the cycle, as overlapping ones do), then what the host spent in synchronizing calls, and the
-rest as the host. `oncpu` and `runq` become the counts of the scheduler that a metrics file has,
-other host functions become host operators with their time per call.
+A cycle is a step; its wall time is that of the anchor. Of several GPUs the busiest is observed.
+There is no time line, so that its tiles are what the sums allow: GPU functions by category (cut
+down in proportion where they add up to more than the cycle, as overlapping ones do), then what the
+host spent in synchronizing calls, and the rest as the host. `oncpu` and `runq` become the counts of
+the scheduler that a metrics file has, other host functions become host operators with their time
+per call.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import polars as pl
 from solscope.attribution import Attributed
 from solscope.diagnose.host_time import call_kind
 from solscope.diagnose.hostline import NO_SECTIONS
-from solscope.diagnose.kernel_classes import dtype_in
+from solscope.diagnose.kernel_classes import copy_kind, dtype_in
 from solscope.diagnose.observations import (
     CLOCK_NS,
     VERSION,
@@ -52,7 +53,7 @@ def observe_cycles(attributed: Attributed) -> Observations:
     cycles = _main_anchor(table)
     wall, start = cycles["anchor_ns"].to_numpy(), _starts(cycles)
     functions = _functions(table, cycles)
-    gpu = functions.filter(pl.col("device").is_not_null())
+    gpu = _busiest(functions.filter(pl.col("device").is_not_null()))
     host = functions.filter(pl.col("device").is_null())
     categories = _categories(attributed)
     size = cycles.height
@@ -120,6 +121,12 @@ def _functions(table: pl.DataFrame, cycles: pl.DataFrame) -> pl.DataFrame:
     ).select("at", "name", "resource", "device", "dur_ns", "calls")
 
 
+def _busiest(gpu: pl.DataFrame) -> pl.DataFrame:
+    """Functions of the GPU with most time."""
+    times = gpu.group_by("device").agg(pl.col("dur_ns").sum()).sort("dur_ns", "device")
+    return gpu if times.height < 2 else gpu.filter(pl.col("device") == times["device"][-1])
+
+
 def _categories(attributed: Attributed) -> dict[str, str]:
     table = attributed.aggregates.select(pl.col("name", "category").cast(pl.String))
     return dict(table.iter_rows())
@@ -140,7 +147,7 @@ def _tiles(
     for name, part in _by_name(gpu):
         category = categories.get(name, "other")
         kind: TileKind = category if category in ("comm", "memcpy") else "compute"  # type: ignore[assignment]
-        key = (kind, category)
+        key = (kind, copy_kind(name) if kind == "memcpy" else category)
         parts[key] = parts.get(key, np.zeros(size, np.int64)) + _spread(part, "dur_ns", size)
     busy = sum(parts.values(), np.zeros(size, np.int64))
     # More GPU time than there is time: functions ran side by side, or reached beyond the cycle.
@@ -259,7 +266,7 @@ def _run(attributed: Attributed, cycles: pl.DataFrame, span_ns: int) -> Run:
     return Run(
         name=Path(profile.path).name,
         format=profile.format,
-        gpus=sorted({device.label for device in profile.metadata.devices}),
+        gpus=sorted({device.name for device in profile.metadata.devices if device.name}),
         framework=profile.metadata.framework,
         found_by=f"{_ANCHOR}{cycles['anchor'][0]}",
         span_ns=span_ns,

@@ -83,53 +83,68 @@ def cycles_of(observed: Observations) -> pl.DataFrame:
         np.array([step.wall_ns for step in steps], dtype=np.int64),
     )
     sampled = [_read(observed, counter, cycles) for counter in observed.counters if counter.n]
-    number = np.array([step.number for step in steps], dtype=np.int64)
-    parts = []
-    for function in _functions(observed, cycles):
-        ran = np.flatnonzero(np.isfinite(function.ns))
-        wall, ns = cycles.wall[ran], function.ns[ran]
-        base = pl.DataFrame(
-            {
-                "cycle": number[ran],
-                "anchor_ns": wall,
-                "start_ns": cycles.start[ran] + (observed.run.unix_ns or 0),
-                "dur_ns": np.rint(ns).astype(np.int64),
-                "calls": function.calls[ran],
-                "beta_pct": 100.0 * ns / wall,
-            }
-        ).with_columns(
-            pl.lit(function.name).alias("name"),
-            pl.lit(function.resource).alias("resource"),
-            pl.lit(function.device, pl.Int32).alias("device"),
-        )
-        pattern = re.compile(METRICS_OF[function.resource])
-        parts.append(_with_readings(base, [r for r in sampled if pattern.match(r.metric)], ran))
+    functions = list(_functions(observed, cycles))
+    parts = [
+        part for at, function in enumerate(functions) for part in _parts(at, function, sampled)
+    ]
     if not parts:
         return CYCLE_SCHEMA.to_frame()
-    anchor = pl.lit(f"step ({observed.run.found_by or 'whole profile'})").alias("anchor")
-    return conform(pl.concat(parts).with_columns(anchor), CYCLE_SCHEMA)
-
-
-def _with_readings(base: pl.DataFrame, readings: list[_Reading], ran: Int64s) -> pl.DataFrame:
-    """One copy of the rows per counter that was read; cycles without any reading once, without."""
-    read = np.zeros(ran.size, dtype=bool)
-    parts = []
-    for reading in readings:
-        known = np.isfinite(reading.mu[ran])
-        read |= known
-        parts.append(
-            base.with_columns(
-                pl.lit(reading.metric).alias("metric"),
-                pl.Series("mu", reading.mu[ran]),
-                pl.Series("estimated", ["**" if few else None for few in reading.estimated[ran]]),
-            ).filter(pl.Series(known))
-        )
-    without = base.filter(pl.Series(~read)).with_columns(
-        pl.lit(None, pl.String).alias("metric"),
-        pl.lit(None, pl.Float64).alias("mu"),
-        pl.lit(None, pl.String).alias("estimated"),
+    at, spent, calls, mu, few = (
+        np.concatenate([getattr(part, field) for part in parts])
+        for field in ("at", "ns", "calls", "mu", "estimated")
     )
-    return pl.concat([*parts, without])
+    sizes = [part.at.size for part in parts]
+    of = np.repeat([part.function for part in parts], sizes)
+    metric = np.repeat([part.metric for part in parts], sizes)
+    table = pl.DataFrame(
+        {
+            "cycle": np.array([step.number for step in steps], dtype=np.int64)[at],
+            "anchor_ns": cycles.wall[at],
+            "start_ns": cycles.start[at] + (observed.run.unix_ns or 0),
+            "name": pl.Series([f.name for f in functions])[of],
+            "resource": pl.Series([f.resource for f in functions])[of],
+            "device": pl.Series([f.device for f in functions], dtype=pl.Int32)[of],
+            "dur_ns": np.rint(spent).astype(np.int64),
+            "calls": calls,
+            "beta_pct": 100.0 * spent / cycles.wall[at],
+            # Number -1, for no metric, is the last of the list.
+            "metric": pl.Series([*(r.metric for r in sampled), None], dtype=pl.String)[metric],
+            "mu": pl.Series(mu).fill_nan(None),
+            "estimated": pl.Series([None, "**"])[few.astype(np.int64)],
+        }
+    )
+    anchor = pl.lit(f"step ({observed.run.found_by or 'whole profile'})").alias("anchor")
+    return conform(table.with_columns(anchor), CYCLE_SCHEMA)
+
+
+class _Part(NamedTuple):
+    """Rows of one function and one metric; -1 stands for no metric."""
+
+    function: int
+    metric: int
+    at: Int64s
+    """Cycles."""
+    ns: Floats
+    calls: Int64s
+    mu: Floats
+    estimated: npt.NDArray[np.bool_]
+
+
+def _parts(number: int, function: _Function, sampled: list[_Reading]) -> Iterator[_Part]:
+    """A part per counter that was read; cycles without any reading are one without a metric."""
+    pattern = re.compile(METRICS_OF[function.resource])
+    ran = np.isfinite(function.ns)
+    unread = ran.copy()
+    for metric, reading in enumerate(sampled):
+        if pattern.match(reading.metric):
+            known = np.isfinite(reading.mu)
+            unread &= ~known
+            at = np.flatnonzero(ran & known)
+            values = (function.ns[at], function.calls[at], reading.mu[at], reading.estimated[at])
+            yield _Part(number, metric, at, *values)
+    at = np.flatnonzero(unread)
+    nothing = np.full(at.size, np.nan), np.zeros(at.size, dtype=bool)
+    yield _Part(number, -1, at, function.ns[at], function.calls[at], *nothing)
 
 
 def _functions(observed: Observations, cycles: _Cycles) -> Iterator[_Function]:

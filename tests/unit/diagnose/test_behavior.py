@@ -7,6 +7,7 @@ import pytest
 
 import solscope
 from solscope.diagnose.behavior import anchor_of, observe_cycles
+from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
 from solscope.diagnose.observations import Observations
 from solscope.diagnose.observe import observe
 from solscope.diagnose.sampling import readings
@@ -87,3 +88,61 @@ def test_a_trace_has_no_cycles() -> None:
     attributed = making.attributed(making.event("kernel", "f", 0, 10))
     with pytest.raises(InputError, match="holds no cycles"):
         observe_cycles(attributed)
+
+
+def csv(tmp_path: Path, name: str, anchor: str, calls: dict[str, int], cycles: int = 12) -> Path:
+    """Cycles of 1 ms in which each function takes 50 us per call."""
+    rows = ["cycle,function_name,device,beta_pct,anchor_name,anchor_dur_us,instances_count"]
+    rows += [
+        f"{cycle},{function},GPU 0,{5 * count},{anchor},{1000 + cycle % 3},{count}"
+        for cycle in range(cycles)
+        for function, count in calls.items()
+    ]
+    path = tmp_path / f"{name}.csv"
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def diagnosed(normal: Path, abnormal: Path) -> Diagnosis:
+    runs = [solscope.attribute(solscope.open(path)) for path in (normal, abnormal)]
+    return diagnose_runs(runs[0], runs[1])
+
+
+def test_a_slower_cpu_is_named_where_the_classic_report_blames_a_kernel() -> None:
+    found = diagnosed(DATA / "normal_perf_data.csv", DATA / "abnormal_perf_data.csv")
+    assert found.verdict == "regression"
+    assert found.ratio == pytest.approx(3.51, abs=0.01)
+    assert found.causes[0].id == "cpu_slow"
+    assert "CPU clock 22 % (normal 88)" in found.causes[0].evidence
+    assert sum(c.delta_ms for c in found.components) == pytest.approx(found.delta_ms, rel=1e-9)
+
+
+def test_a_step_against_a_layer_is_converted_with_the_factor_shown() -> None:
+    found = diagnosed(DATA / "normal_perf_data.csv", DATA / "layers_perf_data.csv")
+    assert found.comparability.factor == pytest.approx(4.0)
+    assert "one normal unit holds 4 abnormal ones" in found.comparability.reasons[0]
+    assert found.ratio == pytest.approx(3.5, abs=0.02)
+    assert found.causes[0].id == "cpu_slow"
+
+
+def test_unlike_units_without_a_common_factor_are_refused(tmp_path: Path) -> None:
+    normal = csv(tmp_path, "a", "step", {"f": 8, "g": 4, "h": 2})
+    abnormal = csv(tmp_path, "b", "layer", {"f": 1, "g": 3, "h": 2})
+    found = diagnosed(normal, abnormal)
+    assert found.verdict == "cannot_compare"
+    assert "unlike units (step; layer)" in found.sentence
+    assert found.ratio is None
+
+
+def test_another_name_for_the_same_unit_is_no_obstacle(tmp_path: Path) -> None:
+    calls = {"f": 8, "g": 4}
+    found = diagnosed(csv(tmp_path, "a", "step", calls), csv(tmp_path, "b", "run_step", calls))
+    assert found.verdict == "no_change"
+
+
+def test_of_several_gpus_the_busiest_is_observed(tmp_path: Path) -> None:
+    path = csv(tmp_path, "a", "step", {"f": 8})
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text + "1,g,GPU 1,30,step,1001,1\n", encoding="utf-8")
+    run = observe(solscope.attribute(solscope.open(path)))
+    assert [kernel.name for kernel in run.kernels] == ["f"]

@@ -192,3 +192,37 @@ def test_real_recordings_become_ten_kilobytes_each(real: Path) -> None:
     sizes = [file.stat().st_size for file in (real / "recordings").iterdir()]
     assert len(sizes) == 8
     assert max(sizes) < 20_000
+
+
+@needs_runs
+def test_real_faults_are_found_and_the_baselines_miss_most_of_them(real: Path) -> None:
+    result = score([real])
+    assert {pair.id: pair.state for pair in result.pairs}["normal_again"] == "control"
+    (ours,) = [g for g in result.groups if (g.ranker, g.group) == (OURS, "moved")]
+    assert (ours.pairs, ours.top1.hits) == (5, 5)
+    (controls,) = [c for c in result.controls if c.ranker == OURS]
+    assert controls.false_alarms.hits == 0
+    assert result.closure_pct is not None
+    assert result.closure_pct < 0.1
+    others = [g for g in result.groups if g.ranker != OURS and g.group == "moved"]
+    assert all(g.top1.hits <= 2 for g in others)
+
+
+@needs_runs
+@pytest.mark.parametrize("form", [(), ("--all",), ("--markdown",), ("--json",)])
+def test_score_command(real: Path, tmp_path: Path, form: tuple[str, ...]) -> None:
+    last = (real / "pairs.jsonl").read_text().splitlines()[-1]
+    (tmp_path / "pairs.jsonl").write_text(last + "\n")
+    (tmp_path / "recordings").symlink_to(real / "recordings")
+    done = CliRunner().invoke(app, ["lab", "score", str(tmp_path), *form])
+    assert done.exit_code == 0, done.output
+    assert "graphs_off" in done.stdout
+
+
+def test_score_without_results_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["lab", "score"])
+    assert isinstance(done.exception, UsageError)
+    assert "solscope lab pack" in str(done.exception)
