@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from solscope.cli.common import emit, json_option, terminal_width, use_color
+
+if TYPE_CHECKING:
+    from solscope.lab.strip import Part
 
 
 def _say(name: str) -> None:
@@ -60,9 +64,21 @@ def pack(raw: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> Non
     metavar="[DIR]...",
 )
 @click.option("--all", "every", is_flag=True, help="List all pairs, not only the wrong ones.")
+@click.option(
+    "--without",
+    multiple=True,
+    type=click.Choice(["counters", "gpu_counters", "sections", "operators"]),
+    help="Score as if this had not been recorded; may be repeated.",
+)
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @json_option
-def score(folders: tuple[Path, ...], every: bool, markdown: bool, as_json: bool) -> None:
+def score(
+    folders: tuple[Path, ...],
+    every: bool,
+    without: tuple[Part, ...],
+    markdown: bool,
+    as_json: bool,
+) -> None:
     """Diagnose every pair of DIR, and compare with what was injected.
 
     Beside our diagnosis stand three baselines: suspicion score, max |Z log mu| and median
@@ -71,7 +87,7 @@ def score(folders: tuple[Path, ...], every: bool, markdown: bool, as_json: bool)
     from solscope.lab.score import committed
     from solscope.lab.score import score as score_pairs
 
-    result = score_pairs(list(folders) or committed(Path.cwd()))
+    result = score_pairs(list(folders) or committed(Path.cwd()), without=without)
     if as_json:
         from solscope.report.json import render_json
 

@@ -32,8 +32,8 @@ class Answer(msgspec.Struct, frozen=True):
     """Of our diagnosis: `regression`, `no_change`, ...; null for a baseline."""
     latent: list[str] = []
     """Causes of changes that it found to be hidden."""
-    confidence: float | None = None
-    """Of the first cause."""
+    confidences: list[float] = []
+    """Of the causes, in their order; empty for a baseline."""
     closure_pct: float | None = None
     """How far the parts of the difference are from adding up to it."""
 
@@ -41,6 +41,16 @@ class Answer(msgspec.Struct, frozen=True):
         """Place of the first right cause, from 1 on; null when none is named."""
         places = (place for place, cause in enumerate(self.causes, 1) if cause in expected)
         return next(places, None)
+
+    def without(self, causes: list[str]) -> tuple[str, float]:
+        """The first cause, and its confidence, if `causes` were not in the table of causes.
+
+        Confidences are a softmax, so that leaving some out scales up the others.
+        """
+        known = zip(self.causes, self.confidences, strict=True)
+        rest = [(cause, share) for cause, share in known if cause not in causes]
+        total = sum(share for _, share in rest)
+        return (rest[0][0], rest[0][1] / total) if rest and total > 0 else (UNKNOWN, 1.0)
 
 
 Diagnose = Callable[[Observations, Observations], Answer]

@@ -16,7 +16,7 @@ def answer(normal: Observations, abnormal: Observations) -> Answer:
         alarm=found.verdict in ALARMS or causes[0] not in QUIET,
         verdict=found.verdict,
         latent=list(dict.fromkeys(item.id for item in found.latent if item.id is not None)),
-        confidence=found.causes[0].confidence,
+        confidences=[cause.confidence for cause in found.causes],
         closure_pct=_closure_pct(found),
     )
 

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import msgspec
 
+from solscope.diagnose.causes import causes
 from solscope.diagnose.observations import Observations, load
+from solscope.diagnose.thresholds import THRESHOLDS
 from solscope.errors import InputError, UsageError
 from solscope.lab.answers import (
     OURS,
@@ -28,7 +30,9 @@ from solscope.lab.answers import (
 from solscope.lab.pack import SUFFIX
 from solscope.lab.pairs import MACHINE, PAIRS, RECORDINGS, read_pairs
 from solscope.lab.rankers import RANKERS, nameable
+from solscope.lab.strip import Part, stripped
 
+SURE = THRESHOLDS.sure
 SLOW = 1.3
 """From this slowdown on a pair counts as one that an engineer would be called for."""
 TOP = 3
@@ -59,6 +63,8 @@ class GroupScore(msgspec.Struct, frozen=True):
     top3: Rate
     mrr: float | None
     """Mean of 1 / place of the right cause, 0 where it is not named."""
+    family: Rate
+    """How often the first cause is of the right family (host, gpu, software, ...)."""
     nameable: int
     """Pairs whose cause this ranker has a word for."""
 
@@ -120,6 +126,9 @@ class LabScore(msgspec.Struct, frozen=True):
     """By half: mean squared distance between the confidence of the first cause and the truth."""
     answering: dict[str, Rate]
     """By half: how often the first cause is right where one is named at all."""
+    left_out: dict[str, Rate]
+    """By half: how often, with the right cause left out of the table of causes, our diagnosis does
+    not name a wrong one with confidence."""
     closure_pct: float | None
     """Largest distance of the parts of a difference from adding up to it."""
 
@@ -138,16 +147,23 @@ def wilson(hits: int, n: int) -> Rate:
 def score(
     folders: Sequence[Path],
     diagnose: Diagnose | None = None,
+    *,
+    without: Sequence[Part] = (),
     progress: Callable[[str], None] | None = None,
 ) -> LabScore:
-    """Score our diagnosis and the baselines on all pairs of packed folders."""
+    """Score our diagnosis and the baselines on all pairs of packed folders.
+
+    `without` takes a part of the observations away first, which shows what it is worth.
+    """
     from solscope.lab.ours import answer
 
     answered = []
     for folder in folders:
         for pair in read_pairs(folder):
             (progress or (lambda _: None))(pair.id)
-            normal, abnormal = (_recording(folder, name) for name in (pair.normal, pair.abnormal))
+            normal, abnormal = (
+                stripped(_recording(folder, name), without) for name in (pair.normal, pair.abnormal)
+            )
             answered.append(answer_all(pair, normal, abnormal, diagnose or answer))
     return score_answers(answered, [str(folder) for folder in folders], _machine(folders[0]))
 
@@ -204,6 +220,7 @@ def score_answers(
         confusion=[row for half in by_half for row in _confusion(half, moved[half])],
         brier={half: _brier(items) for half, items in moved.items()},
         answering={half: _answering(items) for half, items in moved.items()},
+        left_out={half: _left_out(items) for half, items in moved.items()},
         closure_pct=max(closures, default=None),
     )
 
@@ -243,6 +260,7 @@ def _group(ranker: str, half: str, group: str, items: list[Answered]) -> GroupSc
         top1=wilson(sum(rank == 1 for rank in ranks), len(ranks)),
         top3=wilson(sum(rank is not None and rank <= TOP for rank in ranks), len(ranks)),
         mrr=sum(1 / rank for rank in ranks if rank) / len(ranks) if ranks else None,
+        family=wilson(sum(_right_family(item, ranker) for item in items), len(items)),
         nameable=sum(words is None or not words.isdisjoint(i.pair.expected) for i in items),
     )
 
@@ -277,9 +295,9 @@ def _confusion(half: str, moved: list[Answered]) -> list[Confusion]:
 
 def _brier(moved: list[Answered]) -> float | None:
     known = [
-        (answer.confidence, answer.rank(item.pair.expected) == 1)
+        (answer.confidences[0], answer.rank(item.pair.expected) == 1)
         for item in moved
-        if (answer := item.answers[OURS]).confidence is not None
+        if (answer := item.answers[OURS]).confidences
     ]
     if not known:
         return None
@@ -290,6 +308,20 @@ def _answering(moved: list[Answered]) -> Rate:
     """Of the pairs for which a cause is named, how many are right."""
     named = [i for i in moved if i.answers[OURS].causes and i.answers[OURS].causes[0] not in QUIET]
     return wilson(sum(i.answers[OURS].rank(i.pair.expected) == 1 for i in named), len(named))
+
+
+def _left_out(moved: list[Answered]) -> Rate:
+    known = [i for i in moved if i.answers[OURS].confidences]
+    firsts = [i.answers[OURS].without(i.pair.expected) for i in known]
+    modest = [cause in QUIET or confidence < SURE for cause, confidence in firsts]
+    return wilson(sum(modest), len(modest))
+
+
+def _right_family(item: Answered, ranker: str) -> bool:
+    families = {cause.id: cause.family for cause in causes()}
+    first = item.answers[ranker].causes[:1]
+    right = {families.get(cause) for cause in item.pair.expected} - {None}
+    return bool(first) and families.get(first[0]) in right
 
 
 def _pair(item: Answered, state: str) -> PairScore:

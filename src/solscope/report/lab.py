@@ -19,7 +19,7 @@ GROUPS = {
 }
 _WRONG = 2
 """Pairs with the right cause at this place or below are listed."""
-_RANKER = ("ranker", "top-1", "top-3", "MRR", "has a word")
+_RANKER = ("ranker", "top-1", "top-3", "MRR", "family", "words")
 _CONTROL = ("ranker", "false alarms", "latent right", "latent named")
 _DETAIL = ("half", "group", "n", "top-1", "top-3")
 _CONFUSION = ("half", "expected", "named first", "n")
@@ -106,7 +106,8 @@ def _short(rate: Rate) -> str:
 
 def _ranked(row: GroupScore) -> list[str]:
     words = f"{row.nameable}/{row.pairs}"
-    return [row.ranker, _rate(row.top1), _rate(row.top3), number(row.mrr), words]
+    family = number(row.family.rate)
+    return [row.ranker, _rate(row.top1), _rate(row.top3), number(row.mrr), family, words]
 
 
 def _control(row: ControlScore) -> list[str]:
@@ -149,12 +150,17 @@ def _notes(result: LabScore) -> list[str]:
         f"moved: beyond what pairs without a fault differ by ({noise}, at least 3 %)",
         "rank: place of the right cause; S, Z, log: the same for suspicion score, max |Z log mu| "
         "and median |log ratio|",
-        "intervals: Wilson, 95 %; halves are never mixed: thresholds were chosen with tune only",
+        "words: pairs whose cause the ranker has a word for; intervals: Wilson, 95 %",
+        "halves are never mixed: thresholds were chosen with tune only",
     ]
     for half, rate in result.answering.items():
         brier = result.brier[half]
         known = "" if brier is None else f"; Brier score of its confidence {brier:.3f}"
         lines.append(f"{half}: right where a cause is named at all: {_rate(rate)}{known}")
+        lines.append(
+            f"{half}: with the right cause left out of the table, no confident wrong one: "
+            f"{_rate(result.left_out[half])}"
+        )
     if result.closure_pct is not None:
         lines.append(f"parts of a difference add up to it within {result.closure_pct:.2g} %")
     return lines

@@ -116,8 +116,8 @@ def test_halves_are_never_mixed() -> None:
 
 def test_brier_and_closure() -> None:
     items = [
-        answered(pair("p"), 2.0, ["gc"], confidence=0.9, closure_pct=0.02),
-        answered(pair("q"), 2.0, ["x"], confidence=0.6, closure_pct=0.01),
+        answered(pair("p"), 2.0, ["gc"], confidences=[0.9], closure_pct=0.02),
+        answered(pair("q"), 2.0, ["x"], confidences=[0.6], closure_pct=0.01),
     ]
     result = score_answers(items)
     assert result.brier["test"] == pytest.approx((0.1**2 + 0.6**2) / 2)
@@ -147,3 +147,28 @@ def test_committed_results_are_looked_for_upwards(tmp_path) -> None:  # type: ig
     below = tmp_path / "src"
     below.mkdir()
     assert committed(below) == [folder]
+
+
+def test_with_the_right_cause_left_out_the_rest_is_scaled_up() -> None:
+    answer = Answer(["gc", "disk_io", "unknown"], alarm=True, confidences=[0.8, 0.15, 0.05])
+    first, confidence = answer.without(["gc"])
+    assert first == "disk_io"
+    assert confidence == pytest.approx(0.75)
+    assert answer.without(["gc", "disk_io"])[0] == "unknown"
+    assert Answer(["gc"], alarm=True, confidences=[1.0]).without(["gc"]) == ("unknown", 1.0)
+
+
+def test_a_confident_wrong_cause_is_immodest() -> None:
+    items = [
+        answered(pair("p"), 2.0, ["gc", "disk_io"], confidences=[0.8, 0.2]),
+        answered(pair("q"), 2.0, ["gc", "unknown"], confidences=[0.8, 0.2]),
+        answered(pair("r"), 2.0, ["gc", "a", "unknown"], confidences=[0.8, 0.11, 0.09]),
+    ]
+    rate = score_answers(items).left_out["test"]
+    assert (rate.hits, rate.n) == (2, 3)
+
+
+def test_families_are_those_of_the_causes() -> None:
+    items = [answered(pair("p"), 2.0, ["disk_io"]), answered(pair("q"), 2.0, ["graphs_off"])]
+    (row,) = [g for g in score_answers(items).groups if (g.group, g.ranker) == ("moved", OURS)]
+    assert (row.family.hits, row.family.n, row.top1.hits) == (1, 2, 0)
