@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from solscope.attribution.classify import load_rules
     from solscope.compare.gate import gate
     from solscope.compare.profiles import compare_profiles
+    from solscope.diagnose.diagnosis import diagnose_runs
     from solscope.errors import SolscopeError
     from solscope.profile import Profile, ProfileWarning
     from solscope.readers import ReadOptions, find_profiles, open  # noqa: A004
@@ -39,6 +40,7 @@ _HOME = {
     "SolscopeError": "solscope.errors",
     "attribute": "solscope.attribution",
     "compare_profiles": "solscope.compare.profiles",
+    "diagnose_runs": "solscope.diagnose.diagnosis",
     "find_profiles": "solscope.readers",
     "gate": "solscope.compare.gate",
     "kernels": "solscope.views.kernels",
@@ -58,6 +60,7 @@ __all__ = [
     "__version__",
     "attribute",
     "compare_profiles",
+    "diagnose_runs",
     "find_profiles",
     "gate",
     "kernels",

@@ -17,6 +17,7 @@ import click
 from solscope._version import __version__
 from solscope.cli import (
     compare,
+    diagnose,
     doctor,
     export,
     gate,
@@ -47,6 +48,7 @@ Examples:
   solscope operators --top 20 trace.json.gz  each operator against the speed of light
   solscope hotspots trace.json.gz           what to fix first, and what it saves
   solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
+  solscope diagnose good.json.gz bad.json.gz  what changed between two runs, and why
   solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
   solscope suite roofline --hardware H200   30 operators against the speed of light
   solscope show demo:vllm-b200              a real profile that ships with solscope
@@ -77,6 +79,7 @@ for command in (
     hotspots.command,
     compare.command,
     gate.command,
+    diagnose.command,
     export.command,
     suite.command,
     lab.command,

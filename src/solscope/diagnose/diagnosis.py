@@ -165,6 +165,8 @@ def judge(f: Findings, ranking: Ranking) -> Verdict:
     """The verdict: is the difference real, and is it the work that changed?"""
     if _work_changed(f, ranking):
         return "workload_changed"
+    if f.outcome.low is None:
+        return "cannot_compare"
     direction = _direction(f)
     if direction == 0:
         return "no_change"
@@ -228,6 +230,8 @@ def _causes(f: Findings, ranking: Ranking, verdict: Verdict) -> list[NamedCause]
             f"±{f.outcome.floor:.1%}, between starts of one program ±{f.outcome.run_noise:.0%}"
         )
         return [nothing([text])]
+    if verdict == "cannot_compare":
+        return [unknown(1.0, ["too few steps to test anything"])]
     work = [c for c in (*ranking.causes, *ranking.hidden) if c.family == "workload"]
     if verdict == "workload_changed" and work:
         rest = [c for c in ranking.causes if c.family != "workload"]

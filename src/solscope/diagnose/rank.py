@@ -9,6 +9,7 @@ of the difference it explains. Confidence is the softmax of the scores, `unknown
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -69,12 +70,12 @@ class _Judged:
     against: list[str]
 
 
-def rank(findings: Findings) -> Ranking:
-    """Judge every cause against the findings."""
+def rank(findings: Findings, among: Sequence[Cause] | None = None) -> Ranking:
+    """Judge causes (all that are known, unless others are given) against the findings."""
     named: list[_Judged] = []
     hidden: list[_Judged] = []
     excluded: list[Excluded] = []
-    for cause in causes():
+    for cause in causes() if among is None else among:
         required = [check(findings) for check in cause.required]
         forbidden = [answer for check in cause.forbidden if (answer := check(findings)).holds]
         if not all(answer.holds for answer in required):

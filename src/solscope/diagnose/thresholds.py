@@ -27,6 +27,8 @@ class Thresholds(msgspec.Struct, frozen=True):
     """Programs that share a smaller part of their kernel calls by name ..."""
     same_categories: float = 0.60
     """... and a smaller part by category are not the same program."""
+    same_weights: float = 0.30
+    """Models that share a smaller part of the shapes of their weights are not the same."""
     matched_share: float = 0.50
     """With a smaller part of the steps in common batch sizes the workload has changed."""
 

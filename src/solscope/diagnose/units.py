@@ -8,6 +8,7 @@ layer) are converted, with the factor shown; unlike programs and unlike GPUs are
 
 from __future__ import annotations
 
+import re
 from collections import Counter as Tally
 from dataclasses import dataclass
 from typing import Literal
@@ -20,6 +21,9 @@ from solscope.diagnose.observations import Observations, Step
 from solscope.diagnose.stats import split_noise
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.intervals import Int64s
+
+_PRODUCT = re.compile(r"::(mm|addmm|linear|_scaled_mm)$")
+_MATRIX = re.compile(r"\[\d+,\d+\]")
 
 
 @dataclass(frozen=True)
@@ -281,7 +285,19 @@ def _refusals(
             f"cut into unlike units ({units[0]}; {units[1]}), and the calls of their kernels agree "
             "on no factor between them"
         ]
+    weights = [_weights(side.run) for side in sides]
+    shared = len(weights[0] & weights[1]) / max(1, len(weights[0] | weights[1]))
+    if all(weights) and shared < limits.same_weights:
+        shown = [", ".join(sorted(shapes)[:2]) for shapes in weights]
+        return [f"not the same model: products with weights {shown[0]} against {shown[1]}"]
     return []
+
+
+def _weights(run: Observations) -> set[str]:
+    """Shapes of weights, as far as matrix products tell: they do not depend on the batch."""
+    products = [op for op in run.host_ops if _PRODUCT.search(op.name)]
+    shapes = [_MATRIX.findall(text) for op in products for text in op.shapes]
+    return {found[-1] for found in shapes if len(found) > 1}
 
 
 def _no_steps(sides: tuple[Side, Side]) -> str:

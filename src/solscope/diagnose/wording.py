@@ -30,6 +30,9 @@ def sentence_of(f: Findings, verdict: str, causes: list[NamedCause], latent: lis
     if verdict == "no_change":
         hidden = "; hidden changes are listed" if latent else ""
         return f"No change: {step} take {change}, which is within the noise{hidden}."
+    if verdict == "cannot_compare":
+        sizes = ", ".join(f"{s.normal.size}/{s.abnormal.size}" for s in f.units.strata)
+        return f"Cannot tell: too few {step} to test (n = {sizes}); they take {change}."
     if verdict == "improvement":
         return f"Improvement: {step} take {change}{_where(f)}."
     first = causes[0]

@@ -23,7 +23,7 @@ CAUSE = Cause(
     title="host memory is slow: bandwidth taken by others, or memory pressure",
     summary="Host code and host copies take longer although the thread has its core: other "
     "processes saturate the memory, or pages have to be fetched.",
-    strength=2.5,
+    strength=3.0,
     required=(on_host.host_grew, any_of(bandwidth_taken, on_host.memory_pressure)),
     explains=in_families(*on_host.HOST, "memcpy"),
     supporting=(

@@ -150,10 +150,12 @@ def more_io(f: Findings) -> Answer:
         ("write_calls", 1.0, f.limits.io_calls),
         ("read_calls", 1.0, f.limits.io_calls),
     ):
-        pair = f.per_step(name)
-        if pair is not None:
+        pair, rate = f.per_step(name), f.counter(name)
+        if pair is not None and rate is not None:
             missing = False
-            if pair.delta * unit >= least and pair.ratio >= 1 + f.limits.calls_grew:
+            # What runs beside the steps grows with their length; then the rate stays as it was.
+            grew = pair.ratio >= 1 + f.limits.calls_grew and rate.ratio >= 1.2
+            if grew and pair.delta * unit >= least:
                 amount = (
                     f"{pair.abnormal:.3g}{' MB' if unit > 1 else ''} (normal {pair.normal:.3g})"
                 )
