@@ -132,14 +132,16 @@ def _op_cover(events: pl.DataFrame, main: tuple[object, ...]) -> Intervals:
     return union(start, start + ops["dur_ns"].to_numpy())
 
 
+def call_kind(name: str) -> str:
+    """Kind of a runtime or driver call."""
+    return next((kind for kind, pattern in _CALLS if pattern.search(name)), "other")
+
+
 def calls_by_kind(calls: pl.DataFrame, edges: Int64s) -> list[HostCalls]:
     """Runtime calls by kind and step, of all threads."""
     size = edges.size - 1
     names = calls["name"].unique().drop_nulls().to_list()
-    kinds = {
-        name: next((kind for kind, pattern in _CALLS if pattern.search(name)), "other")
-        for name in names
-    }
+    kinds = {name: call_kind(name) for name in names}
     at = np.searchsorted(edges, calls["start_ns"].to_numpy(), side="right") - 1
     table = calls.select("dur_ns").with_columns(
         calls["name"]

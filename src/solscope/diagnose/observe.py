@@ -11,6 +11,7 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.compare.units import WHOLE
+from solscope.diagnose.behavior import observe_cycles
 from solscope.diagnose.host_time import (
     calls_by_kind,
     host_ops,
@@ -56,6 +57,8 @@ def observe(attributed: Attributed) -> Observations:
 
     Of several processes the first, and of its GPUs the one with most activity, is observed.
     """
+    if attributed.profile.cycles is not None:
+        return observe_cycles(attributed)
     window = _window(attributed)
     events = attributed.profile.events
     calls = host_calls(events)

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from solscope.compare.bootstrap import Floats
+from solscope.diagnose.behavior import anchor_of
 from solscope.diagnose.observations import Observations, Step
 from solscope.diagnose.stats import split_noise
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
@@ -276,6 +277,13 @@ def _refusals(
         return [
             f"not the same program: {by_name:.0%} of the kernel calls of a step are in common by "
             f"name, {by_category:.0%} by category"
+        ]
+    anchors = [anchor_of(side.run) for side in sides]
+    if anchors[0] != anchors[1] and factor == 1.0 and by_name < limits.unit_agree:
+        units = [anchor or "a step of the time line" for anchor in anchors]
+        return [
+            f"cut into unlike units ({units[0]}; {units[1]}), and the calls of their kernels agree "
+            "on no factor between them"
         ]
     weights = [_weights(side.run) for side in sides]
     shared = len(weights[0] & weights[1]) / max(1, len(weights[0] | weights[1]))
