@@ -16,6 +16,7 @@ import click
 
 from solscope._version import __version__
 from solscope.cli import (
+    bench,
     compare,
     corpus,
     corpus_questions,
@@ -58,6 +59,7 @@ Examples:
   solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
   solscope corpus importance store          what matters in thousands of profiles
   solscope suite roofline --hardware H200   30 operators against the speed of light
+  solscope bench run --op rms_norm --solution torch-eager  check and time a kernel
   solscope show demo:vllm-b200              a real profile that ships with solscope
 
 \b
@@ -92,6 +94,7 @@ for command in (
     export.command,
     suite.command,
     corpus.command,
+    bench.command,
     hardware.command,
     lab.command,
     doctor.command,
