@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     import torch
 
 Progress = Callable[[str], None]
+NEED = 6.0
+"""Memory that checking a shape takes, in bytes that the operator must move."""
 TIMEOUTS = 2
 """A solution that does not answer so often is not asked again."""
 
@@ -50,6 +54,28 @@ class Effort:
 
 
 CPU_EFFORT = Effort(full_flop=4e9, full_bytes=2e8, extra_bytes=4e6)
+
+
+class Room:
+    """Memory of the device, handed out to operators that are checked at the same time."""
+
+    def __init__(self, total: float) -> None:
+        self._total = self._left = total
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def of(self, size: float) -> Iterator[None]:
+        """Wait until a shape that moves `size` bytes has room for copies and references."""
+        need = min(NEED * size, self._total)
+        with self._changed:
+            self._changed.wait_for(lambda: self._left >= need)
+            self._left -= need
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._left += need
+                self._changed.notify_all()
 
 
 @dataclass
@@ -84,7 +110,12 @@ class OperatorCheck:
     """Checks all candidates of one operator."""
 
     def __init__(
-        self, operator: Operator, candidates: Sequence[Candidate], spawner: Spawner, device: str
+        self,
+        operator: Operator,
+        candidates: Sequence[Candidate],
+        spawner: Spawner,
+        device: str,
+        room: Room,
     ) -> None:
         if operator.task is None:
             raise AssertionError(f"{operator.name} has no task")
@@ -92,6 +123,7 @@ class OperatorCheck:
         self.task: Task = operator.task
         self.device = device
         self.arenas = {"inputs": Arena(device), "outputs": Arena(device)}
+        self.room = room
         self.seats = [Seat(spawner, candidate, self.arenas) for candidate in candidates]
         self.found = {candidate.hash: Checked() for candidate in candidates}
 
@@ -110,6 +142,11 @@ class OperatorCheck:
             except WorkerFailed as failed:
                 self._everywhere(seat, Verdict(failed.status, failed.reason))
 
+    def give_up(self, reason: str) -> None:
+        """Nothing can be said about what was not checked yet."""
+        for checked in self.found.values():
+            checked.everywhere = checked.everywhere or Verdict("unsupported", reason)
+
     def _everywhere(self, seat: Seat, verdict: Verdict) -> None:
         checked = self.found[seat.candidate.hash]
         checked.everywhere = checked.everywhere or verdict
@@ -121,7 +158,9 @@ class OperatorCheck:
             self._case(case.axes, case.variant, effort, case.label)
         for shape in shapes:
             progress(f"{self.operator.name} shape {shape.shape}")
-            self._shape(shape, effort)
+            with self.room.of(self.operator.cost(shape.axes).bytes):
+                self._shape(shape, effort)
+                self._free()
 
     def _beside(self, shapes: Sequence[Workload], effort: Effort) -> list[Any]:
         if not shapes or not effort.extra:
@@ -175,8 +214,8 @@ class OperatorCheck:
                     sets.draw(shape.axes, 1)
                 right = self._wanted(sets, rows)
             except (MemoryError, _oom()) as error:
-                self._free()
-                self._all(seats, shape, Verdict("unsupported", f"inputs or reference: {error}"))
+                why = f"its inputs or its reference do not fit: {error}"
+                self._all(seats, shape, Verdict("unsupported", why))
                 return
             for seat in list(seats):
                 verdict = self._judge(seat, sets, right)
@@ -184,8 +223,6 @@ class OperatorCheck:
                 if not verdict.ok:
                     seats.remove(seat)
             del right
-        for seat in seats:
-            self._quietly(seat, "free")
 
     def _note(
         self, seat: Seat, shape: Workload, verdict: Verdict, sets: InputSets, reference: str
@@ -262,14 +299,13 @@ class OperatorCheck:
         got = check.fetch(seat.worker, arena, [described], parts, limit)
         return dict(zip(names, got, strict=True))
 
-    def _quietly(self, seat: Seat, do: str) -> None:
-        try:
-            seat.ask(do)
-        except WorkerFailed as failed:
-            if not failed.dead:
-                seat.close()
-
     def _free(self) -> None:
+        """Give back what the last shape needed, here and in the workers."""
+        for seat in self._standing():
+            try:
+                seat.ask("free")
+            except WorkerFailed:
+                seat.close()
         if self.device != "cpu":
             import torch
 

@@ -17,7 +17,8 @@ from typing import Any
 from solscope.bench.base import ShapeResult, Status, Timing
 from solscope.bench.bounds import ShapeBound, shape_bound
 from solscope.bench.catalog import Solution
-from solscope.bench.correctness import CPU_EFFORT, Checked, Effort, OperatorCheck
+from solscope.bench.check import Verdict
+from solscope.bench.correctness import CPU_EFFORT, Checked, Effort, OperatorCheck, Room
 from solscope.bench.machine import describe_run, device_name
 from solscope.bench.memory import Arena
 from solscope.bench.process import Limits, Spawner
@@ -40,6 +41,8 @@ GPU_SHARE = 0.15
 """Shapes that move more than this share of the GPU's memory are not run: several draws, outputs
 and references must fit."""
 ARENA_BYTES = 40 << 30
+OURS = (RuntimeError, ValueError, IndexError, KeyError, TypeError, AssertionError, MemoryError)
+"""What a reference or an input maker may raise: one shape is lost, not the run."""
 
 Progress = Callable[[str], None]
 
@@ -105,6 +108,8 @@ class Evaluation:
         self.start = time.monotonic()
         self.results: list[ShapeResult] = []
         self.plan = options.plan
+        memory = self.about.get("gpu_memory_bytes")
+        self.room = Room(0.7 * memory if memory else float("inf"))
         self._lock = threading.Lock()
         self._done = self._resumed()
 
@@ -215,10 +220,12 @@ class Evaluation:
     def _check(self, run: OperatorRun, spawner: Spawner) -> None:
         if self._left(1.0 if self.options.check_only else PREPARED) <= 0:
             return
-        stage = OperatorCheck(run.operator, run.candidates, spawner, self.options.device)
+        stage = OperatorCheck(run.operator, run.candidates, spawner, self.options.device, self.room)
         try:
             stage.build()
             stage.run(run.shapes, self.options.effort, self.progress)
+        except OURS as error:
+            stage.give_up(f"the evaluator failed: {type(error).__name__}: {error}")
         finally:
             stage.close()
         run.checked = stage.found
@@ -274,7 +281,14 @@ class Evaluation:
         from solscope.bench.timing_gpu import sample_gpu
 
         sample = sample_cpu if self.options.device == "cpu" else sample_gpu
-        found = stage.run(shape.axes, due, self.plan, self.options.effort, sample)
+        try:
+            found = stage.run(shape.axes, due, self.plan, self.options.effort, sample)
+        except OURS as error:
+            verdict = Verdict(
+                "unsupported", f"the evaluator failed: {type(error).__name__}: {error}"
+            )
+            found = {name: Measured(verdict) for name in due}
+            stage.realized = shape.axes
         bound = self._bound(run.operator, shape, stage.realized)
         for candidate in run.candidates:
             if candidate.hash in found:

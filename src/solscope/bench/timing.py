@@ -30,6 +30,8 @@ SETS = 3
 RECALL = 2.0
 """A call on values seen before that is this many times faster than the first was not computed."""
 RECALL_US = 50.0
+TOGETHER_BYTES = 1 << 30
+"""Processes warm up at the same time on inputs up to this size."""
 TRIALS = 3
 """So often must it be so, on new values each time."""
 
@@ -154,27 +156,34 @@ class OperatorTiming:
         return measured is not None and measured.verdict.ok
 
     def _warm(self, seats: Sequence[Seat], sets: InputSets, found: dict[str, Measured]) -> None:
-        """Run every process on the present values, all at once: some compile."""
-        for do, fields in (
-            ("bind", {"sets": sets.specs, "mutates": list(self.task.mutates)}),
-            ("calls", {"order": [*range(SETS), *range(SETS)], "keep": False}),
-            ("restore", {}),
-        ):
-            asked = []
-            for seat in seats:
-                if self._stands(seat, found):
-                    try:
-                        seat.post(do, **fields)
-                        asked.append(seat)
-                    except WorkerFailed as failed:
-                        found[seat.candidate.hash].verdict.fail(failed.status, failed.reason)
-            for seat in asked:
-                try:
-                    reply = seat.answer(slow=True)
-                except WorkerFailed as failed:
-                    found[seat.candidate.hash].verdict.fail(failed.status, failed.reason)
-                else:
-                    found[seat.candidate.hash].setup_us += reply.get("setup_us", [])
+        """Run every process on the present values: all at once, for some compile, or one by one."""
+        together = sets.bytes < TOGETHER_BYTES
+        for group in [seats] if together else [[seat] for seat in seats]:
+            for do, fields in (
+                ("bind", {"sets": sets.specs, "mutates": list(self.task.mutates)}),
+                ("calls", {"order": [*range(SETS), *range(SETS)], "keep": False}),
+                ("restore", {}),
+                ("trim", {}),
+            ):
+                self._ask_all(group, do, fields, found)
+
+    def _ask_all(
+        self, seats: Sequence[Seat], do: str, fields: dict[str, Any], found: dict[str, Measured]
+    ) -> None:
+        asked = []
+        for seat in (seat for seat in seats if self._stands(seat, found)):
+            try:
+                seat.post(do, **fields)
+                asked.append(seat)
+            except WorkerFailed as failed:
+                found[seat.candidate.hash].verdict.fail(failed.status, failed.reason)
+        for seat in asked:
+            try:
+                reply = seat.answer(slow=True)
+            except WorkerFailed as failed:
+                found[seat.candidate.hash].verdict.fail(failed.status, failed.reason)
+            else:
+                found[seat.candidate.hash].setup_us += reply.get("setup_us", [])
 
     def _right(self, axes: dict[str, Any], sets: InputSets, effort: Effort) -> list[Wanted | None]:
         rows = by_rows(self.operator.cost(axes), self.task, effort)

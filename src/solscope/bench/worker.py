@@ -274,12 +274,17 @@ class Worker:
 
     def calls(self, order: list[int], keep: bool) -> dict[str, Any]:
         """Call on these sets, one after the other; the evaluator's clock runs meanwhile."""
-        kept = [(index, self.call(index)) for index in order]
+        kept = []
+        for index in order:
+            outputs = self.call(index)
+            if keep:
+                kept.append(outputs)
         self.sync()
         if not keep:
             return {}
-        self.kept = [outputs for _, outputs in kept]
-        return {"outputs": [self.describe(outputs, index) for index, outputs in kept]}
+        self.kept = kept
+        pairs = zip(kept, order, strict=True)
+        return {"outputs": [self.describe(outputs, index) for outputs, index in pairs]}
 
     def take(self, requests: list[dict[str, Any]]) -> dict[str, Any]:
         """Copy kept outputs, whole or some rows, to places of the shared memory."""
@@ -322,6 +327,13 @@ class Worker:
         self.sets, self.kept, self.pristine = [], [], []
         if self.timer is not None:
             self.timer.free()
+            self.torch.cuda.empty_cache()
+        return {}
+
+    def trim(self) -> dict[str, Any]:
+        """Give memory back that no tensor uses."""
+        self.drop()
+        if self.timer is not None:
             self.torch.cuda.empty_cache()
         return {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from solscope.bench.base import ShapeResult
     from solscope.bench.evaluate import Options
 
+LOG_EVERY_S = 10.0
+"""Progress in a log, where no line can be overwritten."""
 METHODS = ("cold", "warm", "graph")
 
 
@@ -264,9 +267,15 @@ def _evaluate(options: Options) -> list[ShapeResult]:
     from solscope.bench.evaluate import evaluate
     from solscope.text import clean
 
+    last = time.monotonic()
+
     def progress(message: str) -> None:
+        nonlocal last
         if sys.stderr.isatty():
             click.echo(f"\r\x1b[K{clean(message)}", nl=False, err=True)
+        elif time.monotonic() - last > LOG_EVERY_S:
+            last = time.monotonic()
+            click.echo(f"solscope: {clean(message)}", err=True)
 
     try:
         return evaluate(options, progress)
