@@ -143,10 +143,10 @@ class Evaluation:
         return float("inf") if budget is None else self.start + share * budget - time.monotonic()
 
     def _require_idle(self, watch: Watch) -> None:
-        if watch.nvml is None:
+        if watch.card is None:
             return
-        self.about["driver"] = watch.nvml.driver()
-        busy = watch.nvml.busy_pct()
+        self.about["driver"] = watch.card.driver()
+        busy = watch.card.busy_pct()
         if busy > BUSY_PCT and not self.options.allow_busy and not self.options.check_only:
             raise UsageError(
                 f"the GPU is busy ({busy:.0f} % of the last second): times would be wrong; "
