@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from solscope.cli.common import Decorator, emit, json_option
+from solscope.cli.lab_results import pack, score
 
 
 def _names(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[str, ...]:
@@ -35,7 +36,13 @@ def command() -> None:
     Examples:
       solscope lab record --out lab --half tune
       solscope lab record --out lab --faults cpu_contention,none --modes eager
+      solscope lab pack lab -o results/lab/tune
+      solscope lab score
     """
+
+
+command.add_command(pack)
+command.add_command(score)
 
 
 out_option: Decorator = click.option(

@@ -37,7 +37,7 @@ class FakeLibrary:
         return lambda *arguments: 3 if name in self._refuse else self._answer(name, arguments)
 
     def _answer(self, name: str, arguments: tuple[Any, ...]) -> int:
-        out = getattr(arguments[-1], "_obj", None) if arguments else None
+        out: Any = getattr(arguments[-1], "_obj", None) if arguments else None
         if name == "nvmlDeviceGetUtilizationRates":
             out.gpu, out.memory = 97, 41
         elif name == "nvmlDeviceGetClockInfo":
@@ -135,7 +135,7 @@ class FakeAmdError(Exception):
     pass
 
 
-def fake_amdsmi() -> ModuleType:
+def fake_amdsmi() -> Any:
     module: Any = ModuleType("amdsmi")
     module.AmdSmiException = FakeAmdError
     module.AmdSmiClkType = SimpleNamespace(GFX="gfx", MEM="mem")

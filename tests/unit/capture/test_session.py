@@ -27,7 +27,7 @@ def work() -> None:
         time.sleep(0.03)
 
 
-def annotations(path: Path) -> list[str]:
+def ranges_of(path: Path) -> list[str]:
     events = solscope.open(path).events
     return list(events.filter(events["kind"] == "annotation")["name"])
 
@@ -47,7 +47,7 @@ def test_two_files_that_belong_together(tmp_path: Path) -> None:
     assert profile.metrics is not None
     assert "oncpu_ns" in set(profile.metrics["metric"])
     assert not {"metrics_outside", "metrics_unaligned"} & {w.code for w in profile.warnings}
-    assert annotations(recording.trace).count("engine_step") == 2
+    assert ranges_of(recording.trace).count("engine_step") == 2
 
 
 def test_without_steps_all_of_the_block_is_profiled(tmp_path: Path) -> None:
@@ -55,21 +55,25 @@ def test_without_steps_all_of_the_block_is_profiled(tmp_path: Path) -> None:
         for _ in range(3):
             work()
     assert recording.trace is not None
-    assert annotations(recording.trace).count("engine_step") == 3
+    assert ranges_of(recording.trace).count("engine_step") == 3
 
 
 def test_garbage_collections_are_marked(tmp_path: Path) -> None:
     with solscope.capture(tmp_path / "run") as recording:
         gc.collect()
     assert recording.trace is not None
-    assert "gc" in annotations(recording.trace)
+    assert "gc" in ranges_of(recording.trace)
     assert not [mark for mark in gc.callbacks if "mark_collections" in repr(mark)]
 
 
 def test_an_error_in_the_block_keeps_what_was_recorded(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="out of tokens"), solscope.capture(tmp_path / "run"):
-        work()
-        raise RuntimeError("out of tokens")
+    def serve() -> None:
+        with solscope.capture(tmp_path / "run"):
+            work()
+            raise RuntimeError("out of tokens")
+
+    with pytest.raises(RuntimeError, match="out of tokens"):
+        serve()
     assert (tmp_path / "run.trace.json.gz").exists()
     assert (tmp_path / "run.metrics.csv").exists()
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -97,9 +98,12 @@ def test_a_hog_that_cannot_start_says_why(nursery: Nursery) -> None:
 
 def test_all_hogs_end_with_the_nursery() -> None:
     nursery = Nursery(os.sched_getaffinity(0), with_torch=False)
-    with pytest.raises(HogError, match="is gone"), nursery.hogs("spin", 1) as hogs:
+    with ExitStack() as stack:
+        pid = stack.enter_context(nursery.hogs("spin", 1)).pids[0]
         nursery.close()
-        assert gone(hogs.pids[0])
+        assert gone(pid)
+        with pytest.raises(HogError, match="is gone"):
+            stack.close()
 
 
 def test_all_hogs_end_with_the_recorder() -> None:

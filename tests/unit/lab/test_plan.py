@@ -4,22 +4,18 @@ from collections import Counter
 
 import pytest
 
+from solscope.diagnose.causes import CAUSE_MODULES, NONE, UNKNOWN
 from solscope.errors import UsageError
 from solscope.lab.faults import FAULT_MODULES, faults
 from solscope.lab.plan import plan
 
-CAUSES = set(
-    "none workload_batch workload_context workload_mix cpu_contention cpu_slow cpu_quota "
-    "cpu_affinity gpu_contention gpu_clock pcie interconnect host_memory disk_io gc lock_wait "
-    "slow_section extra_sync pageable_copy graphs_off kernel_changed dtype_changed allocator "
-    "unknown".split()
-)
+IDS = {*CAUSE_MODULES, NONE, UNKNOWN}
 
 
 def test_there_are_enough_faults_and_each_has_a_cause() -> None:
     real = [fault for fault in faults() if fault.family != "none"]
     assert len(real) >= 18
-    assert all(set(fault.expected) <= CAUSES for fault in faults())
+    assert all(set(fault.expected) <= IDS for fault in faults())
     assert [fault.name for fault in faults()] == list(FAULT_MODULES)
 
 
@@ -65,5 +61,5 @@ def test_a_fault_is_recorded_only_in_the_modes_it_has() -> None:
 
 
 def test_an_unknown_fault() -> None:
-    with pytest.raises(UsageError, match="no fault 'cpu_contentoin'.*did you mean"):
+    with pytest.raises(UsageError, match=r"no fault 'cpu_contentoin'.*did you mean"):
         plan("all", ("eager",), (1,), ["cpu_contentoin"])
