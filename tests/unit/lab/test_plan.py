@@ -22,8 +22,8 @@ def test_there_are_enough_faults_and_each_has_a_cause() -> None:
 
 
 def test_every_fault_is_documented_with_its_cause_and_half() -> None:
-    page = Path(__file__).parents[3] / "docs" / "explain" / "lab.md"
-    rows = re.findall(r"^\| `(\w+)` \| .* \| `(\w+)` \| (\w+) \|$", page.read_text("utf-8"), re.M)
+    text = (Path(__file__).parents[3] / "docs" / "explain" / "lab.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| .* \| `(\w+)` \| (\w+) \|$", text, re.MULTILINE)
     halves = {fault.name: fault.half for fault in faults()} | {"none": "both"}
     assert {name: (cause, half) for name, cause, half in rows} == {
         fault.name: (fault.expected[0], halves[fault.name]) for fault in faults()
