@@ -16,10 +16,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from solscope.errors import UsageError
+from solscope.errors import InputError, MissingToolError, UsageError
 from solscope.lab import archive
 from solscope.lab.cgroup import CpuGroup, NoGroupError
 from solscope.lab.dose import Range, search
@@ -39,6 +40,7 @@ GRACE_S = 15.0
 """A unit that has begun may go on for this long after the time is over."""
 MEASURE_S = 0.3
 RAW_FREE_BYTES = 16 << 30
+PAIRS = "pairs.jsonl"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 
 Say = Callable[[str], None]
@@ -89,6 +91,10 @@ def record(options: Options, say: Say) -> Summary:
         raise UsageError("nothing to record: no fault of this half runs in these modes")
     if options.device == "cpu" and "graph" in options.modes:
         raise UsageError("graphs need a GPU; use --modes eager with --device cpu")
+    if find_spec("torch") is None:
+        raise MissingToolError("the lab needs torch: pip install torch")
+    if (options.out / PAIRS).exists():
+        raise UsageError(f"{options.out} holds recordings; choose another folder")
     options.out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with ExitStack() as stack:
@@ -143,6 +149,10 @@ def _recorder(options: Options, raw: Path, say: Say) -> Iterator[_Recorder]:
         import torch
 
         torch.set_num_threads(1)
+        if options.device == "cuda" and not torch.cuda.is_available():
+            raise InputError(
+                "torch finds no GPU here; --device cpu --tiny --modes eager tries the lab out"
+            )
         helpers = min(3, max(1, len(cores) - 1))
         loop = Loop(options.device, raw / "loop.log", options.tiny, helpers)
         stack.callback(loop.close)
@@ -331,7 +341,7 @@ class _Recorder:
             "seed": SEED,
             **facts,
         }
-        with (self._options.out / "pairs.jsonl").open("a") as file:
+        with (self._options.out / PAIRS).open("a") as file:
             file.write(json.dumps(line) + "\n")
         ratio = after.mean_ms / before.mean_ms
         self._say(
