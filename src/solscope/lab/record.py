@@ -29,6 +29,7 @@ from solscope.lab.loop import Loop, Mode
 from solscope.lab.machine import describe
 from solscope.lab.model import SEED
 from solscope.lab.nursery import Nursery
+from solscope.lab.pairs import MACHINE, PAIRS
 from solscope.lab.plan import STRENGTHS, Unit, Which, plan
 from solscope.lab.recording import Samples, Timing, profile_steps, time_steps
 
@@ -40,7 +41,6 @@ GRACE_S = 15.0
 """A unit that has begun may go on for this long after the time is over."""
 MEASURE_S = 0.3
 RAW_FREE_BYTES = 16 << 30
-PAIRS = "pairs.jsonl"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 
 Say = Callable[[str], None]
@@ -172,7 +172,7 @@ def _recorder(options: Options, raw: Path, say: Say) -> Iterator[_Recorder]:
             "no_control_group": no_group or None,
             "missing_sensors": samples.sampler.missing,
         }
-        (options.out / "machine.json").write_text(json.dumps(machine, indent=1) + "\n")
+        (options.out / MACHINE).write_text(json.dumps(machine, indent=1) + "\n")
         yield _Recorder(options, raw, rig, samples, say)
 
 
