@@ -30,9 +30,9 @@ def run_samples(
     names: list[str], device: str, *, check_only: bool, scale: float, shapes: str = "0,1"
 ) -> dict[str, list[Any]]:
     """Results of each sample, by name."""
+    from solscope.bench.catalog import find_solution
     from solscope.bench.evaluate import Options, evaluate
     from solscope.bench.process import Limits
-    from solscope.bench.catalog import find_solution
 
     memory = 16 << 30 if device == "cpu" else None
     options = Options(
