@@ -77,8 +77,8 @@ def test_the_benchmark_ranks_solutions_and_sets_two_against_each_other(
         page.wait_for_selector("tr.detail tbody tr")
         page.locator("tr.detail").get_by_role("button", name="Open").first.click()
         page.wait_for_selector("tr.detail .chart svg")
-        page.get_by_label("A", exact=True).select_option("torch-eager")
-        page.get_by_label("B", exact=True).select_option("torch-compile")
+        page.locator("#diff select").nth(0).select_option("torch-eager")
+        page.locator("#diff select").nth(1).select_option("torch-compile")
         page.wait_for_selector("#diff table")
         assert "torch-compile is" in page.locator("#diff").inner_text()
         assert problems == []
