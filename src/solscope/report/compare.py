@@ -13,6 +13,8 @@ from solscope.compare.profiles import Comparison, PhaseComparison, Side, StepTim
 from solscope.report.terminal import (
     Column,
     heading,
+    markdown_cell,
+    markdown_table,
     number,
     pct,
     share_known,
@@ -41,13 +43,11 @@ def render_compare(result: Comparison, *, top: int, width: int, color: bool) -> 
 
 def markdown_compare(result: Comparison, *, top: int) -> str:
     """The same as Markdown."""
-    out = [f"- {_cell(line)}" for line in _profiles(result)]
+    out = [f"- {markdown_cell(line)}" for line in _profiles(result)]
     for block in blocks(result, top):
-        heads = " | ".join(_cell(column.heading) for column in block.columns)
-        rule = "|".join("---" if column.text else "--:" for column in block.columns)
-        out += ["", f"**{_cell(block.title)}**", "", f"| {heads} |", f"|{rule}|"]
-        out += ["| " + " | ".join(map(_cell, row)) + " |" for row in block.rows]
-    out += ["", *(f"- warning {w.code}: {_cell(w.message)}" for w in result.warnings)]
+        table_lines = markdown_table(block.columns, block.rows)
+        out += ["", f"**{markdown_cell(block.title)}**", "", *table_lines]
+    out += ["", *(f"- warning {w.code}: {markdown_cell(w.message)}" for w in result.warnings)]
     return "\n".join(out).rstrip() + "\n"
 
 
@@ -215,7 +215,3 @@ def _only_rows(only: Sequence[OneSided], top: int) -> Iterator[list[str]]:
         if rest:
             sums = [number(sum(t or 0.0 for t in side), 3) for side in rest]
             yield [by, *sums, f"({len(rows) - top} more)"]
-
-
-def _cell(text: str) -> str:
-    return clean(text).replace("|", "\\|").replace("<", "&lt;")
