@@ -18,7 +18,7 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.attribution.borrow import BORROWED
-from solscope.attribution.collectives import annotated_inputs
+from solscope.attribution.collectives import RECORD, annotated_inputs
 from solscope.errors import InputError
 from solscope.operators import operator
 from solscope.operators.base import Cost
@@ -142,8 +142,12 @@ def _with_calls(attributed: Attributed) -> pl.DataFrame:
     )
     notes = annotated_inputs(events)
     source = rows["source_row"].replace(notes) if notes else rows["source_row"]
+    # Kernels of collectives say themselves what they send.
+    own = rows["input_dims"].is_not_null() & _input(events, source, "input_dims").is_null()
     return rows.with_columns(
-        pl.when("inferred")
+        pl.when(own)
+        .then(pl.lit(RECORD) if name == "op" else pl.col(name).cast(pl.String))
+        .when("inferred")
         .then(pl.col(lent).cast(pl.String))
         .otherwise(_input(events, source, name))
         .alias(name)
