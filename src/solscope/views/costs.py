@@ -27,6 +27,8 @@ from solscope.operators.recorded import Found, Recorded, recognize
 from solscope.views.model_costs import INPUTS, model_calls
 
 _SIGNATURE = ["op", *INPUTS]
+GRID_TELLS = "aten::index"
+"""The operator whose inputs leave its size open, and whose kernel's grid tells it."""
 CALL_COLUMNS = (
     *("call", "kind", "time_ns", "kernels", "inferred", "step", "role"),
     *("rank", "device", "stream", "start_ns"),
@@ -98,6 +100,7 @@ def _tabulate(rows: pl.DataFrame, found: list[Found | str], source: str | None) 
             *(pl.col(name).first() for name in (*_SIGNATURE, "name", "category", "role", "step")),
             pl.col("kind").first().alias("event"),
             pl.col("bytes", "config").first(),
+            pl.when(pl.col("op") == GRID_TELLS).then(pl.col("grid").cast(pl.String)).first(),
             *(pl.col(name).first() for name in ("rank", "device", "stream")),
             pl.col("start_ns").min(),
             pl.col("inferred").any(),
@@ -106,7 +109,17 @@ def _tabulate(rows: pl.DataFrame, found: list[Found | str], source: str | None) 
             pl.len().alias("kernels"),
         )
     )
-    keys = [*_SIGNATURE, "name", "category", "event", "bytes", "launched", "inferred", "config"]
+    keys = [
+        *_SIGNATURE,
+        "name",
+        "category",
+        "event",
+        "bytes",
+        "launched",
+        "inferred",
+        "config",
+        "grid",
+    ]
     distinct = calls.select(keys).unique(maintain_order=True).with_row_index("kind")
     table = calls.join(distinct, on=keys, how="left", nulls_equal=True, maintain_order="left")
     return CallTable(
@@ -204,7 +217,8 @@ def _recorded(row: dict[str, Any]) -> Found | str:
     types, strides, concrete = (_parsed(row[name]) for name in INPUTS[1:])
     texts = [value if isinstance(value, str) else "" for value in types]
     scalars = [value if isinstance(value, str) else str(value) for value in concrete]
-    return recognize(Recorded(str(row["op"]), dims, texts, strides, scalars, str(row["name"])))
+    name, grid = str(row["name"]), row["grid"] or ""
+    return recognize(Recorded(str(row["op"]), dims, texts, strides, scalars, name, grid))
 
 
 def _parsed(text: str | None) -> list[Any]:

@@ -22,6 +22,8 @@ class Recorded:
     strides: list[Any] = field(default_factory=list)
     concrete: list[str] = field(default_factory=list)
     kernel: str = ""
+    grid: str = ""
+    """Blocks of that kernel as `x,y,z`, for operators whose inputs leave sizes open."""
 
     def tensor(self, at: int) -> Tensor:
         """Input `at`, which must be a tensor."""
