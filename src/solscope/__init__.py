@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from solscope.attribution.classify import load_rules
     from solscope.compare.gate import gate
     from solscope.compare.profiles import compare_profiles
+    from solscope.diagnose.diagnosis import diagnose_runs
     from solscope.errors import SolscopeError
     from solscope.operators.from_config import load_model
     from solscope.profile import Profile, ProfileWarning
@@ -46,6 +47,7 @@ _HOME = {
     "SolscopeError": "solscope.errors",
     "attribute": "solscope.attribution",
     "compare_profiles": "solscope.compare.profiles",
+    "diagnose_runs": "solscope.diagnose.diagnosis",
     "find_profiles": "solscope.readers",
     "gate": "solscope.compare.gate",
     "hotspots": "solscope.views.hotspots",
@@ -72,6 +74,7 @@ __all__ = [
     "__version__",
     "attribute",
     "compare_profiles",
+    "diagnose_runs",
     "find_profiles",
     "gate",
     "hotspots",

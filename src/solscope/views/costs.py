@@ -63,6 +63,8 @@ class CallTable:
     calls: pl.DataFrame
     """One row per call (`CALL_COLUMNS`); `kind` is an index into `kinds`."""
     kinds: list[CallKind]
+    activities: pl.DataFrame
+    """The call of every activity: `row` (as in `Attributed.activities`), `call`."""
 
 
 def find_calls(attributed: Attributed, model: Model | None = None) -> CallTable:
@@ -125,6 +127,7 @@ def _tabulate(rows: pl.DataFrame, found: list[Found | str], source: str | None) 
     return CallTable(
         table.select(*CALL_COLUMNS),
         [_kind(row, found, source) for row in distinct.iter_rows(named=True)],
+        rows.select("row", "call"),
     )
 
 
