@@ -81,9 +81,9 @@ def slower_clock(f: Findings) -> Answer:
     clock = f.counter("cpu_frequency")
     if clock is None:
         return Answer(None, "CPU frequency was not sampled")
-    # Some tools record it in percent of the highest clock.
-    unit = "MHz" if clock.normal > 100 else "%"
-    text = f"CPU clock {clock.abnormal:.0f} {unit} (normal {clock.normal:.0f})"
+    # Some tools record it in percent of the highest clock, which is no MHz.
+    unit = " MHz" if clock.normal > 100 else ""
+    text = f"CPU clock {clock.abnormal:.0f}{unit} (normal {clock.normal:.0f})"
     return Answer(clock.ratio < 1 - f.limits.clock_fell, text)
 
 
