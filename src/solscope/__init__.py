@@ -21,6 +21,7 @@ from solscope._version import __version__
 if TYPE_CHECKING:
     from solscope.attribution import Attributed, attribute
     from solscope.attribution.classify import load_rules
+    from solscope.capture.session import Capture as capture  # noqa: N813 - called like a function
     from solscope.compare.gate import gate
     from solscope.compare.profiles import compare_profiles
     from solscope.diagnose.diagnosis import diagnose_runs
@@ -59,6 +60,7 @@ __all__ = [
     "SolscopeError",
     "__version__",
     "attribute",
+    "capture",
     "compare_profiles",
     "diagnose_runs",
     "find_profiles",
@@ -73,6 +75,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "capture":
+        return import_module("solscope.capture")
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'solscope' has no attribute {name!r}")

@@ -32,6 +32,7 @@ def test_public_names() -> None:
         "SolscopeError",
         "__version__",
         "attribute",
+        "capture",
         "compare_profiles",
         "find_profiles",
         "gate",

@@ -16,6 +16,7 @@ import click
 
 from solscope._version import __version__
 from solscope.cli import (
+    capture,
     compare,
     diagnose,
     doctor,
@@ -50,6 +51,7 @@ Examples:
   solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
   solscope diagnose good.json.gz bad.json.gz  what changed between two runs, and why
   solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
+  solscope capture --pid 4711 -o run.metrics.csv  sensors of a server, beside its profile
   solscope suite roofline --hardware H200   30 operators against the speed of light
   solscope show demo:vllm-b200              a real profile that ships with solscope
 
@@ -84,6 +86,7 @@ for command in (
     suite.command,
     lab.command,
     hardware.command,
+    capture.command,
     lab.command,
     doctor.command,
 ):
