@@ -74,7 +74,7 @@ def test_a_pair_without_its_trace_is_left_out_and_said(tmp_path: Path) -> None:
 def test_recordings_that_are_still_in_parts(tmp_path: Path) -> None:
     source = raw(tmp_path / "raw", line("gc"))
     (source / "part-000.tar").touch()
-    with pytest.raises(InputError, match="unpack part-000.tar first"):
+    with pytest.raises(InputError, match=r"unpack part-000\.tar first"):
         pack([source], tmp_path / "lab")
 
 
