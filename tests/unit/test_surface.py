@@ -35,11 +35,18 @@ def test_public_names() -> None:
         "compare_profiles",
         "find_profiles",
         "gate",
+        "hotspots",
         "kernels",
         "layers",
+        "load_model",
         "load_rules",
+        "named_hardware",
         "open",
+        "operator_bound",
+        "operator_table",
         "runs",
+        "suite_roofline",
+        "suite_shapes",
         "summarize",
     ]
 

@@ -9,7 +9,8 @@
     bytes    q, k, v, a, b, out; A_log (fp32) and dt_bias; indices; touched state rows in and out
 
 More than one token can be chunked onto the matrix pipe, so fp32 vector work is no bound there.
-`states` is the number of distinct rows touched (default: one per sequence).
+`states` is the number of distinct rows touched (default: one per sequence), `state_bytes` the size
+of a value of the state in memory (default 4).
 Published: all rows of the pool count, touched or not: up to 1.99 times the bytes.
 
 In: A_log [Hv] fp32, dt_bias [Hv], a and b [B, T, Hv], q and k [B, T, Hq, K], v [B, T, Hv, V], state
@@ -56,7 +57,8 @@ def cost(axes: Axes) -> Cost:
     rows = batch * axes["tokens"]
     queries = 2 * size * rows * axes["q_heads"] * axes["key_dim"]
     values = size * rows * heads * axes["value_dim"]
-    state = 4 * axes.get("states", batch) * heads * axes["key_dim"] * axes["value_dim"]
+    values_kept = axes.get("states", batch) * heads * axes["key_dim"] * axes["value_dim"]
+    state = axes.get("state_bytes", 4) * values_kept
     return Cost(
         flops=_flops(axes),
         read_bytes={
@@ -194,7 +196,7 @@ OPERATOR = Operator(
     title="Gated delta rule, recurrent form (decode)",
     category="linear_attention",
     axes=("sequences", "tokens", "q_heads", "v_heads", "key_dim", "value_dim"),
-    optional=("states", "pool", "dtype"),
+    optional=("states", "state_bytes", "pool", "dtype"),
     cost=cost,
     suite_id="atrex_013",
     published=published,

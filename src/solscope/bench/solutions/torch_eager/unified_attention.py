@@ -1,7 +1,7 @@
 """Paged causal attention: blocks gathered into dense keys, then scaled_dot_product_attention.
 
-Equal sequences and pure decode need no look at the lengths; a mixed batch reads them back once and
-runs sequences of equal lengths together.
+Equal sequences, and decode where padding to the longest is affordable, need no look at the lengths;
+otherwise they are read back once and sequences of equal lengths run together.
 """
 
 import torch
@@ -29,7 +29,8 @@ def run(
         if sequences == 1 or max_seqlen_q == max_seqlen_k:
             batch = q.view(sequences, max_seqlen_q, *q.shape[1:])
             return causal(batch, *caches, block_table, max_seqlen_k, softmax_scale).view(q.shape)
-        if max_seqlen_q == 1:
+        capacity = k_cache.shape[0] * k_cache.shape[1]
+        if max_seqlen_q == 1 and sequences * max_seqlen_k <= 2 * capacity:
             return decode(q, *caches, seqused_k, block_table, max_seqlen_k, softmax_scale)
     out = torch.empty_like(q)
     for (queried, keys), members in equal_lengths(cu_seqlens_q, seqused_k).items():
