@@ -25,8 +25,11 @@ from solscope.cli import (
     hardware,
     hotspots,
     kernels,
+    lab,
     layers,
     operators,
+    report,
+    serve,
     show,
     suite,
 )
@@ -48,6 +51,8 @@ Examples:
   solscope operators --top 20 trace.json.gz  each operator against the speed of light
   solscope hotspots trace.json.gz           what to fix first, and what it saves
   solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
+  solscope report trace.json.gz             one HTML file to look at and to mail
+  solscope serve profiles/                  a local dashboard
   solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
   solscope corpus importance store          what matters in thousands of profiles
   solscope suite roofline --hardware H200   30 operators against the speed of light
@@ -79,10 +84,13 @@ for command in (
     hotspots.command,
     compare.command,
     gate.command,
+    report.command,
+    serve.command,
     export.command,
     suite.command,
     corpus.command,
     hardware.command,
+    lab.command,
     doctor.command,
 ):
     app.add_command(command)

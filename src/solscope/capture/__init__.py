@@ -1,0 +1,1 @@
+"""Recording what a diagnosis needs: sensors of host and GPU beside a profile."""

@@ -1,0 +1,76 @@
+"""What a fault of the lab is: its name, the cause it stands for, and how to inject it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from solscope.lab.cgroup import CpuGroup
+from solscope.lab.loop import Loop, Mode, Settings
+from solscope.lab.nursery import Nursery
+
+Half = Literal["tune", "test"]
+Family = Literal["host", "gpu", "software", "workload", "none"]
+SetDose = Callable[[float], None]
+BOTH: tuple[Mode, ...] = ("eager", "graph")
+
+
+@dataclass
+class Rig:
+    """What an injector may use."""
+
+    loop: Loop
+    nursery: Nursery
+    cores: set[int]
+    """Cores of the loop."""
+    other_cores: set[int]
+    group: CpuGroup | None
+    """The loop's control group, where one could be made."""
+    no_group: str
+    """Why there is none."""
+    folder: Path
+    """A folder on a disk."""
+    base: Settings
+    """The work of the normal run."""
+
+    def change(self, **settings: Any) -> None:
+        """Let the loop do something else than in the normal run."""
+        self.loop.configure(replace(self.base, **settings))
+
+
+class Fault(ABC):
+    """One fault; a file each."""
+
+    name: ClassVar[str]
+    expected: ClassVar[tuple[str, ...]]
+    """Causes that a diagnosis may name first and be right."""
+    family: ClassVar[Family]
+    half: ClassVar[Half]
+    """Whether thresholds may be chosen with it, or only tested."""
+    modes: ClassVar[tuple[Mode, ...]] = BOTH
+    doses: ClassVar[tuple[float, float, float]]
+    """Where the search for the three strengths begins; the unit is the fault's own."""
+    highest: ClassVar[float]
+    integer: ClassVar[bool] = False
+    """Doses are whole numbers."""
+    search: ClassVar[bool] = True
+    """The dose is searched for a wanted slowdown; else `doses` are taken as they are."""
+    rebuilds: ClassVar[bool] = False
+    """A change of dose rebuilds the loop, so that it is not set to 0 between recordings."""
+    needs_gpu: ClassVar[bool] = False
+    base: ClassVar[dict[str, Any]] = {}
+    """Settings that the normal run has too, so that there is something to slow down."""
+
+    @abstractmethod
+    def inject(self, rig: Rig) -> AbstractContextManager[SetDose]:
+        """The fault, at dose 0 until the function that it gives is called."""
+
+    def unavailable(self, rig: Rig) -> str | None:
+        """Why it cannot run here; null when it can."""
+        if self.needs_gpu and not rig.loop.on_gpu:
+            return "needs a GPU"
+        return None

@@ -1,0 +1,53 @@
+"""What a recording was made on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from solscope._version import __version__
+
+
+def describe(device: str) -> dict[str, Any]:
+    """Facts about machine and software, for `machine.json`."""
+    import torch
+
+    facts: dict[str, Any] = {
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "command": shlex.join(["solscope", *sys.argv[1:]]),
+        "solscope": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+        "cpu": _cpu_name(),
+    }
+    if device.startswith("cuda"):
+        properties = torch.cuda.get_device_properties(0)
+        facts |= {
+            "gpu": properties.name,
+            "gpu_memory_bytes": properties.total_memory,
+            "cuda": torch.version.cuda,
+            "driver": _driver(),
+        }
+    return facts
+
+
+def _cpu_name() -> str | None:
+    with Path("/proc/cpuinfo").open() as file:
+        names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    return names[0] if names else None
+
+
+def _driver() -> str | None:
+    try:
+        with Path("/proc/driver/nvidia/version").open() as file:
+            return file.readline().strip() or None
+    except OSError:
+        return None
