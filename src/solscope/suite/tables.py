@@ -14,6 +14,7 @@ from solscope.roofline.bound import bound
 from solscope.suite import published as page
 from solscope.suite.axes import suite_axes
 from solscope.suite.data import Suite, SuiteOperator, SuiteShape, load_suite
+from solscope.suite.files import SuiteFile
 
 PUBLISHED_ON = ("H20", "XPU-A")
 """The platforms of the public page."""
@@ -64,8 +65,52 @@ class ShapeRow(msgspec.Struct, frozen=True):
     """Our cost on the same terms: every byte from or to HBM, no launch floor."""
 
 
+class ListedRow(msgspec.Struct, frozen=True):
+    """One shape of an operator of any suite."""
+
+    id: str
+    axes: dict[str, Any]
+    description: str
+    weight_pct: float
+    """Share of the operator's time."""
+    corrected_sol_us: dict[str, float | None]
+    """Our cost: pipes and HBM alone, no launch floor."""
+
+
+def listed_rows(suite: SuiteFile) -> list[SuiteRow]:
+    """The operators of any suite, most important first."""
+    return [
+        SuiteRow(
+            operator=listed.operator,
+            id=operator(listed.operator).suite_id or listed.operator,
+            dtype=listed.dtype,
+            shapes=len(listed.shapes),
+            importance_pct=100 * listed.importance,
+            importance_norm_pct=100 * listed.importance / suite.importance_sum,
+        )
+        for listed in suite.by_importance
+    ]
+
+
+def listed_shapes(
+    suite: SuiteFile, name: str, hardware: Sequence[str] = PUBLISHED_ON
+) -> list[ListedRow]:
+    """Every shape of one operator of any suite, with our bound."""
+    cards, cost = _cards(hardware), operator(suite.operator(name).operator).cost
+    return [
+        ListedRow(
+            id=shape.id,
+            axes=shape.axes,
+            description=shape.description,
+            weight_pct=100 * shape.weight,
+            corrected_sol_us={c.name: corrected_sol_us(cost(shape.axes), c) for c in cards},
+        )
+        for shape in suite.operator(name).shapes
+    ]
+
+
 def suite_list() -> list[SuiteRow]:
-    """The operators, most important first."""
+    """The operators of the public suite, most important first."""
     suite = load_suite()
     return [SuiteRow(**_head(suite, op)) for op in suite.by_importance]
 

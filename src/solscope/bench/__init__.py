@@ -1,0 +1,1 @@
+"""Solutions, their evaluation and their score."""
