@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from solscope.attribution.classify import load_rules
     from solscope.compare.gate import gate
     from solscope.compare.profiles import compare_profiles
+    from solscope.corpus.add import add_profiles
+    from solscope.corpus.importance import importance
+    from solscope.corpus.shapes import hot_shapes
+    from solscope.corpus.store import Corpus, create_corpus, open_corpus
+    from solscope.corpus.trend import trend
     from solscope.errors import SolscopeError
     from solscope.profile import Profile, ProfileWarning
     from solscope.readers import ReadOptions, find_profiles, open  # noqa: A004
@@ -33,39 +38,53 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Attributed": "solscope.attribution",
+    "Corpus": "solscope.corpus.store",
     "Profile": "solscope.profile",
     "ProfileWarning": "solscope.profile",
     "ReadOptions": "solscope.readers",
     "SolscopeError": "solscope.errors",
+    "add_profiles": "solscope.corpus.add",
     "attribute": "solscope.attribution",
     "compare_profiles": "solscope.compare.profiles",
+    "create_corpus": "solscope.corpus.store",
     "find_profiles": "solscope.readers",
     "gate": "solscope.compare.gate",
+    "hot_shapes": "solscope.corpus.shapes",
+    "importance": "solscope.corpus.importance",
     "kernels": "solscope.views.kernels",
     "layers": "solscope.views.layers",
     "load_rules": "solscope.attribution.classify",
     "open": "solscope.readers",
+    "open_corpus": "solscope.corpus.store",
     "runs": "solscope.views.ranks",
     "summarize": "solscope.views.summary",
+    "trend": "solscope.corpus.trend",
 }
 
 __all__ = [
     "Attributed",
+    "Corpus",
     "Profile",
     "ProfileWarning",
     "ReadOptions",
     "SolscopeError",
     "__version__",
+    "add_profiles",
     "attribute",
     "compare_profiles",
+    "create_corpus",
     "find_profiles",
     "gate",
+    "hot_shapes",
+    "importance",
     "kernels",
     "layers",
     "load_rules",
     "open",
+    "open_corpus",
     "runs",
     "summarize",
+    "trend",
 ]
 
 

@@ -26,21 +26,28 @@ def modules_after(code: str) -> set[str]:
 def test_public_names() -> None:
     assert solscope.__all__ == [
         "Attributed",
+        "Corpus",
         "Profile",
         "ProfileWarning",
         "ReadOptions",
         "SolscopeError",
         "__version__",
+        "add_profiles",
         "attribute",
         "compare_profiles",
+        "create_corpus",
         "find_profiles",
         "gate",
+        "hot_shapes",
+        "importance",
         "kernels",
         "layers",
         "load_rules",
         "open",
+        "open_corpus",
         "runs",
         "summarize",
+        "trend",
     ]
 
 
