@@ -9,7 +9,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from solscope.corpus import add, importance, listing, published, schema, shapes, store, trend, verify
+from solscope.corpus import (
+    add,
+    importance,
+    listing,
+    published,
+    schema,
+    shapes,
+    store,
+    trend,
+    verify,
+)
 from solscope.corpus.engines import ENGINES
 from solscope.corpus.store import create_corpus
 
