@@ -37,6 +37,8 @@ LOOP_CORES = 4
 SETTLE_S = 0.15
 """How long a fault acts before it is measured; also what GPU counters need to notice."""
 PROBE_S = 0.12
+HOPELESS = 3
+"""As many failures and no pair yet: the rest would fail, too."""
 GRACE_S = 15.0
 """A unit that has begun may go on for this long after the time is over."""
 MEASURE_S = 0.3
@@ -212,6 +214,8 @@ class _Recorder:
             for done, unit in enumerate(units):
                 if time.monotonic() > deadline:
                     raise _OverError("the time is over")
+                if len(summary.failed) >= HOPELESS and not summary.pairs:
+                    raise _OverError("nothing but failures")
                 self._say(f"{done + 1}/{len(units)} {unit.name}")
                 self._unit(unit, summary)
             done = len(units)
