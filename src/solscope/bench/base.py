@@ -137,6 +137,7 @@ class ShapeResult(msgspec.Struct, frozen=True):
     """Command, time, versions and machine."""
 
     @property
-    def key(self) -> tuple[str, str, str, str, float]:
+    def key(self) -> tuple[str | float, ...]:
         """What is measured once: a resumed run skips it."""
-        return self.operator, self.shape, self.solution_hash, self.device, self.scale
+        what = (self.operator, self.suite, self.shape, self.scale)
+        return (*what, self.solution, self.solution_hash, self.device)

@@ -114,25 +114,23 @@ class OperatorCheck:
         operator: Operator,
         candidates: Sequence[Candidate],
         spawner: Spawner,
-        device: str,
+        arenas: dict[str, Arena],
         room: Room,
     ) -> None:
         if operator.task is None:
             raise AssertionError(f"{operator.name} has no task")
         self.operator = operator
         self.task: Task = operator.task
-        self.device = device
-        self.arenas = {"inputs": Arena(device), "outputs": Arena(device)}
+        self.arenas = arenas
+        self.device = arenas["inputs"].device
         self.room = room
-        self.seats = [Seat(spawner, candidate, self.arenas) for candidate in candidates]
-        self.found = {candidate.hash: Checked() for candidate in candidates}
+        self.seats = [Seat(spawner, candidate, arenas) for candidate in candidates]
+        self.found = {candidate.key: Checked() for candidate in candidates}
 
     def close(self) -> None:
-        """End the workers and give the memory back."""
+        """End the workers."""
         for seat in self.seats:
             seat.close()
-        for arena in self.arenas.values():
-            arena.close()
 
     def build(self) -> None:
         """Import, and build what must be built; a failure holds for every shape."""
@@ -148,7 +146,7 @@ class OperatorCheck:
             checked.everywhere = checked.everywhere or Verdict("unsupported", reason)
 
     def _everywhere(self, seat: Seat, verdict: Verdict) -> None:
-        checked = self.found[seat.candidate.hash]
+        checked = self.found[seat.candidate.key]
         checked.everywhere = checked.everywhere or verdict
 
     def run(self, shapes: Sequence[Workload], effort: Effort, progress: Progress) -> None:
@@ -185,7 +183,7 @@ class OperatorCheck:
             return  # sizes that this operator cannot have
         for seat in seats:
             verdict = self._judge(seat, sets, right)
-            checked = self.found[seat.candidate.hash]
+            checked = self.found[seat.candidate.key]
             checked.extra_cases += verdict.status not in ("unsupported", "oom", "timeout")
             checked.timeouts += verdict.status == "timeout"
             patient = verdict.status == "timeout" and checked.timeouts < TIMEOUTS
@@ -193,7 +191,7 @@ class OperatorCheck:
                 checked.everywhere = Verdict(verdict.status, f"with {label}: {verdict.reason}")
 
     def _standing(self) -> list[Seat]:
-        return [seat for seat in self.seats if self.found[seat.candidate.hash].everywhere is None]
+        return [seat for seat in self.seats if self.found[seat.candidate.key].everywhere is None]
 
     def _shape(self, shape: Workload, effort: Effort) -> None:
         rows = by_rows(self.operator.cost(shape.axes), self.task, effort)
@@ -227,7 +225,7 @@ class OperatorCheck:
     def _note(
         self, seat: Seat, shape: Workload, verdict: Verdict, sets: InputSets, reference: str
     ) -> None:
-        checked = self.found[seat.candidate.hash]
+        checked = self.found[seat.candidate.key]
         checked.timeouts += verdict.status == "timeout"
         if checked.timeouts >= TIMEOUTS:
             checked.everywhere = verdict
@@ -243,7 +241,7 @@ class OperatorCheck:
 
     def _all(self, seats: Sequence[Seat], shape: Workload, verdict: Verdict) -> None:
         for seat in seats:
-            self.found[seat.candidate.hash].verdicts[shape.shape] = verdict
+            self.found[seat.candidate.key].verdicts[shape.shape] = verdict
 
     def _wanted(self, sets: InputSets, rows: bool) -> Wanted:
         inputs = sets.copies(0)
@@ -301,11 +299,8 @@ class OperatorCheck:
 
     def _free(self) -> None:
         """Give back what the last shape needed, here and in the workers."""
-        for seat in self._standing():
-            try:
-                seat.ask("free")
-            except WorkerFailed:
-                seat.close()
+        for seat in self.seats:
+            seat.tidy("free")
         if self.device != "cpu":
             import torch
 

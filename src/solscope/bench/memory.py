@@ -10,6 +10,9 @@ import math
 import mmap
 import os
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +82,37 @@ class Arena:
         """A dense tensor at an offset."""
         size = math.prod(shape) * dtype.itemsize
         return self.data[offset : offset + size].view(dtype).reshape(shape)
+
+
+class Arenas:
+    """Pairs of arenas for inputs and outputs, used again; a context manager that frees them.
+
+    Memory that a killed worker has mapped stays taken, so it is never given back while running.
+    """
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self._free: list[dict[str, Arena]] = []
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Arenas:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for arena in (arena for pair in self._free for arena in pair.values()):
+            arena.close()
+
+    @contextmanager
+    def pair(self) -> Iterator[dict[str, Arena]]:
+        """Two arenas that nobody else uses meanwhile."""
+        with self._lock:
+            found = self._free.pop() if self._free else None
+        found = found or {name: Arena(self.device) for name in ("inputs", "outputs")}
+        try:
+            yield found
+        finally:
+            with self._lock:
+                self._free.append(found)
 
 
 def place(arena: Arena, tensor: torch.Tensor, offset: int) -> dict[str, Any]:

@@ -111,11 +111,9 @@ class OperatorTiming:
         """Seeds of the last shape, in the order of their use."""
 
     def close(self) -> None:
-        """End the workers and give the memory back."""
+        """End the workers."""
         for seat in (seat for group in self.seats for seat in group):
             seat.close()
-        for arena in self.arenas.values():
-            arena.close()
 
     def start(self) -> None:
         """Bring every process to where it can be timed, all at once: this takes a second each."""
@@ -144,15 +142,15 @@ class OperatorTiming:
             sets.draw(axes, SETS)
             part = Round(self._right(axes, sets, effort))
             for seat in (seat for seat in live if self._stands(seat, found)):
-                measured = found[seat.candidate.hash]
+                measured = found[seat.candidate.key]
                 self._guarded(seat, sets, part, measured, plan, sample)
             for seat in live:
-                self._free(seat)
+                seat.tidy("free")
         self.seeds = sets.seeds
         return found
 
     def _stands(self, seat: Seat, found: dict[str, Measured]) -> bool:
-        measured = found.get(seat.candidate.hash)
+        measured = found.get(seat.candidate.key)
         return measured is not None and measured.verdict.ok
 
     def _warm(self, seats: Sequence[Seat], sets: InputSets, found: dict[str, Measured]) -> None:
@@ -176,14 +174,14 @@ class OperatorTiming:
                 seat.post(do, **fields)
                 asked.append(seat)
             except WorkerFailed as failed:
-                found[seat.candidate.hash].verdict.fail(failed.status, failed.reason)
+                found[seat.candidate.key].verdict.fail(failed.status, failed.reason)
         for seat in asked:
             try:
                 reply = seat.answer(slow=True)
             except WorkerFailed as failed:
-                found[seat.candidate.hash].verdict.fail(failed.status, failed.reason)
+                found[seat.candidate.key].verdict.fail(failed.status, failed.reason)
             else:
-                found[seat.candidate.hash].setup_us += reply.get("setup_us", [])
+                found[seat.candidate.key].setup_us += reply.get("setup_us", [])
 
     def _right(self, axes: dict[str, Any], sets: InputSets, effort: Effort) -> list[Wanted | None]:
         rows = by_rows(self.operator.cost(axes), self.task, effort)
@@ -217,7 +215,7 @@ class OperatorTiming:
             bound = seat.ask("bind", sets=sets.specs, mutates=list(self.task.mutates))
             measured.setup_us += bound["setup_us"]
             sample(seat, sets, part, measured, plan, seconds)
-            seat.ask("drop")
+            seat.tidy("drop")
         except WorkerFailed as failed:
             measured.verdict.fail(failed.status, failed.reason)
         measured.windows.append((start, time.monotonic()))
@@ -228,12 +226,6 @@ class OperatorTiming:
                 sets.restore(index)
             for name, tensor in saved.items():
                 sets.tensors(index)[name].copy_(tensor)
-
-    def _free(self, seat: Seat) -> None:
-        try:
-            seat.ask("free")
-        except WorkerFailed:
-            seat.close()
 
 
 def recalled(first: Sequence[float], later: Sequence[float]) -> bool:

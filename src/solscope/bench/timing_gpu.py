@@ -72,7 +72,7 @@ def sample_gpu(
     for method in singles:
         measured.add(method, samples[method], samples["clock"])
     if "graph-v1" in plan.methods and measured.verdict.ok:
-        why = plan.uncaptured.get(seat.candidate.hash)
+        why = plan.uncaptured.get(seat.candidate.key)
         if why is None:
             _graph(seat, sets, part, measured, plan, median(samples["cold-v1"]))
         else:
@@ -136,7 +136,7 @@ def _graph(
         if failed.dead:
             raise
         why = f"cannot be captured: {failed.reason}"[:300]
-        measured.reasons["graph-v1"] = plan.uncaptured[seat.candidate.hash] = why
+        measured.reasons["graph-v1"] = plan.uncaptured[seat.candidate.key] = why
         seat.close()  # a failed capture leaves its process unusable
         return
     empty = min(_replay(seat, 0) for _ in range(9))
