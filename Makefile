@@ -4,16 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long check format bench-ingest clean
+.PHONY: demo test test-long test-browser check format web screenshots bench-ingest clean
 
 demo: $(STAMP)
 	$(BIN)/solscope show demo:vllm-b200
 
 test: $(STAMP)
-	$(BIN)/pytest -n 2 -m "not long"
+	$(BIN)/pytest -n 2 -m "not long and not browser"
 
 test-long: $(STAMP)
 	$(BIN)/pytest -n 2 -m long
+
+test-browser: $(STAMP)
+	scripts/install-chromium
+	$(BIN)/pytest -m browser
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -24,6 +28,14 @@ check: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# Rebuild the script and style of reports and dashboard (needs Node); what it writes is committed.
+web:
+	cd frontend && npm ci --no-fund --no-audit && npm run build
+
+screenshots: $(STAMP)
+	scripts/install-chromium
+	PYTHONPATH=. $(BIN)/python scripts/screenshots.py
 
 bench-ingest: $(STAMP)
 	$(BIN)/python benchmarks/ingest.py

@@ -7,6 +7,8 @@
     print(solscope.summarize(attributed).gpu_busy_pct)
     for row in solscope.kernels(attributed, by="category").kernels:
         print(row.name, row.total_ns)
+    for spot in solscope.hotspots(attributed).hotspots:
+        print(spot.operator, spot.recoverable_us)
 
 Names are loaded on first use, so that `import solscope` costs next to nothing.
 """
@@ -26,10 +28,15 @@ if TYPE_CHECKING:
     from solscope.compare.profiles import compare_profiles
     from solscope.diagnose.diagnosis import diagnose_runs
     from solscope.errors import SolscopeError
+    from solscope.operators.from_config import load_model
     from solscope.profile import Profile, ProfileWarning
     from solscope.readers import ReadOptions, find_profiles, open  # noqa: A004
+    from solscope.roofline import operator_bound
+    from solscope.suite import suite_roofline, suite_shapes
+    from solscope.views.hotspots import hotspots
     from solscope.views.kernels import kernels
     from solscope.views.layers import layers
+    from solscope.views.operators import named_hardware, operator_table
     from solscope.views.ranks import runs
     from solscope.views.summary import summarize
 
@@ -44,11 +51,18 @@ _HOME = {
     "diagnose_runs": "solscope.diagnose.diagnosis",
     "find_profiles": "solscope.readers",
     "gate": "solscope.compare.gate",
+    "hotspots": "solscope.views.hotspots",
     "kernels": "solscope.views.kernels",
     "layers": "solscope.views.layers",
+    "load_model": "solscope.operators.from_config",
     "load_rules": "solscope.attribution.classify",
+    "named_hardware": "solscope.views.operators",
     "open": "solscope.readers",
+    "operator_bound": "solscope.roofline",
+    "operator_table": "solscope.views.operators",
     "runs": "solscope.views.ranks",
+    "suite_roofline": "solscope.suite",
+    "suite_shapes": "solscope.suite",
     "summarize": "solscope.views.summary",
 }
 
@@ -65,11 +79,18 @@ __all__ = [
     "diagnose_runs",
     "find_profiles",
     "gate",
+    "hotspots",
     "kernels",
     "layers",
+    "load_model",
     "load_rules",
+    "named_hardware",
     "open",
+    "operator_bound",
+    "operator_table",
     "runs",
+    "suite_roofline",
+    "suite_shapes",
     "summarize",
 ]
 

@@ -36,11 +36,18 @@ def test_public_names() -> None:
         "compare_profiles",
         "find_profiles",
         "gate",
+        "hotspots",
         "kernels",
         "layers",
+        "load_model",
         "load_rules",
+        "named_hardware",
         "open",
+        "operator_bound",
+        "operator_table",
         "runs",
+        "suite_roofline",
+        "suite_shapes",
         "summarize",
     ]
 
@@ -67,6 +74,8 @@ def test_help_loads_no_data_library() -> None:
 
 TORCH_USERS = {"operators", "bench", "capture", "lab", "hardware"}
 """Packages that may import torch, inside functions."""
+SOLUTIONS = "bench/solutions/"
+"""Files that are run by path, never imported: they may import what they like."""
 
 
 def test_torch_is_imported_inside_functions_of_few_packages() -> None:
@@ -77,7 +86,7 @@ def test_torch_is_imported_inside_functions_of_few_packages() -> None:
         if "torch" in imported_by(tree):
             inside.add(place.parts[0])
         body = ast.Module([node for node in tree.body if not defines_or_types(node)], [])
-        if "torch" in imported_by(body):
+        if "torch" in imported_by(body) and not place.as_posix().startswith(SOLUTIONS):
             top.append(place.as_posix())
     assert top == []
     assert inside <= TORCH_USERS

@@ -97,17 +97,29 @@ def _end(child: subprocess.Popen[bytes], patient: bool) -> int:
         return child.wait()
 
 
-def find_process(text: str, below: int | None = None) -> int:
-    """The one process whose command line has `text`, or that descends from `below`, too."""
-    found = [(pid, line) for pid, line in _processes() if text in line and pid != os.getpid()]
-    if below is not None:
-        found = [(pid, line) for pid, line in found if descends(pid, below)]
-    found = [(pid, line) for pid, line in found if "solscope capture" not in line]
+def find_process(text: str) -> int:
+    """The one process whose command line has `text`; a shell that started it does not count."""
+    return _only(text, _matches(text))
+
+
+def _matches(text: str, below: int | None = None) -> dict[int, str]:
+    """Processes with `text` in their command line: any, or those that `below` started."""
+    found = {pid: line for pid, line in _processes() if text in line}
+    if below is None:
+        found = {pid: line for pid, line in found.items() if not descends(os.getpid(), pid)}
+    else:
+        started = {pid for pid in found if pid != below and descends(pid, below)}
+        found = {pid: line for pid, line in found.items() if pid in started}
+    starters = {pid for pid in found for other in found if pid != other and descends(other, pid)}
+    return {pid: line for pid, line in found.items() if pid not in starters}
+
+
+def _only(text: str, found: dict[int, str]) -> int:
     if len(found) == 1:
-        return found[0][0]
+        return next(iter(found))
     if not found:
         raise InputError(f"no process has {text!r} in its command line")
-    names = "; ".join(f"{pid} {line[:60]}" for pid, line in found[:8])
+    names = "; ".join(f"{pid} {line[:60]}" for pid, line in list(found.items())[:8])
     raise InputError(f"{len(found)} processes have {text!r} in their command line: {names}")
 
 
@@ -154,13 +166,11 @@ def _stop_requests() -> Iterator[list[int]]:
 def _await(text: str, child: subprocess.Popen[bytes]) -> int:
     """The process below `child` that has `text` in its command line, as soon as it is there."""
     deadline = time.monotonic() + FIND_S
-    while True:
-        try:
-            return find_process(text, below=child.pid)
-        except InputError:
-            if child.poll() is not None or time.monotonic() > deadline:
-                raise
-            time.sleep(TICK_S)
+    while not (found := _matches(text, below=child.pid)):
+        if child.poll() is not None or time.monotonic() > deadline:
+            break
+        time.sleep(TICK_S)
+    return _only(text, found)
 
 
 def _processes() -> Iterator[tuple[int, str]]:

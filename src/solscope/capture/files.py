@@ -7,12 +7,13 @@ import shutil
 from pathlib import Path
 
 from solscope.errors import MissingToolError, UsageError
+from solscope.files import new_file
 
 TRACE, METRICS = ".trace.json.gz", ".metrics.csv"
 
 
 def partial(path: Path) -> Path:
-    """The name under which a file is written; what a killed sampler leaves can be opened."""
+    """The name under which samples are written; what a killed sampler leaves can be opened."""
     return path.with_name(f"{path.name}.partial")
 
 
@@ -37,16 +38,17 @@ def finish_metrics(written: Path, path: Path) -> None:
             f"a Parquet file needs polars (pip install polars); the samples are in {written}"
         ) from error
     table = polars.read_csv(written, schema_overrides={"value": polars.Float64})
-    target = partial(path)
-    table.sort("t_ns").write_parquet(target)
-    target.replace(path)
+    with new_file(path) as work:
+        table.sort("t_ns").write_parquet(work)
     written.unlink(missing_ok=True)
 
 
 def finish_trace(raw: Path, path: Path) -> None:
     """Compress a trace into its place and remove the raw one."""
-    target = partial(path)
-    with raw.open("rb") as source, gzip.open(target, "wb", compresslevel=5) as compressed:
+    with (
+        new_file(path) as work,
+        raw.open("rb") as source,
+        gzip.open(work, "wb", compresslevel=5) as compressed,
+    ):
         shutil.copyfileobj(source, compressed, 1 << 20)
-    target.replace(path)
     raw.unlink()

@@ -16,8 +16,11 @@ import click
 
 from solscope._version import __version__
 from solscope.cli import (
+    bench,
     capture,
     compare,
+    corpus,
+    corpus_questions,
     diagnose,
     doctor,
     export,
@@ -28,6 +31,8 @@ from solscope.cli import (
     lab,
     layers,
     operators,
+    report,
+    serve,
     show,
     suite,
 )
@@ -49,10 +54,14 @@ Examples:
   solscope operators --top 20 trace.json.gz  each operator against the speed of light
   solscope hotspots trace.json.gz           what to fix first, and what it saves
   solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
+  solscope report trace.json.gz             one HTML file to look at and to mail
+  solscope serve profiles/                  a local dashboard
   solscope diagnose good.json.gz bad.json.gz  what changed between two runs, and why
   solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
   solscope capture --pid 4711 -o run.metrics.csv  sensors of a server, beside its profile
+  solscope corpus importance store          what matters in thousands of profiles
   solscope suite roofline --hardware H200   30 operators against the speed of light
+  solscope bench run --op rms_norm --solution torch-eager  check and time a kernel
   solscope show demo:vllm-b200              a real profile that ships with solscope
 
 \b
@@ -81,16 +90,21 @@ for command in (
     hotspots.command,
     compare.command,
     gate.command,
+    report.command,
+    serve.command,
     diagnose.command,
     export.command,
     suite.command,
-    lab.command,
+    corpus.command,
+    bench.command,
     hardware.command,
     capture.command,
     lab.command,
     doctor.command,
 ):
     app.add_command(command)
+for question in corpus_questions.COMMANDS:
+    corpus.command.add_command(question)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
 from solscope.cli.common import (
     ProfilePath,
-    emit,
+    companion_option,
+    emit_each,
     expansion_option,
     hardware_option,
     json_option,
     model_options,
+    note_skipped,
     open_attributed,
     open_model,
     rules_option,
@@ -22,7 +25,7 @@ from solscope.cli.common import (
 
 
 @click.command("hotspots", short_help="Rank what to fix first.")
-@click.argument("file", type=ProfilePath(), metavar="FILE")
+@click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE|FOLDER|GLOB...")
 @hardware_option
 @click.option(
     "--target",
@@ -39,15 +42,17 @@ from solscope.cli.common import (
     show_default=True,
     help="Rows to print; JSON has them all.",
 )
+@companion_option
 @model_options
 @rules_option
 @expansion_option
 @json_option
 def command(
-    file: str,
+    files: tuple[str, ...],
     hardware: str | None,
     target: float,
     top: int,
+    companion: str | None,
     model: Path | None,
     batch: int | None,
     context: int | None,
@@ -60,19 +65,20 @@ def command(
     \b
     Examples:
       solscope hotspots trace.json.gz
+      solscope hotspots rank0.json.gz rank1.json.gz
       solscope hotspots --hardware H200 --target 70 trace.json.gz --json
     """
+    from solscope import find_profiles
     from solscope.views.hotspots import hotspots
     from solscope.views.operators import named_hardware
 
     card = None if hardware is None else named_hardware(hardware)
     config = open_model(model, batch, context)
-    result = hotspots(open_attributed(file, rule_files, max_expansion), card, target, config)
-    if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(result))
-        return
+    results = []
+    for path in find_profiles(files, note_skipped):
+        attributed = open_attributed(path, rule_files, max_expansion, companion)
+        results.append(hotspots(attributed, card, target, config))
     from solscope.report.hotspots import render_hotspots
 
-    emit(render_hotspots(result, top=top, width=terminal_width(), color=use_color()))
+    width, color = terminal_width(), use_color()
+    emit_each(results, partial(render_hotspots, top=top, width=width, color=color), as_json)

@@ -9,6 +9,7 @@ import click
 
 from solscope.cli.common import (
     ProfilePath,
+    companion_option,
     emit,
     expansion_option,
     full_names_option,
@@ -37,12 +38,7 @@ if TYPE_CHECKING:
     "--explain", metavar="NAME", help="Say which rule classifies this kernel name, and why."
 )
 @click.option("--op", metavar="NAME", help="With --explain: the operator that launched the kernel.")
-@click.option(
-    "--with",
-    "companion",
-    metavar="FILE",
-    help="Eager profile of the same program: kernels of graphs take their operators from it.",
-)
+@companion_option
 @full_names_option
 @rules_option
 @expansion_option

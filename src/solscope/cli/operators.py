@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,14 @@ import click
 
 from solscope.cli.common import (
     ProfilePath,
-    emit,
+    bound_option,
+    companion_option,
+    emit_each,
     expansion_option,
     hardware_option,
     json_option,
     model_options,
+    note_skipped,
     open_attributed,
     open_model,
     rules_option,
@@ -22,11 +26,12 @@ from solscope.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from solscope.roofline import BoundKind
     from solscope.views.operators import OperatorsBy
 
 
 @click.command("operators", short_help="Hold operators against the speed of light.")
-@click.argument("file", type=ProfilePath(), metavar="FILE")
+@click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE|FOLDER|GLOB...")
 @hardware_option
 @click.option(
     "--by",
@@ -35,16 +40,20 @@ if TYPE_CHECKING:
     show_default=True,
     help="What a row stands for.",
 )
+@bound_option("corrected")
 @click.option("--top", type=click.IntRange(min=1), help="Rows to print; all of them when left out.")
+@companion_option
 @model_options
 @rules_option
 @expansion_option
 @json_option
 def command(
-    file: str,
+    files: tuple[str, ...],
     hardware: str | None,
     by: OperatorsBy,
+    bound: BoundKind,
     top: int | None,
+    companion: str | None,
     model: Path | None,
     batch: int | None,
     context: int | None,
@@ -63,19 +72,22 @@ def command(
       solscope operators --by operator trace.json.gz
       solscope operators --hardware H200 trace.json.gz --json
       solscope operators --model config.json --batch 32 --context 1024 trace.json.gz
+      solscope operators --with eager.json.gz replay.json.gz
     """
+    from solscope import find_profiles
     from solscope.views.operators import named_hardware, operator_table
 
     card = None if hardware is None else named_hardware(hardware)
     config = open_model(model, batch, context)
-    result = operator_table(open_attributed(file, rule_files, max_expansion), card, by, config)
+    results = []
+    for path in find_profiles(files, note_skipped):
+        attributed = open_attributed(path, rule_files, max_expansion, companion)
+        results.append(operator_table(attributed, card, by, config, bound=bound))
     if as_json:
         import msgspec
 
-        from solscope.report.json import render_json
-
-        emit(render_json(msgspec.structs.replace(result, operators=result.operators[:top])))
-        return
+        results = [msgspec.structs.replace(r, operators=r.operators[:top]) for r in results]
     from solscope.report.operators import render_operators
 
-    emit(render_operators(result, top=top, width=terminal_width(), color=use_color()))
+    width, color = terminal_width(), use_color()
+    emit_each(results, partial(render_operators, top=top, width=width, color=color), as_json)

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from solscope.cli.common import Decorator, emit, json_option, terminal_width, use_color
+from solscope.cli.common import (
+    Decorator,
+    bound_option,
+    emit,
+    json_option,
+    terminal_width,
+    use_color,
+)
+
+if TYPE_CHECKING:
+    from solscope.roofline import BoundKind
 
 
 def _names(_context: click.Context, _option: click.Parameter, text: str) -> list[str]:
@@ -24,27 +36,41 @@ hardware_option: Decorator = click.option(
 )
 
 
-@click.group("suite", short_help="The public suite: 30 operators and 440 shapes.")
-def command() -> None:
-    """Show the public operator suite: importance, speed of light, deployed kernels.
+suite_option: Decorator = click.option(
+    "--suite",
+    "suite",
+    default="atrex",
+    show_default=True,
+    metavar="NAME|FILE",
+    help="atrex (public), decode (what it lacks), or a suite file of your own.",
+)
 
-    30 operators with 440 shapes from 1,303 production profiles (alibaba/atrex-bench).
+
+@click.group("suite", short_help="Suites of operators: the public one, decode, your own.")
+def command() -> None:
+    """Show operator suites: importance, shapes, speed of light, how answers are judged.
+
+    atrex: 30 operators with 440 shapes from 1,303 production profiles (alibaba/atrex-bench).
+    decode: decode attention at long context, prefix-cached prefill, mixed batches, GEMM.
 
     \b
     Examples:
       solscope suite list
+      solscope suite show rms_norm
       solscope suite roofline --hardware H20,XPU-A,H200
-      solscope suite shapes rms_norm
+      solscope suite shapes unified_attention --suite decode --hardware H200
+      solscope suite verify
     """
 
 
 @command.command("list", short_help="The operators and their importance.")
+@suite_option
 @json_option
-def list_operators(as_json: bool) -> None:
+def list_operators(suite: str, as_json: bool) -> None:
     """List the operators, most important first."""
-    from solscope.suite import suite_list
+    from solscope.suite import listed_rows, load, suite_list
 
-    rows = suite_list()
+    rows = suite_list() if suite == "atrex" else listed_rows(load(suite))
     if as_json:
         from solscope.report.json import render_json
 
@@ -55,14 +81,34 @@ def list_operators(as_json: bool) -> None:
     emit(render_list(rows, width=terminal_width(), color=use_color()))
 
 
+@command.command("show", short_help="Inputs, outputs, tolerances and shapes of an operator.")
+@click.argument("operator", metavar="OP")
+@suite_option
+@json_option
+def show(operator: str, suite: str, as_json: bool) -> None:
+    """Print all of operator OP: its math, what a solution gets and returns, how it is judged."""
+    from solscope.suite import describe, load
+
+    card = describe(load(suite), operator)
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json(card))
+        return
+    from solscope.report.suite_show import render_card
+
+    emit(render_card(card, width=terminal_width(), color=use_color()))
+
+
 @command.command("roofline", short_help="Regime, intensity and speed of light per operator.")
 @hardware_option
+@bound_option("published")
 @json_option
-def roofline(hardware: list[str], as_json: bool) -> None:
-    """Print the published roofline, on the published platforms or any other GPU."""
+def roofline(hardware: list[str], bound: BoundKind, as_json: bool) -> None:
+    """Print the roofline, on the published platforms or any other GPU."""
     from solscope.suite import suite_roofline
 
-    rows = suite_roofline(hardware)
+    rows = suite_roofline(hardware, bound=bound)
     if as_json:
         from solscope.report.json import render_json
 
@@ -75,12 +121,24 @@ def roofline(hardware: list[str], as_json: bool) -> None:
 
 @command.command("shapes", short_help="S and the bounds of every shape of an operator.")
 @click.argument("operator", metavar="OP")
+@suite_option
 @hardware_option
 @json_option
-def shapes(operator: str, hardware: list[str], as_json: bool) -> None:
+def shapes(operator: str, suite: str, hardware: list[str], as_json: bool) -> None:
     """Print every shape of operator OP: S as published, and our own bound."""
-    from solscope.suite import suite_shapes
+    from solscope.suite import listed_shapes, load, suite_shapes
 
+    if suite != "atrex":
+        listed = listed_shapes(load(suite), operator, hardware)
+        if as_json:
+            from solscope.report.json import render_json
+
+            emit(render_json({"shapes": listed}))
+            return
+        from solscope.report.suite_show import render_listed
+
+        emit(render_listed(operator, listed, width=terminal_width(), color=use_color()))
+        return
     rows = suite_shapes(operator, hardware)
     if as_json:
         from solscope.report.json import render_json
@@ -90,3 +148,33 @@ def shapes(operator: str, hardware: list[str], as_json: bool) -> None:
     from solscope.report.suite import render_shapes
 
     emit(render_shapes(operator, rows, width=terminal_width(), color=use_color()))
+
+
+@command.command("verify", short_help="Check references, inputs and tolerances without a GPU.")
+@click.argument("operators", metavar="[OP]...", nargs=-1)
+@suite_option
+@json_option
+def verify(operators: tuple[str, ...], suite: str, as_json: bool) -> None:
+    """Check that the suite itself is right, at small sizes on the CPU.
+
+    Every shape gives inputs, seeds repeat, the plain torch solution passes, and answers that did
+    not do the work (zeros, copies, skipped rows, few bits) fail on every output. Exit code 1 when
+    anything does not hold.
+    """
+    from solscope.bench.verify import verify_suite
+    from solscope.suite import load
+
+    def progress(name: str) -> None:
+        click.echo(f"verifying {name}", err=True)
+
+    found = verify_suite(load(suite), operators, progress=progress)
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json({"operators": found}))
+    else:
+        from solscope.report.suite_show import render_verified
+
+        emit(render_verified(found, width=terminal_width(), color=use_color()))
+    if any(one.failures for one in found):
+        click.get_current_context().exit(1)

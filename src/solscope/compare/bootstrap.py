@@ -58,10 +58,10 @@ def resampled_means(values: Floats, draw: np.random.Generator) -> Floats:
     ]
     means: Floats = np.concatenate(parts) / length
     center = float(values.mean())
-    return center + (means - center) * _widen(size)
+    return center + (means - center) * widen(size)
 
 
-def _widen(size: int) -> float:
+def widen(size: int) -> float:
     """Student's quantile over the normal one (Peiser's expansion), and sqrt(n / (n - 1))."""
     free = max(size - 1, 1)
     z = _NORMAL

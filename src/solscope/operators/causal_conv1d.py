@@ -6,13 +6,25 @@ z is the kept state of w - 1 columns followed by the T tokens.
     sfu      T dim                         exponential
     bytes    x and out, taps, bias, state in
 
-Kernels that also write the new state move 2 dim (w - 1) bytes more; the operator here returns none,
-so the bound leaves it out. Published: the same.
+Writing the new state moves 2 dim (w - 1) bytes more; kernels that keep it elsewhere need not, so
+the bound leaves it out. Published: the same.
+
+In: x [dim, T], weight [dim, w], bias [dim], conv_state [1, dim, w - 1], oldest first. Out: out
+[dim, T]; conv_state becomes the last w - 1 columns of z, in place. weight[:, w-1] meets the current
+token.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.draws import normal, row_scales
+from solscope.operators.rows import by_rows
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+
+if TYPE_CHECKING:
+    import torch
 
 
 def cost(axes: Axes) -> Cost:
@@ -39,6 +51,73 @@ def published(axes: Axes) -> Published:
     )
 
 
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Channels of unlike scale; `extreme` has channels from 1e-3 to 1e3."""
+    import torch
+
+    generator, dtype = draw.generator(), torch.bfloat16
+    tokens, dim, width = axes["tokens"], axes["dim"], axes["width"]
+    scale = row_scales(generator, dim, "typical", spread=0.5).to(dtype)
+    if draw.variant == "extreme":
+        scale = (10 ** torch.linspace(-3, 3, dim, device=draw.device)).to(dtype)[:, None]
+    return {
+        "x": normal(generator, dim, tokens, dtype=dtype).mul_(scale),
+        "weight": normal(generator, dim, width, dtype=dtype, std=0.5),
+        "bias": normal(generator, dim, dtype=dtype, std=0.1),
+        "conv_state": normal(generator, 1, dim, width - 1, dtype=dtype).mul_(scale),
+    }
+
+
+def reference(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, conv_state: torch.Tensor
+) -> Outputs:
+    """Tap by tap in fp64, some channels at a time."""
+    import torch
+
+    tokens, width = x.shape[1], weight.shape[1]
+
+    def channels(
+        x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, state: torch.Tensor
+    ) -> Outputs:
+        z = torch.cat([state, x], 1)
+        total = bias.double()[:, None].expand(-1, tokens)
+        for tap in range(width):
+            total = total + weight[:, tap, None].double() * z[:, tap : tap + tokens].double()
+        return {"out": torch.nn.functional.silu(total).float(), "state": z[:, tokens:]}
+
+    parts = by_rows(channels, x, weight, bias, conv_state[0])
+    return {"out": parts["out"], "conv_state": parts["state"][None]}
+
+
+def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
+    """The outputs of some channels; the state has them in another dimension."""
+    picked = {name: inputs[name][rows] for name in ("x", "weight", "bias")}
+    return {"out": reference(**picked, conv_state=inputs["conv_state"][:, rows])["out"]}
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    sampled=sampled,
+    outputs={
+        "out": Output(
+            "bfloat16",
+            Tolerance(
+                kind="close",
+                atol=5e-3,
+                rtol=2**-6,
+                rms=4e-3,
+                row_rms=2.5e-2,
+                why="sum in fp32 and one rounding to bf16 (1.7e-3), or two where the sum is "
+                "rounded before SiLU (2.4e-3), which for negative sums multiplies its error",
+            ),
+        ),
+        "conv_state": Output("bfloat16", Tolerance(kind="exact", why="a copy")),
+    },
+    mutates=("conv_state",),
+    vary=("tokens",),
+)
+
 OPERATOR = Operator(
     name="causal_conv1d",
     title="Depthwise causal convolution with SiLU",
@@ -48,4 +127,5 @@ OPERATOR = Operator(
     cost=cost,
     suite_id="atrex_003",
     published=published,
+    task=TASK,
 )

@@ -11,11 +11,26 @@ Per chunk of C = 64 tokens, with the state h (K x V per v head, fp32) at its sta
 
 `states` is the number of distinct rows touched (default: one per sequence).
 Published: the same bytes; a little more FLOP (1.01).
+
+In: k [B, T, Hk, K] with rows of norm 1, w [B, T, Hv, K], u [B, T, Hv, V], g [B, T, Hv] fp32 (G, the
+log decay summed from the start of the chunk), state [pool, Hv, K, V] fp32, state_indices [B] int32,
+distinct, chunk_size. Out: h [B, chunks, Hv, K, V] (the state at the start of each chunk) and v_new
+[B, T, Hv, V]; rows state_indices of state are replaced in place by the last state.
+
+The last chunk may be short; G_last is then that of its last token.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element
+from solscope.operators.delta_rule import chunk_states, draw_chunked
+from solscope.operators.draws import normal
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+
+if TYPE_CHECKING:
+    import torch
 
 
 def _sizes(axes: Axes) -> tuple[int, int, int, int, int]:
@@ -59,6 +74,101 @@ def published(axes: Axes) -> Published:
     )
 
 
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """w, u and G of a model's keys, values and gates; a pool with more rows than are touched."""
+    import torch
+
+    generator, batch = draw.generator(), axes["sequences"]
+    tokens = draw_chunked(
+        generator,
+        batch=batch,
+        tokens=axes["tokens"],
+        k_heads=axes["k_heads"],
+        v_heads=axes["v_heads"],
+        key_dim=axes["key_dim"],
+        value_dim=axes["value_dim"],
+        chunk=axes["chunk_size"],
+        variant=draw.variant,
+    )
+    pool = max(axes.get("pool", 0), batch + max(1, batch // 8))
+    shape = (pool, axes["v_heads"], axes["key_dim"], axes["value_dim"])
+    rows = torch.randperm(pool, generator=generator, device=draw.device)[:batch]
+    return {
+        "k": tokens.k,
+        "w": tokens.w,
+        "u": tokens.u,
+        "g": tokens.g,
+        "state": normal(generator, *shape, dtype=torch.float32),
+        "state_indices": rows.to(torch.int32),
+        "chunk_size": axes["chunk_size"],
+    }
+
+
+def reference(
+    k: torch.Tensor,
+    w: torch.Tensor,
+    u: torch.Tensor,
+    g: torch.Tensor,
+    state: torch.Tensor,
+    state_indices: torch.Tensor,
+    chunk_size: int,
+) -> Outputs:
+    """Chunk by chunk in fp64, without the roundings of the deployed kernel."""
+    import torch
+
+    rows, states = state_indices.long(), state.clone()
+    h, x, last = chunk_states(k, w, u, g, state[rows], chunk_size, torch.float64)
+    states[rows] = last.float()
+    return {"h": h, "v_new": x, "state": states}
+
+
+_WHY = (
+    "deployed kernels round h and the decayed x to bf16 for the matrix pipe and sum in fp32. So "
+    "emulated, the relative RMS error is {error}; 8-bit operands give 3e-2"
+)
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    outputs={
+        "h": Output(
+            "bfloat16",
+            Tolerance(
+                kind="close",
+                atol=0.03,
+                rtol=2e-2,
+                rms=6e-3,
+                row_rms=1.5e-2,
+                why=_WHY.format(error="3.3e-3 after 32 chunks, that of the worst row 5e-3"),
+            ),
+        ),
+        "v_new": Output(
+            "bfloat16",
+            Tolerance(
+                kind="close",
+                atol=0.03,
+                rtol=2e-2,
+                rms=5e-3,
+                row_rms=1.5e-2,
+                why=_WHY.format(error="2.1e-3, that of the worst row 4e-3"),
+            ),
+        ),
+        "state": Output(
+            "float32",
+            Tolerance(
+                kind="close",
+                atol=0.03,
+                rtol=2e-2,
+                rms=5e-3,
+                row_rms=1e-2,
+                why=_WHY.format(error="2.5e-3 in touched rows, 4e-3 in the worst"),
+            ),
+        ),
+    },
+    mutates=("state",),
+    vary=("sequences", "tokens"),
+)
+
 OPERATOR = Operator(
     name="chunk_gated_delta_rule_state",
     title="Gated delta rule, chunked form: states",
@@ -68,4 +178,5 @@ OPERATOR = Operator(
     cost=cost,
     suite_id="atrex_005",
     published=published,
+    task=TASK,
 )

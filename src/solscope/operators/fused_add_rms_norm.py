@@ -5,11 +5,23 @@
     bytes    x, r, w in; out and r' out
 
 Published: the same.
+
+Solutions: run(x [T, H], residual [T, H], weight [H], eps), in place: x becomes out, residual r'.
+Statistics are those of the rounded r'.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.draws import activations, norm_weight, normal, torch_dtype
+from solscope.operators.rows import by_rows, sampled_rows
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+from solscope.operators.tolerances import rounded
+
+if TYPE_CHECKING:
+    import torch
 
 
 def cost(axes: Axes) -> Cost:
@@ -32,6 +44,58 @@ def published(axes: Axes) -> Published:
     )
 
 
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """A residual stream with strong outlier channels, an update of 0.1 to 1 of its size."""
+    import torch
+
+    generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
+    tokens, hidden = axes["tokens"], axes["hidden"]
+    residual = activations(generator, tokens, hidden, dtype, draw.variant, outlier=50.0)
+    size = torch.rand(tokens, 1, generator=generator, device=generator.device) * 0.9 + 0.1
+    scale = residual.abs().mean(-1, keepdim=True).clamp_min(0.1) * size.to(dtype)
+    return {
+        "x": normal(generator, tokens, hidden, dtype=dtype).mul_(scale),
+        "residual": residual,
+        "weight": norm_weight(generator, hidden, dtype),
+        "eps": 1e-6,
+    }
+
+
+def reference(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> Outputs:
+    """Sum in fp64 rounded to the dtype, norm of the rounded sum in fp64."""
+
+    def part(rows: torch.Tensor, kept: torch.Tensor) -> Outputs:
+        total = (rows.double() + kept.double()).to(x.dtype)
+        wide = total.double()
+        scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
+        return {"x": (wide * scale * weight.double()).float(), "residual": total}
+
+    return by_rows(part, x, residual)
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    outputs={
+        "x": Output(
+            "x",
+            rounded(
+                "bfloat16",
+                2,
+                "the norm of the rounded sum, or of the sum itself (FlashInfer): apart by two"
+                " roundings, in 1e-5 of the values by more, where a few outliers make the norm",
+                matched=0.9998,
+                row_rms=8e-3,
+            ),
+        ),
+        "residual": Output("x", Tolerance("exact", why="one addition, one rounding to nearest")),
+    },
+    sampled=sampled_rows(reference, "x", "residual"),
+    mutates=("x", "residual"),
+    vary=("tokens",),
+)
+
+
 OPERATOR = Operator(
     name="fused_add_rms_norm",
     title="Residual addition and RMS normalization",
@@ -41,4 +105,5 @@ OPERATOR = Operator(
     cost=cost,
     suite_id="atrex_008",
     published=published,
+    task=TASK,
 )

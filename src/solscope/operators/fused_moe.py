@@ -12,12 +12,24 @@ counts the fewest that routing allows, k; `expected` counts E (1 - (1 - k/E)^T),
 `out_bytes` is the size of an output element: 2 (bf16, default) or 4 (fp32, as in the suite).
 Published: FLOP of one random draw in which a token may take an expert twice, and then pays once
 (0.91 to 1.00 of the true work). The draw is the axis `drawn_pairs`: distinct token-expert pairs.
+
+In: hidden_states [T, H], w1 [E, 2 I, H] with the gate in rows 0 ... I-1, w2 [E, H, I], topk_weights
+[T, k] fp32, topk_ids [T, k] int32, distinct in a row, out_dtype. Out: out [T, H] in out_dtype.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from solscope.operators.base import Axes, Cost, Operator, Published, element, tensor_pipe
+from solscope.operators.draws import normal, torch_dtype
+from solscope.operators.experts import draw_routing, mix_experts, realized, token_scales
 from solscope.operators.routing import active_experts, expected_experts, published_experts
+from solscope.operators.rows import sampled_rows
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+
+if TYPE_CHECKING:
+    import torch
 
 
 def _cost(axes: Axes, experts: float) -> Cost:
@@ -61,6 +73,69 @@ def published(axes: Axes) -> Published:
     )
 
 
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Skewed routing; weights such that gates are neither all shut nor all open."""
+    generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
+    tokens, hidden, inner = axes["tokens"], axes["hidden"], axes["intermediate"]
+    experts = axes["experts"]
+    weights, ids = draw_routing(generator, axes, draw.variant)
+    scale = token_scales(generator, tokens, draw.variant).to(dtype)
+    wide = axes.get("out_bytes", 2) == 4
+    return {
+        "hidden_states": normal(generator, tokens, hidden, dtype=dtype).mul_(scale),
+        "w1": normal(generator, experts, 2 * inner, hidden, dtype=dtype, std=hidden**-0.5),
+        "w2": normal(generator, experts, hidden, inner, dtype=dtype, std=2.5 * inner**-0.5),
+        "topk_weights": weights,
+        "topk_ids": ids,
+        "out_dtype": "float32" if wide else str(dtype).removeprefix("torch."),
+    }
+
+
+def reference(
+    hidden_states: torch.Tensor,
+    w1: torch.Tensor,
+    w2: torch.Tensor,
+    topk_weights: torch.Tensor,
+    topk_ids: torch.Tensor,
+    out_dtype: str,
+) -> Outputs:
+    """Expert by expert in fp64, nothing rounded on the way."""
+    del out_dtype
+    out = mix_experts(
+        hidden_states,
+        lambda expert: w1[expert].double(),
+        lambda expert: w2[expert].double(),
+        topk_weights,
+        topk_ids,
+        w2.shape[1],
+    )
+    return {"out": out}
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    sampled=sampled_rows(reference, "hidden_states", "topk_weights", "topk_ids"),
+    realized=realized,
+    outputs={
+        "out": Output(
+            "out_dtype",
+            Tolerance(
+                kind="close",
+                atol=0.06,
+                rtol=2e-2,
+                rms=6e-3,
+                row_rms=1e-2,
+                matched=0.999,
+                why="products in fp32; gate and up, their activation, each expert's output and "
+                "the sum rounded to bf16: so emulated, the relative RMS error is 4.2e-3; 8-bit "
+                "operands give 5e-2, and an expert left out at least as much",
+            ),
+        )
+    },
+    vary=("tokens",),
+)
+
 OPERATOR = Operator(
     name="fused_moe",
     title="Experts of an MoE layer",
@@ -71,4 +146,5 @@ OPERATOR = Operator(
     suite_id="atrex_009",
     published=published,
     expected=expected,
+    task=TASK,
 )

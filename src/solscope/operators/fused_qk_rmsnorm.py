@@ -5,11 +5,25 @@
     bytes    q and k in and out, two weights of D
 
 Published: v is copied too, 1.11 to 1.20 times the bytes needed.
+
+Solutions: run(qkv [T, (Hq + 2 Hk) D], q_weight [D], k_weight [D], q_heads, kv_heads, eps), in
+place; v is compared bit by bit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.draws import activations, norm_weight, normal, torch_dtype
+from solscope.operators.judge import both, exactly, within
+from solscope.operators.rows import by_rows, sampled_rows
+from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task
+from solscope.operators.tolerances import rounded
+
+if TYPE_CHECKING:
+    import torch
 
 
 def cost(axes: Axes) -> Cost:
@@ -35,6 +49,76 @@ def published(axes: Axes) -> Published:
     )
 
 
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Projected rows whose heads have scales of their own."""
+    import torch
+
+    generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
+    tokens, dim = axes["tokens"], axes["head_dim"]
+    heads = axes["q_heads"] + 2 * axes["kv_heads"]
+    qkv = activations(generator, tokens * heads, dim, dtype, draw.variant, edge_rows=False)
+    if tokens * heads >= 4:
+        qkv[1] = 0
+        qkv[2, dim // 3 :] = 0
+    return {
+        "qkv": qkv.view(tokens, heads * dim),
+        "q_weight": torch.ones(dim, dtype=dtype, device=generator.device)
+        + normal(generator, dim, dtype=dtype, std=0.2),
+        "k_weight": norm_weight(generator, dim, dtype),
+        "q_heads": axes["q_heads"],
+        "kv_heads": axes["kv_heads"],
+        "eps": 1e-6,
+    }
+
+
+def reference(
+    qkv: torch.Tensor,
+    q_weight: torch.Tensor,
+    k_weight: torch.Tensor,
+    q_heads: int,
+    kv_heads: int,
+    eps: float,
+) -> Outputs:
+    """q and k heads in fp64; v as it is."""
+    import torch
+
+    dim = q_weight.numel()
+    weight = torch.cat([q_weight.expand(q_heads, dim), k_weight.expand(kv_heads, dim)]).double()
+
+    def part(rows: torch.Tensor) -> Outputs:
+        heads = rows.view(-1, q_heads + 2 * kv_heads, dim)
+        normed = heads[:, : q_heads + kv_heads].double()
+        scale = (normed.square().mean(-1, keepdim=True) + eps).rsqrt()
+        out = heads.float().clone()
+        out[:, : q_heads + kv_heads] = (normed * scale * weight).float()
+        return {"qkv": out.view(rows.shape)}
+
+    return by_rows(part, qkv)
+
+
+def compare(
+    got: torch.Tensor, wanted: torch.Tensor, inputs: Mapping[str, Any], _outputs: Mapping[str, Any]
+) -> Judgement:
+    """q and k to two roundings of the dtype, v bit by bit."""
+    normed = (inputs["q_heads"] + inputs["kv_heads"]) * inputs["q_weight"].numel()
+    tolerance = rounded(str(got.dtype).removeprefix("torch."), 2, _WHY, atol=_ATOL)
+    heads = within(tolerance, got[:, :normed], wanted[:, :normed])
+    return both(heads, exactly(got[:, normed:], wanted[:, normed:]))
+
+
+_WHY = "x·rstd is rounded, then its product with the weight; v is exact"
+_ATOL = 1e-6  # steps of fp16 below 6e-5, once for each rounding
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    outputs={"qkv": Output("qkv", rounded("float16", 2, _WHY, atol=_ATOL), compare)},
+    sampled=sampled_rows(reference, "qkv"),
+    mutates=("qkv",),
+    vary=("tokens",),
+)
+
+
 OPERATOR = Operator(
     name="fused_qk_rmsnorm",
     title="RMS normalization of query and key heads",
@@ -44,4 +128,5 @@ OPERATOR = Operator(
     cost=cost,
     suite_id="atrex_010",
     published=published,
+    task=TASK,
 )

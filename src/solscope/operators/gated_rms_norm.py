@@ -5,11 +5,22 @@
     bytes    x, z, w, out
 
 Published: the same.
+
+Solutions: run(x [R, H], z [R, H], weight [H], eps) -> out [R, H]; the norm comes before the gate.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.draws import activations, norm_weight, normal, torch_dtype
+from solscope.operators.rows import by_rows, sampled_rows
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.tolerances import rounded
+
+if TYPE_CHECKING:
+    import torch
 
 
 def cost(axes: Axes) -> Cost:
@@ -32,6 +43,52 @@ def published(axes: Axes) -> Published:
     )
 
 
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Rows of heads with scales of their own; gates whose rows differ a hundredfold in size."""
+    import torch
+
+    generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
+    rows, hidden = axes["rows"], axes["hidden"]
+    decades = torch.rand(rows, 1, generator=generator, device=generator.device) * 2 - 1
+    return {
+        "x": activations(generator, rows, hidden, dtype, draw.variant),
+        "z": normal(generator, rows, hidden, dtype=dtype).mul_(torch.pow(10.0, decades).to(dtype)),
+        "weight": norm_weight(generator, hidden, dtype),
+        "eps": 1e-6,
+    }
+
+
+def reference(x: torch.Tensor, z: torch.Tensor, weight: torch.Tensor, eps: float) -> Outputs:
+    """In fp64, the result in fp32."""
+
+    def part(rows: torch.Tensor, gate: torch.Tensor) -> Outputs:
+        wide, open_ = rows.double(), gate.double()
+        scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
+        return {"out": (wide * scale * weight.double() * open_ * open_.sigmoid()).float()}
+
+    return by_rows(part, x, z)
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    outputs={
+        "out": Output(
+            "x",
+            rounded(
+                "bfloat16",
+                2,
+                "fp32 inside, at most the normed row rounded before the gate; gates that"
+                " underflow in fp32 may be 0",
+                atol=1e-30,
+            ),
+        )
+    },
+    sampled=sampled_rows(reference, "x", "z"),
+    vary=("rows",),
+)
+
+
 OPERATOR = Operator(
     name="gated_rms_norm",
     title="Gated RMS normalization",
@@ -41,4 +98,5 @@ OPERATOR = Operator(
     cost=cost,
     suite_id="atrex_014",
     published=published,
+    task=TASK,
 )

@@ -5,11 +5,22 @@
     bytes    x, w, b, out
 
 Published: the same.
+
+Solutions: run(x [T, H], weight [H], bias [H], eps) -> out [T, H]; biased variance.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.draws import activations, norm_weight, normal, torch_dtype
+from solscope.operators.rows import by_rows, sampled_rows
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.tolerances import rounded
+
+if TYPE_CHECKING:
+    import torch
 
 
 def cost(axes: Axes) -> Cost:
@@ -32,6 +43,55 @@ def published(axes: Axes) -> Published:
     )
 
 
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Hidden states whose row means reach fifty times their spread, where naive variances fail."""
+    import torch
+
+    generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
+    tokens, hidden = axes["tokens"], axes["hidden"]
+    x = activations(generator, tokens, hidden, dtype, draw.variant)
+    share = torch.rand(tokens, 1, generator=generator, device=generator.device)
+    mean = x.abs().mean(-1, keepdim=True) * (share.pow(8) * 50).to(dtype)
+    return {
+        "x": x.add_(mean),
+        "weight": norm_weight(generator, hidden, dtype),
+        "bias": normal(generator, hidden, dtype=dtype, std=0.5),
+        "eps": 1e-5,
+    }
+
+
+def reference(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float) -> Outputs:
+    """In fp64 with two passes, the result in fp32."""
+
+    def part(rows: torch.Tensor) -> Outputs:
+        wide = rows.double()
+        centered = wide - wide.mean(-1, keepdim=True)
+        scale = (centered.square().mean(-1, keepdim=True) + eps).rsqrt()
+        return {"out": (centered * scale * weight.double() + bias.double()).float()}
+
+    return by_rows(part, x)
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    outputs={
+        "out": Output(
+            "x",
+            rounded(
+                "bfloat16",
+                1,
+                "fp32 inside, one rounding; 2e-4 where product and bias cancel: fp32 means of rows"
+                " far from 0",
+                atol=2e-4,
+            ),
+        )
+    },
+    sampled=sampled_rows(reference, "x"),
+    vary=("tokens",),
+)
+
+
 OPERATOR = Operator(
     name="layer_norm",
     title="Layer normalization",
@@ -41,4 +101,5 @@ OPERATOR = Operator(
     cost=cost,
     suite_id="atrex_016",
     published=published,
+    task=TASK,
 )

@@ -7,11 +7,21 @@
 
 Real models gate with one column (O = 1, broadcast over y of width H); the suite has O = 4096.
 Published: the same, less one addition per output.
+
+In: hidden_states [T, H], weight [O, H], bias [O], post_mul_mat [T, O] (y). Out: out [T, O].
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from solscope.operators.base import Axes, Cost, Operator, Published, element, tensor_pipe
+from solscope.operators.draws import normal, row_scales, torch_dtype
+from solscope.operators.rows import by_rows, sampled_rows
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+
+if TYPE_CHECKING:
+    import torch
 
 
 def cost(axes: Axes) -> Cost:
@@ -41,6 +51,56 @@ def published(axes: Axes) -> Published:
     )
 
 
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Gates from shut to open: x W has a standard deviation of 2. `extreme` saturates them."""
+    generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
+    tokens, hidden, out = axes["tokens"], axes["hidden"], axes["out"]
+    scale = row_scales(generator, tokens, "typical", spread=0.5).to(dtype)
+    std = 2 * hidden**-0.5 * (10 if draw.variant == "extreme" else 1)
+    return {
+        "hidden_states": normal(generator, tokens, hidden, dtype=dtype).mul_(scale),
+        "weight": normal(generator, out, hidden, dtype=dtype, std=std),
+        "bias": normal(generator, out, dtype=dtype),
+        "post_mul_mat": normal(generator, tokens, out, dtype=dtype),
+    }
+
+
+def reference(
+    hidden_states: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    post_mul_mat: torch.Tensor,
+) -> Outputs:
+    """In fp64, without a rounding before the sigmoid."""
+    wide, offset = weight.double(), bias.double()
+
+    def rows(x: torch.Tensor, y: torch.Tensor) -> Outputs:
+        return {"out": ((x.double() @ wide.T + offset).sigmoid() * y.double()).float()}
+
+    return by_rows(rows, hidden_states, post_mul_mat)
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    sampled=sampled_rows(reference, "hidden_states", "post_mul_mat"),
+    outputs={
+        "out": Output(
+            "hidden_states",
+            Tolerance(
+                kind="close",
+                atol=6e-3,
+                rtol=2e-2,
+                rms=3.5e-3,
+                row_rms=6e-3,
+                why="the product in fp32; gate, sigmoid and result each rounded to bf16: 2.4e-3 "
+                "in all; 8-bit operands give 1e-2",
+            ),
+        )
+    },
+    vary=("tokens",),
+)
+
 OPERATOR = Operator(
     name="linear_sigmoid_mul",
     title="Linear layer, sigmoid, gate",
@@ -50,4 +110,5 @@ OPERATOR = Operator(
     cost=cost,
     suite_id="atrex_017",
     published=published,
+    task=TASK,
 )

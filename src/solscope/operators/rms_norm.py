@@ -5,11 +5,22 @@
     bytes    x, w, out
 
 Published: the same.
+
+Solutions: run(x [T, H], weight [H], eps) -> out [T, H]; fp32 inside, one or two roundings.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.draws import activations, norm_weight, torch_dtype
+from solscope.operators.rows import by_rows, sampled_rows
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.tolerances import rounded
+
+if TYPE_CHECKING:
+    import torch
 
 
 def cost(axes: Axes) -> Cost:
@@ -32,6 +43,42 @@ def published(axes: Axes) -> Published:
     )
 
 
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Hidden states with row scales, a zero row, a spike; weights around 1 with zeros and tens."""
+    generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
+    hidden = axes["hidden"]
+    return {
+        "x": activations(generator, axes["tokens"], hidden, dtype, draw.variant),
+        "weight": norm_weight(generator, hidden, dtype),
+        "eps": 1e-6,
+    }
+
+
+def reference(x: torch.Tensor, weight: torch.Tensor, eps: float) -> Outputs:
+    """In fp64, the result in fp32."""
+
+    def part(rows: torch.Tensor) -> Outputs:
+        wide = rows.double()
+        scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
+        return {"out": (wide * scale * weight.double()).float()}
+
+    return by_rows(part, x)
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    outputs={
+        "out": Output(
+            "x",
+            rounded("bfloat16", 2, "fp32 inside; vLLM rounds x·rstd before the weight, then again"),
+        )
+    },
+    sampled=sampled_rows(reference, "x"),
+    vary=("tokens",),
+)
+
+
 OPERATOR = Operator(
     name="rms_norm",
     title="RMS normalization",
@@ -41,4 +88,5 @@ OPERATOR = Operator(
     cost=cost,
     suite_id="atrex_027",
     published=published,
+    task=TASK,
 )

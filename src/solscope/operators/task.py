@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
 
 Inputs = dict[str, Any]
-"""Tensors and plain numbers by the parameter's name."""
+"""Tensors and plain values (numbers, names, lists of numbers) by the parameter's name."""
 Outputs = dict[str, Any]
 """Tensors by the output's name."""
 
@@ -57,7 +57,8 @@ class Tolerance(msgspec.Struct, frozen=True):
     """How far an output may lie from the reference.
 
     `close`: every element within atol + rtol |wanted|, but for a share of 1 - matched, and the
-    relative RMS error ‖got - wanted‖ / ‖wanted‖ at most `rms`. `exact`: every element equal.
+    relative RMS error ‖got - wanted‖ / ‖wanted‖ at most `rms`, that of each row (last dimension)
+    at most `row_rms`, give or take atol/10. `exact`: every element equal.
     `codes`: 8-bit floats, compared after decoding; a share of 1 - matched may lie one code off.
     """
 
@@ -65,6 +66,8 @@ class Tolerance(msgspec.Struct, frozen=True):
     atol: float = 0.0
     rtol: float = 0.0
     rms: float | None = None
+    row_rms: float | None = None
+    """For rows of unlike scale, and for a few touched rows in a large pool of states."""
     matched: float = 1.0
     why: str = ""
     """Where the numbers come from: the error of which deployed kernel, or which rounding."""
@@ -86,7 +89,8 @@ Compare = Callable[
     ["torch.Tensor", "torch.Tensor", Mapping[str, Any], Mapping[str, Any]], Judgement
 ]
 """compare(got, wanted, inputs, all outputs of the solution): for outputs with several right
-answers (ties, order inside a group)."""
+answers (ties, order inside a group). At sampled rows, got and wanted hold those rows alone, the
+inputs are whole and have one entry more, `rows`."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +98,24 @@ class Output:
     """One output: its dtype and how it is judged. Its shape is the reference's."""
 
     dtype: str
-    """torch's name of it, e.g. `bfloat16`, `int32`, `float8`: the latter as the draw encodes it."""
+    """torch's name of it, e.g. `bfloat16`, `int32`, `float8`: the latter as the draw encodes it; or
+    the name of an input: the dtype of that tensor, or the one that a string such as `out_dtype`
+    names."""
     tolerance: Tolerance
     compare: Compare | None = field(default=None, repr=False)
     """Used in place of `tolerance` where it is set; the tie rule, in the operator's docstring."""
+
+    def torch_dtype(self, inputs: Mapping[str, Any]) -> torch.dtype:
+        """What a solution must return for these inputs."""
+        import torch
+
+        source = inputs.get(self.dtype, self.dtype)
+        if isinstance(source, torch.Tensor):
+            return source.dtype
+        name = f"float8_{inputs['fp8']}" if source == "float8" else source
+        found = getattr(torch, name)
+        assert isinstance(found, torch.dtype)
+        return found
 
 
 @dataclass(frozen=True)
@@ -113,6 +131,12 @@ class Task:
     """sampled(inputs, rows): the outputs at these rows of dimension 0 without computing the rest,
     for shapes whose full reference takes too long and for checks of every timed call. Outputs that
     cannot be had by rows are left out; null where only the full reference exists."""
+    rows: Callable[[Inputs], int] | None = None
+    """rows(inputs): how many rows `sampled` may be asked for; null where that is dimension 0 of the
+    first tensor of the inputs."""
+    realized: Callable[[Axes, Inputs], Axes] | None = field(default=None, repr=False)
+    """realized(axes, inputs): the axes with what this draw decided (distinct experts, padded slots,
+    valid tokens), so that the bound is that of the inputs at hand; null where axes say it all."""
     mutates: tuple[str, ...] = ()
     """Inputs that a solution updates in place; each is also an output of that name."""
     vary: tuple[str, ...] = ()

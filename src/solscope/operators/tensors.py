@@ -19,6 +19,7 @@ DTYPES = {
     "c10::Float8_e5m2": "fp8",
     "c10::Float8_e4m3fnuz": "fp8",
     "c10::Float8_e5m2fnuz": "fp8",
+    "c10::Float4_e2m1fn_x2": "fp4",
     "signed char": "int8",
 }
 """Names of the catalogue for types as Kineto writes them."""
@@ -38,7 +39,7 @@ _SIZES = {
     "unsigned char": 1,
     "char": 1,
     "bool": 1,
-    **{name: 1 for name, dtype in DTYPES.items() if dtype == "fp8"},
+    **{name: 1 for name, dtype in DTYPES.items() if dtype in ("fp8", "fp4")},
     "c10::complex<float>": 8,
     "c10::complex<double>": 16,
 }

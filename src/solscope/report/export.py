@@ -6,10 +6,7 @@ end, and removed when anything goes wrong before that.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -19,6 +16,7 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.errors import UsageError
+from solscope.files import new_file, new_folder
 from solscope.profile import is_saved_profile
 from solscope.readers.source import zlib_module
 from solscope.redact import KINDS, redact
@@ -68,7 +66,7 @@ def redact_attributed(attributed: Attributed) -> tuple[Attributed, dict[str, int
 
 def _write_perfetto(attributed: Attributed, target: Path) -> int:
     pieces = perfetto_json(attributed)
-    with _new_file(target) as work:
+    with new_file(target) as work:
         _write(work, (piece.encode() for piece in pieces), target.suffix)
     return attributed.profile.events["start_ns"].count()
 
@@ -77,7 +75,7 @@ def _write_parquet(attributed: Attributed, target: Path) -> int:
     """The folder that `Profile.save` writes, plus `activities.parquet` and `steps.parquet`."""
     if target.exists() and not is_saved_profile(target):
         raise UsageError(f"{target} exists and is not a saved profile: not replaced")
-    with _new_folder(target) as work:
+    with new_folder(target) as work:
         profile = attributed.profile
         profile.save(work)
         attributed.activities.write_parquet(work / "activities.parquet", compression="zstd")
@@ -89,7 +87,7 @@ def _write_csv(attributed: Attributed, target: Path) -> int:
     """The activities, or the rows of a summary, as a table for spreadsheets."""
     profile = attributed.profile
     table = attributed.aggregates if profile.is_aggregate else attributed.activities
-    with _new_file(target) as work:
+    with new_file(target) as work:
         spreadsheet_safe(table).write_csv(work)
     return table.height
 
@@ -135,42 +133,6 @@ def _compressor(suffix: str) -> _Compressor | None:
 
         return zstandard.ZstdCompressor(level=6).compressobj()
     return None
-
-
-@contextmanager
-def _new_file(target: Path) -> Iterator[Path]:
-    """A path to write to; becomes `target` at the end, or nothing when that fails."""
-    if target.is_dir():
-        raise UsageError(f"{target} is a folder: name a file")
-    with _work_folder(target) as folder:
-        work = folder / target.name
-        yield work
-        work.replace(target)
-
-
-@contextmanager
-def _new_folder(target: Path) -> Iterator[Path]:
-    """The same for a folder."""
-    with _work_folder(target) as folder:
-        work = folder / "new"
-        yield work
-        if target.exists():
-            target.rename(folder / "old")
-        try:
-            work.rename(target)
-        except OSError:
-            if (folder / "old").exists():
-                (folder / "old").rename(target)
-            raise
-
-
-@contextmanager
-def _work_folder(target: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.absolute().parent))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _size(path: Path) -> int:

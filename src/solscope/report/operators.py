@@ -24,7 +24,7 @@ def render_operators(result: OperatorTable, *, top: int | None, width: int, colo
     card = result.hardware or "unknown hardware (name it with --hardware)"
     known = f"FLOP and bytes known for {share_known(result.cost_pct)} of GPU time"
     parts: list[RenderableType] = [
-        Text(f"{clean(result.profile)} on {card}; figures are means per call", style="bold"),
+        Text(f"{clean(result.profile)} on {card}; {_said(result)}", style="bold"),
         Text(""),
         table(_COLUMNS, rows, width),
         Text(""),
@@ -34,6 +34,11 @@ def render_operators(result: OperatorTable, *, top: int | None, width: int, colo
         reasons = [[pct(r.pct), f"{r.calls:,}", r.reason, r.op] for r in result.no_cost[:REASONS]]
         parts += [Text(""), table(_NO_COST, reasons, width)]
     return to_text(parts, width, color)
+
+
+def _said(result: OperatorTable) -> str:
+    published = "; bounds as the public suite computes them, which kernels can beat"
+    return "figures are means per call" + (published if result.bound == "published" else "")
 
 
 REASONS = 8
@@ -79,8 +84,10 @@ def _row(row: OperatorRow) -> list[str]:
 
 
 def _limiter(row: OperatorRow) -> str:
-    lacking = [term for term in row.missing if term in MEMORIES]
-    return row.limiter or (f"no {lacking[0]} figure" if lacking else "-")
+    limiter = row.limiter or "-"
+    if limiter.startswith(("tensor", "interconnect", "host", "launch")):
+        return limiter
+    return limiter + "".join(f" (no {term})" for term in row.missing if term in MEMORIES)
 
 
 def _mark(row: OperatorRow) -> str:

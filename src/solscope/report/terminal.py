@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from solscope.profile import ProfileWarning
 from solscope.text import clean, shorten
+
+if TYPE_CHECKING:
+    from solscope.profile import ProfileWarning
 
 
 def number(value: float | None, digits: int = 2) -> str:

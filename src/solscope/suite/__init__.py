@@ -1,12 +1,30 @@
-"""The public suite: 30 operators, 440 hot shapes, their importance, and how far kernels are.
+"""Suites: operators, their importance, and the shapes that matter.
 
-`data.py` loads the file that ships with solscope, `axes.py` turns its shapes into axes of our
-operators, `published.py` computes the figures as the suite's public page prints them, and
-`tables.py` puts them beside our own bounds.
+`files.py` has the one format of a suite and loads those that ship and those of a user. The public
+suite has more: `data.py` loads its file, `axes.py` turns its shapes into axes of our operators,
+`published.py` computes the figures as its public page prints them, and `tables.py` puts them beside
+our own bounds. `show.py` tells all of one operator; `scale.py` makes shapes small.
 """
 
 from __future__ import annotations
 
-from solscope.suite.tables import suite_list, suite_roofline, suite_shapes
+from solscope.suite.files import SuiteFile, load
+from solscope.suite.show import describe
+from solscope.suite.tables import (
+    listed_rows,
+    listed_shapes,
+    suite_list,
+    suite_roofline,
+    suite_shapes,
+)
 
-__all__ = ["suite_list", "suite_roofline", "suite_shapes"]
+__all__ = [
+    "SuiteFile",
+    "describe",
+    "listed_rows",
+    "listed_shapes",
+    "load",
+    "suite_list",
+    "suite_roofline",
+    "suite_shapes",
+]

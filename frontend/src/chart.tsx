@@ -1,0 +1,105 @@
+// A chart drawn by ECharts, with a text that says what it shows.
+import { BarChart, CustomChart, LineChart, ScatterChart, TreemapChart } from "echarts/charts";
+import { AriaComponent, DataZoomComponent, GridComponent, LegendComponent, MarkLineComponent, TooltipComponent } from "echarts/components";
+import * as echarts from "echarts/core";
+import { SVGRenderer } from "echarts/renderers";
+import { useEffect, useRef } from "preact/hooks";
+import { useDark } from "./dark";
+
+echarts.use([
+  BarChart, CustomChart, LineChart, ScatterChart, TreemapChart,
+  AriaComponent, DataZoomComponent, GridComponent, LegendComponent, MarkLineComponent, TooltipComponent,
+  SVGRenderer,
+]);
+
+export type Option = Record<string, unknown>;
+
+export interface Ink {
+  text: string;
+  faint: string;
+  line: string;
+  surface: string;
+}
+
+const LIGHT: Ink = { text: "#1d2129", faint: "#5b6370", line: "#dfe3e8", surface: "#ffffff" };
+const DARK: Ink = { text: "#e6e9ee", faint: "#a3abb8", line: "#363c47", surface: "#1b1f27" };
+
+/** Lines of a tooltip as elements: text of a profile is never markup. */
+export function tip(...lines: (string | null | undefined | false)[]): HTMLElement {
+  const box = document.createElement("div");
+  box.className = "tip";
+  for (const line of lines) {
+    if (!line) continue;
+    const row = document.createElement("div");
+    row.textContent = line;
+    box.append(row);
+  }
+  return box;
+}
+
+interface Props {
+  label: string;
+  height: number;
+  option: (ink: Ink, narrow: boolean) => Option;
+  watch?: unknown;
+  onClick?: (params: { data: unknown; name: string }) => void;
+}
+
+export function Chart({ label, height, option, watch, onClick }: Props) {
+  const place = useRef<HTMLDivElement>(null);
+  const dark = useDark();
+  useEffect(() => {
+    const element = place.current;
+    if (!element) return;
+    const chart = echarts.init(element, null, { renderer: "svg" });
+    const ink = dark ? DARK : LIGHT;
+    const draw = () => {
+      const narrow = element.clientWidth < 560;
+      chart.setOption(
+        {
+          animation: false,
+          textStyle: { fontFamily: "inherit", color: ink.text },
+          aria: { enabled: true, label: { description: label } },
+          ...option(ink, narrow),
+        } as echarts.EChartsCoreOption,
+        true,
+      );
+    };
+    draw();
+    if (onClick) chart.on("click", (params) => onClick(params as never));
+    let width = element.clientWidth;
+    const observer = new ResizeObserver(() => {
+      chart.resize();
+      if (element.clientWidth !== width) {
+        width = element.clientWidth;
+        draw();
+      }
+    });
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      chart.dispose();
+    };
+  }, [dark, option, watch, label, onClick]);
+  return <div class="chart" ref={place} role="img" aria-label={label} style={{ height: `${height}px` }} />;
+}
+
+export function tooltipOf(ink: Ink): Option {
+  return {
+    backgroundColor: ink.surface,
+    borderColor: ink.line,
+    textStyle: { color: ink.text, fontSize: 12 },
+    confine: true,
+    extraCssText: "max-width: 480px; white-space: normal; overflow-wrap: anywhere;",
+  };
+}
+
+export function axisOf(ink: Ink): Option {
+  return {
+    nameTextStyle: { color: ink.faint },
+    axisLabel: { color: ink.faint, hideOverlap: true },
+    axisLine: { lineStyle: { color: ink.line } },
+    axisTick: { lineStyle: { color: ink.line } },
+    splitLine: { lineStyle: { color: ink.line, opacity: 0.6 } },
+  };
+}

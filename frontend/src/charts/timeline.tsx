@@ -1,0 +1,48 @@
+// Steps along the time line: one bar per step, colored by phase, with the busy part filled.
+import { useCallback } from "preact/hooks";
+import { axisOf, Chart, tip, tooltipOf, type Ink, type Option } from "../chart";
+import { phaseColor } from "../colors";
+import { ms, number, percent } from "../format";
+import type { TimelineStep } from "../types";
+
+interface Api { value(dimension: number): number; coord(point: [number, number]): [number, number]; size(range: [number, number]): [number, number] }
+
+export function StepTimeline({ steps, span }: { steps: TimelineStep[]; span: number }) {
+  const option = useCallback(
+    (ink: Ink): Option => {
+      const phases = [...new Set(steps.map((step) => step.phase ?? "unknown"))];
+      return {
+        tooltip: { ...tooltipOf(ink), formatter: (params: { data: { step: TimelineStep } }) => {
+          const step = params.data.step;
+          return tip(`${step.name} (step ${step.step}${step.cut ? ", cut" : ""})`, `${step.phase ?? "phase unknown"} · ${ms(step.time_ms)} · GPU busy ${percent((100 * step.busy_ms) / step.time_ms)}`, step.tokens !== null && `${number(step.tokens)} tokens, ${number(step.requests)} requests`);
+        } },
+        legend: { data: phases, top: 0, right: 8, textStyle: { color: ink.text }, itemWidth: 12, itemHeight: 12 },
+        grid: { left: 56, right: 16, top: 34, bottom: 70 },
+        xAxis: { type: "value", min: 0, max: Math.ceil(span), name: "ms", nameLocation: "middle", nameGap: 22, ...axisOf(ink), splitLine: { show: false } },
+        yAxis: { type: "value", name: "step ms", min: 0, ...axisOf(ink) },
+        dataZoom: [{ type: "slider", height: 18, bottom: 12, borderColor: ink.line, textStyle: { color: ink.faint }, labelFormatter: (value: number) => `${number(value)}` }, { type: "inside" }],
+        series: phases.map((phase) => ({
+          name: phase,
+          type: "custom",
+          itemStyle: { color: phaseColor(phase === "unknown" ? null : phase) },
+          renderItem: (_: unknown, api: Api) => {
+            const [x, top] = api.coord([api.value(0), api.value(2)]);
+            const [end] = api.coord([api.value(0) + api.value(1), 0]);
+            const [, base] = api.coord([0, 0]);
+            const [, full] = api.coord([0, api.value(3)]);
+            const width = Math.max(1, end - x - 1);
+            const color = phaseColor(phase === "unknown" ? null : phase);
+            return { type: "group", children: [
+              { type: "rect", shape: { x, y: top, width, height: base - top }, style: { fill: color, opacity: 0.28 } },
+              { type: "rect", shape: { x, y: full, width, height: base - full }, style: { fill: color } },
+            ] };
+          },
+          encode: { x: [0, 1], y: 2 },
+          data: steps.filter((step) => (step.phase ?? "unknown") === phase).map((step) => ({ value: [step.start_ms, step.time_ms, step.time_ms, step.busy_ms], step })),
+        })),
+      };
+    },
+    [steps, span],
+  );
+  return <Chart label={`Time line of ${steps.length} steps: height is the step's time, the solid part the time the GPU was busy`} height={250} option={option} />;
+}

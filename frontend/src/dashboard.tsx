@@ -1,0 +1,131 @@
+// The dashboard: an address for every view, and the server's answers drawn by the same pages as in reports.
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { ask, type Asked } from "./ask";
+import { go, Link, useAddress } from "./address";
+import { bytes } from "./format";
+import { CorpusView } from "./pages/corpus";
+import { ComparisonView } from "./pages/comparison";
+import { DiagnosisView } from "./pages/diagnosis";
+import { ProfileView } from "./pages/profile";
+import { SuiteView } from "./pages/suite";
+import { Section, ThemeChoice } from "./parts";
+import { Table } from "./table";
+import type { ComparisonPage, DiagnosisPage, Overview, ProfilePage } from "./types";
+
+export function Dashboard() {
+  const { path, query } = useAddress();
+  const overview = ask<Overview>("/api/overview", 5000);
+  const [first, second] = path.split("/").filter(Boolean);
+  useEffect(() => {
+    document.title = `${[first, second].filter(Boolean).join(" ") || "profiles"} · solscope`;
+  }, [first, second]);
+  return (
+    <>
+      <a class="skip" href="#main">Skip to the content</a>
+      <header>
+        <Link to="/" class="brand">solscope</Link>
+        <nav aria-label="Views" class="pages">
+          <Link to="/" current={!first}>Profiles</Link>
+          <Link to="/compare" current={first === "compare"}>Compare</Link>
+          <Link to="/diagnose" current={first === "diagnose"}>Diagnose</Link>
+          {overview.value?.corpus && <Link to="/corpus" current={first === "corpus"}>Store</Link>}
+          <Link to="/suite" current={first === "suite"}>Suite</Link>
+        </nav>
+        <ThemeChoice />
+      </header>
+      <main id="main" class="dashboard">
+        {!first && <Profiles overview={overview} />}
+        {first === "profile" && second && <Answer<ProfilePage> key={second} path={`/api/profile/${encodeURIComponent(second)}${hardware(query)}`} show={(page) => <><h1>{page.title}</h1><HardwareChoice overview={overview} /><ProfileView page={page} /></>} />}
+        {first === "compare" && <Two title="Compare" path="/compare" names={["From", "To"]} overview={overview} show={(page) => <ComparisonView page={page as ComparisonPage} />} />}
+        {first === "diagnose" && <Two title="Diagnose" path="/diagnose" names={["Normal", "Abnormal"]} overview={overview} show={(page) => <DiagnosisView page={page as DiagnosisPage} />} />}
+        {first === "corpus" && <CorpusView total={overview.value?.corpus?.profiles ?? 0} />}
+        {first === "suite" && <SuiteView overview={overview.value} operator={second} />}
+        {first && !["profile", "compare", "diagnose", "corpus", "suite"].includes(first) && <p>There is no page here. <Link to="/">Profiles</Link></p>}
+      </main>
+    </>
+  );
+}
+
+const hardware = (query: URLSearchParams): string => (query.get("hardware") ? `?hardware=${encodeURIComponent(query.get("hardware") ?? "")}` : "");
+
+function HardwareChoice({ overview }: { overview: Asked<Overview> }) {
+  const { path, query } = useAddress();
+  return (
+    <label class="field">Bounds of{" "}
+      <select value={query.get("hardware") ?? ""} onChange={(event) => go(event.currentTarget.value ? `${path}?hardware=${encodeURIComponent(event.currentTarget.value)}` : path)}>
+        <option value="">the recorded GPU</option>
+        {overview.value?.hardware.map((name) => <option key={name} value={name}>{name}</option>)}
+      </select>
+    </label>
+  );
+}
+
+export function Answer<T>({ path, show }: { path: string; show: (value: T) => ComponentChildren }) {
+  const answer = ask<T>(path);
+  if (answer.error) return <p role="alert" class="warnings plain">{answer.error}</p>;
+  return answer.value ? <>{show(answer.value)}</> : <p class="faint" aria-live="polite">Reading…</p>;
+}
+
+function Profiles({ overview }: { overview: Asked<Overview> }) {
+  if (overview.error) return <p role="alert" class="warnings plain">{overview.error}</p>;
+  const value = overview.value;
+  if (!value) return <p class="faint">Reading…</p>;
+  return (
+    <Section id="profiles" title="Profiles">
+      {value.upload && <Upload done={overview.again} />}
+      <Table caption="Profiles" rows={value.profiles} search={(row) => `${row.label} ${row.path}`} columns={[
+        { id: "label", title: "Profile", text: true, long: true, value: (row) => row.label, show: (row) => <Link to={`/profile/${row.id}`}>{row.label}</Link> },
+        { id: "path", title: "File", text: true, spare: true, value: (row) => row.path },
+        { id: "size", title: "Size", value: (row) => row.bytes, show: (row) => bytes(row.bytes) },
+      ]} />
+      {value.skipped.length > 0 && <details><summary>{value.skipped.length} files are no profiles</summary><ul>{value.skipped.map(([path, why]) => <li key={path}>{path}: {why}</li>)}</ul></details>}
+    </Section>
+  );
+}
+
+/** Profiles dropped here, or chosen, go to the server one after another. */
+function Upload({ done }: { done: () => void }) {
+  const [lines, setLines] = useState<string[]>([]);
+  const send = async (files: FileList | null | undefined) => {
+    for (const file of files ?? []) {
+      setLines((before) => [...before, `${file.name}: sending ${bytes(file.size)}…`]);
+      const answer = await fetch(`/api/upload?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file, headers: { "X-Solscope": "1" } });
+      const body = (await answer.json()) as { error?: string; label?: string };
+      setLines((before) => [...before.slice(0, -1), answer.ok ? `${file.name}: added` : `${file.name}: ${body.error}`]);
+      if (answer.ok) done();
+    }
+  };
+  return (
+    <div class="drop" onDragOver={(event) => event.preventDefault()} onDrop={(event) => { event.preventDefault(); void send(event.dataTransfer?.files); }}>
+      <label>Drop profiles here, or <input type="file" multiple onChange={(event) => void send(event.currentTarget.files)} /></label>
+      <ul aria-live="polite">{lines.map((line, at) => <li key={at}>{line}</li>)}</ul>
+    </div>
+  );
+}
+
+interface TwoProps { title: string; path: string; names: [string, string]; overview: Asked<Overview>; show: (page: unknown) => ComponentChildren }
+
+/** Two profiles and what the server says about them. */
+function Two({ title, path, names, overview, show }: TwoProps) {
+  const { query } = useAddress();
+  const [a, b] = [query.get("a") ?? "", query.get("b") ?? ""];
+  const profiles = overview.value?.profiles ?? [];
+  const pick = (side: "a" | "b", id: string) => go(`${path}?a=${side === "a" ? id : a}&b=${side === "b" ? id : b}`);
+  return (
+    <>
+      <h1>{title}</h1>
+      <div class="choose">
+        {(["a", "b"] as const).map((side, at) => (
+          <label key={side} class="field">{names[at]}{" "}
+            <select value={side === "a" ? a : b} onChange={(event) => pick(side, event.currentTarget.value)}>
+              <option value="">choose a profile</option>
+              {profiles.map((one) => <option key={one.id} value={one.id}>{one.label}</option>)}
+            </select>
+          </label>
+        ))}
+      </div>
+      {a && b ? <Answer<unknown> key={`${path} ${a} ${b}`} path={`/api${path}?a=${a}&b=${b}`} show={show} /> : <p class="about">Choose two profiles.</p>}
+    </>
+  );
+}

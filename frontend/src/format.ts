@@ -1,0 +1,64 @@
+// Numbers as people read them. A missing value is a dash, never a zero.
+
+export const NONE = "–";
+
+export function number(value: number | null | undefined, digits = 3): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 100) return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
+  return value.toLocaleString("en-US", { maximumSignificantDigits: digits });
+}
+
+export function percent(value: number | null | undefined, digits = 1): string {
+  return value === null || value === undefined || !Number.isFinite(value) ? NONE : `${value.toFixed(digits)} %`;
+}
+
+/** A time of any size, from nanoseconds, with its unit. */
+export function time(ns: number | null | undefined): string {
+  if (ns === null || ns === undefined || !Number.isFinite(ns)) return NONE;
+  const size = Math.abs(ns);
+  if (size >= 1e9) return `${number(ns / 1e9, 4)} s`;
+  if (size >= 1e6) return `${number(ns / 1e6, 4)} ms`;
+  if (size >= 1e3) return `${number(ns / 1e3, 4)} µs`;
+  return `${number(ns)} ns`;
+}
+
+export const ms = (value: number | null | undefined): string => time(value == null ? value : value * 1e6);
+export const us = (value: number | null | undefined): string => time(value == null ? value : value * 1e3);
+
+export function signed(value: number | null | undefined, show: (v: number) => string): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
+  return value > 0 ? `+${show(value)}` : value < 0 ? `−${show(-value)}` : show(0);
+}
+
+export function bytes(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let at = 0;
+  let size = value;
+  while (Math.abs(size) >= 1000 && at < units.length - 1) {
+    size /= 1000;
+    at += 1;
+  }
+  return `${number(size)} ${units[at]}`;
+}
+
+/** The middle of a long name left out, so that both ends can be told apart. */
+export function shorten(text: string, most: number): string {
+  if (text.length <= most) return text;
+  const head = Math.ceil((most - 1) * 0.6);
+  return `${text.slice(0, head)}…${text.slice(text.length - (most - 1 - head))}`;
+}
+
+export function axesText(axes: Record<string, unknown> | null | undefined): string {
+  if (!axes) return NONE;
+  return Object.entries(axes)
+    .map(([name, value]) => `${name}=${typeof value === "object" ? JSON.stringify(value) : String(value)}`)
+    .join(" ");
+}
+
+export function fileName(path: string): string {
+  const parts = path.split("/");
+  return parts[parts.length - 1] || path;
+}

@@ -1,0 +1,126 @@
+// Several profiles side by side.
+import { useMemo } from "preact/hooks";
+import { Waterfall } from "../charts/waterfall";
+import { BETTER, SIDES, WORSE } from "../colors";
+import { ms, NONE, number, percent, shorten, signed, us } from "../format";
+import { Dot, Section, Warnings } from "../parts";
+import { Table, type Column } from "../table";
+import type { ComparisonPage, Difference, LayerGroup, LayerTable, Part, PhaseComparison } from "../types";
+
+export function ComparisonView({ page }: { page: ComparisonPage }) {
+  const { comparison } = page;
+  const labels = comparison.profiles.map((side) => side.label);
+  return (
+    <>
+      <Section id="sides" title="Profiles">
+        <Table caption="Profiles" rows={comparison.profiles} columns={[
+          { id: "label", title: "Profile", text: true, value: (row) => row.label },
+          { id: "gpu", title: "GPU", text: true, value: (row) => row.devices.join(", ") || NONE },
+          { id: "steps", title: "Steps", value: (row) => row.steps, show: (row) => `${row.steps}${row.cut ? ` (${row.cut} cut)` : ""}` },
+          { id: "compared", title: "GPU time compared", value: (row) => row.compared_pct, show: (row) => percent(row.compared_pct) },
+        ]} />
+        {comparison.left_out.length > 0 && <p class="about">Not compared: {comparison.left_out.join(", ")}.</p>}
+        <Warnings warnings={comparison.warnings} />
+      </Section>
+      {comparison.phases.map((phase, at) => <Phase key={at} phase={phase} labels={labels} />)}
+      {page.layers ? <Layers table={page.layers} /> : <Section id="layers" title="Layers" about={page.no_layers}>{null}</Section>}
+    </>
+  );
+}
+
+function Phase({ phase, labels }: { phase: PhaseComparison; labels: string[] }) {
+  const name = phase.phase ?? (phase.per === "step" ? "Steps" : "Whole profiles");
+  const id = `phase-${phase.phase ?? phase.per}`;
+  const total = (at: number) => phase.steps[at]?.time_ms ?? phase.gpu_ms[at] ?? 0;
+  return (
+    <Section id={id} title={`${name[0]?.toUpperCase()}${name.slice(1)}: ${labels.map((label, at) => `${label} ${ms(total(at))}`).join(" · ")}`} about={phase.per === "step" ? "Per step of this phase and per GPU; the first profile is what the others are compared with." : "Totals of whole profiles, whose work may differ: shares, not speed."}>
+      {labels.slice(1).map((label, index) => {
+        const differences = phase.differences.filter((one) => one.profile === label);
+        if (phase.per !== "step" || !differences.length) return null;
+        return <Waterfall key={label} before={total(0)} after={total(index + 1)} beforeName={labels[0] ?? ""} afterName={label} parts={differences.map((one) => ({ name: partName(one), delta_ms: one.diff_ms }))} />;
+      })}
+      <Parts caption={`${name} by category`} parts={phase.categories} labels={labels} dots />
+      <details>
+        <summary>By catalog operator</summary>
+        <Parts caption={`${name} by operator`} parts={phase.operators} labels={labels} />
+      </details>
+      {phase.kernels.length > 0 && <Parts caption={`${name} by kernel`} parts={phase.kernels} labels={labels} />}
+    </Section>
+  );
+}
+
+const partName = (one: Difference): string => [one.group, one.name].filter(Boolean).join(" / ");
+
+function Parts({ caption, parts, labels, dots }: { caption: string; parts: Part[]; labels: string[]; dots?: boolean }) {
+  const columns = useMemo<Column<Part>[]>(() => [
+    { id: "name", title: "Part", text: true, value: (row) => row.name, show: (row) => <>{dots && <Dot category={row.name} />}{shorten(row.name, 50)}</> },
+    ...labels.map((label, at): Column<Part> => ({ id: `time-${at}`, title: label, value: (row) => row.time_ms[at], show: (row) => ms(row.time_ms[at]) })),
+    ...labels.slice(1).map((label, index): Column<Part> => ({ id: `diff-${index}`, title: `${label} − ${labels[0]}`, value: (row) => change(row, index + 1), show: (row) => <Change value={change(row, index + 1)} /> })),
+  ], [parts, labels, dots]);
+  return <Table caption={caption} columns={columns} rows={parts} most={20} sort={{ id: "time-0", down: true }} search={(row) => row.name} />;
+}
+
+const change = (row: Part, at: number): number => (row.time_ms[at] ?? 0) - (row.time_ms[0] ?? 0);
+
+const Change = ({ value }: { value: number }) => <span style={{ color: value > 0 ? WORSE : value < 0 ? BETTER : undefined }}>{signed(value, ms)}</span>;
+
+function Layers({ table }: { table: LayerTable }) {
+  const sums: [string, number[]][] = [
+    ["Layers", table.layers_us], ["Not attributed", table.unattributed_us], ["Idle", table.idle_us], ["Overlapped", table.overlapped_us], ["End to end", table.end_to_end_us],
+  ];
+  return (
+    <Section id="layers" title="One layer, role by role" about={<>{table.phase ?? "All"} passes ({table.passes.map((count) => number(count)).join(" and ")}), {table.stat} per {table.per}. Profiles align by group and role, never by kernel name; rows add up to groups, groups to a layer.</>}>
+      {table.layer_kinds.map((kind) => (
+        <div class="scroll" key={kind.kind} tabIndex={0} role="region" aria-label={`Layer ${kind.kind}`}>
+          <table class="layers">
+            <caption>{kind.kind} ({kind.layers.map((count) => `${count} layers`).join(" / ")})</caption>
+            <thead><tr><th scope="col" class="text">Role</th>{table.profiles.map((name, at) => <th key={at} scope="col" class="number" style={{ borderBottomColor: SIDES[at % SIDES.length] }}>{name}</th>)}<th scope="col" class="number">Ratio</th><th scope="col" class="text spare">Kernels</th></tr></thead>
+            {kind.groups.map((group) => <Group key={group.group} group={group} />)}
+            <tbody><SumRow name="One layer" values={kind.sum_us} strong /></tbody>
+          </table>
+        </div>
+      ))}
+      <div class="scroll">
+        <table class="layers">
+          <caption>A whole pass</caption>
+          <tbody>
+            {table.outside.map((group) => <SumRow key={group.group} name={group.group} values={group.sum_us} />)}
+            {sums.map(([name, values]) => <SumRow key={name} name={name} values={values} strong={name === "End to end"} />)}
+          </tbody>
+        </table>
+      </div>
+    </Section>
+  );
+}
+
+function Group({ group }: { group: LayerGroup }) {
+  return (
+    <tbody>
+      {group.rows.map((row, at) => (
+        <tr key={at}>
+          <th scope="row" class="text">{row.role}</th>
+          {row.time_us.map((value, side) => <td key={side} class="number">{us(value)}</td>)}
+          <td class="number">{ratio(row.time_us)}</td>
+          <td class="text spare kernels">{row.kernels.map((names, side) => names.length > 0 && <div key={side} style={{ color: SIDES[side % SIDES.length] }}>{shorten(names.join(", "), 90)}</div>)}</td>
+        </tr>
+      ))}
+      <SumRow name={`${group.group}, sum`} values={group.sum_us} />
+    </tbody>
+  );
+}
+
+function SumRow({ name, values, strong }: { name: string; values: (number | null)[]; strong?: boolean }) {
+  return (
+    <tr class={strong ? "sum strong" : "sum"}>
+      <th scope="row" class="text">{name}</th>
+      {values.map((value, at) => <td key={at} class="number">{us(value)}</td>)}
+      <td class="number">{ratio(values)}</td>
+      <td class="spare" />
+    </tr>
+  );
+}
+
+function ratio(values: (number | null | undefined)[]): string {
+  const [first, second] = values;
+  return first && second ? `${(second / first).toFixed(2)}×` : NONE;
+}

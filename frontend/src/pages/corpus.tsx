@@ -1,0 +1,163 @@
+// A profile store: what matters in it, at which shapes, and how it changes.
+import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
+import { go, useAddress } from "../address";
+import { ask } from "../ask";
+import { axisOf, Chart, tip, tooltipOf, type Ink, type Option } from "../chart";
+import { SIDES, WORSE } from "../colors";
+import { axesText, bytes, ms, NONE, number, percent, shorten, us } from "../format";
+import { Facts, Section } from "../parts";
+import { Table, type Column } from "../table";
+import type { CorpusPage, HotShape, HotShapes, ImportanceAnswer, ImportanceRow, ListedProfile, Trend } from "../types";
+
+const BY = ["operator", "shape", "category", "role", "kernel"];
+const FACTS = ["model", "framework", "version", "gpu"];
+
+/** How fast the store grows while someone adds to it. */
+function Growing({ profiles }: { profiles: number }) {
+  const [seen, setSeen] = useState<[number, number][]>([]);
+  useEffect(() => setSeen((before) => [...before.slice(-12), [Date.now(), profiles]]), [profiles]);
+  const first = seen[0];
+  if (seen.length < 2 || !first || profiles === first[1]) return null;
+  const seconds = (Date.now() - first[0]) / 1000;
+  return <p class="faint" role="status">The store is growing: {number(profiles - first[1])} profiles added since this page opened, {number((profiles - first[1]) / seconds)} per second.</p>;
+}
+
+export function CorpusView({ total }: { total: number }) {
+  const { query } = useAddress();
+  const chosen = useMemo(() => new URLSearchParams([...query].filter(([name, value]) => FACTS.includes(name) && value)), [query.toString()]);
+  const asked = ask<CorpusPage>(`/api/corpus?${chosen}`);
+  useEffect(() => { if (asked.value && asked.value.status.profiles !== total) asked.again(); }, [total]);
+  const by = query.get("by") ?? "operator";
+  const set = (name: string, value: string) => {
+    const next = new URLSearchParams(query);
+    if (value) next.set(name, value);
+    else next.delete(name);
+    go(`/corpus?${next}`);
+  };
+  if (asked.error) return <p role="alert" class="warnings plain">{asked.error}</p>;
+  const page = asked.value;
+  if (!page) return <p class="faint">Reading…</p>;
+  return (
+    <>
+      <h1>Profile store</h1>
+      <Growing profiles={page.status.profiles} />
+      <Facts facts={[["Profiles", number(page.status.profiles)], ["Chosen", number(page.profiles.length)], ["GPU time", ms(page.status.gpu_ms)], ["Events", number(page.status.events)], ["Size", bytes(page.status.bytes)], ["Kept by", page.status.engine]]} />
+      <div class="choose">
+        {FACTS.map((name) => {
+          const values = page.facts[name] ?? [];
+          return values.length > 1 && (
+            <label key={name} class="field">{name}{" "}
+              <select value={query.get(name) ?? ""} onChange={(event) => set(name, event.currentTarget.value)}>
+                <option value="">all</option>
+                {values.map((value) => <option key={value} value={value}>{value}</option>)}
+              </select>
+            </label>
+          );
+        })}
+        <label class="field">importance by{" "}
+          <select value={by} onChange={(event) => set("by", event.currentTarget.value)}>{BY.map((value) => <option key={value} value={value}>{value}</option>)}</select>
+        </label>
+      </div>
+      <Importance key={page.status.profiles} by={by} chosen={chosen.toString()} />
+      <TrendSection what={query.get("what") ?? "step"} chosen={chosen.toString()} set={(what) => set("what", what)} />
+      <Section id="profiles" title="Profiles">
+        <Table caption="Profiles of the store" columns={PROFILES} rows={page.profiles} most={25} search={(row) => `${row.file} ${row.model ?? ""} ${row.gpu ?? ""} ${row.framework ?? ""} ${Object.values(row.tags).join(" ")}`} />
+      </Section>
+    </>
+  );
+}
+
+function Importance({ by, chosen }: { by: string; chosen: string }) {
+  const asked = ask<ImportanceAnswer>(`/api/corpus/importance?by=${by}&${chosen}`);
+  const most = Math.max(1, ...(asked.value?.rows.map((row) => row.ci95_pct?.[1] ?? row.importance_pct) ?? []));
+  const columns = useMemo<Column<ImportanceRow>[]>(() => [
+    { id: "key", title: by, text: true, long: true, value: (row) => row.key, show: (row) => <span title={row.key}>{shorten(row.operator && row.axes ? `${row.operator} ${axesText(row.axes)}` : row.key, 90)}</span> },
+    { id: "importance", title: "Importance", value: (row) => row.importance_pct, show: (row) => <span class="with-bar">{percent(row.importance_pct, 2)}<Interval row={row} most={most} /></span> },
+    { id: "ci", title: "95 % interval", value: (row) => row.ci95_pct?.[0] ?? null, show: (row) => (row.ci95_pct ? `${row.ci95_pct[0].toFixed(1)} to ${row.ci95_pct[1].toFixed(1)}` : NONE), spare: true },
+    { id: "profiles", title: "Profiles", value: (row) => row.profiles },
+    { id: "calls", title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls), spare: true },
+    { id: "p50", title: "p50", value: (row) => row.p50_us, show: (row) => us(row.p50_us) },
+    { id: "bound", title: "Bound p50", value: (row) => row.bound_p50_us, show: (row) => us(row.bound_p50_us), spare: true },
+    { id: "s", title: "S", value: (row) => row.s_pct, show: (row) => percent(row.s_pct) },
+    { id: "back", title: "Recoverable", value: (row) => row.recoverable_pct, show: (row) => percent(row.recoverable_pct) },
+  ], [by, most]);
+  return (
+    <Section id="importance" title="Importance" about={asked.value?.definition}>
+      {asked.error && <p role="alert">{asked.error}</p>}
+      {asked.value && <Table key={by} caption={`Importance by ${by}`} columns={columns} rows={asked.value.rows} most={30} sort={{ id: "importance", down: true }} search={(row) => `${row.key} ${axesText(row.axes)}`} {...(by === "operator" ? { detail: (row: ImportanceRow) => <Shapes operator={row.key} chosen={chosen} /> } : {})} />}
+    </Section>
+  );
+}
+
+/** The share as a bar, its interval as a line over it. */
+function Interval({ row, most }: { row: ImportanceRow; most: number }) {
+  const at = (value: number) => `${(100 * value) / most}%`;
+  const [low, high] = row.ci95_pct ?? [row.importance_pct, row.importance_pct];
+  return (
+    <span class="interval" role="img" aria-label={`${percent(low)} to ${percent(high)}`}>
+      <span class="share" style={{ width: at(row.importance_pct) }} />
+      <span class="range" style={{ left: at(low), width: at(high - low) }} />
+    </span>
+  );
+}
+
+const SHAPES: Column<HotShape>[] = [
+  { id: "axes", title: "Axes", text: true, long: true, value: (row) => axesText(row.axes) },
+  { id: "weight", title: "Weight", value: (row) => row.weight, show: (row) => percent(100 * row.weight) },
+  { id: "sum", title: "Up to here", value: (row) => row.cumulative, show: (row) => percent(100 * row.cumulative), spare: true },
+  { id: "shapes", title: "Shapes", help: "Shapes that count as this one", value: (row) => row.shapes, spare: true },
+  { id: "p50", title: "p50", value: (row) => row.p50_us, show: (row) => us(row.p50_us) },
+  { id: "bound", title: "Bound p50", value: (row) => row.bound_p50_us, show: (row) => us(row.bound_p50_us) },
+  { id: "s", title: "S", value: (row) => row.s_pct, show: (row) => percent(row.s_pct) },
+  { id: "where", title: "Seen in", text: true, value: (row) => `${row.origin.profiles} profiles, ${row.origin.gpus.join(", ")}`, spare: true },
+];
+
+function Shapes({ operator, chosen }: { operator: string; chosen: string }) {
+  const asked = ask<HotShapes>(`/api/corpus/shapes/${encodeURIComponent(operator)}?${chosen}`);
+  if (asked.error) return <p class="faint">{asked.error}</p>;
+  const found = asked.value?.operators[0];
+  if (!found) return <p class="faint">Reading…</p>;
+  return (
+    <>
+      <p class="faint">{found.distinct} shapes; those below cover {percent(100 * found.cover)} of the time whose axes are known ({percent(found.known_pct)} of all).</p>
+      <Table caption={`Hot shapes of ${operator}`} columns={SHAPES} rows={found.shapes} most={30} />
+    </>
+  );
+}
+
+function TrendSection({ what, chosen, set }: { what: string; chosen: string; set: (what: string) => void }) {
+  const asked = ask<Trend>(`/api/corpus/trend?what=${encodeURIComponent(what)}&${chosen}`);
+  const trend = asked.value;
+  const option = useCallback(
+    (ink: Ink): Option => ({
+      tooltip: { ...tooltipOf(ink), trigger: "item", formatter: (params: { dataIndex: number }) => {
+        const point = trend?.points[params.dataIndex];
+        return point ? tip(point.label, point.file, `${number(point.value)} ${trend?.unit}`) : "";
+      } },
+      grid: { left: 70, right: 20, top: 16, bottom: 50 },
+      xAxis: { type: "category", data: trend?.points.map((point) => point.label.slice(0, 10)) ?? [], ...axisOf(ink) },
+      yAxis: { type: "value", name: trend?.unit, nameLocation: "middle", nameGap: 52, ...axisOf(ink) },
+      series: [{ type: "line", symbolSize: 6, data: trend?.points.map((point) => point.value) ?? [], itemStyle: { color: SIDES[0] }, lineStyle: { width: 1 }, markLine: { silent: true, symbol: "none", lineStyle: { color: WORSE, type: "dashed" }, label: { color: ink.text, formatter: (params: { dataIndex: number }) => { const change = trend?.changes[params.dataIndex]?.change_pct; return change == null ? "" : `${change > 0 ? "+" : ""}${change.toFixed(0)} %`; } }, data: trend?.changes.map((change) => ({ xAxis: change.at })) ?? [] } }],
+    }),
+    [trend],
+  );
+  return (
+    <Section id="trend" title="Over time" about={trend ? `${trend.points.length} profiles in order of their date${trend.left_out ? `; ${trend.left_out} without a date or without it` : ""}. Dashed lines mark where the values change.` : undefined}>
+      <label class="field">of{" "}
+        <input list="parts" defaultValue={what} onChange={(event) => set(event.currentTarget.value)} aria-label="Operator, category or step" />
+      </label>
+      {asked.error ? <p role="alert">{asked.error}</p> : trend && <Chart label={`${trend.what} over ${trend.points.length} profiles`} height={240} option={option} />}
+    </Section>
+  );
+}
+
+const PROFILES: Column<ListedProfile>[] = [
+  { id: "file", title: "File", text: true, long: true, value: (row) => row.file },
+  { id: "model", title: "Model", text: true, value: (row) => row.model ?? NONE, spare: true },
+  { id: "framework", title: "Framework", text: true, value: (row) => [row.framework, row.version].filter(Boolean).join(" ") || NONE },
+  { id: "gpu", title: "GPU", text: true, value: (row) => row.gpu ?? NONE },
+  { id: "date", title: "Recorded", text: true, value: (row) => (row.recorded_ns ? new Date(row.recorded_ns / 1e6).toISOString().slice(0, 10) : NONE), spare: true },
+  { id: "steps", title: "Steps", value: (row) => row.steps },
+  { id: "time", title: "GPU time", value: (row) => row.gpu_ms, show: (row) => ms(row.gpu_ms) },
+  { id: "decode", title: "Decode", value: (row) => row.decode_pct, show: (row) => percent(row.decode_pct, 0), spare: true },
+];

@@ -1,0 +1,200 @@
+// One profile.
+import { useMemo, useState } from "preact/hooks";
+import { Roofline } from "../charts/roofline";
+import { StepTimeline } from "../charts/timeline";
+import { TimeTree } from "../charts/tree";
+import { categoryColor } from "../colors";
+import { axesText, bytes, ms, NONE, number, percent, shorten, time, us } from "../format";
+import { Bar, CoverageTable, Dot, Facts, Name, Section, Warnings } from "../parts";
+import { Table, type Column } from "../table";
+import type { Hotspot, KernelRow, OperatorRow, PhaseSteps, ProfilePage } from "../types";
+
+export function ProfileView({ page }: { page: ProfilePage }) {
+  const { summary } = page;
+  return (
+    <>
+      <Section id="summary" title="Summary">
+        <Facts
+          facts={[
+            ["GPU", summary.devices.join(", ") || NONE],
+            ["Recorded by", [summary.format, summary.framework].filter(Boolean).join(", ")],
+            ["Span", ms(summary.gpu_span_ms)],
+            ["GPU busy", percent(summary.gpu_busy_pct)],
+            ["Kernels", number(summary.kernels)],
+            ["Kernel time", ms(summary.kernel_time_ms)],
+            ["Exposed communication", summary.exposed_comm_ms === null ? NONE : `${ms(summary.exposed_comm_ms)} of ${ms(summary.comm_ms)}`],
+            ["Exposed copies", summary.exposed_memcpy_ms === null ? NONE : `${ms(summary.exposed_memcpy_ms)} of ${ms(summary.memcpy_ms)}`],
+            ["Rank", summary.rank === null ? NONE : `${summary.rank}${summary.world_size ? ` of ${summary.world_size}` : ""}`],
+          ]}
+        />
+        <Categories page={page} />
+      </Section>
+      {page.timeline.steps.length > 0 && (
+        <Section id="steps" title="Steps" about={<>Height is the time of a step, the solid part the time in which the GPU worked. Steps were found by {summary.steps.found_by ?? "nothing"}{summary.steps.cut ? `; ${summary.steps.cut} cut at the edge of the recording` : ""}.</>}>
+          <StepTimeline steps={page.timeline.steps} span={page.timeline.span_ms} />
+          {page.timeline.left_out > 0 && <p class="about">{page.timeline.left_out} later steps are not drawn.</p>}
+          <Table caption="Steps by phase" columns={PHASES} rows={summary.steps.phases} />
+        </Section>
+      )}
+      <Section id="tree" title="Where the time goes" about="Phase, layer, role, kernel, colored by category. Click to go in, use the path below to come back. Areas add up exactly.">
+        <Tree page={page} />
+      </Section>
+      {page.hotspots && <Hotspots page={page} />}
+      {page.operators && <Operators page={page} />}
+      {summary.idle.length > 0 && <Idle page={page} />}
+      <Kernels page={page} />
+      <Section id="coverage" title="Coverage and warnings" about="For what share of the GPU time each fact is known. What is not known is shown as such, never guessed.">
+        <Warnings warnings={summary.warnings} />
+        <CoverageTable coverage={summary.coverage} more={page.operators ? [["given FLOP and bytes", page.operators.cost_pct]] : []} />
+      </Section>
+    </>
+  );
+}
+
+function Tree({ page }: { page: ProfilePage }) {
+  const [layers, setLayers] = useState(false);
+  const both = page.layer_tree !== null;
+  return (
+    <>
+      {both && (
+        <div class="choice" role="group" aria-label="What the areas stand for">
+          <button type="button" aria-pressed={!layers} onClick={() => setLayers(false)}>By role</button>
+          <button type="button" aria-pressed={layers} onClick={() => setLayers(true)}>By layer</button>
+        </div>
+      )}
+      <TimeTree tree={layers && page.layer_tree ? page.layer_tree : page.tree} depth={layers ? 2 : 3} />
+    </>
+  );
+}
+
+function Categories({ page }: { page: ProfilePage }) {
+  return (
+    <div class="scroll">
+      <table class="bars">
+        <caption>GPU time by category</caption>
+        <tbody>
+          {page.summary.categories.map((one) => (
+            <tr key={one.category}>
+              <th scope="row" class="text"><Dot category={one.category} />{one.category}</th>
+              <td class="number">{ms(one.time_ms)}</td>
+              <td class="number">{percent(one.pct)}</td>
+              <td class="number spare">{number(one.calls)} calls</td>
+              <td class="wide"><Bar share={one.pct} color={categoryColor(one.category)} /></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+const PHASES: Column<PhaseSteps>[] = [
+  { id: "phase", title: "Phase", text: true, value: (row) => row.phase ?? "unknown" },
+  { id: "count", title: "Steps", value: (row) => row.count },
+  { id: "p50", title: "p50", value: (row) => row.p50_ms, show: (row) => ms(row.p50_ms) },
+  { id: "p90", title: "p90", value: (row) => row.p90_ms, show: (row) => ms(row.p90_ms) },
+  { id: "p99", title: "p99", value: (row) => row.p99_ms, show: (row) => ms(row.p99_ms) },
+  { id: "gap", title: "Gap p50", value: (row) => row.gap_p50_ms, show: (row) => ms(row.gap_p50_ms), spare: true },
+  { id: "tokens", title: "Tokens", value: (row) => row.tokens, show: (row) => number(row.tokens), spare: true },
+  { id: "rate", title: "Tokens/s", value: (row) => row.tokens_per_s, show: (row) => number(row.tokens_per_s) },
+];
+
+const HOTSPOTS: Column<Hotspot>[] = [
+  { id: "rank", title: "#", value: (row) => row.rank },
+  { id: "what", title: "What", text: true, long: true, value: (row) => row.operator, show: (row) => <span title={axesText(row.axes)}>{row.kind === "operator" ? "" : `${row.kind}: `}{shorten(row.operator, 48)}{row.role ? <span class="faint"> {row.role}</span> : null}</span> },
+  { id: "saves", title: "Saves per step", value: (row) => row.recoverable_us, show: (row) => us(row.recoverable_us) },
+  { id: "share", title: "Of step", value: (row) => row.recoverable_pct_of_step, show: (row) => <span class="with-bar">{percent(row.recoverable_pct_of_step)}<Bar share={row.recoverable_pct_of_step} /></span> },
+  { id: "time", title: "Time", value: (row) => row.time_us, show: (row) => us(row.time_us) },
+  { id: "bound", title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us), spare: true },
+  { id: "s", title: "S", value: (row) => row.efficiency_pct, show: (row) => percent(row.efficiency_pct) },
+  { id: "limit", title: "Limit", text: true, tight: true, value: (row) => row.limiter, show: (row) => row.limiter ?? NONE, spare: true },
+  { id: "sure", title: "Sure", text: true, tight: true, value: (row) => row.confidence, spare: true },
+];
+
+function Hotspots({ page }: { page: ProfilePage }) {
+  const table = page.hotspots;
+  if (!table) return null;
+  return (
+    <Section id="hotspots" title="What to fix first" about={<>Means over {table.steps} {table.phase ?? ""} steps of {ms(table.step_ms)}; an operator is held to {table.target_pct} % of its bound on {table.hardware ?? "unknown hardware"}. FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time.</>}>
+      {table.hotspots.length ? <Table caption="Hotspots" columns={HOTSPOTS} rows={table.hotspots} most={12} sort={{ id: "saves", down: true }} search={(row) => `${row.operator} ${row.role ?? ""} ${row.kind}`} detail={(row) => <><p>{row.why}</p><p class="faint">{axesText(row.axes)}</p></>} /> : <p class="about">Nothing that could be saved was found.</p>}
+    </Section>
+  );
+}
+
+const OPERATORS: Column<OperatorRow>[] = [
+  { id: "op", title: "Operator", text: true, long: true, value: (row) => row.op, show: (row) => <><Dot category={row.category} />{shorten(row.op, 44)}</> },
+  { id: "axes", title: "Axes", text: true, value: (row) => axesText(row.axes), show: (row) => <span class="axes">{shorten(axesText(row.axes), 70)}</span>, spare: true },
+  { id: "calls", title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
+  { id: "pct", title: "GPU time", value: (row) => row.pct, show: (row) => percent(row.pct) },
+  { id: "time", title: "Per call", value: (row) => row.time_us, show: (row) => us(row.time_us) },
+  { id: "tflops", title: "TFLOP/s", value: (row) => row.tflops, show: (row) => number(row.tflops), spare: true },
+  { id: "tbps", title: "TB/s", value: (row) => row.tbps, show: (row) => number(row.tbps), spare: true },
+  { id: "bound", title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us) },
+  { id: "limit", title: "Limit", text: true, tight: true, value: (row) => row.limiter, show: (row) => row.limiter ?? NONE, spare: true },
+  { id: "s", title: "S", help: "Bound / time", value: (row) => row.efficiency_pct, show: (row) => percent(row.efficiency_pct) },
+];
+
+function Operators({ page }: { page: ProfilePage }) {
+  const table = page.operators;
+  if (!table) return null;
+  return (
+    <Section id="operators" title="Against the speed of light" about={<>Every operator and shape with a cost, as a point under the roofs of {page.roofs?.title ?? "unknown hardware"}{page.roofs?.measured ? " (measured)" : ""}; the larger the point, the more time it takes. Cost is known for {percent(table.cost_pct)} of the GPU time.</>}>
+      <Roofline rows={table.operators} roofs={page.roofs} />
+      <Table caption="Operators and shapes" columns={OPERATORS} rows={table.operators} most={20} sort={{ id: "pct", down: true }} search={(row) => `${row.op} ${row.operator} ${row.category} ${axesText(row.axes)}`} detail={(row) => <p>{row.operator}: {axesText(row.axes)}; {number(row.flop)} FLOP and {bytes(row.bytes)} per call, {number(row.intensity)} FLOP per byte</p>} />
+      {table.no_cost.length > 0 && (
+        <details>
+          <summary>Without a cost: {percent(table.no_cost.reduce((sum, row) => sum + row.pct, 0))} of the GPU time</summary>
+          <Table caption="Calls without a cost" rows={table.no_cost} columns={[
+            { id: "op", title: "What", text: true, value: (row) => row.op, show: (row) => shorten(row.op, 60) },
+            { id: "why", title: "Why", text: true, value: (row) => row.reason },
+            { id: "calls", title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
+            { id: "pct", title: "GPU time", value: (row) => row.pct, show: (row) => percent(row.pct) },
+          ]} />
+        </details>
+      )}
+    </Section>
+  );
+}
+
+function Idle({ page }: { page: ProfilePage }) {
+  const total = page.summary.idle.reduce((sum, one) => sum + one.time_ms, 0);
+  return (
+    <Section id="idle" title="Why the GPU was idle" about={<>{ms(total)} of idle time between the first and the last kernel, split by cause exactly.</>}>
+      <div class="scroll">
+        <table class="bars">
+          <caption class="hidden">Idle time by cause</caption>
+          <tbody>
+            {page.summary.idle.map((one) => (
+              <tr key={one.cause}>
+                <th scope="row" class="text">{one.cause}<span class="faint block">{page.idle_causes[one.cause]}</span></th>
+                <td class="number">{ms(one.time_ms)}</td>
+                <td class="number spare">{number(one.gaps)} gaps</td>
+                <td class="wide"><Bar share={total ? (100 * one.time_ms) / total : 0} /></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Section>
+  );
+}
+
+const KERNELS: Column<KernelRow>[] = [
+  { id: "name", title: "Kernel", text: true, long: true, value: (row) => row.short_name, show: (row) => <><Dot category={row.category} /><Name short={shorten(row.short_name, 56)} full={row.name} /></> },
+  { id: "category", title: "Category", text: true, tight: true, value: (row) => row.category, spare: true },
+  { id: "calls", title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
+  { id: "total", title: "Total", value: (row) => row.total_ns, show: (row) => time(row.total_ns) },
+  { id: "pct", title: "Share", value: (row) => row.pct, show: (row) => percent(row.pct) },
+  { id: "mean", title: "Mean", value: (row) => row.mean_ns, show: (row) => time(row.mean_ns) },
+  { id: "median", title: "Median", value: (row) => row.median_ns, show: (row) => time(row.median_ns), spare: true },
+  { id: "max", title: "Max", value: (row) => row.max_ns, show: (row) => time(row.max_ns), spare: true },
+];
+
+function Kernels({ page }: { page: ProfilePage }) {
+  const rows = useMemo(() => page.kernels.kernels, [page]);
+  return (
+    <Section id="kernels" title="Kernels" about={<>{number(page.kernels.calls)} activities of {rows.length + page.kernels_left_out} names, {time(page.kernels.total_ns)} together{page.kernels_left_out ? `; the ${page.kernels_left_out} smallest names are not in this file` : ""}. Open a name to read it whole.</>}>
+      <Table caption="Kernels" columns={KERNELS} rows={rows} most={25} sort={{ id: "total", down: true }} search={(row) => `${row.name} ${row.short_name} ${row.category}`} />
+    </Section>
+  );
+}

@@ -1,0 +1,106 @@
+// Small parts that every page uses.
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { categoryColor } from "./colors";
+import { choose, chosen, type Choice } from "./dark";
+import { NONE, percent } from "./format";
+import type { Coverage, Warning } from "./types";
+
+export function Section({ id, title, about, children }: { id: string; title: string; about?: ComponentChildren; children: ComponentChildren }) {
+  return (
+    <section id={id} aria-labelledby={`${id}-title`}>
+      <h2 id={`${id}-title`}>{title}</h2>
+      {about && <p class="about">{about}</p>}
+      {children}
+    </section>
+  );
+}
+
+export function Facts({ facts }: { facts: [string, ComponentChildren][] }) {
+  return (
+    <dl class="facts">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value ?? NONE}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+export function Bar({ share, color, label }: { share: number; color?: string; label?: string }) {
+  const width = Math.max(0, Math.min(100, share));
+  return (
+    <span class="bar" role="img" aria-label={label ?? percent(share)}>
+      <span style={{ width: `${width}%`, background: color ?? "var(--accent)" }} />
+    </span>
+  );
+}
+
+export const Dot = ({ category }: { category: string | null }) => <span class="dot" aria-hidden="true" style={{ background: categoryColor(category) }} />;
+
+export function Warnings({ warnings }: { warnings: Warning[] }) {
+  if (!warnings.length) return <p class="about">No warning: nothing was found that makes these numbers unsafe.</p>;
+  return (
+    <ul class="warnings">
+      {warnings.map((one, at) => (
+        <li key={at}><code>{one.code}</code> {one.message}</li>
+      ))}
+    </ul>
+  );
+}
+
+const COVERAGE: Record<string, string> = {
+  linked_pct: "linked to a launch",
+  classified_pct: "given a category",
+  generic_pct: "of it by a generic rule",
+  op_pct: "given an operator call",
+  shapes_pct: "given shapes",
+  operator_pct: "given a catalog operator by name",
+  layer_pct: "given a layer or place",
+  role_pct: "given a role",
+};
+
+export function CoverageTable({ coverage, more }: { coverage: Coverage; more?: [string, number | null][] }) {
+  const rows: [string, number | null][] = [...Object.entries(coverage).map(([name, value]): [string, number | null] => [COVERAGE[name] ?? name, value]), ...(more ?? [])];
+  return (
+    <div class="scroll">
+      <table class="coverage">
+        <caption class="hidden">Share of GPU time for which each fact is known</caption>
+        <tbody>
+          {rows.map(([name, value]) => (
+            <tr key={name}>
+              <th scope="row" class="text">{name}</th>
+              <td class="number">{percent(value)}</td>
+              <td class="wide">{value !== null && <Bar share={value} />}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+export function ThemeChoice() {
+  const [now, set] = useState<Choice>(chosen());
+  const pick = (next: Choice) => {
+    choose(next);
+    set(next);
+  };
+  return (
+    <label class="theme">
+      <span class="hidden">Colors</span>
+      <select value={now} onChange={(event) => pick(event.currentTarget.value as Choice)}>
+        <option value="auto">System colors</option>
+        <option value="light">Light</option>
+        <option value="dark">Dark</option>
+      </select>
+    </label>
+  );
+}
+
+/** A long name that can be opened whole. */
+export function Name({ short, full }: { short: string; full: string }) {
+  return short === full ? <span class="name">{full}</span> : <details class="name"><summary>{short}</summary><code>{full}</code></details>;
+}

@@ -1,0 +1,112 @@
+// A table that sorts by any column and filters by text; plain HTML, so that it prints and reads aloud.
+import type { ComponentChildren } from "preact";
+import { useMemo, useState } from "preact/hooks";
+
+export interface Column<Row> {
+  id: string;
+  title: string;
+  /** What it sorts by; text sorts as text, null goes last. */
+  value: (row: Row) => string | number | null | undefined;
+  show?: (row: Row) => ComponentChildren;
+  text?: boolean;
+  help?: string;
+  /** Left out on narrow screens. */
+  spare?: boolean;
+  /** Never broken into lines. */
+  tight?: boolean;
+  /** Holds long text: keeps a readable width and lets the table scroll. */
+  long?: boolean;
+}
+
+interface Props<Row> {
+  caption: string;
+  columns: Column<Row>[];
+  rows: Row[];
+  search?: (row: Row) => string;
+  sort?: { id: string; down: boolean };
+  most?: number;
+  detail?: (row: Row) => ComponentChildren;
+}
+
+export function Table<Row>({ caption, columns, rows, search, sort, most = 50, detail }: Props<Row>) {
+  const [order, setOrder] = useState(sort);
+  const [query, setQuery] = useState("");
+  const [all, setAll] = useState(false);
+  const [open, setOpen] = useState<ReadonlySet<Row>>(new Set());
+  const found = useMemo(() => {
+    const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+    const kept = search && words.length ? rows.filter((row) => words.every((word) => search(row).toLowerCase().includes(word))) : rows;
+    const column = order && columns.find((one) => one.id === order.id);
+    return column && order ? [...kept].sort(comparing(column.value, order.down)) : kept;
+  }, [rows, query, order, columns, search]);
+  const shown = all ? found : found.slice(0, most);
+  return (
+    <div class="table">
+      {search && rows.length > 8 && (
+        <label class="search">
+          <span class="hidden">Filter {caption}</span>
+          <input type="search" placeholder="Filter…" value={query} onInput={(event) => setQuery(event.currentTarget.value)} />
+          <span class="faint" aria-live="polite">{found.length === rows.length ? `${rows.length} rows` : `${found.length} of ${rows.length} rows`}</span>
+        </label>
+      )}
+      <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
+        <table>
+          <caption class="hidden">{caption}</caption>
+          <thead>
+            <tr>
+              {columns.map((column) => (
+                <th key={column.id} scope="col" class={cell(column)} aria-sort={order?.id === column.id ? (order.down ? "descending" : "ascending") : "none"}>
+                  <button type="button" title={column.help} onClick={() => setOrder({ id: column.id, down: order?.id === column.id ? !order.down : !column.text })}>
+                    {column.title}
+                    <span aria-hidden="true" class="arrow">{order?.id === column.id ? (order.down ? "▾" : "▴") : ""}</span>
+                  </button>
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((row, at) => {
+              const isOpen = open.has(row);
+              const body = (
+                <tr key={at}>
+                  {columns.map((column, index) => (
+                    <td key={column.id} class={cell(column)}>
+                      {detail && index === 0 && (
+                        <button type="button" class="open" aria-expanded={isOpen} aria-label={isOpen ? "Close" : "Open"} onClick={() => setOpen(toggled(open, row))}>
+                          {isOpen ? "▾" : "▸"}
+                        </button>
+                      )}
+                      {column.show ? column.show(row) : (column.value(row) ?? "–")}
+                    </td>
+                  ))}
+                </tr>
+              );
+              return isOpen && detail ? [body, <tr key={`${at}-detail`} class="detail"><td colSpan={columns.length}>{detail(row)}</td></tr>] : body;
+            })}
+          </tbody>
+        </table>
+      </div>
+      {found.length > shown.length && (
+        <button type="button" class="more" onClick={() => setAll(true)}>Show all {found.length} rows</button>
+      )}
+    </div>
+  );
+}
+
+const cell = <Row,>(column: Column<Row>): string => `${column.text ? "text" : "number"}${column.spare ? " spare" : ""}${column.long ? " long" : ""}${column.tight ? " tight" : ""}`;
+
+function toggled<Row>(open: ReadonlySet<Row>, row: Row): ReadonlySet<Row> {
+  const next = new Set(open);
+  if (!next.delete(row)) next.add(row);
+  return next;
+}
+
+function comparing<Row>(value: Column<Row>["value"], down: boolean) {
+  return (left: Row, right: Row): number => {
+    const a = value(left);
+    const b = value(right);
+    if (a == null || b == null) return a == null ? (b == null ? 0 : 1) : -1;
+    const way = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+    return down ? -way : way;
+  };
+}

@@ -1,0 +1,79 @@
+// The pages, as `solscope.report.pages` writes them. Only fields that are shown are named here.
+
+export interface Warning { code: string; message: string; }
+export interface Coverage { [share: string]: number | null; }
+export interface PhaseSteps { phase: string | null; count: number; p50_ms: number; p90_ms: number; p99_ms: number; gap_p50_ms: number | null; requests: number | null; tokens: number | null; tokens_per_s: number | null; tpot_ms: number | null; }
+export interface KernelRow { name: string; short_name: string; category: string; calls: number; total_ns: number; mean_ns: number | null; median_ns: number | null; min_ns: number | null; max_ns: number | null; pct: number; }
+export interface Summary {
+  path: string; format: string; devices: string[]; framework: string | null; rank: number | null; world_size: number | null;
+  events: number; kernels: number;
+  gpu_span_ms: number | null; gpu_busy_ms: number | null; gpu_busy_pct: number | null; gpu_idle_pct: number | null;
+  kernel_time_ms: number | null; compute_ms: number | null; comm_ms: number | null; exposed_comm_ms: number | null; exposed_comm_pct: number | null;
+  memcpy_ms: number | null; exposed_memcpy_ms: number | null;
+  coverage: Coverage;
+  categories: { category: string; calls: number; time_ms: number; pct: number }[];
+  steps: { count: number; cut: number; found_by: string | null; phases: PhaseSteps[] };
+  idle: { cause: string; time_ms: number; gaps: number }[];
+  warnings: Warning[];
+}
+export interface TimelineStep { step: number; name: string; phase: string | null; start_ms: number; time_ms: number; busy_ms: number; requests: number | null; tokens: number | null; cut: boolean; }
+export interface TimeNode { name: string; kind: string; category: string | null; time_ns: number; calls: number; children: TimeNode[]; }
+export interface OperatorRow {
+  op: string; operator: string; category: string; axes: Record<string, unknown> | null; calls: number; pct: number; total_us: number; time_us: number;
+  flop: number; bytes: number; intensity: number | null; tflops: number | null; tbps: number | null; bound_us: number | null; limiter: string | null; efficiency_pct: number | null;
+}
+export interface Hotspot {
+  rank: number; kind: string; operator: string; role: string | null; axes: Record<string, unknown> | null; calls_per_step: number; time_us: number; bound_us: number | null;
+  limiter: string | null; efficiency_pct: number | null; recoverable_us: number; recoverable_pct_of_step: number; confidence: string; why: string;
+}
+export interface Roofs { name: string; title: string; hbm_tbps: number | null; peaks_tflops: Record<string, number>; measured: boolean; }
+export interface ProfilePage {
+  kind: "profile"; title: string; summary: Summary; timeline: { span_ms: number; steps: TimelineStep[]; left_out: number }; tree: TimeNode; layer_tree: TimeNode | null;
+  operators: { hardware: string | null; cost_pct: number | null; operators: OperatorRow[]; no_cost: { op: string; reason: string; calls: number; total_us: number; pct: number }[] } | null;
+  hotspots: { hardware: string | null; phase: string | null; steps: number; step_ms: number; target_pct: number; coverage: { cost_pct: number | null }; hotspots: Hotspot[] } | null;
+  roofs: Roofs | null; kernels: { total_ns: number; calls: number; kernels: KernelRow[] }; kernels_left_out: number; idle_causes: Record<string, string>;
+}
+
+export interface Part { name: string; calls: (number | null)[]; time_ms: (number | null)[]; pct: (number | null)[]; }
+export interface Difference { profile: string; by: string; group: string | null; name: string; before_ms: number | null; after_ms: number | null; diff_ms: number; ratio: number | null; }
+export interface StepTimes { count: number; time_ms: number; mean_ms: number; p50_ms: number; p90_ms: number; gap_ms: number; gpu_ms: number; overlapped_ms: number; idle_ms: number; requests: number | null; tokens: number | null; }
+export interface PhaseComparison { phase: string | null; per: string; steps: (StepTimes | null)[]; gpu_ms: number[]; categories: Part[]; operators: Part[]; kernels: Part[]; differences: Difference[]; }
+export interface LayerRow { role: string; operator: string | null; kernels: string[][]; time_us: (number | null)[]; }
+export interface LayerGroup { group: string; sum_us: (number | null)[]; rows: LayerRow[]; }
+export interface LayerTable {
+  profiles: string[]; phase: string | null; per: string; stat: string; passes: number[]; end_to_end_us: number[]; layers_us: number[]; unattributed_us: number[]; idle_us: number[]; overlapped_us: number[];
+  outside: LayerGroup[]; layer_kinds: { kind: string; layers: number[]; sum_us: (number | null)[]; groups: LayerGroup[] }[];
+}
+export interface ComparisonPage {
+  kind: "comparison"; title: string;
+  comparison: { profiles: { label: string; path: string; devices: string[]; steps: number; cut: number; compared_pct: number | null; coverage: Coverage }[]; phases: PhaseComparison[]; left_out: string[]; warnings: Warning[] };
+  layers: LayerTable | null; no_layers: string | null; summaries: Summary[];
+}
+export interface Component { component: string; phase: string | null; family: string; normal_ms: number; abnormal_ms: number; delta_ms: number; count_effect_ms: number; duration_effect_ms: number; share_of_delta_pct: number | null; q: number | null; state: string; low_ms: number | null; high_ms: number | null; }
+export interface NamedCause { id: string; family: string; title: string; confidence: number; evidence: string[]; against: string[]; explains_pct: number | null; confirm: string; }
+export interface CounterChange { name: string; device: number | null; unit: string; part: string; normal: number | null; abnormal: number | null; q: number | null; state: string; }
+export interface RunSummary { path: string; steps: number; p50_ms: number | null; p99_ms: number | null; mean_ms: number | null; steps_in_recording: number; dropped: Record<string, number>; overhead_ms: number; samples: number; }
+export interface Diagnosis {
+  verdict: string; sentence: string; unit: string; normal: RunSummary; abnormal: RunSummary; ratio: number | null; ratio_ci95: number[] | null; typical_ratio: number | null; delta_ms: number | null; mix_effect_ms: number | null;
+  components: Component[]; latent: { id: string | null; component: string; text: string; ratio: number | null }[]; causes: NamedCause[]; excluded: { id: string; reason: string }[]; counters: CounterChange[];
+  comparability: { level: string; reasons: string[]; factor: number; matched_pct: number[]; noise_floor_pct: number | null; run_noise_pct: number | null }; warnings: string[]; next_step: string;
+}
+export interface StepTime { start_ms: number; time_ms: number; phase: string | null; whole: boolean; }
+export interface SensorLine { name: string; device: number | null; grows: boolean; times_ms: number[][]; values: number[][]; }
+export interface DiagnosisPage { kind: "diagnosis"; title: string; labels: string[]; diagnosis: Diagnosis; steps: StepTime[][]; sensors: SensorLine[]; }
+export type Page = ProfilePage | ComparisonPage | DiagnosisPage;
+export interface ReportData { solscope: string; pages: Page[]; }
+
+// Answers of the dashboard's server (`solscope.web.api`).
+export interface Overview { solscope: string; profiles: { id: string; label: string; path: string; bytes: number | null }[]; skipped: [string, string][]; hardware: string[]; corpus: CorpusPage["status"] | null; upload: boolean; }
+export interface SuiteRow { operator: string; id: string; dtype: string; shapes: number; importance_pct: number; importance_norm_pct: number; regime: string; intensity: number; sol_us: Record<string, number | null>; prod_us: number; }
+export interface SuitePage { hardware: string[]; operators: SuiteRow[]; roofs: Roofs[]; }
+export interface ShapeRow { id: number; axes: Record<string, unknown>; description: string; sol_us: Record<string, number | null>; prod_us: number; s_pct: number; s_exact_pct: number; corrected_sol_us: Record<string, number | null>; }
+export interface ShapesPage { operator: string; hardware: string[]; shapes: ShapeRow[]; }
+export interface ImportanceRow { key: string; importance_pct: number; ci95_pct: [number, number] | null; profiles: number; frequency_pct: number; share_pct: number; time_ms: number; calls: number; p50_us: number | null; p90_us: number | null; bound_p50_us: number | null; s_pct: number | null; recoverable_pct: number | null; operator: string | null; axes: Record<string, unknown> | null; }
+export interface ImportanceAnswer { definition: string; by: string; weight: string; profiles: number; total_gpu_ms: number; rows: ImportanceRow[]; }
+export interface ListedProfile { id: string; file: string; format: string; model: string | null; framework: string | null; version: string | null; gpu: string | null; recorded_ns: number | null; tags: Record<string, string>; events: number; steps: number; gpu_ms: number; prefill_pct: number | null; decode_pct: number | null; mixed_pct: number | null; }
+export interface CorpusPage { status: { profiles: number; events: number; bytes: number; gpu_ms: number; engine: string }; profiles: ListedProfile[]; facts: Record<string, string[]>; }
+export interface HotShape { id: string; axes: Record<string, unknown>; weight: number; cumulative: number; importance_pct: number; calls: number; p50_us: number | null; bound_p50_us: number | null; s_pct: number | null; shapes: number; origin: { profiles: number; gpus: string[]; models: string[] }; }
+export interface HotShapes { operators: { operator: string; importance_pct: number; known_pct: number; distinct: number; cover: number; shapes: HotShape[] }[]; }
+export interface Trend { what: string; unit: string; phase: string | null; points: { id: string; file: string; label: string; value: number }[]; changes: { at: number; change_pct: number | null }[]; left_out: number; }

@@ -1,0 +1,69 @@
+"""Make the pictures in README and docs from the bundled profiles: `make screenshots`.
+
+Each picture is a view of a report or of the dashboard, at a fixed size, in light or dark.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+import solscope
+from solscope.report.html import write_html
+from solscope.report.pages import comparison_page, profile_page
+from tests.browser.conftest import CHROMIUM, FLAGS, serving
+
+OUT = Path(__file__).parent.parent / "docs" / "images"
+DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
+
+
+def main() -> None:
+    """Write all pictures."""
+    if CHROMIUM is None:
+        sys.exit("screenshots need Chromium: scripts/install-chromium")
+    OUT.mkdir(parents=True, exist_ok=True)
+    profiles = [solscope.attribute(solscope.open(name)) for name in DEMOS]
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        report = Path(folder) / "report.html"
+        pages = [profile_page(profiles[0]), comparison_page(profiles, ["b200", "mi300x"])]
+        write_html(pages, "demos", report)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        first = f"file://{report}"
+        shoot(browser, first, "report", 1440, 1000)
+        shoot(browser, first, "report-dark", 1440, 1000, dark=True, at="#operators")
+        shoot(browser, first, "report-phone", 390, 800)
+        shoot(browser, f"{first}?page=2", "comparison", 1440, 1000)
+        with serving(DEMOS) as address:
+            shoot(browser, f"{address}/suite", "suite", 1440, 1000)
+        browser.close()
+
+
+def shoot(
+    browser: Browser,
+    url: str,
+    name: str,
+    width: int,
+    height: int,
+    *,
+    dark: bool = False,
+    at: str | None = None,
+) -> None:
+    """One picture of what fits into the window, scrolled to `at`."""
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+    )
+    page = context.new_page()
+    page.goto(url)
+    page.wait_for_selector("main section")
+    if at is not None:
+        page.locator(at).evaluate("part => part.scrollIntoView()")
+    page.wait_for_timeout(600)
+    page.screenshot(path=OUT / f"{name}.png")
+    context.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The operators in plain torch, in their native precision."""

@@ -1,0 +1,274 @@
+"""`solscope corpus`: the store of profiles."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from solscope.cli.common import (
+    Decorator,
+    ProfilePath,
+    emit,
+    expansion_option,
+    json_option,
+    model_options,
+    open_model,
+    terminal_width,
+    use_color,
+)
+
+if TYPE_CHECKING:
+    from solscope.corpus.add import Report
+
+FAILED = 1
+
+where_option: Decorator = click.option(
+    "--where",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Only profiles whose metadata or tag is so (also phase=decode); may be repeated.",
+)
+store_argument: Decorator = click.argument("store", metavar="DIR")
+
+
+@click.group("corpus", short_help="A store of many profiles: what matters in all of them.")
+def command() -> None:
+    """Keep profiles in a store, and ask all of them at once.
+
+    A store is a set of Delta Lake tables in a folder or at an object-store URL. It keeps what the
+    questions need of each profile, not its events.
+
+    \b
+    Examples:
+      solscope corpus init store
+      solscope corpus add store traces/ --tag team=search
+      solscope corpus importance store
+      solscope corpus shapes store dense_gemm --cover 0.95
+      solscope corpus export-suite store suite.json
+    """
+
+
+def parse_where(given: tuple[str, ...]) -> dict[str, str]:
+    """`KEY=VALUE` options as a dictionary."""
+    found = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--where")
+        found[key] = value
+    return found
+
+
+def fail() -> None:
+    """End with the exit code for "worse / failed"."""
+    click.get_current_context().exit(FAILED)
+
+
+def show(result: Any, as_json: bool, render: Any, *arguments: Any, **options: Any) -> None:
+    """Print a result as JSON, or as `render` does."""
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json(result))
+        return
+    emit(render(*arguments, **options, width=terminal_width(), color=use_color()))
+
+
+@command.command("init", short_help="Make an empty store.")
+@store_argument
+@json_option
+def init(store: str, as_json: bool) -> None:
+    """Make an empty store in a folder or at a URL; one that exists stays as it is."""
+    from solscope.corpus.store import create_corpus
+    from solscope.report.corpus import render_status
+
+    corpus = create_corpus(store)
+    status = corpus.status()
+    show(status, as_json, render_status, corpus.url, status)
+
+
+@command.command("add", short_help="Read profiles and add them.")
+@store_argument
+@click.argument("profiles", nargs=-1, required=True, metavar="FILE...", type=ProfilePath())
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A fact about all of them; repeatable.",
+)
+@click.option("--keep-events", is_flag=True, help="Keep all events too (makes the store large).")
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Where profiles are read: processes here, or a Ray cluster.",
+)
+@click.option("--address", metavar="ADDRESS", help="An existing Ray cluster; else one is started.")
+@click.option(
+    "--workers", type=click.IntRange(1, 100_000), metavar="N", help="Files at a time; all cores."
+)
+@click.option("--verbose", is_flag=True, help="Name each file on stderr when it is done.")
+@model_options
+@expansion_option
+@json_option
+def add(
+    store: str,
+    profiles: tuple[str, ...],
+    tags: tuple[str, ...],
+    keep_events: bool,
+    engine: str,
+    address: str | None,
+    workers: int | None,
+    verbose: bool,
+    model: Path | None,
+    batch: int | None,
+    context: int | None,
+    max_expansion: int,
+    as_json: bool,
+) -> None:
+    """Add profiles: files, folders (with all below them), globs, URLs.
+
+    Content that the store has already is skipped. A file that cannot be read becomes a row in the
+    result, the rest goes on, and the exit code is 1.
+    """
+    from solscope import ReadOptions
+    from solscope.corpus.add import add_profiles
+    from solscope.corpus.describe import parse_tag
+    from solscope.corpus.extract import ExtractOptions
+    from solscope.corpus.store import open_corpus
+    from solscope.report.corpus import render_add
+
+    options = ExtractOptions(
+        tags=tuple(map(parse_tag, tags)),
+        keep_events=keep_events,
+        model=open_model(model, batch, context),
+        read=ReadOptions(max_expansion=max_expansion),
+    )
+    with _progress(verbose) as report:
+        result = add_profiles(
+            open_corpus(store), profiles, options, engine, workers, address, report
+        )
+    show(result, as_json, render_add, result)
+    if result.failed:
+        fail()
+
+
+@contextmanager
+def _progress(verbose: bool) -> Iterator[Report | None]:
+    """Each file as it is done, or a bar with rate and time left on a terminal."""
+    if verbose:
+        yield _say
+    elif not sys.stderr.isatty():
+        yield None
+    else:
+        from solscope.report.progress import file_bar
+
+        with file_bar() as report:
+            yield report
+
+
+def _say(path: str, state: str, reason: str | None, _total: int) -> None:
+    from solscope.text import clean
+
+    click.echo(clean(f"{state} {reason or path}"), err=True)
+
+
+@command.command("status", short_help="What a store holds.")
+@store_argument
+@json_option
+def status(store: str, as_json: bool) -> None:
+    """Show how many profiles a store holds, of what, and its size."""
+    from solscope.corpus.store import open_corpus
+    from solscope.report.corpus import render_status
+
+    corpus = open_corpus(store)
+    result = corpus.status()
+    show(result, as_json, render_status, corpus.url, result)
+
+
+@command.command("list", short_help="The profiles of a store.")
+@store_argument
+@where_option
+@json_option
+def list_command(store: str, where: tuple[str, ...], as_json: bool) -> None:
+    """List the profiles, oldest recording first."""
+    from solscope.corpus.listing import list_profiles
+    from solscope.corpus.store import open_corpus
+    from solscope.report.corpus import render_list
+
+    rows = list_profiles(open_corpus(store), parse_where(where))
+    show({"profiles": rows}, as_json, render_list, rows)
+
+
+@command.command("remove", short_help="Remove profiles.")
+@store_argument
+@click.argument("profiles", nargs=-1, required=True, metavar="ID...")
+@json_option
+def remove(store: str, profiles: tuple[str, ...], as_json: bool) -> None:
+    """Remove profiles by id, its first digits, or the file as it was added."""
+    from solscope.corpus.listing import find_ids
+    from solscope.corpus.store import open_corpus
+
+    corpus = open_corpus(store)
+    removed = corpus.remove(find_ids(corpus, profiles))
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json({"removed": removed}))
+        return
+    for identity in removed:
+        emit(f"removed {identity}")
+
+
+@command.command("verify", short_help="Check hashes and sums.")
+@store_argument
+@json_option
+def verify_command(store: str, as_json: bool) -> None:
+    """Read everything and compare hashes and sums; exit code 1 when something is wrong."""
+    from solscope.corpus.store import open_corpus
+    from solscope.corpus.verify import verify
+    from solscope.report.corpus import render_verify
+
+    result = verify(open_corpus(store))
+    show(result, as_json, render_verify, result)
+    if not result.ok:
+        fail()
+
+
+@command.command("compact", short_help="Join small files, remove what is out of use.")
+@store_argument
+@json_option
+def compact(store: str, as_json: bool) -> None:
+    """Join small files, and remove leftovers of killed runs that are older than a day."""
+    from solscope.corpus.store import open_corpus
+    from solscope.report.corpus import render_status
+
+    corpus = open_corpus(store)
+    corpus.tidy()
+    result = corpus.status()
+    show(result, as_json, render_status, corpus.url, result)
+
+
+@command.command("query", short_help="SQL over the tables.")
+@store_argument
+@click.argument("sql")
+@click.option(
+    "--limit", default=100, show_default=True, type=click.IntRange(min=1), help="Rows to print."
+)
+@json_option
+def query_command(store: str, sql: str, limit: int, as_json: bool) -> None:
+    """Run one SELECT over profiles, times, steps and events; JSON has all rows."""
+    from solscope.corpus.query import query
+    from solscope.corpus.store import open_corpus
+    from solscope.report.corpus import render_frame
+
+    frame = query(open_corpus(store), sql)
+    rows = {"rows": frame.to_dicts()} if as_json else None
+    show(rows, as_json, render_frame, frame, limit)

@@ -1,0 +1,190 @@
+"""`solscope corpus`: what is asked of a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from solscope.cli.common import Decorator, emit, json_option
+from solscope.cli.corpus import fail, parse_where, show, store_argument, where_option
+
+top_option: Decorator = click.option(
+    "--top", default=20, show_default=True, type=click.IntRange(min=1), help="Rows to print."
+)
+cover_option: Decorator = click.option(
+    "--cover",
+    default=0.95,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="SHARE",
+    help="Share of an operator's time that the shapes must cover.",
+)
+weight_option: Decorator = click.option(
+    "--weight",
+    default="uniform",
+    show_default=True,
+    metavar="uniform|gpu-time|tag:NAME",
+    help="How much a profile counts.",
+)
+
+
+@click.command("importance", short_help="What takes the GPU time of all profiles.")
+@store_argument
+@click.option(
+    "--by",
+    type=click.Choice(["operator", "shape", "category", "role", "kernel"]),
+    default="operator",
+    show_default=True,
+    help="What rows stand for.",
+)
+@click.option(
+    "--group-by", metavar="KEY,...", default="", help="A table per model, gpu, phase, tag, ..."
+)
+@weight_option
+@where_option
+@top_option
+@json_option
+def importance_command(
+    store: str,
+    by: Any,
+    group_by: str,
+    weight: str,
+    where: tuple[str, ...],
+    top: int,
+    as_json: bool,
+) -> None:
+    """Show each operator's share of GPU time over all profiles, with how sure it is."""
+    from solscope.corpus.importance import importance
+    from solscope.corpus.store import open_corpus
+    from solscope.report.corpus import render_importance
+
+    names = [name.strip() for name in group_by.split(",") if name.strip()]
+    result = importance(open_corpus(store), by, names, weight, parse_where(where))
+    show(result, as_json, render_importance, result, top=top)
+
+
+@click.command("shapes", short_help="The fewest shapes that cover an operator's time.")
+@store_argument
+@click.argument("operator", required=False, metavar="[OP]")
+@cover_option
+@click.option("--buckets", is_flag=True, help="Put nearby token counts together.")
+@weight_option
+@where_option
+@top_option
+@json_option
+def shapes_command(
+    store: str,
+    operator: str | None,
+    cover: float,
+    buckets: bool,
+    weight: str,
+    where: tuple[str, ...],
+    top: int,
+    as_json: bool,
+) -> None:
+    """Show the hot shapes of one operator, or of all."""
+    from solscope.corpus.shapes import hot_shapes
+    from solscope.corpus.store import open_corpus
+    from solscope.report.corpus import render_shapes
+
+    corpus = open_corpus(store)
+    result = hot_shapes(corpus, operator, cover, buckets, weight, parse_where(where))
+    show(result, as_json, render_shapes, result, top=top)
+
+
+@click.command("export-suite", short_help="Hot shapes as a suite for the benchmark.")
+@store_argument
+@click.argument("out", metavar="OUT", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--name", metavar="NAME", help="Name of the suite; that of the file when left out.")
+@cover_option
+@click.option(
+    "--buckets/--no-buckets", default=True, help="Put nearby token counts together (the default)."
+)
+@weight_option
+@where_option
+@click.option("--force", is_flag=True, help="Replace OUT when it exists.")
+@json_option
+def export_suite(
+    store: str,
+    out: Path,
+    name: str | None,
+    cover: float,
+    buckets: bool,
+    weight: str,
+    where: tuple[str, ...],
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write the hot shapes of all operators as a suite file."""
+    from solscope.corpus.export import suite_of, write_suite
+    from solscope.corpus.store import open_corpus
+
+    suite = suite_of(
+        open_corpus(store), name or out.stem, cover, buckets, weight, parse_where(where)
+    )
+    path = write_suite(suite, out, force=force)
+    shapes = sum(len(entry.shapes) for entry in suite.operators)
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json({"path": str(path), "operators": len(suite.operators), "shapes": shapes}))
+        return
+    emit(f"{path}: {len(suite.operators)} operators, {shapes} shapes")
+
+
+@click.command("trend", short_help="Changes from profile to profile; exit 1 when slower.")
+@store_argument
+@click.argument("what", metavar="OP|CATEGORY|step")
+@click.option(
+    "--by",
+    type=click.Choice(["date", "version"]),
+    default="date",
+    show_default=True,
+    help="Order of the profiles.",
+)
+@click.option(
+    "--metric",
+    type=click.Choice(["call", "step", "share"]),
+    default="call",
+    show_default=True,
+    help="Time per call, time per step, or share of GPU time.",
+)
+@click.option(
+    "--min-change",
+    default=3.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    metavar="PERCENT",
+    help="Slowdown from which on the exit code is 1.",
+)
+@where_option
+@top_option
+@json_option
+def trend_command(
+    store: str,
+    what: str,
+    by: Any,
+    metric: Any,
+    min_change: float,
+    where: tuple[str, ...],
+    top: int,
+    as_json: bool,
+) -> None:
+    """Show a series over profiles with its change points.
+
+    The exit code is 1 when the last change made it slower.
+    """
+    from solscope.corpus.store import open_corpus
+    from solscope.corpus.trend import trend
+    from solscope.report.corpus import render_trend
+
+    result = trend(open_corpus(store), what, by, metric, parse_where(where), min_change)
+    show(result, as_json, render_trend, result, top=top)
+    if result.regressed:
+        fail()
+
+
+COMMANDS = (importance_command, shapes_command, export_suite, trend_command)
+"""Commands of the group `solscope corpus`."""

@@ -1,0 +1,94 @@
+"""`solscope report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from solscope.cli.common import (
+    ProfilePath,
+    emit,
+    expansion_option,
+    hardware_option,
+    json_option,
+    model_options,
+    note_skipped,
+    open_attributed,
+    open_model,
+    rules_option,
+)
+
+
+@click.command("report", short_help="Write one HTML file to look at and to mail.")
+@click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    metavar="OUT",
+    help="The file to write.",
+)
+@click.option(
+    "--diagnose",
+    is_flag=True,
+    help="Of two profiles, the normal one first: say what changed and why, on a page of its own.",
+)
+@click.option("--force", is_flag=True, help="Replace a file that exists.")
+@hardware_option
+@model_options
+@rules_option
+@expansion_option
+@json_option
+def command(
+    files: tuple[str, ...],
+    output: Path,
+    diagnose: bool,
+    force: bool,
+    hardware: str | None,
+    model: Path | None,
+    batch: int | None,
+    context: int | None,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    as_json: bool,
+) -> None:
+    """Write profiles as one HTML file that needs nothing else: no network, no server.
+
+    One profile gives its page; several give a comparison and a page each. The file holds the names
+    in the profile: redact a profile before you share it (solscope export --redact).
+
+    \b
+    Examples:
+      solscope report trace.json.gz
+      solscope report h100.json.gz mi300.json.gz -o two.html
+      solscope report --diagnose normal.json.gz slow.json.gz -o why.html
+    """
+    from solscope import find_profiles
+    from solscope.report.export import check_target
+    from solscope.report.html import write_html
+    from solscope.report.names import short_labels
+    from solscope.report.pages import Page, comparison_page, diagnosis_page, profile_page
+    from solscope.views.operators import named_hardware
+
+    paths = find_profiles(files, note_skipped)
+    for path in paths:
+        check_target(output, path, force=force)
+    card = None if hardware is None else named_hardware(hardware)
+    config = open_model(model, batch, context)
+    profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
+    labels = short_labels([one.profile.path for one in profiles])
+    if diagnose and len(profiles) != 2:
+        raise click.UsageError(f"--diagnose takes two profiles, not {len(profiles)}")
+    pages: list[Page] = [diagnosis_page(profiles, labels)] if diagnose else []
+    pages += [comparison_page(profiles, labels)] if len(profiles) > 1 else []
+    pages += [profile_page(one, card, config) for one in profiles]
+    size = write_html(pages, " · ".join(labels), output)
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json({"written": str(output), "bytes": size, "pages": len(pages)}))
+    else:
+        emit(f"{output} ({size / 1e6:.2f} MB)")

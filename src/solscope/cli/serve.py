@@ -1,0 +1,59 @@
+"""`solscope serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from solscope.cli.common import ProfilePath
+
+
+@click.command("serve", short_help="Show profiles in a local dashboard.")
+@click.argument("sources", type=ProfilePath(), nargs=-1, metavar="[FILE|FOLDER]...")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Where to listen; any address that is not loopback needs the printed token.",
+)
+@click.option(
+    "--port",
+    default=8765,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port to listen on; 0 takes a free one.",
+)
+@click.option(
+    "--upload",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Let the browser add profiles; they are kept in FOLDER.",
+)
+@click.option(
+    "--max-upload",
+    type=click.IntRange(min=1),
+    default=512,
+    show_default=True,
+    metavar="MB",
+    help="Largest upload, in MB.",
+)
+def command(
+    sources: tuple[str, ...], host: str, port: int, upload: Path | None, max_upload: int
+) -> None:
+    """Show profiles, a profile store, comparisons and the operator suite in a browser.
+
+    Without a source the dashboard shows the demos. It listens on this machine only; on another
+    address, everyone who has the token that is printed can read the profiles.
+
+    \b
+    Examples:
+      solscope serve profiles/
+      solscope serve store/ --upload dropped/
+      solscope serve h100.json.gz mi300.json.gz --port 9000
+    """
+    from solscope.web.serve import serve
+
+    uploads = None if upload is None else (upload, max_upload * 1_000_000)
+    serve(sources, host, port, lambda line: click.echo(line, err=True), uploads)

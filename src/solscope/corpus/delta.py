@@ -1,0 +1,151 @@
+"""Delta Lake tables, through the optional package `deltalake`: the only file that knows it.
+
+Every commit is atomic: a table has it whole or not at all, whoever else writes. A commit that lost
+a race is made again on top of the winner's.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import polars as pl
+
+from solscope.errors import DamagedFileError, InputError, MissingToolError
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+T = TypeVar("T")
+ATTEMPTS = 12
+"""How often a commit is tried when other writers get in between."""
+RETENTION_HOURS = 24
+"""Files that no longer belong to a table are kept so long, for readers and writers at work."""
+COMPACT_FROM = 16
+"""Small files from which on a table is rewritten into few."""
+
+_TYPES: dict[pl.DataType, str] = {
+    pl.String(): "string",
+    pl.Int64(): "long",
+    pl.Int32(): "integer",
+    pl.Boolean(): "boolean",
+}
+
+
+def require() -> Any:
+    """The package, or a sentence that says how to get it."""
+    try:
+        import deltalake
+    except ImportError:
+        raise MissingToolError(
+            "a profile store needs the package deltalake: pip install 'solscope[corpus]'"
+        ) from None
+    return deltalake
+
+
+def create(url: str, columns: pl.Schema, name: str, about: dict[str, str | None]) -> None:
+    """An empty table; one that is there already stays as it is."""
+    delta = require()
+    fields = [delta.Field(column, _delta_type(dtype)) for column, dtype in columns.items()]
+    delta.DeltaTable.create(
+        url,
+        delta.Schema(fields),
+        mode="ignore",
+        name=name,
+        configuration=about,
+        raise_if_key_not_exists=False,
+    )
+
+
+def _delta_type(dtype: pl.DataType) -> Any:
+    if isinstance(dtype, pl.List):
+        from deltalake.schema import ArrayType, PrimitiveType
+
+        return ArrayType(PrimitiveType(_TYPES[pl.Int64()]), contains_null=True)
+    return _TYPES[dtype]
+
+
+def open_table(url: str) -> DeltaTable | None:
+    """The table at its newest version; null when there is none."""
+    delta = require()
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    try:
+        table: DeltaTable = delta.DeltaTable(url)
+    except TableNotFoundError:
+        return None
+    except (DeltaError, OSError, ValueError) as error:
+        raise DamagedFileError(f"{url}: this table cannot be opened: {first_line(error)}") from None
+    return table
+
+
+def open_existing(url: str) -> DeltaTable:
+    """The table, which must be there."""
+    table = open_table(url)
+    if table is None:
+        raise DamagedFileError(f"{url}: this table of the store is missing; restore it from a copy")
+    return table
+
+
+def scan(table: DeltaTable) -> pl.LazyFrame:
+    """The rows of the version that was opened."""
+    return pl.scan_delta(table)
+
+
+def append(url: str, rows: pl.DataFrame) -> None:
+    """Add rows in one commit."""
+    delta = require()
+    properties = delta.WriterProperties(compression="ZSTD")
+    commit(
+        url,
+        lambda table: delta.write_deltalake(
+            table, rows, mode="append", writer_properties=properties
+        ),
+    )
+
+
+def delete(url: str, column: str, values: list[str]) -> None:
+    """Remove the rows whose `column` is one of `values`, in one commit."""
+    listed = ", ".join("'" + value.replace("'", "''") + "'" for value in values)
+    commit(url, lambda table: table.delete(f"{column} IN ({listed})"))
+
+
+def tidy(url: str) -> None:
+    """Few large files in place of many small ones; those out of use for a day are removed."""
+    if len(open_existing(url).file_uris()) >= COMPACT_FROM:
+        properties = require().WriterProperties(compression="ZSTD")
+        commit(url, lambda table: table.optimize.compact(writer_properties=properties))
+    commit(
+        url,
+        lambda table: table.vacuum(
+            RETENTION_HOURS, dry_run=False, enforce_retention_duration=False
+        ),
+    )
+
+
+def commit(url: str, change: Callable[[DeltaTable], T]) -> T:
+    """`change` on the newest version, again when another writer was faster."""
+    require()
+    from deltalake.exceptions import CommitFailedError, DeltaError
+
+    for attempt in range(ATTEMPTS):
+        try:
+            return change(open_existing(url))
+        except CommitFailedError as error:
+            if attempt == ATTEMPTS - 1:
+                raise InputError(
+                    f"{url}: other writers changed this table {ATTEMPTS} times in a row "
+                    f"({first_line(error)}); try again"
+                ) from error
+            # Writers that collide should not collide again: wait for different times.
+            time.sleep(random.uniform(0.01, 0.05) * 2 ** min(attempt, 5))  # noqa: S311
+        except DeltaError as error:
+            raise InputError(f"{url}: cannot be changed: {first_line(error)}") from error
+    raise AssertionError("unreachable")
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of a message that may have many."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

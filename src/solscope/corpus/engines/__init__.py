@@ -1,0 +1,34 @@
+"""Engines: where profiles are read. `local` on this machine, `ray` on a cluster."""
+
+from __future__ import annotations
+
+import os
+
+from solscope.corpus.engines.base import Engine
+from solscope.errors import UsageError
+
+ENGINES = ("local", "ray")
+
+
+def make_engine(name: str, workers: int | None = None, address: str | None = None) -> Engine:
+    """The engine called `name`, with so many workers (all cores when left out)."""
+    if workers is not None and workers < 1:
+        raise UsageError(f"an engine needs at least one worker, not {workers}")
+    if name == "local":
+        from solscope.corpus.engines.local import LocalEngine
+
+        if address is not None:
+            raise UsageError("--address is for --engine ray")
+        return LocalEngine(workers or cores())
+    if name == "ray":
+        from solscope.corpus.engines.ray import RayEngine
+
+        return RayEngine(workers, address)
+    raise UsageError(f"no engine {name!r} (there are: {', '.join(ENGINES)})")
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

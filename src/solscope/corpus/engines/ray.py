@@ -1,0 +1,118 @@
+"""A Ray cluster: an existing one by its address, or one on this machine for the length of the run.
+
+The local one listens on the loopback interface only, has no dashboard, reports no usage, and is
+shut down at the end. Ray itself starts a task again whose worker died.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import Any
+
+from solscope.corpus.engines.base import AHEAD, ATTEMPTS, died
+from solscope.corpus.work import Outcome, Task, process
+from solscope.errors import InputError, MissingToolError
+
+STORE_BYTES = 256 << 20
+"""Object store of a local cluster: a few results at a time."""
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+
+class RayEngine:
+    """Tasks on a Ray cluster."""
+
+    name = "ray"
+    summary = "a Ray cluster, or one started on this machine for the run"
+
+    def __init__(self, workers: int | None = None, address: str | None = None) -> None:
+        self.workers = workers
+        self.address = address
+
+    def run(self, tasks: Iterable[Task], known: frozenset[str]) -> Iterator[Outcome]:
+        """Outcomes as they finish."""
+        with _cluster(self.address, self.workers) as ray:
+            cores = int(ray.cluster_resources().get("CPU", 1))
+            ahead = AHEAD * min(self.workers or cores, cores)
+            remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(process)
+            shared = ray.put(known)
+            running: dict[Any, Task] = {}
+            rest = iter(tasks)
+            while True:
+                for task in itertools.islice(rest, ahead - len(running)):
+                    running[remote.remote(task, shared)] = task
+                if not running:
+                    return
+                done, _ = ray.wait(list(running), num_returns=1)
+                for reference in done:
+                    yield _outcome(ray, reference, running.pop(reference))
+
+
+def _outcome(ray: Any, reference: Any, task: Task) -> Outcome:
+    from ray.exceptions import RayError
+
+    try:
+        found: Outcome = ray.get(reference)
+    except RayError as error:
+        if isinstance(error, (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)):
+            return died(task)
+        text = (str(error).splitlines() or [type(error).__name__])[-1]
+        return Outcome(task.item.path, reason=f"{task.item.path}: Ray could not run it ({text})")
+    return found
+
+
+@contextmanager
+def _cluster(address: str | None, workers: int | None) -> Iterator[Any]:
+    """A connection to the cluster, closed at the end."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+    except ImportError:
+        raise MissingToolError(
+            "--engine ray needs the package ray: pip install 'solscope[corpus,ray]'"
+        ) from None
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    common: dict[str, Any] = {
+        "logging_level": "ERROR",
+        "log_to_driver": False,
+        "configure_logging": False,
+    }
+    environment = {"env_vars": {"POLARS_MAX_THREADS": "1", **_paths(address)}}
+    try:
+        if address is None:
+            ray.init(
+                num_cpus=workers,
+                include_dashboard=False,
+                object_store_memory=STORE_BYTES,
+                _node_ip_address="127.0.0.1",
+                runtime_env=environment,
+                **common,
+            )
+        else:
+            ray.init(address=address, runtime_env=environment, **common)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        where = address or "on this machine"
+        text = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"no Ray cluster {where}: {text}") from None
+    try:
+        # Ray prints what happens to workers; stdout is for results.
+        with redirect_stdout(sys.stderr):
+            yield ray
+    finally:
+        ray.shutdown()
+
+
+def _paths(address: str | None) -> dict[str, str]:
+    """Workers of a local cluster find modules where this process does."""
+    path = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": path} if address is None and path else {}

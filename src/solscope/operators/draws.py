@@ -1,0 +1,119 @@
+"""Random inputs that look like production, shared by operators.
+
+Rows of activations have scales of their own and some channels are outliers, as measured in LLMs: an
+answer that leaves out a reduction or takes a constant scale is then far off. Everything is made on
+the device of the generator, without copies in a wider type.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from solscope.operators.task import Variant
+
+if TYPE_CHECKING:
+    import torch
+
+TORCH_NAMES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""torch's name by ours."""
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """torch's dtype by our name, e.g. `bf16`."""
+    import torch
+
+    found = getattr(torch, TORCH_NAMES[name])
+    assert isinstance(found, torch.dtype)
+    return found
+
+
+def normal(
+    generator: torch.Generator, *shape: int, dtype: torch.dtype, std: float = 1.0
+) -> torch.Tensor:
+    """Normal values of mean 0."""
+    import torch
+
+    values = torch.randn(*shape, generator=generator, device=generator.device, dtype=dtype)
+    return values.mul_(std) if std != 1.0 else values
+
+
+def row_scales(
+    generator: torch.Generator, rows: int, variant: Variant, spread: float = 1.0
+) -> torch.Tensor:
+    """A scale per row, fp32 [rows, 1]: log-normal, or eight decades wide when extreme."""
+    import torch
+
+    if variant == "extreme":
+        uniform = torch.rand(rows, 1, generator=generator, device=generator.device)
+        return torch.pow(10.0, uniform * 8 - 4)
+    return torch.exp(spread * torch.randn(rows, 1, generator=generator, device=generator.device))
+
+
+def activations(
+    generator: torch.Generator,
+    rows: int,
+    width: int,
+    dtype: torch.dtype,
+    variant: Variant = "typical",
+    *,
+    outlier: float = 20.0,
+    edge_rows: bool = True,
+) -> torch.Tensor:
+    """Hidden states [rows, width]: row scales, about 1 % outlier channels.
+
+    With `edge_rows`, of at least four rows the second is zero and the third a single spike.
+    """
+    import torch
+
+    values = normal(generator, rows, width, dtype=dtype)
+    channels = torch.ones(width, device=generator.device)
+    chosen = torch.randint(
+        width, (max(1, width // 100),), generator=generator, device=generator.device
+    )
+    channels[chosen] = outlier
+    values.mul_(row_scales(generator, rows, variant).to(dtype)).mul_(channels.to(dtype))
+    if edge_rows and rows >= 4:
+        values[1] = 0
+        values[2] = 0
+        values[2, width // 3] = 1000.0
+    largest = torch.finfo(dtype).max / 4
+    if largest < 1e6:  # fp16: extreme rows with outliers would overflow
+        values.nan_to_num_(posinf=largest, neginf=-largest).clamp_(-largest, largest)
+    return values
+
+
+def norm_weight(generator: torch.Generator, width: int, dtype: torch.dtype) -> torch.Tensor:
+    """Weights of a norm: around 1, a few of 0 and of 10."""
+    import torch
+
+    weight = 1 + 0.2 * torch.randn(width, generator=generator, device=generator.device)
+    if width >= 16:
+        weight[width // 7] = 0
+        weight[width // 5] = 10
+    return weight.to(dtype)
+
+
+def expert_bias(generator: torch.Generator, experts: int, variant: Variant) -> torch.Tensor:
+    """Log popularity of each expert, fp32 [experts]: Zipf in random order.
+
+    `empty` makes every second expert unpopular beyond reach.
+    """
+    import torch
+
+    order = torch.randperm(experts, generator=generator, device=generator.device)
+    bias = -0.8 * torch.log1p(order.float())
+    if variant == "empty" and experts >= 4:
+        bias[order % 2 == 1] -= 60.0
+    return bias
+
+
+def routes(
+    generator: torch.Generator, tokens: int, experts: int, top_k: int, variant: Variant = "typical"
+) -> torch.Tensor:
+    """Experts of each token, int32 [tokens, top_k], distinct in a row and skewed over all."""
+    import torch
+
+    uniform = torch.rand(tokens, experts, generator=generator, device=generator.device)
+    gumbel = -torch.log(-torch.log(uniform.clamp(1e-12, 1 - 1e-7)))
+    scores = gumbel.add_(expert_bias(generator, experts, variant))
+    return scores.topk(top_k, dim=-1).indices.to(torch.int32)

@@ -1,0 +1,185 @@
+"""Whether an output is right: got against wanted, by the output's own rule.
+
+Large tensors are judged in slices, so that the copies in fp64 stay small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from solscope.operators.task import Judgement, Output, Tolerance
+
+if TYPE_CHECKING:
+    import torch
+
+_SLICE = 1 << 24
+"""Elements judged at a time."""
+
+
+def judge(
+    output: Output,
+    got: torch.Tensor,
+    wanted: torch.Tensor,
+    inputs: Mapping[str, Any],
+    outputs: Mapping[str, Any],
+) -> Judgement:
+    """Judge one output; `inputs` as they were before the call, `outputs` all of the solution's."""
+    if got.shape != wanted.shape:
+        shapes = f"{list(got.shape)} instead of {list(wanted.shape)}"
+        return Judgement(ok=False, max_error=float("inf"), reason=f"shape {shapes}")
+    if output.compare is not None:
+        return output.compare(got, wanted, inputs, outputs)
+    return within(output.tolerance, got, wanted)
+
+
+def within(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Judgement:
+    """Judge by the tolerance alone."""
+    if wanted.numel() == 0:
+        return Judgement(ok=True, max_error=0.0)
+    if tolerance.kind == "exact":
+        return exactly(got, wanted)
+    return (_close if tolerance.kind == "close" else _codes)(tolerance, got, wanted)
+
+
+def both(first: Judgement, second: Judgement) -> Judgement:
+    """Two parts of one output: right when both are."""
+    errors = [part.rms_error for part in (first, second) if part.rms_error is not None]
+    return Judgement(
+        ok=first.ok and second.ok,
+        max_error=max(first.max_error, second.max_error),
+        rms_error=max(errors) if errors else None,
+        reason="; ".join(part.reason for part in (first, second) if part.reason),
+    )
+
+
+def _slices(
+    got: torch.Tensor, wanted: torch.Tensor
+) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+    """Start, got and wanted of each slice of the flattened tensors."""
+    flat_got, flat_wanted = got.reshape(-1), wanted.reshape(-1)
+    for start in range(0, flat_wanted.numel(), _SLICE):
+        yield start, flat_got[start : start + _SLICE], flat_wanted[start : start + _SLICE]
+
+
+def _close(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Judgement:
+    import torch
+
+    outside, worst, worst_at = 0, 0.0, 0
+    squared_error = squared_wanted = 0.0
+    for start, part, right in _slices(got, wanted):
+        a, b = part.double(), right.double()
+        finite = torch.isfinite(b)
+        same = (a == b) | (a.isnan() & b.isnan())
+        error = torch.where(same, 0.0, (a - b).abs()).nan_to_num(nan=float("inf"))
+        outside += int((error > tolerance.atol + tolerance.rtol * b.abs()).sum())
+        outside += int((~finite & ~same & ~(error > tolerance.atol)).sum())
+        largest, at = error.max(0)
+        if float(largest) > worst:
+            worst, worst_at = float(largest), start + int(at)
+        squared_error += float((error * error).sum())
+        squared_wanted += float(torch.where(finite, b * b, 0.0).sum())
+    rms = (squared_error / squared_wanted) ** 0.5 if squared_wanted else _zero_or_inf(squared_error)
+    total = wanted.numel()
+    reasons = []
+    if outside > (1 - tolerance.matched) * total:
+        limit = f"{tolerance.atol:.2g} + {tolerance.rtol:.2g} |wanted|"
+        reasons.append(f"{outside} of {total} values are off by more than {limit}")
+    if tolerance.rms is not None and not rms <= tolerance.rms:
+        reasons.append(f"relative RMS error {rms:.2g} is over {tolerance.rms:.2g}")
+    if tolerance.row_rms is not None:
+        reasons += _wrong_rows(tolerance.row_rms, tolerance.atol / 10, got, wanted)
+    if reasons:
+        reasons.append(f"worst {worst:.3g} at {_place(worst_at, wanted)}")
+    return Judgement(ok=not reasons, max_error=worst, rms_error=rms, reason=", ".join(reasons))
+
+
+def _wrong_rows(limit: float, slack: float, got: torch.Tensor, wanted: torch.Tensor) -> list[str]:
+    """One reason if the relative RMS error of any row of the last dimension is over the limit."""
+    width = wanted.shape[-1] if wanted.ndim else 1
+    rows_got, rows_wanted = got.reshape(-1, width), wanted.reshape(-1, width)
+    step, wrong, first = max(1, _SLICE // width), 0, None
+    for start in range(0, len(rows_wanted), step):
+        a, b = rows_got[start : start + step].double(), rows_wanted[start : start + step].double()
+        error = (a - b).masked_fill_(a == b, 0.0).square_().mean(-1).sqrt_()
+        outside = ~(error <= limit * b.square_().mean(-1).sqrt_() + slack)
+        count = int(outside.sum())
+        if count and first is None:
+            first = start + int(outside.int().argmax())
+        wrong += count
+    if first is None:
+        return []
+    where = _place(first * width, wanted)
+    return [f"{wrong} of {len(rows_wanted)} rows are off by over {limit:.2g} RMS, first {where}"]
+
+
+def exactly(got: torch.Tensor, wanted: torch.Tensor) -> Judgement:
+    """Judge that every element is equal; NaN equals NaN."""
+    import torch
+
+    differing, worst, first = 0, 0.0, None
+    for start, part, right in _slices(got, wanted):
+        a, b = part.double(), right.double()
+        wrong = ~((a == b) | (a.isnan() & b.isnan()))
+        count = int(wrong.sum())
+        if count:
+            differing += count
+            error = torch.where(wrong, (a - b).abs(), 0.0).nan_to_num(nan=float("inf"))
+            worst = max(worst, float(error.max()))
+            first = start + int(wrong.int().argmax()) if first is None else first
+    reason = ""
+    if first is not None:
+        where = _place(first, wanted)
+        reason = f"{differing} of {wanted.numel()} values differ, the first at {where}"
+    return Judgement(ok=not differing, max_error=worst, reason=reason)
+
+
+def _codes(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Judgement:
+    one_off, further, worst, place = 0, 0, 0.0, None
+    squared_error = squared_wanted = 0.0
+    for start, part, right in _slices(got, wanted):
+        steps = (_ordered(part) - _ordered(right)).abs()
+        one_off += int((steps == 1).sum())
+        far = steps > 1
+        count = int(far.sum())
+        if count and place is None:
+            place = start + int(far.int().argmax())
+        further += count
+        a, b = part.float(), right.float()
+        error = (a - b).abs().masked_fill(steps == 0, 0.0).nan_to_num(nan=float("inf"))
+        worst = max(worst, float(error.max()))
+        squared_error += float(error.double().square().sum())
+        squared_wanted += float(b.nan_to_num().double().square().sum())
+    rms = (squared_error / squared_wanted) ** 0.5 if squared_wanted else _zero_or_inf(squared_error)
+    total, reasons = wanted.numel(), []
+    if further:
+        where = _place(place or 0, wanted)
+        reasons.append(f"{further} of {total} codes are off by more than one, the first at {where}")
+    if one_off > (1 - tolerance.matched) * total:
+        allowed = f"{1 - tolerance.matched:.2%}"
+        reasons.append(f"{one_off} of {total} codes are off by one, more than {allowed}")
+    return Judgement(ok=not reasons, max_error=worst, rms_error=rms, reason=", ".join(reasons))
+
+
+def _ordered(values: torch.Tensor) -> torch.Tensor:
+    """Codes of 8-bit floats as integers in the order of their values; both zeros are 0."""
+    import torch
+
+    if values.element_size() != 1:
+        return values.to(torch.int32) * 256  # not an 8-bit float: nothing is near
+    code = values.view(torch.uint8).to(torch.int16)
+    magnitude = code & 0x7F
+    return torch.where(code > 0x7F, -magnitude, magnitude)
+
+
+def _zero_or_inf(squared_error: float) -> float:
+    return 0.0 if squared_error == 0 else float("inf")
+
+
+def _place(flat: int, tensor: torch.Tensor) -> str:
+    """Index of a flat position, `[3, 17]`."""
+    index = []
+    for size in reversed(tensor.shape):
+        index.append(flat % size)
+        flat //= size
+    return str(index[::-1])

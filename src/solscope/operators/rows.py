@@ -1,0 +1,49 @@
+"""Row-wise references: in fp64 slice by slice, and at sampled rows alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from solscope.operators.task import Inputs, Outputs
+
+if TYPE_CHECKING:
+    import torch
+
+_SLICE = 1 << 24
+"""Elements of the first tensor worked on at a time: 128 MiB per copy in fp64."""
+
+
+def by_rows(function: Callable[..., Outputs], *tensors: torch.Tensor) -> Outputs:
+    """function(slice of each tensor) over slices of dimension 0, the outputs put together.
+
+    An fp64 copy of the largest shapes does not fit, of a slice it does.
+    """
+    import torch
+
+    rows = tensors[0].shape[0]
+    step = max(1, _SLICE // max(1, tensors[0][:1].numel()))
+    if rows <= step:
+        return function(*tensors)
+    whole: Outputs = {}
+    for start in range(0, rows, step):
+        parts = function(*(tensor[start : start + step] for tensor in tensors))
+        for name, part in parts.items():
+            if name not in whole:
+                whole[name] = torch.empty(
+                    rows, *part.shape[1:], dtype=part.dtype, device=part.device
+                )
+            whole[name][start : start + step] = part
+    return whole
+
+
+def sampled_rows(
+    reference: Callable[..., Outputs], *names: str
+) -> Callable[[Inputs, torch.Tensor], Outputs]:
+    """`sampled` of a row-wise operator: the reference of these rows of the tensors `names`."""
+
+    def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
+        picked: dict[str, Any] = {name: inputs[name][rows] for name in names}
+        return reference(**{**inputs, **picked})
+
+    return sampled

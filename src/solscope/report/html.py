@@ -1,0 +1,69 @@
+"""Pages as one HTML file that needs nothing else: no network, no folder beside it.
+
+Script and style are those that `make web` built from `frontend/`. The data stand in a script
+element that no browser runs; `<`, `>` and `&` are written as JSON escapes there, so that no text
+of a profile can end it. The content security policy allows that one script, by its hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import msgspec
+
+from solscope._version import __version__
+from solscope.files import new_file
+from solscope.text import clean
+
+_ESCAPES = {b"<": b"\\u003c", b">": b"\\u003e", b"&": b"\\u0026", b"\xe2\x80\xa8": b"\\u2028"}
+
+
+@cache
+def asset(name: str) -> str:
+    """One built file of the front end."""
+    return (resources.files("solscope.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def render_html(pages: Sequence[Any], title: str) -> str:
+    """The pages as one document."""
+    document = {"solscope": __version__, "pages": list(pages)}
+    script = asset("app.js")
+    return Template(asset("page.html")).substitute(
+        title=escape(clean(title)),
+        policy=escape(content_policy(script)),
+        style=asset("app.css"),
+        data=script_data(msgspec.json.encode(document)),
+        script=script,
+    )
+
+
+def write_html(pages: Sequence[Any], title: str, target: Path) -> int:
+    """Write the document to `target`, whole or not at all; returns its size in bytes."""
+    text = render_html(pages, title).encode()
+    with new_file(target) as temporary:
+        temporary.write_bytes(text)
+    return len(text)
+
+
+def content_policy(script: str) -> str:
+    """Nothing may be loaded, and only this script may run."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def script_data(data: bytes) -> str:
+    """JSON that can stand inside a script element."""
+    for character, written in _ESCAPES.items():
+        data = data.replace(character, written)
+    return data.decode()

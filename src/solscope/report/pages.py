@@ -1,0 +1,216 @@
+"""What a page of the HTML report and of the dashboard shows: results of the library, as they are.
+
+A page is a plain value: `kind` says which one it is, the other fields are results of views. The
+front end (`frontend/`) draws it; it computes nothing that is not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from solscope.attribution import Attributed
+from solscope.compare.profiles import Comparison, compare_profiles
+from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
+from solscope.diagnose.observations import Counter, Observations
+from solscope.diagnose.observe import observe
+from solscope.errors import InputError, UsageError
+from solscope.hardware import Hardware
+from solscope.operators.from_config import Model
+from solscope.views.hotspots import HotspotTable, hotspots
+from solscope.views.idle import CAUSES
+from solscope.views.kernels import KernelTable, kernels
+from solscope.views.layers import LayerTable, layers
+from solscope.views.operators import OperatorTable, hardware_of, operator_table
+from solscope.views.summary import Summary, summarize
+from solscope.views.timeline import Timeline, timeline
+from solscope.views.tree import TimeNode, time_tree
+
+MOST_KERNELS = 2_000
+"""Rows of the kernel table of a page; what lies beyond is said, and is in `solscope kernels`."""
+
+
+class Roofs(msgspec.Struct, frozen=True):
+    """What a GPU can do at most, for the roofline."""
+
+    name: str
+    title: str
+    hbm_tbps: float | None
+    peaks_tflops: dict[str, float]
+    """By pipe: `tensor.bf16`, `vector.fp32`, ..."""
+    measured: bool
+
+
+class ProfilePage(msgspec.Struct, frozen=True, tag="profile", tag_field="kind"):
+    """One profile."""
+
+    title: str
+    summary: Summary
+    timeline: Timeline
+    tree: TimeNode
+    """By phase, role and kernel; by category and kernel for a summary."""
+    layer_tree: TimeNode | None
+    """The same with the layers between phase and role; null where no layer is known."""
+    operators: OperatorTable | None
+    """Null for a summary, which has no calls."""
+    hotspots: HotspotTable | None
+    roofs: Roofs | None
+    kernels: KernelTable
+    kernels_left_out: int
+    idle_causes: dict[str, str]
+    """What each cause of idle time means."""
+
+
+class ComparisonPage(msgspec.Struct, frozen=True, tag="comparison", tag_field="kind"):
+    """Several profiles side by side."""
+
+    title: str
+    comparison: Comparison
+    layers: LayerTable | None
+    no_layers: str | None
+    """Why there is no table of layers."""
+    summaries: list[Summary]
+
+
+class StepTime(msgspec.Struct, frozen=True):
+    """One step of a run."""
+
+    start_ms: float
+    """From the start of the run's first step."""
+    time_ms: float
+    phase: str | None
+    whole: bool
+    """False for a step that the recording shows only in part."""
+
+
+class SensorLine(msgspec.Struct, frozen=True):
+    """One sensor in both runs, over the time of their steps."""
+
+    name: str
+    device: int | None
+    grows: bool
+    """Values are counts since the first sample; else readings."""
+    times_ms: list[list[float]]
+    values: list[list[float]]
+
+
+class DiagnosisPage(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kind"):
+    """What changed between two runs, and why."""
+
+    title: str
+    labels: list[str]
+    diagnosis: Diagnosis
+    steps: list[list[StepTime]]
+    """Of the normal and of the abnormal run."""
+    sensors: list[SensorLine]
+
+
+Page = ProfilePage | ComparisonPage | DiagnosisPage
+
+
+def roofs_of(card: Hardware) -> Roofs:
+    """The roofs of one GPU."""
+    bandwidth = card.value("hbm.bandwidth")
+    return Roofs(
+        name=card.name,
+        title=card.title,
+        hbm_tbps=None if bandwidth is None else bandwidth / 1e12,
+        peaks_tflops={pipe: f.value / 1e12 for pipe, f in card.peaks.items() if pipe != "sfu"},
+        measured=card.measured,
+    )
+
+
+def profile_page(
+    attributed: Attributed, hardware: Hardware | None = None, model: Model | None = None
+) -> ProfilePage:
+    """Everything about one profile."""
+    card = hardware or hardware_of(attributed)
+    single = not attributed.profile.is_aggregate
+    table = kernels(attributed)
+    return ProfilePage(
+        title=attributed.profile.path,
+        summary=summarize(attributed),
+        timeline=timeline(attributed),
+        tree=time_tree(attributed),
+        layer_tree=time_tree(attributed, layers=True) if _has_layers(attributed) else None,
+        operators=operator_table(attributed, card, model=model) if single else None,
+        hotspots=hotspots(attributed, card, model=model) if single else None,
+        roofs=None if card is None else roofs_of(card),
+        kernels=msgspec.structs.replace(table, kernels=table.kernels[:MOST_KERNELS]),
+        kernels_left_out=max(0, len(table.kernels) - MOST_KERNELS),
+        idle_causes=CAUSES,
+    )
+
+
+def _has_layers(attributed: Attributed) -> bool:
+    return attributed.activities["layer"].count() > 0
+
+
+def comparison_page(profiles: Sequence[Attributed], labels: Sequence[str]) -> ComparisonPage:
+    """Several profiles, aligned by phase, layer and role."""
+    table, reason = _layers(profiles, labels)
+    return ComparisonPage(
+        title=" · ".join(labels),
+        comparison=compare_profiles(profiles, labels),
+        layers=table,
+        no_layers=reason,
+        summaries=[summarize(profile) for profile in profiles],
+    )
+
+
+def diagnosis_page(runs: Sequence[Attributed], labels: Sequence[str]) -> DiagnosisPage:
+    """A normal and an abnormal run."""
+    observed = [observe(run) for run in runs]
+    return DiagnosisPage(
+        title=" → ".join(labels),
+        labels=list(labels),
+        diagnosis=diagnose_runs(observed[0], observed[1]),
+        steps=[
+            [
+                StepTime(step.start_ns / 1e6, step.wall_ns / 1e6, step.phase, step.whole)
+                for step in run.steps
+            ]
+            for run in observed
+        ],
+        sensors=_sensors(observed),
+    )
+
+
+def _sensors(observed: Sequence[Observations]) -> list[SensorLine]:
+    lines: dict[tuple[str, int | None], list[tuple[Counter, list[float]] | None]] = {}
+    for side, run in enumerate(observed):
+        for counter in run.counters:
+            times = [tick / 10 for tick in run.clocks[counter.clock]]
+            pair = lines.setdefault((counter.name, counter.device), [None, None])
+            pair[side] = (counter, times)
+    return [
+        SensorLine(
+            name=name,
+            device=device,
+            grows=any(one is not None and one[0].grows for one in pair),
+            times_ms=[[] if one is None else one[1] for one in pair],
+            values=[[] if one is None else _readings(*one) for one in pair],
+        )
+        for (name, device), pair in sorted(lines.items(), key=lambda item: str(item[0]))
+    ]
+
+
+def _readings(counter: Counter, times: list[float]) -> list[float]:
+    """One value per sample; a counter that never changed holds a single one."""
+    return counter.values * len(times) if len(counter.values) == 1 else counter.values
+
+
+def _layers(
+    profiles: Sequence[Attributed], labels: Sequence[str]
+) -> tuple[LayerTable | None, str | None]:
+    try:
+        return layers(profiles, labels), None
+    except (InputError, UsageError) as error:
+        return None, str(error)
+
+
+def encode_page(page: Any) -> bytes:
+    """A page as JSON; what is not finite becomes null."""
+    return msgspec.json.encode(page)

@@ -1,0 +1,114 @@
+"""Where the GPU time goes, as a tree of phases, layers, roles and kernels.
+
+Every node is the sum of its children, to the nanosecond. What is not known has a node of its own.
+Kernels of a role that hold less than `SMALLEST` of all time stand together as one leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.names import short_name
+
+SMALLEST = 0.001
+"""Share of all GPU time below which kernels of one role are joined."""
+OTHERS = "(smaller kernels)"
+UNPLACED = "(no step)"
+
+
+class TimeNode(msgspec.Struct, frozen=True):
+    """One part of the GPU time."""
+
+    name: str
+    kind: str
+    """`phase`, `layer`, `role`, `category` or `kernel`; `all` for the root."""
+    category: str | None
+    """Of a kernel, or of the largest kernel below."""
+    time_ns: int
+    calls: int
+    children: list[TimeNode] = []
+
+
+def time_tree(attributed: Attributed, *, layers: bool = False) -> TimeNode:
+    """All GPU activities of a profile; the root's time is the profile's GPU time.
+
+    `layers` puts a level of layers between phases and roles; a summary has neither.
+    """
+    if attributed.profile.is_aggregate:
+        levels = ["category", "kernel"]
+        table = attributed.aggregates.select(
+            pl.col("category").cast(pl.String),
+            pl.col("category").cast(pl.String).alias("of"),
+            _short(attributed.aggregates["name"]),
+            pl.col("total_ns").alias("time_ns"),
+            "calls",
+        )
+    else:
+        table = attributed.activities.select(
+            pl.col("phase").cast(pl.String).fill_null(UNPLACED),
+            _layer().alias("layer"),
+            pl.coalesce(pl.col("role").cast(pl.String), pl.col("category").cast(pl.String)).alias(
+                "role"
+            ),
+            pl.col("category").cast(pl.String).alias("of"),
+            _short(attributed.activities["name"]),
+            pl.col("dur_ns").fill_null(0).alias("time_ns"),
+            pl.lit(1, pl.Int64).alias("calls"),
+        )
+        levels = ["phase", *(["layer"] if layers else []), "role", "kernel"]
+        table = table.with_columns(pl.col("layer").fill_null("(no layer)"))
+    sums = (
+        table.group_by(*levels, "of", maintain_order=True)
+        .agg(pl.col("time_ns", "calls").sum())
+        .sort("time_ns", descending=True, maintain_order=True)
+    )
+    total = int(sums["time_ns"].sum())
+    return _node("all", "all", sums, levels, int(total * SMALLEST))
+
+
+def _layer() -> pl.Expr:
+    place = pl.col("place").cast(pl.String)
+    number = pl.format("layer {}", pl.col("layer"))
+    return pl.when(pl.col("layer").is_not_null()).then(number).otherwise(place)
+
+
+def _short(names: pl.Series) -> pl.Series:
+    texts = names.cast(pl.String).fill_null("(no name)")
+    distinct = texts.unique()
+    short = [short_name(name) for name in distinct]
+    return texts.replace_strict(distinct, short, return_dtype=pl.String).alias("kernel")
+
+
+def _node(
+    name: str, kind: str, rows: pl.DataFrame, levels: Sequence[str], smallest: int
+) -> TimeNode:
+    time, calls = int(rows["time_ns"].sum()), int(rows["calls"].sum())
+    children: list[TimeNode] = []
+    if levels:
+        level, *rest = levels
+        parts = rows.partition_by(level, maintain_order=True)
+        small: list[pl.DataFrame] = []
+        for part in parts:
+            if level == "kernel" and int(part["time_ns"].sum()) < smallest:
+                small.append(part)
+                continue
+            children.append(_node(str(part[level][0]), level, part, rest, smallest))
+        if len(small) == 1:
+            children.append(_node(str(small[0][level][0]), level, small[0], rest, smallest))
+        elif small:
+            children.append(_node(OTHERS, level, pl.concat(small), rest, smallest))
+        children.sort(key=_order)
+    return TimeNode(name, kind, rows["of"][0] if rows.height else None, time, calls, children)
+
+
+def _order(node: TimeNode) -> tuple[int, int]:
+    """Layers in the order of the model, everything else by time."""
+    if node.kind != "layer":
+        return (1, -node.time_ns)
+    if node.name.startswith("layer "):
+        return (1, int(node.name.removeprefix("layer ")))
+    return ({"prologue": 0, "epilogue": 2}.get(node.name, 3), -node.time_ns)

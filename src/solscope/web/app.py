@@ -1,0 +1,120 @@
+"""The application: the front end, the API, and the guard around both."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from solscope.errors import InputError, LimitError, SolscopeError
+from solscope.report.html import asset
+from solscope.web.api import ENDPOINTS, Endpoint, answer
+from solscope.web.guard import Guard
+from solscope.web.library import Library
+from solscope.web.openapi import openapi
+from solscope.web.upload import take_upload
+
+JSON = "application/json"
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>solscope</title>
+<link rel="stylesheet" href="/assets/app.css">
+</head>
+<body data-solscope="dashboard">
+<div id="app"></div>
+<noscript>The dashboard draws itself with a script; scripts are switched off.</noscript>
+<script src="/assets/app.js"></script>
+</body>
+</html>
+"""
+_TYPES = {"app.js": "text/javascript", "app.css": "text/css"}
+
+
+@dataclass(frozen=True)
+class Uploads:
+    """Where uploaded profiles go, and how large one may be."""
+
+    folder: Path
+    most_bytes: int
+
+
+def create_app(
+    library: Library,
+    hosts: Iterable[str] = (),
+    token: str | None = None,
+    uploads: Uploads | None = None,
+) -> ASGIApp:
+    """The dashboard over `library`; with a token, only for those who know it."""
+    routes = [
+        *([Route("/api/upload", _uploader(library, uploads), methods=["POST"])] if uploads else []),
+        *(
+            Route(f"/assets/{name}", partial(_asset, name, kind), methods=["GET"])
+            for name, kind in _TYPES.items()
+        ),
+        *(Route(one.path, _handler(one, library), methods=["GET"]) for one in ENDPOINTS),
+        Route("/api/openapi.json", _openapi, methods=["GET"]),
+        Route("/api/{rest:path}", _unknown, methods=["GET"]),
+        Route("/{rest:path}", _page, methods=["GET"]),
+    ]
+    return Guard(Starlette(routes=routes), hosts, token)
+
+
+def _handler(endpoint: Endpoint, library: Library) -> Callable[[Request], Awaitable[Response]]:
+    async def handle(request: Request) -> Response:
+        query = {**request.query_params, **request.path_params}
+        try:
+            body = await run_in_threadpool(answer, endpoint, library, query)
+        except SolscopeError as error:
+            return _error(str(error), 404 if isinstance(error, InputError) else 422)
+        return Response(body, media_type=JSON, headers={"cache-control": "no-cache"})
+
+    return handle
+
+
+def _uploader(library: Library, uploads: Uploads) -> Callable[[Request], Awaitable[Response]]:
+    async def handle(request: Request) -> Response:
+        name = request.query_params.get("name", "")
+        try:
+            entry = await take_upload(
+                library, uploads.folder, name, request.stream(), uploads.most_bytes
+            )
+        except LimitError as error:
+            return _error(str(error), 413)
+        except SolscopeError as error:
+            return _error(str(error), 422)
+        return Response(msgspec.json.encode(entry), 201, media_type=JSON)
+
+    return handle
+
+
+async def _asset(name: str, kind: str, _: Request) -> Response:
+    return Response(asset(name), media_type=kind, headers={"cache-control": "max-age=3600"})
+
+
+async def _page(_: Request) -> Response:
+    return Response(PAGE, media_type="text/html", headers={"cache-control": "no-cache"})
+
+
+async def _openapi(_: Request) -> Response:
+    return Response(msgspec.json.encode(openapi(ENDPOINTS)), media_type=JSON)
+
+
+async def _unknown(_: Request) -> Response:
+    return _error("no such question; /api/openapi.json lists them", 404)
+
+
+def _error(message: str, status: int) -> Response:
+    return Response(msgspec.json.encode({"error": message}), status, media_type=JSON)

@@ -1,0 +1,163 @@
+"""What there is to show: profiles on disk, opened when asked for, and one profile store."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
+
+from solscope.attribution import Attributed, attribute
+from solscope.corpus.store import Corpus, open_corpus
+from solscope.errors import InputError, UsageError
+from solscope.readers import find_profiles
+from solscope.readers import open as open_profile
+from solscope.report.names import short_labels
+
+Value = TypeVar("Value")
+KEPT_PROFILES = 4
+"""Attributed profiles in memory at a time."""
+KEPT_PAGES = 128
+"""Encoded answers in memory at a time."""
+
+
+class ProfileEntry(msgspec.Struct, frozen=True):
+    """One profile that can be shown."""
+
+    id: str
+    """Stable as long as its path is."""
+    label: str
+    path: str
+    bytes: int | None
+    """Size of the file; null for a demo."""
+
+
+class Kept(Generic[Value]):
+    """The last values that were made, by key; each is made once, even when asked for twice."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[object, Value] = OrderedDict()
+        self._making: dict[object, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: object, make: Callable[[], Value]) -> Value:
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+            making = self._making.setdefault(key, threading.Lock())
+        with making:
+            with self._lock:
+                if key in self._values:
+                    return self._values[key]
+            value = make()
+            with self._lock:
+                self._values[key] = value
+                self._making.pop(key, None)
+                while len(self._values) > self._most:
+                    self._values.popitem(last=False)
+        return value
+
+
+class Library:
+    """Profiles by id, and a store."""
+
+    def __init__(self, sources: Sequence[str]) -> None:
+        stores = [source for source in sources if is_store(source)]
+        if len(stores) > 1:
+            raise UsageError(f"{len(stores)} profile stores given; the dashboard shows one")
+        self._store = open_corpus(stores[0]) if stores else None
+        self._sources = [source for source in sources if source not in stores]
+        self.takes_uploads = False
+        """Whether the server lets the browser add profiles."""
+        self._lock = threading.Lock()
+        self._entries: dict[str, ProfileEntry] = {}
+        self._profiles: Kept[Attributed] = Kept(KEPT_PROFILES)
+        self.pages: Kept[bytes] = Kept(KEPT_PAGES)
+        self.skipped: list[tuple[str, str]] = []
+        """Files of a folder that are no profiles, with the reason."""
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look again what the folders hold."""
+        skipped: list[tuple[str, str]] = []
+        paths = (
+            find_profiles(self._sources, lambda p, why: skipped.append((p, why)))
+            if self._sources
+            else []
+        )
+        entries = {
+            name: ProfileEntry(name, label, path, _size(path))
+            for path, label in zip(paths, short_labels(paths), strict=True)
+            for name in (profile_id(path),)
+        }
+        with self._lock:
+            self._entries, self.skipped = entries, skipped
+
+    def add(self, path: Path) -> ProfileEntry:
+        """Take one more file."""
+        self._sources.append(str(path))
+        self.refresh()
+        return self.entry(profile_id(str(path)))
+
+    @property
+    def has_store(self) -> bool:
+        """Whether a store is shown."""
+        return self._store is not None
+
+    @property
+    def store(self) -> Corpus:
+        """The store; `InputError` when none is shown."""
+        if self._store is None:
+            raise InputError("no profile store is shown here; start with `solscope serve DIR`")
+        return self._store
+
+    @property
+    def entries(self) -> list[ProfileEntry]:
+        """All profiles, in the order they were named."""
+        with self._lock:
+            return list(self._entries.values())
+
+    def entry(self, name: str) -> ProfileEntry:
+        """The profile with this id."""
+        with self._lock:
+            found = self._entries.get(name)
+        if found is None:
+            raise InputError(f"there is no profile {name!r} here")
+        return found
+
+    def profile(self, name: str) -> Attributed:
+        """The profile with this id, opened and attributed."""
+        path = self.entry(name).path
+        return self._profiles.get((path, stamp(path)), lambda: attribute(open_profile(path)))
+
+
+def is_store(source: str) -> bool:
+    """Whether a source is a profile store, a folder or a URL."""
+    return "://" in source or (Path(source) / "profiles" / "_delta_log").is_dir()
+
+
+def profile_id(path: str) -> str:
+    """A short name that can stand in an address."""
+    where = path if path.startswith("demo:") else os.fspath(Path(path).absolute())
+    return hashlib.sha256(where.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def stamp(path: str) -> tuple[int, int] | None:
+    """Changes when the file does; null for what is no file."""
+    try:
+        stat = Path(path).stat()
+    except OSError:
+        return None
+    return (stat.st_mtime_ns, stat.st_size)
+
+
+def _size(path: str) -> int | None:
+    changed = stamp(path)
+    return None if changed is None else changed[1]

@@ -1,0 +1,83 @@
+"""Listening: the address, the token, and a clean end."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from solscope.demo import DEMOS, PREFIX
+from solscope.errors import MissingToolError, UsageError
+
+
+def serve(
+    sources: Sequence[str],
+    host: str,
+    port: int,
+    say: Callable[[str], None],
+    uploads: tuple[Path, int] | None = None,
+) -> None:
+    """Serve the dashboard until interrupted; `uploads` is a folder and a largest size in bytes."""
+    try:
+        import uvicorn
+
+        from solscope.web.app import Uploads, create_app
+        from solscope.web.library import Library
+    except ImportError as error:
+        raise MissingToolError(
+            f"the dashboard needs {error.name}: pip install 'solscope[web]'"
+        ) from error
+    if uploads is not None:
+        uploads[0].mkdir(parents=True, exist_ok=True)
+        sources = [*sources, *(str(path) for path in sorted(uploads[0].iterdir()))]
+    library = Library(sources or [f"{PREFIX}{name}" for name in DEMOS])
+    library.takes_uploads = uploads is not None
+    token = None if is_loopback(host) else secrets.token_urlsafe(24)
+    with listen(host, port) as listener:
+        address, chosen = listener.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        query = f"/?token={token}" if token else "/"
+        say(f"solscope: {len(library.entries)} profiles on http://{shown}:{chosen}{query}")
+        say("solscope: press Ctrl-C to stop")
+        config = uvicorn.Config(
+            create_app(library, [host], token, Uploads(*uploads) if uploads else None),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+        )
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket, or one clear line."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise UsageError(f"cannot listen on {host}: {error.strerror or error}") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise UsageError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; --port 0 takes a "
+            "free one"
+        ) from error
+    return listener
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

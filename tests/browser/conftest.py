@@ -1,0 +1,77 @@
+"""A real browser, for what only a browser can tell."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, sync_playwright
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium here: scripts/install-chromium installs it")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Problems(list[str]):
+    """Errors and refused loads that a page reported."""
+
+
+@contextmanager
+def watched(
+    browser: Browser, *, width: int = 1440, height: int = 900, dark: bool = False
+) -> Iterator[tuple[Page, Problems]]:
+    """A page that lists everything that goes wrong on it."""
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+    )
+    page, problems = context.new_page(), Problems()
+
+    def on_console(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            problems.append(message.text)
+
+    def on_dialog(dialog: Dialog) -> None:
+        problems.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("console", on_console)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("requestfailed", lambda request: problems.append(f"failed: {request.url}"))
+    page.on("dialog", on_dialog)
+    try:
+        yield page, problems
+    finally:
+        context.close()
+
+
+@contextmanager
+def serving(sources: list[str]) -> Iterator[str]:
+    """The dashboard over `sources`, in a thread; gives its address."""
+    import uvicorn
+
+    from solscope.web.app import create_app
+    from solscope.web.library import Library
+    from solscope.web.serve import listen
+
+    with listen("127.0.0.1", 0) as listener:
+        config = uvicorn.Config(create_app(Library(sources)), log_level="error", lifespan="off")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()

@@ -1,0 +1,123 @@
+"""Reports from disk, in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+import solscope
+from solscope import attribute
+from solscope.report.html import write_html
+from solscope.report.pages import comparison_page, diagnosis_page, profile_page
+from tests.browser.conftest import Problems, watched
+from tests.making import attributed, event
+
+pytestmark = pytest.mark.browser
+DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    profiles = [attribute(solscope.open(name)) for name in DEMOS]
+    target = tmp_path_factory.mktemp("report") / "report.html"
+    pages = [comparison_page(profiles, ["b200", "mi300x"]), *map(profile_page, profiles)]
+    write_html(pages, "demos", target)
+    return target
+
+
+@pytest.fixture(params=[(1440, False), (1024, True), (390, False)], ids=["wide", "dark", "phone"])
+def opened(
+    request: pytest.FixtureRequest, browser: Browser, report: Path
+) -> Iterator[tuple[Page, Problems]]:
+    width, dark = request.param
+    with watched(browser, width=width, dark=dark) as (page, problems):
+        page.goto(f"file://{report}?page=2")
+        page.wait_for_selector("main section")
+        yield page, problems
+
+
+def test_the_page_draws_itself_without_errors(opened: tuple[Page, Problems]) -> None:
+    page, problems = opened
+    titles = page.locator("main h2").all_inner_texts()
+    assert titles[:3] == ["Summary", "Steps", "Where the time goes"]
+    assert page.locator(".chart svg path").count() > 50
+    wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wider) == 0
+    assert problems == []
+
+
+def test_kernels_sort_and_filter(browser: Browser, report: Path) -> None:
+    with watched(browser) as (page, problems):
+        page.goto(f"file://{report}?page=2")
+        kernels = page.locator("#kernels")
+        first = kernels.locator("tbody tr").first
+        assert "bmm_MxE4m3" in first.inner_text()
+        kernels.get_by_role("button", name="Calls").click()
+        assert kernels.locator("th[aria-sort=descending]").inner_text().startswith("Calls")
+        assert "146" in first.inner_text()
+        kernels.get_by_role("searchbox").fill("all_reduce")
+        assert kernels.locator("tbody tr").count() == 1
+        assert "1 of" in kernels.inner_text()
+        kernels.locator("details summary").first.click()
+        assert "c10::BFloat16" in kernels.locator("code").first.inner_text()
+        assert problems == []
+
+
+def test_pages_of_a_report_switch(browser: Browser, report: Path) -> None:
+    with watched(browser) as (page, problems):
+        page.goto(f"file://{report}")
+        page.wait_for_selector("table.layers")
+        assert page.locator("nav.pages button").count() == 3
+        page.locator("nav.pages button").nth(2).click()
+        assert page.locator("h1").inner_text() == "demo:vllm-mi300x-graph"
+        page.get_by_role("button", name="By layer").click()
+        page.get_by_label("Colors").select_option("dark")
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+        assert problems == []
+
+
+def test_hostile_names_do_not_run(browser: Browser, tmp_path: Path) -> None:
+    made = attributed(event("kernel", HOSTILE, 0, 10), event("kernel", "b", 20, 10))
+    write_html([profile_page(made)], HOSTILE, tmp_path / "hostile.html")
+    with watched(browser) as (page, problems):
+        page.goto(f"file://{tmp_path}/hostile.html")
+        page.wait_for_selector("#kernels")
+        page.hover("#tree .chart")
+        page.wait_for_timeout(200)
+        assert page.locator("img").count() == 0
+        assert page.locator("#kernels").get_by_text("alert(1)").count() > 0
+        assert problems == []
+
+
+def test_everything_can_be_reached_by_keyboard(browser: Browser, report: Path) -> None:
+    with watched(browser) as (page, _):
+        page.goto(f"file://{report}?page=2")
+        page.wait_for_selector("#kernels")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        unnamed = page.evaluate(
+            "[...document.querySelectorAll('button,input,select,a')]"
+            ".filter(e => !(e.textContent || e.ariaLabel || e.labels?.length)).length"
+        )
+        assert unnamed == 0
+
+
+def test_a_diagnosis_shows_its_verdict_and_adds_up(browser: Browser, tmp_path: Path) -> None:
+    folder = Path(__file__).parents[3] / "shared" / "data" / "h200" / "runs"
+    if not folder.is_dir():
+        pytest.skip("../shared/data is not here")
+    names = ["normal", "cpu_contention"]
+    runs = [attribute(solscope.open(folder / f"{name}.trace.json.gz")) for name in names]
+    write_html([diagnosis_page(runs, names)], "why", tmp_path / "why.html")
+    with watched(browser) as (page, problems):
+        page.goto(f"file://{tmp_path}/why.html")
+        page.wait_for_selector("#causes article")
+        assert "regression" in page.locator("#verdict h2").inner_text().lower()
+        assert "cpu_contention" in page.locator("#causes article").first.inner_text()
+        assert page.locator("#waterfall .chart svg").count() == 1
+        assert page.locator(".sensor").count() > 3
+        assert problems == []

@@ -1,0 +1,82 @@
+"""Every operator of the suite, small: inputs, reference, eager solution, and trivial answers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from solscope.bench.verify import VARIANTS, Verification, eager_solution, outputs_of, verify
+from solscope.bench.verify import wrong_outputs as wrong
+from solscope.operators import operator
+from solscope.operators.task import Draw
+from solscope.suite.axes import suite_axes
+from solscope.suite.data import load_suite
+from solscope.suite.scale import scale_down
+
+RUNNABLE = [op.name for op in load_suite().operators if operator(op.name).task is not None]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def small_shapes(name: str) -> list[dict[str, object]]:
+    op = load_suite().operator(name)
+    return [scale_down(suite_axes(op, shape)) for shape in op.shapes]
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_operator_holds(name: str) -> None:
+    found = verify(name, small_shapes(name))
+    assert found.failures == []
+    assert found.checks >= 20
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_one_token_is_fine(name: str) -> None:
+    axes = small_shapes(name)[0]
+    for axis in ("tokens", "rows", "m"):
+        if axis in axes:
+            axes[axis] = 1
+    task = operator(name).task
+    assert task is not None
+    inputs = task.inputs(axes, Draw(5))
+    wanted = task.reference(**inputs)
+    got = outputs_of(task, eager_solution(name), inputs)
+    assert wrong(task, got, wanted, inputs) == []
+
+
+FP8 = ("fp8_dynamic_per_token_quant", "per_token_group_quant_fp8", "fused_rmsnorm_quant")
+
+
+@pytest.mark.parametrize("name", FP8)
+def test_the_other_encoding(name: str) -> None:
+    task = operator(name).task
+    assert task is not None
+    for variant in VARIANTS:
+        inputs = task.inputs(small_shapes(name)[0], Draw(5, variant=variant, fp8="e4m3fnuz"))
+        wanted = task.reference(**inputs)
+        assert wanted["q"].dtype == torch.float8_e4m3fnuz
+        got = outputs_of(task, eager_solution(name), inputs)
+        assert wrong(task, got, wanted, inputs) == []
+        other = {**got, "q": got["q"].view(torch.uint8).view(torch.float8_e4m3fn)}
+        same_bytes = other["q"].float()
+        assert not torch.equal(same_bytes, wanted["q"].float())
+
+
+def test_a_wrong_reference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = operator("rms_norm").task
+    assert task is not None
+    right = task.reference
+
+    def too_large(**inputs: object) -> dict[str, torch.Tensor]:
+        return {"out": 1.1 * right(**inputs)["out"]}
+
+    monkeypatch.setitem(task.__dict__, "reference", too_large)
+    found = verify("rms_norm", small_shapes("rms_norm")[:1])
+    assert any("eager out" in failure for failure in found.failures)
+
+
+def test_an_operator_without_a_task_is_said() -> None:
+    assert verify("copy", []) == Verification("copy", 0, 0, ["it has no executable half"], 0.0)

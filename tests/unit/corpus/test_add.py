@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import solscope
+from solscope.corpus import work
+from solscope.corpus.add import AddResult, add_profiles
+from solscope.corpus.engines import make_engine
+from solscope.corpus.importance import importance
+from solscope.corpus.inputs import find_items
+from solscope.corpus.store import Corpus, create_corpus
+from solscope.corpus.verify import verify
+from solscope.errors import InputError, UsageError
+from solscope.report.json import render_json
+from tests.unit.corpus import deadly
+from tests.unit.corpus.traces import write_trace
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    return create_corpus(tmp_path / "store")
+
+
+def test_a_bad_file_is_a_row_and_the_rest_goes_on(corpus: Corpus, tmp_path: Path) -> None:
+    good = write_trace(tmp_path / "good.json")
+    text, damaged = tmp_path / "notes.txt", tmp_path / "damaged.json"
+    text.write_text("no profile")
+    damaged.write_bytes(b'{"traceEvents": [ {"ph": "X", "cat": "kernel", "na')
+    missing = tmp_path / "missing.json"
+
+    result = add_profiles(corpus, [missing, text, good, damaged], workers=1)
+
+    assert (result.added, result.skipped) == (1, 0)
+    reasons = {Path(row.file).name: row.reason for row in result.failed}
+    assert sorted(reasons) == ["damaged.json", "missing.json", "notes.txt"]
+    assert "No such file" in reasons["missing.json"]
+    assert "not a profile that solscope knows" in reasons["notes.txt"]
+    assert verify(corpus).ok
+
+
+def test_a_bug_is_a_row_too(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: object) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(work, "reduce", breaks)
+    (row,) = add_profiles(corpus, [write_trace(tmp_path / "a.json")], workers=1).failed
+    assert "a bug in solscope (ZeroDivisionError: oops)" in row.reason
+
+
+def test_a_folder_stands_for_all_profiles_below_it(corpus: Corpus, tmp_path: Path) -> None:
+    top = tmp_path / "traces"
+    write_trace(top / "a.json", gemm_us=21)
+    write_trace(top / "deep" / "er" / "b.json", gemm_us=22)
+    write_trace(top / ".hidden" / "c.json", gemm_us=23)
+    solscope.open(write_trace(tmp_path / "d.json", gemm_us=24)).save(top / "saved")
+    (top / "README.md").write_text("about")
+    (top / "a.solscope.json").write_text('{"team": "x"}')
+    (top / "a.metrics.csv").write_text("t_ns,metric,device,value\n")
+    create_corpus(top / "another-store")
+
+    result = add_profiles(corpus, [top], workers=1)
+
+    assert (result.added, result.failed, result.ignored) == (3, [], 1)
+    assert "team" in "".join(corpus.profiles()["tags"])
+
+
+def test_globs_and_urls(corpus: Corpus, tmp_path: Path) -> None:
+    for at in range(3):
+        write_trace(tmp_path / "in" / f"{at}.json", gemm_us=20 + at)
+    (tmp_path / "in" / "2.solscope.json").write_text('{"model": "M"}')
+    assert len(find_items([f"{tmp_path}/in/*.json"])) == 3
+    assert add_profiles(corpus, [f"{tmp_path}/**/0.json"], workers=1).added == 1
+    result = add_profiles(corpus, [f"file://{tmp_path}/in"], workers=1)
+    assert (result.added, result.skipped, result.failed) == (2, 1, [])
+    rows = corpus.profiles()
+    assert f"file://{tmp_path}/in/2.json" in rows["file"].to_list()
+    assert rows["model"].drop_nulls().to_list() == ["M"]
+    with pytest.raises(InputError, match="nothing matches"):
+        find_items([f"{tmp_path}/*.nothing"])
+
+
+def test_hostile_names_are_added(corpus: Corpus, tmp_path: Path) -> None:
+    name = "a'; DROP TABLE x; --\x1b[31m\udcff.json"
+    path = write_trace(tmp_path / name)
+    assert add_profiles(corpus, [path], workers=1).added == 1
+    (row,) = corpus.profiles().iter_rows(named=True)
+    assert row["file"].endswith("?.json")
+    assert corpus.remove([row["id"]]) == [row["id"]]
+
+
+# --- Engines: the same function, so the same results
+
+
+def traces(folder: Path, count: int) -> list[Path]:
+    return [write_trace(folder / f"{at}.json", gemm_us=20 + at, m=64 + at) for at in range(count)]
+
+
+def answers(corpus: Corpus) -> str:
+    return render_json([importance(corpus, by) for by in ("operator", "shape", "kernel")])
+
+
+def test_a_pool_of_processes_gives_the_same(corpus: Corpus, tmp_path: Path) -> None:
+    paths = traces(tmp_path, 5)
+    other = create_corpus(tmp_path / "other")
+    assert add_profiles(corpus, paths, workers=1) == add_profiles(other, paths[::-1], workers=2)
+    assert answers(corpus) == answers(other)
+    assert "POLARS_MAX_THREADS" not in os.environ
+
+
+def test_a_worker_that_dies_is_replaced(corpus: Corpus, tmp_path: Path) -> None:
+    """One child of this process is killed while the run goes on; nothing is lost."""
+    paths = traces(tmp_path, 6)
+    killed = threading.Event()
+
+    def kill_one() -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            children = multiprocessing.active_children()
+            if children:
+                os.kill(children[0].pid or 0, signal.SIGKILL)
+                killed.set()
+                return
+            time.sleep(0.005)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    result = add_profiles(corpus, paths, workers=2)
+    killer.join()
+    assert killed.is_set()
+    assert result == AddResult(6, 0, [], 0)
+    assert verify(corpus).ok
+
+
+def test_a_file_that_kills_every_worker_fails_alone(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = traces(tmp_path, 3)
+    poison = shutil.copy(write_trace(tmp_path / "x.json", gemm_us=99), tmp_path / "poison.json")
+    monkeypatch.setattr("solscope.corpus.engines.local._work", deadly.work)
+    result = add_profiles(corpus, [poison, *paths], workers=2)
+    assert (result.added, [Path(row.file).name for row in result.failed]) == (3, ["poison.json"])
+    assert "its reader died 3 times" in result.failed[0].reason
+
+
+def test_engines_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there are: local, ray"):
+        make_engine("spark")
+    with pytest.raises(UsageError, match="--address is for --engine ray"):
+        make_engine("local", address="auto")
+    with pytest.raises(UsageError, match="at least one worker"):
+        make_engine("local", workers=0)

@@ -1,0 +1,150 @@
+"""`solscope corpus` as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from solscope.cli import run
+from tests.unit.corpus.traces import write_trace
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def store(tmp_path: Path, capsys: Captured) -> str:
+    """A store with three profiles."""
+    path = str(tmp_path / "store")
+    for at in range(3):
+        write_trace(tmp_path / "traces" / f"{at}.json", gemm_us=20 + at, day=at)
+    assert run(["corpus", "init", path]) == 0
+    words = ["add", path, str(tmp_path / "traces"), "--tag", "team=x", "--workers", "1"]
+    assert run(["corpus", *words]) == 0
+    capsys.readouterr()
+    return path
+
+
+def asked(capsys: Captured, *words: str, code: int = 0) -> Any:
+    assert run(["corpus", *words, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_status(store: str, capsys: Captured) -> None:
+    found = asked(capsys, "status", store)
+    assert {"profiles", "events", "bytes", "schema", "engine"} <= set(found)
+    assert (found["profiles"], found["events"], found["schema"]) == (3, 48, 1)
+    assert found["bytes"] > 0
+    assert found["engine"].startswith("deltalake ")
+    assert run(["corpus", "status", store]) == 0
+    assert "3 profiles, 48 events" in capsys.readouterr().out
+
+
+def test_add_reports_what_became_of_each_file(store: str, tmp_path: Path, capsys: Captured) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text("{}")
+    new = write_trace(tmp_path / "new.json", gemm_us=40)
+    words = ("add", store, str(new), str(bad), str(tmp_path / "traces"))
+    found = asked(capsys, *words, "--workers", "1", code=1)
+    assert (found["added"], found["skipped"]) == (1, 3)
+    ((row),) = found["failed"]
+    assert row["file"] == str(bad)
+    assert "not a profile" in row["reason"]
+    assert run(["corpus", *words, "--workers", "1", "--verbose"]) == 1
+    out, errors = capsys.readouterr()
+    assert "added 0, skipped 4 (known content), failed 1" in out
+    assert f"skipped {new}" in errors
+
+
+def test_list_and_remove(store: str, capsys: Captured) -> None:
+    (first, *_) = asked(capsys, "list", store, "--where", "team=x")["profiles"]
+    assert (first["gpu"], first["tags"], first["gpu_ms"]) == ("H200", {"team": "x"}, 0.05)
+    assert run(["corpus", "list", store]) == 0
+    text = capsys.readouterr().out
+    assert first["id"][:12] in text
+    assert "3 profiles" in text
+    assert asked(capsys, "remove", store, first["id"][:10]) == {"removed": [first["id"]]}
+    assert len(asked(capsys, "list", store)["profiles"]) == 2
+    assert run(["corpus", "remove", store, "nothing"]) == 2
+
+
+def test_verify_and_compact(store: str, capsys: Captured) -> None:
+    assert asked(capsys, "verify", store)["problems"] == []
+    assert asked(capsys, "compact", store)["profiles"] == 3
+    file = next(Path(store, "times").glob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:-9])
+    assert run(["corpus", "verify", store]) == 1
+    assert "cannot be read" in capsys.readouterr().out
+
+
+def test_query(store: str, capsys: Captured) -> None:
+    sql = "SELECT gpu, COUNT(*) AS n FROM profiles GROUP BY gpu"
+    assert asked(capsys, "query", store, sql) == {"rows": [{"gpu": "H200", "n": 3}]}
+    assert run(["corpus", "query", store, "SELECT kernel FROM times", "--limit", "2"]) == 0
+    assert "2 rows of 9 (see --limit)" in capsys.readouterr().out
+    assert run(["corpus", "query", store, "DROP TABLE times"]) == 2
+
+
+def test_importance_and_shapes(store: str, capsys: Captured) -> None:
+    found = asked(capsys, "importance", store, "--group-by", "gpu,phase", "--weight", "gpu-time")
+    assert sum(row["importance_pct"] for row in found["rows"]) == pytest.approx(100)
+    assert found["groups"][0]["group"] == {"gpu": "H200", "phase": "(unknown)"}
+    assert run(["corpus", "importance", store, "--group-by", "gpu"]) == 0
+    assert "gpu H200" in capsys.readouterr().out
+    found = asked(capsys, "shapes", store, "dense_gemm", "--cover", "0.5")
+    assert found["operators"][0]["shapes"][0]["weight"] == pytest.approx(1)
+    assert run(["corpus", "importance", store, "--where", "gpu"]) == 2
+
+
+def test_export_suite(store: str, tmp_path: Path, capsys: Captured) -> None:
+    out = tmp_path / "mine.json"
+    found = asked(capsys, "export-suite", store, str(out))
+    assert found == {"path": str(out), "operators": 2, "shapes": 2}
+    assert json.loads(out.read_text())["name"] == "mine"
+    assert run(["corpus", "export-suite", store, str(out)]) == 2
+    assert run(["corpus", "export-suite", store, str(out), "--force"]) == 0
+
+
+def test_trend_fails_a_job_that_got_slower(store: str, tmp_path: Path, capsys: Captured) -> None:
+    assert asked(capsys, "trend", store, "dense_gemm")["changes"] == []
+    for at in range(3, 12):
+        write_trace(tmp_path / "more" / f"{at}.json", gemm_us=(22 if at < 6 else 40) + at, day=at)
+    assert run(["corpus", "add", store, str(tmp_path / "more"), "--workers", "1"]) == 0
+    capsys.readouterr()
+    assert asked(capsys, "trend", store, "dense_gemm", code=1)["regressed"] is True
+    assert run(["corpus", "trend", store, "dense_gemm", "--min-change", "200"]) == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["status", "NOWHERE"],
+        ["add", "NOWHERE", "x.json"],
+        ["add", "STORE", "x.json", "--tag", "novalue"],
+        ["add", "STORE", "x.json", "--address", "auto"],
+        ["add", "STORE", "x.json", "--batch", "3"],
+        ["importance", "STORE", "--weight", "tag:none"],
+        ["shapes", "STORE", "nope"],
+        ["trend", "STORE", "nope"],
+    ],
+    ids=lambda words: " ".join(words),
+)
+def test_bad_usage_is_one_line(store: str, words: list[str], capsys: Captured) -> None:
+    places = {"STORE": store, "NOWHERE": f"{store}/nowhere"}
+    assert run(["corpus", *(places.get(word, word) for word in words)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_hostile_names_do_not_reach_the_terminal(
+    store: str, tmp_path: Path, capsys: Captured
+) -> None:
+    path = write_trace(tmp_path / "evil\x1b[31m.json", gemm_us=50)
+    tag = "note=\x1b]0;owned\x07"
+    assert run(["corpus", "add", store, str(path), "--tag", tag, "--verbose"]) == 0
+    assert run(["corpus", "list", store]) == 0
+    assert run(["corpus", "query", store, "SELECT tags, file FROM profiles"]) == 0
+    out, errors = capsys.readouterr()
+    assert "\x1b" not in out + errors
+    assert "\\x1b[31m" in out

@@ -1,0 +1,136 @@
+"""kill -9 at random moments, and two writers at once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from solscope.corpus.add import add_profiles
+from solscope.corpus.importance import importance
+from solscope.corpus.store import Corpus, create_corpus, open_corpus
+from solscope.corpus.verify import verify
+from tests.unit.corpus.traces import write_trace
+
+WRITER = """
+import sys
+from solscope.corpus import add, delta, extract, importance
+from solscope.corpus.store import open_corpus
+
+def report(path, state, reason, total):
+    print(state, path, flush=True)
+
+if __name__ == "__main__":
+    add.BATCH_PROFILES = 2
+    store, workers, *paths = sys.argv[1:]
+    corpus = open_corpus(store)
+    delta.require()
+    print("ready", flush=True)
+    add.add_profiles(corpus, paths, workers=int(workers), report=report)
+"""
+TRACES = 10
+RUN_S = 0.9
+"""About as long as a run over all traces takes; kills fall anywhere in it, and a little beyond."""
+
+
+def start(script: Path, store: str, workers: int, paths: list[str]) -> subprocess.Popen[str]:
+    """A writer in a process group of its own, ready to write."""
+    process = subprocess.Popen(
+        [sys.executable, str(script), store, str(workers), *paths],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def kill_and_check(folder: Path, times: int, seed: int, workers: int) -> None:
+    """Kill a writer again and again; after each time the store must be whole."""
+    draw = random.Random(seed)
+    script = folder / "writer.py"
+    script.write_text(WRITER)
+    paths = [str(write_trace(folder / f"t{at}.json", gemm_us=20 + at)) for at in range(TRACES)]
+    corpus = create_corpus(folder / "store")
+    early = 0
+    for _ in range(times):
+        process = start(script, corpus.url, workers, paths)
+        time.sleep(draw.uniform(0, RUN_S * (1 if workers == 1 else 4)))
+        early += process.poll() is None
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        said = process.communicate()[0].split("\n")[:-1]
+        told = {line.removeprefix("added ") for line in said if line.startswith("added ")}
+        check(corpus, told)
+        held = corpus.profiles()["id"].to_list()
+        if len(held) == TRACES:
+            corpus.remove(held)
+    assert early, "no writer was killed before its end"
+    add_profiles(corpus, paths, workers=1)
+    check(corpus, set(paths))
+    assert corpus.profiles().height == TRACES
+
+
+def check(corpus: Corpus, told: set[str]) -> None:
+    """All that was reported is there, and all that is there is whole."""
+    corpus = open_corpus(corpus.url)
+    held = set(corpus.profiles()["file"].to_list())
+    assert told <= held
+    checked = verify(corpus)
+    assert checked.problems == []
+    assert checked.profiles == len(held)
+    if held:
+        assert sum(row.importance_pct for row in importance(corpus).rows) == pytest.approx(100)
+
+
+def test_a_killed_writer_loses_nothing_that_it_reported(tmp_path: Path) -> None:
+    kill_and_check(tmp_path, times=5, seed=1, workers=1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_writer_is_killed_a_hundred_times(tmp_path: Path, workers: int) -> None:
+    kill_and_check(tmp_path, times=100, seed=2, workers=workers)
+
+
+def test_two_writers_at_once(tmp_path: Path) -> None:
+    """Both add some files of their own and some of the other's; each content is there once."""
+    script = tmp_path / "writer.py"
+    script.write_text(WRITER)
+    paths = [str(write_trace(tmp_path / f"t{at}.json", gemm_us=20 + at)) for at in range(18)]
+    corpus = create_corpus(tmp_path / "store")
+    writers = [start(script, corpus.url, 1, part) for part in (paths[:12], paths[6:])]
+    said = [process.communicate()[0] for process in writers]
+
+    assert [process.returncode for process in writers] == [0, 0]
+    told = {line.removeprefix("added ") for text in said for line in text.splitlines()}
+    assert set(paths) <= told | {"ready"}
+    assert sorted(corpus.profiles()["file"].to_list()) == sorted(paths)
+    assert verify(corpus).ok
+    other = create_corpus(tmp_path / "other")
+    add_profiles(other, paths, workers=1)
+    assert importance(corpus) == importance(other)
+
+
+def test_removing_while_another_adds(tmp_path: Path) -> None:
+    script = tmp_path / "writer.py"
+    script.write_text(WRITER)
+    paths = [str(write_trace(tmp_path / f"t{at}.json", gemm_us=20 + at)) for at in range(8)]
+    corpus = create_corpus(tmp_path / "store")
+    add_profiles(corpus, paths[:4], workers=1)
+    writer = start(script, corpus.url, 1, paths[4:])
+    gone = corpus.profiles().filter(~corpus.profiles()["file"].is_in([paths[3]]))["id"].to_list()
+    assert corpus.remove(gone) == sorted(gone)
+    corpus.tidy()
+    writer.communicate()
+    assert writer.returncode == 0
+    assert sorted(corpus.profiles()["file"].to_list()) == paths[3:]
+    assert verify(corpus).ok

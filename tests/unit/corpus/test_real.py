@@ -1,0 +1,150 @@
+"""Real profiles, through the command line: one command, shares that close, engines that agree."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from solscope.cli import run
+from solscope.corpus.importance import importance
+from solscope.corpus.store import Corpus, create_corpus, open_corpus
+from solscope.corpus.verify import verify
+from solscope.report.json import render_json
+
+SHARED = Path(__file__).parents[4] / "shared" / "data"
+pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="real profiles are not here: ../shared")
+SOME = ("h200/models", "traces/b200_eager.json.gz", "traces/vllm_decode_full_exec.json.gz")
+
+
+def corpus_command(*words: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "solscope", "corpus", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def result_of(process: subprocess.Popen[str]) -> dict[str, Any]:
+    out, errors = process.communicate()
+    assert process.returncode == 0, errors
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """All of the shared profiles, added by one command."""
+    corpus = create_corpus(tmp_path_factory.mktemp("real") / "store")
+    added = result_of(corpus_command("add", corpus.url, SHARED, "--workers", 2, "--json"))
+    assert added == {"added": 29, "skipped": 0, "failed": [], "ignored": 8}
+    return corpus
+
+
+def test_all_profiles_are_whole(everything: Corpus) -> None:
+    checked = verify(everything)
+    assert checked.ok
+    assert checked.profiles == 29
+
+
+def test_importance_closes_on_the_command_line(
+    everything: Corpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for by in ("operator", "shape", "category", "role", "kernel"):
+        assert run(["corpus", "importance", everything.url, "--by", by, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        total = sum(row["importance_pct"] for row in found["rows"])
+        assert f"{total:.2f}" == "100.00"
+        fields = {"key", "importance_pct", "ci95_pct", "profiles", "calls", "p50_us"}
+        assert fields | {"bound_p50_us", "s_pct", "recoverable_pct"} <= set(found["rows"][0])
+    assert {"definition", "profiles", "total_gpu_ms", "rows"} <= set(found)
+
+
+def test_what_is_not_mapped_is_a_row(everything: Corpus) -> None:
+    last = importance(everything).rows[-1]
+    assert last.key == "(unmapped)"
+    assert last.importance_pct > 0
+
+
+def test_no_operator_beats_its_bound(everything: Corpus) -> None:
+    """S above 100 % would mean that a cost, a shape or a bound is wrong."""
+    beaten = [
+        (row.key, row.s_pct)
+        for row in importance(everything, "shape").rows
+        if row.s_pct is not None and row.s_pct > 100
+    ]
+    assert beaten == []
+
+
+def descendants(process: int) -> dict[int, str]:
+    """Ids and command lines of all processes below one."""
+    parents, names = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+                names[int(entry.name)] = (entry / "cmdline").read_text(errors="replace")
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+    below = {process}
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in below} - below
+        if not more:
+            return {pid: names[pid] for pid in below if pid in names}
+        below |= more
+
+
+def kill_a_worker(process: subprocess.Popen[str]) -> bool:
+    """Kill one Ray worker while it runs a task of ours."""
+    while process.poll() is None:
+        busy = [pid for pid, name in descendants(process.pid).items() if "ray::process" in name]
+        if busy:
+            os.kill(busy[0], signal.SIGKILL)
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finding the workers needs /proc")
+def test_ray_gives_the_same_bytes_also_when_a_worker_is_killed(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    inputs = [SHARED / name for name in SOME]
+    plain, rayed = create_corpus(tmp_path / "plain"), create_corpus(tmp_path / "ray")
+    result_of(corpus_command("add", plain.url, *inputs, "--workers", 1, "--json"))
+    ray = ("--engine", "ray", "--workers", 2)
+
+    process = corpus_command("add", rayed.url, *inputs, *ray, "--json")
+    assert kill_a_worker(process)
+
+    assert result_of(process) == {"added": 8, "skipped": 0, "failed": [], "ignored": 0}
+    assert answers(rayed) == answers(plain)
+    assert verify(rayed).ok
+
+
+@pytest.mark.long
+def test_ray_gives_the_same_bytes_for_all_profiles(everything: Corpus, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    rayed = create_corpus(tmp_path / "ray")
+    ray = ("--engine", "ray", "--workers", 2)
+    result_of(corpus_command("add", rayed.url, SHARED, *ray, "--json"))
+    assert answers(open_corpus(rayed.url)) == answers(everything)
+
+
+def answers(corpus: Corpus) -> str:
+    """All that the store says, as JSON."""
+    kept = ("id", "gpu_ns", "times_rows", "times_sha256", "steps_sha256")
+    return render_json(
+        [
+            *(importance(corpus, by) for by in ("operator", "shape", "kernel", "role")),
+            corpus.profiles().select(kept).to_dicts(),
+        ]
+    )

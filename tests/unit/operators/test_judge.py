@@ -1,0 +1,116 @@
+"""Judging: each kind of tolerance, at its limits."""
+
+from __future__ import annotations
+
+import torch
+
+from solscope.operators.fp8 import MAX, decode_blocks, encode, fp8_dtype, quantize, quantize_blocks
+from solscope.operators.judge import both, exactly, judge, within
+from solscope.operators.task import Judgement, Output, Tolerance
+from solscope.operators.tolerances import UNIT, rounded
+
+
+def test_close_counts_values_outside() -> None:
+    wanted = torch.ones(1000)
+    got = wanted.clone()
+    got[7] = 1.5
+    strict = within(Tolerance("close", rtol=0.01), got, wanted)
+    assert not strict.ok
+    assert strict.max_error == 0.5
+    assert "1 of 1000 values" in strict.reason
+    assert "[7]" in strict.reason
+    assert within(Tolerance("close", rtol=0.01, matched=0.999), got, wanted).ok
+    assert not within(Tolerance("close", rtol=0.01, matched=0.999, rms=0.01), got, wanted).ok
+
+
+def test_nan_and_infinity_are_not_close_to_numbers() -> None:
+    wanted = torch.ones(4)
+    for bad in (float("nan"), float("inf")):
+        assert not within(Tolerance("close", atol=1e9, rms=1e9), torch.full((4,), bad), wanted).ok
+    infinite = torch.tensor([1.0, float("-inf"), float("nan")])
+    assert within(Tolerance("close", atol=1e-6), infinite, infinite.clone()).ok
+    assert not within(Tolerance("close", atol=1e-6), torch.zeros(3), infinite).ok
+
+
+def test_exactly_names_the_first_difference() -> None:
+    wanted = torch.arange(6).view(2, 3)
+    got = wanted.clone()
+    got[1, 0] = 9
+    verdict = exactly(got, wanted)
+    assert not verdict.ok
+    assert verdict.reason == "1 of 6 values differ, the first at [1, 0]"
+    assert exactly(wanted, wanted).ok
+
+
+def test_codes_allow_neighbors_only() -> None:
+    wanted = encode(torch.tensor([1.0, -1.0, 0.0, 448.0]), "e4m3fn")
+    next_up = (wanted.view(torch.uint8) + torch.tensor([1, 1, 0, 0], dtype=torch.uint8)).view(
+        wanted.dtype
+    )
+    assert within(Tolerance("codes", matched=0.5), next_up, wanted).ok
+    assert not within(Tolerance("codes", matched=0.6), next_up, wanted).ok
+    doubled = encode(wanted.float() * 2, "e4m3fn")
+    assert not within(Tolerance("codes", matched=0.0), doubled, wanted).ok
+
+
+def test_codes_around_zero_are_neighbors() -> None:
+    zero = encode(torch.tensor([0.0, -0.0]), "e4m3fn")
+    least = torch.tensor([0x81, 0x01], dtype=torch.uint8).view(torch.float8_e4m3fn)
+    assert within(Tolerance("codes", matched=0.0), least, zero).ok
+
+
+def test_shape_and_compare() -> None:
+    output = Output("float32", Tolerance("exact"))
+    assert not judge(output, torch.zeros(2), torch.zeros(3), {}, {}).ok
+    special = Output("float32", Tolerance("exact"), lambda *_: Judgement(ok=True, max_error=3.0))
+    assert judge(special, torch.zeros(2), torch.ones(2), {}, {}).max_error == 3.0
+
+
+def test_both_needs_both() -> None:
+    good, bad = Judgement(True, 0.0, 0.1), Judgement(False, 2.0, reason="wrong")
+    assert both(good, bad) == Judgement(False, 2.0, 0.1, "wrong")
+
+
+def test_large_tensors_are_judged_in_slices(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("solscope.operators.judge._SLICE", 10)
+    wanted = torch.randn(7, 5)
+    got = wanted.clone()
+    got[6, 4] += 1
+    verdict = within(Tolerance("close", rtol=1e-3), got, wanted)
+    assert "[6, 4]" in verdict.reason
+    assert verdict.rms_error is not None
+    assert abs(verdict.rms_error - 1 / float(wanted.norm())) < 1e-6
+
+
+def test_one_rounding_is_what_a_tolerance_of_one_allows() -> None:
+    values = torch.randn(100_000, generator=torch.Generator().manual_seed(1))
+    for dtype in ("bfloat16", "float16"):
+        once = values.to(getattr(torch, dtype))
+        tolerance = rounded(dtype, 1, "", atol=1e-7)
+        assert within(tolerance, once, values).ok
+        off = (values * (1 + 3 * UNIT[dtype])).to(once.dtype)
+        assert not within(tolerance, off, values).ok
+
+
+def test_fp8_saturates_in_both_encodings() -> None:
+    for fp8, largest in MAX.items():
+        assert torch.finfo(fp8_dtype(fp8)).max == largest
+        codes = encode(torch.tensor([1e6, -1e6, 0.0]), fp8)
+        assert codes.float().tolist() == [largest, -largest, 0.0]
+
+
+def test_quantized_rows_come_back() -> None:
+    values = torch.randn(8, 64) * torch.logspace(-3, 3, 8)[:, None]
+    codes, scale = quantize(values, "e4m3fn")
+    back = codes.float() * scale
+    assert float(((back - values).abs() / values.abs().amax(-1, keepdim=True)).max()) < 2**-4
+    assert codes.float().abs().amax(-1).tolist() == [448.0] * 8
+
+
+def test_blocks_with_ragged_edges_come_back() -> None:
+    values = torch.randn(2, 200, 300)
+    codes, scale = quantize_blocks(values, (128, 128), "e4m3fn")
+    assert codes.shape == values.shape
+    assert scale.shape == (2, 2, 3)
+    back = decode_blocks(codes, scale, (128, 128), torch.float32)
+    assert float((back - values).abs().max() / values.abs().max()) < 2**-4

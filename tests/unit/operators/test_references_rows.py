@@ -1,0 +1,214 @@
+"""References of row-wise operators against scalar loops and other algebra."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from solscope.operators import operator
+from solscope.operators.fp8 import fp8_dtype
+from solscope.operators.task import Draw, Inputs, Outputs, Task, Variant
+
+
+def task_of(name: str) -> Task:
+    task = operator(name).task
+    assert task is not None
+    return task
+
+
+def drawn(name: str, variant: Variant = "typical", **axes: Any) -> tuple[Inputs, Outputs]:
+    task = task_of(name)
+    inputs = task.inputs(axes, Draw(11, variant=variant))
+    return inputs, task.reference(**inputs)
+
+
+def nested(tensor: torch.Tensor) -> Any:
+    return tensor.double().tolist()
+
+
+def assert_near(got: Any, wanted: torch.Tensor, relative: float = 1e-6) -> None:
+    expected = torch.as_tensor(got, dtype=torch.float64)
+    scale = expected.abs().amax().clamp_min(1e-30)
+    assert float((wanted.double() - expected).abs().max() / scale) < relative
+
+
+def by_hand_rms(row: list[float], weight: list[float], eps: float) -> list[float]:
+    root = math.sqrt(math.fsum(v * v for v in row) / len(row) + eps)
+    return [v / root * w for v, w in zip(row, weight, strict=True)]
+
+
+@pytest.mark.parametrize("variant", ["typical", "extreme"])
+def test_rms_norm(variant: Variant) -> None:
+    inputs, wanted = drawn("rms_norm", variant, tokens=6, hidden=48)
+    weight = nested(inputs["weight"])
+    rows = [by_hand_rms(row, weight, inputs["eps"]) for row in nested(inputs["x"])]
+    assert_near(rows, wanted["out"])
+
+
+def test_fused_add_rms_norm_takes_statistics_of_the_rounded_sum() -> None:
+    inputs, wanted = drawn("fused_add_rms_norm", tokens=6, hidden=48)
+    total = inputs["x"] + inputs["residual"]
+    assert torch.equal(wanted["residual"], total)
+    weight = nested(inputs["weight"])
+    rows = [by_hand_rms(row, weight, inputs["eps"]) for row in nested(total)]
+    assert_near(rows, wanted["x"])
+
+
+def test_gated_rms_norm_gates_after_the_norm() -> None:
+    inputs, wanted = drawn("gated_rms_norm", rows=6, hidden=32)
+    weight = nested(inputs["weight"])
+    rows = []
+    for row, gate in zip(nested(inputs["x"]), nested(inputs["z"]), strict=True):
+        normed = by_hand_rms(row, weight, inputs["eps"])
+        opened = [z / (1 + math.exp(-z)) for z in gate]
+        rows.append([n * g for n, g in zip(normed, opened, strict=True)])
+    assert_near(rows, wanted["out"])
+
+
+def test_l2_norm_is_rms_norm_with_another_eps() -> None:
+    inputs, wanted = drawn("l2_norm", tokens=9, hidden=64)
+    width = 64
+    ones = torch.ones(width, dtype=torch.float64)
+    scaled = task_of("rms_norm").reference(inputs["x"], ones, inputs["eps"] / width)
+    assert_near(scaled["out"].double() / math.sqrt(width), wanted["out"])
+    lengths = wanted["out"].double().norm(dim=-1)
+    assert float(lengths.min()) < 0.9, "eps is not felt"
+    assert abs(float(lengths.max()) - 1) < 1e-6
+
+
+def test_layer_norm_by_moments() -> None:
+    inputs, wanted = drawn("layer_norm", tokens=6, hidden=96)
+    x = inputs["x"].double()
+    mean = x.mean(-1, keepdim=True)
+    variance = (x * x).mean(-1, keepdim=True) - mean**2
+    out = (x - mean) / (variance + inputs["eps"]).sqrt()
+    assert_near(out * inputs["weight"].double() + inputs["bias"].double(), wanted["out"])
+
+
+def test_silu_and_mul_by_tanh() -> None:
+    inputs, wanted = drawn("silu_and_mul", tokens=5, intermediate=40)
+    gate, up = inputs["x"].double().split(40, -1)
+    assert_near(gate * 0.5 * (1 + torch.tanh(gate / 2)) * up, wanted["out"])
+
+
+def test_qk_norm_is_rms_norm_of_each_head() -> None:
+    inputs, wanted = drawn(
+        "fused_qk_rmsnorm", tokens=3, q_heads=4, kv_heads=2, head_dim=16, dtype="fp16"
+    )
+    heads, found = inputs["qkv"].view(3, 8, 16), wanted["qkv"].view(3, 8, 16)
+    for head in range(8):
+        weight = inputs["q_weight"] if head < 4 else inputs["k_weight"]
+        if head >= 6:
+            assert torch.equal(found[:, head], heads[:, head].float())
+            continue
+        rows = [by_hand_rms(row, nested(weight), inputs["eps"]) for row in nested(heads[:, head])]
+        assert_near(rows, found[:, head])
+
+
+# --- Quantization
+
+
+def nearest_code(value: float, table: list[float]) -> set[float]:
+    """The representable numbers nearest to a value; two of them at a tie."""
+    least = min(abs(value - entry) for entry in table)
+    return {entry for entry in table if abs(value - entry) <= least * (1 + 1e-6)}
+
+
+@pytest.mark.parametrize("fp8", ["e4m3fn", "e4m3fnuz"])
+def test_codes_are_the_nearest_of_all_256(fp8: Any) -> None:
+    task = task_of("fp8_dynamic_per_token_quant")
+    inputs = task.inputs({"tokens": 5, "hidden": 40}, Draw(3, fp8=fp8))
+    wanted = task.reference(**inputs)
+    every = torch.arange(256, dtype=torch.uint8).view(fp8_dtype(fp8)).float()
+    table = sorted({float(value) for value in every if torch.isfinite(value)})
+    for row, codes, scale in zip(
+        nested(inputs["x"]), wanted["q"].float().tolist(), wanted["scale"].tolist(), strict=True
+    ):
+        largest = max(abs(v) for v in row)
+        assert scale == pytest.approx(max(largest, 1e-12) / table[-1], rel=1e-6)
+        for value, code in zip(row, codes, strict=True):
+            assert code in nearest_code(value / scale, table)
+
+
+def test_groups_are_rows_of_their_own() -> None:
+    inputs, wanted = drawn("per_token_group_quant_fp8", tokens=6, hidden=256, group_size=64)
+    rows = inputs["x"].reshape(24, 64)
+    alone = task_of("fp8_dynamic_per_token_quant").reference(rows, "e4m3fn")
+    assert torch.equal(wanted["q"].float().view(24, 64), alone["q"].float())
+    busy = (rows != 0).any(-1)
+    assert torch.equal(wanted["scales"].view(24)[busy], alone["scale"][busy])
+    assert int((~busy).sum()) > 0, "no group of zeros was drawn"
+    spread = wanted["scales"][0].max() / wanted["scales"][0].min()
+    assert float(spread) > 4, "groups have one scale"
+
+
+def test_norm_and_quantization_are_those_two() -> None:
+    inputs, wanted = drawn("fused_rmsnorm_quant", tokens=6, hidden=128)
+    parts = [inputs[name] for name in ("x", "residual", "weight", "eps")]
+    normed = task_of("fused_add_rms_norm").reference(*parts)
+    alone = task_of("fp8_dynamic_per_token_quant").reference(normed["x"], "e4m3fn")
+    assert torch.equal(wanted["residual_out"], normed["residual"])
+    assert_near(alone["scale"], wanted["scale"].view(-1))
+    differing = (alone["q"].float() != wanted["q"].float()).double().mean()
+    assert float(differing) < 0.002
+
+
+# --- Rotation
+
+
+def test_rope_is_a_complex_product() -> None:
+    inputs, wanted = drawn(
+        "fused_qkv_rope", tokens=4, q_heads=3, kv_heads=1, head_dim=24, rotary_dim=16
+    )
+    heads, found = inputs["qkv"].view(4, 5, 24).double(), wanted["qkv"].view(4, 5, 24)
+    frequency = 10_000.0 ** (-torch.arange(8).double() / 8)
+    angle = inputs["positions"].double()[:, None, None] * frequency
+    turned = torch.complex(heads[:, :4, :8], heads[:, :4, 8:16]) * torch.polar(
+        torch.ones_like(angle), angle
+    )
+    assert_near(turned.real, found[:, :4, :8])
+    assert_near(turned.imag, found[:, :4, 8:16])
+    assert torch.equal(found[:, :4, 16:].double(), heads[:, :4, 16:])
+    assert torch.equal(found[:, 4].double(), heads[:, 4])
+    assert int(inputs["positions"].min()) > 0
+
+
+def test_mrope_takes_each_frequency_from_its_axis() -> None:
+    inputs, wanted = drawn("mrope", tokens=530, q_heads=2, kv_heads=1, head_dim=128, rotary_dim=128)
+    assert inputs["mrope_section"] == [16, 24, 24]
+    cos, sin = nested(inputs["cos"]), nested(inputs["sin"])
+    for token in (0, 30, 511, 529):
+        row, found = nested(inputs["k"])[token], nested(wanted["k"])[token]
+        for i in (0, 15, 16, 39, 40, 63):
+            axis = 0 if i < 16 else 1 if i < 40 else 2
+            c, s = cos[axis][token][i], sin[axis][token][i]
+            assert found[i] == pytest.approx(row[i] * c - row[i + 64] * s, rel=1e-5, abs=1e-5)
+            assert found[i + 64] == pytest.approx(row[i + 64] * c + row[i] * s, rel=1e-5, abs=1e-5)
+    differs = (inputs["cos"][1] != inputs["cos"][2]).any(-1)
+    assert bool(differs[30]), "an image has one position per axis"
+    assert not bool(differs[520]), "text has one position"
+
+
+# --- What a lazy answer would look like
+
+
+def test_constant_scales_do_not_pass_for_norms() -> None:
+    for name in ("rms_norm", "l2_norm"):
+        inputs, wanted = drawn(name, tokens=64, hidden=2048)
+        x = inputs["x"].double() * inputs.get("weight", torch.ones(())).double()
+        best = (x * wanted["out"].double()).sum() / (x * x).sum()
+        error = (best * x - wanted["out"].double()).norm() / wanted["out"].double().norm()
+        assert float(error) > 0.3
+
+
+def test_inputs_have_the_edges_that_norms_need() -> None:
+    inputs, _ = drawn("rms_norm", tokens=8, hidden=512)
+    x = inputs["x"].float()
+    assert bool((x[1] == 0).all())
+    assert int((x[2] != 0).sum()) == 1
+    sizes = x.square().mean(-1).sqrt()
+    kept = sizes[sizes > 0]
+    assert float(kept.max() / kept.min()) > 5

@@ -1,0 +1,249 @@
+"""The dashboard's server: what it answers, and whom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from solscope.corpus.extract import extract
+from solscope.corpus.store import create_corpus
+from solscope.errors import UsageError
+from solscope.web.api import ENDPOINTS
+from solscope.web.app import Uploads, create_app
+from solscope.web.library import Kept, Library
+from solscope.web.serve import is_loopback, listen
+
+DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return Library(DEMOS)
+
+
+@pytest.fixture(scope="module")
+def client(library: Library) -> TestClient:
+    return TestClient(create_app(library), base_url="http://localhost:8765")
+
+
+def ids(client: TestClient) -> list[str]:
+    return [entry["id"] for entry in client.get("/api/overview").json()["profiles"]]
+
+
+def test_profiles_are_listed_and_shown(client: TestClient) -> None:
+    first, second = ids(client)
+    page = client.get(f"/api/profile/{first}").json()
+    assert page["kind"] == "profile"
+    assert page["summary"]["kernels"] == 768
+    both = client.get("/api/compare", params={"a": first, "b": second}).json()
+    assert both["kind"] == "comparison"
+    assert [side["steps"] for side in both["comparison"]["profiles"]] == [1, 1]
+
+
+def test_bounds_follow_the_chosen_hardware(client: TestClient) -> None:
+    first, _ = ids(client)
+    named = [
+        client.get(f"/api/profile/{first}", params={"hardware": name}).json()["roofs"]["name"]
+        for name in ("H200", "b200")
+    ]
+    assert named == ["H200", "B200"]
+
+
+def test_the_suite_has_the_published_numbers(client: TestClient) -> None:
+    suite = client.get("/api/suite").json()
+    assert suite["hardware"] == ["H20", "XPU-A"]
+    top = suite["operators"][0]
+    assert (top["operator"], round(top["importance_pct"], 1)) == ("unified_attention", 39.5)
+    shapes = client.get("/api/suite/unified_attention").json()["shapes"]
+    assert len(shapes) == 25
+    assert shapes[0]["s_pct"] == 7.3
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/profile/nothing", 404),
+        ("/api/compare?a=x", 422),
+        ("/api/suite/nothing", 422),
+        ("/api/suite?hardware=nothing", 422),
+        ("/api/what", 404),
+    ],
+)
+def test_a_question_without_an_answer_says_why(client: TestClient, path: str, status: int) -> None:
+    answer = client.get(path)
+    assert answer.status_code == status
+    assert answer.json()["error"]
+
+
+def test_every_endpoint_is_described(client: TestClient) -> None:
+    document = client.get("/api/openapi.json").json()
+    assert set(document["paths"]) == {endpoint.path for endpoint in ENDPOINTS}
+    names = set(document["components"]["schemas"])
+    assert {"ProfilePage", "ComparisonPage", "Overview", "Error"} <= names
+    for found in references(document):
+        assert found.removeprefix("#/components/schemas/") in names
+
+
+def references(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        own = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
+        return own + [ref for below in value.values() for ref in references(below)]
+    return [ref for below in value for ref in references(below)] if isinstance(value, list) else []
+
+
+def test_every_address_is_a_page_with_a_strict_policy(client: TestClient) -> None:
+    for path in ("/", "/suite/rms_norm", "/compare?a=1&b=2"):
+        answer = client.get(path)
+        assert answer.status_code == 200
+        assert "/assets/app.js" in answer.text
+        policy = answer.headers["content-security-policy"]
+        assert "script-src 'self'" in policy
+        assert "unsafe-eval" not in policy
+    assert client.get("/assets/app.js").headers["content-type"].startswith("text/javascript")
+    assert client.get("/assets/other.js").headers["content-type"].startswith("text/html")
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "[::2]", "127.0.0.1x", ""]
+)
+def test_foreign_hosts_are_refused(client: TestClient, host: str) -> None:
+    assert client.get("/api/overview", headers={"host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:99", "[::1]:8765", "LOCALHOST:1"])
+def test_our_own_hosts_are_answered(client: TestClient, host: str) -> None:
+    assert client.get("/api/overview", headers={"host": host}).status_code == 200
+
+
+def test_changes_need_our_header_and_origin(client: TestClient) -> None:
+    assert client.post("/api/overview").status_code == 403
+    foreign = {"x-solscope": "1", "origin": "http://evil.example"}
+    assert client.post("/api/overview", headers=foreign).status_code == 403
+    own = {"x-solscope": "1", "origin": "http://localhost:8765"}
+    assert client.post("/api/overview", headers=own).status_code == 405
+
+
+def test_a_token_opens_the_door_once(library: Library) -> None:
+    app = create_app(library, token="s3cret")
+    client = TestClient(app, base_url="http://box.example:80", follow_redirects=False)
+    assert client.get("/").status_code == 401
+    assert client.get("/?token=wrong").status_code == 401
+    opened = client.get("/?token=s3cret")
+    assert opened.status_code == 303
+    assert "s3cret" not in opened.headers["location"]
+    assert client.get("/api/overview").status_code == 200
+    client.cookies.clear()
+    assert client.get("/api/overview").status_code == 401
+    bearer = {"authorization": "Bearer s3cret"}
+    assert client.get("/api/overview", headers=bearer).status_code == 200
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    target = tmp_path / "trace.json"
+    kernel = '{"ph": "X", "cat": "kernel", "name": "%s", "ts": 1, "dur": 2, "args": {"device": 0}}'
+    line = f'{{"traceEvents": [{kernel}]}}'
+    target.write_text(line % "first_kernel")
+    library = Library([str(target)])
+    client = TestClient(create_app(library), base_url="http://localhost")
+    (name,) = ids(client)
+    shown = client.get(f"/api/profile/{name}").json()["kernels"]["kernels"][0]["name"]
+    assert shown == "first_kernel"
+    target.write_text(line % "the_second_kernel")
+    shown = client.get(f"/api/profile/{name}").json()["kernels"]["kernels"][0]["name"]
+    assert shown == "the_second_kernel"
+
+
+def test_a_broken_profile_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "good.json").write_text('{"traceEvents": []}')
+    library = Library([str(tmp_path / "good.json")])
+    (tmp_path / "good.json").write_text("no json")
+    client = TestClient(create_app(library), base_url="http://localhost")
+    answer = client.get(f"/api/profile/{library.entries[0].id}")
+    assert answer.status_code == 404
+    assert "good.json" in answer.json()["error"]
+
+
+@pytest.fixture
+def taking(tmp_path: Path) -> TestClient:
+    library = Library(DEMOS)
+    app = create_app(library, uploads=Uploads(tmp_path, 1000))
+    return TestClient(app, base_url="http://localhost", headers={"x-solscope": "1"})
+
+
+def test_an_upload_is_shown_at_once(taking: TestClient, tmp_path: Path) -> None:
+    answer = taking.post("/api/upload?name=../../run%201.json", content=b'{"traceEvents": []}')
+    assert answer.status_code == 201
+    assert (tmp_path / "run_1.json").exists()
+    assert answer.json()["id"] in ids(taking)
+    again = taking.post("/api/upload?name=run_1.json", content=b'{"traceEvents": []}')
+    assert again.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "status"),
+    [
+        ("a.json", b"x" * 1001, 413),
+        ("a.json", b"not a profile", 422),
+        ("a.json", b"", 422),
+        ("..", b'{"traceEvents": []}', 422),
+        ("", b'{"traceEvents": []}', 422),
+    ],
+    ids=["large", "foreign", "empty", "dots", "nameless"],
+)
+def test_nothing_stays_of_a_bad_upload(
+    taking: TestClient, tmp_path: Path, name: str, content: bytes, status: int
+) -> None:
+    answer = taking.post("/api/upload", params={"name": name}, content=content)
+    assert answer.status_code == status
+    assert answer.json()["error"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_uploads_need_to_be_allowed(client: TestClient) -> None:
+    answer = client.post("/api/upload?name=a.json", headers={"x-solscope": "1"})
+    assert answer.status_code == 405
+
+
+def test_a_store_is_shown(tmp_path: Path) -> None:
+    store = create_corpus(tmp_path / "store")
+    store.append([extract("tests/data/kineto_b200.json.gz")])
+    library = Library([str(tmp_path / "store")])
+    client = TestClient(create_app(library), base_url="http://localhost")
+    page = client.get("/api/corpus").json()
+    assert page["status"]["profiles"] == 1
+    assert page["facts"]["gpu"] == ["B200"]
+    rows = client.get("/api/corpus/importance", params={"by": "category"}).json()["rows"]
+    assert sum(row["importance_pct"] for row in rows) == pytest.approx(100)
+    assert client.get("/api/corpus/importance?by=nothing").status_code == 422
+    assert client.get("/api/corpus/shapes/dense_gemm").json()["operators"][0]["shapes"]
+    assert client.get("/api/corpus?gpu=nothing").json()["profiles"] == []
+
+
+def test_without_a_store_the_questions_about_it_say_so(client: TestClient) -> None:
+    assert "no profile store" in client.get("/api/corpus").json()["error"]
+
+
+def test_kept_values_are_made_once_and_forgotten_in_order() -> None:
+    made: list[int] = []
+    kept: Kept[int] = Kept(2)
+
+    def get(key: int) -> int:
+        return kept.get(key, lambda: made.append(key) or key)  # type: ignore[func-returns-value]
+
+    for key in (1, 2, 1, 3, 1, 2):
+        assert get(key) == key
+    assert made == [1, 2, 3, 2]
+
+
+def test_listening_says_what_is_wrong() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match="--port 0"):
+            listen("127.0.0.1", port)
+    with pytest.raises(UsageError, match="cannot listen"):
+        listen("no such host", 0)
+    assert is_loopback("127.0.0.2")
+    assert not is_loopback("0.0.0.0")
