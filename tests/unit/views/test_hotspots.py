@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import solscope
@@ -165,3 +166,33 @@ def test_without_a_launch_floor_the_shortest_call_counts() -> None:
     assert row.recoverable_us == pytest.approx(5 - 0.9 / 0.8)
     assert "of the shortest call here (no launch floor is known) of 0.90 µs" in row.why
     assert row.confidence == "medium"
+
+
+def test_the_contract_for_machines() -> None:
+    table = msgspec.to_builtins(hotspots(made(), H200))
+    assert {"profile", "hardware", "step_ms", "coverage", "hotspots"} <= table.keys()
+    assert table["coverage"].keys() == {"cost_pct"}
+    assert list(table["hotspots"][0]) == [
+        *("rank", "kind", "operator", "role", "axes", "calls_per_step", "time_us", "bound_us"),
+        *("limiter", "expected_us", "efficiency_pct", "recoverable_us", "recoverable_pct_of_step"),
+        *("confidence", "why"),
+    ]
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the shared profiles are not beside the repository")
+@pytest.mark.parametrize(
+    ("name", "operator", "exposed_pct"),
+    [
+        # Exposed communication as interval arithmetic on the raw events has it, of the span
+        ("traces/b200_eager.json.gz", "all_reduce", 2.5),
+        ("traces/a100_hta_tracediff_control.json.gz", "all_to_all", 17.8),
+    ],
+)
+def test_exposed_communication_of_real_profiles(
+    name: str, operator: str, exposed_pct: float
+) -> None:
+    rows = hotspots(solscope.attribute(solscope.open(DATA / name))).hotspots
+    (row,) = (h for h in rows if h.kind == "comm" and h.operator == operator)
+    assert row.recoverable_pct_of_step == pytest.approx(exposed_pct, abs=0.1)
+    assert row.limiter == "interconnect"
+    assert 0 < (row.efficiency_pct or 0) < 100
