@@ -172,7 +172,9 @@ def _kernel_table(s: Summary, width: int, full_names: bool) -> RenderableType:
 
 def _steps_title(s: Summary) -> str:
     cut = f", {s.steps.cut} cut off and not counted below" if s.steps.cut else ""
-    how = (s.steps.found_by or "").replace("_", " ")
+    how = s.steps.found_by or ""
+    # The name of an anchor is that of a function, and stays as it is.
+    how = how if how.startswith("anchor ") else how.replace("_", " ")
     return f"{counted(s.steps.count, 'step')} (found by {how}{cut})"
 
 
