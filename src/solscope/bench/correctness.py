@@ -22,7 +22,7 @@ from solscope.bench.inputs import InputSets
 from solscope.bench.memory import Arena
 from solscope.bench.process import Spawner, WorkerFailed
 from solscope.bench.seat import Candidate, Seat
-from solscope.bench.workloads import Workload, beside
+from solscope.bench.workloads import Workload, beside, rehearsal
 from solscope.operators.base import Cost, Operator
 from solscope.operators.task import Output, Task, Variant
 
@@ -151,6 +151,10 @@ class OperatorCheck:
 
     def run(self, shapes: Sequence[Workload], effort: Effort, progress: Progress) -> None:
         """Check every shape, and the cases beside the first."""
+        compiled = [seat for seat in self._standing() if seat.candidate.solution.about.compile]
+        for axes in rehearsal(self.operator, shapes) if compiled else ():
+            progress(f"{self.operator.name}: compiling")
+            self._rehearse(compiled, axes)
         for case in self._beside(shapes, effort):
             progress(f"{self.operator.name}: {case.label}")
             self._case(case.axes, case.variant, effort, case.label)
@@ -159,6 +163,18 @@ class OperatorCheck:
             with self.room.of(self.operator.cost(shape.axes).bytes):
                 self._shape(shape, effort)
                 self._free()
+
+    def _rehearse(self, seats: Sequence[Seat], axes: dict[str, Any]) -> None:
+        """Let candidates compile for sizes that vary; what fails will fail again when checked."""
+        sets = InputSets(self.arenas["inputs"], self.task)
+        sets.draw(axes, 1)
+        for seat in seats:
+            try:
+                seat.ask("bind", slow=True, sets=sets.specs, mutates=[])
+                seat.ask("calls", slow=True, order=[0], keep=False)
+            except WorkerFailed:
+                seat.close()
+            seat.tidy("free")
 
     def _beside(self, shapes: Sequence[Workload], effort: Effort) -> list[Any]:
         if not shapes or not effort.extra:
