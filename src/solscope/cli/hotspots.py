@@ -14,6 +14,7 @@ from solscope.cli.common import (
     expansion_option,
     hardware_option,
     json_option,
+    markdown_option,
     model_options,
     note_skipped,
     open_attributed,
@@ -46,6 +47,7 @@ from solscope.cli.common import (
 @model_options
 @rules_option
 @expansion_option
+@markdown_option
 @json_option
 def command(
     files: tuple[str, ...],
@@ -58,6 +60,7 @@ def command(
     context: int | None,
     rule_files: tuple[Path, ...],
     max_expansion: int,
+    markdown: bool,
     as_json: bool,
 ) -> None:
     """Rank what could be saved per step: slow operators, tiny kernels, communication, idle time.
@@ -78,7 +81,8 @@ def command(
     for path in find_profiles(files, note_skipped):
         attributed = open_attributed(path, rule_files, max_expansion, companion)
         results.append(hotspots(attributed, card, target, config))
-    from solscope.report.hotspots import render_hotspots
+    from solscope.report.hotspots import markdown_hotspots, render_hotspots
 
     width, color = terminal_width(), use_color()
-    emit_each(results, partial(render_hotspots, top=top, width=width, color=color), as_json)
+    text = partial(render_hotspots, top=top, width=width, color=color)
+    emit_each(results, partial(markdown_hotspots, top=top) if markdown else text, as_json)

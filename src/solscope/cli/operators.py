@@ -16,6 +16,7 @@ from solscope.cli.common import (
     expansion_option,
     hardware_option,
     json_option,
+    markdown_option,
     model_options,
     note_skipped,
     open_attributed,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 @model_options
 @rules_option
 @expansion_option
+@markdown_option
 @json_option
 def command(
     files: tuple[str, ...],
@@ -59,6 +61,7 @@ def command(
     context: int | None,
     rule_files: tuple[Path, ...],
     max_expansion: int,
+    markdown: bool,
     as_json: bool,
 ) -> None:
     """List operators by shape: time, FLOP, bytes, the least time on this GPU, and what limits it.
@@ -87,7 +90,8 @@ def command(
         import msgspec
 
         results = [msgspec.structs.replace(r, operators=r.operators[:top]) for r in results]
-    from solscope.report.operators import render_operators
+    from solscope.report.operators import markdown_operators, render_operators
 
     width, color = terminal_width(), use_color()
-    emit_each(results, partial(render_operators, top=top, width=width, color=color), as_json)
+    text = partial(render_operators, top=top, width=width, color=color)
+    emit_each(results, partial(markdown_operators, top=top) if markdown else text, as_json)

@@ -24,6 +24,8 @@ BATCH_ROWS = 200_000
 """Rows after which it is committed, kept events included."""
 BATCH_SECONDS = 5.0
 """Time after which it is committed, at the next result."""
+TIDY_COMMITS = 64
+"""Commits after which small files are joined during a run, so that late commits stay fast."""
 
 
 class FailedFile(msgspec.Struct, frozen=True):
@@ -84,6 +86,7 @@ class _Run:
         self.batch: list[tuple[str, Extract]] = []
         self.rows = 0
         self.since = time.monotonic()
+        self.commits = 0
 
     def take(self, outcome: Outcome) -> None:
         if outcome.extract is not None:
@@ -117,6 +120,9 @@ class _Run:
             self.added += first
             self.skipped += not first
             self.tell(path, "added" if first else "skipped")
+        self.commits += 1
+        if self.commits % TIDY_COMMITS == 0:
+            self.corpus.tidy()
 
     def tell(self, path: str, state: State, reason: str | None = None) -> None:
         if self.report is not None:

@@ -43,6 +43,14 @@ def is_consequence(metric: str) -> bool:
     return bool(CONSEQUENCE.search(metric)) and "host_cpu" not in metric
 
 
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _more(count: int) -> str:
+    return f", and {count} more" if count > 0 else ""
+
+
 def _units(normal: ClassicSide, abnormal: ClassicSide) -> Iterator[ProfileWarning]:
     if normal.unit != abnormal.unit:
         yield ProfileWarning(
@@ -72,10 +80,10 @@ def _composition(rows: Sequence[ClassicRow]) -> Iterator[ProfileWarning]:
         top = max(moved, key=lambda row: row.suspicion_score)
         yield ProfileWarning(
             "share_not_time",
-            f"{len(moved)} functions changed their share of the cycle, but not their time per "
-            f"call, the first being {top.function[:60]} ({top.call_us_normal:,.1f} -> "
+            f"{_counted(len(moved), 'function')} changed the share of the cycle, but not the time "
+            f"per call, the first being {top.function[:60]} ({top.call_us_normal:,.1f} -> "
             f"{top.call_us_abnormal:,.1f} us): the rest of the cycle changed, or how often "
-            "they ran",
+            "it ran",
         )
 
 
@@ -93,7 +101,7 @@ def _lost(
         named = "; ".join(
             f"{name[:40]} {a:.3g} -> {b:.3g} % of the cycle" for name, a, b in gone[:_NAMED]
         )
-        tail = f"; {len(gone)} functions are in no row at all: {named}" if gone else ""
+        tail = f"; in no row at all: {named}{_more(len(gone) - _NAMED)}" if gone else ""
         yield ProfileWarning(
             "rows_without_reading",
             f"{normal.without_reading:,} of {normal.rows:,} normal and "
@@ -139,7 +147,8 @@ def _tests(rows: Sequence[ClassicRow]) -> Iterator[ProfileWarning]:
     undefined = sum(row.tested and (row.p_mu is None or row.p_beta is None) for row in rows)
     if undefined:
         yield ProfileWarning(
-            "p_undefined", f"{undefined} rows have p = nan: both sides are constant and equal"
+            "p_undefined",
+            f"p = nan in {_counted(undefined, 'row')}: both sides are constant and equal",
         )
     tested = len(rows) - untested
     if tested > 1:

@@ -29,7 +29,7 @@ from solscope.lab.machine import describe
 from solscope.lab.model import SEED
 from solscope.lab.nursery import Nursery
 from solscope.lab.plan import STRENGTHS, Unit, Which, plan
-from solscope.lab.recording import SamplerProcess, Timing, profile_steps, time_steps
+from solscope.lab.recording import Samples, Timing, profile_steps, time_steps
 
 LOOP_CORES = 4
 SETTLE_S = 0.15
@@ -133,12 +133,11 @@ def _recorder(options: Options, raw: Path, say: Say) -> Iterator[_Recorder]:
         group, no_group = _group()
         if group is not None:
             stack.callback(group.close)
-        samples = raw / "session.csv"
         stack.callback(os.sched_setaffinity, 0, every)
-        sampler = SamplerProcess(os.getpid(), samples, others)
-        stack.callback(sampler.close)
+        samples = Samples(os.getpid(), raw / "session.csv", others)
+        stack.callback(samples.sampler.close)
         if group is not None:
-            group.release(sampler.pid)
+            group.release(samples.sampler.pid)
         os.sched_setaffinity(0, cores)
         say(f"loop on cores {sorted(cores)}; building the model")
         import torch
@@ -161,10 +160,10 @@ def _recorder(options: Options, raw: Path, say: Say) -> Iterator[_Recorder]:
             "loop_cores": sorted(cores),
             "control_group": None if group is None else f"v{group.version}",
             "no_control_group": no_group or None,
-            "missing_sensors": sampler.missing,
+            "missing_sensors": samples.sampler.missing,
         }
         (options.out / "machine.json").write_text(json.dumps(machine, indent=1) + "\n")
-        yield _Recorder(options, raw, rig, sampler, say)
+        yield _Recorder(options, raw, rig, samples, say)
 
 
 def _split(every: set[int]) -> tuple[set[int], set[int]]:
@@ -187,11 +186,9 @@ def _group() -> tuple[CpuGroup | None, str]:
 class _Recorder:
     """Records unit after unit."""
 
-    def __init__(
-        self, options: Options, raw: Path, rig: Rig, sampler: SamplerProcess, say: Say
-    ) -> None:
+    def __init__(self, options: Options, raw: Path, rig: Rig, samples: Samples, say: Say) -> None:
         self._options, self._raw, self._rig, self._say = options, raw, rig, say
-        self._sampler = sampler
+        self._samples = samples
         self._files: list[Path] = []
         self._defaults = rig.base
         self._deadline = 0.0
@@ -302,7 +299,7 @@ class _Recorder:
         times = time_steps(loop, 16, MEASURE_S)
         trace, samples = self._raw / f"{name}.trace.json", self._raw / f"{name}.metrics.csv"
         _, end = profile_steps(loop, self._options.steps_in(unit.mode), trace, pause)
-        self._sampler.save(begin, end, samples)
+        self._samples.save(begin, end, samples)
         self._files += [trace, samples]
         return name, times
 
