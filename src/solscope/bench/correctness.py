@@ -91,6 +91,10 @@ class Checked:
     everywhere: Verdict | None = None
     """A failure that holds for every shape."""
 
+    def knows(self, shape: str) -> bool:
+        """Whether anything was found out about a shape."""
+        return self.everywhere is not None or shape in self.verdicts
+
     def verdict(self, shape: str) -> Verdict:
         """The verdict on one shape."""
         return self.everywhere or self.verdicts.get(shape) or Verdict("unsupported", "not checked")
@@ -149,8 +153,14 @@ class OperatorCheck:
         checked = self.found[seat.candidate.key]
         checked.everywhere = checked.everywhere or verdict
 
-    def run(self, shapes: Sequence[Workload], effort: Effort, progress: Progress) -> None:
-        """Check every shape, and the cases beside the first."""
+    def run(
+        self,
+        shapes: Sequence[Workload],
+        effort: Effort,
+        progress: Progress,
+        in_time: Callable[[], bool],
+    ) -> None:
+        """Check every shape while there is time, and before them the cases beside the smallest."""
         compiled = [seat for seat in self._standing() if seat.candidate.solution.about.compile]
         for axes in rehearsal(self.operator, shapes) if compiled else ():
             progress(f"{self.operator.name}: compiling")
@@ -159,6 +169,8 @@ class OperatorCheck:
             progress(f"{self.operator.name}: {case.label}")
             self._case(case.axes, case.variant, effort, case.label)
         for shape in shapes:
+            if not in_time():
+                return
             progress(f"{self.operator.name} shape {shape.shape}")
             with self.room.of(self.operator.cost(shape.axes).bytes):
                 self._shape(shape, effort)

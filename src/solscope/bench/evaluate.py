@@ -226,7 +226,7 @@ class Evaluation:
     # --- correctness
 
     def _check(self, run: OperatorRun, spawner: Spawner, arenas: Arenas) -> None:
-        if self._left(1.0 if self.options.check_only else PREPARED) <= 0:
+        if not self._in_time():
             return
         with arenas.pair() as pair:
             self._check_in(run, spawner, pair)
@@ -234,17 +234,21 @@ class Evaluation:
             checked = run.checked[candidate.key]
             for shape in run.shapes:
                 verdict = checked.verdict(shape.shape)
-                if self._is_done(candidate, shape):
+                if self._is_done(candidate, shape) or not checked.knows(shape.shape):
                     continue
                 if self.options.check_only or not verdict.ok:
                     line = self._line(run, candidate, shape, verdict.status, verdict.reason)
                     self._write(line)
 
+    def _in_time(self) -> bool:
+        """Whether there is time to check more."""
+        return self._left(1.0 if self.options.check_only else PREPARED) > 0
+
     def _check_in(self, run: OperatorRun, spawner: Spawner, arenas: dict[str, Arena]) -> None:
         stage = OperatorCheck(run.operator, run.candidates, spawner, arenas, self.room)
         try:
             stage.build()
-            stage.run(run.shapes, self.options.effort, self.progress)
+            stage.run(run.shapes, self.options.effort, self.progress, self._in_time)
         except OURS as error:
             stage.give_up(f"the evaluator failed: {type(error).__name__}: {error}")
         finally:

@@ -5,7 +5,7 @@ from fla.ops.gated_delta_rule import fused_recurrent_gated_delta_rule
 
 
 def run(
-    A_log: torch.Tensor,  # noqa: N803
+    A_log: torch.Tensor,
     dt_bias: torch.Tensor,
     a: torch.Tensor,
     b: torch.Tensor,
