@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from solscope.bench.base import ShapeResult  # noqa: E402
-from solscope.bench.results import read_results  # noqa: E402
-from solscope.cli import run  # noqa: E402
+from solscope.bench.base import ShapeResult
+from solscope.bench.results import read_results
+from solscope.cli import run
 
 FAST = ["--device", "cpu", "--small", "--extra", "2", "--rounds", "1"]
 TIMED = [*FAST, "--restarts", "2", "--seconds-per-shape", "0.05"]
