@@ -6,10 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from benchmarks.guards import expected, run_samples  # noqa: E402
 from solscope.bench.catalog import find_solution  # noqa: E402
 from solscope.bench.contrast import contrast  # noqa: E402
 from solscope.bench.evaluate import Options, evaluate  # noqa: E402
+from tests.evil import expected, run_samples  # noqa: E402
 
 pytestmark = [
     pytest.mark.gpu,
@@ -25,7 +25,9 @@ def test_every_evil_sample_is_caught(stage: str) -> None:
         if one.get("stage", "check") == stage and one.get("device", "cuda") == "cuda"
     }
     found = run_samples(list(wanted), "cuda", check_only=stage == "check", scale=1.0)
-    missed = {name: seen for name, seen in found.items() if not seen or not set(seen) <= wanted[name]}
+    missed = {
+        name: seen for name, seen in found.items() if not seen or not set(seen) <= wanted[name]
+    }
     assert not missed
 
 

@@ -22,7 +22,7 @@ from solscope.bench.inputs import InputSets
 from solscope.bench.memory import Arena
 from solscope.bench.process import Spawner, WorkerFailed
 from solscope.bench.seat import Candidate, Seat
-from solscope.bench.workloads import Workload, beside
+from solscope.bench.workloads import Workload, beside, rehearsal
 from solscope.operators.base import Cost, Operator
 from solscope.operators.task import Output, Task, Variant
 
@@ -91,6 +91,10 @@ class Checked:
     everywhere: Verdict | None = None
     """A failure that holds for every shape."""
 
+    def knows(self, shape: str) -> bool:
+        """Whether anything was found out about a shape."""
+        return self.everywhere is not None or shape in self.verdicts
+
     def verdict(self, shape: str) -> Verdict:
         """The verdict on one shape."""
         return self.everywhere or self.verdicts.get(shape) or Verdict("unsupported", "not checked")
@@ -149,16 +153,40 @@ class OperatorCheck:
         checked = self.found[seat.candidate.key]
         checked.everywhere = checked.everywhere or verdict
 
-    def run(self, shapes: Sequence[Workload], effort: Effort, progress: Progress) -> None:
-        """Check every shape, and the cases beside the first."""
+    def run(
+        self,
+        shapes: Sequence[Workload],
+        effort: Effort,
+        progress: Progress,
+        in_time: Callable[[], bool],
+    ) -> None:
+        """Check every shape while there is time, and before them the cases beside the smallest."""
+        compiled = [seat for seat in self._standing() if seat.candidate.solution.about.compile]
+        for axes in rehearsal(self.operator, shapes) if compiled else ():
+            progress(f"{self.operator.name}: compiling")
+            self._rehearse(compiled, axes)
         for case in self._beside(shapes, effort):
             progress(f"{self.operator.name}: {case.label}")
             self._case(case.axes, case.variant, effort, case.label)
         for shape in shapes:
+            if not in_time():
+                return
             progress(f"{self.operator.name} shape {shape.shape}")
             with self.room.of(self.operator.cost(shape.axes).bytes):
                 self._shape(shape, effort)
                 self._free()
+
+    def _rehearse(self, seats: Sequence[Seat], axes: dict[str, Any]) -> None:
+        """Let candidates compile for sizes that vary; what fails will fail again when checked."""
+        sets = InputSets(self.arenas["inputs"], self.task)
+        sets.draw(axes, 1)
+        for seat in seats:
+            try:
+                seat.ask("bind", slow=True, sets=sets.specs, mutates=[])
+                seat.ask("calls", slow=True, order=[0], keep=False)
+            except WorkerFailed:
+                seat.close()
+            seat.tidy("free")
 
     def _beside(self, shapes: Sequence[Workload], effort: Effort) -> list[Any]:
         if not shapes or not effort.extra:

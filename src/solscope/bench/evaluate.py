@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ from solscope.bench.results import append_result, read_results
 from solscope.bench.seat import Candidate, Seat
 from solscope.bench.sensors import BUSY_PCT, Watch
 from solscope.bench.timing import SETS, Measured, OperatorTiming, Plan
-from solscope.bench.workloads import DEFAULT_SUITE, Workload, choose, scaled, workloads
+from solscope.bench.workloads import DEFAULT_SUITE, Workload, choose, rehearsal, scaled, workloads
 from solscope.errors import UsageError
 from solscope.hardware import Hardware, find, match_device
 from solscope.operators import operator as find_operator
@@ -41,6 +41,8 @@ GPU_SHARE = 0.15
 """Shapes that move more than this share of the GPU's memory are not run: several draws, outputs
 and references must fit."""
 WORKER_SHARE = 0.6
+MOST_PROCESSES = 36
+"""Processes that are ready to be timed at the same time; each has a context of its own."""
 ARENA_BYTES = 40 << 30
 OURS = (RuntimeError, ValueError, IndexError, KeyError, TypeError, AssertionError, MemoryError)
 """What a reference or an input maker may raise: one shape is lost, not the run."""
@@ -127,9 +129,8 @@ class Evaluation:
             with ThreadPoolExecutor(max_workers=max(1, options.jobs)) as pool:
                 list(pool.map(lambda one: self._check(one, spawner, arenas), runs))
             if not options.check_only:
-                with arenas.pair() as pair:
-                    for one in runs:
-                        self._time(one, spawner, pair, watch)
+                for wave in self._waves(runs):
+                    self._time_wave(wave, spawner, arenas, watch)
         return self.results
 
     @property
@@ -225,7 +226,7 @@ class Evaluation:
     # --- correctness
 
     def _check(self, run: OperatorRun, spawner: Spawner, arenas: Arenas) -> None:
-        if self._left(1.0 if self.options.check_only else PREPARED) <= 0:
+        if not self._in_time():
             return
         with arenas.pair() as pair:
             self._check_in(run, spawner, pair)
@@ -233,17 +234,21 @@ class Evaluation:
             checked = run.checked[candidate.key]
             for shape in run.shapes:
                 verdict = checked.verdict(shape.shape)
-                if self._is_done(candidate, shape):
+                if self._is_done(candidate, shape) or not checked.knows(shape.shape):
                     continue
                 if self.options.check_only or not verdict.ok:
                     line = self._line(run, candidate, shape, verdict.status, verdict.reason)
                     self._write(line)
 
+    def _in_time(self) -> bool:
+        """Whether there is time to check more."""
+        return self._left(1.0 if self.options.check_only else PREPARED) > 0
+
     def _check_in(self, run: OperatorRun, spawner: Spawner, arenas: dict[str, Arena]) -> None:
         stage = OperatorCheck(run.operator, run.candidates, spawner, arenas, self.room)
         try:
             stage.build()
-            stage.run(run.shapes, self.options.effort, self.progress)
+            stage.run(run.shapes, self.options.effort, self.progress, self._in_time)
         except OURS as error:
             stage.give_up(f"the evaluator failed: {type(error).__name__}: {error}")
         finally:
@@ -252,34 +257,72 @@ class Evaluation:
 
     # --- performance
 
-    def _time(
-        self, run: OperatorRun, spawner: Spawner, arenas: dict[str, Arena], watch: Watch
-    ) -> None:
-        standing = [
+    def _waves(self, runs: Sequence[OperatorRun]) -> Iterator[list[OperatorRun]]:
+        """Operators whose processes are started together."""
+        wave: list[OperatorRun] = []
+        processes = 0
+        for run in (run for run in runs if self._standing(run)):
+            count = len(self._standing(run)) * self.options.restarts
+            if wave and processes + count > MOST_PROCESSES:
+                yield wave
+                wave, processes = [], 0
+            wave.append(run)
+            processes += count
+        if wave:
+            yield wave
+
+    def _standing(self, run: OperatorRun) -> list[Candidate]:
+        """Candidates that are to be timed on at least one shape."""
+        return [
             candidate
             for candidate in run.candidates
             if run.checked and any(self._due(run, candidate, shape) for shape in run.shapes)
         ]
-        if not standing or self._left() <= 0:
+
+    def _time_wave(
+        self, wave: Sequence[OperatorRun], spawner: Spawner, arenas: Arenas, watch: Watch
+    ) -> None:
+        """Start the processes of several operators at once, then time one after the other."""
+        if self._left() <= 0:
             return
-        largest = max(run.operator.cost(shape.axes).bytes for shape in run.shapes)
-        arenas["inputs"].reserve(int(min(1.2 * SETS * largest, ARENA_BYTES)))
-        seats = [
-            [Seat(spawner, candidate, arenas, self._share) for candidate in standing]
-            for _ in range(self.options.restarts)
-        ]
-        stage = OperatorTiming(run.operator, seats, arenas)
-        self.plan = self.options.plan
+        self.progress(f"starting {', '.join(run.operator.name for run in wave)}")
+        with ThreadPoolExecutor(max_workers=len(wave)) as pool:
+            stages = list(pool.map(lambda run: self._start(run, spawner, arenas), wave))
         try:
-            stage.start()
-            for shape in run.shapes:
-                due = {c.key for c in standing if self._due(run, c, shape)}
-                if due and self._left() > 0:
-                    self.progress(f"{run.operator.name} shape {shape.shape}: timing")
-                    self._time_shape(run, stage, shape, due, watch)
+            with arenas.pair() as pair:
+                for run, stage in zip(wave, stages, strict=True):
+                    self._time(run, stage, pair, watch)
         finally:
-            stage.close()
+            for stage in stages:
+                stage.close()
             self._empty_cache()
+
+    def _start(self, run: OperatorRun, spawner: Spawner, arenas: Arenas) -> OperatorTiming:
+        with arenas.pair() as pair:
+            seats = [
+                [Seat(spawner, candidate, pair, self._share) for candidate in self._standing(run)]
+                for _ in range(self.options.restarts)
+            ]
+            stage = OperatorTiming(run.operator, seats, pair)
+            try:
+                stage.start(rehearsal(run.operator, run.shapes))
+            except OURS as error:
+                self.progress(f"{run.operator.name}: {error}")
+        return stage
+
+    def _time(
+        self, run: OperatorRun, stage: OperatorTiming, pair: dict[str, Arena], watch: Watch
+    ) -> None:
+        largest = max(run.operator.cost(shape.axes).bytes for shape in run.shapes)
+        pair["inputs"].reserve(int(min(1.2 * SETS * largest, ARENA_BYTES)))
+        stage.use(pair)
+        self.plan = self.options.plan
+        for shape in run.shapes:
+            due = {c.key for c in self._standing(run) if self._due(run, c, shape)}
+            if due and self._left() > 0:
+                self.progress(f"{run.operator.name} shape {shape.shape}: timing")
+                self._time_shape(run, stage, shape, due, watch)
+        stage.close()
 
     def _due(self, run: OperatorRun, candidate: Candidate, shape: Workload) -> bool:
         checked = run.checked[candidate.key]
@@ -312,6 +355,7 @@ class Evaluation:
         if self.options.device != "cpu":
             import torch
 
+            torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
             torch.cuda.empty_cache()
 
     # --- lines
@@ -355,6 +399,7 @@ class Evaluation:
             s=s,
             max_error=max(line.max_error or 0.0, measured.verdict.max_error),
             checked_calls=measured.verdict.calls,
+            seconds=round(measured.seconds, 3),
             setup_us=median(measured.setup_us) if measured.setup_us else None,
             host_us=median(measured.host_us) if measured.host_us else None,
             methods={

@@ -6,6 +6,7 @@ what a worker reads and writes the evaluator sees without any copy or message.
 
 from __future__ import annotations
 
+import itertools
 import math
 import mmap
 import os
@@ -19,6 +20,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
+_GENERATIONS = itertools.count(1)
+KEPT_BYTES = 2 << 30
+"""Arenas larger than this are freed after use."""
 ALIGNMENT = 512
 """Bytes; as the CUDA allocator aligns, so that kernels see usual pointers."""
 
@@ -34,6 +38,7 @@ class Arena:
     def __init__(self, device: str) -> None:
         self.device = device
         self.generation = 0
+        """Which memory this is now, among all arenas of the process."""
         self.data: torch.Tensor
         self._path: Path | None = None
         self._make(ALIGNMENT)
@@ -45,11 +50,16 @@ class Arena:
         self._make(aligned(size))
         return True
 
+    def shrink(self) -> None:
+        """Free a large memory that nobody uses any more."""
+        if self.data.numel() > KEPT_BYTES:
+            self._make(ALIGNMENT)
+
     def _make(self, size: int) -> None:
         import torch
 
         self.close()
-        self.generation += 1
+        self.generation = next(_GENERATIONS)
         if self.device != "cpu":
             self.data = torch.empty(size, dtype=torch.uint8, device=self.device)
             return
@@ -87,7 +97,7 @@ class Arena:
 class Arenas:
     """Pairs of arenas for inputs and outputs, used again; a context manager that frees them.
 
-    Memory that a killed worker has mapped stays taken, so it is never given back while running.
+    Memory that a killed worker had mapped stays taken, so it is used again rather than made anew.
     """
 
     def __init__(self, device: str) -> None:
@@ -111,6 +121,8 @@ class Arenas:
         try:
             yield found
         finally:
+            for arena in found.values():
+                arena.shrink()
             with self._lock:
                 self._free.append(found)
 

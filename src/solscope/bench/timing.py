@@ -48,6 +48,8 @@ class Measured:
     activities: float | None = None
     setup_us: list[float] = field(default_factory=list)
     host_us: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    """What timing took, all processes and checks included."""
     windows: list[tuple[float, float]] = field(default_factory=list)
     """When the device was being timed, by `time.monotonic`."""
 
@@ -77,7 +79,7 @@ class Plan:
     samples: int = 30
     """At least so many per process where there is time."""
     uncaptured: dict[str, str] = field(default_factory=dict)
-    """Candidates that no graph can be made of, by hash, and why: found out once per operator."""
+    """Candidates that no graph can be made of, by key, and why: found out once per operator."""
 
 
 Sample = Callable[[Seat, InputSets, "Round", Measured, Plan, float], None]
@@ -115,11 +117,22 @@ class OperatorTiming:
         for seat in (seat for group in self.seats for seat in group):
             seat.close()
 
-    def start(self) -> None:
-        """Bring every process to where it can be timed, all at once: this takes a second each."""
+    def start(self, rehearsed: Sequence[dict[str, Any]]) -> None:
+        """Bring every process to where it can be timed, all at once; some compile on shapes."""
         seats = [seat for group in self.seats for seat in group]
         with ThreadPoolExecutor(max_workers=len(seats)) as pool:
             list(pool.map(self._rehearse, seats))
+        compiled = [seat for seat in seats if seat.candidate.solution.about.compile]
+        for axes in rehearsed if compiled else ():
+            sets = InputSets(self.arenas["inputs"], self.task)
+            sets.draw(axes, 1)
+            found = {seat.candidate.key: Measured() for seat in compiled}
+            for do, fields in (
+                ("bind", {"sets": sets.specs, "mutates": []}),
+                ("calls", {"order": [0], "keep": False}),
+                ("free", {}),
+            ):
+                self._ask_all(compiled, do, fields, found)
 
     def _rehearse(self, seat: Seat) -> None:
         try:
@@ -127,25 +140,35 @@ class OperatorTiming:
         except WorkerFailed:
             seat.close()  # what is wrong shows, with its reason, at the first shape
 
+    def use(self, arenas: dict[str, Arena]) -> None:
+        """Go on in other memory."""
+        self.arenas = arenas
+        for seat in (seat for group in self.seats for seat in group):
+            seat.arenas = arenas
+
     def run(
         self, axes: dict[str, Any], hashes: set[str], plan: Plan, effort: Effort, sample: Sample
     ) -> dict[str, Measured]:
-        """Time the candidates in `hashes` on one shape."""
+        """Time the candidates in `hashes` on one shape.
+
+        Every process warms up on a first draw and is timed on a second, which it has never seen.
+        """
         found = {name: Measured() for name in hashes}
+        seats = [seat for group in self.seats for seat in group if seat.candidate.key in hashes]
         sets = InputSets(self.arenas["inputs"], self.task)
         sets.draw(axes, SETS)
         realized = self.task.realized
         self.realized = dict(realized(axes, sets.tensors(0))) if realized else dict(axes)
-        for group in self.seats:
-            live = [seat for seat in group if self._stands(seat, found)]
-            self._warm(live, sets, found)
-            sets.draw(axes, SETS)
-            part = Round(self._right(axes, sets, effort))
-            for seat in (seat for seat in live if self._stands(seat, found)):
+        self._warm(seats, sets, found)
+        sets.draw(axes, SETS)
+        part = Round(self._right(axes, sets, effort))
+        for seat in seats:
+            if self._stands(seat, found):
+                start = time.monotonic()
                 measured = found[seat.candidate.key]
                 self._guarded(seat, sets, part, measured, plan, sample)
-            for seat in live:
-                seat.tidy("free")
+                measured.seconds += time.monotonic() - start
+            seat.tidy("free")
         self.seeds = sets.seeds
         return found
 

@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from solscope.bench.base import ShapeResult  # noqa: E402
-from solscope.bench.results import read_results  # noqa: E402
-from solscope.cli import run  # noqa: E402
+from solscope.bench.base import ShapeResult
+from solscope.bench.results import read_results
+from solscope.cli import run
 
 FAST = ["--device", "cpu", "--small", "--extra", "2", "--rounds", "1"]
 TIMED = [*FAST, "--restarts", "2", "--seconds-per-shape", "0.05"]
@@ -58,7 +58,9 @@ def test_a_template_passes_as_it_is_and_fails_when_broken(
     check += ["--out", str(out)]
     assert run(check) == 0
     file = folder / "silu_and_mul.py"
-    file.write_text(file.read_text() + "\n\n_right = run\n\n\ndef run(x):\n    return 2 * _right(x)\n")
+    file.write_text(
+        file.read_text() + "\n\n_right = run\n\n\ndef run(x):\n    return 2 * _right(x)\n"
+    )
     assert run([*check, "--json"]) == 1
     shown = capsys.readouterr().out
     results = json.loads(shown[shown.index('{\n  "results"') :])["results"]

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from benchmarks.guards import expected, run_samples  # noqa: E402
+from tests.evil import expected, run_samples
 
 ON_CPU = {name: one for name, one in expected().items() if one.get("device", "cpu") == "cpu"}
 SLEEPY = ["never_returns"]

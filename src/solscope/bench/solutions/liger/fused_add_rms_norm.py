@@ -1,6 +1,7 @@
 """Residual addition and RMS norm of Liger.
 
-Its kernel writes fresh tensors; the operator works in place, so two copies follow."""
+Its kernel writes fresh tensors; the operator works in place, so two copies follow.
+"""
 
 import torch
 from liger_kernel.ops.fused_add_rms_norm import fused_add_rms_norm_forward

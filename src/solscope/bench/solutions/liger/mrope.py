@@ -1,6 +1,7 @@
 """Rotary embedding of Qwen2-VL in Liger, in place.
 
-It wants tables as wide as a head, of which it reads the left half."""
+It wants tables as wide as a head, of which it reads the left half.
+"""
 
 import torch
 from liger_kernel.ops.qwen2vl_mrope import qwen2vl_mrope_forward

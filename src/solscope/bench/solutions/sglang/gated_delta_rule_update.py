@@ -9,7 +9,7 @@ update = kernels(
 
 
 def run(
-    A_log: torch.Tensor,  # noqa: N803
+    A_log: torch.Tensor,
     dt_bias: torch.Tensor,
     a: torch.Tensor,
     b: torch.Tensor,

@@ -40,7 +40,7 @@ def scaled_kernel(
     rows_at = a_scale + long * a_scale_row
     columns_at = b_scale + (column // SCALED) * b_scale_row
     sums = tl.zeros([ROWS, COLUMNS], tl.float32)
-    for group in range(0, tl.cdiv(k, SCALED)):
+    for group in range(tl.cdiv(k, SCALED)):
         deep = group * SCALED + depth < k
         left = tl.load(a_at, mask=known[:, None] & deep[None, :], other=0.0)
         right = tl.load(b_at, mask=deep[:, None] & inside[None, :], other=0.0)

@@ -7,7 +7,7 @@ CHUNK = 64
 
 
 def run(
-    A_log: torch.Tensor,  # noqa: N803
+    A_log: torch.Tensor,
     dt_bias: torch.Tensor,
     a: torch.Tensor,
     b: torch.Tensor,
