@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long test-browser check format web screenshots bench-ingest clean
+.PHONY: demo test test-long test-browser check format web screenshots bench-ingest bench-corpus clean
 
 demo: $(STAMP)
 	$(BIN)/solscope show demo:vllm-b200
@@ -39,6 +39,9 @@ screenshots: $(STAMP)
 
 bench-ingest: $(STAMP)
 	$(BIN)/python benchmarks/ingest.py
+
+bench-corpus: $(STAMP)
+	$(BIN)/python benchmarks/corpus.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

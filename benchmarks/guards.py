@@ -11,47 +11,11 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-SAMPLES = ROOT / "tests" / "data" / "evil"
-sys.path[:0] = [str(ROOT / "src")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-
-def expected() -> dict[str, dict[str, Any]]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    return tomllib.loads((SAMPLES / "expected.toml").read_text(encoding="utf-8"))
-
-
-def run_samples(
-    names: list[str], device: str, *, check_only: bool, scale: float, shapes: str = "0,1"
-) -> dict[str, list[Any]]:
-    """Results of each sample, by name."""
-    from solscope.bench.evaluate import Options, evaluate
-    from solscope.bench.process import Limits
-    from solscope.bench.catalog import find_solution
-
-    memory = 16 << 30 if device == "cpu" else None
-    options = Options(
-        operators=["rms_norm"],
-        solutions=[find_solution(str(SAMPLES / f"{name}.py")) for name in names],
-        shapes=shapes,
-        device=device,
-        scale=scale,
-        check_only=check_only,
-        restarts=1,
-        extra=10,
-        seconds_per_shape=0.1,
-        allow_busy=True,
-        limits=Limits(timeout_s=20.0, first_s=20.0, memory_bytes=memory),
-    )
-    found: dict[str, list[Any]] = {name: [] for name in names}
-    for result in evaluate(options):
-        found[result.solution].append(result)
-    return found
+from tests.evil import expected, run_results  # noqa: E402
 
 
 def main() -> int:
@@ -68,7 +32,8 @@ def main() -> int:
     }
     for stage in ("check", "time"):
         names = [name for name, one in wanted.items() if one.get("stage", "check") == stage]
-        found = run_samples(names, arguments.device, check_only=stage == "check", scale=scale)
+        check_only = stage == "check"
+        found = run_results(names, arguments.device, check_only=check_only, scale=scale)
         for name in names:
             seen = sorted({result.status for result in found[name]})
             caught = bool(seen) and set(seen) <= set(wanted[name]["status"])

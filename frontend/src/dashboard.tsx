@@ -3,7 +3,8 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ask, type Asked } from "./ask";
 import { go, Link, useAddress } from "./address";
-import { bytes } from "./format";
+import { bytes, us } from "./format";
+import { BenchView } from "./pages/bench";
 import { CorpusView } from "./pages/corpus";
 import { ComparisonView } from "./pages/comparison";
 import { DiagnosisView } from "./pages/diagnosis";
@@ -11,7 +12,7 @@ import { ProfileView } from "./pages/profile";
 import { SuiteView } from "./pages/suite";
 import { Section, ThemeChoice } from "./parts";
 import { Table } from "./table";
-import type { ComparisonPage, DiagnosisPage, Overview, ProfilePage } from "./types";
+import type { BenchPage, ComparisonPage, Contrast, DiagnosisPage, Overview, ProfilePage } from "./types";
 
 export function Dashboard() {
   const { path, query } = useAddress();
@@ -30,6 +31,7 @@ export function Dashboard() {
           <Link to="/compare" current={first === "compare"}>Compare</Link>
           <Link to="/diagnose" current={first === "diagnose"}>Diagnose</Link>
           {overview.value?.corpus && <Link to="/corpus" current={first === "corpus"}>Store</Link>}
+          {overview.value && overview.value.results.length > 0 && <Link to="/bench" current={first === "bench"}>Benchmark</Link>}
           <Link to="/suite" current={first === "suite"}>Suite</Link>
         </nav>
         <ThemeChoice />
@@ -39,9 +41,10 @@ export function Dashboard() {
         {first === "profile" && second && <Answer<ProfilePage> key={second} path={`/api/profile/${encodeURIComponent(second)}${hardware(query)}`} show={(page) => <><h1>{page.title}</h1><HardwareChoice overview={overview} /><ProfileView page={page} /></>} />}
         {first === "compare" && <Two title="Compare" path="/compare" names={["From", "To"]} overview={overview} show={(page) => <ComparisonView page={page as ComparisonPage} />} />}
         {first === "diagnose" && <Two title="Diagnose" path="/diagnose" names={["Normal", "Abnormal"]} overview={overview} show={(page) => <DiagnosisView page={page as DiagnosisPage} />} />}
+        {first === "bench" && <><h1>Benchmark</h1><Answer<BenchPage> path="/api/bench" show={(page) => <BenchView page={page} />} /><RunDiff overview={overview} /></>}
         {first === "corpus" && <CorpusView total={overview.value?.corpus?.profiles ?? 0} />}
         {first === "suite" && <SuiteView overview={overview.value} operator={second} />}
-        {first && !["profile", "compare", "diagnose", "corpus", "suite"].includes(first) && <p>There is no page here. <Link to="/">Profiles</Link></p>}
+        {first && !["profile", "compare", "diagnose", "bench", "corpus", "suite"].includes(first) && <p>There is no page here. <Link to="/">Profiles</Link></p>}
       </main>
     </>
   );
@@ -101,6 +104,36 @@ function Upload({ done }: { done: () => void }) {
       <label>Drop profiles here, or <input type="file" multiple onChange={(event) => void send(event.currentTarget.files)} /></label>
       <ul aria-live="polite">{lines.map((line, at) => <li key={at}>{line}</li>)}</ul>
     </div>
+  );
+}
+
+/** Two solutions of the results, shape by shape. */
+function RunDiff({ overview }: { overview: Asked<Overview> }) {
+  const { query } = useAddress();
+  const [a, b] = [query.get("a") ?? "", query.get("b") ?? ""];
+  const names = overview.value?.solutions ?? [];
+  return (
+    <Section id="diff" title="One against another" about="Faster or slower only where the interval says so; all else cannot be told.">
+      {(["a", "b"] as const).map((side) => (
+        <label key={side} class="field">{side.toUpperCase()}{" "}
+          <select value={side === "a" ? a : b} onChange={(event) => go(`/bench?a=${side === "a" ? event.currentTarget.value : a}&b=${side === "b" ? event.currentTarget.value : b}`)}>
+            <option value="">choose a solution</option>
+            {names.map((name) => <option key={name} value={name}>{name}</option>)}
+          </select>
+        </label>
+      ))}
+      {a && b && <Answer<Contrast> key={`${a} ${b}`} path={`/api/bench/compare?a=${encodeURIComponent(a)}&b=${encodeURIComponent(b)}`} show={(found) => <>
+        <p>{b} is <strong>{found.verdict}</strong> than {a}: ×{found.ratio.toFixed(3)} [{found.low.toFixed(3)}, {found.high.toFixed(3)}] of its time; faster on {found.faster}, slower on {found.slower}, cannot tell on {found.cannot_tell} shapes.</p>
+        <Table caption="Shapes" rows={found.shapes} most={25} sort={{ id: "ratio", down: false }} search={(row) => row.operator} columns={[
+          { id: "operator", title: "Operator", text: true, value: (row) => row.operator },
+          { id: "shape", title: "#", text: true, value: (row) => row.shape },
+          { id: "a", title: "A", value: (row) => row.a_us, show: (row) => us(row.a_us) },
+          { id: "b", title: "B", value: (row) => row.b_us, show: (row) => us(row.b_us) },
+          { id: "ratio", title: "B / A", value: (row) => row.ratio, show: (row) => `${row.ratio.toFixed(3)} [${row.low.toFixed(3)}, ${row.high.toFixed(3)}]` },
+          { id: "verdict", title: "B is", text: true, tight: true, value: (row) => row.verdict },
+        ]} />
+      </>} />}
+    </Section>
   );
 }
 

@@ -1,6 +1,7 @@
 // A report: one or several pages, with a list of their parts.
 import { useEffect, useState } from "preact/hooks";
 import { fileName } from "./format";
+import { BenchView } from "./pages/bench";
 import { ComparisonView } from "./pages/comparison";
 import { DiagnosisView } from "./pages/diagnosis";
 import { ProfileView } from "./pages/profile";
@@ -11,6 +12,7 @@ const titleOf = (page: Page): string => (page.kind === "profile" ? fileName(page
 
 export function PageView({ page }: { page: Page }) {
   if (page.kind === "profile") return <ProfileView page={page} />;
+  if (page.kind === "bench") return <BenchView page={page} />;
   return page.kind === "comparison" ? <ComparisonView page={page} /> : <DiagnosisView page={page} />;
 }
 

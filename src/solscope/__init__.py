@@ -23,8 +23,14 @@ from solscope._version import __version__
 if TYPE_CHECKING:
     from solscope.attribution import Attributed, attribute
     from solscope.attribution.classify import load_rules
+    from solscope.capture.session import Capture as capture  # noqa: N813 - called like a function
     from solscope.compare.gate import gate
     from solscope.compare.profiles import compare_profiles
+    from solscope.corpus.add import add_profiles
+    from solscope.corpus.importance import importance
+    from solscope.corpus.shapes import hot_shapes
+    from solscope.corpus.store import Corpus, create_corpus, open_corpus
+    from solscope.corpus.trend import trend
     from solscope.diagnose.diagnosis import diagnose_runs
     from solscope.errors import SolscopeError
     from solscope.operators.from_config import load_model
@@ -41,59 +47,76 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Attributed": "solscope.attribution",
+    "Corpus": "solscope.corpus.store",
     "Profile": "solscope.profile",
     "ProfileWarning": "solscope.profile",
     "ReadOptions": "solscope.readers",
     "SolscopeError": "solscope.errors",
+    "add_profiles": "solscope.corpus.add",
     "attribute": "solscope.attribution",
     "compare_profiles": "solscope.compare.profiles",
+    "create_corpus": "solscope.corpus.store",
     "diagnose_runs": "solscope.diagnose.diagnosis",
     "find_profiles": "solscope.readers",
     "gate": "solscope.compare.gate",
+    "hot_shapes": "solscope.corpus.shapes",
     "hotspots": "solscope.views.hotspots",
+    "importance": "solscope.corpus.importance",
     "kernels": "solscope.views.kernels",
     "layers": "solscope.views.layers",
     "load_model": "solscope.operators.from_config",
     "load_rules": "solscope.attribution.classify",
     "named_hardware": "solscope.views.operators",
     "open": "solscope.readers",
+    "open_corpus": "solscope.corpus.store",
     "operator_bound": "solscope.roofline",
     "operator_table": "solscope.views.operators",
     "runs": "solscope.views.ranks",
     "suite_roofline": "solscope.suite",
     "suite_shapes": "solscope.suite",
     "summarize": "solscope.views.summary",
+    "trend": "solscope.corpus.trend",
 }
 
 __all__ = [
     "Attributed",
+    "Corpus",
     "Profile",
     "ProfileWarning",
     "ReadOptions",
     "SolscopeError",
     "__version__",
+    "add_profiles",
     "attribute",
+    "capture",
     "compare_profiles",
+    "create_corpus",
     "diagnose_runs",
     "find_profiles",
     "gate",
+    "hot_shapes",
     "hotspots",
+    "importance",
     "kernels",
     "layers",
     "load_model",
     "load_rules",
     "named_hardware",
     "open",
+    "open_corpus",
     "operator_bound",
     "operator_table",
     "runs",
     "suite_roofline",
     "suite_shapes",
     "summarize",
+    "trend",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "capture":
+        return import_module("solscope.capture")
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'solscope' has no attribute {name!r}")

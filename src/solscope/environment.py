@@ -22,7 +22,11 @@ TOOLS = {
     "nvidia-smi": "describes NVIDIA GPUs",
     "amd-smi": "describes AMD GPUs",
 }
-EXTRAS = {"bench": ("torch", "`solscope hardware measure`")}
+EXTRAS = {
+    "bench": ("torch", "`solscope hardware measure`"),
+    "corpus": ("deltalake", "`solscope corpus`"),
+    "ray": ("ray", "`solscope corpus add --engine ray`"),
+}
 """Optional parts: the package each needs, and what it is for."""
 SENSORS = {
     "pressure (PSI)": "/proc/pressure/cpu",

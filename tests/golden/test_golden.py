@@ -22,6 +22,8 @@ CASES = {
         *("demo:vllm-b200", "demo:vllm-mi300x-graph"),
     ],
     "hotspots-top": ["hotspots", "--top", "6", "demo:vllm-b200"],
+    "hotspots-markdown": ["hotspots", "--top", "3", "--markdown", "demo:vllm-b200"],
+    "show-markdown": ["show", "--top", "3", "--markdown", "demo:vllm-b200"],
     "layers-kernels": ["layers", "--kernels", "demo:vllm-b200"],
     "layers-two-profiles": ["layers", "demo:vllm-b200", "demo:vllm-mi300x-graph"],
 }

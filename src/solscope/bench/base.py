@@ -55,7 +55,7 @@ class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
     activities: float | None = None
     """Kernels, copies and fills per call."""
     noisy: bool = False
-    """The middle half spans more than 2 % of the median although the time was used up."""
+    """The median is not known to 1 % although the time was used up."""
     reason: str | None = None
     """Why there is no time."""
 
@@ -114,6 +114,8 @@ class ShapeResult(msgspec.Struct, frozen=True):
     """Draws of inputs that were checked, those of other sizes included."""
     checked_calls: int = 0
     """Timed calls whose outputs were checked."""
+    seconds: float | None = None
+    """What timing took, all processes and checks included."""
     setup_us: float | None = None
     """Median time of `setup`, which is not part of the time."""
     host_us: float | None = None
@@ -137,6 +139,7 @@ class ShapeResult(msgspec.Struct, frozen=True):
     """Command, time, versions and machine."""
 
     @property
-    def key(self) -> tuple[str, str, str, str, float]:
+    def key(self) -> tuple[str | float, ...]:
         """What is measured once: a resumed run skips it."""
-        return self.operator, self.shape, self.solution_hash, self.device, self.scale
+        what = (self.operator, self.suite, self.shape, self.scale)
+        return (*what, self.solution, self.solution_hash, self.device)

@@ -22,7 +22,7 @@ from solscope.bench.inputs import InputSets
 from solscope.bench.memory import Arena
 from solscope.bench.process import Spawner, WorkerFailed
 from solscope.bench.seat import Candidate, Seat
-from solscope.bench.workloads import Workload, beside
+from solscope.bench.workloads import Workload, beside, rehearsal
 from solscope.operators.base import Cost, Operator
 from solscope.operators.task import Output, Task, Variant
 
@@ -91,6 +91,10 @@ class Checked:
     everywhere: Verdict | None = None
     """A failure that holds for every shape."""
 
+    def knows(self, shape: str) -> bool:
+        """Whether anything was found out about a shape."""
+        return self.everywhere is not None or shape in self.verdicts
+
     def verdict(self, shape: str) -> Verdict:
         """The verdict on one shape."""
         return self.everywhere or self.verdicts.get(shape) or Verdict("unsupported", "not checked")
@@ -114,25 +118,23 @@ class OperatorCheck:
         operator: Operator,
         candidates: Sequence[Candidate],
         spawner: Spawner,
-        device: str,
+        arenas: dict[str, Arena],
         room: Room,
     ) -> None:
         if operator.task is None:
             raise AssertionError(f"{operator.name} has no task")
         self.operator = operator
         self.task: Task = operator.task
-        self.device = device
-        self.arenas = {"inputs": Arena(device), "outputs": Arena(device)}
+        self.arenas = arenas
+        self.device = arenas["inputs"].device
         self.room = room
-        self.seats = [Seat(spawner, candidate, self.arenas) for candidate in candidates]
-        self.found = {candidate.hash: Checked() for candidate in candidates}
+        self.seats = [Seat(spawner, candidate, arenas) for candidate in candidates]
+        self.found = {candidate.key: Checked() for candidate in candidates}
 
     def close(self) -> None:
-        """End the workers and give the memory back."""
+        """End the workers."""
         for seat in self.seats:
             seat.close()
-        for arena in self.arenas.values():
-            arena.close()
 
     def build(self) -> None:
         """Import, and build what must be built; a failure holds for every shape."""
@@ -148,19 +150,43 @@ class OperatorCheck:
             checked.everywhere = checked.everywhere or Verdict("unsupported", reason)
 
     def _everywhere(self, seat: Seat, verdict: Verdict) -> None:
-        checked = self.found[seat.candidate.hash]
+        checked = self.found[seat.candidate.key]
         checked.everywhere = checked.everywhere or verdict
 
-    def run(self, shapes: Sequence[Workload], effort: Effort, progress: Progress) -> None:
-        """Check every shape, and the cases beside the first."""
+    def run(
+        self,
+        shapes: Sequence[Workload],
+        effort: Effort,
+        progress: Progress,
+        in_time: Callable[[], bool],
+    ) -> None:
+        """Check every shape while there is time, and before them the cases beside the smallest."""
+        compiled = [seat for seat in self._standing() if seat.candidate.solution.about.compile]
+        for axes in rehearsal(self.operator, shapes) if compiled else ():
+            progress(f"{self.operator.name}: compiling")
+            self._rehearse(compiled, axes)
         for case in self._beside(shapes, effort):
             progress(f"{self.operator.name}: {case.label}")
             self._case(case.axes, case.variant, effort, case.label)
         for shape in shapes:
+            if not in_time():
+                return
             progress(f"{self.operator.name} shape {shape.shape}")
             with self.room.of(self.operator.cost(shape.axes).bytes):
                 self._shape(shape, effort)
                 self._free()
+
+    def _rehearse(self, seats: Sequence[Seat], axes: dict[str, Any]) -> None:
+        """Let candidates compile for sizes that vary; what fails will fail again when checked."""
+        sets = InputSets(self.arenas["inputs"], self.task)
+        sets.draw(axes, 1)
+        for seat in seats:
+            try:
+                seat.ask("bind", slow=True, sets=sets.specs, mutates=[])
+                seat.ask("calls", slow=True, order=[0], keep=False)
+            except WorkerFailed:
+                seat.close()
+            seat.tidy("free")
 
     def _beside(self, shapes: Sequence[Workload], effort: Effort) -> list[Any]:
         if not shapes or not effort.extra:
@@ -185,7 +211,7 @@ class OperatorCheck:
             return  # sizes that this operator cannot have
         for seat in seats:
             verdict = self._judge(seat, sets, right)
-            checked = self.found[seat.candidate.hash]
+            checked = self.found[seat.candidate.key]
             checked.extra_cases += verdict.status not in ("unsupported", "oom", "timeout")
             checked.timeouts += verdict.status == "timeout"
             patient = verdict.status == "timeout" and checked.timeouts < TIMEOUTS
@@ -193,7 +219,7 @@ class OperatorCheck:
                 checked.everywhere = Verdict(verdict.status, f"with {label}: {verdict.reason}")
 
     def _standing(self) -> list[Seat]:
-        return [seat for seat in self.seats if self.found[seat.candidate.hash].everywhere is None]
+        return [seat for seat in self.seats if self.found[seat.candidate.key].everywhere is None]
 
     def _shape(self, shape: Workload, effort: Effort) -> None:
         rows = by_rows(self.operator.cost(shape.axes), self.task, effort)
@@ -227,7 +253,7 @@ class OperatorCheck:
     def _note(
         self, seat: Seat, shape: Workload, verdict: Verdict, sets: InputSets, reference: str
     ) -> None:
-        checked = self.found[seat.candidate.hash]
+        checked = self.found[seat.candidate.key]
         checked.timeouts += verdict.status == "timeout"
         if checked.timeouts >= TIMEOUTS:
             checked.everywhere = verdict
@@ -243,7 +269,7 @@ class OperatorCheck:
 
     def _all(self, seats: Sequence[Seat], shape: Workload, verdict: Verdict) -> None:
         for seat in seats:
-            self.found[seat.candidate.hash].verdicts[shape.shape] = verdict
+            self.found[seat.candidate.key].verdicts[shape.shape] = verdict
 
     def _wanted(self, sets: InputSets, rows: bool) -> Wanted:
         inputs = sets.copies(0)
@@ -301,11 +327,8 @@ class OperatorCheck:
 
     def _free(self) -> None:
         """Give back what the last shape needed, here and in the workers."""
-        for seat in self._standing():
-            try:
-                seat.ask("free")
-            except WorkerFailed:
-                seat.close()
+        for seat in self.seats:
+            seat.tidy("free")
         if self.device != "cpu":
             import torch
 

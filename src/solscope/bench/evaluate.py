@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,13 +20,13 @@ from solscope.bench.catalog import Solution
 from solscope.bench.check import Verdict
 from solscope.bench.correctness import CPU_EFFORT, Checked, Effort, OperatorCheck, Room
 from solscope.bench.machine import describe_run, device_name
-from solscope.bench.memory import Arena
+from solscope.bench.memory import Arena, Arenas
 from solscope.bench.process import Limits, Spawner
 from solscope.bench.results import append_result, read_results
 from solscope.bench.seat import Candidate, Seat
 from solscope.bench.sensors import BUSY_PCT, Watch
 from solscope.bench.timing import SETS, Measured, OperatorTiming, Plan
-from solscope.bench.workloads import DEFAULT_SUITE, Workload, choose, scaled, workloads
+from solscope.bench.workloads import DEFAULT_SUITE, Workload, choose, rehearsal, scaled, workloads
 from solscope.errors import UsageError
 from solscope.hardware import Hardware, find, match_device
 from solscope.operators import operator as find_operator
@@ -40,6 +40,9 @@ CPU_BYTES = 256e6
 GPU_SHARE = 0.15
 """Shapes that move more than this share of the GPU's memory are not run: several draws, outputs
 and references must fit."""
+WORKER_SHARE = 0.6
+MOST_PROCESSES = 36
+"""Processes that are ready to be timed at the same time; each has a context of its own."""
 ARENA_BYTES = 40 << 30
 OURS = (RuntimeError, ValueError, IndexError, KeyError, TypeError, AssertionError, MemoryError)
 """What a reference or an input maker may raise: one shape is lost, not the run."""
@@ -116,18 +119,24 @@ class Evaluation:
     def run(self) -> list[ShapeResult]:
         """Run everything; the lines that were written."""
         options = self.options
-        with Watch(options.device) as watch, self._spawner() as spawner:
+        with (
+            Watch(options.device) as watch,
+            Arenas(options.device) as arenas,
+            Spawner(options.limits) as spawner,
+        ):
             self._require_idle(watch)
             runs = self._plan(spawner)
             with ThreadPoolExecutor(max_workers=max(1, options.jobs)) as pool:
-                list(pool.map(lambda one: self._check(one, spawner), runs))
+                list(pool.map(lambda one: self._check(one, spawner, arenas), runs))
             if not options.check_only:
-                for one in runs:
-                    self._time(one, spawner, watch)
+                for wave in self._waves(runs):
+                    self._time_wave(wave, spawner, arenas, watch)
         return self.results
 
-    def _spawner(self) -> Spawner:
-        return Spawner(self.options.limits)
+    @property
+    def _share(self) -> float | None:
+        """Most memory of the GPU that a worker may take."""
+        return None if self.options.device == "cpu" else WORKER_SHARE
 
     def _left(self, share: float = 1.0) -> float:
         """Seconds until this share of the time budget is used up."""
@@ -135,17 +144,17 @@ class Evaluation:
         return float("inf") if budget is None else self.start + share * budget - time.monotonic()
 
     def _require_idle(self, watch: Watch) -> None:
-        if watch.nvml is None:
+        if watch.card is None:
             return
-        self.about["driver"] = watch.nvml.driver()
-        busy = watch.nvml.busy_pct()
+        self.about["driver"] = watch.card.driver()
+        busy = watch.card.busy_pct()
         if busy > BUSY_PCT and not self.options.allow_busy and not self.options.check_only:
             raise UsageError(
                 f"the GPU is busy ({busy:.0f} % of the last second): times would be wrong; "
                 "wait for the other work, or say --allow-busy"
             )
 
-    def _resumed(self) -> set[tuple[str, str, str, str, float]]:
+    def _resumed(self) -> set[tuple[Any, ...]]:
         out = self.options.out
         if not self.options.resume or out is None or not out.exists() or not out.stat().st_size:
             return set()
@@ -211,67 +220,112 @@ class Evaluation:
         return False
 
     def _is_done(self, candidate: Candidate, shape: Workload) -> bool:
-        scale = self.options.scale
-        key = (candidate.operator, shape.shape, candidate.hash, self.device, scale)
-        return key in self._done
+        what = (candidate.operator, shape.suite, shape.shape, self.options.scale)
+        return (*what, candidate.name, candidate.hash, self.device) in self._done
 
     # --- correctness
 
-    def _check(self, run: OperatorRun, spawner: Spawner) -> None:
-        if self._left(1.0 if self.options.check_only else PREPARED) <= 0:
+    def _check(self, run: OperatorRun, spawner: Spawner, arenas: Arenas) -> None:
+        if not self._in_time():
             return
-        stage = OperatorCheck(run.operator, run.candidates, spawner, self.options.device, self.room)
-        try:
-            stage.build()
-            stage.run(run.shapes, self.options.effort, self.progress)
-        except OURS as error:
-            stage.give_up(f"the evaluator failed: {type(error).__name__}: {error}")
-        finally:
-            stage.close()
-        run.checked = stage.found
+        with arenas.pair() as pair:
+            self._check_in(run, spawner, pair)
         for candidate in run.candidates:
-            checked = run.checked[candidate.hash]
+            checked = run.checked[candidate.key]
             for shape in run.shapes:
                 verdict = checked.verdict(shape.shape)
-                if self._is_done(candidate, shape):
+                if self._is_done(candidate, shape) or not checked.knows(shape.shape):
                     continue
                 if self.options.check_only or not verdict.ok:
                     line = self._line(run, candidate, shape, verdict.status, verdict.reason)
                     self._write(line)
 
+    def _in_time(self) -> bool:
+        """Whether there is time to check more."""
+        return self._left(1.0 if self.options.check_only else PREPARED) > 0
+
+    def _check_in(self, run: OperatorRun, spawner: Spawner, arenas: dict[str, Arena]) -> None:
+        stage = OperatorCheck(run.operator, run.candidates, spawner, arenas, self.room)
+        try:
+            stage.build()
+            stage.run(run.shapes, self.options.effort, self.progress, self._in_time)
+        except OURS as error:
+            stage.give_up(f"the evaluator failed: {type(error).__name__}: {error}")
+        finally:
+            stage.close()
+        run.checked = stage.found
+
     # --- performance
 
-    def _time(self, run: OperatorRun, spawner: Spawner, watch: Watch) -> None:
-        standing = [
+    def _waves(self, runs: Sequence[OperatorRun]) -> Iterator[list[OperatorRun]]:
+        """Operators whose processes are started together."""
+        wave: list[OperatorRun] = []
+        processes = 0
+        for run in (run for run in runs if self._standing(run)):
+            count = len(self._standing(run)) * self.options.restarts
+            if wave and processes + count > MOST_PROCESSES:
+                yield wave
+                wave, processes = [], 0
+            wave.append(run)
+            processes += count
+        if wave:
+            yield wave
+
+    def _standing(self, run: OperatorRun) -> list[Candidate]:
+        """Candidates that are to be timed on at least one shape."""
+        return [
             candidate
             for candidate in run.candidates
             if run.checked and any(self._due(run, candidate, shape) for shape in run.shapes)
         ]
-        if not standing or self._left() <= 0:
+
+    def _time_wave(
+        self, wave: Sequence[OperatorRun], spawner: Spawner, arenas: Arenas, watch: Watch
+    ) -> None:
+        """Start the processes of several operators at once, then time one after the other."""
+        if self._left() <= 0:
             return
-        device = self.options.device
-        arenas = {"inputs": Arena(device), "outputs": Arena(device)}
-        largest = max(run.operator.cost(shape.axes).bytes for shape in run.shapes)
-        arenas["inputs"].reserve(int(min(1.2 * SETS * largest, ARENA_BYTES)))
-        seats = [
-            [Seat(spawner, candidate, arenas) for candidate in standing]
-            for _ in range(self.options.restarts)
-        ]
-        stage = OperatorTiming(run.operator, seats, arenas)
-        self.plan = self.options.plan
+        self.progress(f"starting {', '.join(run.operator.name for run in wave)}")
+        with ThreadPoolExecutor(max_workers=len(wave)) as pool:
+            stages = list(pool.map(lambda run: self._start(run, spawner, arenas), wave))
         try:
-            stage.start()
-            for shape in run.shapes:
-                due = {c.hash for c in standing if self._due(run, c, shape)}
-                if due and self._left() > 0:
-                    self.progress(f"{run.operator.name} shape {shape.shape}: timing")
-                    self._time_shape(run, stage, shape, due, watch)
+            with arenas.pair() as pair:
+                for run, stage in zip(wave, stages, strict=True):
+                    self._time(run, stage, pair, watch)
         finally:
-            stage.close()
+            for stage in stages:
+                stage.close()
             self._empty_cache()
 
+    def _start(self, run: OperatorRun, spawner: Spawner, arenas: Arenas) -> OperatorTiming:
+        with arenas.pair() as pair:
+            seats = [
+                [Seat(spawner, candidate, pair, self._share) for candidate in self._standing(run)]
+                for _ in range(self.options.restarts)
+            ]
+            stage = OperatorTiming(run.operator, seats, pair)
+            try:
+                stage.start(rehearsal(run.operator, run.shapes))
+            except OURS as error:
+                self.progress(f"{run.operator.name}: {error}")
+        return stage
+
+    def _time(
+        self, run: OperatorRun, stage: OperatorTiming, pair: dict[str, Arena], watch: Watch
+    ) -> None:
+        largest = max(run.operator.cost(shape.axes).bytes for shape in run.shapes)
+        pair["inputs"].reserve(int(min(1.2 * SETS * largest, ARENA_BYTES)))
+        stage.use(pair)
+        self.plan = self.options.plan
+        for shape in run.shapes:
+            due = {c.key for c in self._standing(run) if self._due(run, c, shape)}
+            if due and self._left() > 0:
+                self.progress(f"{run.operator.name} shape {shape.shape}: timing")
+                self._time_shape(run, stage, shape, due, watch)
+        stage.close()
+
     def _due(self, run: OperatorRun, candidate: Candidate, shape: Workload) -> bool:
-        checked = run.checked[candidate.hash]
+        checked = run.checked[candidate.key]
         return checked.verdict(shape.shape).ok and not self._is_done(candidate, shape)
 
     def _time_shape(
@@ -291,8 +345,8 @@ class Evaluation:
             stage.realized = shape.axes
         bound = self._bound(run.operator, shape, stage.realized)
         for candidate in run.candidates:
-            if candidate.hash in found:
-                measured = found[candidate.hash]
+            if candidate.key in found:
+                measured = found[candidate.key]
                 line = self._timed_line(run, candidate, shape, measured, bound, stage.seeds, watch)
                 self._write(line)
         self._empty_cache()
@@ -301,6 +355,7 @@ class Evaluation:
         if self.options.device != "cpu":
             import torch
 
+            torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
             torch.cuda.empty_cache()
 
     # --- lines
@@ -332,7 +387,7 @@ class Evaluation:
             if status == "passed" and s > 1 / FASTEST:
                 status, reason = "faster_than_bound", "faster than any correct kernel can be"
         line = self._line(run, candidate, shape, status, reason, bound)
-        checked = run.checked[candidate.hash]
+        checked = run.checked[candidate.key]
         return msgspec.structs.replace(
             line,
             median_us=main.median_us,
@@ -344,6 +399,7 @@ class Evaluation:
             s=s,
             max_error=max(line.max_error or 0.0, measured.verdict.max_error),
             checked_calls=measured.verdict.calls,
+            seconds=round(measured.seconds, 3),
             setup_us=median(measured.setup_us) if measured.setup_us else None,
             host_us=median(measured.host_us) if measured.host_us else None,
             methods={
@@ -364,7 +420,7 @@ class Evaluation:
         bound: ShapeBound | None = None,
     ) -> ShapeResult:
         found = bound or self._bound(run.operator, shape, shape.axes)
-        checked = run.checked.get(candidate.hash, Checked())
+        checked = run.checked.get(candidate.key, Checked())
         verdict = checked.verdict(shape.shape)
         return ShapeResult(
             operator=run.operator.name,

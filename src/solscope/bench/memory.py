@@ -6,16 +6,23 @@ what a worker reads and writes the evaluator sees without any copy or message.
 
 from __future__ import annotations
 
+import itertools
 import math
 import mmap
 import os
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
 
+_GENERATIONS = itertools.count(1)
+KEPT_BYTES = 2 << 30
+"""Arenas larger than this are freed after use."""
 ALIGNMENT = 512
 """Bytes; as the CUDA allocator aligns, so that kernels see usual pointers."""
 
@@ -31,6 +38,7 @@ class Arena:
     def __init__(self, device: str) -> None:
         self.device = device
         self.generation = 0
+        """Which memory this is now, among all arenas of the process."""
         self.data: torch.Tensor
         self._path: Path | None = None
         self._make(ALIGNMENT)
@@ -42,11 +50,16 @@ class Arena:
         self._make(aligned(size))
         return True
 
+    def shrink(self) -> None:
+        """Free a large memory that nobody uses any more."""
+        if self.data.numel() > KEPT_BYTES:
+            self._make(ALIGNMENT)
+
     def _make(self, size: int) -> None:
         import torch
 
         self.close()
-        self.generation += 1
+        self.generation = next(_GENERATIONS)
         if self.device != "cpu":
             self.data = torch.empty(size, dtype=torch.uint8, device=self.device)
             return
@@ -79,6 +92,39 @@ class Arena:
         """A dense tensor at an offset."""
         size = math.prod(shape) * dtype.itemsize
         return self.data[offset : offset + size].view(dtype).reshape(shape)
+
+
+class Arenas:
+    """Pairs of arenas for inputs and outputs, used again; a context manager that frees them.
+
+    Memory that a killed worker had mapped stays taken, so it is used again rather than made anew.
+    """
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self._free: list[dict[str, Arena]] = []
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Arenas:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for arena in (arena for pair in self._free for arena in pair.values()):
+            arena.close()
+
+    @contextmanager
+    def pair(self) -> Iterator[dict[str, Arena]]:
+        """Two arenas that nobody else uses meanwhile."""
+        with self._lock:
+            found = self._free.pop() if self._free else None
+        found = found or {name: Arena(self.device) for name in ("inputs", "outputs")}
+        try:
+            yield found
+        finally:
+            for arena in found.values():
+                arena.shrink()
+            with self._lock:
+                self._free.append(found)
 
 
 def place(arena: Arena, tensor: torch.Tensor, offset: int) -> dict[str, Any]:

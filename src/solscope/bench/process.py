@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-import solscope
 from solscope.bench.base import Status
 from solscope.errors import MissingToolError
 
-PACKAGE = Path(solscope.__file__).parent
+PACKAGE = Path(__file__).parents[1]
+"""The folder of solscope, which workers may not read."""
 FILES = ("worker.py", "device_timer.py")
 START_S = 180.0
 """A worker that has not imported torch by then is given up."""

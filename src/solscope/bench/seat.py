@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,8 @@ from solscope.bench.check import returned
 from solscope.bench.memory import Arena
 from solscope.bench.process import Spawner, Worker, WorkerFailed
 from solscope.operators.task import Task
+
+LEAVE_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,11 @@ class Candidate:
     @property
     def name(self) -> str:
         return self.solution.name
+
+    @property
+    def key(self) -> str:
+        """Tells candidates of one operator apart, equal contents included."""
+        return f"{self.solution.name} {self.hash}"
 
 
 @dataclass
@@ -103,11 +111,22 @@ class Seat:
 
             torch.cuda.synchronize()
 
-    def close(self) -> None:
-        """End the worker."""
+    def tidy(self, do: str) -> None:
+        """Ask a worker that lives to clean up; one that cannot is ended."""
         if self._worker is not None and self._worker.alive:
-            self._worker.kill()
-        self._worker = None
+            try:
+                self._worker.ask(do, self.spawner.limits.timeout_s)
+            except WorkerFailed:
+                self.close()
+
+    def close(self) -> None:
+        """End the worker, after it let go of the shared memory: else that could not be freed."""
+        worker, self._worker = self._worker, None
+        if worker is not None and worker.alive:
+            with contextlib.suppress(WorkerFailed):
+                worker.ask("leave", LEAVE_S)
+        if worker is not None and worker.alive:
+            worker.kill()
 
 
 __all__ = ["Candidate", "Seat", "WorkerFailed"]

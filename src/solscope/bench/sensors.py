@@ -8,14 +8,19 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+from bisect import bisect
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from solscope.bench.base import Sensors
 from solscope.bench.statistics import median
+from solscope.capture.base import MissingSensorError
+from solscope.capture.nvml import Nvml
 
 PERIOD_S = 0.02
 BUSY_PCT = 5
+BUSY_READINGS = 5
+BUSY_PAUSE_S = 0.5
 THROTTLE = {
     0x2: "applications clocks",
     0x4: "power cap",
@@ -40,49 +45,54 @@ class Reading(NamedTuple):
     throttle: int
 
 
-class Nvml:
-    """The first GPU, through NVML; `OSError` where there is none."""
+class Card:
+    """The first GPU; MissingSensorError where there is none."""
 
     def __init__(self) -> None:
-        self._library = ctypes.CDLL("libnvidia-ml.so.1")
-        self._device = ctypes.c_void_p()
-        if self._library.nvmlInit_v2() or self._library.nvmlDeviceGetHandleByIndex_v2(
-            0, ctypes.byref(self._device)
-        ):
-            raise OSError("NVML does not answer")
+        self._nvml = Nvml()
+        devices = self._nvml.devices()
+        if not devices:
+            raise MissingSensorError("NVML finds no GPU")
+        self._device = devices[0]
 
-    def _number(self, function: str, *arguments: Any, kind: Any = ctypes.c_uint) -> float:
-        value = kind()
-        failed = getattr(self._library, function)(self._device, *arguments, ctypes.byref(value))
-        return float("nan") if failed else float(value.value)
+    def _number(self, name: str, *arguments: int) -> float:
+        value = self._nvml.number(name, self._device, *arguments)
+        return float("nan") if value is None else float(value)
 
     def read(self) -> Reading:
         """Read everything once."""
-        reasons = self._number("nvmlDeviceGetCurrentClocksThrottleReasons", kind=ctypes.c_ulonglong)
         return Reading(
             time.monotonic(),
             self._number("nvmlDeviceGetClockInfo", _SM),
             self._number("nvmlDeviceGetClockInfo", _MEMORY),
             self._number("nvmlDeviceGetPowerUsage") / 1e3,
             self._number("nvmlDeviceGetTemperature", _GPU_TEMPERATURE),
-            int(reasons) if reasons == reasons else 0,
+            self._nvml.long("nvmlDeviceGetCurrentClocksThrottleReasons", self._device) or 0,
         )
 
     def busy_pct(self) -> float:
-        """Share of the last moment in which the GPU worked."""
-
-        class Utilization(ctypes.Structure):
-            _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
-
-        found = Utilization()
-        reader = self._library.nvmlDeviceGetUtilizationRates
-        return 0.0 if reader(self._device, ctypes.byref(found)) else float(found.gpu)
+        """Share of the last moments in which the GPU worked, in the quietest of them."""
+        found = _Utilization()
+        readings = []
+        for _ in range(BUSY_READINGS):
+            code = self._nvml.call(
+                "nvmlDeviceGetUtilizationRates", self._device, ctypes.byref(found)
+            )
+            readings.append(0.0 if code else float(found.gpu))
+            if not readings[-1]:
+                break
+            time.sleep(BUSY_PAUSE_S)
+        return min(readings)
 
     def driver(self) -> str:
         """Version of the driver."""
         text = ctypes.create_string_buffer(96)
-        self._library.nvmlSystemGetDriverVersion(text, 96)
+        self._nvml.call("nvmlSystemGetDriverVersion", text, 96)
         return text.value.decode()
+
+
+class _Utilization(ctypes.Structure):
+    _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
 
 
 class Watch:
@@ -91,19 +101,19 @@ class Watch:
     def __init__(self, device: str) -> None:
         self.readings: list[Reading] = []
         self.reason: str | None = None
-        self.nvml: Nvml | None = None
+        self.card: Card | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         if device == "cpu":
             self.reason = "no GPU is used"
             return
         try:
-            self.nvml = Nvml()
-        except (OSError, AttributeError) as error:
-            self.reason = f"NVML: {error}"
+            self.card = Card()
+        except MissingSensorError as error:
+            self.reason = str(error)
 
     def __enter__(self) -> Watch:
-        if self.nvml is not None:
+        if self.card is not None:
             self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
         return self
@@ -114,12 +124,14 @@ class Watch:
             self._thread.join()
 
     def _run(self) -> None:
-        while self.nvml is not None and not self._stop.wait(PERIOD_S):
-            self.readings.append(self.nvml.read())
+        while self.card is not None and not self._stop.wait(PERIOD_S):
+            self.readings.append(self.card.read())
 
     def during(self, windows: Sequence[tuple[float, float]]) -> Sensors:
         """What was read in these windows."""
-        found = [r for r in self.readings if any(a <= r.at <= b for a, b in windows)]
+        taken = list(self.readings)
+        times = [reading.at for reading in taken]
+        found = [r for a, b in windows for r in taken[bisect(times, a) : bisect(times, b)]]
         if not found:
             return Sensors(reason=self.reason or "the timed calls were over before a reading")
         seen = 0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from solscope.bench.base import Timing
 
-NOISE = 0.02
-"""Sampling stops when the middle half spans less than this share of the median."""
+NOISE = 0.01
+"""Sampling stops when the median is known to this share of itself."""
+TICK_US = 0.1
+"""Medians are never asked to be surer than this: clocks of devices tick in 32 ns."""
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -24,10 +27,15 @@ def median(values: Sequence[float]) -> float:
     return quantile(values, 0.5)
 
 
-def is_noisy(values: Sequence[float]) -> bool:
-    """Whether the middle half spans too much."""
+def uncertainty(values: Sequence[float]) -> float:
+    """Half the 95 % interval of the median: 1.57 IQR / sqrt(n), as in a notched box plot."""
     spread = quantile(values, 0.75) - quantile(values, 0.25)
-    return spread > NOISE * median(values)
+    return 1.57 * spread / math.sqrt(len(values))
+
+
+def is_noisy(values: Sequence[float]) -> bool:
+    """Whether the median is not yet known well enough."""
+    return uncertainty(values) > max(NOISE * median(values), TICK_US)
 
 
 def timing(restarts: Sequence[Sequence[float]], clock: str, activities: float | None) -> Timing:

@@ -48,6 +48,8 @@ class Measured:
     activities: float | None = None
     setup_us: list[float] = field(default_factory=list)
     host_us: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    """What timing took, all processes and checks included."""
     windows: list[tuple[float, float]] = field(default_factory=list)
     """When the device was being timed, by `time.monotonic`."""
 
@@ -77,7 +79,7 @@ class Plan:
     samples: int = 30
     """At least so many per process where there is time."""
     uncaptured: dict[str, str] = field(default_factory=dict)
-    """Candidates that no graph can be made of, by hash, and why: found out once per operator."""
+    """Candidates that no graph can be made of, by key, and why: found out once per operator."""
 
 
 Sample = Callable[[Seat, InputSets, "Round", Measured, Plan, float], None]
@@ -111,17 +113,26 @@ class OperatorTiming:
         """Seeds of the last shape, in the order of their use."""
 
     def close(self) -> None:
-        """End the workers and give the memory back."""
+        """End the workers."""
         for seat in (seat for group in self.seats for seat in group):
             seat.close()
-        for arena in self.arenas.values():
-            arena.close()
 
-    def start(self) -> None:
-        """Bring every process to where it can be timed, all at once: this takes a second each."""
+    def start(self, rehearsed: Sequence[dict[str, Any]]) -> None:
+        """Bring every process to where it can be timed, all at once; some compile on shapes."""
         seats = [seat for group in self.seats for seat in group]
         with ThreadPoolExecutor(max_workers=len(seats)) as pool:
             list(pool.map(self._rehearse, seats))
+        compiled = [seat for seat in seats if seat.candidate.solution.about.compile]
+        for axes in rehearsed if compiled else ():
+            sets = InputSets(self.arenas["inputs"], self.task)
+            sets.draw(axes, 1)
+            found = {seat.candidate.key: Measured() for seat in compiled}
+            for do, fields in (
+                ("bind", {"sets": sets.specs, "mutates": []}),
+                ("calls", {"order": [0], "keep": False}),
+                ("free", {}),
+            ):
+                self._ask_all(compiled, do, fields, found)
 
     def _rehearse(self, seat: Seat) -> None:
         try:
@@ -129,30 +140,40 @@ class OperatorTiming:
         except WorkerFailed:
             seat.close()  # what is wrong shows, with its reason, at the first shape
 
+    def use(self, arenas: dict[str, Arena]) -> None:
+        """Go on in other memory."""
+        self.arenas = arenas
+        for seat in (seat for group in self.seats for seat in group):
+            seat.arenas = arenas
+
     def run(
         self, axes: dict[str, Any], hashes: set[str], plan: Plan, effort: Effort, sample: Sample
     ) -> dict[str, Measured]:
-        """Time the candidates in `hashes` on one shape."""
+        """Time the candidates in `hashes` on one shape.
+
+        Every process warms up on a first draw and is timed on a second, which it has never seen.
+        """
         found = {name: Measured() for name in hashes}
+        seats = [seat for group in self.seats for seat in group if seat.candidate.key in hashes]
         sets = InputSets(self.arenas["inputs"], self.task)
         sets.draw(axes, SETS)
         realized = self.task.realized
         self.realized = dict(realized(axes, sets.tensors(0))) if realized else dict(axes)
-        for group in self.seats:
-            live = [seat for seat in group if self._stands(seat, found)]
-            self._warm(live, sets, found)
-            sets.draw(axes, SETS)
-            part = Round(self._right(axes, sets, effort))
-            for seat in (seat for seat in live if self._stands(seat, found)):
-                measured = found[seat.candidate.hash]
+        self._warm(seats, sets, found)
+        sets.draw(axes, SETS)
+        part = Round(self._right(axes, sets, effort))
+        for seat in seats:
+            if self._stands(seat, found):
+                start = time.monotonic()
+                measured = found[seat.candidate.key]
                 self._guarded(seat, sets, part, measured, plan, sample)
-            for seat in live:
-                self._free(seat)
+                measured.seconds += time.monotonic() - start
+            seat.tidy("free")
         self.seeds = sets.seeds
         return found
 
     def _stands(self, seat: Seat, found: dict[str, Measured]) -> bool:
-        measured = found.get(seat.candidate.hash)
+        measured = found.get(seat.candidate.key)
         return measured is not None and measured.verdict.ok
 
     def _warm(self, seats: Sequence[Seat], sets: InputSets, found: dict[str, Measured]) -> None:
@@ -176,14 +197,14 @@ class OperatorTiming:
                 seat.post(do, **fields)
                 asked.append(seat)
             except WorkerFailed as failed:
-                found[seat.candidate.hash].verdict.fail(failed.status, failed.reason)
+                found[seat.candidate.key].verdict.fail(failed.status, failed.reason)
         for seat in asked:
             try:
                 reply = seat.answer(slow=True)
             except WorkerFailed as failed:
-                found[seat.candidate.hash].verdict.fail(failed.status, failed.reason)
+                found[seat.candidate.key].verdict.fail(failed.status, failed.reason)
             else:
-                found[seat.candidate.hash].setup_us += reply.get("setup_us", [])
+                found[seat.candidate.key].setup_us += reply.get("setup_us", [])
 
     def _right(self, axes: dict[str, Any], sets: InputSets, effort: Effort) -> list[Wanted | None]:
         rows = by_rows(self.operator.cost(axes), self.task, effort)
@@ -217,7 +238,7 @@ class OperatorTiming:
             bound = seat.ask("bind", sets=sets.specs, mutates=list(self.task.mutates))
             measured.setup_us += bound["setup_us"]
             sample(seat, sets, part, measured, plan, seconds)
-            seat.ask("drop")
+            seat.tidy("drop")
         except WorkerFailed as failed:
             measured.verdict.fail(failed.status, failed.reason)
         measured.windows.append((start, time.monotonic()))
@@ -228,12 +249,6 @@ class OperatorTiming:
                 sets.restore(index)
             for name, tensor in saved.items():
                 sets.tensors(index)[name].copy_(tensor)
-
-    def _free(self, seat: Seat) -> None:
-        try:
-            seat.ask("free")
-        except WorkerFailed:
-            seat.close()
 
 
 def recalled(first: Sequence[float], later: Sequence[float]) -> bool:

@@ -5,7 +5,6 @@ The round trip of an empty request is taken off. The clock is not in the candida
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Any
 
@@ -26,6 +25,11 @@ from solscope.bench.timing import (
 SAMPLE_US = 2000.0
 """A sample takes at least about this long, in as many calls as that needs."""
 MOST_CALLS = 3000
+MOST_UPDATES = 24
+"""Calls in a sample of an operator that updates its inputs: values must not run away."""
+LEAST_SAMPLES = 3
+RESOLUTION_US = 1.0
+"""Differences of round trips below this are noise."""
 
 
 def sample_cpu(
@@ -40,15 +44,14 @@ def sample_cpu(
     if not measured.verdict.ok:
         return
     each = max((first - empty) / SETS, 0.05)
-    rounds = 1 if task.mutates else max(1, math.ceil(SAMPLE_US / each / SETS))
-    many = order * min(rounds, MOST_CALLS // SETS)
+    many = _enough_calls(seat, order, empty, MOST_UPDATES if task.mutates else MOST_CALLS)
     samples: list[float] = []
     end = time.monotonic() + seconds
     while len(samples) < plan.samples or is_noisy(samples):
         if task.mutates:
             seat.ask("restore")
-        samples.append(max((_wall(seat, many)[0] - empty) / len(many), 1e-3))
-        if time.monotonic() > end and len(samples) >= 3:
+        samples.append(max(_wall(seat, many)[0] - empty, RESOLUTION_US) / len(many))
+        if time.monotonic() > end and len(samples) >= LEAST_SAMPLES:
             break
     if task.mutates:
         seat.ask("restore")
@@ -66,6 +69,14 @@ def sample_cpu(
 
     if recalled([each], samples) and recalls(seat, sets, trial):
         measured.verdict.fail("cheating", REMEMBERS)
+
+
+def _enough_calls(seat: Seat, order: list[int], empty: float, most: int) -> list[int]:
+    """Calls that together take about as long as a sample should."""
+    many = order
+    while len(many) < most and _wall(seat, many)[0] - empty < SAMPLE_US:
+        many = many * 4
+    return many[:most]
 
 
 def _wall(seat: Seat, order: list[int], *, keep: bool = False) -> tuple[float, dict[str, Any]]:

@@ -13,6 +13,7 @@ or a timer uses.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import inspect
 import json
@@ -30,6 +31,8 @@ from typing import Any
 
 POISON = 0xFF
 """Every byte of memory that an output may be given: a NaN in every float type, -1 in integers."""
+RECOMPILES = 64
+"""Sizes of one operator that torch.compile may specialize for; beyond, it would run eagerly."""
 FULL = "can't allocate memory"
 """What torch says when a tensor on the CPU does not fit."""
 FOREIGN = ("socket.connect", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
@@ -64,8 +67,8 @@ def guard(forbidden: list[str], found: list[str]) -> None:
             address = arguments[1]
             if isinstance_(address, tuple) and not str_(address[0]).startswith(("127.", "::1")):
                 refuse(f"connected to {address[0]}")
-        elif event in FOREIGN and any(path in repr(arguments) for path in paths):
-            refuse(f"started a program on {paths[0]}")
+        elif event in FOREIGN and any(path in repr(arguments[:2]) for path in paths):
+            refuse(f"started a program on the evaluator: {repr(arguments[:2])[:300]}")
 
     sys.addaudithook(hook)
 
@@ -171,6 +174,7 @@ class Worker:
             raise Unusable("crashed", f"{Path(path).name} has no function run")
         self.setup = getattr(module, "setup", None)
         if compiled:
+            self.torch._dynamo.config.recompile_limit = RECOMPILES
             run = self.torch.compile(run, dynamic=dynamic)
         self.run = run
         return {}
@@ -328,6 +332,13 @@ class Worker:
         if self.timer is not None:
             self.timer.free()
             self.torch.cuda.empty_cache()
+        return {}
+
+    def leave(self) -> dict[str, Any]:
+        """Let go of everything, the shared memory included."""
+        self.free()
+        self.arenas.clear()
+        gc.collect()
         return {}
 
     def trim(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from solscope.suite.scale import scale_down
 DEFAULT_SUITE = "atrex"
 SMALL = 0.0
 """The scale of shapes that were made small enough for any CPU."""
+REHEARSALS = 3
 MOST_SEQUENCES = 3
 """Sequences of equal length in a case beside the listed shapes."""
 
@@ -103,6 +104,25 @@ def _scale(value: Any, scale: float) -> Any:
             for group in value[:4]
         ]
     return max(1, round(value * scale)) if isinstance(value, int) else value
+
+
+def rehearsal(operator: Operator, shapes: Sequence[Workload]) -> list[dict[str, Any]]:
+    """Few shapes in which every axis varies that varies at all, the smallest first.
+
+    A compiler that specializes for sizes until they vary has seen what it will see, in the same
+    order in every process, so that its cache holds all of it.
+    """
+    if not shapes:
+        return []
+    ordered = sorted(shapes, key=lambda one: operator.cost(one.axes).bytes)
+    first = ordered[0].axes
+    found = [first]
+    fixed = {axis for one in ordered for axis in one.axes if one.axes[axis] != first.get(axis)}
+    while fixed and len(found) < REHEARSALS:
+        best = max(ordered, key=lambda one: sum(one.axes.get(a) != first.get(a) for a in fixed))
+        found.append(best.axes)
+        fixed -= {axis for axis in fixed if best.axes.get(axis) != first.get(axis)}
+    return found
 
 
 def beside(operator: Operator, axes: Mapping[str, Any], most_bytes: float) -> Iterator[Case]:

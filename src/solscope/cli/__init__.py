@@ -17,6 +17,7 @@ import click
 from solscope._version import __version__
 from solscope.cli import (
     bench,
+    capture,
     compare,
     corpus,
     corpus_questions,
@@ -57,6 +58,7 @@ Examples:
   solscope serve profiles/                  a local dashboard
   solscope diagnose good.json.gz bad.json.gz  what changed between two runs, and why
   solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
+  solscope capture --pid 4711 -o run.metrics.csv  sensors of a server, beside its profile
   solscope corpus importance store          what matters in thousands of profiles
   solscope suite roofline --hardware H200   30 operators against the speed of light
   solscope bench run --op rms_norm --solution torch-eager  check and time a kernel
@@ -96,6 +98,7 @@ for command in (
     corpus.command,
     bench.command,
     hardware.command,
+    capture.command,
     lab.command,
     doctor.command,
 ):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from solscope.bench.base import ShapeResult
     from solscope.bench.evaluate import Options
 
-LOG_EVERY_S = 10.0
+LOG_EVERY_S = 5.0
 """Progress in a log, where no line can be overwritten."""
 METHODS = ("cold", "warm", "graph")
 
@@ -267,7 +267,7 @@ def _evaluate(options: Options) -> list[ShapeResult]:
     from solscope.bench.evaluate import evaluate
     from solscope.text import clean
 
-    last = time.monotonic()
+    start = last = time.monotonic()
 
     def progress(message: str) -> None:
         nonlocal last
@@ -275,7 +275,7 @@ def _evaluate(options: Options) -> list[ShapeResult]:
             click.echo(f"\r\x1b[K{clean(message)}", nl=False, err=True)
         elif time.monotonic() - last > LOG_EVERY_S:
             last = time.monotonic()
-            click.echo(f"solscope: {clean(message)}", err=True)
+            click.echo(f"solscope: {last - start:.0f} s: {clean(message)}", err=True)
 
     try:
         return evaluate(options, progress)

@@ -24,6 +24,7 @@ PROGRESS_FROM_BYTES = 8 << 20
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+markdown_option: Decorator = click.option("--markdown", is_flag=True, help="Print Markdown.")
 full_names_option: Decorator = click.option(
     "--full-names", is_flag=True, help="Print kernel names whole, templates and arguments included."
 )
@@ -105,6 +106,25 @@ def open_model(path: Path | None, batch: int | None, context: int | None) -> Mod
     if batch is not None or context is not None:
         raise UsageError("--batch and --context need --model")
     return None
+
+
+def each_profile(files: tuple[str, ...], analyze: Callable[[str], Any]) -> list[Any]:
+    """Analyze every profile behind `files`; one of several that cannot be is skipped, and said."""
+    from solscope import find_profiles
+    from solscope.errors import InputError
+
+    paths = find_profiles(files, note_skipped)
+    results = []
+    for path in paths:
+        try:
+            results.append(analyze(path))
+        except InputError as error:
+            if len(paths) == 1:
+                raise
+            note_skipped(path, str(error).removeprefix(f"{path}: "))
+    if not results:
+        raise InputError("none of these profiles could be used; the reasons are above")
+    return results
 
 
 def emit_each(results: list[Any], render: Callable[[Any], str], as_json: bool) -> None:

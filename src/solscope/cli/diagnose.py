@@ -19,10 +19,13 @@ from solscope.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from solscope.attribution import Attributed
     from solscope.diagnose.observations import Observations
 
 SAVED = (".observations.json", ".observations.json.zst")
 """Endings of runs that were observed before."""
+ROWS = 12
+"""Rows of long tables."""
 
 
 @click.command("diagnose", short_help="What changed between two runs, and why.")
@@ -30,21 +33,26 @@ SAVED = (".observations.json", ".observations.json.zst")
 @click.argument("abnormal", type=ProfilePath(), metavar="ABNORMAL")
 @click.option(
     "--top",
-    default=12,
-    show_default=True,
     type=click.IntRange(min=1),
     metavar="N",
-    help="Rows of long tables in text and Markdown; JSON has all.",
+    help="Rows of long tables in text and Markdown, 12 or with --classic all; JSON has all.",
 )
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
+@click.option(
+    "--classic",
+    "as_classic",
+    is_flag=True,
+    help="Print shares, Z-scores and suspicion scores by function, as cycle-based reports do.",
+)
 @rules_option
 @expansion_option
 @json_option
 def command(
     normal: str,
     abnormal: str,
-    top: int,
+    top: int | None,
     markdown: bool,
+    as_classic: bool,
     rule_files: tuple[Path, ...],
     max_expansion: int,
     as_json: bool,
@@ -60,15 +68,26 @@ def command(
       solscope diagnose monday.trace.json.gz tuesday.trace.json.gz
       solscope diagnose good.json.gz bad.json.gz --markdown > incident.md
       solscope diagnose good.json.gz bad.json.gz --json | jq .causes[0].id
+      solscope diagnose normal_perf_data.csv abnormal_perf_data.csv --classic
     """
     from solscope import diagnose_runs
+    from solscope.report.json import render_json
 
+    if as_classic:
+        from solscope.diagnose.classic import classic
+        from solscope.report.classic import markdown_classic
+        from solscope.report.names import short_labels
+
+        runs = [_run(path, rule_files, max_expansion) for path in (normal, abnormal)]
+        first, second = short_labels([normal, abnormal])
+        compared = classic(runs[0], runs[1], (first, second))
+        emit(render_json(compared) if as_json else markdown_classic(compared, top))
+        return 0
     before = _open(normal, rule_files, max_expansion)
     after = _open(abnormal, rule_files, max_expansion)
     result = diagnose_runs(before, after)
+    top = top or ROWS
     if as_json:
-        from solscope.report.json import render_json
-
         emit(render_json(result))
     else:
         from solscope.report.diagnose import markdown_diagnosis, render_diagnosis
@@ -81,11 +100,18 @@ def command(
 
 
 def _open(path: str, rule_files: tuple[Path, ...], max_expansion: int) -> Observations:
-    """A run, observed; or one that was saved so."""
+    """A run, observed."""
+    from solscope.diagnose.observations import Observations
+    from solscope.diagnose.observe import observe
+
+    run = _run(path, rule_files, max_expansion)
+    return run if isinstance(run, Observations) else observe(run)
+
+
+def _run(path: str, rule_files: tuple[Path, ...], max_expansion: int) -> Attributed | Observations:
+    """A run as its profile has it, or one that was saved observed."""
     if path.endswith(SAVED):
         from solscope.diagnose.observations import load
 
         return load(Path(path))
-    from solscope.diagnose.observe import observe
-
-    return observe(open_attributed(path, rule_files, max_expansion))
+    return open_attributed(path, rule_files, max_expansion)

@@ -117,8 +117,11 @@ def record(
     tiny: bool,
     archive: bool,
     as_json: bool,
-) -> None:
-    """Record faults injected into a serving loop, each with a normal run before it."""
+) -> int:
+    """Record faults injected into a serving loop, each with a normal run before it.
+
+    Exit code 1 when nothing was recorded, or a fault failed.
+    """
     import json
     from dataclasses import asdict
     from typing import Any
@@ -139,10 +142,11 @@ def record(
     summary = record(Options(out, **chosen), lambda text: click.echo(text, err=True))
     if as_json:
         emit(json.dumps(asdict(summary)))
-        return
-    emit(f"{summary.pairs} pairs in {out}, {summary.seconds} s")
-    for name, reason in (*summary.unavailable.items(), *summary.failed.items()):
-        emit(f"  not recorded: {name}: {reason}")
+    else:
+        emit(f"{summary.pairs} pairs in {out}, {summary.seconds} s")
+        for name, reason in (*summary.unavailable.items(), *summary.failed.items()):
+            emit(f"  not recorded: {name}: {reason}")
+    return 0 if summary.pairs and not summary.failed else 1
 
 
 @command.command("unpack", short_help="Unpack what `record --archive` packed.")

@@ -57,7 +57,8 @@ def command(
 ) -> None:
     """Write profiles as one HTML file that needs nothing else: no network, no server.
 
-    One profile gives its page; several give a comparison and a page each. The file holds the names
+    One profile gives its page; several give a comparison and a page each; results of
+    `solscope bench run` give solutions, operators and shapes. The file holds the names
     in the profile: redact a profile before you share it (solscope export --redact).
 
     \b
@@ -73,6 +74,22 @@ def command(
     from solscope.report.pages import Page, comparison_page, diagnosis_page, profile_page
     from solscope.views.operators import named_hardware
 
+    results = [path for path in files if path.endswith(".jsonl")]
+    if results and len(results) < len(files):
+        raise click.UsageError("give profiles, or benchmark results (.jsonl), not both")
+    if results:
+        from solscope.bench.results import read_results
+        from solscope.report.pages import bench_page
+
+        check_target(output, results[0], force=force)
+        title = ", ".join(Path(path).name for path in results)
+        _say(
+            write_html([bench_page(read_results(results), title)], title, output),
+            1,
+            output,
+            as_json,
+        )
+        return
     paths = find_profiles(files, note_skipped)
     for path in paths:
         check_target(output, path, force=force)
@@ -85,10 +102,13 @@ def command(
     pages: list[Page] = [diagnosis_page(profiles, labels)] if diagnose else []
     pages += [comparison_page(profiles, labels)] if len(profiles) > 1 else []
     pages += [profile_page(one, card, config) for one in profiles]
-    size = write_html(pages, " · ".join(labels), output)
+    _say(write_html(pages, " · ".join(labels), output), len(pages), output, as_json)
+
+
+def _say(size: int, pages: int, output: Path, as_json: bool) -> None:
     if as_json:
         from solscope.report.json import render_json
 
-        emit(render_json({"written": str(output), "bytes": size, "pages": len(pages)}))
+        emit(render_json({"written": str(output), "bytes": size, "pages": pages}))
     else:
         emit(f"{output} ({size / 1e6:.2f} MB)")

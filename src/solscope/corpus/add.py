@@ -24,6 +24,8 @@ BATCH_ROWS = 200_000
 """Rows after which it is committed, kept events included."""
 BATCH_SECONDS = 5.0
 """Time after which it is committed, at the next result."""
+TIDY_COMMITS = 64
+"""Commits after which small files are joined during a run, so that late commits stay fast."""
 
 
 class FailedFile(msgspec.Struct, frozen=True):
@@ -44,9 +46,13 @@ class AddResult(msgspec.Struct, frozen=True):
     """Files in folders that are no profiles."""
 
 
-State = Literal["added", "skipped", "failed", "ignored"]
+State = Literal["read", "added", "skipped", "failed", "ignored"]
 Report = Callable[[str, State, "str | None", int], None]
-"""Called with a file, what became of it, why, and how many files the run has."""
+"""Called with a file, what became of it, why, and how many files the run has.
+
+Twice for each file: with `read` when its worker is done with it, and with what became of it in the
+end; `added` comes only after the commit that adds it.
+"""
 
 
 def add_profiles(
@@ -84,8 +90,10 @@ class _Run:
         self.batch: list[tuple[str, Extract]] = []
         self.rows = 0
         self.since = time.monotonic()
+        self.commits = 0
 
     def take(self, outcome: Outcome) -> None:
+        self.tell(outcome.path, "read")
         if outcome.extract is not None:
             if not self.batch:
                 self.since = time.monotonic()
@@ -117,6 +125,9 @@ class _Run:
             self.added += first
             self.skipped += not first
             self.tell(path, "added" if first else "skipped")
+        self.commits += 1
+        if self.commits % TIDY_COMMITS == 0:
+            self.corpus.tidy()
 
     def tell(self, path: str, state: State, reason: str | None = None) -> None:
         if self.report is not None:

@@ -25,6 +25,8 @@ from solscope.profile import Profile
 SIDECAR = ".solscope.json"
 NUMBERS = ("tp", "ep", "dp")
 DATE = "date"
+RESERVED = ("phase", "hardware", "format", "rank", "world_size")
+"""Names that profiles are chosen by and that no tag may take."""
 MOST_TAGS = 64
 LONGEST_TEXT = 1000
 _LARGEST_SIDECAR = 1 << 20
@@ -94,7 +96,9 @@ def parse_tag(text: str) -> tuple[str, str]:
 
 
 def check_tag(key: str, value: str) -> None:
-    """`InputError` for a value that the store cannot take."""
+    """`InputError` for a tag that the store cannot take."""
+    if key in RESERVED:
+        raise InputError(f"tag {key}: the profile itself tells; choose another name")
     if len(value) > LONGEST_TEXT:
         raise InputError(f"tag {key}: longer than {LONGEST_TEXT} characters")
     try:

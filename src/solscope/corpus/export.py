@@ -3,53 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from solscope._version import __version__
-from solscope.corpus.shapes import HotShape, HotShapes, hot_shapes
+from solscope.corpus.shapes import HotShape, HotShapes, OperatorShapes, hot_shapes
 from solscope.corpus.store import Corpus
 from solscope.errors import InputError, UsageError
+from solscope.files import new_file
 from solscope.operators import OPERATOR_MODULES, operator
 from solscope.suite.data import load_suite
+from solscope.suite.files import SCHEMA, ListedOperator, ListedShape, SuiteFile, dump
 
-SUITE_SCHEMA = "solscope.suite/1"
-
-
-class FileShape(msgspec.Struct, frozen=True):
-    """One shape."""
-
-    id: str
-    axes: dict[str, Any]
-    weight: float
-    """Share of the operator's time; those of one operator sum to 1."""
-    description: str
-    provenance: dict[str, Any]
-
-
-class FileOperator(msgspec.Struct, frozen=True):
-    """One operator in one precision."""
-
-    operator: str
-    dtype: str | None
-    """Null where neither axes nor the public suite tell."""
-    importance: float
-    """Share of all GPU time, 0 to 1."""
-    shapes: list[FileShape]
-
-
-class SuiteFile(msgspec.Struct, frozen=True):
-    """A suite."""
-
-    schema: str
-    name: str
-    title: str
-    provenance: dict[str, Any]
-    operators: list[FileOperator]
+MIXED, UNKNOWN = "mixed", "unknown"
+"""Precision of an operator whose shapes have several, and of one that no axis or list tells."""
 
 
 def suite_of(
@@ -69,7 +38,7 @@ def suite_of(
             "or add with --model CONFIG"
         )
     return SuiteFile(
-        schema=SUITE_SCHEMA,
+        schema=SCHEMA,
         name=name,
         title=f"Hot shapes of {found.profiles} profiles",
         provenance={
@@ -91,50 +60,38 @@ def write_suite(suite: SuiteFile, path: str | os.PathLike[str], *, force: bool =
     if target.exists() and not force:
         raise UsageError(f"{target} exists; replace it with --force")
     target.parent.mkdir(parents=True, exist_ok=True)
-    work = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        work.write_bytes(msgspec.json.format(msgspec.json.encode(suite), indent=2) + b"\n")
-        work.replace(target)
-    except BaseException:
-        work.unlink(missing_ok=True)
-        raise
+    with new_file(target) as work:
+        work.write_text(dump(suite), encoding="utf-8")
     return target
 
 
-def _operators(found: HotShapes) -> list[FileOperator]:
-    """One entry per operator and precision, most important first."""
-    entries = []
-    for op in found.operators:
-        if op.operator not in OPERATOR_MODULES or not op.shapes:
-            continue
-        by_dtype: dict[str | None, list[HotShape]] = defaultdict(list)
-        for shape in op.shapes:
-            by_dtype[_dtype(op.operator, shape.axes)].append(shape)
-        covered = sum(shape.weight for shape in op.shapes)
-        for dtype, shapes in by_dtype.items():
-            own = sum(shape.weight for shape in shapes)
-            entries.append(
-                FileOperator(
-                    operator=op.operator,
-                    dtype=dtype,
-                    importance=op.importance_pct / 100 * own / covered,
-                    shapes=[_shape(op.operator, shape, own) for shape in shapes],
-                )
-            )
-    return sorted(entries, key=lambda e: (-e.importance, e.operator, e.dtype or ""))
+def _operators(found: HotShapes) -> list[ListedOperator]:
+    """One entry per operator, most important first."""
+    return [
+        ListedOperator(
+            operator=op.operator,
+            dtype=_dtype(op),
+            importance=op.importance_pct / 100,
+            shapes=[_shape(op.operator, shape, op.cover) for shape in op.shapes],
+        )
+        for op in found.operators
+        if op.operator in OPERATOR_MODULES and op.shapes
+    ]
 
 
-def _dtype(name: str, axes: Mapping[str, Any]) -> str | None:
-    if isinstance(axes.get("dtype"), str):
-        return str(axes["dtype"])
-    in_suite = operator(name).suite_id is not None
-    return load_suite().operator(name).dtype if in_suite else None
+def _dtype(op: OperatorShapes) -> str:
+    """The precision that the axes name, or the public suite for an operator that it has."""
+    named = {shape.axes["dtype"] for shape in op.shapes if isinstance(shape.axes.get("dtype"), str)}
+    if named:
+        return str(named.pop()) if len(named) == 1 else MIXED
+    in_suite = operator(op.operator).suite_id is not None
+    return load_suite().operator(op.operator).dtype if in_suite else UNKNOWN
 
 
-def _shape(name: str, shape: HotShape, whole: float) -> FileShape:
+def _shape(name: str, shape: HotShape, whole: float) -> ListedShape:
     sizes = " ".join(f"{key}={value}" for key, value in shape.axes.items())
     seen = f"seen in {shape.origin.profiles} profiles"
-    return FileShape(
+    return ListedShape(
         id=shape.id,
         axes=shape.axes,
         weight=shape.weight / whole,

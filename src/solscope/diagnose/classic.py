@@ -21,6 +21,7 @@ import polars as pl
 from solscope.attribution import Attributed
 from solscope.diagnose.classic_warnings import classic_warnings
 from solscope.diagnose.cycles import cycles_of
+from solscope.diagnose.observations import Observations
 from solscope.diagnose.observe import observe
 from solscope.diagnose.significance import mann_whitney_p, welch_p
 from solscope.errors import UsageError
@@ -119,14 +120,19 @@ class Classic(msgspec.Struct, frozen=True):
 
 
 def classic(
-    normal: Attributed, abnormal: Attributed, labels: tuple[str, str] = ("normal", "abnormal")
+    normal: Attributed | Observations,
+    abnormal: Attributed | Observations,
+    labels: tuple[str, str] = ("normal", "abnormal"),
 ) -> Classic:
-    """Compare two profiles: those of cycles as they are, others cut into their steps."""
-    tables = []
-    for attributed in (normal, abnormal):
-        cycles = attributed.profile.cycles
-        tables.append(cycles_of(observe(attributed)) if cycles is None else cycles)
-    return compare_cycles(tables[0], tables[1], labels)
+    """Compare two runs: those of cycles as they are, others cut into their steps."""
+    return compare_cycles(_cycles(normal), _cycles(abnormal), labels)
+
+
+def _cycles(run: Attributed | Observations) -> pl.DataFrame:
+    if isinstance(run, Observations):
+        return cycles_of(run)
+    cycles = run.profile.cycles
+    return cycles_of(observe(run)) if cycles is None else cycles
 
 
 def compare_cycles(

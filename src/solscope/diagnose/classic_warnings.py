@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ CONSEQUENCE = re.compile(r"usage|util|occupancy|power|temp|mem_used", re.IGNOREC
 """Metrics that say how much a resource was used: they follow from what happens elsewhere."""
 SAME_CALL = 0.05
 """A time per call that moved by less than this did not change."""
+FAR_FROM_TYPICAL = 0.05
 _NAMED = 3
 
 
@@ -30,6 +32,7 @@ def classic_warnings(
     """All that applies, the gravest first."""
     return [
         *_units(normal, abnormal),
+        *_outliers(normal, abnormal),
         *_composition(rows),
         *_lost(normal, abnormal, rows, normal_cycles, abnormal_cycles),
         *_tests(rows),
@@ -41,6 +44,14 @@ def classic_warnings(
 def is_consequence(metric: str) -> bool:
     """True for a metric that never names a cause alone."""
     return bool(CONSEQUENCE.search(metric)) and "host_cpu" not in metric
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _more(count: int) -> str:
+    return f", and {count} more" if count > 0 else ""
 
 
 def _units(normal: ClassicSide, abnormal: ClassicSide) -> Iterator[ProfileWarning]:
@@ -55,6 +66,18 @@ def _units(normal: ClassicSide, abnormal: ClassicSide) -> Iterator[ProfileWarnin
         yield ProfileWarning(
             "few_cycles", f"one run has {fewest} cycles: too few for any of the tests below"
         )
+
+
+def _outliers(*sides: ClassicSide) -> Iterator[ProfileWarning]:
+    """Means that a few long cycles decide, as those at the edge of a recording do."""
+    for side in sides:
+        typical = statistics.median(side.durations_us)
+        if abs(side.mean_us / typical - 1.0) > FAR_FROM_TYPICAL:
+            yield ProfileWarning(
+                "mean_not_typical",
+                f"{side.label}: the mean cycle takes {side.mean_us:,.0f} us, the typical one "
+                f"(median) {typical:,.0f}; the longest takes {side.durations_us[0]:,.0f}",
+            )
 
 
 def _composition(rows: Sequence[ClassicRow]) -> Iterator[ProfileWarning]:
@@ -72,10 +95,10 @@ def _composition(rows: Sequence[ClassicRow]) -> Iterator[ProfileWarning]:
         top = max(moved, key=lambda row: row.suspicion_score)
         yield ProfileWarning(
             "share_not_time",
-            f"{len(moved)} functions changed their share of the cycle, but not their time per "
-            f"call, the first being {top.function[:60]} ({top.call_us_normal:,.1f} -> "
+            f"{_counted(len(moved), 'function')} changed the share of the cycle, but not the time "
+            f"per call, the first being {top.function[:60]} ({top.call_us_normal:,.1f} -> "
             f"{top.call_us_abnormal:,.1f} us): the rest of the cycle changed, or how often "
-            "they ran",
+            "it ran",
         )
 
 
@@ -93,7 +116,7 @@ def _lost(
         named = "; ".join(
             f"{name[:40]} {a:.3g} -> {b:.3g} % of the cycle" for name, a, b in gone[:_NAMED]
         )
-        tail = f"; {len(gone)} functions are in no row at all: {named}" if gone else ""
+        tail = f"; in no row at all: {named}{_more(len(gone) - _NAMED)}" if gone else ""
         yield ProfileWarning(
             "rows_without_reading",
             f"{normal.without_reading:,} of {normal.rows:,} normal and "
@@ -139,7 +162,8 @@ def _tests(rows: Sequence[ClassicRow]) -> Iterator[ProfileWarning]:
     undefined = sum(row.tested and (row.p_mu is None or row.p_beta is None) for row in rows)
     if undefined:
         yield ProfileWarning(
-            "p_undefined", f"{undefined} rows have p = nan: both sides are constant and equal"
+            "p_undefined",
+            f"p = nan in {_counted(undefined, 'row')}: both sides are constant and equal",
         )
     tested = len(rows) - untested
     if tested > 1:

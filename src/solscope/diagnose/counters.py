@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from solscope.compare.bootstrap import Floats
+from solscope.diagnose.behavior import anchor_of
 from solscope.diagnose.observations import CLOCK_NS, Counter, Observations
 from solscope.diagnose.sampling import grows, readings
 from solscope.diagnose.stats import Comparison, benjamini_hochberg, compare, state_of
@@ -125,22 +126,28 @@ def compare_counters(
         compare(a.values, b.values, limits.min_samples_tested, limits.equivalence) for a, b in pairs
     ]
     q_values = benjamini_hochberg([test.p_mann_whitney for test in tests])
+    in_cycles = anchor_of(normal) is not None
     return [
-        _change(key, pair, test, q, limits)
+        _change(meaning(key[0], grows(key[0]), in_cycles=in_cycles), key, pair, test, q, limits)
         for key, pair, test, q in zip(keys, pairs, tests, q_values, strict=True)
     ]
 
 
-def meaning(name: str, grows: bool) -> Meaning:
-    """What a sensor measures, also when it is not known."""
-    return MEANINGS.get(name, Meaning("1/s" if grows else "as recorded", "consequence"))
+def meaning(name: str, grows: bool, *, in_cycles: bool = False) -> Meaning:
+    """What a sensor measures, also when it is not known.
+
+    Readings of a run known by cycles have the unit that their maker chose.
+    """
+    known = MEANINGS.get(name, Meaning("1/s" if grows else "as recorded", "consequence"))
+    return Meaning("as recorded", known.part) if in_cycles and not grows else known
 
 
 def _series(run: Observations, counter: Counter | None) -> _Series:
     none = np.empty(0)
     if counter is None:
         return _Series(none, None, 0)
-    scale = meaning(counter.name, counter.grows).scale
+    in_cycles = anchor_of(run) is not None
+    scale = meaning(counter.name, counter.grows, in_cycles=in_cycles).scale
     values = np.array(readings(counter), dtype=np.float64)
     if not counter.grows:
         return _Series(values * scale, float(np.median(values)) * scale, counter.n)
@@ -154,6 +161,7 @@ def _series(run: Observations, counter: Counter | None) -> _Series:
 
 
 def _change(
+    known: Meaning,
     key: tuple[str, int | None],
     pair: list[_Series],
     test: Comparison,
@@ -161,7 +169,6 @@ def _change(
     limits: Thresholds,
 ) -> CounterChange:
     name, device = key
-    known = meaning(name, grows(name))
     missing = any(series.samples == 0 for series in pair)
     return CounterChange(
         name=name,

@@ -168,9 +168,15 @@ def judge(f: Findings, ranking: Ranking) -> Verdict:
     if f.outcome.low is None:
         return "cannot_compare"
     direction = _direction(f)
+    slower = f.outcome.ratio > 1 + f.limits.min_effect
+    if direction == 0 and slower and _driven(ranking) and _surely(f, ranking):
+        return "regression"
     if direction == 0:
         return "no_change"
-    small = abs(np.log(f.outcome.ratio)) <= np.log1p(f.outcome.run_noise)
+    # What is left of the ratio when the host had kept its pace.
+    rest = np.log(f.outcome.ratio / f.paced_ratio)
+    noise = np.log1p(f.outcome.run_noise)
+    small = min(abs(np.log(f.outcome.ratio)), abs(rest)) <= noise
     if small and not (direction > 0 and _driven(ranking)):
         return "no_change"
     return "regression" if direction > 0 else "improvement"
@@ -208,6 +214,16 @@ def _driven(ranking: Ranking) -> bool:
     first = ranking.first
     rest = next(c.confidence for c in ranking.causes if c.id == UNKNOWN)
     return first.id != UNKNOWN and first.confidence >= DRIVEN * rest
+
+
+def _surely(f: Findings, ranking: Ranking) -> bool:
+    """True when components that changed for sure hold a part of the step that counts.
+
+    The whole step may be too noisy to test while one part of it is not.
+    """
+    grown = [c.delta_ms for c in f.parts.components if c.state == "changed" and (c.low_ms or 0) > 0]
+    explained = (ranking.first.explains_pct or 0.0) >= 100 * f.limits.most
+    return explained and sum(grown) >= f.limits.min_effect * f.parts.normal_ms
 
 
 def _work_changed(f: Findings, ranking: Ranking) -> bool:

@@ -84,6 +84,8 @@ class SectionPair:
     """Time outside operators and runtime calls."""
     idle_ms: Pair
     """GPU time lost to it."""
+    grown_ms: float
+    """By how much more it takes than at the host's pace it would."""
 
 
 @dataclass(frozen=True)
@@ -182,32 +184,35 @@ class Findings:
 
         return self.mean(of)
 
-    def kernel_time(self, *categories: str, without: tuple[str, ...] = ()) -> Pair:
+    def kernel_time(self, *categories: str) -> Pair:
         """GPU time per step, ms, of categories (all compute when none is given)."""
         chosen = [
             k
             for k in self.kernels
             if (k.category in categories if categories else k.category not in ("comm", "memcpy"))
-            and k.category not in without
         ]
         return Pair(sum(k.ms.normal for k in chosen), sum(k.ms.abnormal for k in chosen))
 
     def per_call_ratio(
-        self, *categories: str, without: tuple[str, ...] = (), same_grid: bool = False
+        self, *categories: str, same_grid: bool = False, mean: bool = False
     ) -> float | None:
-        """Time of the same calls, abnormal over normal, over classes that both runs have."""
+        """Time of the same calls, abnormal over normal, over classes that both runs have.
+
+        It is that of the median call of each class, or with `mean` that of all its calls.
+        """
         chosen = [
             k
             for k in self.kernels
             if k.shared
             and (k.category in categories if categories else k.category not in ("comm", "memcpy"))
-            and k.category not in without
             and k.per_call.normal > 0
             and (k.same_grid is not False or not same_grid)
         ]
         before = sum(k.ms.normal for k in chosen)
         if not before:
             return None
+        if mean:
+            return sum(k.ms.abnormal * k.calls.normal / k.calls.abnormal for k in chosen) / before
         return sum(k.ms.normal * k.per_call.ratio for k in chosen) / before
 
     @cached_property
@@ -294,6 +299,23 @@ class Findings:
         return Pair(middle(lambda op: op.p50_ns), middle(lambda op: op.mean_ns))
 
     @cached_property
+    def pace(self) -> float:
+        """How much longer the host takes for the same code: the typical call of its operators.
+
+        It differs between recordings of one program on one machine (shared caches, neighbors of a
+        virtual machine), so that growth is measured against it; 1 when it is not known.
+        """
+        low, high = 1 / self.limits.most_pace, self.limits.most_pace
+        return 1.0 if self.host_ops is None else min(high, max(low, self.host_ops.normal))
+
+    @cached_property
+    def paced_ratio(self) -> float:
+        """The ratio of step times that the host's pace alone would give."""
+        waiting = self.parts.normal_by_family["host"]
+        share = waiting / self.parts.normal_ms if self.parts.normal_ms else 0.0
+        return 1 + share * (self.pace - 1)
+
+    @cached_property
     def sections(self) -> list[SectionPair]:
         """Annotated sections of both runs, the one that grew most first."""
         names = dict.fromkeys(s.name for run in (self.normal, self.abnormal) for s in run.sections)
@@ -311,9 +333,10 @@ class Findings:
                         (own.normal - in_ops.normal) / 1e6, (own.abnormal - in_ops.abnormal) / 1e6
                     ),
                     idle_ms=Pair(idle.normal / 1e6, idle.abnormal / 1e6),
+                    grown_ms=(own.abnormal - self.pace * own.normal) / 1e6,
                 )
             )
-        return sorted(out, key=lambda s: -s.own_ms.delta)
+        return sorted(out, key=lambda s: -s.grown_ms)
 
     def _of_section(self, name: str, values: Callable[..., list[int]]) -> Pair:
         def of(run: Observations) -> Iterable[float]:

@@ -41,6 +41,9 @@ class Thresholds(msgspec.Struct, frozen=True):
     """Runs whose steps wait for the host differ by so much from one start of the program to the
     next with nothing changed (measured: 10 % between two recordings of one program); a change
     within it needs evidence of a cause to be called a regression."""
+    most_pace: float = 1.75
+    """The host's pace (the typical call of its operators) differs by up to so much between
+    recordings of the same program; a change that it explains needs a driver to be called one."""
     gpu_noise: float = 0.04
     """The same for steps whose GPU is busy nearly all the time."""
     host_bound: float = 0.15
@@ -75,8 +78,11 @@ class Thresholds(msgspec.Struct, frozen=True):
     """... if it is also this many per step."""
     graph_share_pct: float = 30.0
     """Change of the share of GPU time under graph replays that counts as graphs on or off."""
-    bandwidth_fell: float = 0.15
-    """Fall of the bandwidth of copies of the same kind and size that counts as slower."""
+    bandwidth_fell: float = 0.20
+    """Fall of the bandwidth of copies of the same kind and size that counts as slower (recordings
+    of the same program differ by 18 %) ..."""
+    bandwidth_with_traffic: float = 0.08
+    """... and where the link also carries more than before."""
     concentrated: float = 0.60
     """Part of the host's growth in one section that makes it a matter of that section."""
     disproportion: float = 0.25
@@ -104,8 +110,11 @@ class Thresholds(msgspec.Struct, frozen=True):
     """Fall of a clock that counts."""
     foreign_gpu: float = 10.0
     """Use of the GPU by others, in percent of time, that counts."""
-    foreign_cpu: float = 10.0
-    """Growth of the CPU use of the machine, in percent of all cores, that counts."""
+    foreign_cpu: float = 3.0
+    """Growth of the CPU use of the machine, in percent of all cores, that counts as another load;
+    without one it moves by 1 between recordings."""
+    many_cores: float = 10.0
+    """The same, from which on the load can take the memory bandwidth."""
     own_threads: float = 0.15
     """Growth of the CPU time of the process's other threads, in cores, that counts."""
     io_bytes: float = 65536.0
@@ -114,7 +123,7 @@ class Thresholds(msgspec.Struct, frozen=True):
     """Growth of calls of reading or writing per step that counts."""
     iowait_pct: float = 1.0
     """Growth of the time in which cores waited for I/O, in percent, that counts."""
-    psi_share: float = 0.02
+    psi_share: float = 0.01
     """Growth of the part of time under pressure that counts."""
     major_faults: float = 0.5
     """Major page faults per step that count."""

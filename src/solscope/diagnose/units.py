@@ -84,6 +84,8 @@ class Units:
     @property
     def name(self) -> str:
         """The unit, for reading."""
+        if anchor := anchor_of(self.normal.run):
+            return f"cycle of {anchor}"
         phases = " and ".join(s.phase or "unnamed" for s in self.strata) or "no"
         return f"{phases} step, start to start"
 

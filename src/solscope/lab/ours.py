@@ -22,8 +22,9 @@ def answer(normal: Observations, abnormal: Observations) -> Answer:
 
 
 def _closure_pct(found: Diagnosis) -> float | None:
-    """How far the components are from adding up, in percent of the normal step time."""
+    """How far the components are from adding up to the difference, in percent of it."""
     if found.delta_ms is None or not found.normal.mean_ms:
         return None
     rest = sum(component.delta_ms for component in found.components) - found.delta_ms
-    return 100.0 * abs(rest) / found.normal.mean_ms
+    # A difference of next to nothing is compared with a millionth of the step.
+    return 100.0 * abs(rest) / max(abs(found.delta_ms), 1e-6 * found.normal.mean_ms)

@@ -123,7 +123,9 @@ def _trace(folder: Path, name: str) -> Path:
     found = (folder / f"{name}{suffix}" for suffix in _SUFFIXES)
     file = next((file for file in found if file.is_file()), None)
     if file is None:
-        raise InputError(f"{folder}: no trace of {name!r}")
+        packed = next(folder.glob("part-*.tar"), None)
+        hint = f"; unpack {packed.name} first (`solscope lab unpack`)" if packed else ""
+        raise InputError(f"{folder}: no trace of {name!r}{hint}")
     return file
 
 

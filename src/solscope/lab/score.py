@@ -75,6 +75,8 @@ class ControlScore(msgspec.Struct, frozen=True):
     ranker: str
     half: str
     false_alarms: Rate
+    false_changes: Rate
+    """Also those it takes for faster, or refuses to compare."""
     latent_right: Rate
     """Latent pairs whose cause is named, or is in the list of hidden changes, or of which it says
     that nothing changed."""
@@ -274,9 +276,15 @@ def _control(ranker: str, half: str, items: list[Answered], states: dict[str, st
         ranker=ranker,
         half=half,
         false_alarms=wilson(sum(i.answers[ranker].alarm for i in controls), len(controls)),
+        false_changes=wilson(sum(_sees_change(i, ranker) for i in controls), len(controls)),
         latent_right=wilson(sum(right), len(right)),
         latent_named=wilson(sum(named), len(named)),
     )
+
+
+def _sees_change(item: Answered, ranker: str) -> bool:
+    answer = item.answers[ranker]
+    return answer.alarm or answer.verdict not in ("no_change", None)
 
 
 def _names_latent(item: Answered, ranker: str) -> bool:

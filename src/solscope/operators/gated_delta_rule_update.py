@@ -125,29 +125,33 @@ def reference(
     """The recurrence token by token in fp64, some sequences at a time."""
     import torch
 
-    decay, strength = log_decay(Gates(A_log, dt_bias, a, b), torch.float64).exp(), b.double()
-    strength, share = strength.sigmoid(), v.shape[2] // q.shape[2]
+    share = v.shape[2] // q.shape[2]
     out, states = torch.empty(v.shape, device=v.device), state.clone()
-    together = max(1, _STATE_VALUES // state[0].numel())
-    for start in range(0, v.shape[0], together):
-        some = slice(start, start + together)
-        rows = state_indices[some].long()
+    for some in torch.split(torch.arange(len(v), device=v.device), _together(v, state)):
+        gates = Gates(A_log, dt_bias, a[some], b[some])
+        decay = log_decay(gates, torch.float64).exp()[..., None, None]
+        strength = b[some].double().sigmoid()[..., None]
+        queries, keys = (
+            unit_rows(x[some].double()).repeat_interleave(share, 2)[..., None] for x in (q, k)
+        )
+        values, rows = v[some].double(), state_indices[some].long()
         h = state[rows].double()
         for t in range(v.shape[1]):
-            queries, keys = (
-                unit_rows(x[some, t].double()).repeat_interleave(share, 1)[..., None]
-                for x in (q, k)
-            )
-            h = h * decay[some, t, :, None, None]
-            written = (v[some, t].double() - (h * keys).sum(-2)) * strength[some, t, :, None]
-            h = h + keys * written[..., None, :]
-            out[some, t] = (scale * (h * queries).sum(-2)).float()
+            h = h * decay[:, t]
+            written = (values[:, t] - (h * keys[:, t]).sum(-2)) * strength[:, t]
+            h = h + keys[:, t] * written[..., None, :]
+            out[some, t] = (scale * (h * queries[:, t]).sum(-2)).float()
         states[rows] = h.float()
     return {"out": out, "state": states}
 
 
+def _together(v: torch.Tensor, state: torch.Tensor) -> int:
+    """Sequences whose states, and whose tokens, fit in fp64."""
+    return max(1, _STATE_VALUES // max(state[0].numel(), v[0].numel()))
+
+
 _STATE_VALUES = 1 << 26
-"""State held in fp64 at a time: 512 MiB."""
+"""Values of states, and of tokens, held in fp64 at a time: 512 MiB."""
 
 
 def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:

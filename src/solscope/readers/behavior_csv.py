@@ -93,32 +93,38 @@ def _columns(text: str) -> list[str]:
 
 def _rows(data: bytes) -> pl.DataFrame:
     """All rows as text, with every column that is used; damaged lines have nulls."""
-    data = data.removeprefix(b"\xef\xbb\xbf")
+    head, _, body = data.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
+    names = _columns(head.decode("utf-8", errors="replace"))
+    places = [f"c{at}" for at in range(len(names))]
     try:
-        table = pl.read_csv(io.BytesIO(data), infer_schema=False, truncate_ragged_lines=True)
+        table = pl.read_csv(
+            io.BytesIO(body),
+            has_header=False,
+            schema=dict.fromkeys(places, pl.String),
+            truncate_ragged_lines=True,
+        )
     except pl.exceptions.PolarsError:
-        table = _from_lines(data.decode("utf-8", errors="replace"))
-    table = table.rename({name: name.strip().strip('"') for name in table.columns})
+        table = _from_lines(body.decode("utf-8", errors="replace"), places)
+    # A name that occurs twice means its first column.
+    known = dict(zip(reversed(names), reversed(places), strict=True))
     return table.select(
-        pl.col(name).str.strip_chars()
-        if name in table.columns
+        pl.col(known[name]).str.strip_chars().alias(name)
+        if name in known
         else pl.lit(None, pl.String).alias(name)
-        for name in dict.fromkeys([*_USED, *table.columns])
+        for name in (*_USED, *sorted(_COUNTERS & known.keys()))
     )
 
 
-def _from_lines(text: str) -> pl.DataFrame:
+def _from_lines(text: str, places: list[str]) -> pl.DataFrame:
     """The slow way, for a file with stray quotes: each line stands or falls alone."""
-    first, *lines = text.replace("\r\n", "\n").split("\n")
-    names = _columns(first)
     cells: list[list[str | None]] = []
-    for line in filter(None, lines):
+    for line in filter(None, text.replace("\r\n", "\n").split("\n")):
         try:
             row = next(csv.reader([line]), [])
         except csv.Error:
             row = []
-        cells.append(list(row) if len(row) == len(names) else [None] * len(names))
-    return pl.DataFrame(cells, schema=dict.fromkeys(names, pl.String), orient="row")
+        cells.append([*row] if len(row) == len(places) else [None] * len(places))
+    return pl.DataFrame(cells, schema=dict.fromkeys(places, pl.String), orient="row")
 
 
 def _number(column: str) -> pl.Expr:
@@ -131,8 +137,8 @@ def _ns(column: str) -> pl.Expr:
     value = _number(column)
     whole = value.floor()
     fits = value.abs() * 1000.0 < float(MAX_TIME_NS)
-    part = ((value - whole) * 1000.0).round().cast(pl.Int64)
-    return pl.when(fits).then(pl.when(fits).then(whole).otherwise(0.0).cast(pl.Int64) * 1000 + part)
+    part = ((value - whole) * 1000.0).round().cast(pl.Int64, strict=False)
+    return pl.when(fits).then(whole.cast(pl.Int64, strict=False) * 1000 + part)
 
 
 def _text(column: str) -> pl.Expr:
@@ -167,7 +173,8 @@ def _cycles(raw: pl.DataFrame) -> pl.DataFrame:
         pl.when(pl.col("metric").is_not_null()).then("mu").alias("mu"),
         pl.coalesce("beta_pct", 100.0 * pl.col("dur_ns") / pl.col("anchor_ns")).alias("beta_pct"),
         pl.coalesce(
-            "dur_ns", (pl.col("beta_pct") * pl.col("anchor_ns") / 100.0).round().cast(pl.Int64)
+            "dur_ns",
+            (pl.col("beta_pct") * pl.col("anchor_ns") / 100.0).round().cast(pl.Int64, strict=False),
         ).alias("dur_ns"),
     )
     good = (

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from rich.console import RenderableType
 from rich.text import Text
 
-from solscope.report.terminal import Column, heading, table
-from solscope.text import clean
+from solscope.report.terminal import Column, heading, markdown_cell, markdown_table, table
 
 
 class Block(NamedTuple):
@@ -27,12 +26,5 @@ def block_text(block: Block, width: int) -> list[RenderableType]:
 
 def block_markdown(block: Block) -> list[str]:
     """The block as lines of Markdown, after an empty line."""
-    heads = " | ".join(markdown_cell(column.heading) for column in block.columns)
-    rule = "|".join("---" if column.text else "--:" for column in block.columns)
-    rows = ["| " + " | ".join(map(markdown_cell, row)) + " |" for row in block.rows]
-    return ["", f"**{markdown_cell(block.title)}**", "", f"| {heads} |", f"|{rule}|", *rows]
-
-
-def markdown_cell(text: str) -> str:
-    """Text that cannot end its cell or start a tag."""
-    return clean(text).replace("|", "\\|").replace("<", "&lt;")
+    lines = markdown_table(block.columns, block.rows)
+    return ["", f"**{markdown_cell(block.title)}**", "", *lines]

@@ -107,10 +107,10 @@ def _overview(result: Classic, a: str, b: str) -> str:
     if not result.findings:
         return f"No function has a Suspicion Score above {FINDING_FROM:g}."
     row = result.findings[0].rows[0]
-    moved = "increase" if row.delta_beta_pct > 0 else "decrease"
+    moved = "an increase" if row.delta_beta_pct > 0 else "a decrease"
     return (
         f"The highest Suspicion Score between `{a}` and `{b}` has **`{_cell(row.function)}`**, "
-        f"with a {moved} in its contribution to total cycle time. A score is no cause: read the "
+        f"with {moved} in its contribution to total cycle time. A score is no cause: read the "
         "warnings above first."
     )
 
@@ -155,7 +155,7 @@ def _significance(row: ClassicRow) -> str:
     if row.p_beta is None:
         return "p-value not defined"
     if row.p_beta < _SIGNIFICANT:
-        return f"which is statistically significant (p-value: {row.p_beta:.3f})"
+        return f"which is statistically significant (p-value: {_p(row.p_beta, True)})"
     return f"though this change may not be statistically significant (p-value: {row.p_beta:.3f})"
 
 

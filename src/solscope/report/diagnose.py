@@ -11,8 +11,8 @@ from solscope.diagnose.counters import CounterChange
 from solscope.diagnose.decompose import Component
 from solscope.diagnose.diagnosis import Diagnosis, RunSummary
 from solscope.diagnose.rank import NamedCause
-from solscope.report.blocks import Block, block_markdown, block_text, markdown_cell
-from solscope.report.terminal import Column, counted, heading, number, to_text
+from solscope.report.blocks import Block, block_markdown, block_text
+from solscope.report.terminal import Column, counted, heading, markdown_cell, number, to_text
 from solscope.text import clean
 
 BAR = 24

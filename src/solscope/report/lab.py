@@ -20,7 +20,7 @@ GROUPS = {
 _WRONG = 2
 """Pairs with the right cause at this place or below are listed."""
 _RANKER = ("ranker", "top-1", "top-3", "MRR", "family", "words")
-_CONTROL = ("ranker", "false alarms", "latent right", "latent named")
+_CONTROL = ("ranker", "false alarms", "changes", "latent right", "latent named")
 _DETAIL = ("half", "group", "n", "top-1", "top-3")
 _CONFUSION = ("half", "expected", "named first", "n")
 _PAIR = ("pair", "step", "rank", "S", "Z", "log", "verdict", "named")
@@ -111,8 +111,8 @@ def _ranked(row: GroupScore) -> list[str]:
 
 
 def _control(row: ControlScore) -> list[str]:
-    rates = (row.false_alarms, row.latent_right, row.latent_named)
-    return [row.ranker, *map(_rate, rates)]
+    latent = (row.latent_right, row.latent_named)
+    return [row.ranker, _rate(row.false_alarms), _short(row.false_changes), *map(_short, latent)]
 
 
 def _detail_rows(result: LabScore) -> list[list[str]]:

@@ -38,6 +38,8 @@ class SuiteShape(msgspec.Struct, frozen=True):
     prod_us: float
     """Time of the deployed kernel on XPU-A."""
     call_count: int | None = None
+    total_duration_us: float | None = None
+    """All those calls together; null when not recorded."""
 
     @property
     def published(self) -> Published:
@@ -55,6 +57,8 @@ class SuiteOperator(msgspec.Struct, frozen=True):
     importance_score: float
     """Share of GPU time as published; all together 1.0948."""
     shapes: list[SuiteShape]
+    num_profiles: int | None = None
+    """Production profiles in which it occurred."""
 
     @property
     def middle_shape(self) -> SuiteShape:

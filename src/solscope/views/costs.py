@@ -18,7 +18,7 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.attribution.borrow import BORROWED
-from solscope.attribution.collectives import annotated_inputs
+from solscope.attribution.collectives import RECORD, annotated_inputs
 from solscope.errors import InputError
 from solscope.operators import operator
 from solscope.operators.base import Cost
@@ -27,6 +27,8 @@ from solscope.operators.recorded import Found, Recorded, recognize
 from solscope.views.model_costs import INPUTS, model_calls
 
 _SIGNATURE = ["op", *INPUTS]
+GRID_TELLS = "aten::index"
+"""The operator whose inputs leave its size open, and whose kernel's grid tells it."""
 CALL_COLUMNS = (
     *("call", "kind", "time_ns", "kernels", "inferred", "step", "role"),
     *("rank", "device", "stream", "start_ns"),
@@ -100,6 +102,7 @@ def _tabulate(rows: pl.DataFrame, found: list[Found | str], source: str | None) 
             *(pl.col(name).first() for name in (*_SIGNATURE, "name", "category", "role", "step")),
             pl.col("kind").first().alias("event"),
             pl.col("bytes", "config").first(),
+            pl.when(pl.col("op") == GRID_TELLS).then(pl.col("grid").cast(pl.String)).first(),
             *(pl.col(name).first() for name in ("rank", "device", "stream")),
             pl.col("start_ns").min(),
             pl.col("inferred").any(),
@@ -108,7 +111,17 @@ def _tabulate(rows: pl.DataFrame, found: list[Found | str], source: str | None) 
             pl.len().alias("kernels"),
         )
     )
-    keys = [*_SIGNATURE, "name", "category", "event", "bytes", "launched", "inferred", "config"]
+    keys = [
+        *_SIGNATURE,
+        "name",
+        "category",
+        "event",
+        "bytes",
+        "launched",
+        "inferred",
+        "config",
+        "grid",
+    ]
     distinct = calls.select(keys).unique(maintain_order=True).with_row_index("kind")
     table = calls.join(distinct, on=keys, how="left", nulls_equal=True, maintain_order="left")
     return CallTable(
@@ -145,8 +158,12 @@ def _with_calls(attributed: Attributed) -> pl.DataFrame:
     )
     notes = annotated_inputs(events)
     source = rows["source_row"].replace(notes) if notes else rows["source_row"]
+    # Kernels of collectives say themselves what they send.
+    own = rows["input_dims"].is_not_null() & _input(events, source, "input_dims").is_null()
     return rows.with_columns(
-        pl.when("inferred")
+        pl.when(own)
+        .then(pl.lit(RECORD) if name == "op" else pl.col(name).cast(pl.String))
+        .when("inferred")
         .then(pl.col(lent).cast(pl.String))
         .otherwise(_input(events, source, name))
         .alias(name)
@@ -203,7 +220,8 @@ def _recorded(row: dict[str, Any]) -> Found | str:
     types, strides, concrete = (_parsed(row[name]) for name in INPUTS[1:])
     texts = [value if isinstance(value, str) else "" for value in types]
     scalars = [value if isinstance(value, str) else str(value) for value in concrete]
-    return recognize(Recorded(str(row["op"]), dims, texts, strides, scalars, str(row["name"])))
+    name, grid = str(row["name"]), row["grid"] or ""
+    return recognize(Recorded(str(row["op"]), dims, texts, strides, scalars, name, grid))
 
 
 def _parsed(text: str | None) -> list[Any]:

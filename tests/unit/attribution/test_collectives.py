@@ -28,6 +28,18 @@ def test_a_record_with_inputs_keeps_them() -> None:
     assert annotated_inputs(profile(own, EVENTS[1]).events) == {}
 
 
+def test_a_kernel_says_itself_what_it_sends() -> None:
+    told = {
+        "input_dims": "[[25136]]",
+        "input_types": '["BFloat16"]',
+        "concrete_inputs": '["","","","","","[]","[]","","","8"]',
+    }
+    kernel = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    made = attributed(event("kernel", kernel, 1000, 20_000, **told))
+    (row,) = operator_table(made, named_hardware("B200")).operators
+    assert (row.operator, row.axes) == ("all_gather", {"bytes": 50272, "ranks": 8})
+
+
 def test_a_collective_has_a_bound() -> None:
     # 4000 bytes each way at 450 GB/s per direction
     (row,) = operator_table(attributed(*EVENTS), named_hardware("H200")).operators

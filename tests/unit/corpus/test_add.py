@@ -2,23 +2,24 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import shutil
-import signal
-import threading
-import time
+import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import solscope
-from solscope.corpus import work
-from solscope.corpus.add import AddResult, add_profiles
-from solscope.corpus.engines import make_engine
+from solscope.corpus import add, delta, work
+from solscope.corpus.add import add_profiles
+from solscope.corpus.engines import local, make_engine
+from solscope.corpus.engines.local import LocalEngine, Work
+from solscope.corpus.extract import ExtractOptions
 from solscope.corpus.importance import importance
 from solscope.corpus.inputs import find_items
 from solscope.corpus.store import Corpus, create_corpus
 from solscope.corpus.verify import verify
-from solscope.errors import InputError, UsageError
+from solscope.corpus.work import Outcome, Task
+from solscope.errors import InputError, MissingToolError, UsageError
 from solscope.report.json import render_json
 from tests.unit.corpus import deadly
 from tests.unit.corpus.traces import write_trace
@@ -117,39 +118,60 @@ def test_a_pool_of_processes_gives_the_same(corpus: Corpus, tmp_path: Path) -> N
     assert "POLARS_MAX_THREADS" not in os.environ
 
 
-def test_a_worker_that_dies_is_replaced(corpus: Corpus, tmp_path: Path) -> None:
-    """One child of this process is killed while the run goes on; nothing is lost."""
-    paths = traces(tmp_path, 6)
-    killed = threading.Event()
-
-    def kill_one() -> None:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            children = multiprocessing.active_children()
-            if children:
-                os.kill(children[0].pid or 0, signal.SIGKILL)
-                killed.set()
-                return
-            time.sleep(0.005)
-
-    killer = threading.Thread(target=kill_one)
-    killer.start()
-    result = add_profiles(corpus, paths, workers=2)
-    killer.join()
-    assert killed.is_set()
-    assert result == AddResult(6, 0, [], 0)
-    assert verify(corpus).ok
+def outcomes(paths: list[Path], work: Work, workers: int = 2) -> dict[str, Outcome]:
+    tasks = [Task(item, ExtractOptions()) for item in find_items(paths)]
+    return {Path(o.path).name: o for o in LocalEngine(workers, work).run(tasks, frozenset())}
 
 
-def test_a_file_that_kills_every_worker_fails_alone(
+def test_a_worker_that_dies_is_replaced_and_its_file_tried_again(tmp_path: Path) -> None:
+    paths = traces(tmp_path, 5)
+    for path in paths[1:3]:
+        Path(f"{path}.first").touch()
+    found = outcomes(paths, deadly.once)
+    assert sorted(found) == [path.name for path in paths]
+    assert all(outcome.extract is not None for outcome in found.values())
+
+
+def test_a_file_that_ends_every_worker_fails_alone(tmp_path: Path) -> None:
+    poison = write_trace(tmp_path / "poison.json", gemm_us=99)
+    found = outcomes([poison, *traces(tmp_path, 3)], deadly.on_poison)
+    assert "its reader died 3 times" in (found.pop("poison.json").reason or "")
+    assert [outcome.extract is not None for outcome in found.values()] == [True] * 3
+
+
+def test_workers_are_replaced_after_many_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "MOST_FILES", 2)
+    found = outcomes(traces(tmp_path, 6), deadly.name_process)
+    assert sorted(Counter(outcome.reason for outcome in found.values()).values()) == [2, 2, 2]
+
+
+def test_a_run_that_is_given_up_leaves_no_process(tmp_path: Path) -> None:
+    tasks = [Task(item, ExtractOptions()) for item in find_items(traces(tmp_path, 6))]
+    run = LocalEngine(2).run(tasks, frozenset())
+    assert next(iter(run)).extract is not None
+    run.close()  # type: ignore[attr-defined]
+    assert multiprocessing.active_children() == []
+
+
+def test_without_ray_the_error_says_what_to_install(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths = traces(tmp_path, 3)
-    poison = shutil.copy(write_trace(tmp_path / "x.json", gemm_us=99), tmp_path / "poison.json")
-    monkeypatch.setattr("solscope.corpus.engines.local._work", deadly.work)
-    result = add_profiles(corpus, [poison, *paths], workers=2)
-    assert (result.added, [Path(row.file).name for row in result.failed]) == (3, ["poison.json"])
-    assert "its reader died 3 times" in result.failed[0].reason
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingToolError, match=r"pip install 'solscope\[corpus,ray\]'"):
+        add_profiles(corpus, traces(tmp_path, 1), engine="ray")
+
+
+def test_long_runs_join_files_on_the_way(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(add, "BATCH_PROFILES", 1)
+    monkeypatch.setattr(add, "TIDY_COMMITS", 3)
+    monkeypatch.setattr(delta, "COMPACT_FROM", 3)
+    add_profiles(corpus, traces(tmp_path, 7), workers=1)
+    assert len(corpus.files("times")) < 4
+    assert verify(corpus).ok
 
 
 def test_engines_are_named(tmp_path: Path) -> None:

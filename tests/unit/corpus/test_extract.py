@@ -144,7 +144,9 @@ def test_a_bad_sidecar_is_one_clear_error(tmp_path: Path, text: str) -> None:
         extract(str(path))
 
 
-@pytest.mark.parametrize("text", ["novalue", "=x", "a b=c", "tp=0", "tp=x", "date=yesterday"])
+@pytest.mark.parametrize(
+    "text", ["novalue", "=x", "a b=c", "tp=0", "tp=x", "date=yesterday", "phase=x"]
+)
 def test_bad_tags_are_refused(text: str) -> None:
     with pytest.raises(InputError):
         parse_tag(text)

@@ -120,7 +120,7 @@ def test_a_slowdown_that_was_made_good_is_no_regression(tmp_path: Path) -> None:
 
 
 def test_wrong_questions_are_refused(corpus: Corpus) -> None:
-    with pytest.raises(UsageError, match="no operator or category 'nope'.*dense_gemm"):
+    with pytest.raises(UsageError, match=r"no operator or category 'nope'.*dense_gemm"):
         trend(corpus, "nope")
     with pytest.raises(InputError, match="no profile with gpu=B200"):
         trend(corpus, "step", where={"gpu": "B200"})
@@ -130,4 +130,5 @@ def test_wrong_questions_are_refused(corpus: Corpus) -> None:
 
 def test_versions_in_order() -> None:
     ordered = ["0.9.2", "0.10.0.dev3", "0.10.0rc1", "0.10.0", "v0.10.0.post1", "0.10.1+cu128", "1"]
-    assert sorted(reversed(ordered), key=version_key) == ordered
+    mixed = ordered[::-1]
+    assert sorted(mixed, key=version_key) == ordered

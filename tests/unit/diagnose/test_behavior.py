@@ -113,7 +113,10 @@ def test_a_slower_cpu_is_named_where_the_classic_report_blames_a_kernel() -> Non
     assert found.verdict == "regression"
     assert found.ratio == pytest.approx(3.51, abs=0.01)
     assert found.causes[0].id == "cpu_slow"
-    assert "CPU clock 22 % (normal 88)" in found.causes[0].evidence
+    assert "CPU clock 22 (normal 88)" in found.causes[0].evidence
+    assert found.unit == "cycle of Scheduler.run_batch"
+    (clock,) = [c for c in found.counters if c.name == "cpu_frequency"]
+    assert (clock.unit, clock.part) == ("as recorded", "driver")
     assert sum(c.delta_ms for c in found.components) == pytest.approx(found.delta_ms, rel=1e-9)
 
 

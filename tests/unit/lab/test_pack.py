@@ -71,6 +71,13 @@ def test_a_pair_without_its_trace_is_left_out_and_said(tmp_path: Path) -> None:
     assert "no trace of 'lost'" in packed.left_out["lost"]
 
 
+def test_recordings_that_are_still_in_parts(tmp_path: Path) -> None:
+    source = raw(tmp_path / "raw", line("gc"))
+    (source / "part-000.tar").touch()
+    with pytest.raises(InputError, match=r"unpack part-000\.tar first"):
+        pack([source], tmp_path / "lab")
+
+
 def test_nothing_to_pack_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     source = raw(tmp_path / "raw", line("gc"))
     with pytest.raises(InputError, match="no pair can be read"):

@@ -106,6 +106,12 @@ def test_false_alarms() -> None:
     assert (ours.false_alarms.hits, ours.false_alarms.n) == (1, 2)
 
 
+def test_taking_nothing_for_faster_is_no_alarm_but_a_false_change() -> None:
+    items = [answered(pair("a", "none"), 0.98, ["unknown"], verdict="improvement")]
+    (ours,) = [c for c in score_answers(items).controls if c.ranker == OURS]
+    assert (ours.false_alarms.hits, ours.false_changes.hits) == (0, 1)
+
+
 def test_halves_are_never_mixed() -> None:
     items = [answered(pair("p", half="tune"), 2.0, ["gc"]), answered(pair("q"), 2.0, ["x"])]
     result = score_answers(items)

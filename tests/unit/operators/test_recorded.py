@@ -272,6 +272,30 @@ def test_embedding_reads_one_row_at_least() -> None:
     assert made.write_bytes == {"activations": 80}
 
 
+ROWS = "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int)"
+ELEMENTS = "void at::native::index_elementwise_kernel<128, 4, at::native::gpu_index_kernel<int>>"
+
+
+def test_the_grid_of_an_index_says_how_much_comes_out() -> None:
+    def index(shape: list[int], kernel: str, grid: str) -> Recorded:
+        return call("aten::index", [shape, []], ["float", ""], kernel=kernel, grid=grid)
+
+    # 32 rows of 8192 bytes; two blocks of 256 threads x 16 bytes for each
+    made = cost(index([50, 2048], ROWS, "32,2,1"))
+    assert (made.read_bytes, made.write_bytes) == (
+        {"index": 256, "weights": 8192},
+        {"activations": 32 * 8192},
+    )
+    # 3 blocks of 512 elements: at least 1025 of them
+    made = cost(index([9999], ELEMENTS, "3,1,1"))
+    assert made.write_bytes == {"activations": 4 * 1025}
+    assert "indices" in reason(index([50, 2048], ROWS, ""))
+    # More blocks per row than a row of 8 bytes has: not whole rows
+    assert "indices" in reason(index([50, 2], ROWS, "32,2,1"))
+    # The index may stand behind dimensions of length 1
+    assert cost(index([1, 50, 1024], ROWS, "7,1,1")).write_bytes == {"activations": 7 * 4096}
+
+
 def test_reductions() -> None:
     types = ["float", "ScalarList", "Scalar", ""]
     made = cost(call("aten::mean", [[4, 8], [], [], []], types, concrete=["", "[-1]", "True", ""]))

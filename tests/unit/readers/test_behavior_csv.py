@@ -204,3 +204,12 @@ def test_the_copy_in_another_folder_finds_its_counters(tmp_path: Path) -> None:
     profile = solscope.open(tmp_path / "normal_perf_data.csv")
     assert profile.metrics is not None
     assert profile.metrics.height == 24
+
+
+def test_cycles_are_the_steps_of_the_summary() -> None:
+    profile = solscope.open(DATA / "normal_perf_data.csv")
+    steps = solscope.summarize(solscope.attribute(profile)).steps
+    assert (steps.count, steps.cut, steps.found_by) == (6, 0, "anchor Scheduler.run_batch")
+    (phase,) = steps.phases
+    assert phase.p50_ms == pytest.approx(100.25)
+    assert phase.gap_p50_ms == pytest.approx(0.25025)

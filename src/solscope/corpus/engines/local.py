@@ -1,108 +1,159 @@
-"""This machine: a pool of processes, or this process itself for one worker.
+"""This machine: worker processes, or this process itself for one worker.
 
-When a worker dies, the pool is gone, and it is not known which of the files at work was the reason.
-So each of them is tried again alone, in a pool of one, before the rest goes on.
+Each worker has a pipe of its own and nothing in common with the others, no queue and no lock. So
+when one dies, whatever it was doing, the others go on, it is known which file it was reading, and
+a new one takes its place.
 """
 
 from __future__ import annotations
 
-import itertools
 import multiprocessing
 import os
-from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+import signal
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 
 from solscope.corpus.engines.base import AHEAD, ATTEMPTS, died
 from solscope.corpus.work import Outcome, Task, process
 
 THREADS = "POLARS_MAX_THREADS"
-_known: frozenset[str] = frozenset()
+MOST_FILES = 200
+"""Files after which a worker is replaced, so that nothing it keeps can grow for ever."""
+PATIENCE_S = 5.0
+"""How long workers get to end by themselves."""
 
-
-class _Broken(NamedTuple):
-    """Tasks that were at work when a worker died."""
-
-    tasks: list[Task]
+Work = Callable[[Task, frozenset[str]], Outcome]
 
 
 class LocalEngine:
-    """A pool of processes on this machine."""
+    """Processes on this machine."""
 
     name = "local"
     summary = "processes on this machine, one per core"
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, work: Work = process) -> None:
         self.workers = workers
+        self.work = work
 
     def run(self, tasks: Iterable[Task], known: frozenset[str]) -> Iterator[Outcome]:
         """Outcomes as they finish; with one worker, in this process and in order."""
         if self.workers == 1:
-            yield from (process(task, known) for task in tasks)
+            yield from (self.work(task, known) for task in tasks)
             return
-        rest = iter(tasks)
-        while True:
-            suspects: list[Task] = []
-            for result in _pool(rest, known, self.workers, AHEAD):
-                if isinstance(result, _Broken):
-                    suspects = result.tasks
-                else:
-                    yield result
-            if not suspects:
-                return
-            yield from _one_by_one(suspects, known)
+        crew = _Crew(self.workers, self.work, known, iter(tasks))
+        try:
+            yield from crew.outcomes()
+        finally:
+            crew.end()
 
 
-def _pool(
-    rest: Iterator[Task], known: frozenset[str], workers: int, ahead: int
-) -> Iterator[Outcome | _Broken]:
-    """Outcomes until all tasks are done or a worker dies."""
-    with _one_thread_each(), _executor(workers, known) as pool:
-        running: dict[Future[Outcome], Task] = {}
-        lost: list[Task] = []
-        while True:
-            for task in itertools.islice(rest, 0 if lost else workers * ahead - len(running)):
+@dataclass
+class _Worker:
+    """One process, and the files it was given: the first of them is at work."""
+
+    process: BaseProcess
+    connection: Connection
+    tasks: deque[Task] = field(default_factory=deque)
+    taken: int = 0
+
+    def may_take(self, held: int) -> bool:
+        """Whether it holds no more than so many files and has not done enough."""
+        return len(self.tasks) <= held and self.taken < MOST_FILES
+
+
+class _Crew:
+    """The workers of one run."""
+
+    def __init__(self, size: int, work: Work, known: frozenset[str], tasks: Iterator[Task]) -> None:
+        self.size, self.work, self.known, self.tasks = size, work, known, tasks
+        self.workers: list[_Worker] = []
+        self.again: deque[Task] = deque()
+        self.deaths: Counter[str] = Counter()
+
+    def outcomes(self) -> Iterator[Outcome]:
+        while self._give_out():
+            busy = {w.connection: w for w in self.workers if w.tasks}
+            for connection in wait(list(busy)):
+                worker = busy[connection]  # type: ignore[index]
                 try:
-                    running[pool.submit(_work, task)] = task
-                except BrokenProcessPool:
-                    lost.append(task)
-            if not running:
-                break
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                task = running.pop(future)
-                try:
-                    yield future.result()
-                except BrokenProcessPool:
-                    lost.append(task)
-    if lost:
-        yield _Broken(lost)
+                    outcome = worker.connection.recv()
+                except (EOFError, OSError):
+                    yield from self._bury(worker)
+                    continue
+                worker.tasks.popleft()
+                yield outcome
 
+    def _give_out(self) -> bool:
+        """Give every worker as much as it may hold; false when there is nothing to wait for."""
+        self._retire()
+        for held in range(AHEAD):
+            for at in range(self.size):
+                if at < len(self.workers) and not self.workers[at].may_take(held):
+                    continue
+                task = self._next()
+                if task is None:
+                    break
+                if at >= len(self.workers):
+                    self.workers.append(self._hire())
+                self._send(self.workers[at], task)
+        return any(worker.tasks for worker in self.workers)
 
-def _one_by_one(suspects: list[Task], known: frozenset[str]) -> Iterator[Outcome]:
-    """Files that were at work when a worker died, one at a time: so the guilty one is known."""
-    waiting = list(suspects)
-    deaths = 1
-    while waiting:
-        for result in _pool(iter(list(waiting)), known, 1, 1):
-            if isinstance(result, Outcome):
-                waiting.pop(0)
-                deaths = 1
-                yield result
-            else:
-                deaths += 1
-        if waiting and deaths >= ATTEMPTS:
-            yield died(waiting.pop(0))
-            deaths = 1
+    def _send(self, worker: _Worker, task: Task) -> None:
+        worker.tasks.append(task)
+        worker.taken += 1
+        try:
+            # A task is small, and a worker holds few: this never waits for a worker to read it.
+            worker.connection.send(task)
+        except OSError:
+            return  # It has died; the wait for its outcome will tell.
 
+    def _next(self) -> Task | None:
+        return self.again.popleft() if self.again else next(self.tasks, None)
 
-def _executor(workers: int, known: frozenset[str]) -> ProcessPoolExecutor:
-    # Polars has threads of its own, which a forked process would lack.
-    return ProcessPoolExecutor(
-        workers, multiprocessing.get_context("spawn"), initializer=_start, initargs=(known,)
-    )
+    def _hire(self) -> _Worker:
+        # Polars has threads of its own, which a forked process would lack.
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        made = context.Process(target=_serve, args=(theirs, self.work, self.known), daemon=True)
+        with _one_thread_each():
+            made.start()
+        theirs.close()
+        return _Worker(made, ours)
+
+    def _retire(self) -> None:
+        """End workers that have done enough."""
+        done = [w for w in self.workers if not w.tasks and w.taken >= MOST_FILES]
+        for worker in done:
+            self.workers.remove(worker)
+            worker.connection.close()
+            worker.process.join()
+
+    def _bury(self, worker: _Worker) -> Iterator[Outcome]:
+        """A worker has died: its file is tried again, unless it ends every worker."""
+        self.workers.remove(worker)
+        worker.connection.close()
+        worker.process.join()
+        guilty = worker.tasks.popleft()
+        self.deaths[guilty.item.path] += 1
+        if self.deaths[guilty.item.path] >= ATTEMPTS:
+            yield died(guilty)
+        else:
+            self.again.append(guilty)
+        self.again.extendleft(reversed(worker.tasks))
+
+    def end(self) -> None:
+        """Let workers end, and end those that do not."""
+        for worker in self.workers:
+            worker.connection.close()
+        for worker in self.workers:
+            worker.process.join(0 if worker.tasks else PATIENCE_S)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
 
 
 @contextmanager
@@ -119,10 +170,12 @@ def _one_thread_each() -> Iterator[None]:
             os.environ[THREADS] = before
 
 
-def _start(known: frozenset[str]) -> None:
-    global _known  # Sent once per worker instead of once per file.
-    _known = known
-
-
-def _work(task: Task) -> Outcome:
-    return process(task, _known)
+def _serve(connection: Connection, work: Work, known: frozenset[str]) -> None:
+    """What a worker does: files in, outcomes out, until nobody listens."""
+    # Ctrl-C ends the command, which then ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        while True:
+            connection.send(work(connection.recv(), known))
+    except (EOFError, OSError):
+        return

@@ -16,7 +16,7 @@ CAUSE = Cause(
     required=(
         on_host.host_grew,
         on_host.everywhere,
-        any_of(on_host.slower_clock, on_host.slower_ops, on_host.stopped),
+        any_of(on_host.slower_clock, on_host.slower_beside_others, on_host.stopped),
     ),
     explains=in_families(*on_host.HOST),
     supporting=(
@@ -31,6 +31,7 @@ CAUSE = Cause(
         on_host.fewer_cores,
         on_host.more_io,
         on_host.busy_threads,
+        on_host.between_operators,
         on_work.graphs_lost,
         on_work.more_launches,
     ),

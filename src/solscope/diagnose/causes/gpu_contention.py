@@ -12,13 +12,19 @@ CAUSE = Cause(
     summary="The same kernels take longer, of all kinds, or launched work starts late, because "
     "another process takes the SMs, the memory bandwidth or time slices.",
     strength=2.0,
-    required=(any_of(on_gpu.all_kernels_slower, on_gpu.waits_though_launched),),
-    explains=in_families("compute", "launch_wait", "comm", "memcpy", "sync"),
+    required=(any_of(on_gpu.all_kernels_slower, on_gpu.interrupted, on_gpu.waits_though_launched),),
+    explains=in_families("compute", "launch_wait", "comm", "sync"),
     supporting=(
         Support(2.0, on_gpu.other_processes),
         Support(1.5, on_gpu.foreign_gpu),
     ),
-    forbidden=(on_gpu.clock_fell, on_work.dtype_differs, on_work.batch_differs),
+    forbidden=(
+        on_gpu.slower_by_itself,
+        on_gpu.only_copies_slower,
+        on_work.dtype_differs,
+        on_work.batch_differs,
+        on_work.kernel_set_changed,
+    ),
     confirm="list the GPU's processes (`nvidia-smi`); move the other one away and compare again",
     can_hide=True,
 )

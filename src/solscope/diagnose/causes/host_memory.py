@@ -9,7 +9,7 @@ from solscope.diagnose.findings import Findings
 
 def bandwidth_taken(f: Findings) -> Answer:
     """Others use many cores, our thread keeps its own, and yet runs slower."""
-    foreign, queue = on_host.foreign_cpu(f), on_host.waits_for_core(f)
+    foreign, queue = on_host.many_cores_busy(f), on_host.waits_for_core(f)
     running = on_host.runs_longer(f)
     if None in (foreign.holds, queue.holds, running.holds):
         return Answer(None, "too few sensors to tell memory bandwidth from the core")

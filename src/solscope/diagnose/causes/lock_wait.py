@@ -20,7 +20,7 @@ CAUSE = Cause(
     explains=in_families(*on_host.HOST),
     supporting=(
         Support(1.0, on_host.busy_threads),
-        Support(0.5, on_host.between_operators),
+        Support(1.0, on_host.between_operators),
         Support(0.5, on_host.more_threads),
         Support(0.3, on_gpu.kernels_same),
     ),

@@ -52,10 +52,12 @@ def waits_though_launched(f: Findings) -> Answer:
 
 def other_processes(f: Findings) -> Answer:
     """Another process is on the GPU."""
-    count = f.counter("gpu_other_processes") or f.counter("gpu_processes")
-    if count is None:
+    counts = [f.counter(name) for name in ("gpu_other_processes", "gpu_processes")]
+    known = [count for count in counts if count is not None]
+    if not known:
         return Answer(None, "processes on the GPU were not counted")
-    text = f"{count.abnormal:.0f} other processes on the GPU (normal {count.normal:.0f})"
+    count = max(known, key=lambda pair: pair.delta)
+    text = f"{count.abnormal:.0f} processes on the GPU (normal {count.normal:.0f})"
     return Answer(count.delta >= 1, text)
 
 
@@ -87,6 +89,36 @@ def idle_share(f: Findings, side: int) -> float:
     )
     total = (f.parts.normal_ms, f.parts.abnormal_ms)[side]
     return 1 - busy / total if total else 0.0
+
+
+def shared_gpu(f: Findings) -> Answer:
+    """Another process is on the GPU, or uses it."""
+    answers = (other_processes(f), foreign_gpu(f))
+    found = [answer for answer in answers if answer.holds]
+    text = "; ".join(answer.text for answer in found or answers)
+    unknown = all(answer.holds is None for answer in answers)
+    return Answer(None if unknown else bool(found), text)
+
+
+def slower_by_itself(f: Findings) -> Answer:
+    """The clock fell although nobody else uses the GPU."""
+    fell, shared = clock_fell(f), shared_gpu(f)
+    return Answer(None if fell.holds is None else fell.holds and not shared.holds, fell.text)
+
+
+def interrupted(f: Findings) -> Answer:
+    """Some calls of the same kernels take much longer, the typical one does not."""
+    mean, typical = f.per_call_ratio(mean=True), f.per_call_ratio()
+    if mean is None or typical is None:
+        return Answer(None, "no kernels in common")
+    text = f"the same kernels take ×{mean:.2f} on average, ×{typical:.2f} typically"
+    return Answer(mean >= 1 + f.limits.kernel_grew and mean >= typical + 0.05, text)
+
+
+def only_copies_slower(f: Findings) -> Answer:
+    """Copies are slower, kernels are not."""
+    copies, kernels = copies_slower(f), all_kernels_slower(f)
+    return Answer(bool(copies.holds and not kernels.holds), copies.text)
 
 
 def clock_fell(f: Findings) -> Answer:
@@ -123,7 +155,9 @@ def _slower_copies(f: Findings, *, pageable: bool) -> Answer:
     large = {k: v for k, v in pairs.items() if v.normal >= 1.0}
     if not large:
         return Answer(None, "no large copies between host and device")
-    slow = {k: v for k, v in large.items() if v.ratio <= 1 - f.limits.bandwidth_fell}
+    limits = f.limits
+    least = limits.bandwidth_with_traffic if pcie_traffic(f).holds else limits.bandwidth_fell
+    slow = {k: v for k, v in large.items() if v.ratio <= 1 - least}
     shown = slow or large
     text = ", ".join(f"{k} {v.abnormal:.1f} GB/s (normal {v.normal:.1f})" for k, v in shown.items())
     return Answer(bool(slow), text)

@@ -11,6 +11,14 @@ HOST = ("host", "sync", "alloc", "gc", "io")
 """Families in which the GPU waits for the host."""
 
 
+def waiting_grew(f: Findings) -> Answer:
+    """The GPU waits longer for the host than at the host's pace it would."""
+    usual = sum(f.parts.normal_by_family[family] for family in HOST)
+    added = sum(f.parts.by_family[family] for family in HOST) - (f.pace - 1) * usual
+    text = f"the GPU waits {added:+.2f} ms per step for the host beyond its pace (×{f.pace:.2f})"
+    return Answer(added >= f.limits.min_effect * f.parts.normal_ms, text)
+
+
 def host_grew(f: Findings) -> Answer:
     """The GPU waits longer for the host."""
     share = f.share(*HOST)
@@ -81,9 +89,9 @@ def slower_clock(f: Findings) -> Answer:
     clock = f.counter("cpu_frequency")
     if clock is None:
         return Answer(None, "CPU frequency was not sampled")
-    # Some tools record it in percent of the highest clock.
-    unit = "MHz" if clock.normal > 100 else "%"
-    text = f"CPU clock {clock.abnormal:.0f} {unit} (normal {clock.normal:.0f})"
+    # Some tools record it in percent of the highest clock, which is no MHz.
+    unit = " MHz" if clock.normal > 100 else ""
+    text = f"CPU clock {clock.abnormal:.0f}{unit} (normal {clock.normal:.0f})"
     return Answer(clock.ratio < 1 - f.limits.clock_fell, text)
 
 
@@ -119,6 +127,21 @@ def foreign_cpu(f: Findings) -> Answer:
         return Answer(None, "CPU use of the machine was not sampled")
     text = f"{usage.abnormal:.0f} % of all cores are in use (normal {usage.normal:.0f} %)"
     return Answer(usage.delta >= f.limits.foreign_cpu, text)
+
+
+def many_cores_busy(f: Findings) -> Answer:
+    """Something else uses many of the machine's cores."""
+    usage = f.counter("host_cpu_usage")
+    holds = None if usage is None else usage.delta >= f.limits.many_cores
+    return Answer(holds, foreign_cpu(f).text)
+
+
+def slower_beside_others(f: Findings) -> Answer:
+    """All host operators take longer while something else uses the machine."""
+    slower, foreign = slower_ops(f), foreign_cpu(f)
+    if slower.holds is None or foreign.holds is None:
+        return Answer(None, f"{slower.text}; {foreign.text}")
+    return Answer(slower.holds and foreign.holds, f"{slower.text}; {foreign.text}")
 
 
 def busy_threads(f: Findings) -> Answer:
@@ -196,15 +219,15 @@ def memory_pressure(f: Findings) -> Answer:
 
 def worst_section(f: Findings) -> SectionPair | None:
     """The annotated section that grew most."""
-    grown = [s for s in f.sections if s.own_ms.delta > 0]
+    grown = [s for s in f.sections if s.grown_ms > 0]
     return grown[0] if grown else None
 
 
 def section_share(f: Findings, section: SectionPair) -> tuple[float, float]:
     """A section's part of the growth of all sections, and of their normal time."""
-    growth = sum(max(0.0, s.own_ms.delta) for s in f.sections)
+    growth = sum(max(0.0, s.grown_ms) for s in f.sections)
     usual = sum(s.own_ms.normal for s in f.sections)
-    return section.own_ms.delta / growth if growth else 0.0, (
+    return section.grown_ms / growth if growth else 0.0, (
         section.own_ms.normal / usual if usual else 0.0
     )
 
@@ -223,19 +246,23 @@ def in_one_section(f: Findings) -> Answer:
     holds = (
         grown >= f.limits.concentrated
         and grown - usual >= f.limits.disproportion
-        and section.own_ms.delta >= f.limits.part * f.delta_ms
+        and section.grown_ms
+        >= max(f.limits.part * f.delta_ms, f.limits.min_effect * f.parts.normal_ms)
     )
-    return Answer(f.delta_ms > 0 and holds, text)
+    return Answer(holds, text)
 
 
 def between_operators(f: Findings) -> Answer:
     """The added host time lies in plain Python, not inside operators and calls."""
     grown = [s for s in f.sections if s.own_ms.delta > 0]
     total = sum(s.own_ms.delta for s in grown)
-    if not total:
+    usual = sum(s.own_ms.normal for s in grown)
+    if not total or not usual:
         return Answer(None, "no annotated section grew")
     part = sum(max(0.0, s.python_ms.delta) for s in grown) / total
-    return Answer(part >= 0.8, f"{part:.0%} of the sections' growth lies outside operators")
+    before = sum(s.python_ms.normal for s in grown) / usual
+    text = f"{part:.0%} of the sections' growth lies outside operators ({before:.0%} of their time)"
+    return Answer(part - before >= f.limits.disproportion, text)
 
 
 def everywhere(f: Findings) -> Answer:

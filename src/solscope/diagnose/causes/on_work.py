@@ -111,31 +111,26 @@ def kernel_set_changed(f: Findings) -> Answer:
 
 
 def dtype_differs(f: Findings) -> Answer:
-    """Matrix products run in another data type."""
-    sides = [_dtype_shares(f, side) for side in (0, 1)]
-    recorded = [run.run.dtypes for run in (f.normal, f.abnormal)]
-    for before, after in (tuple(sides), tuple(recorded)):
-        for dtype in {*before, *after}:
-            pair = Pair(before.get(dtype, 0.0), after.get(dtype, 0.0))
-            if before and after and pair.delta >= 8.0:
-                text = (
-                    f"{dtype} holds {pair.abnormal:.0f} % of the time of matrix products "
-                    f"(normal {pair.normal:.0f} %)"
-                )
-                return Answer(True, text)
-    known = all(sides) or all(recorded)
-    return Answer(False if known else None, "matrix products have the same data types")
-
-
-def _dtype_shares(f: Findings, side: int) -> dict[str, float]:
-    """Percent of the time of products and attention by the type in their names."""
-    out: dict[str, float] = {}
+    """Matrix products moved from one data type to another."""
+    calls: dict[str, Pair] = {}
     for kernel in f.kernels:
         if kernel.category in ("gemm", "moe") and kernel.dtype is not None:
-            spent = (kernel.ms.normal, kernel.ms.abnormal)[side]
-            out[kernel.dtype] = out.get(kernel.dtype, 0.0) + spent
-    total = sum(out.values())
-    return {dtype: 100 * spent / total for dtype, spent in out.items()} if total else {}
+            before = calls.get(kernel.dtype, Pair(0.0, 0.0))
+            calls[kernel.dtype] = Pair(
+                before.normal + kernel.calls.normal, before.abnormal + kernel.calls.abnormal
+            )
+    if not calls:
+        return Answer(None, "names of matrix products tell no data type")
+    lost = min(calls, key=lambda dtype: calls[dtype].delta)
+    won = max(calls, key=lambda dtype: calls[dtype].delta)
+    fell, rose = -calls[lost].delta, calls[won].delta
+    if fell < 1 or fell < 0.03 * calls[lost].normal or rose < f.limits.most * fell:
+        return Answer(False, "matrix products have the same data types")
+    text = (
+        f"matrix products per step: {lost} {calls[lost].normal:.0f} → {calls[lost].abnormal:.0f}, "
+        f"{won} {calls[won].normal:.0f} → {calls[won].abnormal:.0f}"
+    )
+    return Answer(True, text)
 
 
 def graphs_lost(f: Findings) -> Answer:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from solscope.operators.tensors import Tensor, UnclearError
+from solscope.operators.tensors import Tensor, UnclearError, full_type
 
 Found = tuple[str, dict[str, Any]]
 """Name of a catalogue operator, and its axes."""
@@ -22,6 +22,8 @@ class Recorded:
     strides: list[Any] = field(default_factory=list)
     concrete: list[str] = field(default_factory=list)
     kernel: str = ""
+    grid: str = ""
+    """Blocks of that kernel as `x,y,z`, for operators whose inputs leave sizes open."""
 
     def tensor(self, at: int) -> Tensor:
         """Input `at`, which must be a tensor."""
@@ -29,7 +31,7 @@ class Recorded:
         kind = self.types[at] if at < len(self.types) else ""
         if kind in _NO_TENSOR or not whole_numbers(shape):
             raise UnclearError(f"input {at} is not recorded as a tensor")
-        tensor = Tensor(tuple(shape), kind, self._strides(at))
+        tensor = Tensor(tuple(shape), full_type(kind), self._strides(at))
         if tensor.numel > MOST_ELEMENTS:
             raise UnclearError(f"input {at} is larger than any memory")
         return tensor

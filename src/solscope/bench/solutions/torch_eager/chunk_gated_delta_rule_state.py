@@ -37,7 +37,7 @@ def run(
     return h, x.transpose(2, 3).flatten(1, 2)[:, :tokens]
 
 
-@torch.compiler.disable(recursive=False)
+@torch.compiler.disable(recursive=False)  # type: ignore[no-untyped-call, untyped-decorator]
 def one_after_the_other(current: torch.Tensor, *chunks: torch.Tensor) -> torch.Tensor:
     """The last state; torch.compile gets one step, not hundreds in a row."""
     for c in range(chunks[0].shape[1]):

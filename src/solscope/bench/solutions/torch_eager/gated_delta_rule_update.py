@@ -80,7 +80,7 @@ def in_chunks(
     return out.transpose(2, 3).flatten(1, 2)[:, :tokens], h
 
 
-@torch.compiler.disable(recursive=False)
+@torch.compiler.disable(recursive=False)  # type: ignore[no-untyped-call, untyped-decorator]
 def one_after_the_other(
     h: torch.Tensor, *chunks: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
