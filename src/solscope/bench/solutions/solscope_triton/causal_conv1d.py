@@ -43,12 +43,10 @@ def convolve_kernel(
     tl.store(out + row + token[None, :], result.to(out.dtype.element_ty), mask=inside)
     if tl.program_id(0) == 0:
         for place in tl.static_range(WIDTH - 1):
-            column = tokens + place - (WIDTH - 1)
-            if column >= 0:
-                last = tl.load(x + channel.to(tl.int64) * tokens + column, mask=known, other=0.0)
-            else:
-                at = before + channel * (WIDTH - 1) + column + (WIDTH - 1)
-                last = tl.load(at, mask=known, other=0.0)
+            end = tokens + place - (WIDTH - 1)
+            new = tl.load(x + channel.to(tl.int64) * tokens + end, mask=known & (end >= 0), other=0)
+            at = before + channel * (WIDTH - 1) + tokens + place
+            last = tl.where(end >= 0, new, tl.load(at, mask=known & (end < 0), other=0))
             tl.store(after + channel * (WIDTH - 1) + place, last, mask=known)
 
 
