@@ -227,7 +227,7 @@ def test_inputs_have_the_edges_that_norms_need() -> None:
 def test_slices_of_rows_give_the_same(
     name: str, axes: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inputs, whole = drawn(name, **axes)
+    inputs, whole = drawn(name, "typical", **axes)
     monkeypatch.setattr("solscope.operators.rows._SLICE", 70)
     sliced = task_of(name).reference(**inputs)
     for output, wanted in whole.items():
