@@ -25,7 +25,8 @@ from solscope.text import clean
 def render_add(result: AddResult, *, width: int, color: bool) -> str:
     """Counts, and a row per file that failed."""
     counts = f"added {result.added:,}, skipped {result.skipped:,} (known content)"
-    others = f"; passed over {counted(result.ignored, 'file')} that are no profiles"
+    no_profiles = "that is no profile" if result.ignored == 1 else "that are no profiles"
+    others = f"; passed over {counted(result.ignored, 'file')} {no_profiles}"
     parts: list[RenderableType] = [
         Text(f"{counts}, failed {len(result.failed):,}{others if result.ignored else ''}")
     ]
