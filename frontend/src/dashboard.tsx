@@ -1,16 +1,18 @@
 // The dashboard: an address for every view, and the server's answers drawn by the same pages as in reports.
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { ask } from "./ask";
+import { ask, type Asked } from "./ask";
 import { go, Link, useAddress } from "./address";
-import { bytes } from "./format";
+import { bytes, us } from "./format";
+import { BenchView } from "./pages/bench";
 import { CorpusView } from "./pages/corpus";
 import { ComparisonView } from "./pages/comparison";
+import { DiagnosisView } from "./pages/diagnosis";
 import { ProfileView } from "./pages/profile";
 import { SuiteView } from "./pages/suite";
 import { Section, ThemeChoice } from "./parts";
 import { Table } from "./table";
-import type { ComparisonPage, Overview, ProfilePage } from "./types";
+import type { BenchPage, ComparisonPage, Contrast, DiagnosisPage, Overview, ProfilePage } from "./types";
 
 export function Dashboard() {
   const { path, query } = useAddress();
@@ -27,7 +29,9 @@ export function Dashboard() {
         <nav aria-label="Views" class="pages">
           <Link to="/" current={!first}>Profiles</Link>
           <Link to="/compare" current={first === "compare"}>Compare</Link>
+          <Link to="/diagnose" current={first === "diagnose"}>Diagnose</Link>
           {overview.value?.corpus && <Link to="/corpus" current={first === "corpus"}>Store</Link>}
+          {overview.value && overview.value.results.length > 0 && <Link to="/bench" current={first === "bench"}>Benchmark</Link>}
           <Link to="/suite" current={first === "suite"}>Suite</Link>
         </nav>
         <ThemeChoice />
@@ -35,10 +39,12 @@ export function Dashboard() {
       <main id="main" class="dashboard">
         {!first && <Profiles overview={overview} />}
         {first === "profile" && second && <Answer<ProfilePage> key={second} path={`/api/profile/${encodeURIComponent(second)}${hardware(query)}`} show={(page) => <><h1>{page.title}</h1><HardwareChoice overview={overview} /><ProfileView page={page} /></>} />}
-        {first === "compare" && <Compare overview={overview} />}
+        {first === "compare" && <Two title="Compare" path="/compare" names={["From", "To"]} overview={overview} show={(page) => <ComparisonView page={page as ComparisonPage} />} />}
+        {first === "diagnose" && <Two title="Diagnose" path="/diagnose" names={["Normal", "Abnormal"]} overview={overview} show={(page) => <DiagnosisView page={page as DiagnosisPage} />} />}
+        {first === "bench" && <><h1>Benchmark</h1><Answer<BenchPage> path="/api/bench" show={(page) => <BenchView page={page} />} /><RunDiff overview={overview} /></>}
         {first === "corpus" && <CorpusView total={overview.value?.corpus?.profiles ?? 0} />}
         {first === "suite" && <SuiteView overview={overview.value} operator={second} />}
-        {first && !["profile", "compare", "corpus", "suite"].includes(first) && <p>There is no page here. <Link to="/">Profiles</Link></p>}
+        {first && !["profile", "compare", "diagnose", "bench", "corpus", "suite"].includes(first) && <p>There is no page here. <Link to="/">Profiles</Link></p>}
       </main>
     </>
   );
@@ -46,7 +52,7 @@ export function Dashboard() {
 
 const hardware = (query: URLSearchParams): string => (query.get("hardware") ? `?hardware=${encodeURIComponent(query.get("hardware") ?? "")}` : "");
 
-function HardwareChoice({ overview }: { overview: ReturnType<typeof ask<Overview>> }) {
+function HardwareChoice({ overview }: { overview: Asked<Overview> }) {
   const { path, query } = useAddress();
   return (
     <label class="field">Bounds of{" "}
@@ -64,7 +70,7 @@ export function Answer<T>({ path, show }: { path: string; show: (value: T) => Co
   return answer.value ? <>{show(answer.value)}</> : <p class="faint" aria-live="polite">Reading…</p>;
 }
 
-function Profiles({ overview }: { overview: ReturnType<typeof ask<Overview>> }) {
+function Profiles({ overview }: { overview: Asked<Overview> }) {
   if (overview.error) return <p role="alert" class="warnings plain">{overview.error}</p>;
   const value = overview.value;
   if (!value) return <p class="faint">Reading…</p>;
@@ -101,17 +107,50 @@ function Upload({ done }: { done: () => void }) {
   );
 }
 
-function Compare({ overview }: { overview: ReturnType<typeof ask<Overview>> }) {
+/** Two solutions of the results, shape by shape. */
+function RunDiff({ overview }: { overview: Asked<Overview> }) {
+  const { query } = useAddress();
+  const [a, b] = [query.get("a") ?? "", query.get("b") ?? ""];
+  const names = overview.value?.solutions ?? [];
+  return (
+    <Section id="diff" title="One against another" about="Faster or slower only where the interval says so; all else cannot be told.">
+      {(["a", "b"] as const).map((side) => (
+        <label key={side} class="field">{side.toUpperCase()}{" "}
+          <select value={side === "a" ? a : b} onChange={(event) => go(`/bench?a=${side === "a" ? event.currentTarget.value : a}&b=${side === "b" ? event.currentTarget.value : b}`)}>
+            <option value="">choose a solution</option>
+            {names.map((name) => <option key={name} value={name}>{name}</option>)}
+          </select>
+        </label>
+      ))}
+      {a && b && <Answer<Contrast> key={`${a} ${b}`} path={`/api/bench/compare?a=${encodeURIComponent(a)}&b=${encodeURIComponent(b)}`} show={(found) => <>
+        <p>{b} is <strong>{found.verdict}</strong> than {a}: ×{found.ratio.toFixed(3)} [{found.low.toFixed(3)}, {found.high.toFixed(3)}] of its time; faster on {found.faster}, slower on {found.slower}, cannot tell on {found.cannot_tell} shapes.</p>
+        <Table caption="Shapes" rows={found.shapes} most={25} sort={{ id: "ratio", down: false }} search={(row) => row.operator} columns={[
+          { id: "operator", title: "Operator", text: true, value: (row) => row.operator },
+          { id: "shape", title: "#", text: true, value: (row) => row.shape },
+          { id: "a", title: "A", value: (row) => row.a_us, show: (row) => us(row.a_us) },
+          { id: "b", title: "B", value: (row) => row.b_us, show: (row) => us(row.b_us) },
+          { id: "ratio", title: "B / A", value: (row) => row.ratio, show: (row) => `${row.ratio.toFixed(3)} [${row.low.toFixed(3)}, ${row.high.toFixed(3)}]` },
+          { id: "verdict", title: "B is", text: true, tight: true, value: (row) => row.verdict },
+        ]} />
+      </>} />}
+    </Section>
+  );
+}
+
+interface TwoProps { title: string; path: string; names: [string, string]; overview: Asked<Overview>; show: (page: unknown) => ComponentChildren }
+
+/** Two profiles and what the server says about them. */
+function Two({ title, path, names, overview, show }: TwoProps) {
   const { query } = useAddress();
   const [a, b] = [query.get("a") ?? "", query.get("b") ?? ""];
   const profiles = overview.value?.profiles ?? [];
-  const pick = (side: "a" | "b", id: string) => go(`/compare?a=${side === "a" ? id : a}&b=${side === "b" ? id : b}`);
+  const pick = (side: "a" | "b", id: string) => go(`${path}?a=${side === "a" ? id : a}&b=${side === "b" ? id : b}`);
   return (
     <>
-      <h1>Compare</h1>
+      <h1>{title}</h1>
       <div class="choose">
-        {(["a", "b"] as const).map((side) => (
-          <label key={side} class="field">{side === "a" ? "From" : "To"}{" "}
+        {(["a", "b"] as const).map((side, at) => (
+          <label key={side} class="field">{names[at]}{" "}
             <select value={side === "a" ? a : b} onChange={(event) => pick(side, event.currentTarget.value)}>
               <option value="">choose a profile</option>
               {profiles.map((one) => <option key={one.id} value={one.id}>{one.label}</option>)}
@@ -119,7 +158,7 @@ function Compare({ overview }: { overview: ReturnType<typeof ask<Overview>> }) {
           </label>
         ))}
       </div>
-      {a && b ? <Answer<ComparisonPage> key={`${a} ${b}`} path={`/api/compare?a=${a}&b=${b}`} show={(page) => <ComparisonView page={page} />} /> : <p class="about">Choose two profiles.</p>}
+      {a && b ? <Answer<unknown> key={`${path} ${a} ${b}`} path={`/api${path}?a=${a}&b=${b}`} show={show} /> : <p class="about">Choose two profiles.</p>}
     </>
   );
 }

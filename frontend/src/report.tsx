@@ -1,7 +1,9 @@
 // A report: one or several pages, with a list of their parts.
 import { useEffect, useState } from "preact/hooks";
 import { fileName } from "./format";
+import { BenchView } from "./pages/bench";
 import { ComparisonView } from "./pages/comparison";
+import { DiagnosisView } from "./pages/diagnosis";
 import { ProfileView } from "./pages/profile";
 import { ThemeChoice } from "./parts";
 import type { Page, ReportData } from "./types";
@@ -9,7 +11,9 @@ import type { Page, ReportData } from "./types";
 const titleOf = (page: Page): string => (page.kind === "profile" ? fileName(page.title) : page.title);
 
 export function PageView({ page }: { page: Page }) {
-  return page.kind === "profile" ? <ProfileView page={page} /> : <ComparisonView page={page} />;
+  if (page.kind === "profile") return <ProfileView page={page} />;
+  if (page.kind === "bench") return <BenchView page={page} />;
+  return page.kind === "comparison" ? <ComparisonView page={page} /> : <DiagnosisView page={page} />;
 }
 
 export function Report({ data }: { data: ReportData }) {

@@ -49,11 +49,28 @@ export interface ComparisonPage {
   comparison: { profiles: { label: string; path: string; devices: string[]; steps: number; cut: number; compared_pct: number | null; coverage: Coverage }[]; phases: PhaseComparison[]; left_out: string[]; warnings: Warning[] };
   layers: LayerTable | null; no_layers: string | null; summaries: Summary[];
 }
-export type Page = ProfilePage | ComparisonPage;
+export interface Component { component: string; phase: string | null; family: string; normal_ms: number; abnormal_ms: number; delta_ms: number; count_effect_ms: number; duration_effect_ms: number; share_of_delta_pct: number | null; q: number | null; state: string; low_ms: number | null; high_ms: number | null; }
+export interface NamedCause { id: string; family: string; title: string; confidence: number; evidence: string[]; against: string[]; explains_pct: number | null; confirm: string; }
+export interface CounterChange { name: string; device: number | null; unit: string; part: string; normal: number | null; abnormal: number | null; q: number | null; state: string; }
+export interface RunSummary { path: string; steps: number; p50_ms: number | null; p99_ms: number | null; mean_ms: number | null; steps_in_recording: number; dropped: Record<string, number>; overhead_ms: number; samples: number; }
+export interface Diagnosis {
+  verdict: string; sentence: string; unit: string; normal: RunSummary; abnormal: RunSummary; ratio: number | null; ratio_ci95: number[] | null; typical_ratio: number | null; delta_ms: number | null; mix_effect_ms: number | null;
+  components: Component[]; latent: { id: string | null; component: string; text: string; ratio: number | null }[]; causes: NamedCause[]; excluded: { id: string; reason: string }[]; counters: CounterChange[];
+  comparability: { level: string; reasons: string[]; factor: number; matched_pct: number[]; noise_floor_pct: number | null; run_noise_pct: number | null }; warnings: string[]; next_step: string;
+}
+export interface StepTime { start_ms: number; time_ms: number; phase: string | null; whole: boolean; }
+export interface SensorLine { name: string; device: number | null; grows: boolean; times_ms: number[][]; values: number[][]; }
+export interface DiagnosisPage { kind: "diagnosis"; title: string; labels: string[]; diagnosis: Diagnosis; steps: StepTime[][]; sensors: SensorLine[]; }
+export interface OperatorScore { operator: string; importance: number; s: number | null; shapes_passed: number; shapes: number; covered_weight: number; bound_us: number | null; median_us: number | null; published_s: number | null; recoverable: number | null; best: Record<string, number>; }
+export interface Score { device: string; suite: string; method: string; solutions: string[]; weighted_s: number | null; weighted_s_all: number | null; covered: number; recoverable: number | null; operators: OperatorScore[]; }
+export interface Entry { solution: string; weighted_s: number | null; covered: number; shapes_passed: number; shapes_failed: number; wins: number; operators: Record<string, number | null>; }
+export interface BenchShape { operator: string; shape: string; solution: string; status: string; reason: string | null; median_us: number | null; p20_us: number | null; p80_us: number | null; graph_us: number | null; bound_us: number | null; published_us: number | null; limiter: string | null; s: number | null; max_error: number | null; samples: number[]; axes: Record<string, unknown>; weight: number; }
+export interface BenchPage { kind: "bench"; title: string; leaderboard: { device: string; suite: string; method: string; best: Score; entries: Entry[] }; shapes: BenchShape[]; machine: { command?: string; time?: string; versions?: Record<string, string> }; production_s: Record<string, number>; }
+export type Page = ProfilePage | ComparisonPage | DiagnosisPage | BenchPage;
 export interface ReportData { solscope: string; pages: Page[]; }
 
 // Answers of the dashboard's server (`solscope.web.api`).
-export interface Overview { solscope: string; profiles: { id: string; label: string; path: string; bytes: number | null }[]; skipped: [string, string][]; hardware: string[]; corpus: CorpusPage["status"] | null; upload: boolean; }
+export interface Overview { solscope: string; profiles: { id: string; label: string; path: string; bytes: number | null }[]; skipped: [string, string][]; results: string[]; solutions: string[]; hardware: string[]; corpus: CorpusPage["status"] | null; upload: boolean; }
 export interface SuiteRow { operator: string; id: string; dtype: string; shapes: number; importance_pct: number; importance_norm_pct: number; regime: string; intensity: number; sol_us: Record<string, number | null>; prod_us: number; }
 export interface SuitePage { hardware: string[]; operators: SuiteRow[]; roofs: Roofs[]; }
 export interface ShapeRow { id: number; axes: Record<string, unknown>; description: string; sol_us: Record<string, number | null>; prod_us: number; s_pct: number; s_exact_pct: number; corrected_sol_us: Record<string, number | null>; }
@@ -65,3 +82,4 @@ export interface CorpusPage { status: { profiles: number; events: number; bytes:
 export interface HotShape { id: string; axes: Record<string, unknown>; weight: number; cumulative: number; importance_pct: number; calls: number; p50_us: number | null; bound_p50_us: number | null; s_pct: number | null; shapes: number; origin: { profiles: number; gpus: string[]; models: string[] }; }
 export interface HotShapes { operators: { operator: string; importance_pct: number; known_pct: number; distinct: number; cover: number; shapes: HotShape[] }[]; }
 export interface Trend { what: string; unit: string; phase: string | null; points: { id: string; file: string; label: string; value: number }[]; changes: { at: number; change_pct: number | null }[]; left_out: number; }
+export interface Contrast { a: string[]; b: string[]; ratio: number; low: number; high: number; verdict: string; faster: number; slower: number; cannot_tell: number; shapes: { operator: string; shape: string; a_us: number; b_us: number; ratio: number; low: number; high: number; verdict: string }[]; }

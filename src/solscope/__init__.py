@@ -7,6 +7,8 @@
     print(solscope.summarize(attributed).gpu_busy_pct)
     for row in solscope.kernels(attributed, by="category").kernels:
         print(row.name, row.total_ns)
+    for spot in solscope.hotspots(attributed).hotspots:
+        print(spot.operator, spot.recoverable_us)
 
 Names are loaded on first use, so that `import solscope` costs next to nothing.
 """
@@ -21,6 +23,7 @@ from solscope._version import __version__
 if TYPE_CHECKING:
     from solscope.attribution import Attributed, attribute
     from solscope.attribution.classify import load_rules
+    from solscope.capture.session import Capture as capture  # noqa: N813 - called like a function
     from solscope.compare.gate import gate
     from solscope.compare.profiles import compare_profiles
     from solscope.corpus.add import add_profiles
@@ -28,11 +31,17 @@ if TYPE_CHECKING:
     from solscope.corpus.shapes import hot_shapes
     from solscope.corpus.store import Corpus, create_corpus, open_corpus
     from solscope.corpus.trend import trend
+    from solscope.diagnose.diagnosis import diagnose_runs
     from solscope.errors import SolscopeError
+    from solscope.operators.from_config import load_model
     from solscope.profile import Profile, ProfileWarning
     from solscope.readers import ReadOptions, find_profiles, open  # noqa: A004
+    from solscope.roofline import operator_bound
+    from solscope.suite import suite_roofline, suite_shapes
+    from solscope.views.hotspots import hotspots
     from solscope.views.kernels import kernels
     from solscope.views.layers import layers
+    from solscope.views.operators import named_hardware, operator_table
     from solscope.views.ranks import runs
     from solscope.views.summary import summarize
 
@@ -47,16 +56,24 @@ _HOME = {
     "attribute": "solscope.attribution",
     "compare_profiles": "solscope.compare.profiles",
     "create_corpus": "solscope.corpus.store",
+    "diagnose_runs": "solscope.diagnose.diagnosis",
     "find_profiles": "solscope.readers",
     "gate": "solscope.compare.gate",
     "hot_shapes": "solscope.corpus.shapes",
+    "hotspots": "solscope.views.hotspots",
     "importance": "solscope.corpus.importance",
     "kernels": "solscope.views.kernels",
     "layers": "solscope.views.layers",
+    "load_model": "solscope.operators.from_config",
     "load_rules": "solscope.attribution.classify",
+    "named_hardware": "solscope.views.operators",
     "open": "solscope.readers",
     "open_corpus": "solscope.corpus.store",
+    "operator_bound": "solscope.roofline",
+    "operator_table": "solscope.views.operators",
     "runs": "solscope.views.ranks",
+    "suite_roofline": "solscope.suite",
+    "suite_shapes": "solscope.suite",
     "summarize": "solscope.views.summary",
     "trend": "solscope.corpus.trend",
 }
@@ -71,24 +88,35 @@ __all__ = [
     "__version__",
     "add_profiles",
     "attribute",
+    "capture",
     "compare_profiles",
     "create_corpus",
+    "diagnose_runs",
     "find_profiles",
     "gate",
     "hot_shapes",
+    "hotspots",
     "importance",
     "kernels",
     "layers",
+    "load_model",
     "load_rules",
+    "named_hardware",
     "open",
     "open_corpus",
+    "operator_bound",
+    "operator_table",
     "runs",
+    "suite_roofline",
+    "suite_shapes",
     "summarize",
     "trend",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "capture":
+        return import_module("solscope.capture")
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'solscope' has no attribute {name!r}")

@@ -7,7 +7,8 @@ unit and meaning, and nowhere else. Nothing outside `readers/` may ask which too
 `start_ns` counts from the profile's own zero; `Metadata.unix_offset_ns` turns it into Unix time.
 
 A source that keeps no single events (an `nsys stats` summary) fills the *aggregate table* instead:
-one row per kernel name with its call count and statistics.
+one row per kernel name with its call count and statistics. One that was cut into cycles by the tool
+that made it (a behavior CSV) fills the *cycle table* as well.
 """
 
 from __future__ import annotations
@@ -95,6 +96,26 @@ METRIC_COLUMNS = (
     Column("value", pl.Float64(), "Reading."),
 )
 METRIC_SCHEMA = pl.Schema({c.name: c.dtype for c in METRIC_COLUMNS})
+
+CYCLE_COLUMNS = (
+    Column("cycle", pl.Int64(), "Number of the cycle, as recorded."),
+    Column("pid", pl.Int64(), "Host process."),
+    Column("anchor", _TEXT, "What a cycle is: the function whose calls were taken for cycles."),
+    Column("anchor_ns", pl.Int64(), "Duration of the cycle, ns."),
+    Column("start_ns", pl.Int64(), "Unix time at which the cycle began, ns."),
+    Column("name", _TEXT, "Function: a kernel, a copy, a call, or a state such as `oncpu`."),
+    Column("resource", _TEXT, "Class of the function, e.g. `gpu_compute`, `oncpu`."),
+    Column("device", pl.Int32(), "GPU ordinal; null for a function of the host."),
+    Column("dur_ns", pl.Int64(), "Time in the function during the cycle, summed, ns."),
+    Column("calls", pl.Int64(), "Calls of the function during the cycle."),
+    Column("beta_pct", pl.Float64(), "That time as a share of the cycle; above 100 with threads."),
+    Column("metric", _TEXT, "Sensor read while it ran; null when none was (`N/A`)."),
+    Column("mu", pl.Float64(), "Mean reading of that sensor while the function ran."),
+    Column("sigma", pl.Float64(), "Its standard deviation, as recorded."),
+    Column("estimated", _TEXT, "`*` when some readings were interpolated, `**` when all were."),
+)
+CYCLE_SCHEMA = pl.Schema({c.name: c.dtype for c in CYCLE_COLUMNS})
+"""One row per cycle, function, device and metric: time and calls repeat where metrics differ."""
 
 
 THREAD = ["rank", "pid", "tid"]

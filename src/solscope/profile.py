@@ -20,6 +20,7 @@ import polars as pl
 from solscope.errors import DamagedFileError, InputError, UsageError
 from solscope.events import (
     AGGREGATE_SCHEMA,
+    CYCLE_SCHEMA,
     EVENT_SCHEMA,
     GPU_KINDS,
     METRIC_SCHEMA,
@@ -112,6 +113,8 @@ class Profile:
     """The aggregate table (`AGGREGATE_SCHEMA`); empty when the source has events."""
     metrics: pl.DataFrame | None = field(repr=False, default=None)
     """Samples of host and GPU sensors (`METRIC_SCHEMA`), when a metrics file lies beside it."""
+    cycles: pl.DataFrame | None = field(repr=False, default=None)
+    """Functions by cycle (`CYCLE_SCHEMA`), when the source was cut into cycles by its maker."""
     warnings: tuple[ProfileWarning, ...] = ()
 
     def __post_init__(self) -> None:
@@ -121,6 +124,8 @@ class Profile:
             object.__setattr__(self, "aggregates", conform(self.aggregates, AGGREGATE_SCHEMA))
         if self.metrics is not None and self.metrics.schema != METRIC_SCHEMA:
             object.__setattr__(self, "metrics", conform(self.metrics, METRIC_SCHEMA))
+        if self.cycles is not None and self.cycles.schema != CYCLE_SCHEMA:
+            object.__setattr__(self, "cycles", conform(self.cycles, CYCLE_SCHEMA))
         for table, column in ((self.events, "dur_ns"), (self.aggregates, "total_ns")):
             if not table.is_empty() and (table[column].min() or 0) < 0:  # type: ignore[operator]
                 raise DamagedFileError(f"{self.path}: it holds negative durations; record it again")
@@ -166,6 +171,8 @@ class Profile:
             self.aggregates.write_parquet(work / "aggregates.parquet", compression="zstd")
             if self.metrics is not None:
                 self.metrics.write_parquet(work / "metrics.parquet", compression="zstd")
+            if self.cycles is not None:
+                self.cycles.write_parquet(work / "cycles.parquet", compression="zstd")
             manifest = {
                 "solscope_profile": SAVE_VERSION,
                 "path": self.path,
@@ -231,7 +238,7 @@ def load_saved(path: Path) -> Profile:
                 f"{path}: saved by format version {manifest.solscope_profile}, this solscope reads "
                 f"{SAVE_VERSION}; save it again from the original profile"
             )
-        metrics = path / "metrics.parquet"
+        metrics, cycles = path / "metrics.parquet", path / "cycles.parquet"
         return Profile(
             path=manifest.path,
             format=manifest.format,
@@ -239,6 +246,7 @@ def load_saved(path: Path) -> Profile:
             events=conform(pl.read_parquet(path / "events.parquet"), EVENT_SCHEMA),
             aggregates=conform(pl.read_parquet(path / "aggregates.parquet"), AGGREGATE_SCHEMA),
             metrics=conform(pl.read_parquet(metrics), METRIC_SCHEMA) if metrics.exists() else None,
+            cycles=conform(pl.read_parquet(cycles), CYCLE_SCHEMA) if cycles.exists() else None,
             warnings=manifest.warnings,
         )
     except DamagedFileError:

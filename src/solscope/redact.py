@@ -213,6 +213,7 @@ def redact(profile: Profile) -> tuple[Profile, Redactor]:
             events=redactor.table(profile.events),
             aggregates=redactor.table(profile.aggregates),
             metrics=None if profile.metrics is None else redactor.table(profile.metrics),
+            cycles=None if profile.cycles is None else redactor.table(profile.cycles),
             warnings=tuple(
                 ProfileWarning(w.code, redactor.text(w.message)) for w in profile.warnings
             ),

@@ -14,7 +14,8 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with serving(["demo:vllm-b200", "demo:vllm-mi300x-graph"]) as address:
+    sources = ["demo:vllm-b200", "demo:vllm-mi300x-graph", "tests/data/bench_results.jsonl"]
+    with serving(sources) as address:
         yield address
 
 
@@ -62,4 +63,22 @@ def test_the_suite_opens_its_shapes(browser: Browser, address: str) -> None:
         assert "7.3 %" in page.locator("tr.detail tbody tr").first.inner_text()
         page.get_by_label("B200", exact=True).check()
         page.wait_for_selector("th:has-text('T_SOL B200')")
+        assert problems == []
+
+
+def test_the_benchmark_ranks_solutions_and_sets_two_against_each_other(
+    browser: Browser, address: str
+) -> None:
+    with watched(browser) as (page, problems):
+        page.goto(f"{address}/bench")
+        page.wait_for_selector("#leaderboard tbody tr")
+        assert page.locator("#leaderboard tbody tr").count() == 3
+        page.locator("#operators").get_by_role("button", name="Open").first.click()
+        page.wait_for_selector("tr.detail tbody tr")
+        page.locator("tr.detail").get_by_role("button", name="Open").first.click()
+        page.wait_for_selector("tr.detail .chart svg")
+        page.locator("#diff select").nth(0).select_option("torch-eager")
+        page.locator("#diff select").nth(1).select_option("torch-compile")
+        page.wait_for_selector("#diff table")
+        assert "torch-compile is" in page.locator("#diff").inner_text()
         assert problems == []

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 import solscope
 from solscope import attribute
 from solscope.report.html import write_html
-from solscope.report.pages import comparison_page, profile_page
+from solscope.report.pages import comparison_page, diagnosis_page, profile_page
 from tests.browser.conftest import Problems, watched
 from tests.making import attributed, event
 
@@ -104,3 +104,20 @@ def test_everything_can_be_reached_by_keyboard(browser: Browser, report: Path) -
             ".filter(e => !(e.textContent || e.ariaLabel || e.labels?.length)).length"
         )
         assert unnamed == 0
+
+
+def test_a_diagnosis_shows_its_verdict_and_adds_up(browser: Browser, tmp_path: Path) -> None:
+    folder = Path(__file__).parents[3] / "shared" / "data" / "h200" / "runs"
+    if not folder.is_dir():
+        pytest.skip("../shared/data is not here")
+    names = ["normal", "cpu_contention"]
+    runs = [attribute(solscope.open(folder / f"{name}.trace.json.gz")) for name in names]
+    write_html([diagnosis_page(runs, names)], "why", tmp_path / "why.html")
+    with watched(browser) as (page, problems):
+        page.goto(f"file://{tmp_path}/why.html")
+        page.wait_for_selector("#causes article")
+        assert "regression" in page.locator("#verdict h2").inner_text().lower()
+        assert "cpu_contention" in page.locator("#causes article").first.inner_text()
+        assert page.locator("#waterfall .chart svg").count() == 1
+        assert page.locator(".sensor").count() > 3
+        assert problems == []

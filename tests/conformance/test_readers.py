@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 import solscope
 from solscope import demo
-from solscope.events import AGGREGATE_SCHEMA, EVENT_SCHEMA, GPU_KINDS, METRIC_SCHEMA
+from solscope.events import AGGREGATE_SCHEMA, CYCLE_SCHEMA, EVENT_SCHEMA, GPU_KINDS, METRIC_SCHEMA
 from solscope.profile import Profile
 from solscope.readers import readers
 from solscope.readers.kineto_core import native_scanner
@@ -30,6 +30,7 @@ SAMPLES = {
     "nsys_stats_text": ("nsys_stats", DATA / "nsys_kern_sum.txt"),
     "rocprof": ("rocprof", DATA / "rocprofv3.json.gz"),
     "metrics": ("metrics", DATA / "run.metrics.csv"),
+    "behavior_csv": ("behavior_csv", DATA / "behavior" / "normal_perf_data.csv"),
 }
 WITHOUT_SAMPLE = {"nsys_report"}
 """Readers that need a program which is not there in CI."""
@@ -68,7 +69,8 @@ def gpu(profile: Profile) -> pl.DataFrame:
 
 def tables(profile: Profile) -> dict[str, pl.DataFrame]:
     found = {"events": profile.events, "aggregates": profile.aggregates}
-    return found if profile.metrics is None else {**found, "metrics": profile.metrics}
+    more = {"metrics": profile.metrics, "cycles": profile.cycles}
+    return found | {name: table for name, table in more.items() if table is not None}
 
 
 def test_every_reader_has_a_sample() -> None:
@@ -79,10 +81,13 @@ def test_schema(profile: Profile) -> None:
     assert profile.events.schema == EVENT_SCHEMA
     assert profile.aggregates.schema == AGGREGATE_SCHEMA
     assert profile.metrics is None or profile.metrics.schema == METRIC_SCHEMA
+    assert profile.cycles is None or profile.cycles.schema == CYCLE_SCHEMA
 
 
 def test_something_was_read(profile: Profile) -> None:
-    rows = sum(table.height for table in tables(profile).values())
+    read = {name: table.height for name, table in tables(profile).items()}
+    # What kernels add up to is said twice by a profile of cycles.
+    rows = sum(read.values()) - (read["aggregates"] if "cycles" in read else 0)
     assert 0 < rows <= profile.metadata.events_in_file
 
 

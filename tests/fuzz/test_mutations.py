@@ -67,6 +67,7 @@ SAMPLES = {
     "nsys-csv": Sample(DATA / "nsys_decode_kern_sum.csv"),
     "nsys-text": Sample(DATA / "nsys_kern_sum.txt"),
     "metrics": Sample(DATA / "run.metrics.csv"),
+    "behavior-csv": Sample(DATA / "behavior" / "normal_perf_data.csv"),
 }
 TOKENS = (
     *(

@@ -16,6 +16,14 @@ CASES = {
     "compare-two-profiles": ["compare", "--top", "5", "demo:vllm-b200", "demo:vllm-mi300x-graph"],
     "kernels-by-category": ["kernels", "--by", "category", "demo:vllm-b200"],
     "kernels-top-short": ["kernels", "--top", "5", "--by", "short", "demo:vllm-b200"],
+    "operators-shapes": ["operators", "--top", "8", "demo:vllm-b200"],
+    "operators-two-profiles": [
+        *("operators", "--by", "operator", "--top", "4"),
+        *("demo:vllm-b200", "demo:vllm-mi300x-graph"),
+    ],
+    "hotspots-top": ["hotspots", "--top", "6", "demo:vllm-b200"],
+    "hotspots-markdown": ["hotspots", "--top", "3", "--markdown", "demo:vllm-b200"],
+    "show-markdown": ["show", "--top", "3", "--markdown", "demo:vllm-b200"],
     "layers-kernels": ["layers", "--kernels", "demo:vllm-b200"],
     "layers-two-profiles": ["layers", "demo:vllm-b200", "demo:vllm-mi300x-graph"],
 }

@@ -22,7 +22,9 @@ from solscope.attribution.classify import CATEGORIES, Explanation, Match, Rule
 from solscope.attribution.roles import GROUPS, ROLES
 from solscope.cli import app
 from solscope.compare import gate, parts, profiles
+from solscope.diagnose import classic
 from solscope.hardware import Figure, Hardware
+from solscope.lab import pack, score
 from solscope.profile import ProfileWarning
 from solscope.readers import readers
 from solscope.views import coverage, idle, kernels, layers, ranks, steps, summary
@@ -138,6 +140,17 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     parts.OneSided,
     gate.GateResult,
     gate.Check,
+    classic.Classic,
+    classic.ClassicSide,
+    classic.ClassicRow,
+    classic.ClassicFinding,
+    pack.Packed,
+    score.LabScore,
+    score.PairScore,
+    score.GroupScore,
+    score.ControlScore,
+    score.Confusion,
+    score.Rate,
     ProfileWarning,
     Explanation,
     Match,
@@ -237,6 +250,7 @@ TABLES = {
     "Event table": events.EVENT_COLUMNS,
     "Aggregate table": events.AGGREGATE_COLUMNS,
     "Metric table": events.METRIC_COLUMNS,
+    "Cycle table": events.CYCLE_COLUMNS,
 }
 
 
@@ -304,6 +318,8 @@ def shell_commands(text: str) -> Iterator[tuple[str, list[str]]]:
         for line in block.replace("\\\n", " ").splitlines():
             for part in re.split(r"[|;&<>]+(?=\s|$)", line):
                 words = shlex.split(part, comments=True) if part.count("'") % 2 == 0 else []
+                if "--" in words:
+                    words = words[: words.index("--")]
                 if words[:1] == ["solscope"]:
                     yield words[1] if len(words) > 1 else "", words[2:]
 

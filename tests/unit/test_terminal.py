@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 from rich.cells import cell_len
+from rich.console import RenderableType
+from rich.text import Text
 
 from solscope.profile import ProfileWarning
 from solscope.report.terminal import (
+    WIDE,
     Column,
+    bar,
     heading,
     listing,
     micro,
@@ -15,8 +19,10 @@ from solscope.report.terminal import (
     pct,
     share_known,
     table,
+    to_markdown,
     to_text,
     warning_lines,
+    with_bars,
 )
 
 KERNELS = (
@@ -187,3 +193,47 @@ def test_headings_and_warnings_are_safe() -> None:
 def test_colors_only_when_asked_for() -> None:
     assert "\x1b[" in to_text([heading("x")], 60, color=True)
     assert to_text([heading("x")], 60, color=False) == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("share", "drawn"),
+    [
+        (None, ""),
+        (0.0, ""),
+        (50.0, "██████"),
+        (100.0, "████████████"),
+        (250.0, "████████████"),
+        # 1 % of 96 eighths is one of them
+        (1.0, "▏"),
+        (12.5, "█▌"),
+    ],
+)
+def test_bars_are_drawn_to_an_eighth(share: float | None, drawn: str) -> None:
+    assert bar(share) == drawn
+
+
+def test_bars_need_colors() -> None:
+    columns, rows = [Column("a"), Column("b", text=True)], [["1", "x"], ["2", "rest"]]
+    assert with_bars(columns, rows, [50.0], at=1, color=False) == (columns, rows)
+    wider, drawn = with_bars(columns, rows, [50.0], at=1, color=True)
+    assert [column.heading for column in wider] == ["a", "", "b"]
+    assert drawn == [["1", "██████", "x"], ["2", "", "rest"]]
+
+
+def test_bars_give_way_first_in_a_narrow_terminal() -> None:
+    columns, rows = [Column("share"), Column("name", text=True)], [["50.0 %", "n" * 40]]
+    parts = [table(*with_bars(columns, rows, [50.0], at=1, color=True), 40)]
+    assert "█" not in to_text(parts, 40, color=True)
+
+
+def test_parts_become_markdown() -> None:
+    columns = [Column("ms"), Column("name", text=True)]
+    parts: list[RenderableType] = [
+        Text("title", style="bold"),
+        Text(""),
+        table(columns, [["1.0", "a<b|c>"]], WIDE),
+        Text("last line"),
+    ]
+    assert to_markdown(parts) == (
+        "**title**\n\n| ms | name |\n|--:|---|\n| 1.0 | a&lt;b\\|c> |\n\nlast line\n"
+    )

@@ -274,6 +274,44 @@ struct Row {
             bytes = kNull;
 };
 
+// Arguments of a collective, as they stand in the file.
+struct Message {
+    Span elements{nullptr, 0}, type{nullptr, 0}, ranks{nullptr, 0}, in_split{nullptr, 0},
+        out_split{nullptr, 0};
+
+    void take(Span key, Span value) {
+        if (key.is("In msg nelems")) elements = value;
+        else if (key.is("dtype")) type = value;
+        else if (key.is("Group size")) ranks = value;
+        else if (key.is("In split size")) in_split = value;
+        else if (key.is("Out split size")) out_split = value;
+    }
+
+    bool known() const { return is_number(elements) && is_text(type); }
+
+    static bool is_number(Span value) {
+        if (value.size == 0 || value.size > 18) return false;
+        for (size_t i = 0; i < value.size; ++i)
+            if (value.data[i] < '0' || value.data[i] > '9') return false;
+        return value.size == 1 || value.data[0] != '0';
+    }
+
+    static bool is_text(Span value) {
+        if (value.size < 2 || value.size > 4096 || value.data[0] != '"') return false;
+        for (size_t i = 0; i < value.size; ++i)
+            if (value.data[i] == '\\') return false;
+        return true;
+    }
+
+    static std::string text(Span value) {
+        return is_text(value) ? std::string(value.data, value.size) : "\"\"";
+    }
+
+    static std::string number(Span value) {
+        return is_number(value) ? "\"" + std::string(value.data, value.size) + "\"" : "\"\"";
+    }
+};
+
 struct Field32 {
     const char* name;
     uint32_t Row::* member;
@@ -630,6 +668,7 @@ class Scanner {
 
     Status read_args(const char*& p, const char* end, Row& row) {
         const char* q = p + 1;
+        Message message;
         for (bool first = true;; first = false) {
             q = skip_space(q, end);
             if (q >= end) return Status::kMore;
@@ -645,10 +684,25 @@ class Scanner {
             if (s != Status::kOk) return s;
             const char* start = q;
             if ((s = skip_value(q, end)) != Status::kOk) return s;
-            take_arg(key, {start, static_cast<size_t>(q - start)}, row);
+            const Span value{start, static_cast<size_t>(q - start)};
+            take_arg(key, value, row);
+            message.take(key, value);
         }
+        if (row.dims == kNone && message.known()) take_message(message, row);
         p = q + 1;
         return Status::kOk;
+    }
+
+    // What was sent stands for the inputs of a collective, in the places where torch records them.
+    void take_message(const Message& message, Row& row) {
+        const std::string dims = "[[" + std::string(message.elements.data, message.elements.size) + "]]";
+        const std::string types = "[" + std::string(message.type.data, message.type.size) + "]";
+        const std::string concrete = "[\"\",\"\",\"\",\"\",\"\"," + Message::text(message.in_split) + "," +
+                                     Message::text(message.out_split) + ",\"\",\"\"," +
+                                     Message::number(message.ranks) + "]";
+        row.dims = jsons.add(dims.data(), dims.size());
+        if (row.types == kNone) row.types = jsons.add(types.data(), types.size());
+        if (row.concrete == kNone) row.concrete = jsons.add(concrete.data(), concrete.size());
     }
 
     void take_arg(Span key, Span value, Row& row) {

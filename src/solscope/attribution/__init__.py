@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from solscope.attribution.borrow import borrow
+from solscope.attribution.borrow import BORROWED, borrow
 from solscope.attribution.classify import RuleSet, classify, load_rules
 from solscope.attribution.link import link
 from solscope.attribution.owners import find_owners
@@ -28,7 +28,7 @@ COLUMNS = {
         *("step", "pass", "phase", "place", "layer", "layer_kind", "group", "role", "confidence"),
         "found_by",
     ),
-    "borrow": ("op_borrowed", "dims_borrowed", "borrowed_by"),
+    "borrow": (*BORROWED, "borrowed_by", "borrowed_call"),
 }
 """Columns that each stage adds to those of the event table."""
 
@@ -54,7 +54,7 @@ def attribute(
     """Link, classify and place everything that ran on the GPU.
 
     `companion` is an eager profile of the same program: kernels of a graph take operators and
-    shapes from it.
+    inputs from it.
     """
     rules = rules or load_rules()
     events = profile.events

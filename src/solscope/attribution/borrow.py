@@ -1,19 +1,38 @@
-"""Operators and shapes for kernels that have none, from where the same kernel has them.
+"""Operators and inputs for kernels that have none, from where the same kernel has them.
 
 Kernels that a graph replays, or whose launch the profile does not show, have no operator. The same
-kernel often ran elsewhere with one: in an eager part of the same profile (same name and grid), or
-in a companion profile of the same program (same place in the model: layer, role, name and order
-within it). What was borrowed is kept in columns of its own, with how it was found; it never
-overwrites what was recorded.
+kernel often ran elsewhere with one:
+
+* `sequence`: for a lost kernel, the same kernel between the same neighbors (`twins.py`);
+* `companion`: the same place in the model (layer, role, name and order within it) of a companion
+  profile of the same program;
+* `same_kernel`: the same name and grid in an eager part of the same profile. That names the
+  operator, but one grid can serve several shapes, so nothing is computed from these inputs.
+
+What was borrowed is kept in columns of its own, with how it was found; it never overwrites what was
+recorded. `borrowed_call` holds together the kernels of a call that is there as a whole.
 """
 
 from __future__ import annotations
 
 import polars as pl
 
-HOW = pl.Enum(["companion", "same_kernel"])
-"""From the same place of a companion profile, or from the same kernel in this one."""
+from solscope.attribution.twins import by_stream, find_twins
 
+HOW = pl.Enum(["sequence", "companion", "same_kernel"])
+"""How an operator was borrowed."""
+INPUTS = {
+    "dims": "input_dims",
+    "types": "input_types",
+    "strides": "input_strides",
+    "concrete": "concrete_inputs",
+}
+"""What is borrowed beside the operator, and its column in the event table."""
+LENT = ("op", *INPUTS)
+BORROWED = tuple(f"{name}_borrowed" for name in LENT)
+_CALL = ("signature", "call_turn", "call_kernels")
+"""Number of the operator and its inputs; which kernel of its call; how many kernels that has."""
+_OFFER = (*LENT, *_CALL)
 _PLACE = ["phase", "place", "layer", "role", "name", "turn"]
 
 
@@ -22,79 +41,125 @@ def borrow(
     activities: pl.DataFrame,
     companion: tuple[pl.DataFrame, pl.DataFrame] | None = None,
 ) -> pl.DataFrame:
-    """Add `op_borrowed`, `dims_borrowed`, `borrowed_by`; `companion` is (events, activities)."""
-    here = _by_kernel(events, activities)
-    joined = activities.join(
-        here, on=["name", "grid"], how="left", nulls_equal=True, maintain_order="left"
-    ).with_columns(
-        pl.lit(None, pl.Categorical).alias("there_op"),
-        pl.lit(None, pl.Categorical).alias("there_dims"),
-    )
+    """Add `BORROWED`, `borrowed_by` and `borrowed_call`; `companion` is (events, activities)."""
+    own = _lendable(events, activities)
+    offers = {"sequence": _of_twins(own), "same_kernel": _of_kernels(own)}
     if companion is not None:
-        there = _by_place(*companion)
-        joined = (
-            joined.drop("there_op", "there_dims")
-            .with_columns(_turn())
-            .join(there, on=_PLACE, how="left", nulls_equal=True, maintain_order="left")
-            .drop("turn")
-        )
-    lacking = pl.col("op_row").is_null()
-    from_there = lacking & pl.col("there_op").is_not_null()
-    from_here = lacking & pl.col("here_op").is_not_null()
-    return joined.with_columns(
-        pl.when(from_there).then("there_op").when(from_here).then("here_op").alias("op_borrowed"),
-        pl.when(from_there)
-        .then("there_dims")
-        .when(from_here)
-        .then("here_dims")
-        .alias("dims_borrowed"),
-        pl.when(from_there)
-        .then(pl.lit("companion", HOW))
-        .when(from_here)
-        .then(pl.lit("same_kernel", HOW))
-        .alias("borrowed_by"),
-    ).drop("here_op", "here_dims", "there_op", "there_dims")
+        there = _by_place(_lendable(*companion))
+        offers = {"sequence": offers["sequence"], "companion": _of_places(own, there)} | offers
+    taken = _first_offer(offers, lacking=activities["op_row"].is_null())
+    return activities.with_columns(
+        *(taken[name].alias(f"{name}_borrowed") for name in LENT),
+        taken["borrowed_by"],
+        _whole_calls(activities, taken),
+    )
 
 
-def _with_dims(events: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
-    dims = events["input_dims"].gather(activities["op_row"]).alias("dims")
-    return activities.with_columns(dims)
+def _lendable(events: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
+    """Activities with what their operator was called with, and their place in its call."""
+    rows = activities["op_row"]
+    inputs = [events[column].gather(rows).alias(name) for name, column in INPUTS.items()]
+    known = pl.col("op_row").is_not_null()
+    number = (pl.struct(pl.col(*LENT).to_physical()).hash() // 2).cast(pl.Int64)
+    turn = pl.col("start_ns").rank("ordinal").over("op_row").cast(pl.Int64) - 1
+    return activities.with_columns(inputs).with_columns(
+        pl.when(known).then(number).alias("signature"),
+        pl.when(known).then(turn).alias("call_turn"),
+        pl.when(known).then(pl.len().over("op_row").cast(pl.Int64)).alias("call_kernels"),
+    )
 
 
-def _by_kernel(events: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
-    """The one operator that launches a kernel with a grid; its shapes where all calls agree."""
-    own = _with_dims(events, activities).filter(pl.col("op").is_not_null())
-    return (
-        own.group_by("name", "grid")
-        .agg(
-            pl.col("op").first().alias("here_op"),
-            pl.col("op").n_unique().alias("ops"),
-            pl.when(pl.col("dims").n_unique() == 1).then(pl.col("dims").first()).alias("here_dims"),
-        )
+def _of_twins(own: pl.DataFrame) -> pl.DataFrame:
+    twins = find_twins(own)
+    at = pl.Series([twins.get(position) for position in range(own.height)], dtype=pl.UInt32)
+    return own.select(own[name].gather(at) for name in _OFFER)
+
+
+def _agreed(names: tuple[str, ...]) -> list[pl.Expr]:
+    """Each of these columns, where all rows of the group are the same in all of them."""
+    same = pl.struct(names).n_unique() == 1
+    return [pl.when(same).then(pl.col(name).first()).alias(name) for name in names]
+
+
+def _of_kernels(own: pl.DataFrame) -> pl.DataFrame:
+    """The one operator that launches a kernel with a grid; its inputs where all calls agree."""
+    lent = (
+        own.filter(pl.col("op").is_not_null())
+        .group_by("name", "grid")
+        .agg(pl.col("op").first(), pl.col("op").n_unique().alias("ops"), *_agreed(tuple(INPUTS)))
         .filter(pl.col("ops") == 1)
         .drop("ops")
     )
+    joined = own.select("name", "grid").join(
+        lent, on=["name", "grid"], how="left", nulls_equal=True, maintain_order="left"
+    )
+    return joined.select(*LENT, *(pl.lit(None, own.schema[name]).alias(name) for name in _CALL))
 
 
-def _by_place(events: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
-    """Operator and shapes at each place of the model, where all passes agree."""
-    own = _with_dims(events, activities).with_columns(_turn()).filter(pl.col("op").is_not_null())
+def _by_place(there: pl.DataFrame) -> pl.DataFrame:
+    """Operator and inputs at each place of the model, where all passes agree."""
     return (
-        own.filter(pl.col("place").is_not_null())
+        there.with_columns(_turn())
+        .filter(pl.col("op").is_not_null() & pl.col("place").is_not_null())
         .group_by(_PLACE)
         .agg(
-            pl.col("op").first().alias("there_op"),
+            pl.col("op").first(),
             pl.col("op").n_unique().alias("ops"),
-            pl.when(pl.col("dims").n_unique() == 1)
-            .then(pl.col("dims").first())
-            .alias("there_dims"),
+            *_agreed((*INPUTS, *_CALL)),
         )
         .filter(pl.col("ops") == 1)
         .drop("ops")
     )
+
+
+def _of_places(own: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
+    places = own.with_columns(_turn()).select(_PLACE)
+    joined = places.join(there, on=_PLACE, how="left", nulls_equal=True, maintain_order="left")
+    return joined.select(_OFFER)
 
 
 def _turn() -> pl.Expr:
     """Which of the equal kernels of its role, layer and pass an activity is, by start."""
     same = ["rank", "device", "pass", "place", "layer", "role", "name"]
     return pl.col("start_ns").rank("ordinal").over(same).alias("turn")
+
+
+def _first_offer(offers: dict[str, pl.DataFrame], lacking: pl.Series) -> pl.DataFrame:
+    """For each activity that lacks an operator, all of the first offer that has one."""
+    tables = [table.rename({n: f"{how} {n}" for n in _OFFER}) for how, table in offers.items()]
+    has = [pl.when(pl.col(f"{how} op").is_not_null()).then(pl.lit(how, HOW)) for how in offers]
+    wide = pl.concat([*tables, lacking.alias("lacking").to_frame()], how="horizontal").with_columns(
+        pl.when("lacking").then(pl.coalesce(has)).alias("borrowed_by")
+    )
+    return wide.select(
+        "borrowed_by",
+        *(
+            pl.coalesce(
+                pl.when(pl.col("borrowed_by") == how).then(pl.col(f"{how} {name}"))
+                for how in offers
+            ).alias(name)
+            for name in _OFFER
+        ),
+    )
+
+
+def _whole_calls(activities: pl.DataFrame, taken: pl.DataFrame) -> pl.Series:
+    """The row of the first kernel of its call, for kernels of calls that are there as a whole."""
+    calls: list[int | None] = [None] * activities.height
+    if taken["call_turn"].null_count() < taken.height:
+        rows = activities["row"].to_list()
+        facts = list(taken.select(_CALL).iter_rows())
+        for at in by_stream(activities):
+            run: list[int] = []
+            for position in at.tolist():
+                signature, turn, kernels = facts[position]
+                if turn is None or turn != len(run) or (run and facts[run[0]][0] != signature):
+                    run = []
+                if turn is None or turn != len(run):
+                    continue
+                run.append(position)
+                if len(run) == kernels:
+                    for member in run:
+                        calls[member] = rows[run[0]]
+                    run = []
+    return pl.Series("borrowed_call", calls, dtype=activities.schema["row"])

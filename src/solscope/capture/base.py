@@ -38,6 +38,7 @@ class ProcFile:
     """A file of /proc, /sys or a cgroup that stays open and is read from its start each time."""
 
     def __init__(self, path: str, size: int = 4096) -> None:
+        self._descriptor = -1
         try:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:

@@ -6,12 +6,12 @@ Two sensors per GPU: `GpuState`, and `GpuLink` apart, because each PCIe reading 
 from __future__ import annotations
 
 import ctypes
-import os
 import time
 from ctypes import byref, c_uint, c_ulonglong
 from typing import Any
 
 from solscope.capture.base import MissingSensorError, Write
+from solscope.capture.process import descends
 
 _SUCCESS = 0
 _SM_CLOCK, _MEMORY_CLOCK = 1, 2
@@ -178,14 +178,7 @@ class GpuState:
         self._write(write, gpu_process_usage=ours, gpu_other_usage=theirs)
 
     def _ours(self, pid: int) -> bool:
-        """True for the process watched and its descendants."""
-        for _ in range(32):
-            if pid == self._pid:
-                return True
-            if pid <= 1:
-                return False
-            pid = _parent(pid)
-        return False
+        return self._pid is not None and descends(pid, self._pid)
 
     def _call(self, name: str, *arguments: Any) -> bool:
         return self._nvml.call(name, self._handle, *arguments) == _SUCCESS
@@ -214,17 +207,3 @@ class GpuLink:
             rate = self._nvml.number("nvmlDeviceGetPcieThroughput", self._handle, direction)
             if rate is not None:
                 write(time.time_ns(), metric, self.device, rate)
-
-
-def _parent(pid: int) -> int:
-    try:
-        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return 0
-    try:
-        text = os.read(descriptor, 1024)
-    except OSError:
-        return 0
-    finally:
-        os.close(descriptor)
-    return int(text[text.rindex(b")") + 2 :].split()[1])

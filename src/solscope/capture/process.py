@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from pathlib import Path
 
 from solscope.capture.base import HOST, MissingSensorError, ProcFile, Write
 
@@ -146,3 +147,21 @@ class CpuUsage:
 
 
 PROCESS_SENSORS = (Schedule, Status, Stat, Input, CpuClock, CpuUsage)
+
+
+def descends(pid: int, ancestor: int) -> bool:
+    """True for the process `ancestor` and those that it, or its children, started."""
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        pid = parent_of(pid)
+    return False
+
+
+def parent_of(pid: int) -> int:
+    """The process that started `pid`; 0 when there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return 0
+    return int(text[text.rindex(b")") + 2 :].split()[1])

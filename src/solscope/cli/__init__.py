@@ -16,9 +16,12 @@ import click
 
 from solscope._version import __version__
 from solscope.cli import (
+    bench,
+    capture,
     compare,
     corpus,
     corpus_questions,
+    diagnose,
     doctor,
     export,
     gate,
@@ -53,9 +56,12 @@ Examples:
   solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
   solscope report trace.json.gz             one HTML file to look at and to mail
   solscope serve profiles/                  a local dashboard
+  solscope diagnose good.json.gz bad.json.gz  what changed between two runs, and why
   solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
+  solscope capture --pid 4711 -o run.metrics.csv  sensors of a server, beside its profile
   solscope corpus importance store          what matters in thousands of profiles
   solscope suite roofline --hardware H200   30 operators against the speed of light
+  solscope bench run --op rms_norm --solution torch-eager  check and time a kernel
   solscope show demo:vllm-b200              a real profile that ships with solscope
 
 \b
@@ -86,10 +92,13 @@ for command in (
     gate.command,
     report.command,
     serve.command,
+    diagnose.command,
     export.command,
     suite.command,
     corpus.command,
+    bench.command,
     hardware.command,
+    capture.command,
     lab.command,
     doctor.command,
 ):

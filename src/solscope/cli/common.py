@@ -24,6 +24,7 @@ PROGRESS_FROM_BYTES = 8 << 20
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+markdown_option: Decorator = click.option("--markdown", is_flag=True, help="Print Markdown.")
 full_names_option: Decorator = click.option(
     "--full-names", is_flag=True, help="Print kernel names whole, templates and arguments included."
 )
@@ -40,6 +41,25 @@ hardware_option: Decorator = click.option(
     metavar="NAME",
     help="GPU to compute bounds for, or a hardware file; that of the profile when left out.",
 )
+companion_option: Decorator = click.option(
+    "--with",
+    "companion",
+    metavar="FILE",
+    help="Eager profile of the same program: kernels of graphs take operators and inputs from it.",
+)
+
+
+def bound_option(default: str) -> Decorator:
+    """`--bound`: ours, or as the public suite computes it."""
+    return click.option(
+        "--bound",
+        type=click.Choice(["corrected", "published"]),
+        default=default,
+        show_default=True,
+        help="A time that no kernel can beat, or the formula of the public suite.",
+    )
+
+
 expansion_option: Decorator = click.option(
     "--max-expansion",
     default=200,
@@ -86,6 +106,35 @@ def open_model(path: Path | None, batch: int | None, context: int | None) -> Mod
     if batch is not None or context is not None:
         raise UsageError("--batch and --context need --model")
     return None
+
+
+def each_profile(files: tuple[str, ...], analyze: Callable[[str], Any]) -> list[Any]:
+    """Analyze every profile behind `files`; one of several that cannot be is skipped, and said."""
+    from solscope import find_profiles
+    from solscope.errors import InputError
+
+    paths = find_profiles(files, note_skipped)
+    results = []
+    for path in paths:
+        try:
+            results.append(analyze(path))
+        except InputError as error:
+            if len(paths) == 1:
+                raise
+            note_skipped(path, str(error).removeprefix(f"{path}: "))
+    if not results:
+        raise InputError("none of these profiles could be used; the reasons are above")
+    return results
+
+
+def emit_each(results: list[Any], render: Callable[[Any], str], as_json: bool) -> None:
+    """Print one result, or several one after the other; as JSON, several are a list."""
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json(results[0] if len(results) == 1 else {"profiles": results}))
+    else:
+        emit("\n".join(map(render, results)))
 
 
 class ProfilePath(click.Path):

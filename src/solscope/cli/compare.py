@@ -11,6 +11,7 @@ from solscope.cli.common import (
     emit,
     expansion_option,
     json_option,
+    markdown_option,
     note_skipped,
     open_attributed,
     rules_option,
@@ -34,7 +35,7 @@ from solscope.cli.common import (
     metavar="N",
     help="Rows of long tables in text and Markdown; JSON has all.",
 )
-@click.option("--markdown", is_flag=True, help="Print Markdown.")
+@markdown_option
 @rules_option
 @expansion_option
 @json_option

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from solscope.cli.common import (
     ProfilePath,
-    emit,
+    companion_option,
+    each_profile,
+    emit_each,
     expansion_option,
     hardware_option,
     json_option,
+    markdown_option,
     model_options,
     open_attributed,
     open_model,
@@ -20,9 +25,12 @@ from solscope.cli.common import (
     use_color,
 )
 
+if TYPE_CHECKING:
+    from solscope.views.hotspots import HotspotTable
+
 
 @click.command("hotspots", short_help="Rank what to fix first.")
-@click.argument("file", type=ProfilePath(), metavar="FILE")
+@click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE|FOLDER|GLOB...")
 @hardware_option
 @click.option(
     "--target",
@@ -39,20 +47,24 @@ from solscope.cli.common import (
     show_default=True,
     help="Rows to print; JSON has them all.",
 )
+@companion_option
 @model_options
 @rules_option
 @expansion_option
+@markdown_option
 @json_option
 def command(
-    file: str,
+    files: tuple[str, ...],
     hardware: str | None,
     target: float,
     top: int,
+    companion: str | None,
     model: Path | None,
     batch: int | None,
     context: int | None,
     rule_files: tuple[Path, ...],
     max_expansion: int,
+    markdown: bool,
     as_json: bool,
 ) -> None:
     """Rank what could be saved per step: slow operators, tiny kernels, communication, idle time.
@@ -60,6 +72,7 @@ def command(
     \b
     Examples:
       solscope hotspots trace.json.gz
+      solscope hotspots rank0.json.gz rank1.json.gz
       solscope hotspots --hardware H200 --target 70 trace.json.gz --json
     """
     from solscope.views.hotspots import hotspots
@@ -67,12 +80,14 @@ def command(
 
     card = None if hardware is None else named_hardware(hardware)
     config = open_model(model, batch, context)
-    result = hotspots(open_attributed(file, rule_files, max_expansion), card, target, config)
-    if as_json:
-        from solscope.report.json import render_json
 
-        emit(render_json(result))
-        return
-    from solscope.report.hotspots import render_hotspots
+    def analyze(path: str) -> HotspotTable:
+        attributed = open_attributed(path, rule_files, max_expansion, companion)
+        return hotspots(attributed, card, target, config)
 
-    emit(render_hotspots(result, top=top, width=terminal_width(), color=use_color()))
+    results = each_profile(files, analyze)
+    from solscope.report.hotspots import markdown_hotspots, render_hotspots
+
+    width, color = terminal_width(), use_color()
+    text = partial(render_hotspots, top=top, width=width, color=color)
+    emit_each(results, partial(markdown_hotspots, top=top) if markdown else text, as_json)

@@ -9,10 +9,12 @@ import click
 
 from solscope.cli.common import (
     ProfilePath,
+    companion_option,
     emit,
     expansion_option,
     full_names_option,
     json_option,
+    markdown_option,
     open_attributed,
     rules_option,
     terminal_width,
@@ -37,15 +39,11 @@ if TYPE_CHECKING:
     "--explain", metavar="NAME", help="Say which rule classifies this kernel name, and why."
 )
 @click.option("--op", metavar="NAME", help="With --explain: the operator that launched the kernel.")
-@click.option(
-    "--with",
-    "companion",
-    metavar="FILE",
-    help="Eager profile of the same program: kernels of graphs take their operators from it.",
-)
+@companion_option
 @full_names_option
 @rules_option
 @expansion_option
+@markdown_option
 @json_option
 def command(
     file: str | None,
@@ -57,6 +55,7 @@ def command(
     full_names: bool,
     rule_files: tuple[Path, ...],
     max_expansion: int,
+    markdown: bool,
     as_json: bool,
 ) -> None:
     """List what ran on the GPU, with calls, total, mean, median, min, max, deviation and share.
@@ -87,12 +86,16 @@ def command(
 
         emit(render_json(msgspec.structs.replace(result, kernels=result.kernels[:top])))
         return
-    from solscope.report.kernels import render_kernels
+    from solscope.report.kernels import markdown_kernels, render_kernels
 
+    summary = summarize(attributed, 0)
+    if markdown:
+        emit(markdown_kernels(result, summary, top=top, full_names=full_names))
+        return
     emit(
         render_kernels(
             result,
-            summarize(attributed, 0),
+            summary,
             top=top,
             width=terminal_width(),
             color=use_color(),

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from solscope.cli.common import Decorator, emit, json_option
+from solscope.cli.lab_results import pack, score
 
 
 def _names(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[str, ...]:
@@ -35,7 +36,13 @@ def command() -> None:
     Examples:
       solscope lab record --out lab --half tune
       solscope lab record --out lab --faults cpu_contention,none --modes eager
+      solscope lab pack lab -o results/lab/tune
+      solscope lab score
     """
+
+
+command.add_command(pack)
+command.add_command(score)
 
 
 out_option: Decorator = click.option(
@@ -110,8 +117,11 @@ def record(
     tiny: bool,
     archive: bool,
     as_json: bool,
-) -> None:
-    """Record faults injected into a serving loop, each with a normal run before it."""
+) -> int:
+    """Record faults injected into a serving loop, each with a normal run before it.
+
+    Exit code 1 when nothing was recorded, or a fault failed.
+    """
     import json
     from dataclasses import asdict
     from typing import Any
@@ -132,10 +142,11 @@ def record(
     summary = record(Options(out, **chosen), lambda text: click.echo(text, err=True))
     if as_json:
         emit(json.dumps(asdict(summary)))
-        return
-    emit(f"{summary.pairs} pairs in {out}, {summary.seconds} s")
-    for name, reason in (*summary.unavailable.items(), *summary.failed.items()):
-        emit(f"  not recorded: {name}: {reason}")
+    else:
+        emit(f"{summary.pairs} pairs in {out}, {summary.seconds} s")
+        for name, reason in (*summary.unavailable.items(), *summary.failed.items()):
+            emit(f"  not recorded: {name}: {reason}")
+    return 0 if summary.pairs and not summary.failed else 1
 
 
 @command.command("unpack", short_help="Unpack what `record --archive` packed.")

@@ -12,6 +12,7 @@ from solscope.cli.common import (
     emit,
     expansion_option,
     json_option,
+    markdown_option,
     note_skipped,
     open_attributed,
     rules_option,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     help="Only the mean adds up.",
 )
 @click.option("--kernels", is_flag=True, help="List the kernels of each role with their times.")
-@click.option("--markdown", is_flag=True, help="Print Markdown.")
+@markdown_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @rules_option
 @expansion_option

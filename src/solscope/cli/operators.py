@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,14 @@ import click
 
 from solscope.cli.common import (
     ProfilePath,
-    emit,
+    bound_option,
+    companion_option,
+    each_profile,
+    emit_each,
     expansion_option,
     hardware_option,
     json_option,
+    markdown_option,
     model_options,
     open_attributed,
     open_model,
@@ -22,11 +27,12 @@ from solscope.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from solscope.views.operators import OperatorsBy
+    from solscope.roofline import BoundKind
+    from solscope.views.operators import OperatorsBy, OperatorTable
 
 
 @click.command("operators", short_help="Hold operators against the speed of light.")
-@click.argument("file", type=ProfilePath(), metavar="FILE")
+@click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE|FOLDER|GLOB...")
 @hardware_option
 @click.option(
     "--by",
@@ -35,21 +41,27 @@ if TYPE_CHECKING:
     show_default=True,
     help="What a row stands for.",
 )
+@bound_option("corrected")
 @click.option("--top", type=click.IntRange(min=1), help="Rows to print; all of them when left out.")
+@companion_option
 @model_options
 @rules_option
 @expansion_option
+@markdown_option
 @json_option
 def command(
-    file: str,
+    files: tuple[str, ...],
     hardware: str | None,
     by: OperatorsBy,
+    bound: BoundKind,
     top: int | None,
+    companion: str | None,
     model: Path | None,
     batch: int | None,
     context: int | None,
     rule_files: tuple[Path, ...],
     max_expansion: int,
+    markdown: bool,
     as_json: bool,
 ) -> None:
     """List operators by shape: time, FLOP, bytes, the least time on this GPU, and what limits it.
@@ -63,19 +75,24 @@ def command(
       solscope operators --by operator trace.json.gz
       solscope operators --hardware H200 trace.json.gz --json
       solscope operators --model config.json --batch 32 --context 1024 trace.json.gz
+      solscope operators --with eager.json.gz replay.json.gz
     """
     from solscope.views.operators import named_hardware, operator_table
 
     card = None if hardware is None else named_hardware(hardware)
     config = open_model(model, batch, context)
-    result = operator_table(open_attributed(file, rule_files, max_expansion), card, by, config)
+
+    def analyze(path: str) -> OperatorTable:
+        attributed = open_attributed(path, rule_files, max_expansion, companion)
+        return operator_table(attributed, card, by, config, bound=bound)
+
+    results = each_profile(files, analyze)
     if as_json:
         import msgspec
 
-        from solscope.report.json import render_json
+        results = [msgspec.structs.replace(r, operators=r.operators[:top]) for r in results]
+    from solscope.report.operators import markdown_operators, render_operators
 
-        emit(render_json(msgspec.structs.replace(result, operators=result.operators[:top])))
-        return
-    from solscope.report.operators import render_operators
-
-    emit(render_operators(result, top=top, width=terminal_width(), color=use_color()))
+    width, color = terminal_width(), use_color()
+    text = partial(render_operators, top=top, width=width, color=color)
+    emit_each(results, partial(markdown_operators, top=top) if markdown else text, as_json)

@@ -31,6 +31,11 @@ from solscope.cli.common import (
     metavar="OUT",
     help="The file to write.",
 )
+@click.option(
+    "--diagnose",
+    is_flag=True,
+    help="Of two profiles, the normal one first: say what changed and why, on a page of its own.",
+)
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 @hardware_option
 @model_options
@@ -40,6 +45,7 @@ from solscope.cli.common import (
 def command(
     files: tuple[str, ...],
     output: Path,
+    diagnose: bool,
     force: bool,
     hardware: str | None,
     model: Path | None,
@@ -51,21 +57,39 @@ def command(
 ) -> None:
     """Write profiles as one HTML file that needs nothing else: no network, no server.
 
-    One profile gives its page; several give a comparison and a page each. The file holds the names
+    One profile gives its page; several give a comparison and a page each; results of
+    `solscope bench run` give solutions, operators and shapes. The file holds the names
     in the profile: redact a profile before you share it (solscope export --redact).
 
     \b
     Examples:
       solscope report trace.json.gz
       solscope report h100.json.gz mi300.json.gz -o two.html
+      solscope report --diagnose normal.json.gz slow.json.gz -o why.html
     """
     from solscope import find_profiles
     from solscope.report.export import check_target
     from solscope.report.html import write_html
     from solscope.report.names import short_labels
-    from solscope.report.pages import Page, comparison_page, profile_page
+    from solscope.report.pages import Page, comparison_page, diagnosis_page, profile_page
     from solscope.views.operators import named_hardware
 
+    results = [path for path in files if path.endswith(".jsonl")]
+    if results and len(results) < len(files):
+        raise click.UsageError("give profiles, or benchmark results (.jsonl), not both")
+    if results:
+        from solscope.bench.results import read_results
+        from solscope.report.pages import bench_page
+
+        check_target(output, results[0], force=force)
+        title = ", ".join(Path(path).name for path in results)
+        _say(
+            write_html([bench_page(read_results(results), title)], title, output),
+            1,
+            output,
+            as_json,
+        )
+        return
     paths = find_profiles(files, note_skipped)
     for path in paths:
         check_target(output, path, force=force)
@@ -73,12 +97,18 @@ def command(
     config = open_model(model, batch, context)
     profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
     labels = short_labels([one.profile.path for one in profiles])
-    pages: list[Page] = [comparison_page(profiles, labels)] if len(profiles) > 1 else []
+    if diagnose and len(profiles) != 2:
+        raise click.UsageError(f"--diagnose takes two profiles, not {len(profiles)}")
+    pages: list[Page] = [diagnosis_page(profiles, labels)] if diagnose else []
+    pages += [comparison_page(profiles, labels)] if len(profiles) > 1 else []
     pages += [profile_page(one, card, config) for one in profiles]
-    size = write_html(pages, " · ".join(labels), output)
+    _say(write_html(pages, " · ".join(labels), output), len(pages), output, as_json)
+
+
+def _say(size: int, pages: int, output: Path, as_json: bool) -> None:
     if as_json:
         from solscope.report.json import render_json
 
-        emit(render_json({"written": str(output), "bytes": size, "pages": len(pages)}))
+        emit(render_json({"written": str(output), "bytes": size, "pages": pages}))
     else:
         emit(f"{output} ({size / 1e6:.2f} MB)")

@@ -12,6 +12,7 @@ from solscope.cli.common import (
     expansion_option,
     full_names_option,
     json_option,
+    markdown_option,
     note_skipped,
     open_attributed,
     rules_option,
@@ -28,6 +29,7 @@ from solscope.cli.common import (
 @full_names_option
 @rules_option
 @expansion_option
+@markdown_option
 @json_option
 def command(
     files: tuple[str, ...],
@@ -35,6 +37,7 @@ def command(
     full_names: bool,
     rule_files: tuple[Path, ...],
     max_expansion: int,
+    markdown: bool,
     as_json: bool,
 ) -> None:
     """Say where the GPU time goes: busy, idle and why, categories, top kernels.
@@ -62,8 +65,11 @@ def command(
 
         emit(render_json({"profiles": summaries, "runs": groups}))
         return
-    from solscope.report.show import render_show
+    from solscope.report.show import markdown_show, render_show
 
+    if markdown:
+        emit(markdown_show(summaries, groups, full_names=full_names))
+        return
     emit(
         render_show(
             summaries, groups, width=terminal_width(), color=use_color(), full_names=full_names

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from solscope.cli.common import Decorator, emit, json_option, terminal_width, use_color
+from solscope.cli.common import (
+    Decorator,
+    bound_option,
+    emit,
+    json_option,
+    terminal_width,
+    use_color,
+)
+
+if TYPE_CHECKING:
+    from solscope.roofline import BoundKind
 
 
 def _names(_context: click.Context, _option: click.Parameter, text: str) -> list[str]:
@@ -90,12 +102,13 @@ def show(operator: str, suite: str, as_json: bool) -> None:
 
 @command.command("roofline", short_help="Regime, intensity and speed of light per operator.")
 @hardware_option
+@bound_option("published")
 @json_option
-def roofline(hardware: list[str], as_json: bool) -> None:
-    """Print the published roofline, on the published platforms or any other GPU."""
+def roofline(hardware: list[str], bound: BoundKind, as_json: bool) -> None:
+    """Print the roofline, on the published platforms or any other GPU."""
     from solscope.suite import suite_roofline
 
-    rows = suite_roofline(hardware)
+    rows = suite_roofline(hardware, bound=bound)
     if as_json:
         from solscope.report.json import render_json
 

@@ -36,7 +36,7 @@ class Ratio(NamedTuple):
 def ratio_interval(before: Floats, after: Floats) -> Ratio:
     """Mean of `after` over mean of `before` (which must not be 0), with its interval."""
     draw = np.random.default_rng(SEED)
-    below, above = _means(before, draw), _means(after, draw)
+    below, above = resampled_means(before, draw), resampled_means(after, draw)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(above / np.maximum(below, 0.0), nan=1.0, posinf=np.inf)
     tail = (1 - LEVEL) / 2
@@ -44,8 +44,8 @@ def ratio_interval(before: Floats, after: Floats) -> Ratio:
     return Ratio(float(after.mean() / before.mean()), max(0.0, float(low)), float(high))
 
 
-def _means(values: Floats, draw: np.random.Generator) -> Floats:
-    """Means of resamples, spread as the mean of so few values really is."""
+def resampled_means(values: Floats, draw: np.random.Generator) -> Floats:
+    """`RESAMPLES` means of resampled blocks, spread as the mean of so few values really is."""
     size = values.size
     length = max(1, round(size ** (1 / 3)))
     blocks = np.concatenate([values, values[: length - 1]])

@@ -32,7 +32,7 @@ from solscope.readers import open as open_profile
 from solscope.readers.base import ReadOptions
 from solscope.roofline import bound
 from solscope.views.costs import CallKind, find_calls
-from solscope.views.operators import bound_tells, hardware_of, named_hardware, origin
+from solscope.views.operators import hardware_of, named_hardware, origin
 
 _CHUNK = 1 << 20
 
@@ -222,8 +222,6 @@ def _kind_row(at: int, kind: CallKind, card: Hardware | None) -> dict[str, Any]:
     if card is None:
         return row
     least = bound(kind.cost, card)
-    if not bound_tells(least):
-        return row
     likely = None if kind.expected is None else bound(kind.expected, card).time_us
     return {**row, "bound_us": least.time_us, "expected_us": likely, "limiter": least.limiter}
 

@@ -43,23 +43,27 @@ MEMORY = (
     "l2.size",
     "llc.bandwidth",
     "llc.size",
+    "l1.bandwidth",
 )
-"""What `memory` may hold. `hbm` is the device memory, GDDR included; `llc` is a cache behind the
-L2 (Infinity Cache). `hbm.read`, `hbm.write` and `hbm.copy` are measured, and the largest of them is
-`hbm.bandwidth`."""
+"""What `memory` may hold. `l1.bandwidth` is what all multiprocessors together can load and store:
+a ceiling for data in any cache. `hbm` is the device memory, GDDR included; `llc` is a cache behind
+the L2 (Infinity Cache). `hbm.read`, `hbm.write` and `hbm.copy` are measured, and the largest of
+them is `hbm.bandwidth`."""
 
 CHIP = (
     "sm.count",
     "clock.boost",
     "clock.base",
     "interconnect.bandwidth",
+    "host.bandwidth",
     "launch.floor",
     "graph.floor",
     "serial.step",
 )
 """What `chip` may hold. `launch.floor` is the device time of an empty kernel, `graph.floor` the
 time per kernel in a graph of empty ones, `serial.step` the least time from one step of a recurrence
-to the next. `interconnect.bandwidth` counts both directions."""
+to the next. `interconnect.bandwidth` (links to other GPUs) and `host.bandwidth` (PCIe or what else
+leads to the host) count both directions."""
 
 UNITS = ("FLOP/s", "op/s", "byte/s", "byte", "Hz", "count", "s")
 

@@ -11,7 +11,7 @@ TARGETS = (1.12, 1.4, 2.2)
 """Wanted slowdowns of the three strengths."""
 WINDOWS = ((1.07, 1.2), (1.32, 1.55), (1.9, 2.8))
 """A slowdown in here is near enough."""
-PROBES = 2
+PROBES = 3
 """Trials per strength."""
 _GROWTH = 4.0
 """A dose is never raised by more than this factor at once."""
@@ -52,7 +52,7 @@ def search(
         tried[wanted] = measure(wanted)
     target = math.log(TARGETS[strength])
     best = min(tried, key=lambda dose: abs(math.log(max(tried[dose], 0.01)) - target))
-    if tried[best] < low and max(tried) >= limits.highest / 2:
+    if tried[max(tried)] < low and max(tried) >= limits.highest / 2:
         # Out of reach, or hidden: the three strengths still differ.
         best = limits.clip(limits.highest * (0.4, 0.7, 1.0)[strength])
     elif not low <= tried[best] <= high:
@@ -72,4 +72,8 @@ def _next(limits: Range, strength: int, tried: dict[float, float]) -> float:
         return limits.first[strength]
     slope = (ratio - 1.0) / last
     beyond = last + (target - ratio) / slope if slope > 0 else last * _GROWTH
+    guess = limits.first[strength]
+    if guess > last:
+        # Effects may grow faster than their dose: not further than the guess at first.
+        beyond = min(beyond, guess)
     return min(max(beyond, last * 1.2), last * _GROWTH)

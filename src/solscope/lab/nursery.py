@@ -110,7 +110,7 @@ class Nursery:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
             line = self._process.stdout.readline()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise HogError(f"the process that starts hogs is gone ({error})") from error
         if not line:
             raise HogError("the process that starts hogs is gone")

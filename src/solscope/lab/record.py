@@ -16,10 +16,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from solscope.errors import UsageError
+from solscope.errors import InputError, MissingToolError, UsageError
 from solscope.lab import archive
 from solscope.lab.cgroup import CpuGroup, NoGroupError
 from solscope.lab.dose import Range, search
@@ -28,13 +29,16 @@ from solscope.lab.loop import Loop, Mode
 from solscope.lab.machine import describe
 from solscope.lab.model import SEED
 from solscope.lab.nursery import Nursery
+from solscope.lab.pairs import MACHINE, PAIRS
 from solscope.lab.plan import STRENGTHS, Unit, Which, plan
-from solscope.lab.recording import SamplerProcess, Timing, profile_steps, time_steps
+from solscope.lab.recording import Samples, Timing, profile_steps, time_steps
 
 LOOP_CORES = 4
 SETTLE_S = 0.15
 """How long a fault acts before it is measured; also what GPU counters need to notice."""
 PROBE_S = 0.12
+HOPELESS = 3
+"""As many failures and no pair yet: the rest would fail, too."""
 GRACE_S = 15.0
 """A unit that has begun may go on for this long after the time is over."""
 MEASURE_S = 0.3
@@ -89,6 +93,10 @@ def record(options: Options, say: Say) -> Summary:
         raise UsageError("nothing to record: no fault of this half runs in these modes")
     if options.device == "cpu" and "graph" in options.modes:
         raise UsageError("graphs need a GPU; use --modes eager with --device cpu")
+    if find_spec("torch") is None:
+        raise MissingToolError("the lab needs torch: pip install torch")
+    if (options.out / PAIRS).exists():
+        raise UsageError(f"{options.out} holds recordings; choose another folder")
     options.out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with ExitStack() as stack:
@@ -133,17 +141,20 @@ def _recorder(options: Options, raw: Path, say: Say) -> Iterator[_Recorder]:
         group, no_group = _group()
         if group is not None:
             stack.callback(group.close)
-        samples = raw / "session.csv"
         stack.callback(os.sched_setaffinity, 0, every)
-        sampler = SamplerProcess(os.getpid(), samples, others)
-        stack.callback(sampler.close)
+        samples = Samples(os.getpid(), raw / "session.csv", others)
+        stack.callback(samples.sampler.close)
         if group is not None:
-            group.release(sampler.pid)
+            group.release(samples.sampler.pid)
         os.sched_setaffinity(0, cores)
         say(f"loop on cores {sorted(cores)}; building the model")
         import torch
 
         torch.set_num_threads(1)
+        if options.device == "cuda" and not torch.cuda.is_available():
+            raise InputError(
+                "torch finds no GPU here; --device cpu --tiny --modes eager tries the lab out"
+            )
         helpers = min(3, max(1, len(cores) - 1))
         loop = Loop(options.device, raw / "loop.log", options.tiny, helpers)
         stack.callback(loop.close)
@@ -161,10 +172,10 @@ def _recorder(options: Options, raw: Path, say: Say) -> Iterator[_Recorder]:
             "loop_cores": sorted(cores),
             "control_group": None if group is None else f"v{group.version}",
             "no_control_group": no_group or None,
-            "missing_sensors": sampler.missing,
+            "missing_sensors": samples.sampler.missing,
         }
-        (options.out / "machine.json").write_text(json.dumps(machine, indent=1) + "\n")
-        yield _Recorder(options, raw, rig, sampler, say)
+        (options.out / MACHINE).write_text(json.dumps(machine, indent=1) + "\n")
+        yield _Recorder(options, raw, rig, samples, say)
 
 
 def _split(every: set[int]) -> tuple[set[int], set[int]]:
@@ -187,11 +198,9 @@ def _group() -> tuple[CpuGroup | None, str]:
 class _Recorder:
     """Records unit after unit."""
 
-    def __init__(
-        self, options: Options, raw: Path, rig: Rig, sampler: SamplerProcess, say: Say
-    ) -> None:
+    def __init__(self, options: Options, raw: Path, rig: Rig, samples: Samples, say: Say) -> None:
         self._options, self._raw, self._rig, self._say = options, raw, rig, say
-        self._sampler = sampler
+        self._samples = samples
         self._files: list[Path] = []
         self._defaults = rig.base
         self._deadline = 0.0
@@ -205,6 +214,8 @@ class _Recorder:
             for done, unit in enumerate(units):
                 if time.monotonic() > deadline:
                     raise _OverError("the time is over")
+                if len(summary.failed) >= HOPELESS and not summary.pairs:
+                    raise _OverError("nothing but failures")
                 self._say(f"{done + 1}/{len(units)} {unit.name}")
                 self._unit(unit, summary)
             done = len(units)
@@ -302,7 +313,7 @@ class _Recorder:
         times = time_steps(loop, 16, MEASURE_S)
         trace, samples = self._raw / f"{name}.trace.json", self._raw / f"{name}.metrics.csv"
         _, end = profile_steps(loop, self._options.steps_in(unit.mode), trace, pause)
-        self._sampler.save(begin, end, samples)
+        self._samples.save(begin, end, samples)
         self._files += [trace, samples]
         return name, times
 
@@ -334,7 +345,7 @@ class _Recorder:
             "seed": SEED,
             **facts,
         }
-        with (self._options.out / "pairs.jsonl").open("a") as file:
+        with (self._options.out / PAIRS).open("a") as file:
             file.write(json.dumps(line) + "\n")
         ratio = after.mean_ms / before.mean_ms
         self._say(

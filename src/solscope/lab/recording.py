@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import select
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from solscope.capture.background import BackgroundSampler
 from solscope.capture.garbage import mark_collections
 from solscope.capture.sampler import HEADER
-from solscope.errors import SolscopeError
 from solscope.lab.loop import Loop
 
 PERIOD_MS = 10
@@ -68,41 +64,14 @@ def profile_steps(loop: Loop, count: int, path: Path, pause: Callable[[], None])
     return begin, end
 
 
-class SamplerProcess:
-    """The sampler in a process of its own, so that it takes nothing from the loop's."""
+class Samples:
+    """Samples of the whole session, taken by another process, and cut into recordings."""
 
     def __init__(self, pid: int, path: Path, cores: set[int]) -> None:
         self._path = path
-        command = [sys.executable, "-m", "solscope.capture.sampler", "--pid", str(pid)]
-        command += ["--period-ms", str(PERIOD_MS), "-o", str(path)]
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-        )
-        self.pid = self._process.pid
-        os.sched_setaffinity(self.pid, cores)
-        self.missing = self._until_ready()
+        self.sampler = BackgroundSampler(pid, path, PERIOD_MS, cores)
         self._offset = 0
         self._kept: list[tuple[int, bytes]] = []
-
-    def _until_ready(self) -> list[str]:
-        assert self._process.stdout is not None
-        lines: list[str] = []
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            readable, _, _ = select.select([self._process.stdout], [], [], 1.0)
-            line = self._process.stdout.readline().decode() if readable else ""
-            if line.strip() == "ready":
-                return lines
-            if readable and not line:
-                break
-            if line:
-                lines.append(line.strip())
-        self.close()
-        raise SolscopeError("the sampler did not start")
 
     def save(self, begin_ns: int, end_ns: int, path: Path) -> int:
         """Write the samples of an interval to `path`; returns how many there are."""
@@ -118,13 +87,3 @@ class SamplerProcess:
         inside = [line for time_ns, line in self._kept if time_ns <= end_ns]
         path.write_bytes(HEADER + b"".join(line + b"\n" for line in inside))
         return len(inside)
-
-    def close(self) -> None:
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
-        try:
-            self._process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()

@@ -61,6 +61,15 @@ OPERATOR_MODULES = {
     "sort": "solscope.operators.sort",
     "triangular_solve": "solscope.operators.triangular_solve",
     "depthwise_conv": "solscope.operators.depthwise_conv",
+    "embedding": "solscope.operators.embedding",
+    "sampling": "solscope.operators.sampling",
+    "mla_prefill_attention": "solscope.operators.mla_prefill_attention",
+    "all_reduce": "solscope.operators.all_reduce",
+    "all_gather": "solscope.operators.all_gather",
+    "reduce_scatter": "solscope.operators.reduce_scatter",
+    "all_to_all": "solscope.operators.all_to_all",
+    "expert_dispatch": "solscope.operators.expert_dispatch",
+    "expert_combine": "solscope.operators.expert_combine",
 }
 """One line per operator: its name and the module whose `OPERATOR` is the object."""
 

@@ -73,10 +73,11 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     which = torch.arange(len(keys), device=draw.device)
     sequence = torch.repeat_interleave(which, queried.long(), output_size=tokens)
     visible = keys[sequence]
-    position = starts_k[sequence] + needle_positions(generator, visible, visible + 1)
-    needle = k[position.clamp_max(total - 1)]
+    position = needle_positions(generator, visible, visible + 1, heads)
+    place = (starts_k[sequence][:, None] + position).clamp_max(total - 1)
+    needle = k[place, torch.arange(heads, device=draw.device)]
     scale = dim**-0.5
-    q = queries(generator, needle, heads, visible, scale=scale, strength=dim, variant=draw.variant)
+    q = queries(generator, needle, visible, scale=scale, strength=dim, variant=draw.variant)
     return {
         "q": q,
         "k": k,

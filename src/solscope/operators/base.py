@@ -48,12 +48,16 @@ class Cost(msgspec.Struct, frozen=True):
     """Bytes read, by kind: weights, activations, cache, index, state."""
     write_bytes: dict[str, float] = msgspec.field(default_factory=dict)
     """Bytes written, by the same kinds."""
+    link_bytes: float = 0
+    """Bytes over the links to other GPUs, in the busier direction."""
+    host_bytes: float = 0
+    """Bytes from or to the host, in the busier direction."""
     serial_steps: int = 0
     """Dependent steps that cannot run at the same time (recurrences)."""
 
     @property
     def bytes(self) -> float:
-        """All bytes moved."""
+        """All bytes moved in this GPU's own memory."""
         return sum(self.read_bytes.values()) + sum(self.write_bytes.values())
 
     @property

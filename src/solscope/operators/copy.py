@@ -2,6 +2,8 @@
 
     bytes    the source as stored, once; the result once
 
+    host     `host_bytes`, what comes from or goes to the host (default 0)
+
 A source that is broadcast is read once. From or to the host, only the side on the GPU counts.
 """
 
@@ -15,6 +17,7 @@ def cost(axes: Axes) -> Cost:
     return Cost(
         read_bytes={"activations": axes["read_bytes"]},
         write_bytes={"activations": axes["write_bytes"]},
+        host_bytes=axes.get("host_bytes", 0),
     )
 
 
@@ -23,5 +26,6 @@ OPERATOR = Operator(
     title="Copy, also to another type or layout",
     category="copy",
     axes=("read_bytes", "write_bytes"),
+    optional=("host_bytes",),
     cost=cost,
 )

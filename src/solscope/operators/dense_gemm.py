@@ -66,7 +66,10 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     wide = torch_dtype("bf16" if dtype == "fp8" else dtype)
     variant = draw.variant if dtype == "bf16" else "typical"
     a = normal(generator, m, k, dtype=wide)
-    a *= row_scales(generator, m, variant, spread=0.5).clamp_max(4.0).to(wide)
+    scale = row_scales(generator, m, variant, spread=0.5).clamp_max(4.0)
+    if variant == "extreme":
+        scale[0] = 4.0  # one row at least is not small
+    a *= scale.to(wide)
     a[:, : max(1, k // 100)] *= 4
     b = normal(generator, n, k, dtype=wide, std=k**-0.5)
     bias = normal(generator, n, dtype=wide) if axes.get("bias") else None
@@ -121,6 +124,8 @@ def reference(
     out_dtype: str,
 ) -> Outputs:
     """The product in fp64, some rows at a time."""
+    import torch
+
     del out_dtype
     right = b.double().T
 
@@ -130,8 +135,8 @@ def reference(
             product = product * scale.double() * b_scale.double()
         return {"out": (product if bias is None else product + bias.double()).float()}
 
-    ones = a.new_ones(1, dtype=b.float().dtype) if a_scale is None else a_scale
-    return by_rows(rows, a, ones.expand(len(a), 1) if ones.ndim == 1 else ones)
+    scale = torch.ones(1, device=a.device) if a_scale is None else a_scale
+    return by_rows(rows, a, scale.expand(len(a), 1))
 
 
 def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
@@ -156,7 +161,7 @@ TASK = Task(
             "out_dtype",
             Tolerance(
                 kind="close",
-                atol=0.03,
+                atol=0.02,
                 rtol=1e-2,
                 rms=2.5e-3,
                 row_rms=5e-3,

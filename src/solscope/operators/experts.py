@@ -46,7 +46,9 @@ def draw_routing(
 def token_scales(generator: torch.Generator, tokens: int, variant: Variant) -> torch.Tensor:
     """A scale per token, fp32 [T, 1]: near 1, as behind a norm; `extreme` reaches far below."""
     if variant == "extreme":
-        return row_scales(generator, tokens, "typical", spread=1.5).clamp_max(1.5)
+        scale = row_scales(generator, tokens, "typical", spread=1.5).clamp_max(1.5)
+        scale[:1] = 1.0  # one token at least is not small
+        return scale
     return row_scales(generator, tokens, "typical", spread=0.2)
 
 

@@ -120,11 +120,12 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     values = normal(generator, tokens, hidden, dtype=torch.bfloat16)
     groups = torch.randn(1, blocks(hidden, BLOCK), generator=generator, device=draw.device)
     x, x_scale = quantize_blocks(values, (1, BLOCK), draw.fp8)
-    x_scale *= token_scales(generator, tokens, draw.variant) * torch.exp(0.5 * groups)
+    wide = torch.exp(0.5 * groups)
+    x_scale *= token_scales(generator, tokens, draw.variant) * wide / wide.square().mean().sqrt()
     w1, fc1_scale = _draw_weights(
         generator, experts, 2 * inner, hidden, 0.8 * hidden**-0.5, draw.fp8
     )
-    w2, fc2_scale = _draw_weights(generator, experts, hidden, inner, 2.5 * inner**-0.5, draw.fp8)
+    w2, fc2_scale = _draw_weights(generator, experts, hidden, inner, 4 * inner**-0.5, draw.fp8)
     return {
         "hidden_states": x,
         "a_scale": x_scale,
@@ -183,14 +184,14 @@ TASK = Task(
             "bfloat16",
             Tolerance(
                 kind="close",
-                atol=0.08,
+                atol=0.03,
                 rtol=0.1,
                 rms=3.5e-2,
                 row_rms=5e-2,
-                matched=0.97,
+                matched=0.95,
                 why="the activation between the products quantized to e4m3 per 1 x 128, as "
-                "deployed kernels do: so emulated, the relative RMS error is 2.6e-2; e5m2 gives "
-                "5e-2, 4-bit weights more",
+                "deployed kernels do: so emulated, the relative RMS error is 2.2e-2; e5m2 gives "
+                "4.6e-2, 4-bit weights more",
             ),
         )
     },

@@ -9,7 +9,8 @@
     bytes    q, k, v, a, b, out; A_log (fp32) and dt_bias; indices; touched state rows in and out
 
 More than one token can be chunked onto the matrix pipe, so fp32 vector work is no bound there.
-`states` is the number of distinct rows touched (default: one per sequence).
+`states` is the number of distinct rows touched (default: one per sequence), `state_bytes` the size
+of a value of the state in memory (default 4).
 Published: all rows of the pool count, touched or not: up to 1.99 times the bytes.
 
 In: A_log [Hv] fp32, dt_bias [Hv], a and b [B, T, Hv], q and k [B, T, Hq, K], v [B, T, Hv, V], state
@@ -56,7 +57,8 @@ def cost(axes: Axes) -> Cost:
     rows = batch * axes["tokens"]
     queries = 2 * size * rows * axes["q_heads"] * axes["key_dim"]
     values = size * rows * heads * axes["value_dim"]
-    state = 4 * axes.get("states", batch) * heads * axes["key_dim"] * axes["value_dim"]
+    values_kept = axes.get("states", batch) * heads * axes["key_dim"] * axes["value_dim"]
+    state = axes.get("state_bytes", 4) * values_kept
     return Cost(
         flops=_flops(axes),
         read_bytes={
@@ -123,29 +125,33 @@ def reference(
     """The recurrence token by token in fp64, some sequences at a time."""
     import torch
 
-    decay, strength = log_decay(Gates(A_log, dt_bias, a, b), torch.float64).exp(), b.double()
-    strength, share = strength.sigmoid(), v.shape[2] // q.shape[2]
+    share = v.shape[2] // q.shape[2]
     out, states = torch.empty(v.shape, device=v.device), state.clone()
-    together = max(1, _STATE_VALUES // state[0].numel())
-    for start in range(0, v.shape[0], together):
-        some = slice(start, start + together)
-        rows = state_indices[some].long()
+    for some in torch.split(torch.arange(len(v), device=v.device), _together(v, state)):
+        gates = Gates(A_log, dt_bias, a[some], b[some])
+        decay = log_decay(gates, torch.float64).exp()[..., None, None]
+        strength = b[some].double().sigmoid()[..., None]
+        queries, keys = (
+            unit_rows(x[some].double()).repeat_interleave(share, 2)[..., None] for x in (q, k)
+        )
+        values, rows = v[some].double(), state_indices[some].long()
         h = state[rows].double()
         for t in range(v.shape[1]):
-            queries, keys = (
-                unit_rows(x[some, t].double()).repeat_interleave(share, 1)[..., None]
-                for x in (q, k)
-            )
-            h = h * decay[some, t, :, None, None]
-            written = (v[some, t].double() - (h * keys).sum(-2)) * strength[some, t, :, None]
-            h = h + keys * written[..., None, :]
-            out[some, t] = (scale * (h * queries).sum(-2)).float()
+            h = h * decay[:, t]
+            written = (values[:, t] - (h * keys[:, t]).sum(-2)) * strength[:, t]
+            h = h + keys[:, t] * written[..., None, :]
+            out[some, t] = (scale * (h * queries[:, t]).sum(-2)).float()
         states[rows] = h.float()
     return {"out": out, "state": states}
 
 
+def _together(v: torch.Tensor, state: torch.Tensor) -> int:
+    """Sequences whose states, and whose tokens, fit in fp64."""
+    return max(1, _STATE_VALUES // max(state[0].numel(), v[0].numel()))
+
+
 _STATE_VALUES = 1 << 26
-"""State held in fp64 at a time: 512 MiB."""
+"""Values of states, and of tokens, held in fp64 at a time: 512 MiB."""
 
 
 def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
@@ -194,7 +200,7 @@ OPERATOR = Operator(
     title="Gated delta rule, recurrent form (decode)",
     category="linear_attention",
     axes=("sequences", "tokens", "q_heads", "v_heads", "key_dim", "value_dim"),
-    optional=("states", "pool", "dtype"),
+    optional=("states", "state_bytes", "pool", "dtype"),
     cost=cost,
     suite_id="atrex_013",
     published=published,

@@ -88,11 +88,11 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     if draw.variant == "ties":
         cache += value_offsets(generator, cache.shape, dtype, draw.variant)
     sequence = torch.arange(len(lengths), device=draw.device)
-    slot = paged.slot(sequence, needle_positions(generator, lengths, lengths))
+    position = needle_positions(generator, lengths, lengths, axes["q_heads"])
+    slot = paged.slot(sequence[:, None], position)
     q = queries(
         generator,
-        cache.view(-1, 1, latent + rope)[slot],
-        axes["q_heads"],
+        cache.view(-1, latent + rope)[slot],
         lengths,
         scale=_SCALE,
         strength=latent + rope * _ROTARY_STD**2,

@@ -1,9 +1,9 @@
 """Queries that look for something: attention inputs on which a wrong index shows.
 
 Random queries spread their weight evenly over thousands of keys, so that the mean of all values is
-nearly right. Here every query has a needle, one key of its sequence that takes about half of its
-weight; one in sixteen has the last key it may see, and one in sixteen the first it may not, which
-takes as much when a mask leaks. The first key of a sequence is a sink, as in language models.
+nearly right. Here every head of a query has a needle, one key of its sequence that takes about half
+of its weight; one in sixteen has the last key it may see, and one in sixteen the first it may not,
+which takes as much when a mask leaks. The first key of a sequence is a sink, as in language models.
 """
 
 from __future__ import annotations
@@ -24,16 +24,23 @@ _SINK_QUERY = 4.0
 
 
 def needle_positions(
-    generator: torch.Generator, visible: torch.Tensor, keys: torch.Tensor
+    generator: torch.Generator, visible: torch.Tensor, keys: torch.Tensor, heads: int
 ) -> torch.Tensor:
-    """Position of each query's needle: int64, below `keys`, mostly below `visible`."""
+    """Position of each needle, int64 [n, heads]: below `keys` [n], mostly below `visible` [n].
+
+    The first head of a query that sees all keys looks for the last one: in a batch of few queries
+    chance would not place a needle there.
+    """
     import torch
 
-    kind = torch.randint(16, visible.shape, generator=generator, device=visible.device)
-    share = torch.rand(visible.shape, generator=generator, device=visible.device)
-    anywhere = (share * visible).long()
-    last = torch.where(kind == 0, visible - 1, anywhere)
-    return torch.minimum(torch.where(kind == 1, visible, last), keys - 1).clamp_min(0)
+    seen, shape = visible[:, None], (len(visible), heads)
+    kind = torch.randint(16, shape, generator=generator, device=visible.device)
+    share = torch.rand(shape, generator=generator, device=visible.device)
+    position = (share * seen).long()
+    position = torch.where(kind == 0, seen - 1, position)
+    position = torch.where(kind == 1, seen, position)
+    position[:, 0] = torch.where(visible == keys, keys - 1, position[:, 0])
+    return torch.minimum(position, keys[:, None] - 1).clamp_min(0)
 
 
 def sink(scale: float) -> float:
@@ -44,34 +51,29 @@ def sink(scale: float) -> float:
 def queries(
     generator: torch.Generator,
     needle: torch.Tensor,
-    heads: int,
     visible: torch.Tensor,
     *,
     scale: float,
     strength: float,
     variant: Variant,
 ) -> torch.Tensor:
-    """Queries [n, heads, D] that look for the keys `needle` [n, Hk, D], of the same dtype.
+    """Queries [n, heads, D] that look for the keys `needle`, of the same shape; those are used up.
 
     `visible` [n] keys are in sight, `scale` multiplies the scores, `strength` is the mean |key|².
     `extreme` makes logits that overflow without a subtracted maximum; `ties` makes all equal.
     """
     import torch
 
-    rows, key_heads, dim = needle.shape
-    shape = (rows, key_heads, heads // key_heads, dim)
     if variant == "ties":
-        return needle.new_zeros(rows, heads, dim)
-    q = torch.randn(shape, generator=generator, device=needle.device, dtype=needle.dtype)
+        return torch.zeros_like(needle)
+    q = torch.randn(needle.shape, generator=generator, device=needle.device, dtype=needle.dtype)
     q *= SPREAD / (scale * strength**0.5)
     q[..., 0] += _SINK_QUERY
     # The logit with which a key weighs as much as all others together.
     logit = visible.float().clamp_min(1.0).log() + SPREAD * SPREAD / 2
     factor = logit / (scale * strength)
-    q += (needle * factor[:, None, None].to(needle.dtype))[:, :, None]
-    if variant == "extreme":
-        q *= 8
-    return q.flatten(1, 2)
+    q += needle.mul_(factor[:, None, None].to(needle.dtype))
+    return q.mul_(8) if variant == "extreme" else q
 
 
 def value_offsets(

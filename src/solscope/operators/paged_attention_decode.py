@@ -86,13 +86,14 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     sequence, scale = torch.arange(len(lengths), device=draw.device), dim**-0.5
     filled = sequence[lengths > 0]
     k_cache[paged.table[filled, 0].long(), :, 0, 0, 0] += sink(scale)
-    slot = paged.slot(sequence, needle_positions(generator, lengths, lengths))
-    # Two index tensors around a slice put the sequence first: [n, Hk, D/x, x].
-    needle = k_cache[slot // size, :, :, slot % size].flatten(2)
+    position = needle_positions(generator, lengths, lengths, axes["q_heads"])
+    slot = paged.slot(sequence[:, None], position)
+    head = torch.arange(axes["q_heads"], device=draw.device) // (axes["q_heads"] // heads)
+    # Index tensors around a slice put what they index first: [n, Hq, D/x, x].
+    needle = k_cache[slot // size, head, :, slot % size].flatten(2)
     q = queries(
         generator,
         needle,
-        axes["q_heads"],
         lengths,
         scale=scale,
         strength=dim,

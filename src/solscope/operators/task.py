@@ -58,7 +58,8 @@ class Tolerance(msgspec.Struct, frozen=True):
 
     `close`: every element within atol + rtol |wanted|, but for a share of 1 - matched, and the
     relative RMS error ‖got - wanted‖ / ‖wanted‖ at most `rms`, that of each row (last dimension)
-    at most `row_rms`, give or take atol/10. `exact`: every element equal.
+    at most `row_rms`, give or take atol/10; where few large values make the RMS, its limit is
+    widened by the chance of their roundings. `exact`: every element equal.
     `codes`: 8-bit floats, compared after decoding; a share of 1 - matched may lie one code off.
     """
 

@@ -10,6 +10,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+_SHORT = {
+    "Double": "double",
+    "Float": "float",
+    "Half": "c10::Half",
+    "BFloat16": "c10::BFloat16",
+    "Float8_e4m3fn": "c10::Float8_e4m3fn",
+    "Float8_e5m2": "c10::Float8_e5m2",
+    "Long": "long int",
+    "Int": "int",
+    "Short": "short",
+    "Char": "signed char",
+    "Byte": "unsigned char",
+    "Bool": "bool",
+}
+"""Types as torch writes them at collectives."""
 DTYPES = {
     "double": "fp64",
     "float": "fp32",
@@ -19,6 +34,7 @@ DTYPES = {
     "c10::Float8_e5m2": "fp8",
     "c10::Float8_e4m3fnuz": "fp8",
     "c10::Float8_e5m2fnuz": "fp8",
+    "c10::Float4_e2m1fn_x2": "fp4",
     "signed char": "int8",
 }
 """Names of the catalogue for types as Kineto writes them."""
@@ -38,10 +54,15 @@ _SIZES = {
     "unsigned char": 1,
     "char": 1,
     "bool": 1,
-    **{name: 1 for name, dtype in DTYPES.items() if dtype == "fp8"},
+    **{name: 1 for name, dtype in DTYPES.items() if dtype in ("fp8", "fp4")},
     "c10::complex<float>": 8,
     "c10::complex<double>": 16,
 }
+
+
+def full_type(name: str) -> str:
+    """The name that Kineto uses for a type in the inputs of operators."""
+    return _SHORT.get(name, name)
 
 
 class UnclearError(Exception):

@@ -8,7 +8,9 @@ end): out = softmax(q k / sqrt(D)) v. Keys and values lie in blocks of a paged c
     sfu      Hq P                          one exponential per pair and head
     bytes    q and out, K and V once per sequence, lengths, block table
 
-A cached prefix that sequences share must be read only once; these axes cannot say so.
+`pairs` gives P where lengths are only known as means, or a window leaves fewer. Without
+`block_size` the block table counts nothing. A cached prefix that sequences share must be read only
+once; these axes cannot say so.
 Published: the same, for q = s.
 
 In: q [T, Hq, D], k_cache and v_cache [blocks, block_size, Hk, D], cu_seqlens_q [n + 1], seqused_k
@@ -33,9 +35,9 @@ if TYPE_CHECKING:
 
 def _index_bytes(axes: Axes) -> int:
     """Two lists of lengths, n + 1 and n long, and the used part of the block table; int32."""
-    groups, size = axes["sequences"], axes["block_size"]
+    groups, size = axes["sequences"], axes.get("block_size")
     sequences = sum(count for _, _, count in groups)
-    table = sum(blocks(kv, size) * count for _, kv, count in groups)
+    table = sum(blocks(kv, size) * count for _, kv, count in groups) if size else 0
     return int(4 * (2 * sequences + 1) + 4 * table)
 
 
@@ -43,7 +45,8 @@ def cost(axes: Axes) -> Cost:
     """Each key and value once per sequence, only the pairs that the mask leaves."""
     groups, size = axes["sequences"], element(axes)
     heads, dim = axes["q_heads"], axes["head_dim"]
-    pairs = sum((q * kv - q * (q - 1) // 2) * count for q, kv, count in groups)
+    alike = sum((q * kv - q * (q - 1) // 2) * count for q, kv, count in groups)
+    pairs = axes.get("pairs", alike)
     queries = sum(q * count for q, _, count in groups)
     keys = sum(kv * count for _, kv, count in groups)
     rows = size * heads * dim * queries
@@ -75,7 +78,8 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     import torch
 
     generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
-    size, dim, key_heads = axes["block_size"], axes["head_dim"], axes["kv_heads"]
+    size, dim = axes["block_size"], axes["head_dim"]
+    heads, key_heads = axes["q_heads"], axes["kv_heads"]
     groups = [*axes["sequences"]]
     if draw.variant == "empty":
         groups += [[0, 0, 1], [0, size + 3, 1]]
@@ -94,13 +98,15 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     sequence = torch.repeat_interleave(sequences, queried.long(), output_size=tokens)
     row = torch.arange(tokens, device=draw.device) - starts[sequence]
     visible = keys[sequence] - queried[sequence] + row + 1
-    position = needle_positions(generator, visible, keys[sequence])
-    needle = flat[paged.slot(sequence, position)]
+    position = needle_positions(generator, visible, keys[sequence], heads)
+    share = heads // key_heads
+    needle = flat[
+        paged.slot(sequence[:, None], position), torch.arange(heads, device=draw.device) // share
+    ]
     unused = paged.unused()[:, :, None, None]
     q = queries(
         generator,
         needle,
-        axes["q_heads"],
         visible,
         scale=scale,
         strength=dim,
@@ -182,8 +188,8 @@ OPERATOR = Operator(
     name="unified_attention",
     title="Paged causal attention, prefill and decode in one batch",
     category="attention",
-    axes=("sequences", "q_heads", "kv_heads", "head_dim", "block_size"),
-    optional=("dtype",),
+    axes=("sequences", "q_heads", "kv_heads", "head_dim"),
+    optional=("block_size", "pairs", "dtype"),
     cost=cost,
     suite_id="atrex_030",
     published=published,

@@ -26,6 +26,7 @@ READER_MODULES = {
     "nsys_stats": "solscope.readers.nsys_stats",
     "rocprof": "solscope.readers.rocprof",
     "metrics": "solscope.readers.metrics",
+    "behavior_csv": "solscope.readers.behavior_csv",
 }
 """One line per reader: its name and the module whose `READER` is the object."""
 ENTRY_POINTS = "solscope.readers"
@@ -53,7 +54,7 @@ def choose(head: Head) -> Reader:
         raise UnknownFormatError(f"{head.path}: several readers claim this file ({names})")
     raise UnknownFormatError(
         f"{head.path}: not a profile that solscope knows ({_describe(head.data)}); "
-        "it reads Kineto traces, nsys .sqlite and stats, rocprofv3 JSON and metrics CSV"
+        "it reads Kineto traces, nsys .sqlite and stats, rocprofv3 JSON, metrics and behavior CSV"
     )
 
 

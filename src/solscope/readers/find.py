@@ -95,4 +95,6 @@ def _hint(entries: list[Path], lost: dict[str, str]) -> str:
 
 
 def _is_metrics(path: Path) -> bool:
-    return path.name.endswith((".metrics.csv", ".metrics.parquet"))
+    return path.name.endswith(
+        (".metrics.csv", ".metrics.parquet", "counters_data.csv", ".counters.csv")
+    )

@@ -51,6 +51,11 @@ class _Args(msgspec.Struct, gc=False):
     input_types_new: msgspec.Raw = msgspec.field(default=ABSENT, name="Input Type")
     input_strides: msgspec.Raw = msgspec.field(default=ABSENT, name="Input Strides")
     concrete_inputs: msgspec.Raw = msgspec.field(default=ABSENT, name="Concrete Inputs")
+    elements: msgspec.Raw = msgspec.field(default=ABSENT, name="In msg nelems")
+    dtype: msgspec.Raw = ABSENT
+    ranks: msgspec.Raw = msgspec.field(default=ABSENT, name="Group size")
+    in_split: msgspec.Raw = msgspec.field(default=ABSENT, name="In split size")
+    out_split: msgspec.Raw = msgspec.field(default=ABSENT, name="Out split size")
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -62,6 +67,29 @@ class _Event(msgspec.Struct, gc=False):
     ts: Any = None
     dur: Any = None
     args: _Args | None = None
+
+
+_WHOLE = re.compile(rb"0|[1-9][0-9]{0,17}")
+_PLAIN = re.compile(rb'"[^"\\]{0,4094}"')
+
+
+def _with_message(args: _Args) -> _Args:
+    """Arguments of a collective stand for its inputs, in the places where torch records them."""
+    if not args.elements or args.input_dims or args.input_dims_old:
+        return args
+    elements, dtype = bytes(args.elements), bytes(args.dtype)
+    if not _WHOLE.fullmatch(elements) or not _PLAIN.fullmatch(dtype):
+        return args
+    ranks = bytes(args.ranks)
+    parts = (bytes(part) for part in (args.in_split, args.out_split))
+    splits = [part if _PLAIN.fullmatch(part) else b'""' for part in parts]
+    size = b'"%s"' % ranks if _WHOLE.fullmatch(ranks) else b'""'
+    concrete = b'["","","","","",%s,%s,"","",%s]' % (*splits, size)
+    args.input_dims = msgspec.Raw(b"[[%s]]" % elements)
+    if not (args.input_types or args.input_types_new):
+        args.input_types = msgspec.Raw(b"[%s]" % dtype)
+    args.concrete_inputs = args.concrete_inputs or msgspec.Raw(concrete)
+    return args
 
 
 class _Times(msgspec.Struct, gc=False):
@@ -325,7 +353,7 @@ class PythonScanner:
         keep = [e for e in events if e.ph == "X"]
         if not keep:
             return
-        args = [e.args or _NO_ARGS for e in keep]
+        args = [_with_message(e.args) if e.args else _NO_ARGS for e in keep]
         texts, raws, integers = self._texts.texts, self._jsons.raws, self._numbers.integers
         columns = {
             "cat": texts([e.cat for e in keep]),

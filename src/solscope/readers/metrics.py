@@ -3,7 +3,8 @@
 `device` is `Host` or empty for a host sensor, `GPU 0` or `0` for a GPU. Opened alone, the file is a
 profile without events; beside a trace (`X.trace.json.gz` and `X.metrics.csv`) `attach_metrics` adds
 it to the trace's profile. Samples outside the trace are kept: whoever uses them cuts them.
-A row whose time or value is no finite number is skipped and counted.
+A row whose time or value is no finite number is skipped and counted. Units, and which metrics are
+counters, are in `metric_kinds.py`.
 """
 
 from __future__ import annotations

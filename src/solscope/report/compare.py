@@ -3,51 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from solscope.compare.parts import Difference, OneSided, Part
 from solscope.compare.profiles import Comparison, PhaseComparison, Side, StepTimes
+from solscope.report.blocks import Block, block_markdown, block_text
 from solscope.report.terminal import (
     Column,
-    heading,
+    markdown_cell,
     number,
     pct,
     share_known,
-    table,
     to_text,
     warning_lines,
 )
 from solscope.text import clean, shorten
 
 
-class Block(NamedTuple):
-    """One table, whatever it is printed as."""
-
-    title: str
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[str]]
-
-
 def render_compare(result: Comparison, *, top: int, width: int, color: bool) -> str:
     """Text for the terminal; `top` limits what can be long."""
     parts: list[RenderableType] = [Text(line) for line in _profiles(result)]
     for block in blocks(result, top):
-        parts += [Text(""), heading(block.title), table(block.columns, block.rows, width)]
+        parts += block_text(block, width)
     return to_text([*parts, Text(""), *warning_lines(result.warnings)], width, color)
 
 
 def markdown_compare(result: Comparison, *, top: int) -> str:
     """The same as Markdown."""
-    out = [f"- {_cell(line)}" for line in _profiles(result)]
+    out = [f"- {markdown_cell(line)}" for line in _profiles(result)]
     for block in blocks(result, top):
-        heads = " | ".join(_cell(column.heading) for column in block.columns)
-        rule = "|".join("---" if column.text else "--:" for column in block.columns)
-        out += ["", f"**{_cell(block.title)}**", "", f"| {heads} |", f"|{rule}|"]
-        out += ["| " + " | ".join(map(_cell, row)) + " |" for row in block.rows]
-    out += ["", *(f"- warning {w.code}: {_cell(w.message)}" for w in result.warnings)]
+        out += block_markdown(block)
+    out += ["", *(f"- warning {w.code}: {markdown_cell(w.message)}" for w in result.warnings)]
     return "\n".join(out).rstrip() + "\n"
 
 
@@ -215,7 +203,3 @@ def _only_rows(only: Sequence[OneSided], top: int) -> Iterator[list[str]]:
         if rest:
             sums = [number(sum(t or 0.0 for t in side), 3) for side in rest]
             yield [by, *sums, f"({len(rows) - top} more)"]
-
-
-def _cell(text: str) -> str:
-    return clean(text).replace("|", "\\|").replace("<", "&lt;")

@@ -6,18 +6,39 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from solscope.report.operators import axes_text
-from solscope.report.terminal import Column, number, pct, share_known, table, to_text
+from solscope.report.terminal import (
+    WIDE,
+    Column,
+    number,
+    pct,
+    share_known,
+    table,
+    to_markdown,
+    to_text,
+    with_bars,
+)
 from solscope.text import clean
 from solscope.views.hotspots import Hotspot, HotspotTable
 
 
 def render_hotspots(result: HotspotTable, *, top: int, width: int, color: bool) -> str:
     """The first rows of the work list, each with its arithmetic."""
+    return to_text(_parts(result, top, width, color), width, color)
+
+
+def markdown_hotspots(result: HotspotTable, *, top: int) -> str:
+    """The same as Markdown."""
+    return to_markdown(_parts(result, top, WIDE, color=False))
+
+
+def _parts(result: HotspotTable, top: int, width: int, color: bool) -> list[RenderableType]:
     shown = result.hotspots[:top]
-    parts: list[RenderableType] = [
+    shares = [row.recoverable_pct_of_step for row in shown]
+    rows = [_row(row) for row in shown]
+    return [
         Text(_heading(result), style="bold"),
         Text(""),
-        table(_COLUMNS, [_row(row) for row in shown], width),
+        table(*with_bars(_COLUMNS, rows, shares, at=3, color=color), width),
         Text(""),
         *(
             Text(clean(f"{row.rank}. {row.why}: saves {_saving(row)} ({row.confidence})"))
@@ -26,7 +47,6 @@ def render_hotspots(result: HotspotTable, *, top: int, width: int, color: bool) 
         Text(""),
         Text(f"FLOP and bytes known for {share_known(result.coverage.cost_pct)} of GPU time"),
     ]
-    return to_text(parts, width, color)
 
 
 _COLUMNS = (

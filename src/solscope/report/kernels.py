@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from rich.console import RenderableType
 from rich.text import Text
 
 from solscope.report.show import coverage_line
 from solscope.report.terminal import (
+    WIDE,
     Column,
     listing,
     micro,
     number,
     pct,
     table,
+    to_markdown,
     to_text,
     warning_lines,
+    with_bars,
 )
 from solscope.views.kernels import KernelRow, KernelTable
 from solscope.views.summary import Summary
@@ -29,6 +33,24 @@ def render_kernels(
     full_names: bool,
 ) -> str:
     """A row per group, most time first, with a total that closes."""
+    return to_text(_parts(result, summary, top, width, color, full_names), width, color)
+
+
+def markdown_kernels(
+    result: KernelTable, summary: Summary, *, top: int | None, full_names: bool
+) -> str:
+    """The same as Markdown."""
+    return to_markdown(_parts(result, summary, top, WIDE, color=False, full_names=full_names))
+
+
+def _parts(
+    result: KernelTable,
+    summary: Summary,
+    top: int | None,
+    width: int,
+    color: bool,
+    full_names: bool,
+) -> list[RenderableType]:
     shown = result.kernels[:top]
     rows = [_row(row, full_names) for row in shown]
     rest = result.kernels[len(shown) :]
@@ -39,13 +61,14 @@ def render_kernels(
     if result.by == "category":
         columns.pop(-2)
         rows = [[*row[:-2], row[-1]] for row in rows]
-    parts = [
-        listing(columns, rows) if full_names else table(columns, rows, width),
+    columns, rows = with_bars(columns, rows, [row.pct for row in shown], at=1, color=color)
+    whole = full_names and width < WIDE
+    return [
+        listing(columns, rows) if whole else table(columns, rows, width),
         Text(""),
         Text(coverage_line(summary)),
         *warning_lines(summary.warnings),
     ]
-    return to_text(parts, width, color)
 
 
 _COLUMNS = (

@@ -10,7 +10,15 @@ from typing import NamedTuple
 from rich.console import RenderableType
 from rich.text import Text
 
-from solscope.report.terminal import Column, share_known, table, to_text, warning_lines
+from solscope.report.terminal import (
+    Column,
+    markdown_cell,
+    markdown_table,
+    share_known,
+    table,
+    to_text,
+    warning_lines,
+)
 from solscope.text import clean, shorten
 from solscope.views.layers import Group, LayerTable, Row
 
@@ -85,18 +93,16 @@ def _warnings(result: LayerTable) -> list[RenderableType]:
 def markdown_layers(result: LayerTable) -> str:
     """The table as Markdown."""
     pair = len(result.profiles) == 2
-    heads = ["group", "role", "kernel", *(f"{_cell(name)} µs" for name in result.profiles)]
-    if pair:
-        heads += ["diff µs", "ratio"]
-    out = [_title(result), "", "| " + " | ".join(heads) + " |"]
-    out.append("|" + "|".join("---" if i < 3 else "--:" for i in range(len(heads))) + "|")
+    texts = [Column(name, text=True) for name in ("group", "role", "kernel")]
+    times = [f"{name} µs" for name in result.profiles] + (["diff µs", "ratio"] if pair else [])
+    rows = []
     for line in lines(result, kernels=True):
         group, role = (line.group, line.role) if line.level < 2 else ("", "")
-        name = _cell(shorten(line.kernel, 60))
-        cells = [f"**{group}**" if line.level == 0 else group, role, name]
-        out.append("| " + " | ".join([*cells, *_times(line.times, pair=pair)]) + " |")
+        cells = [f"**{group}**" if line.level == 0 else group, role, shorten(line.kernel, 60)]
+        rows.append([*cells, *_times(line.times, pair=pair)])
+    out = [_title(result), "", *markdown_table([*texts, *map(Column, times)], rows)]
     notes = [
-        f"- {_cell(name)}: `{warning.code}`: {_cell(warning.message)}"
+        f"- {markdown_cell(name)}: `{warning.code}`: {markdown_cell(warning.message)}"
         for name, warnings in zip(result.profiles, result.warnings, strict=True)
         for warning in warnings
     ]
@@ -197,7 +203,3 @@ def _joined(values: Sequence[int]) -> str:
 def _plain(text: str) -> str:
     """Text that neither steers a terminal nor runs as a formula in a spreadsheet."""
     return f"'{clean(text)}" if text[:1] in ("=", "+", "-", "@") else clean(text)
-
-
-def _cell(text: str) -> str:
-    return clean(text).replace("|", "\\|").replace("<", "&lt;")

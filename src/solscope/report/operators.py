@@ -7,13 +7,32 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from solscope.report.terminal import Column, number, pct, share_known, table, to_text
+from solscope.report.terminal import (
+    WIDE,
+    Column,
+    number,
+    pct,
+    share_known,
+    table,
+    to_markdown,
+    to_text,
+    with_bars,
+)
 from solscope.text import clean
 from solscope.views.operators import MEMORIES, NoCost, OperatorRow, OperatorTable
 
 
 def render_operators(result: OperatorTable, *, top: int | None, width: int, color: bool) -> str:
     """A row per operator or shape, most time first, then what has no cost; shares sum to 100 %."""
+    return to_text(_parts(result, top, width, color), width, color)
+
+
+def markdown_operators(result: OperatorTable, *, top: int | None) -> str:
+    """The same as Markdown."""
+    return to_markdown(_parts(result, top, WIDE, color=False))
+
+
+def _parts(result: OperatorTable, top: int | None, width: int, color: bool) -> list[RenderableType]:
     shown = result.operators[:top]
     rest = result.operators[len(shown) :]
     rows = [_row(row) for row in shown]
@@ -24,16 +43,21 @@ def render_operators(result: OperatorTable, *, top: int | None, width: int, colo
     card = result.hardware or "unknown hardware (name it with --hardware)"
     known = f"FLOP and bytes known for {share_known(result.cost_pct)} of GPU time"
     parts: list[RenderableType] = [
-        Text(f"{clean(result.profile)} on {card}; figures are means per call", style="bold"),
+        Text(f"{clean(result.profile)} on {card}; {_said(result)}", style="bold"),
         Text(""),
-        table(_COLUMNS, rows, width),
+        table(*with_bars(_COLUMNS, rows, [row.pct for row in shown], at=1, color=color), width),
         Text(""),
         Text(known + _inferred(result)),
     ]
     if result.no_cost:
         reasons = [[pct(r.pct), f"{r.calls:,}", r.reason, r.op] for r in result.no_cost[:REASONS]]
         parts += [Text(""), table(_NO_COST, reasons, width)]
-    return to_text(parts, width, color)
+    return parts
+
+
+def _said(result: OperatorTable) -> str:
+    published = "; bounds as the public suite computes them, which kernels can beat"
+    return "figures are means per call" + (published if result.bound == "published" else "")
 
 
 REASONS = 8
@@ -79,8 +103,10 @@ def _row(row: OperatorRow) -> list[str]:
 
 
 def _limiter(row: OperatorRow) -> str:
-    lacking = [term for term in row.missing if term in MEMORIES]
-    return row.limiter or (f"no {lacking[0]} figure" if lacking else "-")
+    limiter = row.limiter or "-"
+    if limiter.startswith(("tensor", "interconnect", "host", "launch")):
+        return limiter
+    return limiter + "".join(f" (no {term})" for term in row.missing if term in MEMORIES)
 
 
 def _mark(row: OperatorRow) -> str:

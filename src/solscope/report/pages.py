@@ -7,15 +7,23 @@ front end (`frontend/`) draws it; it computes nothing that is not here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 import msgspec
 
 from solscope.attribution import Attributed
+from solscope.bench.base import ShapeResult
+from solscope.bench.leaderboard import Leaderboard, leaderboard
+from solscope.bench.score import select
 from solscope.compare.profiles import Comparison, compare_profiles
+from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
+from solscope.diagnose.observations import Counter, Observations
+from solscope.diagnose.observe import observe
 from solscope.errors import InputError, UsageError
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
+from solscope.suite.tables import suite_list, suite_shapes
 from solscope.views.hotspots import HotspotTable, hotspots
 from solscope.views.idle import CAUSES
 from solscope.views.kernels import KernelTable, kernels
@@ -25,6 +33,8 @@ from solscope.views.summary import Summary, summarize
 from solscope.views.timeline import Timeline, timeline
 from solscope.views.tree import TimeNode, time_tree
 
+GRAPH = "graph-v1"
+PUBLIC_SUITE = "atrex"
 MOST_KERNELS = 2_000
 """Rows of the kernel table of a page; what lies beyond is said, and is in `solscope kernels`."""
 
@@ -71,7 +81,75 @@ class ComparisonPage(msgspec.Struct, frozen=True, tag="comparison", tag_field="k
     summaries: list[Summary]
 
 
-Page = ProfilePage | ComparisonPage
+class StepTime(msgspec.Struct, frozen=True):
+    """One step of a run."""
+
+    start_ms: float
+    """From the start of the run's first step."""
+    time_ms: float
+    phase: str | None
+    whole: bool
+    """False for a step that the recording shows only in part."""
+
+
+class SensorLine(msgspec.Struct, frozen=True):
+    """One sensor in both runs, over the time of their steps."""
+
+    name: str
+    device: int | None
+    grows: bool
+    """Values are counts since the first sample; else readings."""
+    times_ms: list[list[float]]
+    values: list[list[float]]
+
+
+class DiagnosisPage(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kind"):
+    """What changed between two runs, and why."""
+
+    title: str
+    labels: list[str]
+    diagnosis: Diagnosis
+    steps: list[list[StepTime]]
+    """Of the normal and of the abnormal run."""
+    sensors: list[SensorLine]
+
+
+class BenchShape(msgspec.Struct, frozen=True):
+    """One solution on one shape."""
+
+    operator: str
+    shape: str
+    solution: str
+    status: str
+    reason: str | None
+    median_us: float | None
+    p20_us: float | None
+    p80_us: float | None
+    graph_us: float | None
+    """Median inside a CUDA graph; null where that was not run."""
+    bound_us: float | None
+    published_us: float | None
+    limiter: str | None
+    s: float | None
+    max_error: float | None
+    samples: list[float]
+    axes: dict[str, Any]
+    weight: float
+
+
+class BenchPage(msgspec.Struct, frozen=True, tag="bench", tag_field="kind"):
+    """Results of the benchmark: solutions, operators, shapes."""
+
+    title: str
+    leaderboard: Leaderboard
+    shapes: list[BenchShape]
+    machine: dict[str, Any]
+    """Versions, machine and command of the first result."""
+    production_s: dict[str, float]
+    """Median S of the deployed kernels on XPU-A by operator, as the public suite states it."""
+
+
+Page = ProfilePage | ComparisonPage | DiagnosisPage | BenchPage
 
 
 def roofs_of(card: Hardware) -> Roofs:
@@ -122,6 +200,91 @@ def comparison_page(profiles: Sequence[Attributed], labels: Sequence[str]) -> Co
         no_layers=reason,
         summaries=[summarize(profile) for profile in profiles],
     )
+
+
+def diagnosis_page(runs: Sequence[Attributed], labels: Sequence[str]) -> DiagnosisPage:
+    """A normal and an abnormal run."""
+    observed = [observe(run) for run in runs]
+    return DiagnosisPage(
+        title=" → ".join(labels),
+        labels=list(labels),
+        diagnosis=diagnose_runs(observed[0], observed[1]),
+        steps=[
+            [
+                StepTime(step.start_ns / 1e6, step.wall_ns / 1e6, step.phase, step.whole)
+                for step in run.steps
+            ]
+            for run in observed
+        ],
+        sensors=_sensors(observed),
+    )
+
+
+def bench_page(results: Sequence[ShapeResult], title: str) -> BenchPage:
+    """Results of one suite on one device."""
+    lines = select(results)
+    return BenchPage(
+        title=title,
+        leaderboard=leaderboard(results),
+        shapes=[_bench_shape(line) for line in lines],
+        machine=lines[0].run,
+        production_s=production_s() if lines[0].suite == PUBLIC_SUITE else {},
+    )
+
+
+def production_s() -> dict[str, float]:
+    """Median S of the deployed kernels on XPU-A, by operator."""
+    return {
+        row.operator: median(shape.s_exact_pct for shape in suite_shapes(row.operator)) / 100
+        for row in suite_list()
+    }
+
+
+def _bench_shape(line: ShapeResult) -> BenchShape:
+    graph = line.methods.get(GRAPH)
+    return BenchShape(
+        operator=line.operator,
+        shape=line.shape,
+        solution=line.solution,
+        status=line.status,
+        reason=line.reason,
+        median_us=line.median_us,
+        p20_us=line.p20_us,
+        p80_us=line.p80_us,
+        graph_us=None if graph is None else graph.median_us,
+        bound_us=line.bound_us,
+        published_us=line.published_us,
+        limiter=line.limiter,
+        s=line.s,
+        max_error=line.max_error,
+        samples=line.samples,
+        axes=line.axes,
+        weight=line.weight,
+    )
+
+
+def _sensors(observed: Sequence[Observations]) -> list[SensorLine]:
+    lines: dict[tuple[str, int | None], list[tuple[Counter, list[float]] | None]] = {}
+    for side, run in enumerate(observed):
+        for counter in run.counters:
+            times = [tick / 10 for tick in run.clocks[counter.clock]]
+            pair = lines.setdefault((counter.name, counter.device), [None, None])
+            pair[side] = (counter, times)
+    return [
+        SensorLine(
+            name=name,
+            device=device,
+            grows=any(one is not None and one[0].grows for one in pair),
+            times_ms=[[] if one is None else one[1] for one in pair],
+            values=[[] if one is None else _readings(*one) for one in pair],
+        )
+        for (name, device), pair in sorted(lines.items(), key=lambda item: str(item[0]))
+    ]
+
+
+def _readings(counter: Counter, times: list[float]) -> list[float]:
+    """One value per sample; a counter that never changed holds a single one."""
+    return counter.values * len(times) if len(counter.values) == 1 else counter.values
 
 
 def _layers(

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from solscope.report.names import distinct_names
 from solscope.report.terminal import (
+    WIDE,
     Column,
     counted,
     heading,
@@ -20,8 +21,10 @@ from solscope.report.terminal import (
     pct,
     share_known,
     table,
+    to_markdown,
     to_text,
     warning_lines,
+    with_bars,
 )
 from solscope.text import clean, shorten
 from solscope.views.idle import CAUSES
@@ -38,6 +41,17 @@ def render_show(
     summaries: Sequence[Summary], runs: Sequence[Run], *, width: int, color: bool, full_names: bool
 ) -> str:
     """Text for one or several profiles."""
+    return to_text(_parts(summaries, runs, width, color, full_names), width, color)
+
+
+def markdown_show(summaries: Sequence[Summary], runs: Sequence[Run], *, full_names: bool) -> str:
+    """The same as Markdown."""
+    return to_markdown(_parts(summaries, runs, WIDE, color=False, full_names=full_names))
+
+
+def _parts(
+    summaries: Sequence[Summary], runs: Sequence[Run], width: int, color: bool, full_names: bool
+) -> list[RenderableType]:
     # One file that merges its ranks is a page with a table of devices, not a run of files.
     spread = [run for run in runs if len({row.path for row in run.ranks}) > 1]
     in_runs = {row.path for run in spread for row in run.ranks}
@@ -47,16 +61,15 @@ def render_show(
     ]
     others = [s for s in summaries if s.path not in in_runs]
     if len(others) == 1:
-        blocks.append(_page(others[0], width, full_names))
+        blocks.append(_page(others[0], width, full_names, color))
     elif 1 < len(others) <= SIDE_BY_SIDE:
         blocks.append(_columns(others, width))
     elif others:
         blocks.append(_rows(others, width))
-    parts = [part for block in blocks for part in (*block, Text(""))]
-    return to_text(parts[:-1], width, color)
+    return [part for block in blocks for part in (*block, Text(""))][:-1]
 
 
-def _page(s: Summary, width: int, full_names: bool) -> list[RenderableType]:
+def _page(s: Summary, width: int, full_names: bool, color: bool) -> list[RenderableType]:
     facts = [s.format, *dict.fromkeys(s.devices), s.framework, s.stage, _rank_of(s)]
     title = (clean(Path(s.path).name), "bold")
     parts: list[RenderableType] = [
@@ -69,7 +82,7 @@ def _page(s: Summary, width: int, full_names: bool) -> list[RenderableType]:
         parts += [Text(""), heading("devices"), _device_table(s, width)]
     if s.categories:
         title_line = heading("where the GPU time goes (share of the time of all activities)")
-        parts += [Text(""), title_line, _category_table(s, width)]
+        parts += [Text(""), title_line, _category_table(s, width, color)]
     if s.steps.phases and s.steps.found_by != "whole_profile":
         parts += [Text(""), heading(_steps_title(s)), _step_table(s, width)]
     if s.top_kernels:
@@ -123,12 +136,15 @@ def _span_note(s: Summary) -> str:
     return "first start to last end"
 
 
-def _category_table(s: Summary, width: int) -> RenderableType:
-    return table(
+def _category_table(s: Summary, width: int, color: bool) -> RenderableType:
+    columns, rows = with_bars(
         [Column("category", text=True), Column("calls"), Column("ms"), Column("share")],
         [(c.category, f"{c.calls:,}", number(c.time_ms, 3), pct(c.pct)) for c in s.categories],
-        width,
+        [c.pct for c in s.categories],
+        at=4,
+        color=color,
     )
+    return table(columns, rows, width)
 
 
 def _kernel_table(s: Summary, width: int, full_names: bool) -> RenderableType:
@@ -156,7 +172,9 @@ def _kernel_table(s: Summary, width: int, full_names: bool) -> RenderableType:
 
 def _steps_title(s: Summary) -> str:
     cut = f", {s.steps.cut} cut off and not counted below" if s.steps.cut else ""
-    how = (s.steps.found_by or "").replace("_", " ")
+    how = s.steps.found_by or ""
+    # The name of an anchor is that of a function, and stays as it is.
+    how = how if how.startswith("anchor ") else how.replace("_", " ")
     return f"{counted(s.steps.count, 'step')} (found by {how}{cut})"
 
 

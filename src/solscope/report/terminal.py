@@ -1,18 +1,24 @@
-"""What all terminal reports share: safe text, short names, numbers with units, plain tables."""
+"""What all terminal reports share: safe text, short names, numbers with units, tables, bars.
+
+The same parts become Markdown by `to_markdown`, rendered with `WIDE` so that nothing is cut.
+"""
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from solscope.profile import ProfileWarning
 from solscope.text import clean, shorten
+
+if TYPE_CHECKING:
+    from solscope.profile import ProfileWarning
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -53,6 +59,8 @@ class Column(NamedTuple):
     """Left-aligned text; else a right-aligned number."""
     spare: int = 0
     """Columns with the highest number here are left out first when the terminal is too narrow."""
+    style: str = ""
+    """Style of its cells, where there are colors."""
 
 
 ROOM_FOR_NAMES = 28
@@ -87,7 +95,7 @@ def table(
     for row in cells:
         if not whole:
             row[giving] = shorten(row[giving], widths[giving])
-        out.add_row(*(Text(row[at]) for at in widths))
+        out.add_row(*(Text(row[at], style=columns[at].style) for at in widths))
     return out
 
 
@@ -125,6 +133,39 @@ def listing(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Group:
     return Group(*parts)
 
 
+BAR_WIDTH = 12
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def bar(share: float | None) -> str:
+    """A share in percent as a bar of up to `BAR_WIDTH` cells, to an eighth of one."""
+    eighths = round(8 * BAR_WIDTH * min(max(share or 0.0, 0.0), 100.0) / 100)
+    whole, part = divmod(eighths, 8)
+    return "█" * whole + (_EIGHTHS[part] if part else "")
+
+
+def with_bars(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    shares: Sequence[float | None],
+    *,
+    at: int,
+    color: bool,
+) -> tuple[list[Column], list[list[str]]]:
+    """The same with a column of bars before column `at`; as it is where there are no colors.
+
+    Rows beyond the last share have no bar.
+    """
+    if not color:
+        return list(columns), [list(row) for row in rows]
+    bars = [bar(share) for share in shares] + [""] * (len(rows) - len(shares))
+    one = Column("", text=True, spare=3, style="cyan")
+    return (
+        [*columns[:at], one, *columns[at:]],
+        [[*row[:at], drawn, *row[at:]] for row, drawn in zip(rows, bars, strict=True)],
+    )
+
+
 def heading(text: str) -> Text:
     """A line above a table."""
     return Text(clean(text), style="bold cyan")
@@ -138,6 +179,45 @@ def warning_lines(warnings: Sequence[ProfileWarning]) -> list[RenderableType]:
         )
         for w in warnings
     ]
+
+
+WIDE = 100_000
+"""A width at which nothing is shortened or left out."""
+
+
+def markdown_cell(text: str) -> str:
+    """Text from a profile as the content of a cell or a line; indentation stays."""
+    plain = clean(text).replace("|", "\\|").replace("<", "&lt;").rstrip()
+    body = plain.lstrip()
+    return "&nbsp;" * (len(plain) - len(body)) + body
+
+
+def markdown_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table."""
+    heads = " | ".join(markdown_cell(column.heading) for column in columns)
+    rule = "|".join("---" if column.text else "--:" for column in columns)
+    return [f"| {heads} |", f"|{rule}|", *(_markdown_row(row) for row in rows)]
+
+
+def _markdown_row(row: Sequence[str]) -> str:
+    return "| " + " | ".join(map(markdown_cell, row)) + " |"
+
+
+def to_markdown(parts: Iterable[RenderableType]) -> str:
+    """The parts of a report as Markdown: tables as tables, every other line as a paragraph."""
+    out: list[str] = []
+    for part in parts:
+        if isinstance(part, Table):
+            columns = [Column(str(c.header), c.justify == "left") for c in part.columns]
+            rows = zip(*(map(str, c.cells) for c in part.columns), strict=True)
+            out += ["", *markdown_table(columns, rows), ""]
+        elif isinstance(part, Group):
+            out += ["", to_markdown(part.renderables), ""]
+        else:
+            line = markdown_cell(str(part))
+            bold = isinstance(part, Text) and "bold" in str(part.style) and line
+            out += [f"**{line}**" if bold else line, ""]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).strip() + "\n"
 
 
 def to_text(parts: Iterable[RenderableType], width: int, color: bool) -> str:

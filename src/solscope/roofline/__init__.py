@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from solscope.roofline.base import Bound
+from solscope.roofline.base import Bound, BoundKind
 from solscope.roofline.bound import bound, published_bound
+from solscope.roofline.operators import operator_bound
 
-__all__ = ["Bound", "bound", "published_bound"]
+__all__ = ["Bound", "BoundKind", "bound", "operator_bound", "published_bound"]

@@ -6,7 +6,13 @@ hardware file lacks a figure, is left out and named in `missing`; it is never re
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
+
+BoundKind = Literal["corrected", "published"]
+"""`corrected`: a time that no correct kernel can beat. `published`: as the public suite has it,
+max(FLOP / peak, bytes / HBM), with the FLOP and bytes that it states; can be beaten in places."""
 
 
 class Bound(msgspec.Struct, frozen=True):
@@ -16,7 +22,8 @@ class Bound(msgspec.Struct, frozen=True):
     """The largest term; null when no term could be computed (`missing` says why)."""
     limiter: str | None
     """The term that sets it: a pipe (`tensor.bf16`, `vector.fp32`, `sfu`; `tensor` or `vector` when
-    several precisions share the pipe), `hbm`, `l2`, `llc`, `launch` or `serial`."""
+    several precisions share the pipe), `hbm`, `l2`, `llc`, `l1`, `interconnect`, `host`,
+    `launch` or `serial`."""
     terms_us: dict[str, float]
     """Every term that could be computed."""
     missing: list[str]

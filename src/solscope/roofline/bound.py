@@ -7,9 +7,13 @@ and memory work at the same time, so the slowest of them decides.
 * `sfu`: special functions. Vector units can compute them too (polynomials, as attention kernels for
   Blackwell do), so the term shares them out between both units in the fastest way.
 * memory: bytes over the bandwidth of the innermost memory that can hold the working set. Data that
-  fits in a cache may lie there already, so HBM then says nothing. Reads and writes may touch the
-  same bytes, so the working set is taken as the larger of the two. `cold` says that the caches were
-  flushed: all reads come from HBM, and so must those writes leave that no cache can hold.
+  fits in a cache may lie there already, so HBM then says nothing. Where the speed of that cache is
+  not known, `l1` stands in: no byte moves faster than the multiprocessors load and store. Reads and
+  writes may touch the same bytes, so the working set is taken as the larger of the two. `cold` says
+  that the caches were flushed: all reads come from HBM, and so must those writes leave that no
+  cache can hold.
+* `interconnect`, `host`: bytes in the busier direction over half of the bandwidth, which counts
+  both.
 * `launch`: device time of an empty kernel.
 * `serial`: steps of a recurrence x least time from one step to the next.
 """
@@ -56,6 +60,8 @@ def bound(cost: Cost, hardware: Hardware, *, published: bool = False, cold: bool
             *_pipe("vector", cost.flops, hardware),
             *_sfu(cost.flops, hardware),
             *(_cold_memory(cost, hardware) if cold else _memory(cost, hardware)),
+            *_both_ways("interconnect", cost.link_bytes, hardware),
+            *_both_ways("host", cost.host_bytes, hardware),
             ("launch", hardware.value("launch.floor")),
             *_serial(cost.serial_steps, hardware),
         ]
@@ -111,7 +117,11 @@ def _memory(cost: Cost, hardware: Hardware) -> Iterator[Term]:
     level = next(
         (cache for cache in CACHES if working_set <= (hardware.value(f"{cache}.size") or 0)), "hbm"
     )
-    yield level, _over(cost.bytes, hardware.value(f"{level}.bandwidth"))
+    rate = hardware.value(f"{level}.bandwidth")
+    yield level, _over(cost.bytes, rate)
+    ceiling = hardware.value("l1.bandwidth")
+    if rate is None and ceiling is not None:
+        yield "l1", cost.bytes / ceiling
 
 
 def _cold_memory(cost: Cost, hardware: Hardware) -> Iterator[Term]:
@@ -121,6 +131,11 @@ def _cold_memory(cost: Cost, hardware: Hardware) -> Iterator[Term]:
     leaving = max(0.0, sum(cost.write_bytes.values()) - held)
     moved = sum(cost.read_bytes.values()) + leaving
     yield "hbm", _over(moved, hardware.value("hbm.bandwidth"))
+
+
+def _both_ways(link: str, size: float, hardware: Hardware) -> Iterator[Term]:
+    if size:
+        yield link, _over(2 * size, hardware.value(f"{link}.bandwidth"))
 
 
 def _serial(steps: int, hardware: Hardware) -> Iterator[Term]:

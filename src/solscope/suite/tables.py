@@ -10,7 +10,9 @@ import msgspec
 from solscope.hardware import Hardware, find
 from solscope.operators import operator
 from solscope.operators.base import Axes, Cost, Operator, Published
-from solscope.roofline.bound import bound
+from solscope.roofline import BoundKind
+from solscope.roofline.bound import bound as least_time
+from solscope.roofline.operators import check_kind
 from solscope.suite import published as page
 from solscope.suite.axes import suite_axes
 from solscope.suite.data import Suite, SuiteOperator, SuiteShape, load_suite
@@ -42,7 +44,8 @@ class RooflineRow(SuiteRow, frozen=True):
     intensity: float
     """FLOP per byte."""
     sol_us: dict[str, float | None]
-    """Published formula by hardware; null where the hardware has no peak for the dtype."""
+    """Least time by hardware, published or corrected as asked; null without a peak for the dtype.
+    """
     prod_us: float
     """Deployed kernel on XPU-A."""
 
@@ -115,10 +118,16 @@ def suite_list() -> list[SuiteRow]:
     return [SuiteRow(**_head(suite, op)) for op in suite.by_importance]
 
 
-def suite_roofline(hardware: Sequence[str] = PUBLISHED_ON) -> list[RooflineRow]:
-    """The published roofline of each operator's middle shape, on any hardware."""
+def suite_roofline(
+    hardware: Sequence[str] = PUBLISHED_ON, *, bound: BoundKind = "published"
+) -> list[RooflineRow]:
+    """The roofline of each operator's middle shape, on any hardware.
+
+    `corrected` times are those of our costs on the same terms; regime and intensity stay published.
+    """
+    check_kind(bound)
     suite, cards = load_suite(), _cards(hardware)
-    return [_roofline_row(suite, op, cards) for op in suite.by_importance]
+    return [_roofline_row(suite, op, cards, bound) for op in suite.by_importance]
 
 
 def suite_shapes(name: str, hardware: Sequence[str] = PUBLISHED_ON) -> list[ShapeRow]:
@@ -142,14 +151,22 @@ def _head(suite: Suite, op: SuiteOperator) -> dict[str, Any]:
     }
 
 
-def _roofline_row(suite: Suite, op: SuiteOperator, cards: list[Hardware]) -> RooflineRow:
-    middle = op.middle_shape
-    cost = _published(operator(op.name), suite_axes(op, middle))
+def _roofline_row(
+    suite: Suite, op: SuiteOperator, cards: list[Hardware], kind: BoundKind
+) -> RooflineRow:
+    middle, ours = op.middle_shape, operator(op.name)
+    axes = suite_axes(op, middle)
+    cost, needed = _published(ours, axes), ours.cost(axes)
+    published = kind == "published"
+    times = {
+        card.name: page.sol_us(cost, card) if published else corrected_sol_us(needed, card)
+        for card in cards
+    }
     return RooflineRow(
         **_head(suite, op),
         regime=page.regime(op),
         intensity=page.intensity(cost),
-        sol_us={card.name: page.sol_us(cost, card) for card in cards},
+        sol_us=times,
         prod_us=middle.prod_us,
     )
 
@@ -178,7 +195,7 @@ def corrected_sol_us(cost: Cost, card: Hardware) -> float | None:
     Caches and the launch floor are left out; null when the hardware lacks a matrix pipe it needs.
     """
     hbm = {"hbm.bandwidth": card.memory["hbm.bandwidth"]}
-    result = bound(cost, msgspec.structs.replace(card, memory=hbm, chip={}))
+    result = least_time(cost, msgspec.structs.replace(card, memory=hbm, chip={}))
     lacking = any(name.startswith("tensor.") for name in result.missing)
     return None if lacking else result.time_us
 

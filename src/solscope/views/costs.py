@@ -2,7 +2,7 @@
 
 A call is one operator with all kernels that it launched, and the helpers that serve them and have
 no operator of their own. Its time is the sum of theirs; its cost, from the recorded inputs, counts
-once. Kernels whose launch the profile lost take the inputs of their twins (`views/twins.py`).
+once. Kernels without operator take inputs that they could borrow (`attribution/borrow.py`).
 Copies and fills that no operator made cost the bytes that the driver recorded. With a model's
 config, what has no cost from shapes becomes calls of roles (`views/model_costs.py`).
 """
@@ -17,15 +17,18 @@ import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
+from solscope.attribution.borrow import BORROWED
+from solscope.attribution.collectives import RECORD, annotated_inputs
 from solscope.errors import InputError
 from solscope.operators import operator
 from solscope.operators.base import Cost
 from solscope.operators.from_config import Model
 from solscope.operators.recorded import Found, Recorded, recognize
 from solscope.views.model_costs import INPUTS, model_calls
-from solscope.views.twins import find_twins, group_twins
 
 _SIGNATURE = ["op", *INPUTS]
+GRID_TELLS = "aten::index"
+"""The operator whose inputs leave its size open, and whose kernel's grid tells it."""
 CALL_COLUMNS = (
     *("call", "kind", "time_ns", "kernels", "inferred", "step", "role"),
     *("rank", "device", "stream", "start_ns"),
@@ -48,7 +51,7 @@ class CallKind:
     """Likely cost where the bound assumes the luckiest case; else null."""
     reason: str | None
     inferred: bool = False
-    """The inputs come from the same kernel sequence elsewhere in the profile."""
+    """The inputs are borrowed from the same kernels elsewhere."""
     source: str | None = None
     """Where the axes come from when not from recorded inputs: `from config NAME`, ranks sharing."""
 
@@ -99,6 +102,7 @@ def _tabulate(rows: pl.DataFrame, found: list[Found | str], source: str | None) 
             *(pl.col(name).first() for name in (*_SIGNATURE, "name", "category", "role", "step")),
             pl.col("kind").first().alias("event"),
             pl.col("bytes", "config").first(),
+            pl.when(pl.col("op") == GRID_TELLS).then(pl.col("grid").cast(pl.String)).first(),
             *(pl.col(name).first() for name in ("rank", "device", "stream")),
             pl.col("start_ns").min(),
             pl.col("inferred").any(),
@@ -107,7 +111,17 @@ def _tabulate(rows: pl.DataFrame, found: list[Found | str], source: str | None) 
             pl.len().alias("kernels"),
         )
     )
-    keys = [*_SIGNATURE, "name", "category", "event", "bytes", "launched", "inferred", "config"]
+    keys = [
+        *_SIGNATURE,
+        "name",
+        "category",
+        "event",
+        "bytes",
+        "launched",
+        "inferred",
+        "config",
+        "grid",
+    ]
     distinct = calls.select(keys).unique(maintain_order=True).with_row_index("kind")
     table = calls.join(distinct, on=keys, how="left", nulls_equal=True, maintain_order="left")
     return CallTable(
@@ -118,29 +132,42 @@ def _tabulate(rows: pl.DataFrame, found: list[Found | str], source: str | None) 
 
 
 def _with_calls(attributed: Attributed) -> pl.DataFrame:
-    """Activities with `call`, `inferred` and the inputs of their operator."""
+    """Activities with `call`, `inferred` and the inputs of their operator.
+
+    Calls are numbered by the row of their operator; those without one by an activity, below zero.
+    """
     events, rows = attributed.profile.events, attributed.activities.sort("row")
-    owner = rows.select(pl.col("row").alias("owner_row"), pl.col("op_row").alias("owner_op"))
+    owner = rows.select(
+        pl.col("row").alias("owner_row"),
+        pl.col("op_row").alias("owner_op"),
+        pl.col("borrowed_call").alias("owner_call"),
+    )
     rows = rows.join(owner, on="owner_row", how="left", maintain_order="left").with_columns(
         pl.coalesce("op_row", "owner_op").alias("source_row"), pl.col("dur_ns").fill_null(0)
     )
-    signed = rows.with_columns(_input(events, rows["op_row"], name) for name in _SIGNATURE)
-    number = signed.select(
-        pl.when(pl.col("op_row").is_not_null()).then(pl.struct(_SIGNATURE).rank("dense"))
-    ).to_series()
-    twins = find_twins(rows, number)
-    whole = group_twins(rows, twins)
-    source = rows["source_row"].cast(pl.Int64).to_list()
-    # Calls are numbered by operator; those without one by activity, below zero.
-    call = [-1 - at if row is None else row for at, row in enumerate(source)]
-    for at, first in whole.items():
-        source[at], call[at] = twins[first].op_row, -1 - first
-    taken = pl.Series("source_row", source, dtype=pl.UInt32)
-    inferred = pl.Series("inferred", [at in whole for at in range(rows.height)], dtype=pl.Boolean)
+    borrowed = pl.when(pl.col("source_row").is_null()).then(
+        pl.coalesce("borrowed_call", "owner_call")
+    )
+    rows = rows.with_columns(borrowed.alias("borrowed_call")).with_columns(
+        pl.coalesce(
+            pl.col("source_row").cast(pl.Int64),
+            -1 - pl.col("borrowed_call").cast(pl.Int64),
+            -1 - pl.col("row").cast(pl.Int64),
+        ).alias("call"),
+        pl.col("borrowed_call").is_not_null().alias("inferred"),
+    )
+    notes = annotated_inputs(events)
+    source = rows["source_row"].replace(notes) if notes else rows["source_row"]
+    # Kernels of collectives say themselves what they send.
+    own = rows["input_dims"].is_not_null() & _input(events, source, "input_dims").is_null()
     return rows.with_columns(
-        *(_input(events, taken, name) for name in _SIGNATURE),
-        pl.Series("call", call, dtype=pl.Int64),
-        inferred,
+        pl.when(own)
+        .then(pl.lit(RECORD) if name == "op" else pl.col(name).cast(pl.String))
+        .when("inferred")
+        .then(pl.col(lent).cast(pl.String))
+        .otherwise(_input(events, source, name))
+        .alias(name)
+        for name, lent in zip(_SIGNATURE, BORROWED, strict=True)
     )
 
 
@@ -171,7 +198,7 @@ def _kind(row: dict[str, Any], configured: list[Found | str], source: str | None
 
 
 def _copied(row: dict[str, Any]) -> Found | str:
-    """What the driver recorded about a copy or fill that no operator made."""
+    """What the driver recorded about a copy or fill without an operator, or without its inputs."""
     if row["event"] == "graph":
         return "a whole graph was recorded as one activity"
     size, name = row["bytes"], str(row["name"])
@@ -179,18 +206,22 @@ def _copied(row: dict[str, Any]) -> Found | str:
         return "fill", {"write_bytes": size}
     if row["event"] == "memcpy" and size is not None:
         read = 0 if "HtoD" in name else size
-        return "copy", {"read_bytes": read, "write_bytes": 0 if "DtoH" in name else size}
+        written = 0 if "DtoH" in name else size
+        host = {} if read and written else {"host_bytes": size}
+        return "copy", {"read_bytes": read, "write_bytes": written, **host}
     return "replayed or launched outside any operator" if row["launched"] else "launch not recorded"
 
 
 def _recorded(row: dict[str, Any]) -> Found | str:
     dims = _parsed(row["input_dims"])
     if not dims:
-        return "no input shapes recorded"
+        driven = row["event"] in ("memcpy", "memset") and row["bytes"] is not None
+        return _copied(row) if driven else "no input shapes recorded"
     types, strides, concrete = (_parsed(row[name]) for name in INPUTS[1:])
     texts = [value if isinstance(value, str) else "" for value in types]
     scalars = [value if isinstance(value, str) else str(value) for value in concrete]
-    return recognize(Recorded(str(row["op"]), dims, texts, strides, scalars, str(row["name"])))
+    name, grid = str(row["name"]), row["grid"] or ""
+    return recognize(Recorded(str(row["op"]), dims, texts, strides, scalars, name, grid))
 
 
 def _parsed(text: str | None) -> list[Any]:

@@ -27,8 +27,10 @@ CAUSES = {
 }
 """Each cause of idle time and what it means."""
 
-_SYNC_CALL = re.compile(r"Synchronize|StreamWaitValue|EventQuery|^(cuda|hip)Memcpy(?!.*Async)")
-_ALLOC_CALL = re.compile(r"Malloc|MemCreate|MemMap|^(cuda|hip)Free|^cuMem(Alloc|Free)|HostAlloc")
+SYNC_CALL = re.compile(r"Synchronize|StreamWaitValue|EventQuery|^(cuda|hip)Memcpy(?!.*Async)")
+"""Names of calls in which the host waits for the GPU."""
+ALLOC_CALL = re.compile(r"Malloc|MemCreate|MemMap|^(cuda|hip)Free|^cuMem(Alloc|Free)|HostAlloc")
+"""Names of calls that allocate or free memory."""
 
 
 class IdleCause(msgspec.Struct, frozen=True):
@@ -65,14 +67,14 @@ def idle_gaps(attributed: Attributed, activities: pl.DataFrame, busy: Intervals)
 
 def _tile(events: pl.DataFrame, activities: pl.DataFrame, idle: Intervals) -> dict[str, Int64s]:
     """Nanoseconds of each gap by cause; the causes of a gap sum to its length."""
-    calls = _host_calls(events)
-    launch = _launch_ending(activities, idle, calls)
+    calls = host_calls(events)
+    launch = launch_ending(activities, idle, calls)
     known = launch["start_ns"].is_not_null().to_numpy()
     begun = np.where(known, launch["start_ns"].fill_null(0).to_numpy(), idle.end)
     begun = np.clip(begun, idle.start, idle.end)
     late = begun - idle.start
-    sync = _spent(calls, _SYNC_CALL, launch, idle.start, begun)
-    alloc = np.minimum(_spent(calls, _ALLOC_CALL, launch, idle.start, begun), late - sync)
+    sync = _spent(calls, SYNC_CALL, launch, idle.start, begun)
+    alloc = np.minimum(_spent(calls, ALLOC_CALL, launch, idle.start, begun), late - sync)
     zero = np.zeros_like(late)
     return {
         "host": np.where(known, late - sync - alloc, zero),
@@ -83,7 +85,7 @@ def _tile(events: pl.DataFrame, activities: pl.DataFrame, idle: Intervals) -> di
     }
 
 
-def _host_calls(events: pl.DataFrame) -> pl.DataFrame:
+def host_calls(events: pl.DataFrame) -> pl.DataFrame:
     """Timed runtime and driver calls with their row."""
     return (
         events.lazy()
@@ -95,7 +97,7 @@ def _host_calls(events: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _launch_ending(activities: pl.DataFrame, idle: Intervals, calls: pl.DataFrame) -> pl.DataFrame:
+def launch_ending(activities: pl.DataFrame, idle: Intervals, calls: pl.DataFrame) -> pl.DataFrame:
     """Start and thread of the launch of the activity that ends each gap; null when unknown."""
     first = activities.sort("start_ns", maintain_order=True)
     index = np.searchsorted(first["start_ns"].to_numpy(), idle.end, side="left")

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from solscope.attribution import Attributed
-from solscope.operators.from_config import ROLE_RULES, Model, RoleCall, axes_of
+from solscope.operators.from_config import ROLE_RULES, Model, RoleCall, Sums, axes_of
 from solscope.operators.recorded import Found
 
 INPUTS = ("input_dims", "input_types", "input_strides", "concrete_inputs")
@@ -24,11 +24,19 @@ MAIN = {
     **dict.fromkeys(("qkv", "q_a_kv_a", "q_b", "o_proj", "router", "lm_head"), _PRODUCTS),
     **dict.fromkeys(("up_gate", "down"), _PRODUCTS),
     "attention": ("attention",),
-    "combine": ("moe",),
+    "combine": ("moe", "comm"),
+    "kv_b": _PRODUCTS,
+    "shared_expert": _PRODUCTS,
+    "all_reduce": ("comm",),
+    "sampler": ("sampling", "softmax", "sort_scan", "reduce"),
+    "conv": ("conv",),
 }
 """Categories of the kernels that do the work of a role; any kernel for the roles not named."""
-_KEYS = re.compile(r"generation_\d+\(sq\d+sk(\d+)")
-"""How vLLM writes the keys of all requests of a decode step."""
+_SUMS = r"{}_(\d+)\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)"
+_CONTEXT, _GENERATION = (re.compile(_SUMS.format(kind)) for kind in ("context", "generation"))
+"""How vLLM writes the requests of a step, and sums over their queries and keys."""
+COMMUNICATES = ("all_reduce", "dispatch", "combine")
+"""Roles whose communication has a cost."""
 
 
 def model_calls(
@@ -66,16 +74,18 @@ def model_calls(
 
 
 def _groups(rows: pl.DataFrame) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
-    """Activities by place and role, where the role has a rule; communication has no cost."""
-    names = ("role", "category", "layer_kind", "phase", "name", "kind")
+    """Activities by place and role, where the role has a rule; communication by itself."""
+    texts = ("role", "category", "layer_kind", "phase", "name", "kind")
     table = rows.with_row_index("at").select(
         *("at", "call", "rank", "device", "step", "pass", "layer"),
-        *(pl.col(name).cast(pl.String) for name in names),
+        *(pl.col(name).cast(pl.String) for name in texts),
     )
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
-    ruled = pl.col("role").is_in(list(ROLE_RULES)) & (pl.col("category") != "comm")
+    computes = pl.col("category") != "comm"
+    ruled = pl.col("role").is_in(list(ROLE_RULES)) & (computes | pl.col("role").is_in(COMMUNICATES))
     for row in table.filter(ruled).iter_rows(named=True):
-        place = tuple(row[name] for name in ("rank", "device", "step", "pass", "layer", "role"))
+        names = ("rank", "device", "step", "pass", "layer", "role")
+        place = (*(row[name] for name in names), row["category"] == "comm")
         groups[place].append(row)
     return groups
 
@@ -96,7 +106,8 @@ def _role_call(parts: list[dict[str, Any]], step: dict[str, Any] | None, ranks: 
     # Sizes of a step with several runs through the model are those of one of them.
     own = step is not None and step["phase"] is not None and step["phase"] == first["phase"]
     told = step if own and step is not None else {}
-    keys = _KEYS.search(str(told.get("name", "")))
+    main = MAIN.get(first["role"], ())
+    context, generation = (_sums(kind, told) for kind in (_CONTEXT, _GENERATION))
     return RoleCall(
         role=first["role"],
         phase=first["phase"],
@@ -105,6 +116,15 @@ def _role_call(parts: list[dict[str, Any]], step: dict[str, Any] | None, ranks: 
         kernels=" ".join(sorted({part["name"] or "" for part in parts})),
         tokens=told.get("tokens"),
         requests=told.get("requests"),
-        keys=int(keys.group(1)) if keys else None,
+        keys=None if generation is None else generation.k,
         ranks=ranks,
+        comm=first["category"] == "comm",
+        products=sum(part["category"] in main for part in parts),
+        prefilling=context,
+        decoding=generation,
     )
+
+
+def _sums(kind: re.Pattern[str], step: dict[str, Any]) -> Sums | None:
+    found = kind.search(str(step.get("name", "")))
+    return None if found is None else Sums(*(int(number) for number in found.groups()))

@@ -16,7 +16,8 @@ from solscope.attribution import Attributed
 from solscope.errors import UsageError
 from solscope.hardware import Hardware, find, load, match_device, measured_path, merge
 from solscope.operators.from_config import Model
-from solscope.roofline import Bound, bound
+from solscope.roofline import Bound, BoundKind, bound, operator_bound
+from solscope.roofline.operators import check_kind
 from solscope.views.costs import CallKind, CallTable, find_calls
 
 OperatorsBy = Literal["shape", "operator"]
@@ -52,8 +53,8 @@ class OperatorRow(msgspec.Struct, frozen=True):
     tbps: float | None
     """Achieved, 10^12 byte/s of the bytes that must move; null without bytes."""
     bound_us: float | None
-    """Least time on this hardware; null when the hardware is not known, or lacks the bandwidth of
-    the cache that holds the working set while no matrix unit sets the limit."""
+    """Least time on this hardware; null when the hardware is not known, or no figure of it applies.
+    A term in `missing` is left out, so that the bound may be far below what can be reached."""
     limiter: str | None
     """Term of the bound that sets most of it."""
     missing: list[str]
@@ -85,6 +86,8 @@ class OperatorTable(msgspec.Struct, frozen=True):
     hardware: str | None
     """Name of the hardware file; null when the profile's device has none."""
     by: OperatorsBy
+    bound: BoundKind
+    """`published` takes the formulas of the public suite, which kernels can beat in places."""
     total_us: float
     cost_pct: float | None
     """Share of GPU time whose FLOP and bytes are known; null when nothing ran."""
@@ -97,11 +100,14 @@ def operator_table(
     hardware: Hardware | None = None,
     by: OperatorsBy = "shape",
     model: Model | None = None,
+    *,
+    bound: BoundKind = "corrected",
 ) -> OperatorTable:
     """Cost, bound and score; `hardware` is that of the profile's device unless given.
 
     `model` gives axes to kernels without recorded shapes whose role is known.
     """
+    check_kind(bound)
     if by not in ("shape", "operator"):
         raise UsageError(f"operators can be listed by shape or operator, not by {by!r}")
     card = hardware or hardware_of(attributed)
@@ -111,13 +117,15 @@ def operator_table(
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for at, kind in enumerate(table.kinds):
         groups[_key(kind, by)].append(at)
-    rows = [_row(table, per_kind, kinds, card, by, total) for kinds in groups.values()]
+    limit = _Limiter(card, bound)
+    rows = [_row(table, per_kind, kinds, limit, by, total) for kinds in groups.values()]
     costed = sorted((r for r in rows if isinstance(r, OperatorRow)), key=lambda r: -r.total_us)
     known = sum(row.total_us for row in costed)
     return OperatorTable(
         profile=attributed.profile.path,
         hardware=None if card is None else card.name,
         by=by,
+        bound=bound,
         total_us=total / 1e3,
         cost_pct=100e3 * known / total if total else None,
         operators=costed,
@@ -194,7 +202,7 @@ def _row(
     table: CallTable,
     sums: dict[int, _Sum],
     at: list[int],
-    card: Hardware | None,
+    limiter: _Limiter,
     by: OperatorsBy,
     total_ns: int,
 ) -> OperatorRow | NoCost:
@@ -207,7 +215,7 @@ def _row(
         return NoCost(call_name(kind), kind.reason or "", calls, time_us, pct)
     flop = sum(_cost(table, k).flop * sums[k].calls for k in at)
     size = sum(_cost(table, k).bytes * sums[k].calls for k in at)
-    limits = _Limits.of(table, sums, at, card)
+    limits = limiter.limits(table, sums, at)
     return OperatorRow(
         op=call_name(kind),
         operator=kind.operator,
@@ -250,38 +258,38 @@ class _Limits(msgspec.Struct, frozen=True):
     best_pct: float | None = None
     expected_us: float | None = None
 
-    @classmethod
-    def of(
-        cls, table: CallTable, sums: dict[int, _Sum], at: list[int], card: Hardware | None
-    ) -> _Limits:
+
+class _Limiter(msgspec.Struct, frozen=True):
+    """How bounds are computed."""
+
+    card: Hardware | None
+    kind: BoundKind
+
+    def bound(self, call: CallKind, card: Hardware) -> Bound:
+        return operator_bound(str(call.operator), call.axes, card, self.kind)
+
+    def limits(self, table: CallTable, sums: dict[int, _Sum], at: list[int]) -> _Limits:
         """Null figures where the hardware is not known or has no figure that applies."""
+        card = self.card
         if card is None:
-            return cls()
-        bounds = {k: bound(_cost(table, k), card) for k in at}
-        known = {
-            k: b.time_us for k, b in bounds.items() if b.time_us is not None and bound_tells(b)
-        }
+            return _Limits()
+        bounds = {k: self.bound(table.kinds[k], card) for k in at}
+        known = {k: b.time_us for k, b in bounds.items() if b.time_us is not None}
         missing = sorted({term for b in bounds.values() for term in b.missing})
         if len(known) < len(at):
-            return cls(missing=missing)
+            return _Limits(missing=missing)
         by_term: dict[str, float] = defaultdict(float)
         for k, time in known.items():
             by_term[str(bounds[k].limiter)] += time * sums[k].calls
         best = [_percent(time, sums[k].fastest_ns / 1e3) for k, time in known.items()]
         likely = [_likely(table.kinds[k], bounds[k], card) for k in at]
-        return cls(
+        return _Limits(
             bound_us=sum(by_term.values()),
             limiter=max(by_term, key=lambda term: by_term[term]),
             missing=missing,
             best_pct=max((b for b in best if b is not None), default=None),
             expected_us=_weighted(likely, [sums[k].calls for k in at]),
         )
-
-
-def bound_tells(least: Bound) -> bool:
-    """Whether a bound without its memory term still says something."""
-    lacks_memory = any(term in MEMORIES for term in least.missing)
-    return not lacks_memory or str(least.limiter).startswith("tensor")
 
 
 def _likely(kind: CallKind, least: Bound, card: Hardware) -> tuple[float | None, bool]:

@@ -39,7 +39,8 @@ class StepSummary(msgspec.Struct, frozen=True):
     cut: int
     """Steps that the profile shows only in part."""
     found_by: str | None
-    """How the steps were found: annotation, graph_launch, kernel_period or whole_profile."""
+    """How the steps were found: annotation, graph_launch, kernel_period or whole_profile; `anchor
+    NAME` for a profile that its maker cut into cycles."""
     phases: list[PhaseSteps]
 
 
@@ -48,6 +49,8 @@ def step_summary(attributed: Attributed) -> StepSummary:
     # Ranks and processes of a merged profile run the same steps: those of the first stand for all.
     first = (pl.col("process") == 0) & pl.col("start_ns").is_not_null()
     steps = attributed.steps.filter(first).sort("start_ns")
+    if attributed.profile.cycles is not None:
+        steps = _cycles(attributed.profile.cycles)
     timed = steps.with_columns(
         (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"),
         (pl.col("start_ns").shift(-1) - pl.col("end_ns")).clip(lower_bound=0).alias("gap_ns"),
@@ -59,6 +62,21 @@ def step_summary(attributed: Attributed) -> StepSummary:
         found_by=None if steps.is_empty() else steps["found_by"][-1],
         phases=sorted((_phase(part) for part in groups), key=lambda p: -p.count),
     )
+
+
+def _cycles(cycles: pl.DataFrame) -> pl.DataFrame:
+    """Cycles as steps; where no start is recorded they follow one another."""
+    once = cycles.unique(["pid", "cycle", "start_ns"], keep="first", maintain_order=True)
+    begun = pl.coalesce("start_ns", pl.col("anchor_ns").cum_sum() - pl.col("anchor_ns"))
+    return once.select(
+        begun.alias("start_ns"),
+        (begun + pl.col("anchor_ns")).alias("end_ns"),
+        pl.lit(None, pl.String).alias("phase"),
+        pl.lit(None, pl.Int64).alias("requests"),
+        pl.lit(None, pl.Int64).alias("tokens"),
+        pl.lit(False).alias("cut"),
+        pl.format("anchor {}", pl.col("anchor").cast(pl.String)).alias("found_by"),
+    ).sort("start_ns", maintain_order=True)
 
 
 def _phase(part: pl.DataFrame) -> PhaseSteps:

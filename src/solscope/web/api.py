@@ -12,6 +12,8 @@ from typing import Any, get_args
 import msgspec
 
 from solscope._version import __version__
+from solscope.bench.base import ShapeResult
+from solscope.bench.contrast import Contrast, contrast
 from solscope.corpus.importance import Importance, ImportanceBy, importance
 from solscope.corpus.listing import ListedProfile, list_profiles
 from solscope.corpus.select import PHASE, fact
@@ -21,10 +23,14 @@ from solscope.corpus.trend import Trend, TrendBy, trend
 from solscope.errors import UsageError
 from solscope.hardware import find, names
 from solscope.report.pages import (
+    BenchPage,
     ComparisonPage,
+    DiagnosisPage,
     ProfilePage,
     Roofs,
+    bench_page,
     comparison_page,
+    diagnosis_page,
     profile_page,
     roofs_of,
 )
@@ -48,6 +54,10 @@ class Overview(msgspec.Struct, frozen=True):
     profiles: list[ProfileEntry]
     skipped: list[tuple[str, str]]
     """Files that are no profiles, with the reason."""
+    results: list[str]
+    """Files of benchmark results."""
+    solutions: list[str]
+    """Solutions in them."""
     hardware: list[str]
     """GPUs that bounds can be computed for."""
     corpus: CorpusStatus | None
@@ -101,6 +111,8 @@ def _overview(library: Library, _: Query) -> Overview:
         solscope=__version__,
         profiles=library.entries,
         skipped=library.skipped,
+        results=library.result_files,
+        solutions=sorted({line.solution for line in _results(library)}),
         hardware=list(names()),
         corpus=library.store.status() if library.has_store else None,
         upload=library.takes_uploads,
@@ -119,6 +131,29 @@ def _compare(library: Library, query: Query) -> ComparisonPage:
     return comparison_page(
         [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
     )
+
+
+def _diagnose(library: Library, query: Query) -> DiagnosisPage:
+    chosen = [library.entry(name) for name in (query["a"], query["b"])]
+    return diagnosis_page(
+        [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
+    )
+
+
+def _results(library: Library) -> list[ShapeResult]:
+    return library.results() if library.result_files else []
+
+
+def _bench(library: Library, _: Query) -> BenchPage:
+    return bench_page(library.results(), ", ".join(library.result_files))
+
+
+def _contrast(library: Library, query: Query) -> Contrast:
+    for name in ("a", "b"):
+        if name not in query:
+            raise UsageError(f"the question lacks {name!r}, a solution")
+    results = library.results()
+    return contrast(results, results, query["a"], query["b"])
 
 
 def _suite(_: Library, query: Query) -> SuitePage:
@@ -191,6 +226,22 @@ ENDPOINTS = (
         _compare,
         ("a", "b"),
         files=("a", "b"),
+    ),
+    Endpoint(
+        "/api/diagnose",
+        "What changed between a normal and an abnormal run, and why",
+        DiagnosisPage,
+        _diagnose,
+        ("a", "b"),
+        files=("a", "b"),
+    ),
+    Endpoint("/api/bench", "Results of the benchmark, and the best of them", BenchPage, _bench),
+    Endpoint(
+        "/api/bench/compare",
+        "Two solutions of the results against each other",
+        Contrast,
+        _contrast,
+        ("a", "b"),
     ),
     Endpoint("/api/corpus", "The profiles of the store", CorpusPage, _corpus, FACTS),
     Endpoint(

@@ -13,6 +13,8 @@ from typing import Generic, TypeVar
 import msgspec
 
 from solscope.attribution import Attributed, attribute
+from solscope.bench.base import ShapeResult
+from solscope.bench.results import read_results
 from solscope.corpus.store import Corpus, open_corpus
 from solscope.errors import InputError, UsageError
 from solscope.readers import find_profiles
@@ -73,7 +75,9 @@ class Library:
         if len(stores) > 1:
             raise UsageError(f"{len(stores)} profile stores given; the dashboard shows one")
         self._store = open_corpus(stores[0]) if stores else None
-        self._sources = [source for source in sources if source not in stores]
+        self.result_files = [source for source in sources if is_results(source)]
+        others = {*stores, *self.result_files}
+        self._sources = [source for source in sources if source not in others]
         self.takes_uploads = False
         """Whether the server lets the browser add profiles."""
         self._lock = threading.Lock()
@@ -118,6 +122,12 @@ class Library:
             raise InputError("no profile store is shown here; start with `solscope serve DIR`")
         return self._store
 
+    def results(self) -> list[ShapeResult]:
+        """All benchmark results; `InputError` when there are none."""
+        if not self.result_files:
+            raise InputError("no benchmark results are shown here; name a results file (.jsonl)")
+        return read_results(self.result_files)
+
     @property
     def entries(self) -> list[ProfileEntry]:
         """All profiles, in the order they were named."""
@@ -136,6 +146,11 @@ class Library:
         """The profile with this id, opened and attributed."""
         path = self.entry(name).path
         return self._profiles.get((path, stamp(path)), lambda: attribute(open_profile(path)))
+
+
+def is_results(source: str) -> bool:
+    """Whether a source is a file of benchmark results."""
+    return source.endswith(".jsonl")
 
 
 def is_store(source: str) -> bool:

@@ -80,3 +80,26 @@ def test_a_companion_lends_by_place_in_the_model() -> None:
     assert made.activities["op_borrowed"].to_list() == [f"op {i % 8}" for i in range(16)]
     assert made.activities["dims_borrowed"].to_list() == [f"[[{i}]]" for i in range(16)]
     assert set(made.activities["borrowed_by"]) == {"companion"}
+
+
+def test_inputs_are_lent_as_a_whole() -> None:
+    more = {
+        "input_types": '["float","float"]',
+        "input_strides": "[[8,1],[2,1]]",
+        "concrete_inputs": '["",""]',
+    }
+    lender = eager("aten::mm", 1, "8,1,1")
+    lender[0] |= more
+    made = attributed(*lender, event("kernel", GEMM, 9000, 30, grid="8,1,1"))
+    lent = made.activities.select("types_borrowed", "strides_borrowed", "concrete_borrowed")
+    assert lent.rows() == [(None, None, None), tuple(more.values())]
+    # One grid can serve several shapes: no call is made of it.
+    assert made.activities["borrowed_call"].to_list() == [None, None]
+
+
+def test_a_lost_kernel_borrows_from_the_same_sequence_first() -> None:
+    calls = [e for n in range(1, 30) for e in eager("aten::mm", n, "8,1,1")]
+    made = attributed(*calls, event("kernel", GEMM, 29_500, 30, grid="8,1,1"))
+    last = made.activities.row(-1, named=True)
+    assert (last["op_borrowed"], last["borrowed_by"]) == ("aten::mm", "sequence")
+    assert last["borrowed_call"] == last["row"]

@@ -17,11 +17,12 @@ TABLES = {
     "Tensor cores": ("tensor.fp64", "tensor.tf32", "tensor.bf16", "tensor.fp16", "tensor.int8"),
     "Tensor cores, narrow types": ("tensor.fp8", "tensor.fp6", "tensor.fp4", "tensor.fp32"),
     "Other units": ("vector.fp64", "vector.fp32", "sfu", "sm.count", "clock.boost"),
-    "Memory": ("hbm.bandwidth", "hbm.size", "l2.bandwidth", "l2.size"),
+    "Memory": ("hbm.bandwidth", "hbm.size", "l2.bandwidth", "l2.size", "l1.bandwidth"),
     "More": (
         "llc.bandwidth",
         "llc.size",
         "interconnect.bandwidth",
+        "host.bandwidth",
         "serial.step",
         "clock.base",
     ),

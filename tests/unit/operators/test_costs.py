@@ -22,6 +22,12 @@ def cost_of(name: str, **axes: object) -> Cost:
     return operator(name).cost(axes)
 
 
+def expected_of(name: str, **axes: object) -> Cost:
+    likely = operator(name).expected
+    assert likely is not None
+    return likely(axes)
+
+
 def test_unified_attention() -> None:
     # One prefill of 3 tokens: 1 + 2 + 3 pairs. Two decodes on 5 keys: 2 x 5 pairs. 16 in all.
     # Rows: 3 + 2 queries; 3 + 10 keys. Blocks of 4: 1 + 2 x 2 = 5.
@@ -372,6 +378,87 @@ def test_silu_and_mul() -> None:
     assert (cost.read_bytes, cost.write_bytes) == ({"activations": 1280}, {"activations": 640})
 
 
+# --- Operators beyond the suite
+
+
+def test_embedding_reads_one_row_and_expects_them_all() -> None:
+    # 5 ids of 8 bytes; rows of 16 values of 2 bytes
+    cost = cost_of("embedding", tokens=5, hidden=16)
+    assert (cost.read_bytes, cost.write_bytes) == (
+        {"index": 40, "weights": 32},
+        {"activations": 160},
+    )
+    assert expected_of("embedding", tokens=5, hidden=16).read_bytes["weights"] == 160
+    assert cost_of("embedding", tokens=0, hidden=16).bytes == 0
+
+
+def test_sampling() -> None:
+    # 3 rows of 100 fp32 logits: 1200 bytes in, 3 ids of 4 bytes out
+    cost = cost_of("sampling", rows=3, vocabulary=100)
+    assert cost.flops == {"vector.fp32": 300}
+    assert (cost.read_bytes, cost.write_bytes) == ({"activations": 1200}, {"index": 12})
+    cost = cost_of("sampling", rows=3, vocabulary=100, dtype="bf16", softmax=True, writes=True)
+    assert cost.flops == {"vector.fp32": 300, "sfu": 300}
+    assert (cost.read_bytes, cost.write_bytes) == (
+        {"activations": 600},
+        {"index": 12, "activations": 600},
+    )
+
+
+def test_mla_prefill_attention() -> None:
+    # q = s = 3: 6 pairs; 2 heads, n 4, R 2, v 3. Scores 2 x 2 x 6 x 6, outputs 2 x 2 x 3 x 6
+    axes = {"q_heads": 2, "nope_dim": 4, "rope_dim": 2, "v_dim": 3}
+    cost = cost_of("mla_prefill_attention", sequences=[[3, 3, 1]], **axes)
+    assert cost.flops == {"tensor.bf16": 144 + 72, "sfu": 12}
+    # q: 3 x 2 x 6 values; keys: 3 x (2 x 7 + 2) values; out: 3 x 2 x 3, 2 bytes each
+    assert cost.read_bytes == {"activations": 72, "cache": 96}
+    assert cost.write_bytes == {"activations": 36}
+    # A chunk of 2 after 1: rows see 2 and 3 keys
+    assert cost_of("mla_prefill_attention", sequences=[[2, 3, 1]], **axes).flops["sfu"] == 10
+
+
+def test_all_reduce() -> None:
+    # 1000 bytes on 4 ranks: the switch adds: 1000 each way; GPUs add: 2 x 1000 x 3/4
+    cost = cost_of("all_reduce", bytes=1000, ranks=4)
+    assert (cost.bytes, cost.link_bytes, cost.flop) == (2000, 1000, 0)
+    assert expected_of("all_reduce", bytes=1000, ranks=4).link_bytes == 1500
+    assert expected_of("all_reduce", bytes=1000, ranks=4, in_network=True).link_bytes == 1000
+    assert expected_of("all_reduce", bytes=1000).link_bytes == 1000
+
+
+def test_all_gather_and_reduce_scatter_are_each_other_s_reverse() -> None:
+    # 100 bytes from each of 4 ranks: 300 must arrive, 400 are written
+    cost = cost_of("all_gather", bytes=100, ranks=4)
+    assert (cost.read_bytes, cost.write_bytes) == ({"activations": 100}, {"activations": 400})
+    assert cost.link_bytes == 300
+    # 400 bytes on each of 4 ranks: 300 must leave, 100 are written
+    cost = cost_of("reduce_scatter", bytes=400, ranks=4)
+    assert (cost.read_bytes, cost.write_bytes) == ({"activations": 400}, {"activations": 100})
+    assert cost.link_bytes == 300
+
+
+def test_all_to_all() -> None:
+    assert cost_of("all_to_all", bytes=800, ranks=4).link_bytes == 600
+    assert cost_of("all_to_all", bytes=800).link_bytes == 400
+    assert cost_of("all_to_all", bytes=800, ranks=4, own_bytes=500).link_bytes == 300
+
+
+def test_experts_on_other_ranks() -> None:
+    # 4 experts on 2 ranks, 2 of them per token. A rank has none with C(2,2) / C(4,2) = 1/6, so a
+    # row goes to 5/6 of the other rank and to 2 x 5/6 ranks in all. 10 rows of 8 values: 160 bytes
+    axes = {"tokens": 10, "hidden": 8, "experts": 4, "top_k": 2, "ranks": 2}
+    sent = cost_of("expert_dispatch", **axes)
+    assert (sent.link_bytes, sent.bytes) == (0, 160 + 80 + 160)
+    likely = expected_of("expert_dispatch", **axes)
+    assert likely.link_bytes == pytest.approx(160 * 5 / 6)
+    assert likely.write_bytes["activations"] == pytest.approx(160 * 10 / 6)
+    back = cost_of("expert_combine", **axes)
+    assert (back.link_bytes, back.bytes) == (0, 160 + 80 + 160)
+    likely = expected_of("expert_combine", **axes)
+    assert likely.link_bytes == pytest.approx(160 * 5 / 6)
+    assert likely.read_bytes["activations"] == pytest.approx(160 * 10 / 6)
+
+
 @pytest.mark.parametrize("name", OPERATOR_MODULES)
 def test_every_operator_has_a_calculation_by_hand(name: str) -> None:
     tests = [test for test in dir(sys.modules[__name__]) if test.startswith("test_")]
@@ -464,7 +551,9 @@ def test_published_over_corrected_time(op: SuiteOperator) -> None:
 
 @pytest.mark.parametrize("name", OPERATOR_MODULES)
 def test_expected_cost_exists_only_where_the_bound_is_lucky(name: str) -> None:
-    assert (operator(name).expected is not None) == ("active_experts" in operator(name).optional)
+    routed = "active_experts" in operator(name).optional
+    lucky = ("embedding", "all_reduce", "expert_dispatch", "expert_combine")
+    assert (operator(name).expected is not None) == (routed or name in lucky)
 
 
 def test_registry_lists_what_exists() -> None:

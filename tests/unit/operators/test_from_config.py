@@ -17,6 +17,7 @@ from solscope.operators.from_config import (
     Config,
     Model,
     RoleCall,
+    Sums,
     axes_of,
     load_model,
 )
@@ -113,6 +114,123 @@ def test_prefill_attention_counts_new_tokens() -> None:
     assert isinstance(axes("attention", phase="mixed", tokens=100), str)
 
 
+VLLM_MIXED: dict[str, Any] = {
+    # Two prompts of 10 and 6 tokens, the first after 4 cached ones; 3 decodes with 90 keys in all
+    "phase": "mixed",
+    "tokens": 19,
+    "requests": 5,
+    "prefilling": Sums(2, 16, 20, 136, 176),
+    "decoding": Sums(3, 3, 90, 3, 90),
+}
+
+
+def test_attention_of_a_mixed_step_has_the_pairs_of_its_sums() -> None:
+    name, found = axes("attention", **VLLM_MIXED)
+    assert (name, found["sequences"]) == ("unified_attention", [[8, 10, 2], [1, 30, 3]])
+    # 10 x 14 - 45 and 6 x 6 - 15, and 90: 206 pairs of 8 heads of 8 values
+    assert found["pairs"] == 95 + 21 + 90
+    assert operator(name).cost(found).flops["tensor.bf16"] == 4 * 8 * 8 * 206
+
+
+def test_a_window_leaves_the_fewest_pairs_of_a_mixed_step() -> None:
+    narrow = msgspec.structs.replace(MOE, sliding_window=4)
+    _, found = axes("attention", narrow, **VLLM_MIXED)
+    # Two prompts of 8: 1 + 2 + 3 + 4 x 5 pairs each. 90 keys of 3: 1 + 1 + 88, of which 1 + 1 + 4
+    assert found["pairs"] == 2 * 26 + 3 * 2
+    assert found["sequences"] == [[8, 8, 2], [1, 2, 3]]
+
+
+MLA = msgspec.structs.replace(
+    LLAMA,
+    model_type="deepseek_v3",
+    q_lora_rank=24,
+    kv_lora_rank=16,
+    qk_nope_head_dim=6,
+    qk_rope_head_dim=2,
+    v_head_dim=5,
+    n_routed_experts=8,
+    n_shared_experts=2,
+    moe_intermediate_size=12,
+    num_experts_per_tok=2,
+)
+
+
+def test_products_of_latents() -> None:
+    _, found = axes("kv_b", MLA, products=2)
+    assert (found["m"], found["n"], found["k"]) == (4, 8 * (6 + 5), 16)
+    # One kernel may be either half of the absorbed form.
+    assert axes("kv_b", MLA)[1]["n"] == 8 * 5
+    assert axes("kv_write", MLA) == ("scatter", {"value_bytes": 2 * 4 * 18, "write_bytes": 4 * 18})
+
+
+def test_attention_on_latents() -> None:
+    name, found = axes("attention", MLA, context=100)
+    assert (name, found["contexts"]) == ("mla_decode_attention", [[100, 4]])
+    assert (found["q_heads"], found["latent_dim"], found["rope_dim"]) == (8, 16, 2)
+    name, found = axes("attention", MLA, phase="prefill", tokens=20, requests=2)
+    assert (name, found["sequences"]) == ("mla_prefill_attention", [[10, 10, 2]])
+    assert (found["nope_dim"], found["rope_dim"], found["v_dim"]) == (6, 2, 5)
+
+
+def test_shared_experts_are_one_gated_mlp() -> None:
+    name, found = axes("shared_expert", MLA, layer_kind="attention+moe", ranks=2)
+    cost = operator(name).cost(found)
+    # 4 tokens, hidden 64, half of 2 x 12 inner values on each of 2 ranks; three matrices
+    assert cost.flops == {"tensor.bf16": 2 * 4 * 3 * 64 * 12}
+    assert cost.read_bytes["weights"] == 2 * 3 * 64 * 12
+    assert cost.write_bytes == {"activations": 2 * 4 * 64}
+    other = msgspec.structs.replace(MLA, shared_expert_intermediate_size=40)
+    assert axes("shared_expert", other)[1]["n"] == 3 * 40
+
+
+LINEAR = msgspec.structs.replace(
+    LLAMA,
+    model_type="qwen3_next",
+    linear_num_key_heads=2,
+    linear_num_value_heads=4,
+    linear_key_head_dim=8,
+    linear_value_head_dim=16,
+    linear_conv_kernel_dim=4,
+)
+
+
+def test_linear_attention() -> None:
+    def of(role: str, **more: Any) -> Any:
+        return axes(role, LINEAR, layer_kind="linear_attention+moe", **more)
+
+    # q and k of 2 x 8, v and gate of 4 x 16, two gates for 4 heads
+    assert of("qkv")[1]["n"] == 2 * 16 + 2 * 64 + 2 * 4
+    assert of("o_proj")[1]["k"] == 64
+    assert of("conv")[1] == {"tokens": 4, "dim": 2 * 16 + 64, "width": 4, "dtype": "bf16"}
+    name, found = of("delta_rule")
+    cost = operator(name).cost(found)
+    assert name == "gated_delta_rule_update"
+    # 4 sequences of one token, 4 heads with a state of 8 x 16 values of at least 2 bytes
+    assert cost.flops["vector.fp32"] == 7 * 4 * 4 * 128
+    assert cost.read_bytes["state"] == 2 * 4 * 4 * 128
+    prefill = of("delta_rule", phase="prefill", tokens=100, requests=2)[1]
+    assert (prefill["sequences"], prefill["tokens"]) == (2, 50)
+    assert "lengths" in of("delta_rule", phase="prefill", tokens=100, requests=None)
+
+
+def test_communication_between_ranks() -> None:
+    more: dict[str, Any] = {"comm": True, "ranks": 4, "kernels": "multimem_all_reduce_kernel"}
+    found = axes("all_reduce", **more)
+    assert found == ("all_reduce", {"bytes": 2 * 4 * 64, "ranks": 4, "in_network": True})
+    assert "whole hidden states" in axes("all_reduce", **{**more, "kernels": "AllGather"})
+    assert "whole" in axes("all_reduce", **{**more, "kernels": "quickreduce::CodecQ4 all_reduce"})
+    name, found = axes("dispatch", MLA, comm=True, ranks=4)
+    assert (name, found["experts"], found["ranks"]) == ("expert_dispatch", 8, 4)
+    assert axes("combine", MLA, comm=True, ranks=4)[0] == "expert_combine"
+    assert "how many ranks" in axes("dispatch", MLA, comm=True, ranks=3)
+
+
+def test_the_sampler_looks_at_all_logits_of_the_last_tokens() -> None:
+    assert axes("sampler") == ("sampling", {"rows": 4, "vocabulary": 1000, "dtype": "bf16"})
+    found = axes("sampler", phase="prefill", tokens=100, requests=2)[1]
+    assert found["rows"] == 2
+
+
 def test_bytes_of_small_roles() -> None:
     def size(role: str, **more: Any) -> float:
         name, found = axes(role, **more)
@@ -129,7 +247,10 @@ def test_bytes_of_small_roles() -> None:
 def test_reasons() -> None:
     other = msgspec.structs.replace(LLAMA, model_type="mamba")
     assert axes("qkv", other) == "the layers of model_type 'mamba' are not known"
-    assert "linear attention" in axes("qkv", layer_kind="linear_attention+dense")
+    linear = "linear_attention+dense"
+    assert "linear_num_value_heads" in axes("qkv", layer_kind=linear)
+    assert "linear attention" in axes("attention", layer_kind=linear)
+    assert "linear attention" in axes("delta_rule")
     assert axes("router") == (
         "the config has no num_local_experts or num_experts or n_routed_experts"
     )

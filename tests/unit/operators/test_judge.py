@@ -92,6 +92,14 @@ def test_one_rounding_is_what_a_tolerance_of_one_allows() -> None:
         assert not within(tolerance, off, values).ok
 
 
+def test_few_large_values_may_round_the_same_way() -> None:
+    tolerance = rounded("bfloat16", 1, "")
+    few = torch.full((2,), 1.0 + 0.9 * 2**-8)  # both round by nearly half a step
+    assert within(tolerance, few.bfloat16(), few).ok
+    many = few.repeat(5000)
+    assert not within(tolerance, many.bfloat16(), many).ok
+
+
 def test_fp8_saturates_in_both_encodings() -> None:
     for fp8, largest in MAX.items():
         assert torch.finfo(fp8_dtype(fp8)).max == largest

@@ -90,6 +90,69 @@ def test_grouped_mm_counts_one_expert_and_expects_uniform_routing() -> None:
     assert entry.expected(found[1]).read_bytes["weights"] == 1.75 * 2 * 8 * 6
 
 
+FP8, FP4 = "c10::Float8_e4m3fn", "c10::Float4_e2m1fn_x2"
+
+
+def test_products_of_narrow_types() -> None:
+    made = cost(call("aten::_scaled_mm", [[4, 64], [64, 6]], [FP8, FP8]))
+    assert made.flops == {"tensor.fp8": 2 * 4 * 6 * 64}
+    assert (made.read_bytes["weights"], made.write_bytes) == (64 * 6, {"activations": 24})
+    # Two values to a byte: k is 64
+    made = cost(call("aten::_scaled_mm", [[4, 32], [32, 6]], [FP4, FP4]))
+    assert made.flops == {"tensor.fp4": 2 * 4 * 6 * 64}
+    assert made.read_bytes == {"activations": 4 * 32, "weights": 32 * 6}
+    dims, byte = [[4, 6], [4, 32], [6, 32]], "unsigned char"
+    made = cost(call("_C::cutlass_scaled_fp4_mm", dims, [BF16, byte, byte]))
+    assert made.flops == {"tensor.fp4": 2 * 4 * 6 * 64}
+    assert made.write_bytes == {"activations": 2 * 4 * 6}
+    made = cost(call("aten::_int_mm", [[4, 64], [64, 6]], ["signed char", "signed char"]))
+    assert (made.flops, made.write_bytes) == ({"tensor.int8": 3072}, {"activations": 96})
+    assert "matrix product" in reason(call("aten::_scaled_mm", [[4, 32], [64, 6]], [FP8, FP8]))
+
+
+@pytest.mark.parametrize(
+    ("name", "dims", "types"),
+    [
+        # 8 weights of 4 bits to an int32, by rows, by columns, or in tiles of 16 x 64
+        ("_C::gptq_gemm", [[3, 128], [16, 64], [1, 8], [1, 64]], [BF16, "int", "int", BF16]),
+        ("_C::awq_gemm", [[3, 128], [128, 8], [1, 64], [1, 8]], [BF16, "int", BF16, "int"]),
+        ("_C::marlin_gemm", [[3, 128], [], [8, 128], [], [1, 64]], [BF16, "", "int", "", BF16]),
+        (
+            "aten::_weight_int4pack_mm",
+            [[3, 128], [8, 1, 32, 4], [], [1, 64, 2]],
+            [BF16, "int", "Scalar", BF16],
+        ),
+    ],
+)
+def test_products_with_weights_of_four_bits(name: str, dims: list[Any], types: list[str]) -> None:
+    made = cost(call(name, dims, types))
+    assert made.flops == {"tensor.bf16": 2 * 3 * 64 * 128}
+    assert made.read_bytes == {"activations": 2 * 3 * 128, "weights": 64 * 128 / 2}
+    assert made.write_bytes == {"activations": 2 * 3 * 64}
+
+
+def test_packed_weights_that_do_not_fit_have_no_cost() -> None:
+    odd = call("_C::gptq_gemm", [[3, 128], [17, 64], [1, 64]], [BF16, "int", BF16])
+    assert "do not fit" in reason(odd)
+    assert "scales" in reason(call("_C::gptq_gemm", [[3, 128], [16, 64]], [BF16, "int"]))
+
+
+def test_experts_with_their_weights() -> None:
+    dims = [[5, 8], [4, 12, 8], [4, 8, 6], [5, 2], [5, 2]]
+    types = [BF16, BF16, BF16, "float", "int"]
+    made = cost(call("vllm::inplace_fused_experts", dims, types))
+    # 5 tokens x 2 experts x 3 products of 8 x 6; the fewest experts are 2
+    assert made.flops["tensor.bf16"] == 2 * 5 * 2 * 3 * 8 * 6
+    assert made.read_bytes["weights"] == 2 * 2 * 3 * 8 * 6
+    dims[1] = [4, 12, 4]
+    assert "packed" in reason(call("sglang::outplace_fused_experts", dims, types))
+
+
+def test_scaled_grouped_mm() -> None:
+    made = cost(call("aten::_scaled_grouped_mm", [[2, 8], [4, 8, 6]], [FP8, FP8]))
+    assert made.flops == {"tensor.fp8": 2 * 2 * 8 * 6}
+
+
 # --- Attention
 
 CUDNN = ["", "", "", "", "", "", "4", "4", "False", "0.", "True", "False", ""]
@@ -209,6 +272,30 @@ def test_embedding_reads_one_row_at_least() -> None:
     assert made.write_bytes == {"activations": 80}
 
 
+ROWS = "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int)"
+ELEMENTS = "void at::native::index_elementwise_kernel<128, 4, at::native::gpu_index_kernel<int>>"
+
+
+def test_the_grid_of_an_index_says_how_much_comes_out() -> None:
+    def index(shape: list[int], kernel: str, grid: str) -> Recorded:
+        return call("aten::index", [shape, []], ["float", ""], kernel=kernel, grid=grid)
+
+    # 32 rows of 8192 bytes; two blocks of 256 threads x 16 bytes for each
+    made = cost(index([50, 2048], ROWS, "32,2,1"))
+    assert (made.read_bytes, made.write_bytes) == (
+        {"index": 256, "weights": 8192},
+        {"activations": 32 * 8192},
+    )
+    # 3 blocks of 512 elements: at least 1025 of them
+    made = cost(index([9999], ELEMENTS, "3,1,1"))
+    assert made.write_bytes == {"activations": 4 * 1025}
+    assert "indices" in reason(index([50, 2048], ROWS, ""))
+    # More blocks per row than a row of 8 bytes has: not whole rows
+    assert "indices" in reason(index([50, 2], ROWS, "32,2,1"))
+    # The index may stand behind dimensions of length 1
+    assert cost(index([1, 50, 1024], ROWS, "7,1,1")).write_bytes == {"activations": 7 * 4096}
+
+
 def test_reductions() -> None:
     types = ["float", "ScalarList", "Scalar", ""]
     made = cost(call("aten::mean", [[4, 8], [], [], []], types, concrete=["", "[-1]", "True", ""]))
@@ -260,6 +347,118 @@ def test_triangular_solve_and_depthwise_convolution() -> None:
     made = cost(conv)  # 5 + 6 - 4 + 1 = 8 results of each channel
     assert made.flop == 2 * 2 * 8 * 8 * 4
     assert made.bytes == 2 * (2 * 8 * 5 + 8 * 4 + 2 * 8 * 8)
+
+
+def test_embedding() -> None:
+    dims, types = [[100, 8], [2, 5], [], [], []], [BF16, "long int", "Scalar", "Scalar", "Scalar"]
+    made = cost(call("aten::embedding", dims, types))
+    assert made.read_bytes == {"index": 80, "weights": 16}
+    assert made.write_bytes == {"activations": 160}
+
+
+def test_routing_of_engines() -> None:
+    dims, types = [[5, 2], [5, 2], [5, 2], [5, 16]], ["float", "int", "int", "float"]
+    found = recognize(call("_moe_C::topk_softmax", dims, types))
+    assert found == ("moe_topk_gating_softmax", {"tokens": 5, "experts": 16, "top_k": 2})
+    narrow = cost(call("_moe_C::topk_softmax", dims, [*types[:3], BF16]))
+    assert narrow.bytes == 2 * 80 + (4 + 4) * 10
+    found = recognize(call("_moe_C::moe_sum", [[5, 2, 8], [5, 8]], [BF16, BF16]))
+    assert found == ("moe_sum_reduce", {"tokens": 5, "top_k": 2, "hidden": 8, "dtype": "bf16"})
+    blocks = call("_moe_C::moe_align_block_size", [[5, 2]], ["int"], concrete=["", "8", "16"])
+    assert recognize(blocks) == (
+        "moe_align_block_size",
+        {"tokens": 5, "top_k": 2, "block_size": 16},
+    )
+
+
+# --- Sampling and communication
+
+
+def test_sampling_takes_the_rows_of_logits() -> None:
+    dims = [[4, 1000], [4], []]
+    found = recognize(call("sgl_kernel::top_p_sampling_from_probs", dims, ["float", "int", ""]))
+    assert found == ("sampling", {"rows": 4, "vocabulary": 1000, "dtype": "fp32"})
+    made = cost(call("flashinfer::sampling_from_logits", [[4], [4, 1000]], ["int", BF16]))
+    assert (made.flops["sfu"], made.read_bytes) == (4000, {"activations": 8000})
+    assert "logits" in reason(call("aten::multinomial", [[4]], ["float"]))
+
+
+NCCL = "ncclDevKernel_{}(ncclDevKernelArgsStorage<4096ul>)"
+GROUP = ["", "", "", "0", "", "[]", "[]", "0", "1", "8"]
+
+
+def test_a_collective_is_known_by_its_kernel() -> None:
+    # As torch records the gathering of logits by 8 ranks
+    found = recognize(
+        call(
+            "record_param_comms",
+            [[1, 25136]],
+            [BF16],
+            concrete=GROUP,
+            kernel=NCCL.format("AllGather_RING_LL"),
+        )
+    )
+    assert found == ("all_gather", {"bytes": 2 * 25136, "ranks": 8})
+    other = call("record_param_comms", [[4]], [BF16], kernel="ncclDevKernel_Broadcast_RING_LL")
+    assert "known collective" in reason(other)
+
+
+def test_a_list_has_its_type_in_the_kernel() -> None:
+    kernel = NCCL.format("AllReduce_Sum_bf16_RING_LL")
+    listed = call("record_param_comms", [[[3, 4], [5]]], ["TensorList"], kernel=kernel)
+    assert recognize(listed) == ("all_reduce", {"bytes": 2 * 17})
+    unknown = call("record_param_comms", [[[3]]], ["TensorList"], kernel="ncclKernel_AllReduce")
+    assert "type" in reason(unknown)
+    assert "size" in reason(call("record_param_comms", [[]], [""], kernel=kernel))
+
+
+def test_uneven_parts_keep_the_largest() -> None:
+    # 10 rows of 4 floats, parts of 1, 2 and 7 rows go and 4, 2 and 1 come: 4 may stay, so that 6
+    # rows of 16 bytes leave
+    concrete = [*GROUP[:5], "[1, 2, 7]", "[4, 2, 1]", "0", "1", "3"]
+    kernel = NCCL.format("SendRecv")
+    made = cost(call("record_param_comms", [[10, 4]], ["float"], concrete=concrete, kernel=kernel))
+    assert (made.bytes, made.link_bytes) == (320, 96)
+
+
+def test_the_switch_adds_in_multimem_kernels() -> None:
+    found = recognize(call("symm_mem::multimem_all_reduce_", [[2557440], [], []], [BF16, "", ""]))
+    assert found == ("all_reduce", {"bytes": 5114880, "in_network": True})
+    found = recognize(call("_C_custom_ar::all_reduce", [[], [8]], ["Scalar", BF16]))
+    assert found == ("all_reduce", {"bytes": 16})
+    made = call("vllm::all_gather", [[2, 8], [], []], [BF16, "", ""], concrete=["", "-1", "4"])
+    assert recognize(made) == ("all_gather", {"bytes": 32, "ranks": 4})
+
+
+# --- Shapes without types
+
+
+@pytest.mark.parametrize(
+    ("kernel", "pipe", "size"),
+    [
+        ("nvjet_tst_128x8_64x12_2x1_v_bz_TNT", "tensor.bf16", 2),
+        ("sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize96x128x32", "tensor.fp16", 2),
+        ("sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n_tilesize64x64x128", "tensor.fp8", 1),
+        ("ampere_sgemm_128x64_tn", "vector.fp32", 4),
+    ],
+)
+def test_types_of_a_product_come_from_its_kernel(kernel: str, pipe: str, size: int) -> None:
+    made = cost(call("aten::mm", [[4, 8], [8, 2]], [], kernel=kernel))
+    assert made.flops == {pipe: 2 * 4 * 8 * 2}
+    assert made.read_bytes["activations"] == size * 32
+
+
+def test_the_narrowest_type_counts() -> None:
+    kernel = "vectorized_elementwise_kernel<4, BinaryFunctor<c10::BFloat16, MulFunctor<float>>>"
+    made = cost(call("aten::mul", [[100], []], [], kernel=kernel))
+    assert (made.read_bytes, made.write_bytes) == ({"activations": 200}, {"activations": 200})
+
+
+def test_without_a_type_in_the_kernel_there_is_no_cost() -> None:
+    assert "kernel names none" in reason(call("aten::mul", [[4], [4]], [], kernel="acme"))
+    cast = "unrolled_elementwise_kernel<float, LoadWithCast<1>>"
+    assert "not recorded" in reason(call("aten::add", [[4], [4]], [], kernel=cast))
+    assert "not recorded" in reason(call("aten::where", [[4], [4], [4]], [], kernel="float"))
 
 
 # --- What is not known

@@ -709,3 +709,51 @@ def test_many_batches_give_one_table(read: Read, monkeypatch: pytest.MonkeyPatch
     names = [f"kernel_{index:06d}" for index in range(20_000)]
     profile = read(trace(*map(raw_kernel, names)))
     assert profile.events["name"].cast(pl.String).to_list() == names
+
+
+MESSAGE: dict[str, Any] = {
+    "Collective name": "_allgather_base",
+    "In msg nelems": 25136,
+    "Group size": 8,
+    "dtype": "BFloat16",
+    "In split size": "[]",
+    "Out split size": "[1, 2]",
+}
+INPUTS = ("input_dims", "input_types", "concrete_inputs")
+
+
+def test_what_a_collective_sends_stands_for_its_inputs(read: Read) -> None:
+    events = read({"traceEvents": [kernel("nccl", **MESSAGE)]}).events
+    (row,) = events.select(pl.col(INPUTS).cast(pl.String)).rows()
+    concrete = '["","","","","","[]","[1, 2]","","","8"]'
+    assert row == ("[[25136]]", '["BFloat16"]', concrete)
+
+
+def test_recorded_inputs_of_a_collective_stay(read: Read) -> None:
+    recorded = {"Input Dims": [[1, 25136]], "Input type": ["c10::BFloat16"]}
+    events = read({"traceEvents": [kernel("nccl", **MESSAGE, **recorded)]}).events
+    assert events["input_dims"].to_list() == ["[[1,25136]]"]
+    assert events["concrete_inputs"].to_list() == [None]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"In msg nelems": -1},
+        {"In msg nelems": 1.5},
+        {"In msg nelems": "7"},
+        {"In msg nelems": 10**20},
+        {"dtype": None},
+        {"dtype": 'B"'},
+        {"dtype": ["BFloat16"]},
+    ],
+)
+def test_what_is_no_message_gives_no_inputs(read: Read, wrong: dict[str, Any]) -> None:
+    events = read({"traceEvents": [kernel("nccl", **(MESSAGE | wrong))]}).events
+    assert events.select(INPUTS).row(0) == (None, None, None)
+
+
+def test_parts_of_a_message_may_be_missing(read: Read) -> None:
+    odd = MESSAGE | {"Group size": None, "In split size": [1], "Out split size": "\\"}
+    events = read({"traceEvents": [kernel("nccl", **odd)]}).events
+    assert events["concrete_inputs"].to_list() == ['["","","","","","","","","",""]']

@@ -102,3 +102,22 @@ def test_an_existing_file_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert target.read_text() == "mine"
     assert run(["report", "demo:vllm-b200", "-o", str(target), "--force"]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_benchmark_results_make_a_page(tmp_path: Path) -> None:
+    target = tmp_path / "bench.html"
+    assert run(["report", "tests/data/bench_results.jsonl", "-o", str(target)]) == 0
+    (page,) = data_of(target.read_text())["pages"]
+    assert page["kind"] == "bench"
+    assert {entry["solution"] for entry in page["leaderboard"]["entries"]} == {
+        "fla",
+        "torch-compile",
+        "torch-eager",
+    }
+    assert len(page["shapes"]) == 16
+    assert page["production_s"]["unified_attention"] == pytest.approx(0.074, abs=0.001)
+
+
+def test_profiles_and_results_do_not_mix(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", "demo:vllm-b200", "tests/data/bench_results.jsonl"]) == 2
+    assert "not both" in capsys.readouterr().err

@@ -105,10 +105,17 @@ def test_writes_may_go_where_reads_came_from() -> None:
     assert_limit(found, 16, "l2")
 
 
-def test_a_cache_of_unknown_speed_gives_no_memory_term() -> None:
+def test_a_cache_of_unknown_speed_is_no_faster_than_loads() -> None:
+    # 132 SMs x 128 B x 1.98 GHz = 33.454 TB/s: 33e6 / 33.454e12 = 0.98643 us
     hopper = find("H200")
     assert hopper.value("l2.bandwidth") is None
     found = bound(Cost(read_bytes={"weights": 33 * MB}), hopper)
+    assert_limit(found, 0.98643, "l1")
+    assert found.missing == ["l2", "launch"]
+
+
+def test_without_any_figure_there_is_no_bound() -> None:
+    found = bound(Cost(read_bytes={"weights": 33 * MB}), find("MI355X"))
     assert found.time_us is None
     assert found.limiter is None
     assert found.missing == ["l2", "launch"]
@@ -140,6 +147,25 @@ def test_a_gpu_without_cache_sizes_has_hbm_only() -> None:
     # 5.3 MB / 5.3e12 = 1 us
     found = bound(Cost(read_bytes={"weights": 5.3 * MB}), find("XPU-A"))
     assert_limit(found, 1, "hbm")
+
+
+def test_links_limit() -> None:
+    # 900 MB in one direction; 900 GB/s count both: 2 x 900e6 / 900e9 = 2000 us
+    found = bound(Cost(link_bytes=900 * MB), find("H200"))
+    assert_limit(found, 2000, "interconnect")
+
+
+def test_the_way_to_the_host_limits() -> None:
+    # 64 MB from the host over PCIe 5, 64 GB/s in one direction: 1000 us
+    found = bound(Cost(write_bytes={"a": 64 * MB}, host_bytes=64 * MB), find("H200"))
+    assert_limit(found, 1000, "host")
+
+
+def test_a_gpu_without_links_has_no_such_term() -> None:
+    # 80 MB exceed 48 MB of L2: 80e6 / 300e9 = 266.67 us from memory
+    found = bound(Cost(read_bytes={"a": 80 * MB}, link_bytes=80 * MB), find("L4"))
+    assert_limit(found, 266.66667, "hbm")
+    assert "interconnect" in found.missing
 
 
 def test_nothing_is_faster_than_an_empty_kernel() -> None:

@@ -46,7 +46,8 @@ def table(profile: str, config: str, batch: int | None, context: int | None) -> 
             None,
             93,
         ),
-        ("traces/b200_eager.json.gz", "gpt-oss-120b.json", None, None, 81),
+        ("traces/b200_eager.json.gz", "gpt-oss-120b.json", None, None, 99),
+        ("traces/vllm_prefilldecode_piecewise_exec.json.gz", "gpt-oss-20b.json", None, None, 99),
         ("traces/mi300_sglang_qwen3-8b_decode.json.gz", "qwen3-8b.json", None, None, 97),
     ],
 )

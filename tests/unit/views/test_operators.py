@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import solscope
+from solscope.cli import app
 from solscope.errors import InputError, UsageError
 from solscope.hardware import find
+from solscope.readers.nvtx import operators_from_ranges
 from solscope.report.operators import render_operators
 from solscope.views.operators import (
     OperatorRow,
@@ -17,7 +21,7 @@ from solscope.views.operators import (
     named_hardware,
     operator_table,
 )
-from tests.making import aggregate, attributed, event
+from tests.making import aggregate, attributed, event, profile
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 shared = pytest.mark.skipif(
@@ -115,10 +119,48 @@ def test_what_has_no_cost_is_listed_and_shares_sum_to_all() -> None:
     assert table.operators[0].bound_us is None
 
 
+def test_published_bounds_stay_available() -> None:
+    # 64 x 1024 x 1024 in bf16: 2.4 MB at 4.8 TB/s of HBM take longer than the FLOP, caches or not
+    table = operator_table(attributed(*mm(0, 10)), find("H200"), bound="published")
+    (row,) = table.operators
+    assert table.bound == "published"
+    size = 2 * (64 * 1024 + 1024 * 1024 + 64 * 1024)
+    assert row.limiter == "hbm"
+    assert row.bound_us == pytest.approx(size / 4.8e12 * 1e6)
+    with pytest.raises(UsageError, match="corrected or published, not 'best'"):
+        operator_table(attributed(*mm(0, 10)), bound="best")  # type: ignore[arg-type]
+
+
+def test_shapes_of_nvtx_ranges_give_a_cost() -> None:
+    name = "aten::mm, op_id = 7, sizes = [[64, 1024], [1024, 1024]], input_op_ids = [(1,0), (2,0)]"
+    recorded = profile(
+        event("annotation", name, 0, 500),
+        event("runtime", "cudaLaunchKernel", 20, 5, correlation=1),
+        event("kernel", GEMM, 4000, 10_000, correlation=1),
+    )
+    made = replace(recorded, events=operators_from_ranges(recorded.events))
+    (row,) = operator_table(solscope.attribute(made), find("H200")).operators
+    assert (row.op, row.axes) == ("aten::mm", {"m": 64, "n": 1024, "k": 1024, "dtype": "bf16"})
+    assert row.flop == 2 * 64 * 1024 * 1024
+
+
 def test_copies_outside_operators_cost_their_bytes() -> None:
     made = attributed(event("memcpy", "Memcpy DtoD (Device -> Device)", 0, 1000, bytes=500))
     (row,) = operator_table(made, find("H200")).operators
     assert (row.op, row.operator, row.bytes) == ("memcpy", "copy", 1000)
+
+
+def test_copies_of_operators_without_shapes_cost_their_bytes() -> None:
+    made = attributed(
+        event("cpu_op", "aten::copy_", 0, 90, external_id=1),
+        event("runtime", "cudaMemcpyAsync", 10, 5, correlation=1, external_id=1),
+        event("memcpy", "Memcpy HtoD (Pinned -> Device)", 1000, 50, correlation=1, bytes=6400),
+    )
+    (row,) = operator_table(made, find("H200")).operators
+    assert (row.op, row.axes) == (
+        "aten::copy_",
+        {"read_bytes": 0, "write_bytes": 6400, "host_bytes": 6400},
+    )
 
 
 def test_lost_kernels_take_inputs_from_the_same_sequence() -> None:
@@ -233,3 +275,33 @@ def test_nothing_is_faster_than_its_bound(name: str) -> None:
     table = opened(name)
     assert [r for r in table.operators if (r.best_pct or 0) > 100] == []
     assert whole(table) == pytest.approx(100)
+
+
+@shared
+def test_replayed_kernels_take_inputs_from_a_companion() -> None:
+    folder = DATA / "h200" / "graph"
+    made = solscope.attribute(
+        solscope.open(folder / "normal.trace.json.gz"),
+        companion=solscope.open(folder / "no_cuda_graph.trace.json.gz"),
+    )
+    table = operator_table(made)
+    assert (table.cost_pct or 0) >= 95
+    assert max(row.best_pct or 0 for row in table.operators) <= 100
+    # The twelve layers of 40 decode steps, each with one product of this shape.
+    up = {"m": 32, "n": 22016, "k": 4096, "dtype": "bf16"}
+    (row,) = (row for row in table.operators if row.axes == up)
+    assert (row.calls, row.inferred_calls) == (480, 480)
+
+
+def test_one_of_several_that_cannot_be_used_is_skipped(tmp_path: Path) -> None:
+    summary = tmp_path / "kern_sum.csv"
+    summary.write_text(
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+        "100.0,1000,1,1000.0,1000.0,1000,1000,0.0,k\n"
+    )
+    small = str(Path(__file__).parents[2] / "data" / "kineto_b200.json.gz")
+    both = CliRunner().invoke(app, ["operators", "--json", small, str(summary)])
+    assert (both.exit_code, json.loads(both.stdout)["profile"]) == (0, small)
+    assert "skipped" in both.stderr
+    twice = CliRunner().invoke(app, ["hotspots", "--json", small, "demo:vllm-b200"])
+    assert [one["hardware"] for one in json.loads(twice.stdout)["profiles"]] == ["B200", "B200"]

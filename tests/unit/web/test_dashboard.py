@@ -222,6 +222,20 @@ def test_a_store_is_shown(tmp_path: Path) -> None:
     assert client.get("/api/corpus?gpu=nothing").json()["profiles"] == []
 
 
+def test_benchmark_results_are_shown() -> None:
+    library = Library(["tests/data/bench_results.jsonl", *DEMOS])
+    client = TestClient(create_app(library), base_url="http://localhost")
+    overview = client.get("/api/overview").json()
+    assert overview["solutions"] == ["fla", "torch-compile", "torch-eager"]
+    assert len(overview["profiles"]) == 2
+    page = client.get("/api/bench").json()
+    assert page["leaderboard"]["device"] == "NVIDIA H200"
+    found = client.get("/api/bench/compare?a=torch-eager&b=fla").json()
+    assert found["verdict"] in ("faster", "slower", "cannot tell")
+    assert client.get("/api/bench/compare?a=torch-eager").status_code == 422
+    assert client.get("/api/bench/compare?a=torch-eager&b=nothing").status_code == 422
+
+
 def test_without_a_store_the_questions_about_it_say_so(client: TestClient) -> None:
     assert "no profile store" in client.get("/api/corpus").json()["error"]
 

@@ -1,6 +1,7 @@
 """RMS norm with residual of flash-linear-attention.
 
-Its kernel writes fresh tensors; the operator works in place, so two copies follow."""
+Its kernel writes fresh tensors; the operator works in place, so two copies follow.
+"""
 
 import torch
 from fla.modules.layernorm import rms_norm

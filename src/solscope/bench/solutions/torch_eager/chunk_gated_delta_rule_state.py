@@ -33,12 +33,31 @@ def run(
     count = right.shape[1]
     h = k.new_empty(batch, count, heads, k.shape[-1], width)
     x = torch.empty_like(right)
-    for c in range(count):
-        before = current.to(k.dtype)
-        h[:, c] = before
-        new = right[:, c].float() - left[:, c] @ before
-        x[:, c] = new
-        written = keys[:, c] @ (new * weight[:, c]).to(k.dtype)
-        current = current * forget[:, c] + written
-    state[rows] = current
+    state[rows] = one_after_the_other(current, h, x, right, left, keys, weight, forget)
     return h, x.transpose(2, 3).flatten(1, 2)[:, :tokens]
+
+
+@torch.compiler.disable(recursive=False)  # type: ignore[no-untyped-call, untyped-decorator]
+def one_after_the_other(current: torch.Tensor, *chunks: torch.Tensor) -> torch.Tensor:
+    """The last state; torch.compile gets one step, not hundreds in a row."""
+    for c in range(chunks[0].shape[1]):
+        current = one_chunk(current, *(chunk[:, c] for chunk in chunks))
+    return current
+
+
+def one_chunk(
+    current: torch.Tensor,
+    h: torch.Tensor,
+    x: torch.Tensor,
+    u: torch.Tensor,
+    w: torch.Tensor,
+    keys: torch.Tensor,
+    weight: torch.Tensor,
+    forget: torch.Tensor,
+) -> torch.Tensor:
+    """Fill in h and x of a chunk; the state behind it."""
+    before = current.to(h.dtype)
+    h.copy_(before)
+    new = u.float() - w @ before
+    x.copy_(new)
+    return current * forget + keys @ (new * weight).to(h.dtype)

@@ -7,7 +7,7 @@ CHUNK = 64
 
 
 def run(
-    A_log: torch.Tensor,  # noqa: N803
+    A_log: torch.Tensor,
     dt_bias: torch.Tensor,
     a: torch.Tensor,
     b: torch.Tensor,
@@ -76,10 +76,31 @@ def in_chunks(
     last = sums[..., -1:]
     to_state = (k * (last - sums).exp()[..., None]).mT
     forget = last.exp()[..., None]
+    out, h = one_after_the_other(h, u, w, from_state, within, to_state, forget)
+    return out.transpose(2, 3).flatten(1, 2)[:, :tokens], h
+
+
+@torch.compiler.disable(recursive=False)  # type: ignore[no-untyped-call, untyped-decorator]
+def one_after_the_other(
+    h: torch.Tensor, *chunks: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """All outputs and the last state; torch.compile gets one step, not hundreds in a row."""
     outputs = []
-    for c in range(v.shape[1]):
-        x = u[:, c] - w[:, c] @ h
-        outputs.append(from_state[:, c] @ h + within[:, c] @ x)
-        h = h * forget[:, c] + to_state[:, c] @ x
-    out = torch.stack(outputs, 1).transpose(2, 3).flatten(1, 2)
-    return out[:, :tokens], h
+    for c in range(chunks[0].shape[1]):
+        out, h = one_chunk(h, *(chunk[:, c] for chunk in chunks))
+        outputs.append(out)
+    return torch.stack(outputs, 1), h
+
+
+def one_chunk(
+    h: torch.Tensor,
+    u: torch.Tensor,
+    w: torch.Tensor,
+    from_state: torch.Tensor,
+    within: torch.Tensor,
+    to_state: torch.Tensor,
+    forget: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The output of a chunk and the state behind it."""
+    x = u - w @ h
+    return from_state @ h + within @ x, h * forget + to_state @ x

@@ -1,7 +1,7 @@
 """Paged causal attention: blocks gathered into dense keys, then scaled_dot_product_attention.
 
-Equal sequences and pure decode need no look at the lengths; a mixed batch reads them back once and
-runs sequences of equal lengths together.
+Equal sequences, and decode where padding to the longest is affordable, need no look at the lengths;
+otherwise they are read back once and sequences of equal lengths run together.
 """
 
 import torch
@@ -28,8 +28,9 @@ def run(
     if q.shape[0] == sequences * max_seqlen_q:
         if sequences == 1 or max_seqlen_q == max_seqlen_k:
             batch = q.view(sequences, max_seqlen_q, *q.shape[1:])
-            return causal(batch, *caches, block_table, max_seqlen_k, softmax_scale).view(q.shape)
-        if max_seqlen_q == 1:
+            return causal(batch, *caches, block_table, max_seqlen_k, softmax_scale).reshape(q.shape)
+        capacity = k_cache.shape[0] * k_cache.shape[1]
+        if max_seqlen_q == 1 and sequences * max_seqlen_k <= 2 * capacity:
             return decode(q, *caches, seqused_k, block_table, max_seqlen_k, softmax_scale)
     out = torch.empty_like(q)
     for (queried, keys), members in equal_lengths(cu_seqlens_q, seqused_k).items():
@@ -68,21 +69,24 @@ def causal(
     scale: float,
 ) -> torch.Tensor:
     """q [n, r, Hq, D] against sequences of equally many keys, the mask aligned at the end."""
-    out = torch.empty_like(q)
-    step = max(1, KEYS_AT_A_TIME // max(1, keys))
     square = q.shape[1] == keys
-    for start in range(0, q.shape[0], step):
-        some = slice(start, start + step)
-        out[some] = scaled_dot_product_attention(
+    aligned = None if square or q.shape[1] == 1 else causal_lower_right(q.shape[1], keys)
+
+    def attention(some: slice) -> torch.Tensor:
+        return scaled_dot_product_attention(
             q[some].transpose(1, 2),
             gather(k_cache, table[some], keys),
             gather(v_cache, table[some], keys),
-            attn_mask=None if square or q.shape[1] == 1 else causal_lower_right(q.shape[1], keys),
+            attn_mask=aligned,
             is_causal=square and keys > 1,
             scale=scale,
             enable_gqa=q.shape[2] != k_cache.shape[2],
         ).transpose(1, 2)
-    return out
+
+    step = max(1, KEYS_AT_A_TIME // max(1, keys))
+    if step >= q.shape[0]:
+        return attention(slice(None))
+    return torch.cat([attention(slice(at, at + step)) for at in range(0, q.shape[0], step)])
 
 
 def decode(

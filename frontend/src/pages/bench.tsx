@@ -1,0 +1,92 @@
+// Results of the benchmark: who is fastest, how far from the limit, and how sure.
+import { useCallback, useMemo } from "preact/hooks";
+import { axisOf, Chart, tip, tooltipOf, type Ink, type Option } from "../chart";
+import { SIDES } from "../colors";
+import { axesText, NONE, number, percent, shorten, us } from "../format";
+import { Bar, Facts, Section } from "../parts";
+import { Table, type Column } from "../table";
+import type { BenchPage, BenchShape, Entry, OperatorScore } from "../types";
+
+const share = (value: number | null | undefined, digits = 1) => percent(value == null ? value : 100 * value, digits);
+
+export function BenchView({ page }: { page: BenchPage }) {
+  const { leaderboard, machine } = page;
+  const { best } = leaderboard;
+  const operators = useMemo<Column<OperatorScore>[]>(() => [
+    { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator },
+    { id: "importance", title: "Importance", value: (row) => row.importance, show: (row) => share(row.importance) },
+    { id: "bound", title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us), spare: true },
+    { id: "time", title: "Best", value: (row) => row.median_us, show: (row) => us(row.median_us) },
+    { id: "who", title: "Who", text: true, long: true, value: (row) => Object.entries(row.best).sort((a, b) => b[1] - a[1]).map(([name, wins]) => `${name} ${wins}`).join(", "), spare: true },
+    { id: "s", title: "S", help: "Bound over time, shapes weighted by their time in production", value: (row) => row.s, show: (row) => <span class="with-bar">{share(row.s)}<Bar share={100 * (row.s ?? 0)} /></span> },
+    { id: "published", title: "S, published bound", value: (row) => row.published_s, show: (row) => share(row.published_s), spare: true },
+    ...(Object.keys(page.production_s).length ? [{ id: "xpu", title: "S of XPU-A", help: "Deployed kernels on XPU-A, median shape, as published", value: (row: OperatorScore) => page.production_s[row.operator], show: (row: OperatorScore) => share(page.production_s[row.operator]) }] : []),
+    { id: "back", title: "Recoverable", value: (row) => row.recoverable, show: (row) => share(row.recoverable) },
+    { id: "shapes", title: "Shapes", value: (row) => row.shapes_passed, show: (row) => `${row.shapes_passed} of ${row.shapes}` },
+  ], [page]);
+  return (
+    <>
+      <Section id="score" title="Score" about="S is the bound over the measured time; operators count by their importance, shapes by their share of the time in production.">
+        <Facts facts={[
+          ["GPU", leaderboard.device],
+          ["Suite", leaderboard.suite],
+          ["Method", leaderboard.method],
+          ["S of the best", share(best.weighted_s)],
+          ["Importance covered", share(best.covered)],
+          ["GPU time that would come back", share(best.recoverable)],
+          ["Date", machine.time ?? NONE],
+          ["Versions", machine.versions ? Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`).join(", ") : NONE],
+        ]} />
+        {machine.command && <p><code>{machine.command}</code></p>}
+      </Section>
+      <Section id="leaderboard" title="Solutions">
+        <Table caption="Solutions" columns={ENTRIES} rows={leaderboard.entries} />
+      </Section>
+      <Section id="operators" title="Operators" about="The fastest solution that passed, per shape. Open an operator for its shapes.">
+        <Table caption="Operators" columns={operators} rows={best.operators} most={60} sort={{ id: "importance", down: true }} search={(row) => row.operator} detail={(row) => <Shapes page={page} operator={row.operator} />} />
+      </Section>
+    </>
+  );
+}
+
+const ENTRIES: Column<Entry>[] = [
+  { id: "solution", title: "Solution", text: true, value: (row) => row.solution },
+  { id: "s", title: "S", value: (row) => row.weighted_s, show: (row) => <span class="with-bar">{share(row.weighted_s)}<Bar share={100 * (row.weighted_s ?? 0)} /></span> },
+  { id: "covered", title: "Importance covered", value: (row) => row.covered, show: (row) => share(row.covered) },
+  { id: "wins", title: "Fastest on", value: (row) => row.wins, show: (row) => `${number(row.wins)} shapes` },
+  { id: "passed", title: "Passed", value: (row) => row.shapes_passed },
+  { id: "failed", title: "Failed", value: (row) => row.shapes_failed },
+];
+
+const SHAPES: Column<BenchShape>[] = [
+  { id: "shape", title: "#", text: true, value: (row) => row.shape },
+  { id: "axes", title: "Axes", text: true, long: true, value: (row) => axesText(row.axes), show: (row) => <span class="axes">{shorten(axesText(row.axes), 80)}</span>, spare: true },
+  { id: "solution", title: "Solution", text: true, tight: true, value: (row) => row.solution },
+  { id: "status", title: "Status", text: true, tight: true, value: (row) => row.status, show: (row) => <span title={row.reason ?? undefined}>{row.status.replaceAll("_", " ")}</span> },
+  { id: "median", title: "Median", value: (row) => row.median_us, show: (row) => us(row.median_us) },
+  { id: "spread", title: "p20 to p80", value: (row) => (row.p80_us ?? 0) - (row.p20_us ?? 0), show: (row) => (row.p20_us === null ? NONE : `${number(row.p20_us)} to ${number(row.p80_us)}`), spare: true },
+  { id: "graph", title: "In a graph", value: (row) => row.graph_us, show: (row) => us(row.graph_us), spare: true },
+  { id: "bound", title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us) },
+  { id: "limit", title: "Limit", text: true, tight: true, value: (row) => row.limiter ?? NONE, spare: true },
+  { id: "s", title: "S", value: (row) => row.s, show: (row) => share(row.s) },
+];
+
+function Shapes({ page, operator }: { page: BenchPage; operator: string }) {
+  const rows = useMemo(() => page.shapes.filter((row) => row.operator === operator), [page, operator]);
+  return <Table caption={`Shapes of ${operator}`} columns={SHAPES} rows={rows} most={40} search={(row) => `${row.solution} ${row.status} ${axesText(row.axes)}`} detail={(row) => (row.samples.length ? <Samples row={row} /> : <p>{row.reason ?? "not timed"}</p>)} />;
+}
+
+/** Every sample of one result, in the order in which they were taken. */
+function Samples({ row }: { row: BenchShape }) {
+  const option = useCallback(
+    (ink: Ink): Option => ({
+      tooltip: { ...tooltipOf(ink), formatter: (params: { dataIndex: number; value: number }) => tip(`sample ${params.dataIndex + 1}: ${us(params.value)}`) },
+      grid: { left: 64, right: 12, top: 10, bottom: 24 },
+      xAxis: { type: "category", data: row.samples.map((_, at) => at + 1), ...axisOf(ink) },
+      yAxis: { type: "value", scale: true, name: "µs", ...axisOf(ink) },
+      series: [{ type: "scatter", symbolSize: 5, itemStyle: { color: SIDES[0] }, data: row.samples }],
+    }),
+    [row],
+  );
+  return <Chart label={`${row.samples.length} samples of ${row.solution}`} height={150} option={option} />;
+}

@@ -1,0 +1,118 @@
+// What changed between two runs, and why.
+import { useMemo } from "preact/hooks";
+import { Histogram, StepTimes } from "../charts/distribution";
+import { Sensor } from "../charts/sensor";
+import { Waterfall } from "../charts/waterfall";
+import { BETTER, WORSE } from "../colors";
+import { ms, NONE, number, percent, signed } from "../format";
+import { Bar, Facts, Section } from "../parts";
+import { Table, type Column } from "../table";
+import type { Component, CounterChange, Diagnosis, DiagnosisPage, NamedCause, RunSummary } from "../types";
+
+const MOST_SENSORS = 12;
+
+export function DiagnosisView({ page }: { page: DiagnosisPage }) {
+  const found = page.diagnosis;
+  const [normal, abnormal] = page.labels as [string, string];
+  const changed = useMemo(() => sensorOrder(page), [page]);
+  return (
+    <>
+      <section id="verdict" aria-labelledby="verdict-title" class={`verdict ${found.verdict}`}>
+        <h2 id="verdict-title">{found.verdict.replaceAll("_", " ")}</h2>
+        <p class="sentence">{found.sentence}</p>
+        <p class="about">{found.next_step && <>Next: {found.next_step}</>}</p>
+        <Facts facts={[
+          ["Unit", found.unit],
+          ["Ratio", found.ratio === null ? NONE : <>×{found.ratio.toFixed(2)}{found.ratio_ci95 && <span class="faint"> [{found.ratio_ci95.map((value) => value.toFixed(2)).join(", ")}]</span>}</>],
+          [normal, side(found.normal)],
+          [abnormal, side(found.abnormal)],
+          ["Comparability", found.comparability.level],
+          ["Steps matched", found.comparability.matched_pct.map((share) => percent(share, 0)).join(" / ")],
+          ["Noise floor", percent(found.comparability.noise_floor_pct)],
+        ]} />
+        {[...found.comparability.reasons, ...found.warnings].length > 0 && <ul class="warnings">{[...found.comparability.reasons, ...found.warnings].map((text, at) => <li key={at}>{text}</li>)}</ul>}
+      </section>
+      <Section id="causes" title="Causes" about="In the order of how well the evidence fits; counters of utilization alone never name one.">
+        {found.causes.map((cause) => <Cause key={cause.id} cause={cause} />)}
+        {found.excluded.length > 0 && <details><summary>{found.excluded.length} causes ruled out</summary><ul>{found.excluded.map((one) => <li key={one.id}><code>{one.id}</code> {one.reason}</li>)}</ul></details>}
+      </Section>
+      {found.components.length > 0 && (
+        <Section id="waterfall" title="Where the difference lies" about="Parts of the mean step; they add up to the difference exactly. Each is split into more calls and longer calls.">
+          {found.normal.mean_ms !== null && found.abnormal.mean_ms !== null && <Waterfall before={found.normal.mean_ms} after={found.abnormal.mean_ms} beforeName={normal} afterName={abnormal} parts={waterfallParts(found)} />}
+          <Table caption="Components of the step" columns={COMPONENTS} rows={found.components} most={15} sort={{ id: "delta", down: true }} search={(row) => `${row.component} ${row.phase ?? ""}`} />
+        </Section>
+      )}
+      {found.latent.length > 0 && (
+        <Section id="latent" title="Changed, but without effect" about="Hidden behind something else, or off the path that decides the step time: 0 ms of the difference.">
+          <ul>{found.latent.map((one, at) => <li key={at}>{one.text} <span class="faint">{one.component}{one.id ? `, ${one.id}` : ""}</span></li>)}</ul>
+        </Section>
+      )}
+      <Section id="steps" title="Step times">
+        <StepTimes runs={page.steps} labels={page.labels} />
+        <Histogram runs={page.steps} labels={page.labels} />
+      </Section>
+      {found.counters.length > 0 && (
+        <Section id="counters" title="Sensors" about="Drivers can be causes; consequences follow from them. Samples are counted once, and only those inside the steps.">
+          <Table caption="Sensors" columns={COUNTERS} rows={found.counters} most={20} search={(row) => `${row.name} ${row.part} ${row.state}`} />
+          <div class="sensors">{changed.slice(0, MOST_SENSORS).map(([line, unit]) => <Sensor key={`${line.name} ${line.device}`} line={line} labels={page.labels} unit={unit} />)}</div>
+          {changed.length > MOST_SENSORS && <p class="about">{changed.length - MOST_SENSORS} more sensors are in the table only.</p>}
+        </Section>
+      )}
+    </>
+  );
+}
+
+const side = (run: RunSummary) => <>{run.p50_ms === null ? NONE : <>{ms(run.p50_ms)} <span class="faint">p99 {ms(run.p99_ms)}, {run.steps} of {run.steps_in_recording} steps</span></>}</>;
+
+function waterfallParts(found: Diagnosis) {
+  return found.components.map((one) => ({ name: [one.component, one.phase].filter(Boolean).join(", "), delta_ms: one.delta_ms, note: `${signed(one.count_effect_ms, ms)} by count, ${signed(one.duration_effect_ms, ms)} by duration` }));
+}
+
+function Cause({ cause }: { cause: NamedCause }) {
+  return (
+    <article class="cause">
+      <h3>{cause.title} <code>{cause.id}</code></h3>
+      <p class="with-bar">{percent(100 * cause.confidence, 0)} confident<Bar share={100 * cause.confidence} />{cause.explains_pct !== null && <span class="faint">explains {percent(cause.explains_pct, 0)} of the difference</span>}</p>
+      {cause.evidence.length > 0 && <><h4>For</h4><ul>{cause.evidence.map((text, at) => <li key={at}>{text}</li>)}</ul></>}
+      {cause.against.length > 0 && <><h4>Against</h4><ul>{cause.against.map((text, at) => <li key={at}>{text}</li>)}</ul></>}
+      {cause.confirm && <p class="faint">To confirm: {cause.confirm}</p>}
+    </article>
+  );
+}
+
+const Delta = ({ value }: { value: number }) => <span style={{ color: value > 0 ? WORSE : value < 0 ? BETTER : undefined }}>{signed(value, ms)}</span>;
+
+const COMPONENTS: Column<Component>[] = [
+  { id: "component", title: "Component", text: true, long: true, value: (row) => row.component },
+  { id: "phase", title: "Phase", text: true, value: (row) => row.phase ?? NONE, spare: true },
+  { id: "normal", title: "Normal", value: (row) => row.normal_ms, show: (row) => ms(row.normal_ms) },
+  { id: "abnormal", title: "Abnormal", value: (row) => row.abnormal_ms, show: (row) => ms(row.abnormal_ms) },
+  { id: "delta", title: "Difference", value: (row) => row.delta_ms, show: (row) => <Delta value={row.delta_ms} /> },
+  { id: "count", title: "By count", value: (row) => row.count_effect_ms, show: (row) => signed(row.count_effect_ms, ms), spare: true },
+  { id: "duration", title: "By duration", value: (row) => row.duration_effect_ms, show: (row) => signed(row.duration_effect_ms, ms), spare: true },
+  { id: "share", title: "Of difference", value: (row) => row.share_of_delta_pct, show: (row) => percent(row.share_of_delta_pct) },
+  { id: "q", title: "q", help: "Mann-Whitney over steps, corrected for all components", value: (row) => row.q, show: (row) => (row.q === null ? "not tested" : row.q < 0.001 ? "< 0.001" : number(row.q)), spare: true },
+];
+
+const COUNTERS: Column<CounterChange>[] = [
+  { id: "name", title: "Sensor", text: true, long: true, value: (row) => row.name, show: (row) => <>{row.name}{row.device === null ? "" : ` (GPU ${row.device})`}</> },
+  { id: "part", title: "Part", text: true, tight: true, value: (row) => row.part },
+  { id: "normal", title: "Normal", value: (row) => row.normal, show: (row) => number(row.normal) },
+  { id: "abnormal", title: "Abnormal", value: (row) => row.abnormal, show: (row) => number(row.abnormal) },
+  { id: "unit", title: "Unit", text: true, tight: true, value: (row) => row.unit },
+  { id: "state", title: "State", text: true, tight: true, value: (row) => row.state.replaceAll("_", " ") },
+];
+
+/** Sensors that changed first, drivers before consequences, with their unit. */
+function sensorOrder(page: DiagnosisPage): [DiagnosisPage["sensors"][number], string][] {
+  const about = new Map(page.diagnosis.counters.map((one) => [`${one.name} ${one.device}`, one]));
+  const rank = (key: string): number => {
+    const one = about.get(key);
+    if (!one) return 9;
+    return (one.state === "changed" ? 0 : 4) + (one.part === "driver" ? 0 : 1);
+  };
+  return page.sensors
+    .filter((line) => line.values.every((values) => values.length > 1))
+    .map((line): [DiagnosisPage["sensors"][number], string] => [line, about.get(`${line.name} ${line.device}`)?.unit ?? ""])
+    .sort(([a], [b]) => rank(`${a.name} ${a.device}`) - rank(`${b.name} ${b.device}`));
+}

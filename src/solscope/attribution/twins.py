@@ -1,0 +1,91 @@
+"""Kernels that lost their launch, and the same kernel in the same sequence elsewhere.
+
+A recording that starts or stops in the middle of a step shows kernels without the calls that made
+them. Models repeat: the same kernels, before and after, ran elsewhere with their operators. A lost
+kernel has twins if all kernels with the same name, grid and neighbors on their stream agree on
+operator and inputs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from solscope.intervals import Int64s
+
+REACHES = ((16, 16), (8, 8), (4, 4), (2, 2), (0, 8), (8, 0))
+"""Neighbors before and after that must be the same, most first."""
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number with well-mixed bits, for sums of numbers that stand for sequences."""
+
+
+def find_twins(activities: pl.DataFrame) -> dict[int, int]:
+    """For positions in `activities` of lost kernels, the position of a twin.
+
+    Needs `signature` (a number per distinct operator and inputs), `call_turn` (which kernel of its
+    call an activity is) and `call_kernels`; null without operator.
+    """
+    lost = activities["launch_row"].is_null() & activities["graph_node"].is_null()
+    lost = lost & activities["op_row"].is_null() & (activities["kind"] != "graph")
+    known = activities["signature"].is_not_null()
+    if not lost.any() or not known.any():
+        return {}
+    facts = activities.select(
+        pl.col("grid").to_physical().cast(pl.Int64).fill_null(-1),
+        *(pl.col(n).cast(pl.Int64) for n in ("signature", "call_turn", "call_kernels")),
+    ).fill_null(-1)
+    table, streams = facts.to_numpy(), by_stream(activities)
+    names = activities["name"].to_physical().cast(pl.UInt64).to_numpy()
+    open_, lenders = lost.to_numpy().copy(), known.to_numpy()
+    found: dict[int, int] = {}
+    for before, after in REACHES:
+        keys = np.zeros(activities.height, np.uint64)
+        for at in streams:
+            keys[at] = _sequences(names[at], before, after)
+        fresh = _agreed(keys, table, open_, lenders)
+        found |= fresh
+        open_[list(fresh)] = False
+    return found
+
+
+def by_stream(activities: pl.DataFrame) -> list[Int64s]:
+    """Positions by stream, in order of start."""
+    work = activities.select("rank", "device", "stream", "start_ns", at=pl.int_range(pl.len()))
+    ordered = work.filter(pl.col("start_ns").is_not_null()).sort("start_ns", maintain_order=True)
+    return [p["at"].to_numpy() for p in ordered.partition_by(["rank", "device", "stream"])]
+
+
+def _sequences(names: np.ndarray, before: int, after: int) -> np.ndarray:
+    """A number per position that is the same where the names around it are the same."""
+    mixed = (names + np.uint64(1)) * _FACTOR
+    mixed ^= mixed >> np.uint64(29)
+    edge = [np.zeros(size, np.uint64) for size in (before, after)]
+    padded = np.concatenate([edge[0], mixed, edge[1]])
+    total = np.zeros(names.size, np.uint64)
+    for shift in range(before + after + 1):
+        total = total * _FACTOR + padded[shift : shift + names.size]
+    return total
+
+
+def _agreed(
+    keys: np.ndarray, table: Int64s, open_: np.ndarray, lenders: np.ndarray
+) -> dict[int, int]:
+    """Lost positions whose lenders with the same key and grid all agree, with one of these.
+
+    A grid that was not recorded fits any.
+    """
+    asked = np.flatnonzero(open_)
+    wanted = set(keys[asked].tolist())
+    candidates = np.flatnonzero(lenders & np.isin(keys, keys[asked]))
+    by_key: dict[int, list[int]] = {key: [] for key in wanted}
+    for at, key in zip(candidates.tolist(), keys[candidates].tolist(), strict=True):
+        by_key[key].append(at)
+    found: dict[int, int] = {}
+    for at, key in zip(asked.tolist(), keys[asked].tolist(), strict=True):
+        lenders_here = by_key[key]
+        rows = table[lenders_here]
+        fits = (rows[:, 0] == table[at, 0]) | (rows[:, 0] < 0) | (table[at, 0] < 0)
+        same = rows[fits]
+        if same.size and (same[:, 1:] == same[0, 1:]).all():
+            found[at] = lenders_here[int(np.flatnonzero(fits)[0])]
+    return found

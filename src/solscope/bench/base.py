@@ -1,0 +1,145 @@
+"""The words of the evaluator: status, timing, and the line that one shape of one solution gets."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Status = Literal[
+    "passed",
+    "wrong_shape",
+    "wrong_dtype",
+    "wrong_numbers",
+    "mutated_input",
+    "crashed",
+    "timeout",
+    "oom",
+    "faster_than_bound",
+    "cheating",
+    "unsupported",
+]
+"""What became of one shape."""
+
+FAILURES: tuple[Status, ...] = (
+    "wrong_shape",
+    "wrong_dtype",
+    "wrong_numbers",
+    "mutated_input",
+    "crashed",
+    "timeout",
+    "oom",
+    "faster_than_bound",
+    "cheating",
+)
+"""What makes a run exit with 1; a shape that a solution does not support is no failure."""
+
+Method = Literal["cold-v1", "warm-v1", "graph-v1", "cpu-v1"]
+"""How a time was taken; docs/explain/benchmarking.md defines each."""
+
+
+class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Times of one method, in microseconds per call."""
+
+    median_us: float | None = None
+    iqr_us: float | None = None
+    """From the 25th to the 75th percentile."""
+    p20_us: float | None = None
+    p80_us: float | None = None
+    samples: list[float] = msgspec.field(default_factory=list)
+    """Every sample, process by process."""
+    samples_per_restart: list[int] = msgspec.field(default_factory=list)
+    """How many of them each process gave."""
+    clock: str | None = None
+    """What read the time: `kineto`, `events`, or `evaluator`, the clock of the other process."""
+    activities: float | None = None
+    """Kernels, copies and fills per call."""
+    noisy: bool = False
+    """The median is not known to 1 % although the time was used up."""
+    reason: str | None = None
+    """Why there is no time."""
+
+
+class Sensors(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The GPU during the timed calls: median, and the range."""
+
+    sm_clock_mhz: list[float] = msgspec.field(default_factory=list)
+    memory_clock_mhz: list[float] = msgspec.field(default_factory=list)
+    power_w: list[float] = msgspec.field(default_factory=list)
+    temperature_c: list[float] = msgspec.field(default_factory=list)
+    """Each as [lowest, median, highest]."""
+    throttle: list[str] = msgspec.field(default_factory=list)
+    """Reasons for a lower clock that were seen."""
+    reason: str | None = None
+    """Why there are no readings."""
+
+
+class ShapeResult(msgspec.Struct, frozen=True):
+    """One shape of one operator by one solution: one line of a results file."""
+
+    operator: str
+    shape: str
+    """Id of the shape in the suite."""
+    solution: str
+    status: Status
+    device: str
+    """Name of the GPU, or `cpu`."""
+    method: str
+    """How `median_us` was taken."""
+    reason: str | None = None
+    """Why it did not pass."""
+    median_us: float | None = None
+    iqr_us: float | None = None
+    p20_us: float | None = None
+    p80_us: float | None = None
+    samples: list[float] = msgspec.field(default_factory=list)
+    samples_per_restart: list[int] = msgspec.field(default_factory=list)
+    bound_us: float | None = None
+    """Least time by the corrected cost, caches cold, vendor's peaks."""
+    limiter: str | None = None
+    s: float | None = None
+    """bound_us / median_us."""
+    published_us: float | None = None
+    """The bound as the public suite states it."""
+    measured_bound_us: float | None = None
+    """The bound with the peaks that were measured on such a card."""
+    bound_reason: str | None = None
+    """Why there is no bound."""
+    max_error: float | None = None
+    """Largest absolute difference from the reference over all outputs and rounds."""
+    rms_error: float | None = None
+    reference: str | None = None
+    """`full`, or `rows` where the reference was computed for sampled rows."""
+    rounds: int = 0
+    """Draws of inputs that were checked, those of other sizes included."""
+    checked_calls: int = 0
+    """Timed calls whose outputs were checked."""
+    seconds: float | None = None
+    """What timing took, all processes and checks included."""
+    setup_us: float | None = None
+    """Median time of `setup`, which is not part of the time."""
+    host_us: float | None = None
+    """Median time to queue a call."""
+    methods: dict[str, Timing] = msgspec.field(default_factory=dict)
+    """Every method that was run."""
+    sensors: Sensors | None = None
+    axes: dict[str, Any] = msgspec.field(default_factory=dict)
+    scale: float = 1.0
+    """Factor on the sizes; scores use 1 alone."""
+    weight: float = 1.0
+    """Share of the shape in the operator's time in production."""
+    calls: float | None = None
+    """Calls of the shape in production."""
+    importance: float | None = None
+    """Share of the operator in production's GPU time; all operators together are 1."""
+    suite: str = ""
+    seeds: list[int] = msgspec.field(default_factory=list)
+    solution_hash: str = ""
+    run: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Command, time, versions and machine."""
+
+    @property
+    def key(self) -> tuple[str | float, ...]:
+        """What is measured once: a resumed run skips it."""
+        what = (self.operator, self.suite, self.shape, self.scale)
+        return (*what, self.solution, self.solution_hash, self.device)

@@ -1,0 +1,49 @@
+"""The least time of a shape on the device at hand, and what one may ask of a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from solscope.errors import SolscopeError
+from solscope.hardware import Hardware, find
+from solscope.operators.base import Cost, Operator
+from solscope.roofline import bound, published_bound
+
+
+class ShapeBound(msgspec.Struct, frozen=True):
+    """Bounds of one shape; null times with a reason."""
+
+    bound_us: float | None = None
+    limiter: str | None = None
+    published_us: float | None = None
+    measured_bound_us: float | None = None
+    reason: str | None = None
+
+
+def shape_bound(
+    operator: Operator,
+    axes: Mapping[str, Any],
+    realized: Mapping[str, Any],
+    hardware: Hardware | None,
+) -> ShapeBound:
+    """Bounds on `hardware`, caches cold; `realized` are the axes of the inputs that were drawn."""
+    if hardware is None:
+        return ShapeBound(reason="no hardware file describes this device")
+    cost = operator.cost(realized)
+    found = bound(cost, hardware, cold=True)
+    if any(name.startswith("tensor.") for name in found.missing):
+        return ShapeBound(reason=f"{hardware.name} has no figure for {', '.join(found.missing)}")
+    published = None
+    if operator.published is not None:
+        published = published_bound(operator.published(axes), hardware).time_us
+    return ShapeBound(found.time_us, found.limiter, published, _measured(cost, hardware.name), None)
+
+
+def _measured(cost: Cost, name: str) -> float | None:
+    try:
+        return bound(cost, find(name, measured=True), cold=True).time_us
+    except SolscopeError:
+        return None

@@ -1,0 +1,181 @@
+"""What a solution is: a Python file, or a folder with one file per operator and `solution.toml`.
+
+A file has `run(**inputs)` and may have `setup(**inputs)`, whose result `run` gets as `plan`.
+`OP.cu` in place of `OP.py` is CUDA C++ that exports `run` through torch's extension header; it is
+built in the worker. Built-in solutions lie under `solutions/` and are found by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from solscope.errors import InputError, UsageError
+from solscope.registry import Registry
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).with_name("solutions")
+SOURCES = (".py", ".cu", ".cuh", ".cpp", ".h", ".hpp")
+ABOUT = "solution.toml"
+
+CUDA_ENTRY = '''"""Builds {source} with nvcc once per content and machine, and takes its `run`."""
+
+import os
+import shutil
+from pathlib import Path
+
+from torch.utils.cpp_extension import CUDA_HOME, load
+
+if CUDA_HOME is None and shutil.which("nvcc") is None:
+    raise ImportError("needs nvcc: install the CUDA toolkit and set CUDA_HOME")
+folder = Path(os.environ["SOLSCOPE_BUILD_FOLDER"])
+folder.mkdir(parents=True, exist_ok=True)
+run = load(
+    name="solution_{digest}",
+    sources=[str(Path(__file__).with_name("{source}"))],
+    extra_cuda_cflags=["-O3"],
+    build_directory=str(folder),
+).run
+'''
+
+
+class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`solution.toml`."""
+
+    title: str = ""
+    author: str = ""
+    language: str = "torch"
+    """torch, triton, cuda or library."""
+    hardware: list[str] = msgspec.field(default_factory=list)
+    """GPUs it was written for; empty for any."""
+    dependencies: list[str] = msgspec.field(default_factory=list)
+    """Packages it imports."""
+    url: str = ""
+    base: str | None = None
+    """Take the files of this built-in solution."""
+    compile: bool = False
+    """Run through torch.compile."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A solution by name, and where its files are."""
+
+    name: str
+    place: Path
+    """The file, or the folder."""
+    about: About
+
+    def file(self, operator: str) -> Path | None:
+        """The file for an operator; null when it has none."""
+        if self.place.is_file():
+            return self.place
+        found = [self.place / f"{operator}{suffix}" for suffix in (".py", ".cu")]
+        return next((path for path in found if path.is_file()), None)
+
+    def operators(self) -> list[str]:
+        """Operators that have a file; empty for a single file, which is for whatever is asked."""
+        if self.place.is_file():
+            return []
+        files = [p for p in self.place.iterdir() if p.suffix in (".py", ".cu")]
+        return sorted({p.stem for p in files if not p.name.startswith("_")})
+
+    def sources(self, operator: str) -> list[Path]:
+        """The files that can decide what runs for an operator: its own, and helpers."""
+        own = self.file(operator)
+        if own is None:
+            return []
+        if self.place.is_file():
+            return [own]
+        helpers = [
+            path
+            for path in self.place.iterdir()
+            if path.suffix in SOURCES
+            and path != own
+            and (path.name.startswith("_") or path.suffix not in (".py", ".cu"))
+        ]
+        return [own, *sorted(helpers)]
+
+    def hash(self, operator: str) -> str:
+        """Digest of the sources and of how they run."""
+        digest = hashlib.sha256(f"{operator}\0{self.about.compile}\0".encode())
+        for path in self.sources(operator):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        return digest.hexdigest()[:16]
+
+    def stage(self, operator: str, under: Path) -> Path:
+        """Copy the sources to a folder of their own; the file to import."""
+        digest = self.hash(operator)
+        folder = under / f"{digest}-{operator}"
+        folder.mkdir(parents=True, exist_ok=True)
+        own = self.file(operator)
+        if own is None:
+            raise UsageError(f"{self.name} has no file for {operator}")
+        for path in self.sources(operator):
+            shutil.copy(path, folder / path.name)
+        if own.suffix == ".cu":
+            entry = folder / f"{own.stem}_entry.py"
+            text = CUDA_ENTRY.format(source=own.name, digest=digest)
+            entry.write_text(text, encoding="utf-8")
+            return entry
+        return folder / own.name
+
+    def load_options(self, operator: str) -> dict[str, Any]:
+        """How a worker loads it."""
+        return {
+            "compiled": self.about.compile,
+            "dynamic": None,
+            "build": str(cache_folder() / f"{self.hash(operator)}"),
+        }
+
+
+def cache_folder() -> Path:
+    """Where built solutions are kept."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "solscope" / "bench"
+
+
+def built_in() -> Registry[Solution]:
+    """The solutions that ship with solscope, by name."""
+    registry: Registry[Solution] = Registry("built-in solution")
+    if FOLDER.is_dir():
+        for path in sorted(FOLDER.iterdir()):
+            if (path / ABOUT).is_file():
+                found = _folder(path)
+                registry.register(found.name, found)
+    return registry
+
+
+def find_solution(text: str) -> Solution:
+    """A solution by the name of a built-in one, or by the path of a file or folder."""
+    path = Path(text)
+    if path.suffix == ".py" or os.sep in text or path.is_dir():
+        if path.is_file():
+            return Solution(path.stem, path.resolve(), About(title=path.stem))
+        if path.is_dir():
+            return _folder(path.resolve())
+        raise InputError(f"{text}: no such file or folder")
+    return built_in().get(text.replace("_", "-"))
+
+
+def _folder(path: Path) -> Solution:
+    name = path.name.replace("_", "-")
+    file = path / ABOUT
+    if not file.exists():
+        return Solution(name, path, About(title=name))
+    try:
+        about = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), About)
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise InputError(f"{file}: {error}") from None
+    return Solution(name, FOLDER / about.base if about.base else path, about)

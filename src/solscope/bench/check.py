@@ -1,0 +1,172 @@
+"""Whether outputs are right: what a worker handed back against the reference.
+
+The reference runs here, in the evaluator, on the inputs in shared memory. Where the whole of it
+would take too long, rows are drawn at random after the call and only those are compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from solscope.bench.base import Status
+from solscope.bench.memory import Arena, aligned
+from solscope.bench.process import Worker
+from solscope.operators.judge import judge
+from solscope.operators.task import Task
+
+if TYPE_CHECKING:
+    import torch
+
+ROWS = 64
+"""Rows compared where the reference is not computed whole."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The right outputs of one set of inputs: whole, or at rows."""
+
+    outputs: dict[str, Any]
+    inputs: dict[str, Any]
+    """As they were before the call."""
+    rows: list[int] | None = None
+    total_rows: int | None = None
+
+    def shape(self, name: str) -> list[int]:
+        """The whole shape of an output."""
+        found = list(self.outputs[name].shape)
+        return found if self.rows is None else [int(self.total_rows or 0), *found[1:]]
+
+
+@dataclass
+class Verdict:
+    """What a check found."""
+
+    status: Status = "passed"
+    reason: str | None = None
+    max_error: float = 0.0
+    rms_error: float | None = None
+    calls: int = 0
+    details: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "passed"
+
+    def fail(self, status: Status, reason: str) -> None:
+        """Note a failure; the first one stays."""
+        if self.ok:
+            self.status, self.reason = status, reason
+
+
+def wanted(task: Task, inputs: dict[str, Any], rows: list[int] | None) -> Wanted:
+    """The reference on these inputs, whole or at rows."""
+    import torch
+
+    with torch.no_grad():
+        if rows is None or task.sampled is None:
+            return Wanted(dict(task.reference(**inputs)), inputs)
+        device = next(v.device for v in inputs.values() if isinstance(v, torch.Tensor))
+        index = torch.tensor(rows, device=device)
+        found = task.sampled(inputs, index)
+    return Wanted(dict(found), inputs, rows, row_count(task, inputs))
+
+
+def row_count(task: Task, inputs: Mapping[str, Any]) -> int:
+    """How many rows the sampled outputs have."""
+    import torch
+
+    if task.rows is not None:
+        return task.rows(dict(inputs))
+    first = next(v for v in inputs.values() if isinstance(v, torch.Tensor))
+    return int(first.shape[0])
+
+
+def draw_rows(total: int, count: int = ROWS) -> list[int]:
+    """Rows to compare, drawn after the call; the first and the last always."""
+    import secrets
+
+    if total <= count:
+        return list(range(total))
+    drawn = secrets.SystemRandom().sample(range(1, total - 1), count - 2)
+    return sorted([0, total - 1, *drawn])
+
+
+def returned(task: Task) -> list[str]:
+    """Names of the outputs that a solution returns."""
+    return [name for name in task.outputs if name not in task.mutates]
+
+
+def check_shapes(
+    task: Task, described: Sequence[Mapping[str, Any]], right: Wanted, verdict: Verdict
+) -> None:
+    """Shapes, dtypes and ownership of one call's outputs, as its worker described them."""
+    for facts in described:
+        name, shape = facts["name"], facts["shape"]
+        if name in right.outputs and shape != right.shape(name):
+            verdict.fail("wrong_shape", f"{name} is {shape} instead of {right.shape(name)}")
+        expected = str(task.outputs[name].torch_dtype(right.inputs)).removeprefix("torch.")
+        if facts["dtype"] != expected:
+            verdict.fail("wrong_dtype", f"{name} is {facts['dtype']} instead of {expected}")
+        if facts["alias"] is not None:
+            verdict.fail("cheating", f"{name} is the memory of input {facts['alias']}")
+
+
+Part = tuple[int, str, "list[int] | None"]
+"""A kept call, an output, and the rows of it; null for all."""
+
+
+def fetch(
+    worker: Callable[[], Worker],
+    arena: Arena,
+    described: Sequence[Sequence[Mapping[str, Any]]],
+    parts: Sequence[Part],
+    timeout_s: float,
+) -> list[torch.Tensor]:
+    """Outputs of kept calls, whole or at rows, as tensors of the evaluator."""
+    import torch
+
+    requests, places = [], []
+    offset = 0
+    for call, name, rows in parts:
+        facts = next(one for one in described[call] if one["name"] == name)
+        dtype = getattr(torch, facts["dtype"])
+        shape = facts["shape"] if rows is None else [len(rows), *facts["shape"][1:]]
+        size = math.prod(shape) * dtype.itemsize
+        places.append((offset, shape, dtype))
+        requests.append({"call": call, "name": name, "rows": rows, "offset": offset, "bytes": size})
+        offset += aligned(size)
+    arena.reserve(offset)
+    arena.data[:offset].fill_(0xFF)
+    _sync(arena)
+    worker().ask("take", timeout_s, requests=requests)
+    return [arena.at(*place) for place in places]
+
+
+def compare(task: Task, got: Mapping[str, Any], right: Wanted, verdict: Verdict) -> None:
+    """Judge outputs, whole or at rows."""
+    import torch
+
+    verdict.calls += 1
+    inputs: Mapping[str, Any] = right.inputs
+    if right.rows is not None:
+        device = next(iter(right.outputs.values())).device
+        inputs = {**inputs, "rows": torch.tensor(right.rows, device=device)}
+    for name, output in task.outputs.items():
+        if name not in got or name not in right.outputs:
+            continue
+        found = judge(output, got[name], right.outputs[name], inputs, got)
+        verdict.max_error = max(verdict.max_error, found.max_error)
+        if found.rms_error is not None:
+            verdict.rms_error = max(verdict.rms_error or 0.0, found.rms_error)
+        if not found.ok:
+            verdict.fail("wrong_numbers", f"{name}: {found.reason}")
+
+
+def _sync(arena: Arena) -> None:
+    if arena.device != "cpu":
+        import torch
+
+        torch.cuda.synchronize()

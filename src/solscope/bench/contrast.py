@@ -1,0 +1,168 @@
+"""Two sets of results against each other: faster, slower, or cannot tell.
+
+The ratio of medians gets a 95 % interval from a bootstrap over processes first and samples within
+them second, because samples of one process resemble each other. A ratio within 1 % of 1 is never
+called a difference: two cold starts of one card differ by that much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from solscope.bench.base import ShapeResult
+from solscope.bench.score import best_per_shape, select
+from solscope.errors import InputError
+
+RESAMPLES = 2000
+LEVEL = 0.95
+SEED = 0
+RESOLUTION = 0.01
+"""Differences below this share are not told apart."""
+
+Verdict = Literal["faster", "slower", "cannot tell"]
+
+
+class ShapeContrast(msgspec.Struct, frozen=True):
+    """One shape in both."""
+
+    operator: str
+    shape: str
+    a_us: float
+    b_us: float
+    ratio: float
+    """b / a: below 1, B is faster."""
+    low: float
+    high: float
+    verdict: Verdict
+    """About B."""
+
+
+class Contrast(msgspec.Struct, frozen=True):
+    """All shapes that both have, and what only one has."""
+
+    device: str
+    method: str
+    a: list[str]
+    """Solutions of A."""
+    b: list[str]
+    ratio: float
+    """Time of B over time of A, each shape with the share that it has in production's time."""
+    low: float
+    high: float
+    verdict: Verdict
+    faster: int
+    slower: int
+    cannot_tell: int
+    only_a: int
+    """Shapes that passed in A alone."""
+    only_b: int
+    shapes: list[ShapeContrast]
+
+
+def contrast(
+    a: Sequence[ShapeResult],
+    b: Sequence[ShapeResult],
+    solution_a: str | None = None,
+    solution_b: str | None = None,
+    method: str | None = None,
+) -> Contrast:
+    """Compare the passed shapes of two sets; the fastest solution of each counts per shape."""
+    import numpy as np
+
+    lines_a, lines_b = select(a, solution_a, method=method), select(b, solution_b, method=method)
+    if lines_a[0].device != lines_b[0].device:
+        raise InputError(
+            f"A was measured on {lines_a[0].device}, B on {lines_b[0].device}: not comparable"
+        )
+    if lines_a[0].method != lines_b[0].method:
+        raise InputError(f"A was timed by {lines_a[0].method}, B by {lines_b[0].method}")
+    best_a, best_b = _passed(lines_a), _passed(lines_b)
+    shared = [key for key in best_a if key in best_b]
+    if not shared:
+        raise InputError("no shape passed in both")
+    draw = np.random.default_rng(SEED)
+    found, means_a, means_b, shares = [], [], [], []
+    for key in shared:
+        medians_a, medians_b = (_medians(side[key], draw) for side in (best_a, best_b))
+        found.append(_shape(best_a[key], best_b[key], medians_a, medians_b))
+        share = best_a[key].weight * (best_a[key].importance or 1.0)
+        shares.append(share / (best_a[key].median_us or 1.0))
+        means_a.append(medians_a)
+        means_b.append(medians_b)
+    weights = np.array(shares)[:, None]
+    ratios = (weights * np.array(means_b)).sum(0) / (weights * np.array(means_a)).sum(0)
+    low, high = _interval(ratios)
+    spent_a = sum(w * one.a_us for w, one in zip(shares, found, strict=True))
+    ratio = sum(w * one.b_us for w, one in zip(shares, found, strict=True)) / spent_a
+    verdicts = [one.verdict for one in found]
+    return Contrast(
+        device=lines_a[0].device,
+        method=lines_a[0].method,
+        a=sorted({r.solution for r in lines_a}),
+        b=sorted({r.solution for r in lines_b}),
+        ratio=ratio,
+        low=low,
+        high=high,
+        verdict=_verdict(low, high),
+        faster=verdicts.count("faster"),
+        slower=verdicts.count("slower"),
+        cannot_tell=verdicts.count("cannot tell"),
+        only_a=len(best_a) - len(shared),
+        only_b=len(best_b) - len(shared),
+        shapes=found,
+    )
+
+
+def _passed(lines: Sequence[ShapeResult]) -> dict[tuple[str, str], ShapeResult]:
+    names = dict.fromkeys(r.operator for r in lines)
+    return {
+        (name, result.shape): result
+        for name in names
+        for result in sorted(best_per_shape(lines, name), key=lambda r: -r.weight)
+        if result.samples
+    }
+
+
+def _shape(a: ShapeResult, b: ShapeResult, medians_a: object, medians_b: object) -> ShapeContrast:
+    import numpy as np
+
+    low, high = _interval(np.asarray(medians_b) / np.asarray(medians_a))
+    a_us, b_us = a.median_us or 0.0, b.median_us or 0.0
+    return ShapeContrast(
+        a.operator, a.shape, a_us, b_us, b_us / a_us, low, high, _verdict(low, high)
+    )
+
+
+def _medians(result: ShapeResult, draw: object) -> object:
+    """Medians of resamples: processes with replacement, then samples of each with replacement."""
+    import numpy as np
+
+    assert isinstance(draw, np.random.Generator)
+    counts = result.samples_per_restart or [len(result.samples)]
+    parts, at = [], 0
+    for count in counts:
+        if count:
+            parts.append(np.array(result.samples[at : at + count]))
+        at += count
+    size = min(len(part) for part in parts)
+    table = np.stack([part[draw.integers(0, len(part), (RESAMPLES, size))] for part in parts])
+    picked = draw.integers(0, len(parts), (RESAMPLES, len(parts)))
+    chosen = table[picked, np.arange(RESAMPLES)[:, None]]
+    return np.median(chosen.reshape(RESAMPLES, -1), axis=1)
+
+
+def _interval(ratios: object) -> tuple[float, float]:
+    import numpy as np
+
+    tail = (1 - LEVEL) / 2
+    low, high = np.quantile(np.asarray(ratios), [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def _verdict(low: float, high: float) -> Verdict:
+    if high < 1 - RESOLUTION:
+        return "faster"
+    return "slower" if low > 1 + RESOLUTION else "cannot tell"

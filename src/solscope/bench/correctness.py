@@ -1,0 +1,366 @@
+"""Correctness of solutions: several draws of every shape, and other cases beside them.
+
+Inputs and references are made once and shown to every candidate. Every draw uses the same
+addresses, outputs are poisoned, inputs are fingerprinted before and after, and a twin of a draw
+with one row changed must give the twin's answer.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from solscope.bench import check
+from solscope.bench.base import FAILURES, Status
+from solscope.bench.check import Verdict, Wanted
+from solscope.bench.inputs import InputSets
+from solscope.bench.memory import Arena
+from solscope.bench.process import Spawner, WorkerFailed
+from solscope.bench.seat import Candidate, Seat
+from solscope.bench.workloads import Workload, beside, rehearsal
+from solscope.operators.base import Cost, Operator
+from solscope.operators.task import Output, Task, Variant
+
+if TYPE_CHECKING:
+    import torch
+
+Progress = Callable[[str], None]
+NEED = 6.0
+"""Memory that checking a shape takes, in bytes that the operator must move."""
+TIMEOUTS = 2
+"""A solution that does not answer so often is not asked again."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much checking costs at most."""
+
+    rounds: int = 2
+    """Draws of each listed shape."""
+    extra: int = 6
+    """Cases beside the listed shapes, per operator."""
+    extra_bytes: float = 64e6
+    """Size of those cases."""
+    full_flop: float = 4e11
+    full_bytes: float = 2e9
+    """A reference is computed whole up to here, at sampled rows beyond."""
+    never: float = 64.0
+    """Without a reference by rows, the whole one is computed up to this many times more."""
+
+
+CPU_EFFORT = Effort(full_flop=4e9, full_bytes=2e8, extra_bytes=4e6)
+
+
+class Room:
+    """Memory of the device, handed out to operators that are checked at the same time."""
+
+    def __init__(self, total: float) -> None:
+        self._total = self._left = total
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def of(self, size: float) -> Iterator[None]:
+        """Wait until a shape that moves `size` bytes has room for copies and references."""
+        need = min(NEED * size, self._total)
+        with self._changed:
+            self._changed.wait_for(lambda: self._left >= need)
+            self._left -= need
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._left += need
+                self._changed.notify_all()
+
+
+@dataclass
+class Checked:
+    """What was found for one candidate, by shape."""
+
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    rounds: dict[str, int] = field(default_factory=dict)
+    seeds: dict[str, list[int]] = field(default_factory=dict)
+    reference: dict[str, str] = field(default_factory=dict)
+    extra_cases: int = 0
+    timeouts: int = 0
+    everywhere: Verdict | None = None
+    """A failure that holds for every shape."""
+
+    def knows(self, shape: str) -> bool:
+        """Whether anything was found out about a shape."""
+        return self.everywhere is not None or shape in self.verdicts
+
+    def verdict(self, shape: str) -> Verdict:
+        """The verdict on one shape."""
+        return self.everywhere or self.verdicts.get(shape) or Verdict("unsupported", "not checked")
+
+
+def by_rows(cost: Cost, task: Task, effort: Effort) -> bool | None:
+    """Whether the reference is taken at rows; null when no affordable reference exists."""
+    flop, size = cost.flop / effort.full_flop, cost.bytes / effort.full_bytes
+    if max(flop, size) <= 1:
+        return False
+    if task.sampled is not None:
+        return True
+    return False if max(flop, size) <= effort.never else None
+
+
+class OperatorCheck:
+    """Checks all candidates of one operator."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        candidates: Sequence[Candidate],
+        spawner: Spawner,
+        arenas: dict[str, Arena],
+        room: Room,
+    ) -> None:
+        if operator.task is None:
+            raise AssertionError(f"{operator.name} has no task")
+        self.operator = operator
+        self.task: Task = operator.task
+        self.arenas = arenas
+        self.device = arenas["inputs"].device
+        self.room = room
+        self.seats = [Seat(spawner, candidate, arenas) for candidate in candidates]
+        self.found = {candidate.key: Checked() for candidate in candidates}
+
+    def close(self) -> None:
+        """End the workers."""
+        for seat in self.seats:
+            seat.close()
+
+    def build(self) -> None:
+        """Import, and build what must be built; a failure holds for every shape."""
+        for seat in self.seats:
+            try:
+                seat.worker()
+            except WorkerFailed as failed:
+                self._everywhere(seat, Verdict(failed.status, failed.reason))
+
+    def give_up(self, reason: str) -> None:
+        """Nothing can be said about what was not checked yet."""
+        for checked in self.found.values():
+            checked.everywhere = checked.everywhere or Verdict("unsupported", reason)
+
+    def _everywhere(self, seat: Seat, verdict: Verdict) -> None:
+        checked = self.found[seat.candidate.key]
+        checked.everywhere = checked.everywhere or verdict
+
+    def run(
+        self,
+        shapes: Sequence[Workload],
+        effort: Effort,
+        progress: Progress,
+        in_time: Callable[[], bool],
+    ) -> None:
+        """Check every shape while there is time, and before them the cases beside the smallest."""
+        compiled = [seat for seat in self._standing() if seat.candidate.solution.about.compile]
+        for axes in rehearsal(self.operator, shapes) if compiled else ():
+            progress(f"{self.operator.name}: compiling")
+            self._rehearse(compiled, axes)
+        for case in self._beside(shapes, effort):
+            progress(f"{self.operator.name}: {case.label}")
+            self._case(case.axes, case.variant, effort, case.label)
+        for shape in shapes:
+            if not in_time():
+                return
+            progress(f"{self.operator.name} shape {shape.shape}")
+            with self.room.of(self.operator.cost(shape.axes).bytes):
+                self._shape(shape, effort)
+                self._free()
+
+    def _rehearse(self, seats: Sequence[Seat], axes: dict[str, Any]) -> None:
+        """Let candidates compile for sizes that vary; what fails will fail again when checked."""
+        sets = InputSets(self.arenas["inputs"], self.task)
+        sets.draw(axes, 1)
+        for seat in seats:
+            try:
+                seat.ask("bind", slow=True, sets=sets.specs, mutates=[])
+                seat.ask("calls", slow=True, order=[0], keep=False)
+            except WorkerFailed:
+                seat.close()
+            seat.tidy("free")
+
+    def _beside(self, shapes: Sequence[Workload], effort: Effort) -> list[Any]:
+        if not shapes or not effort.extra:
+            return []
+        base = min(shapes, key=lambda one: self.operator.cost(one.axes).bytes)
+        cases = list(beside(self.operator, base.axes, effort.extra_bytes))
+        if len(cases) > effort.extra:
+            drawn = secrets.SystemRandom().sample(range(len(cases)), effort.extra)
+            cases = [cases[at] for at in sorted(drawn)]
+        return cases
+
+    def _case(self, axes: dict[str, Any], variant: Variant, effort: Effort, label: str) -> None:
+        rows = by_rows(self.operator.cost(axes), self.task, effort)
+        seats = self._standing()
+        if rows is None or not seats:
+            return
+        sets = InputSets(self.arenas["inputs"], self.task)
+        try:
+            sets.draw(axes, 1, variant)
+            right = self._wanted(sets, rows)
+        except (ValueError, IndexError, ZeroDivisionError):
+            return  # sizes that this operator cannot have
+        for seat in seats:
+            verdict = self._judge(seat, sets, right)
+            checked = self.found[seat.candidate.key]
+            checked.extra_cases += verdict.status not in ("unsupported", "oom", "timeout")
+            checked.timeouts += verdict.status == "timeout"
+            patient = verdict.status == "timeout" and checked.timeouts < TIMEOUTS
+            if verdict.status in FAILURES and verdict.status != "oom" and not patient:
+                checked.everywhere = Verdict(verdict.status, f"with {label}: {verdict.reason}")
+
+    def _standing(self) -> list[Seat]:
+        return [seat for seat in self.seats if self.found[seat.candidate.key].everywhere is None]
+
+    def _shape(self, shape: Workload, effort: Effort) -> None:
+        rows = by_rows(self.operator.cost(shape.axes), self.task, effort)
+        seats = self._standing()
+        if rows is None:
+            why = "its reference takes too long and has no form by rows"
+            self._all(seats, shape, Verdict("unsupported", why))
+            return
+        sets = InputSets(self.arenas["inputs"], self.task)
+        for number in range(effort.rounds + 1):
+            twin = number == effort.rounds
+            if twin and (rows or effort.rounds == 0):
+                break
+            try:
+                if twin:
+                    self._twin(sets)
+                else:
+                    sets.draw(shape.axes, 1)
+                right = self._wanted(sets, rows)
+            except (MemoryError, _oom()) as error:
+                why = f"its inputs or its reference do not fit: {error}"
+                self._all(seats, shape, Verdict("unsupported", why))
+                return
+            for seat in list(seats):
+                verdict = self._judge(seat, sets, right)
+                self._note(seat, shape, verdict, sets, "rows" if rows else "full")
+                if not verdict.ok:
+                    seats.remove(seat)
+            del right
+
+    def _note(
+        self, seat: Seat, shape: Workload, verdict: Verdict, sets: InputSets, reference: str
+    ) -> None:
+        checked = self.found[seat.candidate.key]
+        checked.timeouts += verdict.status == "timeout"
+        if checked.timeouts >= TIMEOUTS:
+            checked.everywhere = verdict
+        before = checked.verdicts.get(shape.shape)
+        if before is not None:
+            verdict.max_error = max(verdict.max_error, before.max_error)
+            errors = [e for e in (verdict.rms_error, before.rms_error) if e is not None]
+            verdict.rms_error = max(errors) if errors else None
+        checked.verdicts[shape.shape] = verdict
+        checked.rounds[shape.shape] = checked.rounds.get(shape.shape, 0) + 1
+        checked.seeds[shape.shape] = list(sets.seeds)
+        checked.reference[shape.shape] = reference
+
+    def _all(self, seats: Sequence[Seat], shape: Workload, verdict: Verdict) -> None:
+        for seat in seats:
+            self.found[seat.candidate.key].verdicts[shape.shape] = verdict
+
+    def _wanted(self, sets: InputSets, rows: bool) -> Wanted:
+        inputs = sets.copies(0)
+        drawn = None
+        if rows:
+            drawn = check.draw_rows(check.row_count(self.task, inputs))
+        return check.wanted(self.task, inputs, drawn)
+
+    def _twin(self, sets: InputSets) -> None:
+        """Change one row of every float input, in place; a worker is not told."""
+        for value in sets.tensors(0).values():
+            if _rows_of_floats(value):
+                here, there = secrets.SystemRandom().sample(range(value.shape[0]), 2)
+                value[here] = value[there].clone()
+        sets.accept(0)
+
+    def _judge(self, seat: Seat, sets: InputSets, right: Wanted) -> Verdict:
+        """Run one candidate on the set at hand and judge what it did."""
+        verdict = Verdict()
+        views = sets.tensors(0)
+        before = {name: views[name].clone() for name in self.task.mutates}
+        sizes = [_bytes(right, name, output) for name, output in self.task.outputs.items()]
+        try:
+            seat.ask("bind", slow=True, sets=sets.specs, mutates=[])
+            reply = seat.ask("once", slow=True, index=0, poison=[size for size in sizes if size])
+            described = reply["outputs"]
+            check.check_shapes(self.task, described, right, verdict)
+            if verdict.ok:
+                got = self._fetch(seat, described, right)
+                got |= {
+                    name: _at_rows(views[name], right.rows)
+                    for name in self.task.mutates
+                    if name in right.outputs
+                }
+                check.compare(self.task, got, right, verdict)
+        except WorkerFailed as failed:
+            verdict.fail(_status(failed), failed.reason)
+        changed = sets.changed(0)
+        if changed:
+            verdict.fail("mutated_input", f"changed its input {', '.join(changed)}")
+            sets.restore(0)
+        for name, tensor in before.items():
+            views[name].copy_(tensor)
+        return verdict
+
+    def _fetch(
+        self, seat: Seat, described: Sequence[dict[str, Any]], right: Wanted
+    ) -> dict[str, Any]:
+        names = [facts["name"] for facts in described if facts["name"] in right.outputs]
+        limit = seat.spawner.limits.timeout_s
+        arena = self.arenas["outputs"]
+        parts: list[check.Part] = [(0, name, right.rows) for name in names]
+        got = check.fetch(seat.worker, arena, [described], parts, limit)
+        return dict(zip(names, got, strict=True))
+
+    def _free(self) -> None:
+        """Give back what the last shape needed, here and in the workers."""
+        for seat in self.seats:
+            seat.tidy("free")
+        if self.device != "cpu":
+            import torch
+
+            torch.cuda.empty_cache()
+
+
+def _status(failed: WorkerFailed) -> Status:
+    return failed.status
+
+
+def _oom() -> type[Exception]:
+    import torch
+
+    return torch.OutOfMemoryError
+
+
+def _rows_of_floats(value: Any) -> bool:
+    import torch
+
+    return (
+        isinstance(value, torch.Tensor)
+        and value.is_floating_point()
+        and value.dim() > 0
+        and value.shape[0] > 1
+    )
+
+
+def _at_rows(tensor: torch.Tensor, rows: list[int] | None) -> torch.Tensor:
+    return tensor if rows is None else tensor[rows]
+
+
+def _bytes(right: Wanted, name: str, output: Output) -> int:
+    if name not in right.outputs:
+        return 0
+    return math.prod(right.shape(name)) * output.torch_dtype(right.inputs).itemsize

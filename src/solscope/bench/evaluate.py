@@ -1,0 +1,468 @@
+"""`bench run` and `bench check`: build, correctness, performance, one result line per shape.
+
+Correctness of all operators comes first, several operators at a time; timing follows alone on the
+device, the most important shapes first, so that a time budget cuts off the least.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from solscope.bench.base import ShapeResult, Status, Timing
+from solscope.bench.bounds import ShapeBound, shape_bound
+from solscope.bench.catalog import Solution
+from solscope.bench.check import Verdict
+from solscope.bench.correctness import CPU_EFFORT, Checked, Effort, OperatorCheck, Room
+from solscope.bench.machine import describe_run, device_name
+from solscope.bench.memory import Arena, Arenas
+from solscope.bench.process import Limits, Spawner
+from solscope.bench.results import append_result, read_results
+from solscope.bench.seat import Candidate, Seat
+from solscope.bench.sensors import BUSY_PCT, Watch
+from solscope.bench.timing import SETS, Measured, OperatorTiming, Plan
+from solscope.bench.workloads import DEFAULT_SUITE, Workload, choose, rehearsal, scaled, workloads
+from solscope.errors import UsageError
+from solscope.hardware import Hardware, find, match_device
+from solscope.operators import operator as find_operator
+from solscope.operators.base import Operator
+
+FASTEST = 0.98
+"""A median below this share of the bound is not believed."""
+PREPARED = 0.45
+"""Share of the time budget after which no further operator is checked."""
+CPU_BYTES = 256e6
+GPU_SHARE = 0.15
+"""Shapes that move more than this share of the GPU's memory are not run: several draws, outputs
+and references must fit."""
+WORKER_SHARE = 0.6
+MOST_PROCESSES = 36
+"""Processes that are ready to be timed at the same time; each has a context of its own."""
+ARENA_BYTES = 40 << 30
+OURS = (RuntimeError, ValueError, IndexError, KeyError, TypeError, AssertionError, MemoryError)
+"""What a reference or an input maker may raise: one shape is lost, not the run."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run and how."""
+
+    operators: Sequence[str]
+    """Names; empty for every operator of the suite."""
+    solutions: Sequence[Solution]
+    shapes: str = "all"
+    device: str = "cuda"
+    suite: str = DEFAULT_SUITE
+    out: Path | None = None
+    resume: bool = False
+    check_only: bool = False
+    methods: tuple[str, ...] = ("cold-v1", "warm-v1", "graph-v1")
+    restarts: int = 3
+    jobs: int = 1
+    seconds_per_shape: float = 0.4
+    time_budget_s: float | None = None
+    scale: float = 1.0
+    max_bytes: float | None = None
+    hardware: str | None = None
+    rounds: int = 2
+    extra: int = 6
+    allow_busy: bool = False
+    limits: Limits = field(default_factory=Limits)
+    command: Sequence[str] = ()
+
+    @property
+    def effort(self) -> Effort:
+        base = CPU_EFFORT if self.device == "cpu" else Effort()
+        return Effort(**{**base.__dict__, "rounds": self.rounds, "extra": self.extra})
+
+    @property
+    def plan(self) -> Plan:
+        if self.device == "cpu":
+            return Plan(("cpu-v1",), self.seconds_per_shape, samples=5)
+        return Plan(self.methods, self.seconds_per_shape)
+
+
+@dataclass
+class OperatorRun:
+    """One operator: its shapes and its candidates."""
+
+    operator: Operator
+    shapes: list[Workload]
+    candidates: list[Candidate]
+    checked: dict[str, Checked] = field(default_factory=dict)
+
+
+class Evaluation:
+    """One run of the evaluator."""
+
+    def __init__(self, options: Options, progress: Progress) -> None:
+        self.options = options
+        self.progress = progress
+        self.device = device_name(options.device)
+        self.hardware = _hardware(options, self.device)
+        self.about = describe_run(options.device, list(options.command))
+        self.start = time.monotonic()
+        self.results: list[ShapeResult] = []
+        self.plan = options.plan
+        memory = self.about.get("gpu_memory_bytes")
+        self.room = Room(0.7 * memory if memory else float("inf"))
+        self._lock = threading.Lock()
+        self._done = self._resumed()
+
+    def run(self) -> list[ShapeResult]:
+        """Run everything; the lines that were written."""
+        options = self.options
+        with (
+            Watch(options.device) as watch,
+            Arenas(options.device) as arenas,
+            Spawner(options.limits) as spawner,
+        ):
+            self._require_idle(watch)
+            runs = self._plan(spawner)
+            with ThreadPoolExecutor(max_workers=max(1, options.jobs)) as pool:
+                list(pool.map(lambda one: self._check(one, spawner, arenas), runs))
+            if not options.check_only:
+                for wave in self._waves(runs):
+                    self._time_wave(wave, spawner, arenas, watch)
+        return self.results
+
+    @property
+    def _share(self) -> float | None:
+        """Most memory of the GPU that a worker may take."""
+        return None if self.options.device == "cpu" else WORKER_SHARE
+
+    def _left(self, share: float = 1.0) -> float:
+        """Seconds until this share of the time budget is used up."""
+        budget = self.options.time_budget_s
+        return float("inf") if budget is None else self.start + share * budget - time.monotonic()
+
+    def _require_idle(self, watch: Watch) -> None:
+        if watch.card is None:
+            return
+        self.about["driver"] = watch.card.driver()
+        busy = watch.card.busy_pct()
+        if busy > BUSY_PCT and not self.options.allow_busy and not self.options.check_only:
+            raise UsageError(
+                f"the GPU is busy ({busy:.0f} % of the last second): times would be wrong; "
+                "wait for the other work, or say --allow-busy"
+            )
+
+    def _resumed(self) -> set[tuple[Any, ...]]:
+        out = self.options.out
+        if not self.options.resume or out is None or not out.exists() or not out.stat().st_size:
+            return set()
+        return {result.key for result in read_results([out])}
+
+    # --- what to run
+
+    def _plan(self, spawner: Spawner) -> list[OperatorRun]:
+        listed = workloads(self.options.suite)
+        names = self.options.operators or [n for n in listed if find_operator(n).task is not None]
+        found = [self._operator_run(name, listed, spawner) for name in names]
+        return sorted(
+            (one for one in found if one is not None and one.shapes and one.candidates),
+            key=lambda one: -one.shapes[0].importance,
+        )
+
+    def _operator_run(
+        self, name: str, listed: dict[str, list[Workload]], spawner: Spawner
+    ) -> OperatorRun | None:
+        operator = find_operator(name)
+        if operator.task is None:
+            raise UsageError(f"{name} has no reference, so nothing can be checked against it")
+        if name not in listed:
+            raise UsageError(f"the suite {self.options.suite} has no shapes of {name}")
+        candidates = []
+        for solution in self.options.solutions:
+            if solution.file(name) is None:
+                if self.options.operators:
+                    self.progress(f"{solution.name} has no file for {name}")
+                continue
+            path = solution.stage(name, spawner.folder / "solutions")
+            candidates.append(Candidate(solution, name, operator.task, path, solution.hash(name)))
+        shapes = sorted(choose(listed[name], self.options.shapes), key=lambda one: -one.rank)
+        run = OperatorRun(operator, [], candidates)
+        run.shapes = [
+            shape for shape in map(self._scaled(operator), shapes) if self._fits(run, shape)
+        ]
+        return run
+
+    def _scaled(self, operator: Operator) -> Callable[[Workload], Workload]:
+        import msgspec
+
+        def smaller(shape: Workload) -> Workload:
+            axes = scaled(operator, shape.axes, self.options.scale)
+            return msgspec.structs.replace(shape, axes=axes)
+
+        return smaller
+
+    def _fits(self, run: OperatorRun, shape: Workload) -> bool:
+        """Whether the shape may be run; else a line that says why not."""
+        limit = self.options.max_bytes
+        if limit is None and self.options.device == "cpu":
+            limit = CPU_BYTES
+        elif limit is None:
+            limit = GPU_SHARE * self.about["gpu_memory_bytes"]
+        size = run.operator.cost(shape.axes).bytes
+        if size <= limit:
+            return any(not self._is_done(candidate, shape) for candidate in run.candidates)
+        why = f"moves {size / 1e6:,.0f} MB, more than the {limit / 1e6:,.0f} MB allowed here"
+        for candidate in run.candidates:
+            if not self._is_done(candidate, shape):
+                self._write(self._line(run, candidate, shape, "unsupported", why))
+        return False
+
+    def _is_done(self, candidate: Candidate, shape: Workload) -> bool:
+        what = (candidate.operator, shape.suite, shape.shape, self.options.scale)
+        return (*what, candidate.name, candidate.hash, self.device) in self._done
+
+    # --- correctness
+
+    def _check(self, run: OperatorRun, spawner: Spawner, arenas: Arenas) -> None:
+        if not self._in_time():
+            return
+        with arenas.pair() as pair:
+            self._check_in(run, spawner, pair)
+        for candidate in run.candidates:
+            checked = run.checked[candidate.key]
+            for shape in run.shapes:
+                verdict = checked.verdict(shape.shape)
+                if self._is_done(candidate, shape) or not checked.knows(shape.shape):
+                    continue
+                if self.options.check_only or not verdict.ok:
+                    line = self._line(run, candidate, shape, verdict.status, verdict.reason)
+                    self._write(line)
+
+    def _in_time(self) -> bool:
+        """Whether there is time to check more."""
+        return self._left(1.0 if self.options.check_only else PREPARED) > 0
+
+    def _check_in(self, run: OperatorRun, spawner: Spawner, arenas: dict[str, Arena]) -> None:
+        stage = OperatorCheck(run.operator, run.candidates, spawner, arenas, self.room)
+        try:
+            stage.build()
+            stage.run(run.shapes, self.options.effort, self.progress, self._in_time)
+        except OURS as error:
+            stage.give_up(f"the evaluator failed: {type(error).__name__}: {error}")
+        finally:
+            stage.close()
+        run.checked = stage.found
+
+    # --- performance
+
+    def _waves(self, runs: Sequence[OperatorRun]) -> Iterator[list[OperatorRun]]:
+        """Operators whose processes are started together."""
+        wave: list[OperatorRun] = []
+        processes = 0
+        for run in (run for run in runs if self._standing(run)):
+            count = len(self._standing(run)) * self.options.restarts
+            if wave and processes + count > MOST_PROCESSES:
+                yield wave
+                wave, processes = [], 0
+            wave.append(run)
+            processes += count
+        if wave:
+            yield wave
+
+    def _standing(self, run: OperatorRun) -> list[Candidate]:
+        """Candidates that are to be timed on at least one shape."""
+        return [
+            candidate
+            for candidate in run.candidates
+            if run.checked and any(self._due(run, candidate, shape) for shape in run.shapes)
+        ]
+
+    def _time_wave(
+        self, wave: Sequence[OperatorRun], spawner: Spawner, arenas: Arenas, watch: Watch
+    ) -> None:
+        """Start the processes of several operators at once, then time one after the other."""
+        if self._left() <= 0:
+            return
+        self.progress(f"starting {', '.join(run.operator.name for run in wave)}")
+        with ThreadPoolExecutor(max_workers=len(wave)) as pool:
+            stages = list(pool.map(lambda run: self._start(run, spawner, arenas), wave))
+        try:
+            with arenas.pair() as pair:
+                for run, stage in zip(wave, stages, strict=True):
+                    self._time(run, stage, pair, watch)
+        finally:
+            for stage in stages:
+                stage.close()
+            self._empty_cache()
+
+    def _start(self, run: OperatorRun, spawner: Spawner, arenas: Arenas) -> OperatorTiming:
+        with arenas.pair() as pair:
+            seats = [
+                [Seat(spawner, candidate, pair, self._share) for candidate in self._standing(run)]
+                for _ in range(self.options.restarts)
+            ]
+            stage = OperatorTiming(run.operator, seats, pair)
+            try:
+                stage.start(rehearsal(run.operator, run.shapes))
+            except OURS as error:
+                self.progress(f"{run.operator.name}: {error}")
+        return stage
+
+    def _time(
+        self, run: OperatorRun, stage: OperatorTiming, pair: dict[str, Arena], watch: Watch
+    ) -> None:
+        largest = max(run.operator.cost(shape.axes).bytes for shape in run.shapes)
+        pair["inputs"].reserve(int(min(1.2 * SETS * largest, ARENA_BYTES)))
+        stage.use(pair)
+        self.plan = self.options.plan
+        for shape in run.shapes:
+            due = {c.key for c in self._standing(run) if self._due(run, c, shape)}
+            if due and self._left() > 0:
+                self.progress(f"{run.operator.name} shape {shape.shape}: timing")
+                self._time_shape(run, stage, shape, due, watch)
+        stage.close()
+
+    def _due(self, run: OperatorRun, candidate: Candidate, shape: Workload) -> bool:
+        checked = run.checked[candidate.key]
+        return checked.verdict(shape.shape).ok and not self._is_done(candidate, shape)
+
+    def _time_shape(
+        self, run: OperatorRun, stage: OperatorTiming, shape: Workload, due: set[str], watch: Watch
+    ) -> None:
+        from solscope.bench.timing_cpu import sample_cpu
+        from solscope.bench.timing_gpu import sample_gpu
+
+        sample = sample_cpu if self.options.device == "cpu" else sample_gpu
+        try:
+            found = stage.run(shape.axes, due, self.plan, self.options.effort, sample)
+        except OURS as error:
+            verdict = Verdict(
+                "unsupported", f"the evaluator failed: {type(error).__name__}: {error}"
+            )
+            found = {name: Measured(verdict) for name in due}
+            stage.realized = shape.axes
+        bound = self._bound(run.operator, shape, stage.realized)
+        for candidate in run.candidates:
+            if candidate.key in found:
+                measured = found[candidate.key]
+                line = self._timed_line(run, candidate, shape, measured, bound, stage.seeds, watch)
+                self._write(line)
+        self._empty_cache()
+
+    def _empty_cache(self) -> None:
+        if self.options.device != "cpu":
+            import torch
+
+            torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
+            torch.cuda.empty_cache()
+
+    # --- lines
+
+    def _bound(self, operator: Operator, shape: Workload, realized: dict[str, Any]) -> ShapeBound:
+        return shape_bound(operator, shape.axes, realized, self.hardware)
+
+    def _timed_line(
+        self,
+        run: OperatorRun,
+        candidate: Candidate,
+        shape: Workload,
+        measured: Measured,
+        bound: ShapeBound,
+        seeds: list[int],
+        watch: Watch,
+    ) -> ShapeResult:
+        import msgspec
+
+        from solscope.bench.statistics import median
+
+        timings = measured.timings()
+        main = timings.get(self.options.plan.methods[0], Timing())
+        status: Status = measured.verdict.status
+        reason = measured.verdict.reason
+        s = None
+        if main.median_us and bound.bound_us is not None:
+            s = bound.bound_us / main.median_us
+            if status == "passed" and s > 1 / FASTEST:
+                status, reason = "faster_than_bound", "faster than any correct kernel can be"
+        line = self._line(run, candidate, shape, status, reason, bound)
+        checked = run.checked[candidate.key]
+        return msgspec.structs.replace(
+            line,
+            median_us=main.median_us,
+            iqr_us=main.iqr_us,
+            p20_us=main.p20_us,
+            p80_us=main.p80_us,
+            samples=main.samples,
+            samples_per_restart=main.samples_per_restart,
+            s=s,
+            max_error=max(line.max_error or 0.0, measured.verdict.max_error),
+            checked_calls=measured.verdict.calls,
+            seconds=round(measured.seconds, 3),
+            setup_us=median(measured.setup_us) if measured.setup_us else None,
+            host_us=median(measured.host_us) if measured.host_us else None,
+            methods={
+                name: msgspec.structs.replace(t, samples=[] if t is main else t.samples)
+                for name, t in timings.items()
+            },
+            sensors=watch.during(measured.windows),
+            seeds=[*checked.seeds.get(shape.shape, []), *seeds],
+        )
+
+    def _line(
+        self,
+        run: OperatorRun,
+        candidate: Candidate,
+        shape: Workload,
+        status: Status,
+        reason: str | None,
+        bound: ShapeBound | None = None,
+    ) -> ShapeResult:
+        found = bound or self._bound(run.operator, shape, shape.axes)
+        checked = run.checked.get(candidate.key, Checked())
+        verdict = checked.verdict(shape.shape)
+        return ShapeResult(
+            operator=run.operator.name,
+            shape=shape.shape,
+            solution=candidate.name,
+            status=status,
+            device=self.device,
+            method=self.options.plan.methods[0],
+            reason=reason,
+            bound_us=found.bound_us,
+            limiter=found.limiter,
+            published_us=found.published_us,
+            measured_bound_us=found.measured_bound_us,
+            bound_reason=found.reason,
+            max_error=verdict.max_error if verdict.calls else None,
+            rms_error=verdict.rms_error,
+            reference=checked.reference.get(shape.shape),
+            rounds=checked.rounds.get(shape.shape, 0) + checked.extra_cases,
+            seeds=checked.seeds.get(shape.shape, []),
+            axes=shape.axes,
+            scale=self.options.scale,
+            weight=shape.weight,
+            calls=shape.calls,
+            importance=shape.importance,
+            suite=shape.suite,
+            solution_hash=candidate.hash,
+            run=self.about,
+        )
+
+    def _write(self, result: ShapeResult) -> None:
+        with self._lock:
+            self.results.append(result)
+            if self.options.out is not None:
+                append_result(self.options.out, result)
+
+
+def evaluate(options: Options, progress: Progress = lambda _: None) -> list[ShapeResult]:
+    """Run solutions on shapes; one result per shape and solution."""
+    return Evaluation(options, progress).run()
+
+
+def _hardware(options: Options, device: str) -> Hardware | None:
+    if options.hardware is not None:
+        return find(options.hardware)
+    return None if device == "cpu" else match_device(device)

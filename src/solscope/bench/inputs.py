@@ -1,0 +1,128 @@
+"""Sets of inputs in shared memory: several draws of one shape, at addresses of their own."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from solscope.bench.memory import Arena, aligned, extent, fingerprint, place, view
+from solscope.operators.task import Draw, Task, Variant
+
+if TYPE_CHECKING:
+    import torch
+
+
+def drawn_seed() -> int:
+    """A seed that nobody can know before the run."""
+    return secrets.randbits(48)
+
+
+class InputSets:
+    """The inputs of one shape, drawn several times into one arena."""
+
+    def __init__(self, arena: Arena, task: Task) -> None:
+        self.arena = arena
+        self.task = task
+        self.specs: list[dict[str, Any]] = []
+        self.seeds: list[int] = []
+        self._prints: list[dict[str, torch.Tensor]] = []
+        self._drawn: tuple[dict[str, Any], Variant, list[int]] = ({}, "typical", [])
+
+    def draw(self, axes: Mapping[str, Any], count: int, variant: Variant = "typical") -> None:
+        """Fill `count` sets with new values, each from a seed of its own."""
+        seeds = [drawn_seed() for _ in range(count)]
+        self.specs, self._prints, self._drawn = [], [], (dict(axes), variant, seeds)
+        offset = 0
+        for number, seed in enumerate(seeds):
+            made = self.task.inputs(
+                axes, Draw(seed=seed, device=self.arena.device, variant=variant)
+            )
+            tensors = {name: value for name, value in made.items() if _is_tensor(value)}
+            size = sum(aligned(extent(tensor)) for tensor in tensors.values())
+            if number == 0:
+                self.arena.reserve((size + size // 8) * count + count * aligned(1))
+            elif offset + size > self.arena.data.numel():
+                self._move(offset + (size + size // 4) * (count - number))
+            spec: dict[str, Any] = {}
+            for name, value in made.items():
+                if _is_tensor(value):
+                    spec[name] = {"tensor": place(self.arena, value, offset)}
+                    offset += aligned(extent(value))
+                else:
+                    spec[name] = value
+            self.specs.append(spec)
+            del made, tensors
+        self.seeds += seeds
+        self._prints = [self._fingerprints(index) for index in range(count)]
+
+    def _move(self, size: int) -> None:
+        """More room: draws of one shape may differ in size."""
+        before = self.arena.data.clone()
+        self.arena.reserve(size)
+        self.arena.data[: before.numel()].copy_(before)
+
+    def tensors(self, index: int) -> dict[str, Any]:
+        """The inputs of one set, as views of the shared memory, with plain values."""
+        return {
+            name: view(self.arena, item["tensor"]) if isinstance(item, dict) else item
+            for name, item in self.specs[index].items()
+        }
+
+    def copies(self, index: int) -> dict[str, Any]:
+        """The inputs of one set, those that a solution updates as copies."""
+        found = self.tensors(index)
+        for name in self.task.mutates:
+            found[name] = found[name].clone()
+        return found
+
+    def changed(self, index: int) -> list[str]:
+        """Inputs that a solution must leave alone and that are not what they were."""
+        now = self._fingerprints(index)
+        return [
+            name
+            for name, before in self._prints[index].items()
+            if name not in self.task.mutates and not bool((now[name] == before).all())
+        ]
+
+    def restore(self, index: int) -> None:
+        """Write the inputs of a set again, after they were changed."""
+        self._write(index, self._drawn[2][index])
+
+    def redraw(self, index: int) -> None:
+        """New values for one set, at the same addresses."""
+        self._write(index, drawn_seed())
+
+    def _write(self, index: int, seed: int) -> None:
+        axes, variant, _ = self._drawn
+        made = self.task.inputs(axes, Draw(seed=seed, device=self.arena.device, variant=variant))
+        spec = self.specs[index]
+        for name, value in made.items():
+            if not _is_tensor(value):
+                spec[name] = value
+            elif extent(value) <= aligned(spec[name]["tensor"]["bytes"]):
+                spec[name] = {"tensor": place(self.arena, value, spec[name]["tensor"]["offset"])}
+        self.accept(index)
+
+    def accept(self, index: int) -> None:
+        """Take the present contents as the right ones, after the evaluator changed them."""
+        self._prints[index] = self._fingerprints(index)
+
+    def _fingerprints(self, index: int) -> dict[str, torch.Tensor]:
+        return {
+            name: fingerprint(value)
+            for name, value in self.tensors(index).items()
+            if _is_tensor(value) and value.numel()
+        }
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one set."""
+        first = self.specs[0].values()
+        return sum(item["tensor"]["bytes"] for item in first if isinstance(item, dict))
+
+
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)

@@ -1,0 +1,76 @@
+"""The machine of a run: what must be known to do it again, and whether the GPU is free."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from solscope._version import __version__
+from solscope.errors import MissingToolError
+
+PACKAGES = ("torch", "triton", "numpy", "fla-core", "liger-kernel", "flashinfer-python")
+
+
+def import_torch() -> Any:
+    """Torch, or an error that says how to get it."""
+    try:
+        import torch
+    except ImportError:
+        raise MissingToolError("benchmarks need PyTorch: pip install 'solscope[bench]'") from None
+    return torch
+
+
+def device_name(device: str) -> str:
+    """The GPU as its driver names it, or `cpu`."""
+    torch = import_torch()
+    if device == "cpu":
+        return "cpu"
+    if not torch.cuda.is_available():
+        raise MissingToolError("PyTorch finds no GPU on this machine; --device cpu works without")
+    return str(torch.cuda.get_device_name(0))
+
+
+def describe_run(device: str, command: list[str]) -> dict[str, Any]:
+    """Command, time, versions and machine of this run."""
+    torch = import_torch()
+    versions = {"solscope": __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    versions["torch"] = str(torch.__version__)
+    about: dict[str, Any] = {
+        "command": " ".join(command),
+        "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "versions": versions,
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+    }
+    if device != "cpu":
+        found = torch.cuda.get_device_properties(0)
+        about["cuda"] = torch.version.cuda or torch.version.hip
+        about["gpu_memory_bytes"] = int(found.total_memory)
+        about["gpu_l2_bytes"] = int(found.L2_cache_size)
+        about["gpu_sm_count"] = int(found.multi_processor_count)
+    return about
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def command_line() -> list[str]:
+    """The command as it was typed."""
+    return ["solscope", *sys.argv[1:]]

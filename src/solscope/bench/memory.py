@@ -1,0 +1,180 @@
+"""Memory that the evaluator owns and a worker sees: a file on the CPU, CUDA IPC on the GPU.
+
+Inputs and outputs each live in one arena. A worker maps it once; a tensor is then an offset, and
+what a worker reads and writes the evaluator sees without any copy or message.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import mmap
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+_GENERATIONS = itertools.count(1)
+KEPT_BYTES = 2 << 30
+"""Arenas larger than this are freed after use."""
+ALIGNMENT = 512
+"""Bytes; as the CUDA allocator aligns, so that kernels see usual pointers."""
+
+
+def aligned(size: int) -> int:
+    """`size` rounded up to whole alignment units."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+class Arena:
+    """One piece of shared memory that grows when more is asked for."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.generation = 0
+        """Which memory this is now, among all arenas of the process."""
+        self.data: torch.Tensor
+        self._path: Path | None = None
+        self._make(ALIGNMENT)
+
+    def reserve(self, size: int) -> bool:
+        """Make room for `size` bytes; true when the memory moved and must be mapped anew."""
+        if size <= self.data.numel():
+            return False
+        self._make(aligned(size))
+        return True
+
+    def shrink(self) -> None:
+        """Free a large memory that nobody uses any more."""
+        if self.data.numel() > KEPT_BYTES:
+            self._make(ALIGNMENT)
+
+    def _make(self, size: int) -> None:
+        import torch
+
+        self.close()
+        self.generation = next(_GENERATIONS)
+        if self.device != "cpu":
+            self.data = torch.empty(size, dtype=torch.uint8, device=self.device)
+            return
+        folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - shared memory
+        descriptor, name = tempfile.mkstemp(prefix="solscope-arena-", dir=folder)
+        try:
+            os.ftruncate(descriptor, size)
+            memory = mmap.mmap(descriptor, size)
+        finally:
+            os.close(descriptor)
+        self._path = Path(name)
+        self.data = torch.frombuffer(memory, dtype=torch.uint8)
+
+    def handle(self) -> dict[str, Any]:
+        """What one worker needs to map this memory; made anew for each worker."""
+        if self._path is not None:
+            return {"path": str(self._path), "bytes": self.data.numel()}
+        parts = self.data.untyped_storage()._share_cuda_()  # type: ignore[no-untyped-call]
+        plain = [{"hex": part.hex()} if isinstance(part, bytes) else part for part in parts]
+        return {"cuda": plain, "bytes": self.data.numel()}
+
+    def close(self) -> None:
+        """Give the memory back once nobody maps it."""
+        self.data = None  # type: ignore[assignment]
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+            self._path = None
+
+    def at(self, offset: int, shape: list[int], dtype: torch.dtype) -> torch.Tensor:
+        """A dense tensor at an offset."""
+        size = math.prod(shape) * dtype.itemsize
+        return self.data[offset : offset + size].view(dtype).reshape(shape)
+
+
+class Arenas:
+    """Pairs of arenas for inputs and outputs, used again; a context manager that frees them.
+
+    Memory that a killed worker had mapped stays taken, so it is used again rather than made anew.
+    """
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self._free: list[dict[str, Arena]] = []
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Arenas:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for arena in (arena for pair in self._free for arena in pair.values()):
+            arena.close()
+
+    @contextmanager
+    def pair(self) -> Iterator[dict[str, Arena]]:
+        """Two arenas that nobody else uses meanwhile."""
+        with self._lock:
+            found = self._free.pop() if self._free else None
+        found = found or {name: Arena(self.device) for name in ("inputs", "outputs")}
+        try:
+            yield found
+        finally:
+            for arena in found.values():
+                arena.shrink()
+            with self._lock:
+                self._free.append(found)
+
+
+def place(arena: Arena, tensor: torch.Tensor, offset: int) -> dict[str, Any]:
+    """Copy a tensor to an offset, strides kept; its description for a worker."""
+    size = extent(tensor)
+    raw = raw_bytes(tensor)
+    arena.data[offset : offset + size].copy_(raw)
+    return {
+        "offset": offset,
+        "bytes": size,
+        "dtype": str(tensor.dtype).removeprefix("torch."),
+        "shape": list(tensor.shape),
+        "stride": list(tensor.stride()),
+    }
+
+
+def extent(tensor: torch.Tensor) -> int:
+    """Bytes from the first to the last element."""
+    if not tensor.numel():
+        return 0
+    steps = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return (steps + 1) * tensor.element_size()
+
+
+def raw_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes from the first to the last element, as a view."""
+    import torch
+
+    start = tensor.storage_offset() * tensor.element_size()
+    empty = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    return empty.set_(tensor.untyped_storage(), start, (extent(tensor),), (1,))
+
+
+def view(arena: Arena, spec: dict[str, Any]) -> torch.Tensor:
+    """The tensor that a description stands for."""
+    import torch
+
+    dtype = getattr(torch, spec["dtype"])
+    flat = arena.data[spec["offset"] : spec["offset"] + spec["bytes"]].view(dtype)
+    return flat.as_strided(spec["shape"], spec["stride"])
+
+
+def fingerprint(tensor: torch.Tensor) -> torch.Tensor:
+    """Sums over rows and columns of the bytes of a tensor in an arena: equal for equal contents."""
+    import torch
+
+    raw = raw_bytes(tensor)
+    width = 4096
+    whole = raw.numel() // (8 * width) * 8 * width
+    grid = raw[:whole].view(torch.int64).view(-1, width)
+    rest = raw[whole:].to(torch.int64)
+    weights = torch.arange(1, rest.numel() + 1, device=raw.device)
+    return torch.cat([grid.sum(0), grid.sum(1), (rest * weights).sum().reshape(1)])

@@ -1,0 +1,58 @@
+"""Results files: one JSON line per shape and solution, only ever appended to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from solscope.bench.base import ShapeResult
+from solscope.errors import InputError
+
+_DECODER = msgspec.json.Decoder(ShapeResult)
+
+
+def read_results(paths: Iterable[Path | str]) -> list[ShapeResult]:
+    """All lines of several files; the last line of a file may have been cut off by a crash."""
+    found = []
+    for path in map(Path, paths):
+        try:
+            lines = path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            raise InputError(f"{path}: no such file") from None
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                found.append(_DECODER.decode(line))
+            except msgspec.MsgspecError as error:
+                if number == len(lines):
+                    continue
+                raise InputError(f"{path}: line {number} is no result: {error}") from None
+    if not found:
+        raise InputError(f"{', '.join(map(str, paths))}: no results")
+    return found
+
+
+def latest(results: Sequence[ShapeResult]) -> list[ShapeResult]:
+    """Of several lines for the same shape by the same solution, the last."""
+    found = {(r.operator, r.shape, r.solution, r.scale, r.suite): r for r in results}
+    return list(found.values())
+
+
+def append_result(path: Path, result: ShapeResult) -> None:
+    """Write one line so that it survives whatever comes next."""
+    with path.open("ab+") as file:
+        if file.tell() and _cut_off(path):
+            file.write(b"\n")
+        file.write(msgspec.json.encode(result) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _cut_off(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"

@@ -1,0 +1,132 @@
+"""A solution of one operator in a worker that is replaced when it dies."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from solscope.bench.catalog import Solution
+from solscope.bench.check import returned
+from solscope.bench.memory import Arena
+from solscope.bench.process import Spawner, Worker, WorkerFailed
+from solscope.operators.task import Task
+
+LEAVE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A solution for one operator, copied to where a worker may read it."""
+
+    solution: Solution
+    operator: str
+    task: Task = field(repr=False)
+    path: Path
+    hash: str
+
+    @property
+    def name(self) -> str:
+        return self.solution.name
+
+    @property
+    def key(self) -> str:
+        """Tells candidates of one operator apart, equal contents included."""
+        return f"{self.solution.name} {self.hash}"
+
+
+@dataclass
+class Seat:
+    """A candidate, its worker, and the memory that both sides share."""
+
+    spawner: Spawner
+    candidate: Candidate
+    arenas: Mapping[str, Arena]
+    share: float | None = None
+    """Most GPU memory that the worker may take, as a share of all."""
+    _worker: Worker | None = None
+
+    def ask(self, do: str, *, slow: bool = False, **fields: Any) -> dict[str, Any]:
+        """Ask the worker, started and loaded where needed; WorkerFailed when it fails."""
+        self.post(do, **fields)
+        return self.answer(slow=slow)
+
+    def post(self, do: str, **fields: Any) -> None:
+        """Send a request without waiting."""
+        worker = self.worker()
+        self._sync()
+        worker.post(do, **fields)
+
+    def answer(self, *, slow: bool = False) -> dict[str, Any]:
+        """The reply to what was posted."""
+        limits = self.spawner.limits
+        return self.worker().answer(limits.first_s if slow else limits.timeout_s)
+
+    def worker(self) -> Worker:
+        """The live worker, with the solution loaded and the present memory mapped."""
+        if self._worker is None or not self._worker.alive:
+            self._worker = self.spawner.take()
+            try:
+                self._open(self._worker)
+                self._load(self._worker)
+            except WorkerFailed:
+                self.close()
+                raise
+        elif self._stale(self._worker):
+            self._open(self._worker)
+        return self._worker
+
+    def _stale(self, worker: Worker) -> dict[str, Arena]:
+        return {
+            name: arena
+            for name, arena in self.arenas.items()
+            if worker.opened.get(name) != arena.generation
+        }
+
+    def _open(self, worker: Worker) -> None:
+        stale = self._stale(worker)
+        handles = {name: arena.handle() for name, arena in stale.items()}
+        device = self.arenas["inputs"].device
+        limit = self.spawner.limits.timeout_s
+        reply = worker.ask("open", limit, arenas=handles, device=device, share=self.share)
+        worker.l2_bytes = reply["l2_bytes"]
+        worker.opened.update({name: arena.generation for name, arena in stale.items()})
+
+    def _load(self, worker: Worker) -> None:
+        candidate = self.candidate
+        worker.ask(
+            "load",
+            self.spawner.limits.first_s,
+            path=str(candidate.path),
+            outputs=returned(candidate.task),
+            **candidate.solution.load_options(candidate.operator),
+        )
+
+    def _sync(self) -> None:
+        """What the evaluator wrote must be there before a worker reads it."""
+        if self.arenas["inputs"].device != "cpu":
+            import torch
+
+            torch.cuda.synchronize()
+
+    def tidy(self, do: str) -> None:
+        """Ask a worker that lives to clean up; one that cannot is ended."""
+        if self._worker is not None and self._worker.alive:
+            try:
+                self._worker.ask(do, self.spawner.limits.timeout_s)
+            except WorkerFailed:
+                self.close()
+
+    def close(self) -> None:
+        """End the worker, after it let go of the shared memory: else that could not be freed."""
+        worker, self._worker = self._worker, None
+        if worker is not None and worker.alive:
+            with contextlib.suppress(WorkerFailed):
+                worker.ask("leave", LEAVE_S)
+        if worker is not None and worker.alive:
+            worker.kill()
+
+
+__all__ = ["Candidate", "Seat", "WorkerFailed"]

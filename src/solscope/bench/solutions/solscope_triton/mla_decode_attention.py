@@ -1,0 +1,116 @@
+"""Decode attention on latent rows: 16 heads per program read each row once as key and value."""
+
+import torch
+import triton
+import triton.language as tl
+from _decode import LOG2_E, merge, splits_for
+
+HEADS = 16
+
+
+@triton.jit
+def latent_kernel(
+    q,
+    cache,
+    table,
+    lengths,
+    parts,
+    sums,
+    scale,
+    q_row,
+    q_head,
+    page_stride,
+    slot_stride,
+    table_row,
+    heads,
+    LATENT: tl.constexpr,
+    ROPE: tl.constexpr,
+    PAGE: tl.constexpr,
+    SPLITS: tl.constexpr,
+    HEADS: tl.constexpr,
+    KEYS: tl.constexpr,
+):
+    sequence = tl.program_id(0)
+    head = tl.program_id(1) * HEADS + tl.arange(0, HEADS)
+    split = tl.program_id(2)
+    length = tl.load(lengths + sequence)
+    each = tl.cdiv(tl.cdiv(length, SPLITS), KEYS) * KEYS
+    start = split * each
+    stop = tl.minimum(start + each, length)
+    latent = tl.arange(0, LATENT)
+    rope = LATENT + tl.arange(0, ROPE)
+    valid = head < heads
+    q_at = q + sequence.to(tl.int64) * q_row + head[:, None] * q_head
+    q_latent = tl.load(q_at + latent[None, :], mask=valid[:, None], other=0.0)
+    q_rope = tl.load(q_at + rope[None, :], mask=valid[:, None], other=0.0)
+
+    best = tl.full([HEADS], float("-inf"), tl.float32)
+    total = tl.zeros([HEADS], tl.float32)
+    out = tl.zeros([HEADS, LATENT], tl.float32)
+    for first in range(start, stop, KEYS):
+        key = first + tl.arange(0, KEYS)
+        seen = key < stop
+        page = tl.load(table + sequence * table_row + key // PAGE, mask=seen, other=0).to(tl.int64)
+        at = cache + page * page_stride + (key % PAGE) * slot_stride
+        rows = tl.load(at[:, None] + latent[None, :], mask=seen[:, None], other=0.0)
+        turned = tl.load(at[None, :] + rope[:, None], mask=seen[None, :], other=0.0)
+        scores = tl.dot(q_latent, tl.trans(rows))
+        scores = tl.dot(q_rope, turned, scores) * scale
+        scores = tl.where(seen[None, :], scores, float("-inf"))
+        higher = tl.maximum(best, tl.max(scores, 1))
+        shrink = tl.exp2(best - higher)
+        weights = tl.exp2(scores - higher[:, None])
+        total = total * shrink + tl.sum(weights, 1)
+        out = out * shrink[:, None]
+        out = tl.dot(weights.to(rows.dtype), rows, out)
+        best = higher
+
+    safe = tl.where(total > 0, total, 1.0)
+    place = (sequence.to(tl.int64) * heads + head) * SPLITS + split
+    tl.store(
+        parts + place[:, None] * LATENT + latent[None, :], out / safe[:, None], mask=valid[:, None]
+    )
+    tl.store(sums + place, tl.where(total > 0, best + tl.log2(safe), float("-inf")), mask=valid)
+
+
+def run(
+    q: torch.Tensor,
+    kv_cache: torch.Tensor,
+    block_table: torch.Tensor,
+    seq_lens: torch.Tensor,
+    max_seq_len: int,
+    latent_dim: int,
+    softmax_scale: float,
+) -> torch.Tensor:
+    """Attention of one query per sequence."""
+    sequences, heads, width = q.shape
+    groups = -(-heads // HEADS)
+    splits = splits_for(sequences * groups, max_seq_len, q.device)
+    parts = torch.empty(sequences * heads, splits, latent_dim, device=q.device)
+    sums = torch.empty(sequences * heads, splits, device=q.device)
+    latent_kernel[(sequences, groups, splits)](
+        q,
+        kv_cache,
+        block_table,
+        seq_lens,
+        parts,
+        sums,
+        softmax_scale * LOG2_E,
+        q.stride(0),
+        q.stride(1),
+        kv_cache.stride(0),
+        kv_cache.stride(1),
+        block_table.stride(0),
+        heads,
+        LATENT=latent_dim,
+        ROPE=width - latent_dim,
+        PAGE=kv_cache.shape[1],
+        SPLITS=splits,
+        HEADS=HEADS,
+        KEYS=32,
+        num_warps=8,
+        num_stages=2,
+    )
+    out = q.new_empty(sequences, heads, latent_dim)
+    merge(parts, sums, out.view(-1, latent_dim))
+    return out

@@ -1,0 +1,105 @@
+"""Whether timed calls were right: what they returned, asked for after they are over.
+
+One call of each set, drawn at random, is compared to the reference: whole, or at rows that were
+drawn after the calls. Every other call must have returned the same bytes at those rows; one that
+did not is compared to the reference itself.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from solscope.bench import check
+from solscope.bench.check import Part, Verdict, Wanted
+from solscope.bench.inputs import InputSets
+from solscope.bench.seat import Seat
+
+if TYPE_CHECKING:
+    import torch
+
+Described = Sequence[Sequence[Mapping[str, Any]]]
+
+
+def check_calls(
+    seat: Seat,
+    sets: InputSets,
+    right: Sequence[Wanted | None],
+    described: Described,
+    order: Sequence[int],
+    verdict: Verdict,
+) -> None:
+    """Judge the calls that a worker keeps; `order` gives the set of each."""
+    task = seat.candidate.task
+    for call, index in enumerate(order):
+        wanted = right[index]
+        if wanted is not None and verdict.ok:
+            check.check_shapes(task, described[call], wanted, verdict)
+    for index, wanted in enumerate(right):
+        calls = [call for call, of in enumerate(order) if of == index]
+        if wanted is not None and calls and verdict.ok:
+            _check_set(seat, sets, index, wanted, described, calls, verdict)
+
+
+def _check_set(
+    seat: Seat,
+    sets: InputSets,
+    index: int,
+    wanted: Wanted,
+    described: Described,
+    calls: list[int],
+    verdict: Verdict,
+) -> None:
+    task = seat.candidate.task
+    chosen = calls[-1] if task.mutates else secrets.choice(calls)
+    names = [facts["name"] for facts in described[chosen]]
+    known = [name for name in names if name in wanted.outputs]
+    rows = {facts["name"]: _rows(wanted, facts) for facts in described[chosen]}
+    parts: list[Part] = [(chosen, name, wanted.rows) for name in known]
+    parts += [(call, name, rows[name]) for call in calls for name in names]
+    limit = seat.spawner.limits.timeout_s
+    got = check.fetch(seat.worker, seat.arenas["outputs"], described, parts, limit)
+    first = dict(zip(known, got, strict=False))
+    views = sets.tensors(index)
+    for name in task.mutates:  # as the last call left them
+        first[name] = views[name] if wanted.rows is None else views[name][wanted.rows]
+    check.compare(task, first, wanted, verdict)
+    del got[: len(known)]
+    by_call = {call: got[at * len(names) :][: len(names)] for at, call in enumerate(calls)}
+    for call, own in by_call.items():
+        if call != chosen and verdict.ok:
+            verdict.calls += 1
+            if not all(map(_same, own, by_call[chosen])):
+                _judge_again(seat, known, wanted, described, call, verdict)
+
+
+def _rows(wanted: Wanted, facts: Mapping[str, Any]) -> list[int] | None:
+    """Rows at which all calls are compared; null for an output without rows."""
+    if wanted.rows is not None and facts["name"] in wanted.outputs:
+        return wanted.rows
+    shape = facts["shape"]
+    return check.draw_rows(shape[0]) if shape and shape[0] else None
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    import torch
+
+    return bool((one.reshape(-1).view(torch.uint8) == other.reshape(-1).view(torch.uint8)).all())
+
+
+def _judge_again(
+    seat: Seat,
+    names: list[str],
+    wanted: Wanted,
+    described: Described,
+    call: int,
+    verdict: Verdict,
+) -> None:
+    """Compare a call that differs in bytes to the reference itself."""
+    task = seat.candidate.task
+    verdict.calls -= 1
+    limit = seat.spawner.limits.timeout_s
+    parts: list[Part] = [(call, name, wanted.rows) for name in names]
+    got = check.fetch(seat.worker, seat.arenas["outputs"], described, parts, limit)
+    check.compare(task, dict(zip(names, got, strict=True)), wanted, verdict)

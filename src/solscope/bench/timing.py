@@ -1,0 +1,280 @@
+"""Time of solutions that are right: which calls are made, in which order, on which values.
+
+All processes of all solutions of an operator are alive together and take turns on the same inputs.
+A process warms up on one draw and is timed on another at the same addresses. What the timed calls
+returned is asked for afterwards, at rows that were not known before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from solscope.bench import check
+from solscope.bench.base import Timing
+from solscope.bench.check import Verdict, Wanted
+from solscope.bench.correctness import Effort, by_rows
+from solscope.bench.inputs import InputSets
+from solscope.bench.memory import Arena
+from solscope.bench.process import WorkerFailed
+from solscope.bench.seat import Seat
+from solscope.bench.statistics import median, quantile, timing
+from solscope.operators.base import Operator
+from solscope.operators.task import Task
+
+SETS = 3
+"""Draws that the timed calls rotate over."""
+RECALL = 2.0
+"""A call on values seen before that is this many times faster than the first was not computed."""
+RECALL_US = 50.0
+TOGETHER_BYTES = 1 << 30
+"""Processes warm up at the same time on inputs up to this size."""
+TRIALS = 3
+"""So often must it be so, on new values each time."""
+
+
+@dataclass
+class Measured:
+    """Times of one candidate on one shape."""
+
+    verdict: Verdict = field(default_factory=Verdict)
+    samples: dict[str, list[list[float]]] = field(default_factory=dict)
+    """By method, one list per process."""
+    clock: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    activities: float | None = None
+    setup_us: list[float] = field(default_factory=list)
+    host_us: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    """What timing took, all processes and checks included."""
+    windows: list[tuple[float, float]] = field(default_factory=list)
+    """When the device was being timed, by `time.monotonic`."""
+
+    def add(self, method: str, samples: list[float], clock: str) -> None:
+        """Note the samples of one process."""
+        self.samples.setdefault(method, []).append(samples)
+        self.clock[method] = clock
+
+    def timings(self) -> dict[str, Timing]:
+        """Every method as one timing."""
+        found = {
+            method: timing(parts, self.clock[method], self.activities)
+            for method, parts in self.samples.items()
+            if any(parts)
+        }
+        lacking = {m: Timing(reason=why) for m, why in self.reasons.items() if m not in found}
+        return {**found, **lacking}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much timing costs at most."""
+
+    methods: tuple[str, ...]
+    seconds: float = 0.4
+    """For one shape of one solution, over all its processes."""
+    samples: int = 30
+    """At least so many per process where there is time."""
+    uncaptured: dict[str, str] = field(default_factory=dict)
+    """Candidates that no graph can be made of, by key, and why: found out once per operator."""
+
+
+Sample = Callable[[Seat, InputSets, "Round", Measured, Plan, float], None]
+"""Times one process of one candidate: seat, inputs, what is right, result, plan, seconds."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One draw of all sets with its references."""
+
+    right: list[Wanted | None]
+    """By set; null where no affordable reference exists."""
+
+
+class OperatorTiming:
+    """Times all candidates of one operator."""
+
+    def __init__(
+        self, operator: Operator, seats: Sequence[Sequence[Seat]], arenas: dict[str, Arena]
+    ) -> None:
+        if operator.task is None:
+            raise AssertionError(f"{operator.name} has no task")
+        self.operator = operator
+        self.task: Task = operator.task
+        self.seats = seats
+        """By restart, then by candidate."""
+        self.arenas = arenas
+        self.realized: dict[str, Any] = {}
+        """Axes of the last shape as its inputs realized them."""
+        self.seeds: list[int] = []
+        """Seeds of the last shape, in the order of their use."""
+
+    def close(self) -> None:
+        """End the workers."""
+        for seat in (seat for group in self.seats for seat in group):
+            seat.close()
+
+    def start(self, rehearsed: Sequence[dict[str, Any]]) -> None:
+        """Bring every process to where it can be timed, all at once; some compile on shapes."""
+        seats = [seat for group in self.seats for seat in group]
+        with ThreadPoolExecutor(max_workers=len(seats)) as pool:
+            list(pool.map(self._rehearse, seats))
+        compiled = [seat for seat in seats if seat.candidate.solution.about.compile]
+        for axes in rehearsed if compiled else ():
+            sets = InputSets(self.arenas["inputs"], self.task)
+            sets.draw(axes, 1)
+            found = {seat.candidate.key: Measured() for seat in compiled}
+            for do, fields in (
+                ("bind", {"sets": sets.specs, "mutates": []}),
+                ("calls", {"order": [0], "keep": False}),
+                ("free", {}),
+            ):
+                self._ask_all(compiled, do, fields, found)
+
+    def _rehearse(self, seat: Seat) -> None:
+        try:
+            seat.ask("rehearse", slow=True)
+        except WorkerFailed:
+            seat.close()  # what is wrong shows, with its reason, at the first shape
+
+    def use(self, arenas: dict[str, Arena]) -> None:
+        """Go on in other memory."""
+        self.arenas = arenas
+        for seat in (seat for group in self.seats for seat in group):
+            seat.arenas = arenas
+
+    def run(
+        self, axes: dict[str, Any], hashes: set[str], plan: Plan, effort: Effort, sample: Sample
+    ) -> dict[str, Measured]:
+        """Time the candidates in `hashes` on one shape.
+
+        Every process warms up on a first draw and is timed on a second, which it has never seen.
+        """
+        found = {name: Measured() for name in hashes}
+        seats = [seat for group in self.seats for seat in group if seat.candidate.key in hashes]
+        sets = InputSets(self.arenas["inputs"], self.task)
+        sets.draw(axes, SETS)
+        realized = self.task.realized
+        self.realized = dict(realized(axes, sets.tensors(0))) if realized else dict(axes)
+        self._warm(seats, sets, found)
+        sets.draw(axes, SETS)
+        part = Round(self._right(axes, sets, effort))
+        for seat in seats:
+            if self._stands(seat, found):
+                start = time.monotonic()
+                measured = found[seat.candidate.key]
+                self._guarded(seat, sets, part, measured, plan, sample)
+                measured.seconds += time.monotonic() - start
+            seat.tidy("free")
+        self.seeds = sets.seeds
+        return found
+
+    def _stands(self, seat: Seat, found: dict[str, Measured]) -> bool:
+        measured = found.get(seat.candidate.key)
+        return measured is not None and measured.verdict.ok
+
+    def _warm(self, seats: Sequence[Seat], sets: InputSets, found: dict[str, Measured]) -> None:
+        """Run every process on the present values: all at once, for some compile, or one by one."""
+        together = sets.bytes < TOGETHER_BYTES
+        for group in [seats] if together else [[seat] for seat in seats]:
+            for do, fields in (
+                ("bind", {"sets": sets.specs, "mutates": list(self.task.mutates)}),
+                ("calls", {"order": [*range(SETS), *range(SETS)], "keep": False}),
+                ("restore", {}),
+                ("trim", {}),
+            ):
+                self._ask_all(group, do, fields, found)
+
+    def _ask_all(
+        self, seats: Sequence[Seat], do: str, fields: dict[str, Any], found: dict[str, Measured]
+    ) -> None:
+        asked = []
+        for seat in (seat for seat in seats if self._stands(seat, found)):
+            try:
+                seat.post(do, **fields)
+                asked.append(seat)
+            except WorkerFailed as failed:
+                found[seat.candidate.key].verdict.fail(failed.status, failed.reason)
+        for seat in asked:
+            try:
+                reply = seat.answer(slow=True)
+            except WorkerFailed as failed:
+                found[seat.candidate.key].verdict.fail(failed.status, failed.reason)
+            else:
+                found[seat.candidate.key].setup_us += reply.get("setup_us", [])
+
+    def _right(self, axes: dict[str, Any], sets: InputSets, effort: Effort) -> list[Wanted | None]:
+        rows = by_rows(self.operator.cost(axes), self.task, effort)
+        if rows is None:
+            return [None] * SETS
+        found: list[Wanted | None] = []
+        for index in range(SETS):
+            inputs = sets.copies(index)
+            whole = not rows and (index == 0 or self.task.sampled is None)
+            drawn = None if whole else check.draw_rows(check.row_count(self.task, inputs))
+            found.append(check.wanted(self.task, inputs, drawn))
+        return found
+
+    def _guarded(
+        self,
+        seat: Seat,
+        sets: InputSets,
+        part: Round,
+        measured: Measured,
+        plan: Plan,
+        sample: Sample,
+    ) -> None:
+        """Time one process; what it did to its inputs is judged and undone."""
+        seconds = plan.seconds / len(self.seats)
+        before = [
+            {name: one[name].clone() for name in self.task.mutates}
+            for one in map(sets.tensors, range(SETS))
+        ]
+        start = time.monotonic()
+        try:
+            bound = seat.ask("bind", sets=sets.specs, mutates=list(self.task.mutates))
+            measured.setup_us += bound["setup_us"]
+            sample(seat, sets, part, measured, plan, seconds)
+            seat.tidy("drop")
+        except WorkerFailed as failed:
+            measured.verdict.fail(failed.status, failed.reason)
+        measured.windows.append((start, time.monotonic()))
+        for index, saved in enumerate(before):
+            changed = sets.changed(index)
+            if changed:
+                measured.verdict.fail("mutated_input", f"changed its input {', '.join(changed)}")
+                sets.restore(index)
+            for name, tensor in saved.items():
+                sets.tensors(index)[name].copy_(tensor)
+
+
+def recalled(first: Sequence[float], later: Sequence[float]) -> bool:
+    """Whether calls on values seen before were so much faster that they cannot have computed."""
+    slow, fast = min(first), quantile(later, 0.8)
+    return slow > RECALL * fast and slow - median(later) > RECALL_US
+
+
+def recalls(
+    seat: Seat, sets: InputSets, trial: Callable[[], tuple[list[float], list[float]]]
+) -> bool:
+    """Whether new values are slower than values seen before, again and again.
+
+    `trial` times the first calls on values and later calls on the same ones.
+    """
+    mutates = list(seat.candidate.task.mutates)
+    found = True
+    for _ in range(TRIALS):
+        for index in range(SETS):
+            sets.redraw(index)
+        seat.ask("bind", sets=sets.specs, mutates=mutates)
+        found = found and recalled(*trial())
+    for index in range(SETS):
+        sets.restore(index)
+    seat.ask("bind", sets=sets.specs, mutates=mutates)
+    return found
+
+
+REMEMBERS = "much faster on values it has seen than on new ones: it remembers results"

@@ -1,0 +1,158 @@
+"""Methods `cold-v1`, `warm-v1` and `graph-v1`.
+
+Cold and warm are device times of single calls, taken in the worker: the evaluator cannot time
+another process's kernels. Short calls are timed by Kineto, long ones by events. The graph is timed
+here, by the evaluator's clock around replays, and no single call may claim far less than that.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from solscope.bench.inputs import InputSets
+from solscope.bench.process import WorkerFailed
+from solscope.bench.seat import Seat
+from solscope.bench.statistics import is_noisy, median
+from solscope.bench.timed_calls import check_calls
+from solscope.bench.timing import (
+    REMEMBERS,
+    SETS,
+    Measured,
+    Plan,
+    Round,
+    recalled,
+    recalls,
+)
+
+SHORT_US = 60.0
+"""Calls that events give less than this are timed by Kineto: events add a few microseconds."""
+FIRST_SPIN_US = 1500.0
+"""Head start of the host for the first calls, whose time to queue is not known yet."""
+KEPT_BYTES = 4 << 30
+"""Outputs that a worker keeps for questions, at most."""
+MOST_SAMPLES = 200
+FLUSH_US = 60.0
+"""About what a flush and its surroundings take."""
+LAG_US = 60.0
+"""Work that goes on for longer than this after the stream is done ran elsewhere."""
+GRAPH_CALLS = 12
+GRAPH_SAMPLES = 5
+GRAPH_SAMPLE_US = 3000.0
+CLAIM = 0.5
+"""A cold call that claims less than this share of a call in the graph is not believed."""
+GRAPH_GAP_US = 3.0
+"""Gap between kernels of a graph, at most, which the span of a single kernel does not have."""
+
+
+def sample_gpu(
+    seat: Seat, sets: InputSets, part: Round, measured: Measured, plan: Plan, seconds: float
+) -> None:
+    """Time one process of one candidate on the GPU."""
+    rotation = [[index, True] for index in range(SETS)]
+    first = seat.ask("timed", order=rotation, kineto=False, spin_us=FIRST_SPIN_US)
+    seat.ask("drop")
+    call_us = median(first["events_us"])
+    host_us = median(first["host_us"])
+    measured.host_us.append(host_us)
+    spin_us = min(max(1.5 * host_us, 10.0), 2000.0)
+    singles = [m for m in plan.methods if m != "graph-v1"]
+    samples = _singles(seat, sets, part, measured, plan, seconds, call_us, spin_us)
+
+    def trial() -> tuple[list[float], list[float]]:
+        times = seat.ask("timed", order=rotation * 3, kineto=False, spin_us=spin_us)["events_us"]
+        seat.ask("drop")
+        return times[:SETS], times[SETS:]
+
+    if recalled(first["events_us"], samples["cold-v1"]) and recalls(seat, sets, trial):
+        measured.verdict.fail("cheating", REMEMBERS)
+    for method in singles:
+        measured.add(method, samples[method], samples["clock"])
+    if "graph-v1" in plan.methods and measured.verdict.ok:
+        why = plan.uncaptured.get(seat.candidate.key)
+        if why is None:
+            _graph(seat, sets, part, measured, plan, median(samples["cold-v1"]))
+        else:
+            measured.reasons["graph-v1"] = why
+
+
+def _singles(
+    seat: Seat,
+    sets: InputSets,
+    part: Round,
+    measured: Measured,
+    plan: Plan,
+    seconds: float,
+    call_us: float,
+    spin_us: float,
+) -> dict[str, Any]:
+    """Cold and warm samples of single calls, batch by batch until the noise is small."""
+    warm = "warm-v1" in plan.methods
+    found: dict[str, Any] = {"cold-v1": [], "warm-v1": [], "clock": "events"}
+    kineto = measured.clock.get("cold-v1", "kineto" if call_us < SHORT_US else "") == "kineto"
+    per_call = (call_us + spin_us + FLUSH_US + 40.0) * (2 if warm else 1) / 1e6
+    batch = max(3, min(plan.samples, int(seconds / per_call), _kept(sets)))
+    end = time.monotonic() + seconds
+    while True:
+        cold = [[number % SETS, True] for number in range(batch)]
+        order = cold + ([[0, False]] * batch if warm else [])
+        reply = seat.ask("timed", order=order, kineto=kineto, spin_us=spin_us)
+        if kineto and "span_us" not in reply:
+            measured.reasons["kineto"] = reply.get("span_reason", "")
+            kineto = False
+        values = reply["span_us"] if kineto else reply["events_us"]
+        found["clock"] = "kineto" if kineto else "events"
+        found["cold-v1"] += values[:batch]
+        found["warm-v1"] += values[batch:]
+        if kineto:
+            measured.activities = median(reply["activities"])
+        if median(reply["lag_us"]) > LAG_US + 0.1 * call_us:
+            why = f"work went on for {median(reply['lag_us']):.0f} us after its stream was done"
+            measured.verdict.fail("cheating", why)
+        indices = [index for index, _ in order]
+        check_calls(seat, sets, part.right, reply["outputs"], indices, measured.verdict)
+        seat.ask("drop")
+        done = len(found["cold-v1"])
+        quiet = done >= plan.samples and not is_noisy(found["cold-v1"])
+        if not measured.verdict.ok or quiet or done >= MOST_SAMPLES or time.monotonic() > end:
+            return found
+
+
+def _kept(sets: InputSets) -> int:
+    """How many calls' outputs may be kept; inputs bound the size of outputs well enough."""
+    return max(3, KEPT_BYTES // max(1, 2 * sets.bytes))
+
+
+def _graph(
+    seat: Seat, sets: InputSets, part: Round, measured: Measured, plan: Plan, cold_us: float
+) -> None:
+    order = list(range(SETS)) * max(1, GRAPH_CALLS // SETS)
+    try:
+        seat.ask("capture", slow=True, order=order)
+    except WorkerFailed as failed:
+        if failed.dead:
+            raise
+        why = f"cannot be captured: {failed.reason}"[:300]
+        measured.reasons["graph-v1"] = plan.uncaptured[seat.candidate.key] = why
+        seat.close()  # a failed capture leaves its process unusable
+        return
+    empty = min(_replay(seat, 0) for _ in range(9))
+    once = max(_replay(seat, 1) - empty, 1.0)
+    times = max(1, math.ceil(GRAPH_SAMPLE_US / once))
+    samples = [(_replay(seat, times) - empty) / times / len(order) for _ in range(GRAPH_SAMPLES)]
+    measured.add("graph-v1", samples, "evaluator")
+    if not seat.candidate.task.mutates:
+        described = seat.ask("described", order=order)["outputs"]
+        check_calls(seat, sets, part.right, described, order, measured.verdict)
+    least = min(samples) - GRAPH_GAP_US * (measured.activities or 1)
+    if cold_us < CLAIM * least:
+        why = f"claims {cold_us:.1f} us for a call that takes {median(samples):.1f} us in a graph"
+        measured.verdict.fail("cheating", why)
+
+
+def _replay(seat: Seat, times: int) -> float:
+    """Microseconds from the request to its reply."""
+    start = time.perf_counter()
+    seat.ask("replay", times=times)
+    return 1e6 * (time.perf_counter() - start)

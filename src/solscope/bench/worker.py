@@ -1,0 +1,510 @@
+"""The candidate's process: runs a solution on tensors that the evaluator owns.
+
+This file is copied beside the solution and started alone, isolated (`python -I`), with two pipes.
+It imports nothing of solscope: no reference, no comparison, no decision is here. Requests and
+replies are lines of JSON; tensors are views of memory that the evaluator shared. What the solution
+returns is handed back as bytes in a second shared memory, and the evaluator judges it.
+
+Refused and reported, whatever the solution does with the error: importing solscope, opening its
+files or the evaluator's process, connecting to other machines, replacing functions that this file
+or a timer uses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib.util
+import inspect
+import json
+import mmap
+import os
+import resource
+import socket
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+POISON = 0xFF
+"""Every byte of memory that an output may be given: a NaN in every float type, -1 in integers."""
+RECOMPILES = 64
+"""Sizes of one operator that torch.compile may specialize for; beyond, it would run eagerly."""
+FULL = "can't allocate memory"
+"""What torch says when a tensor on the CPU does not fit."""
+FOREIGN = ("socket.connect", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
+
+
+class Unusable(Exception):  # noqa: N818 - a finding, not an error of this program
+    """What the solution returned is not what a solution may return; `kind` is the status."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def guard(forbidden: list[str], found: list[str]) -> None:
+    """Refuse the evaluator's files and processes; what was tried is kept in `found`."""
+    paths = tuple(forbidden)
+    decode, isinstance_, str_, bytes_ = os.fsdecode, isinstance, str, bytes
+
+    def refuse(what: str) -> None:
+        found.append(what)
+        raise PermissionError(what)
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            path = arguments[0]
+            if isinstance_(path, (str_, bytes_)) and decode(path).startswith(paths):
+                refuse(f"opened {decode(path)}")
+        elif event == "import":
+            if str_(arguments[0]).partition(".")[0] == "solscope":
+                refuse(f"imported {arguments[0]}")
+        elif event == "socket.connect":
+            address = arguments[1]
+            if isinstance_(address, tuple) and not str_(address[0]).startswith(("127.", "::1")):
+                refuse(f"connected to {address[0]}")
+        elif event in FOREIGN and any(path in repr(arguments[:2]) for path in paths):
+            refuse(f"started a program on the evaluator: {repr(arguments[:2])[:300]}")
+
+    sys.addaudithook(hook)
+
+
+def watched(torch: ModuleType) -> dict[str, Any]:
+    """The functions that timing and copying rely on, by name, as they are now."""
+    owners: dict[str, Any] = {
+        "time": time,
+        "torch": torch,
+        "torch.Tensor": torch.Tensor,
+        "torch.cuda": torch.cuda,
+        "torch.cuda.Event": torch.cuda.Event,
+        "torch.cuda.Stream": torch.cuda.Stream,
+        "torch.cuda.CUDAGraph": torch.cuda.CUDAGraph,
+        "torch.profiler": torch.profiler,
+        "torch.profiler.profile": torch.profiler.profile,
+        "json": json,
+        "os": os,
+    }
+    names = {
+        "time": ("perf_counter", "perf_counter_ns", "time", "monotonic", "sleep"),
+        "torch": ("empty", "equal", "allclose", "isclose", "testing"),
+        "torch.Tensor": (
+            *("copy_", "clone", "contiguous", "view", "reshape", "fill_", "to", "data_ptr"),
+            *("__eq__", "__getitem__", "index_select", "double", "float"),
+        ),
+        "torch.cuda": ("synchronize", "Event", "Stream", "current_stream", "CUDAGraph", "_sleep"),
+        "torch.cuda.Event": ("record", "elapsed_time", "synchronize", "__new__"),
+        "torch.cuda.Stream": ("synchronize",),
+        "torch.cuda.CUDAGraph": ("replay",),
+        "torch.profiler": ("profile",),
+        "torch.profiler.profile": ("start", "stop"),
+        "json": ("dumps", "loads"),
+        "os": ("read", "write"),
+    }
+    return {
+        f"{owner}.{name}": inspect.getattr_static(owners[owner], name, None)
+        for owner, group in names.items()
+        for name in group
+    }
+
+
+class Worker:
+    """State of the process: shared memory, the solution, bound inputs, results kept."""
+
+    def __init__(self, torch: ModuleType, found: list[str]) -> None:
+        self.torch = torch
+        self.plain = torch.Tensor
+        self.found = found
+        self.before = watched(torch)
+        self.device = "cpu"
+        self.arenas: dict[str, Any] = {}
+        self.run: Any = None
+        self.setup: Any = None
+        self.wanted: list[str] = []
+        self.sets: list[dict[str, Any]] = []
+        self.pristine: list[dict[str, Any]] = []
+        self.kept: list[dict[str, Any]] = []
+        self.timer: Any = None
+
+    # --- memory and solution
+
+    def open(self, arenas: dict[str, Any], device: str, share: float | None) -> dict[str, Any]:
+        """Map the memory that the evaluator shares."""
+        torch = self.torch
+        self.device = device
+        if device != "cpu" and share is not None:
+            torch.cuda.set_per_process_memory_fraction(share)
+        if "inputs" in arenas:
+            self.sets, self.pristine = [], []
+        for name, handle in arenas.items():
+            self.arenas.pop(name, None)
+            self.arenas[name] = self._cuda(handle) if "cuda" in handle else self._file(handle)
+        if device != "cpu" and self.timer is None:
+            self.timer = _beside("device_timer").DeviceTimer(torch)
+        return {"l2_bytes": getattr(self.timer, "l2_bytes", None)}
+
+    def _file(self, handle: dict[str, Any]) -> Any:
+        with Path(handle["path"]).open("r+b") as file:
+            memory = mmap.mmap(file.fileno(), handle["bytes"])
+        return self.torch.frombuffer(memory, dtype=self.torch.uint8)
+
+    def _cuda(self, handle: dict[str, Any]) -> Any:
+        parts = [bytes.fromhex(p["hex"]) if isinstance(p, dict) else p for p in handle["cuda"]]
+        self.torch.cuda.init()
+        storage = self.torch.UntypedStorage._new_shared_cuda(*parts)
+        empty = self.torch.empty(0, dtype=self.torch.uint8, device=self.device)
+        return empty.set_(storage, 0, (handle["bytes"],), (1,))
+
+    def load(
+        self, path: str, outputs: list[str], dynamic: bool | None, compiled: bool, build: str | None
+    ) -> dict[str, Any]:
+        """Import the solution at `path`; `build` is the cache folder of a CUDA C++ one."""
+        self.wanted = outputs
+        folder = str(Path(path).parent)
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+        if build is not None:
+            os.environ["SOLSCOPE_BUILD_FOLDER"] = build
+        module = _module("solution", path)
+        run = getattr(module, "run", None)
+        if not callable(run):
+            raise Unusable("crashed", f"{Path(path).name} has no function run")
+        self.setup = getattr(module, "setup", None)
+        if compiled:
+            self.torch._dynamo.config.recompile_limit = RECOMPILES
+            run = self.torch.compile(run, dynamic=dynamic)
+        self.run = run
+        return {}
+
+    def bind(self, sets: list[dict[str, Any]], mutates: list[str]) -> dict[str, Any]:
+        """Take the inputs of each set: views of shared memory, and plain values."""
+        self.kept = []
+        self.sets = [self._inputs(one) for one in sets]
+        self.pristine = [{name: one[name].clone() for name in mutates} for one in self.sets]
+        spent = []
+        if self.setup is not None:
+            for one in self.sets:
+                start = CLOCK()
+                one["plan"] = self.setup(**{k: self._planned(v) for k, v in one.items()})
+                spent.append(1e6 * (CLOCK() - start))
+        return {"setup_us": spent}
+
+    def _inputs(self, one: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: self._view(item["tensor"]) if isinstance(item, dict) else item
+            for name, item in one.items()
+        }
+
+    def _view(self, spec: dict[str, Any]) -> Any:
+        raw = self.arenas["inputs"][spec["offset"] : spec["offset"] + spec["bytes"]]
+        flat = raw.view(getattr(self.torch, spec["dtype"]))
+        return flat.as_strided(spec["shape"], spec["stride"])
+
+    def _planned(self, value: Any) -> Any:
+        """What `setup` may see: integers and plain values; of floats the shape alone."""
+        if not isinstance(value, self.plain):
+            return value
+        if value.is_floating_point():
+            return self.torch.empty_like(value, device="meta")
+        return value.clone()
+
+    # --- calls
+
+    def call(self, index: int) -> dict[str, Any]:
+        """Call the solution once; its outputs by name."""
+        result = self.run(**self.sets[index])
+        if isinstance(result, self.plain) or result is None:
+            result = () if result is None else (result,)
+        if isinstance(result, dict):
+            if sorted(result) != sorted(self.wanted):
+                raise Unusable("wrong_shape", f"outputs {sorted(result)}, not {self.wanted}")
+            return {name: result[name] for name in self.wanted}
+        if not isinstance(result, (tuple, list)):
+            return dict.fromkeys(self.wanted, result)
+        if len(result) != len(self.wanted):
+            raise Unusable("wrong_shape", f"{len(result)} outputs instead of {len(self.wanted)}")
+        return dict(zip(self.wanted, result, strict=True))
+
+    def describe(self, outputs: dict[str, Any], index: int) -> list[dict[str, Any]]:
+        """Shape, dtype and owner of each output; anything but a plain tensor is refused."""
+        return [
+            {
+                "name": name,
+                "shape": list(self._plain(name, tensor).shape),
+                "dtype": str(tensor.dtype).removeprefix("torch."),
+                "alias": self._alias(tensor, index),
+            }
+            for name, tensor in outputs.items()
+        ]
+
+    def _plain(self, name: str, tensor: Any) -> Any:
+        kind = type(tensor)
+        if kind is not self.plain:
+            if issubclass(kind, self.plain) or hasattr(kind, "__torch_function__"):
+                raise Unusable("cheating", f"output {name} is a {kind.__name__}, no plain tensor")
+            raise Unusable("wrong_shape", f"output {name} is a {kind.__name__}, no tensor")
+        if tensor.layout is not self.torch.strided or tensor.device.type != self.device:
+            where = f"{tensor.layout} on {tensor.device}"
+            raise Unusable("wrong_shape", f"output {name} is {where}, not dense on {self.device}")
+        return tensor
+
+    def _alias(self, tensor: Any, index: int) -> str | None:
+        """The input whose memory an output is."""
+        start = tensor.data_ptr()
+        for name, value in self.sets[index].items():
+            if isinstance(value, self.plain) and value.numel():
+                size = sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
+                first = value.data_ptr()
+                if first <= start <= first + size * value.element_size():
+                    return name
+        return None
+
+    def once(self, index: int, poison: list[int]) -> dict[str, Any]:
+        """One call for correctness: outputs are copied in stream order, then poisoned."""
+        self.drop()
+        for size in poison:
+            self.torch.empty(size, dtype=self.torch.uint8, device=self.device).fill_(POISON)
+        outputs = self.call(index)
+        described = self.describe(outputs, index)
+        self.kept = [{name: tensor.clone() for name, tensor in outputs.items()}]
+        for tensor, facts in zip(outputs.values(), described, strict=True):
+            if facts["alias"] is None:
+                self._poison(tensor)
+        self.sync()
+        return {"outputs": described}
+
+    def calls(self, order: list[int], keep: bool) -> dict[str, Any]:
+        """Call on these sets, one after the other; the evaluator's clock runs meanwhile."""
+        kept = []
+        for index in order:
+            outputs = self.call(index)
+            if keep:
+                kept.append(outputs)
+        self.sync()
+        if not keep:
+            return {}
+        self.kept = kept
+        pairs = zip(kept, order, strict=True)
+        return {"outputs": [self.describe(outputs, index) for outputs, index in pairs]}
+
+    def take(self, requests: list[dict[str, Any]]) -> dict[str, Any]:
+        """Copy kept outputs, whole or some rows, to places of the shared memory."""
+        target = self.arenas["outputs"]
+        for request in requests:
+            tensor = self.kept[request["call"]][request["name"]]
+            if request["rows"] is not None:
+                rows = self.torch.tensor(request["rows"], device=self.device)
+                tensor = tensor.index_select(0, rows)
+            data = tensor.contiguous().reshape(-1).view(self.torch.uint8)
+            if data.numel() != request["bytes"]:
+                raise Unusable("wrong_shape", f"output {request['name']} changed its size")
+            target[request["offset"] : request["offset"] + data.numel()].copy_(data)
+        self.sync()
+        return {}
+
+    def restore(self) -> dict[str, Any]:
+        """Put tensors that are updated in place back to what they were."""
+        for one, before in zip(self.sets, self.pristine, strict=True):
+            for name, tensor in before.items():
+                one[name].copy_(tensor)
+        self.sync()
+        return {}
+
+    def drop(self) -> dict[str, Any]:
+        """Poison and release the results kept."""
+        for outputs in self.kept:
+            for tensor in outputs.values():
+                if type(tensor) is self.plain:
+                    self._poison(tensor)
+        self.kept = []
+        return {}
+
+    def _poison(self, tensor: Any) -> None:
+        if tensor.numel() and tensor.is_contiguous():
+            tensor.reshape(-1).view(self.torch.uint8).fill_(POISON)
+
+    def free(self) -> dict[str, Any]:
+        """Release everything that belongs to the shape."""
+        self.sets, self.kept, self.pristine = [], [], []
+        if self.timer is not None:
+            self.timer.free()
+            self.torch.cuda.empty_cache()
+        return {}
+
+    def leave(self) -> dict[str, Any]:
+        """Let go of everything, the shared memory included."""
+        self.free()
+        self.arenas.clear()
+        gc.collect()
+        return {}
+
+    def trim(self) -> dict[str, Any]:
+        """Give memory back that no tensor uses."""
+        self.drop()
+        if self.timer is not None:
+            self.torch.cuda.empty_cache()
+        return {}
+
+    def sync(self) -> None:
+        if self.timer is not None:
+            self.timer.sync()
+
+    # --- device timing (device_timer.py)
+
+    def rehearse(self) -> dict[str, Any]:
+        """Start the profiler once, which takes long the first time."""
+        if self.timer is not None:
+            self.timer.rehearse()
+        return {}
+
+    def timed(self, order: list[list[Any]], kineto: bool, spin_us: float) -> dict[str, Any]:
+        """Time one call per entry [set, cold]; results are kept for the evaluator's questions."""
+        reply, kept = self.timer.time(self._timed_call, self._put_back, order, kineto, spin_us)
+        self.kept = kept
+        indices = [index for index, _ in order]
+        pairs = zip(kept, indices, strict=True)
+        return {**reply, "outputs": [self.describe(outputs, index) for outputs, index in pairs]}
+
+    def _timed_call(self, index: int) -> Any:
+        return self.call(index)
+
+    def _put_back(self, index: int) -> None:
+        for name, tensor in self.pristine[index].items():
+            self.sets[index][name].copy_(tensor)
+
+    def capture(self, order: list[int]) -> dict[str, Any]:
+        """Record these calls in a CUDA graph."""
+        self.kept = self.timer.capture(lambda: [self.call(index) for index in order])
+        return {}
+
+    def described(self, order: list[int]) -> dict[str, Any]:
+        """The outputs that the graph writes."""
+        pairs = zip(self.kept, order, strict=True)
+        return {"outputs": [self.describe(outputs, index) for outputs, index in pairs]}
+
+    def replay(self, times: int) -> dict[str, Any]:
+        """Run the graph so many times and wait for it."""
+        self.timer.replay(times)
+        return {}
+
+    def tampered(self) -> list[str]:
+        """Functions that were replaced since the start."""
+        now = watched(self.torch)
+        return [name for name, value in self.before.items() if now[name] is not value]
+
+
+CLOCK = time.perf_counter
+
+
+def _beside(name: str) -> ModuleType:
+    return _module(name, str(Path(__file__).with_name(f"{name}.py")))
+
+
+def _module(name: str, path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot import {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def failure(error: BaseException, torch: ModuleType) -> dict[str, Any]:
+    """An exception as a reply: what kind of failure it is, and where it happened."""
+    if isinstance(error, Unusable):
+        kind = error.kind
+    elif isinstance(error, (ImportError, NotImplementedError)):
+        kind = "unsupported"
+    elif isinstance(error, (MemoryError, torch.OutOfMemoryError)) or FULL in str(error):
+        kind = "oom"
+    else:
+        kind = "crashed"
+    message = f"{type(error).__name__}: {error}" if kind == "crashed" else str(error)
+    place = "".join(traceback.format_exception(type(error), error, error.__traceback__)[-3:])
+    return {"failed": kind, "reason": message[:2000], "traceback": place[-4000:]}
+
+
+def serve(config: dict[str, Any], source: int, target: int) -> None:
+    """Answer requests until the pipe closes."""
+    import torch
+
+    read, write, loads, dumps = os.read, os.write, json.loads, json.dumps
+
+    def send(reply: dict[str, Any]) -> None:
+        data = dumps(reply).encode() + b"\n"
+        while data:
+            data = data[write(target, data) :]
+
+    if config["memory_bytes"]:
+        resource.setrlimit(resource.RLIMIT_AS, (config["memory_bytes"], config["memory_bytes"]))
+    torch.set_num_threads(config["threads"])
+    torch.set_grad_enabled(False)
+    found: list[str] = []
+    worker = Worker(torch, found)
+    guard(config["forbidden"], found)
+    send({"ready": True, "torch": torch.__version__})
+    waiting = b""
+    while True:
+        while b"\n" not in waiting:
+            more = read(source, 1 << 20)
+            if not more:
+                os._exit(0)
+            waiting += more
+        line, _, waiting = waiting.partition(b"\n")
+        request = loads(line)
+        number = request.pop("number")
+        try:
+            reply = getattr(worker, request.pop("do"))(**request)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the failure is the reply
+            reply = failure(error, torch)
+            del error
+        reply |= {
+            "number": number,
+            "tried": list(found),
+            "tampered": worker.tampered(),
+            "threads": threading.active_count(),
+        }
+        send(reply)
+
+
+def nursery(config: dict[str, Any], channel: socket.socket) -> None:
+    """Import torch once, then start workers as they are asked for, each a fork of this process.
+
+    No solution ever runs here. `become` turns this process itself into the worker, for machines
+    where a fork of a process with torch in it cannot use the device.
+    """
+    sys.path[:0] = config["paths"]
+    import torch
+    import torch.profiler
+
+    channel.send(json.dumps({"torch": str(torch.__version__)}).encode())
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(channel, 4096, 3)
+        word, _, rest = request.decode().partition(" ")
+        if not word:
+            os._exit(0)
+        if word == "wait":
+            channel.send(str(os.waitpid(int(rest), 0)[1]).encode())
+            continue
+        child = 0 if word == "become" else os.fork()
+        if child:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            channel.send(str(child).encode())
+            continue
+        if word != "become":
+            os.setsid()
+        channel.close()
+        source, target, log = descriptors
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        serve(config, source, target)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        nursery(json.loads(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])))

@@ -1,0 +1,162 @@
+"""Which shapes to run: those of a suite, smaller ones for small machines, others beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from solscope.errors import UsageError
+from solscope.operators.base import Operator
+from solscope.operators.task import Variant
+from solscope.suite.files import load
+from solscope.suite.scale import scale_down
+
+DEFAULT_SUITE = "atrex"
+SMALL = 0.0
+"""The scale of shapes that were made small enough for any CPU."""
+REHEARSALS = 3
+MOST_SEQUENCES = 3
+"""Sequences of equal length in a case beside the listed shapes."""
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """One shape of an operator to be run."""
+
+    operator: str
+    shape: str
+    axes: dict[str, Any]
+    weight: float
+    """Share of the shape in the operator's time; all shapes of an operator are 1."""
+    calls: float | None
+    """Calls in production; null where the suite does not say."""
+    importance: float
+    """Share of the operator in GPU time; all operators of the suite are 1."""
+    suite: str
+
+    @property
+    def rank(self) -> float:
+        """What is lost when this shape is not measured."""
+        return self.weight * self.importance
+
+
+class Case(msgspec.Struct, frozen=True):
+    """Sizes and kind of inputs to check beside the listed shapes."""
+
+    axes: dict[str, Any]
+    variant: Variant
+    label: str
+
+
+def workloads(suite: str = DEFAULT_SUITE) -> dict[str, list[Workload]]:
+    """Every shape of a suite, by operator, the most important operator first."""
+    listed = load(suite)
+    return {
+        op.operator: [
+            Workload(
+                operator=op.operator,
+                shape=shape.id,
+                axes=dict(shape.axes),
+                weight=shape.weight,
+                calls=shape.provenance.get("calls"),
+                importance=op.importance / listed.importance_sum,
+                suite=suite,
+            )
+            for shape in op.shapes
+        ]
+        for op in listed.by_importance
+    }
+
+
+def choose(listed: Sequence[Workload], shapes: str) -> list[Workload]:
+    """Shapes by `all`, by ids (`1,4,7`), or the first so many by weight (`top3`)."""
+    if shapes == "all":
+        return list(listed)
+    if shapes.startswith("top") and shapes[3:].isdigit():
+        ordered = sorted(listed, key=lambda one: -one.weight)
+        return ordered[: int(shapes[3:])]
+    wanted = [part.strip() for part in shapes.split(",") if part.strip()]
+    known = {one.shape: one for one in listed}
+    lacking = [shape for shape in wanted if shape not in known]
+    if lacking or not wanted:
+        has = ", ".join(known)
+        raise UsageError(f"no shape {', '.join(lacking) or shapes!r} (there are: {has}; or all)")
+    return [known[shape] for shape in wanted]
+
+
+def scaled(operator: Operator, axes: Mapping[str, Any], scale: float) -> dict[str, Any]:
+    """The axes that may have any size times `scale`, at least 1; all axes small for 0."""
+    if scale == SMALL:
+        return scale_down(axes)
+    if scale == 1 or operator.task is None:
+        return dict(axes)
+    return {
+        name: _scale(value, scale) if name in operator.task.vary else value
+        for name, value in axes.items()
+    }
+
+
+def _scale(value: Any, scale: float) -> Any:
+    if isinstance(value, list):
+        return [
+            [*(_scale(length, scale) for length in group[:-1]), min(group[-1], 4)]
+            for group in value[:4]
+        ]
+    return max(1, round(value * scale)) if isinstance(value, int) else value
+
+
+def rehearsal(operator: Operator, shapes: Sequence[Workload]) -> list[dict[str, Any]]:
+    """Few shapes in which every axis varies that varies at all, the smallest first.
+
+    A compiler that specializes for sizes until they vary has seen what it will see, in the same
+    order in every process, so that its cache holds all of it.
+    """
+    if not shapes:
+        return []
+    ordered = sorted(shapes, key=lambda one: operator.cost(one.axes).bytes)
+    first = ordered[0].axes
+    found = [first]
+    fixed = {axis for one in ordered for axis in one.axes if one.axes[axis] != first.get(axis)}
+    while fixed and len(found) < REHEARSALS:
+        best = max(ordered, key=lambda one: sum(one.axes.get(a) != first.get(a) for a in fixed))
+        found.append(best.axes)
+        fixed -= {axis for axis in fixed if best.axes.get(axis) != first.get(axis)}
+    return found
+
+
+def beside(operator: Operator, axes: Mapping[str, Any], most_bytes: float) -> Iterator[Case]:
+    """Cases around one shape: sizes one less and one more, odd, one; ties, empty, extreme."""
+    task = operator.task
+    if task is None:
+        return
+    small = dict(axes)
+    while operator.cost(small).bytes > most_bytes:
+        smaller = scaled(operator, small, 0.5)
+        if smaller == small:
+            break
+        small = smaller
+    if operator.cost(small).bytes <= 4 * most_bytes:
+        variants: tuple[Variant, ...] = ("extreme", "ties", "empty")
+        yield from (Case(small, variant, f"{variant} inputs") for variant in variants)
+    for name in task.vary:
+        for value in dict.fromkeys(_around(small.get(name))):
+            case = {**small, name: _plain(value)}
+            if case != small:
+                yield Case(case, "typical", f"{name} = {_plain(value)}")
+
+
+def _around(value: Any) -> list[Any]:
+    """Sizes beside one; of lists of lengths, each length one more and odd."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return [value + 1, max(1, value - 1), max(1, value // 2) | 1, 1]
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        few = [(*group[:-1], min(group[-1], MOST_SEQUENCES)) for group in value[:MOST_SEQUENCES]]
+        more = tuple((*(length + 1 for length in group[:-1]), group[-1]) for group in few)
+        odd = tuple((*(length // 2 | 1 for length in group[:-1]), group[-1]) for group in few)
+        return [more, odd]
+    return []
+
+
+def _plain(value: Any) -> Any:
+    return [list(group) for group in value] if isinstance(value, tuple) else value

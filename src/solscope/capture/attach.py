@@ -1,0 +1,183 @@
+"""Recording a process from outside: one that runs, or one that is started here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from solscope.capture.files import check_free, finish_metrics, partial
+from solscope.capture.process import descends
+from solscope.capture.sampler import Sampler
+from solscope.capture.sensors import Missing, find_sensors
+from solscope.errors import InputError
+
+TICK_S = 0.25
+PATIENCE_S = 10.0
+"""How long a command that was asked to end may take for it."""
+FIND_S = 120.0
+"""How long a process that is to be found may take to appear."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to record, and how."""
+
+    path: Path
+    period_ms: float = 100.0
+    seconds: float | None = None
+    spin: bool = False
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What was recorded."""
+
+    path: str
+    pid: int
+    samples: int
+    seconds: float
+    missing: list[Missing]
+    lost: dict[str, str]
+    """Sensors that failed on the way."""
+    sampler_cpu_pct: float
+    """CPU time of the sampler, in percent of one core."""
+    exit_code: int | None = None
+    """Of the command, when one was started."""
+
+
+def attach(pid: int, target: Target) -> Recording:
+    """Sample process `pid` until it ends, the time is over, or Ctrl-C."""
+    if not Path(f"/proc/{pid}").is_dir():
+        raise InputError(f"there is no process {pid}")
+    with _stop_requests() as stopped:
+        return _sample(pid, target, stopped)
+
+
+def run(command: Sequence[str], target: Target, find: str | None = None) -> Recording:
+    """Start a command and sample it until it ends.
+
+    With `find`, the process sampled is the one below it whose command line has that text.
+    Ctrl-C reaches the command, whose end is awaited; after `seconds` it is asked to end.
+    """
+    check_free(target.path, force=target.force)
+    try:
+        child = subprocess.Popen(list(command))
+    except OSError as error:
+        raise InputError(f"{command[0]} cannot be started: {error.strerror}") from error
+    with _stop_requests() as stopped:
+        try:
+            pid = child.pid if find is None else _await(find, child)
+            recording = _sample(pid, target, stopped)
+            return replace(recording, exit_code=_end(child, patient=bool(stopped)))
+        finally:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+
+
+def _end(child: subprocess.Popen[bytes], patient: bool) -> int:
+    """The exit code of the command, which after a Ctrl-C may be ending by itself."""
+    if patient:
+        try:
+            return child.wait(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            pass
+    child.terminate()
+    try:
+        return child.wait(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        return child.wait()
+
+
+def find_process(text: str) -> int:
+    """The one process whose command line has `text`; a shell that started it does not count."""
+    return _only(text, _matches(text))
+
+
+def _matches(text: str, below: int | None = None) -> dict[int, str]:
+    """Processes with `text` in their command line: any, or those that `below` started."""
+    found = {pid: line for pid, line in _processes() if text in line}
+    if below is None:
+        found = {pid: line for pid, line in found.items() if not descends(os.getpid(), pid)}
+    else:
+        started = {pid for pid in found if pid != below and descends(pid, below)}
+        found = {pid: line for pid, line in found.items() if pid in started}
+    starters = {pid for pid in found for other in found if pid != other and descends(other, pid)}
+    return {pid: line for pid, line in found.items() if pid not in starters}
+
+
+def _only(text: str, found: dict[int, str]) -> int:
+    if len(found) == 1:
+        return next(iter(found))
+    if not found:
+        raise InputError(f"no process has {text!r} in its command line")
+    names = "; ".join(f"{pid} {line[:60]}" for pid, line in list(found.items())[:8])
+    raise InputError(f"{len(found)} processes have {text!r} in their command line: {names}")
+
+
+def _sample(pid: int, target: Target, stopped: list[int]) -> Recording:
+    check_free(target.path, force=target.force)
+    written = partial(target.path)
+    sensors = find_sensors(pid, target.spin)
+    sampler = Sampler(written, sensors, target.period_ms)
+    begin, spent = time.monotonic(), time.process_time()
+    sampler.start()
+    try:
+        while not stopped and not sampler.wait(TICK_S):
+            if target.seconds is not None and time.monotonic() - begin >= target.seconds:
+                break
+    finally:
+        sampler.stop()
+    seconds = time.monotonic() - begin
+    spent = time.process_time() - spent
+    finish_metrics(written, target.path)
+    return Recording(
+        path=str(target.path),
+        pid=pid,
+        samples=sampler.samples,
+        seconds=round(seconds, 3),
+        missing=sensors.missing,
+        lost=sampler.lost,
+        sampler_cpu_pct=round(100 * spent / seconds, 3),
+    )
+
+
+@contextmanager
+def _stop_requests() -> Iterator[list[int]]:
+    """SIGINT and SIGTERM are noted, so that the file gets its name."""
+    noted: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda got, _: noted.append(got)) for number in numbers}
+    try:
+        yield noted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _await(text: str, child: subprocess.Popen[bytes]) -> int:
+    """The process below `child` that has `text` in its command line, as soon as it is there."""
+    deadline = time.monotonic() + FIND_S
+    while not (found := _matches(text, below=child.pid)):
+        if child.poll() is not None or time.monotonic() > deadline:
+            break
+        time.sleep(TICK_S)
+    return _only(text, found)
+
+
+def _processes() -> Iterator[tuple[int, str]]:
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if line.strip():
+            yield int(folder.name), line.strip()

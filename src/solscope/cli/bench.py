@@ -1,0 +1,435 @@
+"""`solscope bench`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from solscope.cli.common import Decorator, emit, json_option, terminal_width, use_color
+
+if TYPE_CHECKING:
+    from solscope.bench.base import ShapeResult
+    from solscope.bench.evaluate import Options
+
+LOG_EVERY_S = 5.0
+"""Progress in a log, where no line can be overwritten."""
+METHODS = ("cold", "warm", "graph")
+
+
+def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What `run` and `check` share."""
+    options: tuple[Decorator, ...] = (
+        click.option(
+            "--op",
+            "operators",
+            default="all",
+            show_default=True,
+            metavar="OP,...",
+            help="Operators, by name; all of the suite that have a reference.",
+        ),
+        click.option(
+            "--shapes",
+            default="all",
+            show_default=True,
+            metavar="IDS",
+            help="Shapes by id (1,4,7), all, or topN: the N with the largest weight.",
+        ),
+        click.option(
+            "--suite", default="atrex", show_default=True, metavar="NAME", help="Suite of shapes."
+        ),
+        click.option(
+            "--device",
+            type=click.Choice(["cuda", "cpu"]),
+            default="cuda",
+            show_default=True,
+            help="Where to run; times on the CPU are of the CPU.",
+        ),
+        click.option(
+            "--out",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Append one JSON line per shape and solution to this file.",
+        ),
+        click.option(
+            "--resume",
+            is_flag=True,
+            help="Skip what the file of --out already has for the same solution.",
+        ),
+        click.option(
+            "--rounds",
+            default=2,
+            show_default=True,
+            type=click.IntRange(1, 100),
+            metavar="N",
+            help="Draws of inputs per shape that are checked.",
+        ),
+        click.option(
+            "--extra",
+            default=6,
+            show_default=True,
+            type=click.IntRange(0, 100),
+            metavar="N",
+            help="Cases beside the listed shapes, per operator.",
+        ),
+        click.option(
+            "--jobs",
+            default=1,
+            show_default=True,
+            type=click.IntRange(1, 64),
+            metavar="N",
+            help="Operators that are built and checked at a time.",
+        ),
+        click.option(
+            "--scale",
+            default=1.0,
+            show_default=True,
+            metavar="FACTOR",
+            type=click.FloatRange(0, 1, min_open=True),
+            help="Shrink the sizes that may have any value; such results have no score.",
+        ),
+        click.option(
+            "--small",
+            is_flag=True,
+            help="Make every size small enough for any CPU; such results have no score.",
+        ),
+        click.option(
+            "--max-bytes",
+            type=click.FloatRange(1),
+            metavar="BYTES",
+            help="Largest shape by the bytes it must move; 256 MB on the CPU, 15 % of the "
+            "memory on a GPU.",
+        ),
+        click.option(
+            "--timeout",
+            default=60.0,
+            show_default=True,
+            type=click.FloatRange(1),
+            metavar="SECONDS",
+            help="For one request to a worker; 5 times that where it may compile.",
+        ),
+        click.option(
+            "--memory-limit",
+            type=click.FloatRange(1),
+            metavar="GIB",
+            help="Address space of a worker on the CPU.",
+        ),
+        click.option(
+            "--time-budget",
+            type=click.FloatRange(1),
+            metavar="SECONDS",
+            help="Stop after this long; the most important shapes come first.",
+        ),
+        json_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group("bench", short_help="Is this kernel really better: check, time and score solutions.")
+def command() -> None:
+    """Check solutions against references, time them, and score them against the bound.
+
+    \b
+    Examples:
+      solscope bench new rms_norm -o mine
+      solscope bench check mine --op rms_norm --device cpu --scale 0.01
+      solscope bench run --op rms_norm --solution mine --solution torch-eager --out r.jsonl
+      solscope bench score r.jsonl
+      solscope bench compare before.jsonl after.jsonl
+    """
+
+
+@command.command("run", short_help="Check and time solutions.")
+@click.option(
+    "--solution",
+    "solutions",
+    multiple=True,
+    required=True,
+    metavar="S",
+    help="A built-in solution by name, a Python file, or a folder; may be repeated.",
+)
+@click.option(
+    "--methods",
+    default="cold,warm,graph",
+    show_default=True,
+    metavar="M,...",
+    help="How to time on a GPU; the first gives the score.",
+)
+@click.option(
+    "--restarts",
+    default=3,
+    show_default=True,
+    type=click.IntRange(1, 20),
+    metavar="N",
+    help="Processes that each solution is timed in.",
+)
+@click.option(
+    "--seconds-per-shape",
+    default=0.4,
+    show_default=True,
+    metavar="SECONDS",
+    type=click.FloatRange(0.01),
+    help="Most time for samples of a shape, all processes.",
+)
+@click.option(
+    "--hardware",
+    metavar="NAME",
+    help="GPU to compute bounds for, or a hardware file; found from the device.",
+)
+@click.option("--allow-busy", is_flag=True, help="Time although something else uses the GPU.")
+@_run_options
+@click.pass_context
+def run(
+    context: click.Context, /, solutions: tuple[str, ...], as_json: bool, **values: Any
+) -> None:
+    """Build, check and time solutions, in processes of their own.
+
+    Exits with 1 when a solution fails: wrong, crashed, too slow to answer, or cheating.
+    """
+    results = _evaluate(_options(solutions, check_only=False, **values))
+    _finish(context, results, as_json, values["out"])
+
+
+@command.command("check", short_help="Check a solution without timing it.")
+@click.argument("solution", metavar="SOLUTION")
+@_run_options
+@click.pass_context
+def check(context: click.Context, /, solution: str, as_json: bool, **values: Any) -> None:
+    """Check SOLUTION for correctness alone: a built-in name, a Python file, or a folder."""
+    results = _evaluate(_options((solution,), check_only=True, **values))
+    _finish(context, results, as_json, values["out"])
+
+
+def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> Options:
+    from solscope.bench.catalog import find_solution
+    from solscope.bench.evaluate import Options
+    from solscope.bench.machine import command_line
+    from solscope.bench.process import Limits
+    from solscope.bench.workloads import SMALL
+
+    names = [] if values["operators"] == "all" else values["operators"].split(",")
+    memory = values["memory_limit"]
+    limits = Limits(
+        timeout_s=values["timeout"],
+        first_s=5 * values["timeout"],
+        memory_bytes=int(memory * 2**30) if memory and values["device"] == "cpu" else None,
+    )
+    more: dict[str, Any] = {}
+    if not check_only:
+        more = {
+            name: values[name]
+            for name in ("restarts", "seconds_per_shape", "hardware", "allow_busy")
+        }
+        more["methods"] = _methods(values["methods"])
+    return Options(
+        operators=[name.strip() for name in names if name.strip()],
+        solutions=[find_solution(name) for name in solutions],
+        check_only=check_only,
+        limits=limits,
+        command=command_line(),
+        time_budget_s=values["time_budget"],
+        scale=SMALL if values["small"] else values["scale"],
+        **{
+            name: values[name]
+            for name in (
+                "shapes",
+                "suite",
+                "device",
+                "out",
+                "resume",
+                "rounds",
+                "extra",
+                "jobs",
+                "max_bytes",
+            )
+        },
+        **more,
+    )
+
+
+def _methods(text: str) -> tuple[str, ...]:
+    names = [name.strip().removesuffix("-v1") for name in text.split(",")]
+    unknown = [name for name in names if name not in METHODS]
+    if unknown or names[0] == "graph":
+        raise click.BadParameter(f"{text!r}: give cold, warm, graph, the first not graph")
+    if "cold" not in names:
+        raise click.BadParameter("cold is needed: guards compare the others to it")
+    return tuple(f"{name}-v1" for name in dict.fromkeys(names))
+
+
+def _evaluate(options: Options) -> list[ShapeResult]:
+    from solscope.bench.evaluate import evaluate
+    from solscope.text import clean
+
+    start = last = time.monotonic()
+
+    def progress(message: str) -> None:
+        nonlocal last
+        if sys.stderr.isatty():
+            click.echo(f"\r\x1b[K{clean(message)}", nl=False, err=True)
+        elif time.monotonic() - last > LOG_EVERY_S:
+            last = time.monotonic()
+            click.echo(f"solscope: {last - start:.0f} s: {clean(message)}", err=True)
+
+    try:
+        return evaluate(options, progress)
+    finally:
+        if sys.stderr.isatty():
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+
+def _finish(
+    context: click.Context, results: list[ShapeResult], as_json: bool, out: Path | None
+) -> None:
+    from solscope.bench.base import FAILURES
+
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json({"results": results}))
+    else:
+        from solscope.report.bench import render_results
+
+        emit(render_results(results, width=terminal_width(), color=use_color()))
+    if out is not None:
+        click.echo(f"solscope: {len(results)} results appended to {out}", err=True)
+    if any(result.status in FAILURES for result in results):
+        context.exit(1)
+
+
+files_argument: Decorator = click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
+)
+device_name_option: Decorator = click.option(
+    "--on", "device", metavar="DEVICE", help="Results of this device, where files have several."
+)
+method_option: Decorator = click.option(
+    "--method", metavar="METHOD", help="Another method that was run, e.g. graph-v1."
+)
+
+
+@command.command("score", short_help="S per operator and over all.")
+@files_argument
+@click.option("--solution", metavar="NAME", help="One solution; the best per shape when left out.")
+@device_name_option
+@method_option
+@json_option
+def score(
+    files: tuple[Path, ...],
+    solution: str | None,
+    device: str | None,
+    method: str | None,
+    as_json: bool,
+) -> None:
+    """Score results: S of each operator, weighted over all, and what could be won."""
+    from solscope.bench.results import read_results
+    from solscope.bench.score import score as compute
+
+    found = compute(read_results(files), solution, device, method)
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json(found))
+        return
+    from solscope.report.bench import render_score
+
+    emit(render_score(found, width=terminal_width(), color=use_color()))
+
+
+@command.command("compare", short_help="Two sets of results: faster, slower, or cannot tell.")
+@click.argument("before", metavar="A", type=click.Path(path_type=Path))
+@click.argument("after", metavar="B", type=click.Path(path_type=Path))
+@click.option("--solution-a", metavar="NAME", help="Solution of A; its best per shape else.")
+@click.option("--solution-b", metavar="NAME", help="Solution of B; its best per shape else.")
+@method_option
+@json_option
+@click.pass_context
+def compare(
+    context: click.Context,
+    before: Path,
+    after: Path,
+    solution_a: str | None,
+    solution_b: str | None,
+    method: str | None,
+    as_json: bool,
+) -> None:
+    """Compare the results in B with those in A, shape by shape and over all.
+
+    Exits with 1 when B is slower over all.
+    """
+    from solscope.bench.contrast import contrast
+    from solscope.bench.results import read_results
+
+    found = contrast(read_results([before]), read_results([after]), solution_a, solution_b, method)
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json(found))
+    else:
+        from solscope.report.bench import render_contrast
+
+        emit(render_contrast(found, width=terminal_width(), color=use_color()))
+    if found.verdict == "slower":
+        context.exit(1)
+
+
+@command.command("leaderboard", short_help="Solutions side by side.")
+@files_argument
+@device_name_option
+@method_option
+@json_option
+def leaderboard(
+    files: tuple[Path, ...], device: str | None, method: str | None, as_json: bool
+) -> None:
+    """Rank all solutions in FILES, over all and on each operator."""
+    from solscope.bench.leaderboard import leaderboard as rank
+    from solscope.bench.results import read_results
+
+    found = rank(read_results(files), device, method)
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json(found))
+        return
+    from solscope.report.bench import render_leaderboard
+
+    emit(render_leaderboard(found, width=terminal_width(), color=use_color()))
+
+
+@command.command("new", short_help="Write a working solution to start from.")
+@click.argument("operator", metavar="OP")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder to write; OP-solution when left out.",
+)
+@click.option(
+    "--language",
+    type=click.Choice(["torch", "triton", "cuda"]),
+    default="torch",
+    show_default=True,
+    help="What to write it in.",
+)
+@click.option("--force", is_flag=True, help="Overwrite files that exist.")
+@json_option
+def new(operator: str, output: Path | None, language: str, force: bool, as_json: bool) -> None:
+    """Write a folder with a solution of operator OP that passes, to be made fast."""
+    from solscope.bench.template import write_template
+
+    folder = output or Path(f"{operator}-solution")
+    written = write_template(operator, folder, language, force=force)
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json({"files": [str(path) for path in written]}))
+        return
+    emit("\n".join(str(path) for path in written))
+    click.echo(f"solscope: next: solscope bench check {folder} --op {operator}", err=True)

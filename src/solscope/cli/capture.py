@@ -1,0 +1,111 @@
+"""`solscope capture`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from solscope.cli.common import emit, json_option, terminal_width, use_color
+
+
+@click.command("capture", short_help="Record sensors of a process, beside its profile.")
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+@click.option("--pid", type=click.IntRange(1), metavar="P", help="Record this process.")
+@click.option(
+    "--find",
+    metavar="TEXT",
+    help="Record the process whose command line has TEXT; below COMMAND, when there is one.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="NAME.metrics.csv or NAME.metrics.parquet, to lie beside NAME.trace.json.gz.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.01),
+    metavar="S",
+    help="Stop after this time; without it, when the process ends or on Ctrl-C.",
+)
+@click.option(
+    "--period-ms",
+    type=click.FloatRange(10, 60_000),
+    default=100.0,
+    show_default=True,
+    metavar="MS",
+    help="Time between samples.",
+)
+@click.option("--spin", is_flag=True, help="Also time a fixed loop: tells a slow core.")
+@click.option("--force", is_flag=True, help="Replace FILE.")
+@click.option("--list", "list_only", is_flag=True, help="List the sensors here, and those missing.")
+@json_option
+def command(
+    argv: tuple[str, ...],
+    pid: int | None,
+    find: str | None,
+    output: Path | None,
+    seconds: float | None,
+    period_ms: float,
+    spin: bool,
+    force: bool,
+    list_only: bool,
+    as_json: bool,
+) -> int:
+    """Record sensors of the host, of its GPUs and of one process, as a metrics file.
+
+    The process runs already, or is COMMAND, which is started. The file lies well beside a profile
+    of the same time: `run.metrics.csv` belongs to `run.trace.json.gz`.
+
+    \b
+    Examples:
+      solscope capture --pid 4711 --seconds 30 -o run.metrics.csv
+      solscope capture --find EngineCore --period-ms 10 -o run.metrics.csv
+      solscope capture -o run.metrics.csv -- python server.py
+      solscope capture --list
+    """
+    from solscope.capture import attach
+    from solscope.errors import UsageError
+
+    if list_only:
+        _list(pid, spin, as_json)
+        return 0
+    if output is None:
+        raise UsageError("where to? give -o NAME.metrics.csv")
+    if argv and pid is not None:
+        raise UsageError("give --pid or a command to start, not both")
+    if not argv and (pid is None) == (find is None):
+        raise UsageError("what to record? give one of --pid P, --find TEXT, -- COMMAND")
+    target = attach.Target(output, period_ms, seconds, spin, force)
+    if argv:
+        recording = attach.run(argv, target, find)
+    else:
+        recording = attach.attach(pid or attach.find_process(find or ""), target)
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json(recording))
+    else:
+        from solscope.report.capture import render_recording
+
+        click.echo(render_recording(recording), err=True)
+    return 1 if recording.exit_code else 0
+
+
+def _list(pid: int | None, spin: bool, as_json: bool) -> None:
+    import os
+
+    from solscope.capture.sensors import find_sensors
+
+    found = find_sensors(os.getpid() if pid is None else pid, spin)
+    if as_json:
+        from solscope.report.capture import sensors_json
+        from solscope.report.json import render_json
+
+        emit(render_json(sensors_json(found)))
+        return
+    from solscope.report.capture import render_sensors
+
+    emit(render_sensors(found, width=terminal_width(), color=use_color()))

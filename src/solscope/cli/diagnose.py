@@ -1,0 +1,117 @@
+"""`solscope diagnose`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli.common import (
+    ProfilePath,
+    emit,
+    expansion_option,
+    json_option,
+    open_attributed,
+    rules_option,
+    terminal_width,
+    use_color,
+)
+
+if TYPE_CHECKING:
+    from solscope.attribution import Attributed
+    from solscope.diagnose.observations import Observations
+
+SAVED = (".observations.json", ".observations.json.zst")
+"""Endings of runs that were observed before."""
+ROWS = 12
+"""Rows of long tables."""
+
+
+@click.command("diagnose", short_help="What changed between two runs, and why.")
+@click.argument("normal", type=ProfilePath(), metavar="NORMAL")
+@click.argument("abnormal", type=ProfilePath(), metavar="ABNORMAL")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Rows of long tables in text and Markdown, 12 or with --classic all; JSON has all.",
+)
+@click.option("--markdown", is_flag=True, help="Print Markdown.")
+@click.option(
+    "--classic",
+    "as_classic",
+    is_flag=True,
+    help="Print shares, Z-scores and suspicion scores by function, as cycle-based reports do.",
+)
+@rules_option
+@expansion_option
+@json_option
+def command(
+    normal: str,
+    abnormal: str,
+    top: int | None,
+    markdown: bool,
+    as_classic: bool,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    as_json: bool,
+) -> int:
+    """Say how much slower ABNORMAL is than NORMAL, where the time goes, and why.
+
+    Steps of the same phase are compared. The difference is split into parts that add up to it,
+    every part and every sensor is tested, and causes are ranked with the evidence for and against
+    each. Metrics files beside the traces are used. Exit code 1 for a regression.
+
+    \b
+    Examples:
+      solscope diagnose monday.trace.json.gz tuesday.trace.json.gz
+      solscope diagnose good.json.gz bad.json.gz --markdown > incident.md
+      solscope diagnose good.json.gz bad.json.gz --json | jq .causes[0].id
+      solscope diagnose normal_perf_data.csv abnormal_perf_data.csv --classic
+    """
+    from solscope import diagnose_runs
+    from solscope.report.json import render_json
+
+    if as_classic:
+        from solscope.diagnose.classic import classic
+        from solscope.report.classic import markdown_classic
+        from solscope.report.names import short_labels
+
+        runs = [_run(path, rule_files, max_expansion) for path in (normal, abnormal)]
+        first, second = short_labels([normal, abnormal])
+        compared = classic(runs[0], runs[1], (first, second))
+        emit(render_json(compared) if as_json else markdown_classic(compared, top))
+        return 0
+    before = _open(normal, rule_files, max_expansion)
+    after = _open(abnormal, rule_files, max_expansion)
+    result = diagnose_runs(before, after)
+    top = top or ROWS
+    if as_json:
+        emit(render_json(result))
+    else:
+        from solscope.report.diagnose import markdown_diagnosis, render_diagnosis
+
+        if markdown:
+            emit(markdown_diagnosis(result, top=top))
+        else:
+            emit(render_diagnosis(result, top=top, width=terminal_width(), color=use_color()))
+    return 1 if result.verdict == "regression" else 0
+
+
+def _open(path: str, rule_files: tuple[Path, ...], max_expansion: int) -> Observations:
+    """A run, observed."""
+    from solscope.diagnose.observations import Observations
+    from solscope.diagnose.observe import observe
+
+    run = _run(path, rule_files, max_expansion)
+    return run if isinstance(run, Observations) else observe(run)
+
+
+def _run(path: str, rule_files: tuple[Path, ...], max_expansion: int) -> Attributed | Observations:
+    """A run as its profile has it, or one that was saved observed."""
+    if path.endswith(SAVED):
+        from solscope.diagnose.observations import load
+
+        return load(Path(path))
+    return open_attributed(path, rule_files, max_expansion)

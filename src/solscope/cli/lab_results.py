@@ -1,0 +1,101 @@
+"""`solscope lab pack` and `solscope lab score`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli.common import emit, json_option, terminal_width, use_color
+
+if TYPE_CHECKING:
+    from solscope.lab.strip import Part
+
+
+def _say(name: str) -> None:
+    click.echo(f"solscope: {name}", err=True)
+
+
+@click.command("pack", short_help="From raw recordings to files that a repository can keep.")
+@click.argument(
+    "raw",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR...",
+)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder to write.",
+)
+@click.option("--force", is_flag=True, help="Replace the folder if it exists.")
+@json_option
+def pack(raw: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> None:
+    """Reduce the recordings of DIR to observations, some ten kilobytes each.
+
+    DIR is what `solscope lab record` wrote: pairs.jsonl, traces and metrics.
+    """
+    from solscope.lab.pack import pack as pack_recordings
+
+    packed = pack_recordings(list(raw), output, force=force, progress=_say)
+    for pair, reason in packed.left_out.items():
+        click.echo(f"solscope: left out {pair}: {reason}", err=True)
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json(packed))
+        return
+    emit(
+        f"{packed.folder}: {packed.pairs} pairs, {packed.recordings} recordings, "
+        f"{packed.bytes / 1e6:.2f} MB"
+    )
+
+
+@click.command("score", short_help="How well the diagnosis finds known causes.")
+@click.argument(
+    "folders",
+    nargs=-1,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="[DIR]...",
+)
+@click.option("--all", "every", is_flag=True, help="List all pairs, not only the wrong ones.")
+@click.option(
+    "--without",
+    multiple=True,
+    type=click.Choice(["counters", "gpu_counters", "sections", "operators"]),
+    help="Score as if this had not been recorded; may be repeated.",
+)
+@click.option("--markdown", is_flag=True, help="Print Markdown.")
+@json_option
+def score(
+    folders: tuple[Path, ...],
+    every: bool,
+    without: tuple[Part, ...],
+    markdown: bool,
+    as_json: bool,
+) -> None:
+    """Diagnose every pair of DIR, and compare with what was injected.
+
+    Beside our diagnosis stand three baselines: suspicion score, max |Z log mu| and median
+    |log ratio|. Without DIR, the recordings in results/lab of the repository are scored.
+    """
+    from solscope.lab.score import committed
+    from solscope.lab.score import score as score_pairs
+
+    result = score_pairs(list(folders) or committed(Path.cwd()), without=without)
+    if as_json:
+        from solscope.report.json import render_json
+
+        emit(render_json(result))
+        return
+    from solscope.report.lab import markdown_score, render_score
+
+    if markdown:
+        emit(markdown_score(result))
+    else:
+        emit(render_score(result, terminal_width(), use_color(), every=every))

@@ -1,0 +1,19 @@
+"""A CPU quota."""
+
+from __future__ import annotations
+
+from solscope.diagnose.causes import on_gpu, on_host
+from solscope.diagnose.causes.base import Cause, Support, in_families
+
+CAUSE = Cause(
+    id="cpu_quota",
+    family="host",
+    title="a CPU quota stops the process",
+    summary="The control group uses up its CPU quota and is stopped until the next period, usually "
+    "100 ms.",
+    strength=4.0,
+    required=(on_host.host_grew, on_host.throttled),
+    explains=in_families(*on_host.HOST),
+    supporting=(Support(0.5, on_gpu.kernels_same),),
+    confirm="read cpu.max and nr_throttled of the control group; raise the limit and compare again",
+)

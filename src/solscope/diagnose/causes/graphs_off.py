@@ -1,0 +1,21 @@
+"""CUDA graphs are off."""
+
+from __future__ import annotations
+
+from solscope.diagnose.causes import on_gpu, on_host, on_work
+from solscope.diagnose.causes.base import Cause, Support, in_families
+
+CAUSE = Cause(
+    id="graphs_off",
+    family="software",
+    title="CUDA graphs are not used any more",
+    summary="Work that a graph replay launched at once is launched kernel by kernel, and the host "
+    "cannot keep up.",
+    strength=4.0,
+    required=(on_work.graphs_lost,),
+    explains=in_families(*on_host.HOST, "launch_wait"),
+    supporting=(Support(0.5, on_gpu.kernels_same),),
+    confirm="look for enforce_eager, --disable-cuda-graph, or batch sizes that no graph was "
+    "captured for",
+    can_hide=True,
+)

@@ -1,0 +1,337 @@
+"""Evidence about the host: its threads, cores, sections and calls."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solscope.diagnose.causes.base import Answer
+from solscope.diagnose.findings import Findings, SectionPair
+
+HOST = ("host", "sync", "alloc", "gc", "io")
+"""Families in which the GPU waits for the host."""
+
+
+def waiting_grew(f: Findings) -> Answer:
+    """The GPU waits longer for the host than at the host's pace it would."""
+    usual = sum(f.parts.normal_by_family[family] for family in HOST)
+    added = sum(f.parts.by_family[family] for family in HOST) - (f.pace - 1) * usual
+    text = f"the GPU waits {added:+.2f} ms per step for the host beyond its pace (×{f.pace:.2f})"
+    return Answer(added >= f.limits.min_effect * f.parts.normal_ms, text)
+
+
+def host_grew(f: Findings) -> Answer:
+    """The GPU waits longer for the host."""
+    share = f.share(*HOST)
+    added = sum(f.parts.by_family[family] for family in HOST)
+    text = f"the GPU waits {added:+.2f} ms per step for the host ({share:.0%} of the difference)"
+    return Answer(f.delta_ms > 0 and share >= f.limits.part, text)
+
+
+def waits_for_core(f: Findings) -> Answer:
+    """The main thread is ready to run and has no core."""
+    queue, added = f.counter("runq_ns"), f.of_added_time("runq_ns")
+    if queue is None or added is None:
+        return Answer(None, "run-queue time was not sampled")
+    text = (
+        f"the main thread waits for a core {queue.abnormal:.1f} % of the time "
+        f"(normal {queue.normal:.1f} %): {added:.0%} of the added time"
+    )
+    holds = added >= f.limits.of_added and queue.delta >= 100 * f.limits.runq_share
+    return Answer(holds, text)
+
+
+def stopped(f: Findings) -> Answer:
+    """The main thread neither runs nor waits for a core."""
+    blocked, added = f.blocked, f.blocked_of_added
+    if blocked is None or added is None:
+        return Answer(None, "scheduler statistics were not sampled")
+    text = (
+        f"the main thread neither runs nor waits for a core {blocked.abnormal:.0f} % of the time "
+        f"(normal {blocked.normal:.0f} %): {added:.0%} of the added time"
+    )
+    holds = added >= f.limits.of_added and blocked.delta >= 100 * f.limits.blocked_share
+    return Answer(holds, text)
+
+
+def runs_longer(f: Findings) -> Answer:
+    """The main thread spends the added time running."""
+    on = f.of_added_time("oncpu_ns")
+    if on is None:
+        return Answer(None, "on-CPU time was not sampled")
+    return Answer(
+        on >= 1 - f.limits.of_added, f"the main thread runs during {on:.0%} of the added time"
+    )
+
+
+def throttled(f: Findings) -> Answer:
+    """A quota stops the process."""
+    share = f.counter("cgroup_throttled_ns")
+    if share is None:
+        return Answer(None, "CPU quota and throttling were not sampled")
+    text = (
+        f"the control group is stopped {share.abnormal:.1f} % of the time "
+        f"(normal {share.normal:.1f} %)"
+    )
+    return Answer(share.delta >= 100 * f.limits.throttled_share, text)
+
+
+def fewer_cores(f: Findings) -> Answer:
+    """The process may use fewer cores."""
+    cores = f.counter("affinity_cores")
+    if cores is None:
+        return Answer(None, "CPU affinity was not sampled")
+    text = f"the process may use {cores.abnormal:.0f} cores (normal {cores.normal:.0f})"
+    return Answer(cores.abnormal < cores.normal, text)
+
+
+def slower_clock(f: Findings) -> Answer:
+    """The CPU clock fell."""
+    clock = f.counter("cpu_frequency")
+    if clock is None:
+        return Answer(None, "CPU frequency was not sampled")
+    # Some tools record it in percent of the highest clock, which is no MHz.
+    unit = " MHz" if clock.normal > 100 else ""
+    text = f"CPU clock {clock.abnormal:.0f}{unit} (normal {clock.normal:.0f})"
+    return Answer(clock.ratio < 1 - f.limits.clock_fell, text)
+
+
+def slower_ops(f: Findings) -> Answer:
+    """All host operators take longer, also the typical call."""
+    if f.host_ops is None:
+        return Answer(None, "too few host operators to compare")
+    text = f"the median host operator takes ×{f.host_ops.normal:.2f}"
+    return Answer(f.host_ops.normal >= 1 + f.limits.host_ops_grew, text)
+
+
+def same_ops(f: Findings) -> Answer:
+    """The typical host operator takes as long as before."""
+    if f.host_ops is None:
+        return Answer(None, "too few host operators to compare")
+    text = f"the median host operator takes ×{f.host_ops.normal:.2f}"
+    return Answer(f.host_ops.normal < 1 + f.limits.host_ops_grew, text)
+
+
+def preempted(f: Findings) -> Answer:
+    """Other tasks take the core away."""
+    rate = f.counter("ctx_invol")
+    if rate is None:
+        return Answer(None, "context switches were not sampled")
+    text = f"{rate.abnormal:.0f} involuntary switches per second (normal {rate.normal:.0f})"
+    return Answer(rate.abnormal >= 2 * rate.normal and rate.delta >= 10, text)
+
+
+def foreign_cpu(f: Findings) -> Answer:
+    """Something else uses the machine's cores."""
+    usage = f.counter("host_cpu_usage")
+    if usage is None:
+        return Answer(None, "CPU use of the machine was not sampled")
+    text = f"{usage.abnormal:.0f} % of all cores are in use (normal {usage.normal:.0f} %)"
+    return Answer(usage.delta >= f.limits.foreign_cpu, text)
+
+
+def many_cores_busy(f: Findings) -> Answer:
+    """Something else uses many of the machine's cores."""
+    usage = f.counter("host_cpu_usage")
+    holds = None if usage is None else usage.delta >= f.limits.many_cores
+    return Answer(holds, foreign_cpu(f).text)
+
+
+def slower_beside_others(f: Findings) -> Answer:
+    """All host operators take longer while something else uses the machine."""
+    slower, foreign = slower_ops(f), foreign_cpu(f)
+    if slower.holds is None or foreign.holds is None:
+        return Answer(None, f"{slower.text}; {foreign.text}")
+    return Answer(slower.holds and foreign.holds, f"{slower.text}; {foreign.text}")
+
+
+def busy_threads(f: Findings) -> Answer:
+    """Other threads of the same process run more."""
+    cores = f.other_threads
+    if cores is None:
+        return Answer(None, "CPU time of the process was not sampled")
+    text = (
+        f"other threads of the process use {cores.abnormal:.2f} cores (normal {cores.normal:.2f})"
+    )
+    return Answer(cores.delta >= f.limits.own_threads, text)
+
+
+def more_threads(f: Findings) -> Answer:
+    """The process has more threads."""
+    threads = f.counter("process_threads")
+    if threads is None:
+        return Answer(None, "threads were not counted")
+    text = f"{threads.abnormal:.0f} threads (normal {threads.normal:.0f})"
+    return Answer(threads.delta >= 1, text)
+
+
+def more_io(f: Findings) -> Answer:
+    """The process reads or writes more, or waits for it."""
+    found, missing = [], True
+    for name, unit, least in (
+        ("write_bytes", 1e6, f.limits.io_bytes),
+        ("read_bytes", 1e6, f.limits.io_bytes),
+        ("write_calls", 1.0, f.limits.io_calls),
+        ("read_calls", 1.0, f.limits.io_calls),
+    ):
+        pair, rate = f.per_step(name), f.counter(name)
+        if pair is not None and rate is not None:
+            missing = False
+            # What runs beside the steps grows with their length; then the rate stays as it was.
+            grew = pair.ratio >= 1 + f.limits.calls_grew and rate.ratio >= 1.2
+            if grew and pair.delta * unit >= least:
+                amount = (
+                    f"{pair.abnormal:.3g}{' MB' if unit > 1 else ''} (normal {pair.normal:.3g})"
+                )
+                found.append(f"{name.replace('_', ' ')} per step {amount}")
+    text = "; ".join(found) or "reads and writes per step are as before"
+    return Answer(None if missing else bool(found), "I/O was not sampled" if missing else text)
+
+
+def io_pressure(f: Findings) -> Answer:
+    """Tasks wait for I/O."""
+    waits = f.counter("psi_io_some_ns")
+    iowait = f.counter("host_cpu_iowait")
+    if waits is None and iowait is None:
+        return Answer(None, "neither I/O pressure nor I/O wait was sampled")
+    found = []
+    if waits is not None and waits.delta >= 100 * f.limits.psi_share:
+        found.append(f"I/O pressure {waits.abnormal:.1f} % of time (normal {waits.normal:.1f})")
+    if iowait is not None and iowait.delta >= f.limits.iowait_pct:
+        found.append(f"I/O wait {iowait.abnormal:.1f} % (normal {iowait.normal:.1f})")
+    return Answer(bool(found), "; ".join(found) or "no more waiting for I/O than before")
+
+
+def memory_pressure(f: Findings) -> Answer:
+    """Pages have to be fetched, or tasks wait for memory."""
+    faults, pressure = f.per_step("page_faults_major"), f.counter("psi_memory_some_ns")
+    if faults is None and pressure is None:
+        return Answer(None, "neither page faults nor memory pressure were sampled")
+    found = []
+    if faults is not None and faults.delta >= f.limits.major_faults:
+        found.append(f"{faults.abnormal:.1f} major page faults per step ({faults.normal:.1f})")
+    if pressure is not None and pressure.delta >= 100 * f.limits.psi_share:
+        found.append(f"memory pressure {pressure.abnormal:.1f} % of time ({pressure.normal:.1f})")
+    return Answer(bool(found), "; ".join(found) or "no major faults, no memory pressure")
+
+
+# --- Where in the program
+
+
+def worst_section(f: Findings) -> SectionPair | None:
+    """The annotated section that grew most."""
+    grown = [s for s in f.sections if s.grown_ms > 0]
+    return grown[0] if grown else None
+
+
+def section_share(f: Findings, section: SectionPair) -> tuple[float, float]:
+    """A section's part of the growth of all sections, and of their normal time."""
+    growth = sum(max(0.0, s.grown_ms) for s in f.sections)
+    usual = sum(s.own_ms.normal for s in f.sections)
+    return section.grown_ms / growth if growth else 0.0, (
+        section.own_ms.normal / usual if usual else 0.0
+    )
+
+
+def in_one_section(f: Findings) -> Answer:
+    """One section grew, out of all proportion to the others."""
+    section = worst_section(f)
+    if section is None:
+        return Answer(None if not f.sections else False, "no annotated section grew")
+    grown, usual = section_share(f, section)
+    text = (
+        f"section {section.name!r} takes {section.own_ms.abnormal:.2f} ms per step (normal "
+        f"{section.own_ms.normal:.2f}): {grown:.0%} of what all sections grew by, "
+        f"{usual:.0%} of their normal time"
+    )
+    holds = (
+        grown >= f.limits.concentrated
+        and grown - usual >= f.limits.disproportion
+        and section.grown_ms
+        >= max(f.limits.part * f.delta_ms, f.limits.min_effect * f.parts.normal_ms)
+    )
+    return Answer(holds, text)
+
+
+def between_operators(f: Findings) -> Answer:
+    """The added host time lies in plain Python, not inside operators and calls."""
+    grown = [s for s in f.sections if s.own_ms.delta > 0]
+    total = sum(s.own_ms.delta for s in grown)
+    usual = sum(s.own_ms.normal for s in grown)
+    if not total or not usual:
+        return Answer(None, "no annotated section grew")
+    part = sum(max(0.0, s.python_ms.delta) for s in grown) / total
+    before = sum(s.python_ms.normal for s in grown) / usual
+    text = f"{part:.0%} of the sections' growth lies outside operators ({before:.0%} of their time)"
+    return Answer(part - before >= f.limits.disproportion, text)
+
+
+def everywhere(f: Findings) -> Answer:
+    """The added host time is spread over the program as its normal time is.
+
+    Without any annotated section, a slower clock or slower operators say so as well.
+    """
+    if not f.sections:
+        slower = [answer for answer in (slower_clock(f), slower_ops(f)) if answer.holds]
+        return slower[0] if slower else Answer(None, "the recording has no annotated sections")
+    answer = in_one_section(f)
+    return Answer(None if answer.holds is None else not answer.holds, answer.text)
+
+
+def regular(f: Findings) -> Answer:
+    """The section that grew takes the same added time in every step."""
+    section = worst_section(f)
+    if section is None:
+        return Answer(None, "no annotated section grew")
+    own = next(s for s in f.abnormal.sections if s.name == section.name).own_ns
+    rows = np.concatenate([s.abnormal for s in f.units.strata])
+    values = np.array(own, dtype=np.float64)[rows]
+    if values.size < f.limits.min_steps or values.mean() <= 0:
+        return Answer(None, "too few steps to say how regular it is")
+    middle = float(np.median(values))
+    spread = float(np.median(np.abs(values - middle))) * 1.4826 / middle if middle else 9.0
+    return Answer(spread <= 0.15, f"its time varies by {spread:.0%} from step to step")
+
+
+def long_pause(f: Findings) -> Answer:
+    """The host pauses for long."""
+    section = worst_section(f)
+    if section is None:
+        return Answer(None, "no annotated section grew")
+    per_call = section.own_ms.abnormal / max(section.calls.abnormal, 1e-9)
+    text = f"section {section.name!r} takes {per_call:.1f} ms per call"
+    return Answer(per_call >= f.limits.gc_pause_ms, text)
+
+
+def plain_python(f: Findings) -> Answer:
+    """The section that grew runs no operators to speak of."""
+    section = worst_section(f)
+    if section is None or section.own_ms.abnormal <= 0:
+        return Answer(None, "no annotated section grew")
+    in_ops = 1 - section.python_ms.abnormal / section.own_ms.abnormal
+    text = f"{in_ops:.0%} of section {section.name!r} lies in operators"
+    return Answer(in_ops <= f.limits.python_section, text)
+
+
+def collections_grew(f: Findings) -> Answer:
+    """Garbage collections, as the recording shows them."""
+    tile = f.parts.by_family["gc"]
+    counter = f.of_added_time("gc_ns")
+    marked = [s for s in f.sections if _is_gc(s.name)]
+    marks = sum(s.own_ms.delta for s in marked)
+    if counter is None and not marked and tile == 0:
+        return Answer(None, "garbage collections were not recorded")
+    share = max(counter or 0.0, (marks / f.delta_ms) if f.delta_ms > 0 else 0.0)
+    text = f"garbage collections take {share:.0%} of the added time"
+    return Answer(share >= f.limits.part, text)
+
+
+def _is_gc(name: str) -> bool:
+    from solscope.diagnose.hostline import idle_label
+
+    return idle_label(name) == "gc"
+
+
+def section_detail(f: Findings) -> str:
+    """The section that grew most, for a title; empty when no single one did."""
+    section = worst_section(f)
+    return f" (section {section.name!r})" if section and in_one_section(f).holds else ""

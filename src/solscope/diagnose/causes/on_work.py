@@ -1,0 +1,189 @@
+"""Evidence about the work itself: batch, context, phases, kernels, types, call counts."""
+
+from __future__ import annotations
+
+import re
+
+from solscope.diagnose.causes.base import Answer
+from solscope.diagnose.findings import Findings, Pair
+from solscope.diagnose.observations import Observations
+
+ROWWISE = ("norm", "activation", "rope", "sampling", "softmax")
+"""Categories whose launch grid follows the number of tokens in the step."""
+_ATTENTION = re.compile(r"(?i)attention|attn|mla")
+
+
+def batch_differs(f: Findings) -> Answer:
+    """Steps hold other numbers of requests."""
+    for batch in f.units.batches:
+        if batch.shared < f.limits.matched_share:
+            text = (
+                f"{batch.phase or 'unnamed'} steps hold {batch.abnormal:g} requests "
+                f"(normal {batch.normal:g}); {batch.shared:.0%} of the steps have a common size"
+            )
+            return Answer(True, text)
+    if f.units.batches:
+        return Answer(False, "steps hold the same numbers of requests")
+    return _grids_scaled(f)
+
+
+def _grids_scaled(f: Findings) -> Answer:
+    """Launch grids of row-wise kernels, which follow the batch, all changed by one factor."""
+    rows = [k for k in f.kernels if k.shared and k.category in ROWWISE and k.blocks is not None]
+    pairs = [k.blocks for k in rows if k.blocks is not None and k.blocks.normal > 0]
+    if len(pairs) < 2:
+        return Answer(None, "neither batch sizes nor launch grids tell the batch")
+    changed = [pair for pair in pairs if not 0.95 <= pair.ratio <= 1.05]
+    text = f"launch grids of {len(changed)} of {len(pairs)} row-wise kernels changed"
+    return Answer(len(changed) * 2 > len(pairs), text)
+
+
+def context_in_shapes(f: Findings) -> Answer:
+    """Attention with the same queries over longer or shorter keys."""
+    sides = [_attention_shapes(run) for run in (f.normal, f.abnormal)]
+    for name in sides[0]:
+        if name not in sides[1]:
+            continue
+        before, after = sides[0][name], sides[1][name]
+        for query, keys in before.items():
+            other = after.get(query)
+            if other and other != keys:
+                text = f"{name}: queries {query}, keys {_short(keys)} → {_short(other)}"
+                return Answer(True, text)
+        if set(before) & set(after):
+            return Answer(False, "attention has the same shapes")
+    return Answer(None, "no shapes of attention are recorded")
+
+
+def _short(shapes: set[str]) -> str:
+    return ", ".join(sorted(shapes)[:2])
+
+
+def _attention_shapes(run: Observations) -> dict[str, dict[str, set[str]]]:
+    """By operator: shape of the queries, and the shapes of the keys that came with them."""
+    out: dict[str, dict[str, set[str]]] = {}
+    for op in run.host_ops:
+        if not _ATTENTION.search(op.name):
+            continue
+        for text in op.shapes:
+            # Long lists are cut when they are kept: the first two inputs are enough.
+            found = re.match(r"\[(\[[\d,]*\]),(\[[\d,]*\])", text)
+            if found:
+                out.setdefault(op.name, {}).setdefault(found[1], set()).add(found[2])
+    return out
+
+
+def attention_alone(f: Findings) -> Answer:
+    """Attention takes longer (or shorter) per call, with the same kernel and grid; nothing else."""
+    attention = f.per_call_ratio("attention", "linear_attention", same_grid=True)
+    rest = f.per_call_ratio("gemm", "norm", "activation", "moe", "rope")
+    if attention is None or rest is None:
+        return Answer(None, "no attention kernels in common")
+    text = f"attention takes ×{attention:.2f} per call, products and norms ×{rest:.2f}"
+    moved = abs(attention - 1) > f.limits.kernel_grew
+    total = f.kernel_time()
+    part = f.kernel_time("attention", "linear_attention").delta / total.delta if total.delta else 0
+    alone = abs(rest - 1) <= f.limits.kernel_same and part >= f.limits.attention_alone
+    return Answer(moved and alone, text)
+
+
+def mix_differs(f: Findings) -> Answer:
+    """Phases occur more or less often."""
+    shifts = {p: (n, a) for p, (n, a) in f.units.mix.items() if abs(a - n) >= f.limits.mix_shift}
+    text = ", ".join(
+        f"{phase or 'unnamed'} steps {n:.0%} → {a:.0%}" for phase, (n, a) in shifts.items()
+    )
+    return Answer(bool(shifts), text or "phases occur as often as before")
+
+
+def kernel_set_changed(f: Findings) -> Answer:
+    """Kernels appeared or vanished."""
+    time = f.kernel_time()
+    if not time.normal or not time.abnormal:
+        return Answer(None, "no kernels")
+    new, lost = f.new_kernel_ms / time.abnormal, f.lost_kernel_ms / time.normal
+    names = [k.name for k in sorted(f.kernels, key=lambda k: -k.ms.abnormal) if not k.calls.normal]
+    gone = [k.name for k in sorted(f.kernels, key=lambda k: -k.ms.normal) if not k.calls.abnormal]
+    text = f"{new:.0%} of the GPU time is in new kernels, {lost:.0%} was in kernels now gone"
+    text += f" (new: {names[0][:60]})" if names else ""
+    text += f" (gone: {gone[0][:60]})" if gone else ""
+    return Answer(max(new, lost) >= f.limits.set_changed, text)
+
+
+def dtype_differs(f: Findings) -> Answer:
+    """Matrix products moved from one data type to another."""
+    calls: dict[str, Pair] = {}
+    for kernel in f.kernels:
+        if kernel.category in ("gemm", "moe") and kernel.dtype is not None:
+            before = calls.get(kernel.dtype, Pair(0.0, 0.0))
+            calls[kernel.dtype] = Pair(
+                before.normal + kernel.calls.normal, before.abnormal + kernel.calls.abnormal
+            )
+    if not calls:
+        return Answer(None, "names of matrix products tell no data type")
+    lost = min(calls, key=lambda dtype: calls[dtype].delta)
+    won = max(calls, key=lambda dtype: calls[dtype].delta)
+    fell, rose = -calls[lost].delta, calls[won].delta
+    if fell < 1 or fell < 0.03 * calls[lost].normal or rose < f.limits.most * fell:
+        return Answer(False, "matrix products have the same data types")
+    text = (
+        f"matrix products per step: {lost} {calls[lost].normal:.0f} → {calls[lost].abnormal:.0f}, "
+        f"{won} {calls[won].normal:.0f} → {calls[won].abnormal:.0f}"
+    )
+    return Answer(True, text)
+
+
+def graphs_lost(f: Findings) -> Answer:
+    """Work that a graph replayed is launched kernel by kernel."""
+    share = Pair(f.normal.run.graph_share_pct, f.abnormal.run.graph_share_pct)
+    launches, graphs = f.calls("launch"), f.calls("graph_launch")
+    text = (
+        f"{share.abnormal:.0f} % of the GPU time comes from graph replays (normal "
+        f"{share.normal:.0f} %); {launches.abnormal:.0f} launches per step ({launches.normal:.0f})"
+    )
+    fell = share.delta <= -f.limits.graph_share_pct and graphs.delta < 0
+    return Answer(fell and launches.delta > 0, text)
+
+
+def more_launches(f: Findings) -> Answer:
+    """More kernels are launched one by one."""
+    launches = f.calls("launch")
+    text = f"{launches.abnormal:.0f} kernel launches per step (normal {launches.normal:.0f})"
+    return Answer(launches.ratio >= 1.05 and launches.delta >= 5, text)
+
+
+def more_syncs(f: Findings) -> Answer:
+    """The host waits for the GPU more often."""
+    syncs = f.calls("sync")
+    text = f"{syncs.abnormal:.1f} synchronizing calls per step (normal {syncs.normal:.1f})"
+    return Answer(f.more_calls("sync"), text)
+
+
+def more_allocations(f: Findings) -> Answer:
+    """Memory is allocated or freed in the driver more often."""
+    calls = f.calls("alloc", "free", "host_alloc")
+    text = f"{calls.abnormal:.1f} allocating calls per step (normal {calls.normal:.1f})"
+    return Answer(f.more_calls("alloc", "free", "host_alloc"), text)
+
+
+def more_pageable(f: Findings) -> Answer:
+    """More bytes are copied from or to memory that is not pinned."""
+    sizes = [_pageable_bytes(run) for run in (f.normal, f.abnormal)]
+    text = f"{sizes[1] / 1e6:.2f} MB per step are copied unpinned (normal {sizes[0] / 1e6:.2f})"
+    grew = sizes[1] - sizes[0] >= f.limits.io_bytes and sizes[1] >= 1.2 * sizes[0]
+    return Answer(grew, text)
+
+
+def _pageable_bytes(run: Observations) -> float:
+    size = sum(
+        k.bytes for k in run.kernels if k.category == "memcpy" and "pageable" in k.name.lower()
+    )
+    return size / max(1, len(run.steps))
+
+
+def same_work(f: Findings) -> Answer:
+    """Nothing says that the work changed."""
+    checks = (batch_differs, context_in_shapes, mix_differs)
+    answers = [check(f) for check in checks]
+    found = [answer.text for answer in answers if answer.holds]
+    return Answer(not found, "; ".join(found) or "batch, context and phases are the same")

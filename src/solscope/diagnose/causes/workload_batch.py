@@ -1,0 +1,20 @@
+"""Other batch sizes: more or fewer requests per step."""
+
+from __future__ import annotations
+
+from solscope.diagnose.causes import on_work
+from solscope.diagnose.causes.base import Cause, Support, in_families
+
+CAUSE = Cause(
+    id="workload_batch",
+    family="workload",
+    title="other batch sizes",
+    summary="Steps hold more or fewer requests, so that each of them does other work. Not a fault: "
+    "compare runs under the same load, or per token.",
+    strength=3.5,
+    required=(on_work.batch_differs,),
+    explains=in_families("compute", "memcpy", "comm", "host", "sync", "launch_wait"),
+    supporting=(Support(0.5, on_work.kernel_set_changed),),
+    confirm="replay the normal run's requests, or compare tokens per second instead of step times",
+    can_hide=True,
+)

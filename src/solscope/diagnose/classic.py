@@ -1,0 +1,280 @@
+"""The classic comparison: shares of cycle time, counters, Z-scores and a suspicion score.
+
+The statistics of per-cycle comparison reports, with their formulas as they are (`FORMULAS`), so
+that users of such a report find every figure of it again, and with the warnings that those reports
+lack. None of this is used by the diagnosis itself: its ranking is by precision, not by time.
+
+Input is a cycle table (`events.CYCLE_SCHEMA`) per side. A row of the result is one function, metric
+and device; it is based on the cycles in which that function has a reading of that metric.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.diagnose.classic_warnings import classic_warnings
+from solscope.diagnose.cycles import cycles_of
+from solscope.diagnose.observations import Observations
+from solscope.diagnose.observe import observe
+from solscope.diagnose.significance import mann_whitney_p, welch_p
+from solscope.errors import UsageError
+from solscope.profile import ProfileWarning
+
+FORMULAS = {
+    "beta": "100 x time of the function in the cycle / time of the cycle; summed over threads",
+    "mu": "mean reading of the metric while the function ran; interpolated with < 3 samples",
+    "delta": "mean of the abnormal cycles - mean of the normal cycles",
+    "z": "delta / std of the normal cycles (ddof 1); 0 when that std is <= 1e-9 or not known",
+    "z_log_mu": "the same of log(1 + mu)",
+    "p": "Welch's t-test from means and stds; 1 when n <= 1 on a side (not tested); nan for 0/0",
+    "u_p": "Mann-Whitney, two-sided; 1 when n <= 1 on a side (not tested)",
+    "suspicion_score": "|delta beta| x (|z beta| + |z log mu|), of unrounded values",
+    "missing": "a side without the row counts as beta = 0 and mu = 0",
+}
+"""What every figure of the report is, in words."""
+SMALLEST_STD = 1e-9
+FINDING_FROM = 10.0
+"""Rows above this score are findings."""
+MOST_FINDINGS = 3
+_KEY = ["name", "metric", "device"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class ClassicSide(msgspec.Struct, frozen=True):
+    """One run."""
+
+    label: str
+    unit: str
+    """What a cycle is."""
+    cycles: int
+    mean_us: float
+    durations_us: list[float]
+    """Of all cycles, longest first."""
+    rows: int
+    """Rows of the cycle table."""
+    without_reading: int
+    """Rows without a counter reading: they are in no row of the report."""
+
+
+class ClassicRow(msgspec.Struct, frozen=True):
+    """One function, metric and device."""
+
+    function: str
+    metric: str
+    device: str
+    suspicion_score: float
+    beta_normal_pct: float
+    beta_abnormal_pct: float
+    delta_beta_pct: float
+    z_beta: float
+    p_beta: float | None
+    """Null where the test is 0/0."""
+    u_p_beta: float
+    mu_normal: float
+    mu_abnormal: float
+    delta_mu: float
+    z_mu: float
+    z_log_mu: float
+    p_mu: float | None
+    u_p_mu: float
+    n_normal: int
+    """Cycles behind the normal figures."""
+    n_abnormal: int
+    tested: bool
+    """False when a p-value of 1 only says that there was nothing to test."""
+    call_us_normal: float | None
+    """Time of one call: what the share hides."""
+    call_us_abnormal: float | None
+
+
+class ClassicFinding(msgspec.Struct, frozen=True):
+    """A function whose score is above the limit, with the rows that are."""
+
+    function: str
+    device: str
+    rows: list[ClassicRow]
+
+
+class Classic(msgspec.Struct, frozen=True):
+    """The whole comparison."""
+
+    normal: ClassicSide
+    abnormal: ClassicSide
+    like_units: bool
+    delta_us: float | None
+    """Of the mean cycle; null over unlike units."""
+    change_pct: float | None
+    findings: list[ClassicFinding]
+    rows: list[ClassicRow]
+    """By falling score."""
+    formulas: dict[str, str]
+    warnings: list[ProfileWarning]
+
+
+def classic(
+    normal: Attributed | Observations,
+    abnormal: Attributed | Observations,
+    labels: tuple[str, str] = ("normal", "abnormal"),
+) -> Classic:
+    """Compare two runs: those of cycles as they are, others cut into their steps."""
+    return compare_cycles(_cycles(normal), _cycles(abnormal), labels)
+
+
+def _cycles(run: Attributed | Observations) -> pl.DataFrame:
+    if isinstance(run, Observations):
+        return cycles_of(run)
+    cycles = run.profile.cycles
+    return cycles_of(observe(run)) if cycles is None else cycles
+
+
+def compare_cycles(
+    normal: pl.DataFrame, abnormal: pl.DataFrame, labels: tuple[str, str] = ("normal", "abnormal")
+) -> Classic:
+    """Compare two cycle tables."""
+    sides = [_side(table, label) for table, label in zip((normal, abnormal), labels, strict=True)]
+    tables = [_main_unit(normal), _main_unit(abnormal)]
+    groups = [_groups(table) for table in tables]
+    rows = [_row(key, *(group.get(key) for group in groups)) for key in {**groups[0], **groups[1]}]
+    rows.sort(key=lambda row: (-row.suspicion_score, row.function, row.metric, row.device))
+    like = sides[0].unit == sides[1].unit
+    delta = sides[1].mean_us - sides[0].mean_us if like else None
+    return Classic(
+        normal=sides[0],
+        abnormal=sides[1],
+        like_units=like,
+        delta_us=delta,
+        change_pct=None if delta is None else 100.0 * delta / sides[0].mean_us,
+        findings=_findings(rows),
+        rows=rows,
+        formulas=FORMULAS,
+        warnings=classic_warnings(sides[0], sides[1], rows, tables[0], tables[1]),
+    )
+
+
+def device_name(device: int | None) -> str:
+    """As the report prints it."""
+    return "Host" if device is None else f"GPU {device}"
+
+
+def _unit(cycles: pl.DataFrame) -> str:
+    """The anchor with most cycles."""
+    counts = cycles.unique(["pid", "cycle", "anchor"])["anchor"].cast(pl.String)
+    return str(
+        counts.value_counts(sort=True).sort(["count", "anchor"], descending=[True, False])[0, 0]
+    )
+
+
+def _main_unit(cycles: pl.DataFrame) -> pl.DataFrame:
+    return cycles.filter(pl.col("anchor").cast(pl.String) == _unit(cycles))
+
+
+def _side(cycles: pl.DataFrame, label: str) -> ClassicSide:
+    if cycles.is_empty():
+        raise UsageError(f"{label}: no whole cycle in it, so that there is nothing to compare")
+    main = _main_unit(cycles)
+    times = main.unique(["pid", "cycle", "start_ns"])["anchor_ns"].sort(descending=True) / 1e3
+    return ClassicSide(
+        label=label,
+        unit=_unit(cycles),
+        cycles=times.len(),
+        mean_us=float(times.mean() or 0.0),  # type: ignore[arg-type]
+        durations_us=times.to_list(),
+        rows=cycles.height,
+        without_reading=cycles["metric"].null_count(),
+    )
+
+
+class _Group(msgspec.Struct, frozen=True):
+    beta: Floats
+    mu: Floats
+    call_us: float | None
+
+
+def _groups(cycles: pl.DataFrame) -> dict[tuple[str, str, int | None], _Group]:
+    """Shares and readings by function, metric and device; one value per cycle."""
+    table = (
+        cycles.filter(pl.col("metric").is_not_null())
+        .unique(["pid", "cycle", "start_ns", *_KEY], keep="first", maintain_order=True)
+        .with_columns(pl.col("name", "metric").cast(pl.String))
+        .group_by(_KEY, maintain_order=True)
+        .agg("beta_pct", "mu", pl.col("dur_ns").sum(), pl.col("calls").sum())
+    )
+    return {
+        (name, metric, device): _Group(
+            np.array(beta), np.array(mu), dur / calls / 1e3 if calls else None
+        )
+        for name, metric, device, beta, mu, dur, calls in table.iter_rows()
+    }
+
+
+_NOTHING = _Group(np.empty(0), np.empty(0), None)
+
+
+def _row(
+    key: tuple[str, str, int | None], normal: _Group | None, abnormal: _Group | None
+) -> ClassicRow:
+    a, b = normal or _NOTHING, abnormal or _NOTHING
+    delta_beta = _mean(b.beta) - _mean(a.beta)
+    z_beta, z_log = _z(a.beta, b.beta), _z(_log(a.mu), _log(b.mu))
+    tested = min(a.beta.size, b.beta.size) > 1
+    return ClassicRow(
+        function=key[0],
+        metric=key[1],
+        device=device_name(key[2]),
+        suspicion_score=abs(delta_beta) * (abs(z_beta) + abs(z_log)),
+        beta_normal_pct=_mean(a.beta),
+        beta_abnormal_pct=_mean(b.beta),
+        delta_beta_pct=delta_beta,
+        z_beta=z_beta,
+        p_beta=_welch(a.beta, b.beta) if tested else 1.0,
+        u_p_beta=mann_whitney_p(a.beta, b.beta) if tested else 1.0,
+        mu_normal=_mean(a.mu),
+        mu_abnormal=_mean(b.mu),
+        delta_mu=_mean(b.mu) - _mean(a.mu),
+        z_mu=_z(a.mu, b.mu),
+        z_log_mu=z_log,
+        p_mu=_welch(a.mu, b.mu) if tested else 1.0,
+        u_p_mu=mann_whitney_p(a.mu, b.mu) if tested else 1.0,
+        n_normal=a.beta.size,
+        n_abnormal=b.beta.size,
+        tested=tested,
+        call_us_normal=a.call_us,
+        call_us_abnormal=b.call_us,
+    )
+
+
+def _mean(values: Floats) -> float:
+    """0 for no values, as the report has it."""
+    return float(values.mean()) if values.size else 0.0
+
+
+def _log(mu: Floats) -> Floats:
+    """log(1 + mu); a reading below zero, which no counter has, counts as zero."""
+    return np.log1p(np.maximum(mu, 0.0))
+
+
+def _z(normal: Floats, abnormal: Floats) -> float:
+    std = float(normal.std(ddof=1)) if normal.size > 1 else 0.0
+    return (_mean(abnormal) - _mean(normal)) / std if std > SMALLEST_STD else 0.0
+
+
+def _welch(normal: Floats, abnormal: Floats) -> float | None:
+    p = welch_p(normal, abnormal)
+    return None if p is None or math.isnan(p) else p
+
+
+def _findings(rows: Sequence[ClassicRow]) -> list[ClassicFinding]:
+    found: dict[tuple[str, str], list[ClassicRow]] = {}
+    for row in rows:
+        if row.suspicion_score > FINDING_FROM:
+            found.setdefault((row.function, row.device), []).append(row)
+    first = list(found.items())[:MOST_FINDINGS]
+    return [ClassicFinding(function, device, rows) for (function, device), rows in first]

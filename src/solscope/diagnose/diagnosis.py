@@ -1,0 +1,344 @@
+"""The answer: what changed between a normal and an abnormal run, and why."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from solscope.attribution import Attributed
+from solscope.diagnose.causes import UNKNOWN
+from solscope.diagnose.counters import CounterChange
+from solscope.diagnose.decompose import Component
+from solscope.diagnose.findings import Findings, find
+from solscope.diagnose.latent import Latent, latent_changes
+from solscope.diagnose.observations import Observations
+from solscope.diagnose.observe import observe
+from solscope.diagnose.rank import Excluded, NamedCause, Ranking, nothing, rank, unknown
+from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
+from solscope.diagnose.units import Side, Units
+from solscope.diagnose.wording import sentence_of
+from solscope.intervals import Int64s
+
+Verdict = Literal["regression", "improvement", "no_change", "workload_changed", "cannot_compare"]
+DRIVEN = 2.0
+"""Odds of the first cause over `unknown` from which on a small change counts as explained."""
+
+
+class RunSummary(msgspec.Struct, frozen=True):
+    """One side of the comparison."""
+
+    path: str
+    steps: int
+    """Steps compared."""
+    p50_ms: float | None
+    p99_ms: float | None
+    mean_ms: float | None
+    """Mean step time; the components of a side sum to it."""
+    steps_in_recording: int
+    dropped: dict[str, int]
+    """Steps left out, by reason."""
+    overhead_ms: float
+    """Time per step that the profiler recorded as its own."""
+    samples: int
+    """Most samples of any sensor inside the steps."""
+
+
+class Comparability(msgspec.Struct, frozen=True):
+    """Whether the runs can be compared at all, and how well."""
+
+    level: Literal["good", "weak", "refuse"]
+    reasons: list[str]
+    factor: float
+    """Abnormal units in one normal unit; 1 when they are alike."""
+    matched_pct: list[float]
+    """Share of the fit steps that are compared, in each run."""
+    phases: dict[str, list[float]]
+    """Share of each phase among the fit steps of both runs, in percent."""
+    noise_floor_pct: float | None
+    """How much two halves of the normal run differ (99 % quantile, as for runs of its length)."""
+    run_noise_pct: float | None
+    """How much two starts of the same program may differ; see docs/explain/diagnosis.md."""
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """What changed and why."""
+
+    verdict: Verdict
+    sentence: str
+    unit: str
+    normal: RunSummary
+    abnormal: RunSummary
+    ratio: float | None
+    """Mean step time, abnormal over normal, phases weighted as in the normal run."""
+    ratio_ci95: list[float] | None
+    """Null with too few steps."""
+    typical_ratio: float | None
+    """Hodges-Lehmann ratio of single steps, which rare long steps do not move."""
+    delta_ms: float | None
+    """Difference of `mean_ms`; the components sum to it."""
+    mix_effect_ms: float | None
+    """Part of it that comes from phases occurring more or less often."""
+    components: list[Component]
+    latent: list[Latent]
+    causes: list[NamedCause]
+    excluded: list[Excluded]
+    counters: list[CounterChange]
+    comparability: Comparability
+    warnings: list[str]
+    next_step: str
+
+
+def diagnose_runs(
+    normal: Attributed | Observations,
+    abnormal: Attributed | Observations,
+    limits: Thresholds = THRESHOLDS,
+) -> Diagnosis:
+    """Say what changed between two runs and why; profiles are observed first."""
+    runs = [run if isinstance(run, Observations) else observe(run) for run in (normal, abnormal)]
+    found = find(runs[0], runs[1], limits)
+    return _refused(found) if isinstance(found, Units) else _diagnosed(found)
+
+
+def _refused(units: Units) -> Diagnosis:
+    sides = [_summary(side, _rows(units, at), None) for at, side in enumerate(_sides(units))]
+    reasons = "; ".join(units.reasons)
+    return Diagnosis(
+        verdict="cannot_compare",
+        sentence=f"These runs cannot be compared: {reasons}.",
+        unit=units.name,
+        normal=sides[0],
+        abnormal=sides[1],
+        ratio=None,
+        ratio_ci95=None,
+        typical_ratio=None,
+        delta_ms=None,
+        mix_effect_ms=None,
+        components=[],
+        latent=[],
+        causes=[unknown(1.0, [reasons])],
+        excluded=[],
+        counters=[],
+        comparability=_comparability(units, None),
+        warnings=_warnings(units),
+        next_step="record the same program on the same GPU under the same load, with at least "
+        f"{THRESHOLDS.min_steps + 2} whole steps",
+    )
+
+
+def _diagnosed(f: Findings) -> Diagnosis:
+    ranking = rank(f)
+    verdict = judge(f, ranking)
+    latent = latent_changes(f, ranking, verdict)
+    causes = _causes(f, ranking, verdict)
+    units = f.units
+    means = (f.parts.normal_ms, f.parts.abnormal_ms)
+    sides = [
+        _summary(side, _rows(units, at), means[at], units.factor if at else 1.0)
+        for at, side in enumerate(_sides(units))
+    ]
+    bounds = (f.outcome.low, f.outcome.high)
+    return Diagnosis(
+        verdict=verdict,
+        sentence=sentence_of(f, verdict, causes, latent),
+        unit=units.name,
+        normal=sides[0],
+        abnormal=sides[1],
+        ratio=f.outcome.ratio,
+        ratio_ci95=None if None in bounds else [float(b) for b in bounds if b is not None],
+        typical_ratio=f.outcome.typical,
+        delta_ms=f.delta_ms,
+        mix_effect_ms=f.parts.mix_ms,
+        components=f.parts.components,
+        latent=latent,
+        causes=causes,
+        excluded=ranking.excluded,
+        counters=f.counters,
+        comparability=_comparability(units, f),
+        warnings=_warnings(units, f),
+        next_step=causes[0].confirm,
+    )
+
+
+def judge(f: Findings, ranking: Ranking) -> Verdict:
+    """The verdict: is the difference real, and is it the work that changed?"""
+    if _work_changed(f, ranking):
+        return "workload_changed"
+    if f.outcome.low is None:
+        return "cannot_compare"
+    direction = _direction(f)
+    slower = f.outcome.ratio > 1 + f.limits.min_effect
+    if direction == 0 and slower and _driven(ranking) and _surely(f, ranking):
+        return "regression"
+    if direction == 0:
+        return "no_change"
+    # What is left of the ratio when the host had kept its pace.
+    rest = np.log(f.outcome.ratio / f.paced_ratio)
+    noise = np.log1p(f.outcome.run_noise)
+    small = min(abs(np.log(f.outcome.ratio)), abs(rest)) <= noise
+    if small and not (direction > 0 and _driven(ranking)):
+        return "no_change"
+    return "regression" if direction > 0 else "improvement"
+
+
+def _direction(f: Findings) -> int:
+    """1 when slower for sure, -1 when faster for sure, by the mean or by the typical step."""
+    outcome = f.outcome
+    if outcome.low is None or outcome.high is None:
+        return 0
+    if outcome.low > 1 + outcome.floor:
+        return 1
+    if outcome.high < 1 / (1 + outcome.floor):
+        return -1
+    typical = outcome.typical
+    steady = all(_shifted(f, s.normal, s.abnormal) for s in f.units.strata if s.tested)
+    if typical is None or not steady:
+        return 0
+    if typical > 1 + outcome.floor and outcome.high > 1:
+        return 1
+    return -1 if typical < 1 / (1 + outcome.floor) and outcome.low < 1 else 0
+
+
+def _shifted(f: Findings, normal: Int64s, abnormal: Int64s) -> bool:
+    """True when single steps differ for sure."""
+    from solscope.diagnose.significance import mann_whitney_p
+
+    before = f.units.normal.wall[normal]
+    after = f.units.factor * f.units.abnormal.wall[abnormal]
+    return mann_whitney_p(before, after) < 0.01
+
+
+def _driven(ranking: Ranking) -> bool:
+    """True when the first cause is much likelier than `unknown`."""
+    first = ranking.first
+    rest = next(c.confidence for c in ranking.causes if c.id == UNKNOWN)
+    return first.id != UNKNOWN and first.confidence >= DRIVEN * rest
+
+
+def _surely(f: Findings, ranking: Ranking) -> bool:
+    """True when components that changed for sure hold a part of the step that counts.
+
+    The whole step may be too noisy to test while one part of it is not.
+    """
+    grown = [c.delta_ms for c in f.parts.components if c.state == "changed" and (c.low_ms or 0) > 0]
+    explained = (ranking.first.explains_pct or 0.0) >= 100 * f.limits.most
+    return explained and sum(grown) >= f.limits.min_effect * f.parts.normal_ms
+
+
+def _work_changed(f: Findings, ranking: Ranking) -> bool:
+    from solscope.diagnose.causes.on_work import batch_differs, context_in_shapes, mix_differs
+
+    if batch_differs(f).holds or context_in_shapes(f).holds:
+        return True
+    total = abs(f.delta_ms)
+    noise = f.outcome.floor * f.parts.normal_ms
+    if mix_differs(f).holds and total > noise:
+        return abs(f.parts.mix_ms) >= f.limits.mix_share * total
+    return _direction(f) != 0 and ranking.first.family == "workload"
+
+
+def _causes(f: Findings, ranking: Ranking, verdict: Verdict) -> list[NamedCause]:
+    """Causes of the verdict, in order."""
+    if verdict == "no_change":
+        text = (
+            f"the mean step takes ×{f.outcome.ratio:.3f}; noise inside the normal run "
+            f"±{f.outcome.floor:.1%}, between starts of one program ±{f.outcome.run_noise:.0%}"
+        )
+        return [nothing([text])]
+    if verdict == "cannot_compare":
+        return [unknown(1.0, ["too few steps to test anything"])]
+    work = [c for c in (*ranking.causes, *ranking.hidden) if c.family == "workload"]
+    if verdict == "workload_changed" and work:
+        rest = [c for c in ranking.causes if c.family != "workload"]
+        certain = [msgspec.structs.replace(c, confidence=max(c.confidence, 0.9)) for c in work[:1]]
+        return [*certain, *work[1:], *_scaled(rest, 0.1)]
+    if verdict == "improvement":
+        return _gone(f)
+    return ranking.causes
+
+
+def _gone(f: Findings) -> list[NamedCause]:
+    """Why the abnormal run is the faster one: what slowed the normal run down, seen from there."""
+    found = find(f.abnormal, f.normal, f.limits)
+    if isinstance(found, Units):
+        return [unknown(1.0)]
+    return [
+        c if c.id == UNKNOWN else msgspec.structs.replace(c, title=f"in the normal run: {c.title}")
+        for c in rank(found).causes
+    ]
+
+
+def _scaled(causes: list[NamedCause], total: float) -> list[NamedCause]:
+    return [msgspec.structs.replace(c, confidence=c.confidence * total) for c in causes]
+
+
+def _sides(units: Units) -> tuple[Side, Side]:
+    return units.normal, units.abnormal
+
+
+def _rows(units: Units, at: int) -> Int64s:
+    parts = [(s.normal, s.abnormal)[at] for s in units.strata]
+    return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def _summary(
+    side: Side,
+    rows: Int64s,
+    mean_ms: float | None,
+    factor: float = 1.0,
+) -> RunSummary:
+    values = factor * side.wall[rows] / 1e6
+    known = values.size > 0
+    steps = max(1, len(side.run.steps))
+    return RunSummary(
+        path=side.run.run.name,
+        steps=int(values.size),
+        p50_ms=float(np.quantile(values, 0.5)) if known else None,
+        p99_ms=float(np.quantile(values, 0.99)) if known else None,
+        mean_ms=mean_ms,
+        steps_in_recording=len(side.run.steps),
+        dropped=side.dropped,
+        overhead_ms=side.run.run.overhead_ns / steps / 1e6,
+        samples=max((c.n for c in side.run.counters), default=0),
+    )
+
+
+def _comparability(units: Units, f: Findings | None) -> Comparability:
+    return Comparability(
+        level=units.comparable,
+        reasons=units.reasons,
+        factor=units.factor,
+        matched_pct=[100 * share for share in units.matched],
+        phases={phase or "unnamed": [100 * n, 100 * a] for phase, (n, a) in units.mix.items()},
+        noise_floor_pct=None if units.noise is None else 100 * units.noise,
+        run_noise_pct=None if f is None else 100 * f.outcome.run_noise,
+    )
+
+
+def _warnings(units: Units, f: Findings | None = None) -> list[str]:
+    out = []
+    for label, side in zip(("normal", "abnormal"), _sides(units), strict=True):
+        run = side.run.run
+        out += [f"{label}: {text}" for text in run.warnings]
+        if not side.run.counters:
+            out.append(
+                f"{label}: no sensor samples within its steps; causes that only sensors "
+                "tell apart stay open"
+            )
+        if run.stacks:
+            out.append(f"{label}: Python frames were recorded, which slows the host down")
+        if run.processes > 1 or run.devices > 1:
+            out.append(
+                f"{label}: {run.processes} processes and {run.devices} GPUs; the first "
+                "process and its busiest GPU are compared"
+            )
+    if f is not None:
+        if not any(s.tested for s in units.strata):
+            sizes = ", ".join(f"{s.normal.size}/{s.abnormal.size}" for s in units.strata)
+            out.append(f"not tested: too few steps (n = {sizes})")
+        untested = [c.name for c in f.counters if c.state == "not_tested"]
+        if untested:
+            names = ", ".join(dict.fromkeys(untested))
+            out.append(f"not tested, too few samples within the steps: {names}")
+    return out

@@ -1,0 +1,130 @@
+"""What a host thread was doing at every moment, as labels of a line without holes.
+
+In order: in a synchronizing call, in an allocating call, in a garbage collection or a section that
+names input or output, else in the innermost annotated section, else between sections.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from solscope.diagnose.pieces import Pieces, split
+from solscope.events import THREAD
+from solscope.intervals import Int64s, Intervals, innermost, overlap, union
+from solscope.views.idle import ALLOC_CALL, SYNC_CALL
+
+BETWEEN = "between_steps"
+"""Label of time outside all annotated sections."""
+NO_SECTIONS = "host"
+"""Label of time outside calls in a recording without annotated sections."""
+MOST_SECTIONS = 24
+"""Sections told apart by name; the shortest beyond that are one."""
+OTHER_SECTIONS = "other sections"
+
+_DIGITS = re.compile(r"\d+")
+_GC = re.compile(r"(?i)(?<![a-z])gc(?![a-z])|garbage")
+_IO = re.compile(r"(?i)fsync|fdatasync|(?<![a-z])(disk|i/?o)(?![a-z])")
+
+
+def section_name(name: str) -> str:
+    """A section's name without what differs from call to call."""
+    return _DIGITS.sub("#", name)[:80]
+
+
+def idle_label(section: str) -> str:
+    """Label of idle time in a section."""
+    if _GC.search(section):
+        return "gc"
+    return "io" if _IO.search(section) else f"host:{section}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thread: `labels[i]` holds from `edges[i]` to `edges[i + 1]`."""
+
+    edges: Int64s
+    labels: list[str]
+
+
+@dataclass(frozen=True)
+class HostLines:
+    """The lines of all threads that launch GPU work, and the sections on them."""
+
+    lines: dict[tuple[object, ...], Line]
+    default: str
+
+    def label(self, thread: tuple[object, ...], pieces: Pieces) -> list[tuple[Pieces, list[str]]]:
+        """Cut pieces of idle time by what a thread was doing."""
+        line = self.lines.get(thread)
+        if line is None or pieces.start.size == 0:
+            return [(pieces, [self.default] * pieces.start.size)]
+        low = min(int(pieces.start.min()), int(line.edges[0])) - 1
+        high = max(int(pieces.end.max()), int(line.edges[-1])) + 1
+        edges = np.concatenate([[low], line.edges, [high]])
+        labels = [self.default, *line.labels, self.default]
+        cut = split(pieces.start, pieces.end, np.arange(pieces.start.size), edges)
+        placed = Pieces(cut.start, cut.end, pieces.owner[cut.owner], pieces.window[cut.owner])
+        return [(placed, [labels[at] for at in cut.window])]
+
+
+def host_lines(annotations: pl.DataFrame, calls: pl.DataFrame) -> HostLines:
+    """Lines of every thread from annotations (`name`, `start_ns`, `dur_ns`) and runtime calls."""
+    default = BETWEEN if not annotations.is_empty() else NO_SECTIONS
+    sections = annotations.partition_by(THREAD, as_dict=True)
+    named = {
+        label: calls.filter(_matching(calls["name"], pattern)).partition_by(THREAD, as_dict=True)
+        for label, pattern in (("sync", SYNC_CALL), ("alloc", ALLOC_CALL))
+    }
+    threads = {*sections, *named["sync"], *named["alloc"]}
+    lines = {
+        key: _line(
+            sections.get(key),
+            {label: _cover(by_thread.get(key)) for label, by_thread in named.items()},
+            default,
+        )
+        for key in threads
+    }
+    return HostLines(lines, default)
+
+
+def _matching(names: pl.Series, pattern: re.Pattern[str]) -> pl.Series:
+    known = [n for n in names.unique().drop_nulls() if pattern.search(n)]
+    return names.cast(pl.String).is_in(known).fill_null(False)
+
+
+def _cover(calls: pl.DataFrame | None) -> Intervals:
+    if calls is None:
+        none = np.empty(0, np.int64)
+        return Intervals(none, none)
+    start = calls["start_ns"].to_numpy()
+    return union(start, start + calls["dur_ns"].to_numpy())
+
+
+def _line(sections: pl.DataFrame | None, calls: dict[str, Intervals], default: str) -> Line:
+    start, end, names = _bounds(sections)
+    ends: Iterable[Int64s] = [start, end, *(part for cover in calls.values() for part in cover)]
+    edges = np.unique(np.concatenate(list(ends)))
+    if edges.size < 2:
+        return Line(np.array([0, 1], np.int64), [default])
+    at = edges[:-1]
+    inside = innermost(at, start, end)
+    labels = [names[index] if index >= 0 else default for index in inside.tolist()]
+    for label in ("alloc", "sync"):
+        covered = overlap(at, edges[1:], calls[label]) > 0
+        for index in np.flatnonzero(covered).tolist():
+            labels[index] = label
+    return Line(edges, labels)
+
+
+def _bounds(sections: pl.DataFrame | None) -> tuple[Int64s, Int64s, list[str]]:
+    if sections is None:
+        none = np.empty(0, np.int64)
+        return none, none, []
+    start = sections["start_ns"].to_numpy()
+    labels = {name: idle_label(name) for name in sections["section"].unique()}
+    return start, start + sections["dur_ns"].to_numpy(), [labels[n] for n in sections["section"]]

@@ -1,0 +1,62 @@
+"""What changed but is hidden: it costs nothing now, and may tomorrow."""
+
+from __future__ import annotations
+
+import msgspec
+
+from solscope.diagnose.findings import Findings
+from solscope.diagnose.rank import Ranking
+
+MOST = 12
+"""Changes listed."""
+
+
+class Latent(msgspec.Struct, frozen=True):
+    """A change that did not make the step slower."""
+
+    id: str | None
+    """Cause that it points to; null when it is only a change."""
+    component: str
+    text: str
+    ratio: float | None
+    """Abnormal over normal."""
+    ms: float = 0.0
+    """Its part of the difference: none."""
+
+
+def latent_changes(f: Findings, ranking: Ranking, verdict: str) -> list[Latent]:
+    """Causes that are there without effect, and what grew behind something else."""
+    out = [
+        Latent(cause.id, "cause", f"{cause.title}: {cause.evidence[0]}", None)
+        for cause in ranking.hidden
+    ]
+    out += _kernels(f, verdict)
+    out += _sections(f)
+    return out[:MOST]
+
+
+def _kernels(f: Findings, verdict: str) -> list[Latent]:
+    """Categories whose calls take longer while the step does not."""
+    if verdict in ("regression", "workload_changed") and f.share("compute") > f.limits.part:
+        return []
+    out = []
+    for category, ratio in f.slow_categories.items():
+        if ratio >= 1 + f.limits.kernel_grew:
+            text = f"{category} kernels take ×{ratio:.2f} per call; the step does not wait for them"
+            out.append(Latent(None, f"compute.{category}", text, ratio))
+    return out
+
+
+def _sections(f: Findings) -> list[Latent]:
+    """Sections of the host that take longer while the GPU has work to do."""
+    out = []
+    for section in f.sections:
+        own, idle = section.own_ms, section.idle_ms
+        grew = own.delta > 0.02 * f.parts.normal_ms and own.ratio > 1 + f.limits.host_ops_grew
+        if grew and idle.delta < f.limits.part * own.delta:
+            text = (
+                f"section {section.name!r} takes {own.abnormal:.2f} ms (normal {own.normal:.2f}) "
+                "while the GPU is busy"
+            )
+            out.append(Latent(None, f"section.{section.name}", text, own.ratio))
+    return out

@@ -1,0 +1,225 @@
+"""Observations: all that a diagnosis needs to know of one run, small enough to keep for ever.
+
+The value of a run's GPU time line, host calls and sensors, step by step. It is made from a profile
+by `observe`, and saved as JSON (`.json`, or `.json.zst`); nothing in a diagnosis looks at the
+profile again, so what a saved pair of observations says is what the traces said.
+
+Every per-step list has one entry per step, in the order of `steps`. A step reaches from the start
+of its first GPU activity to the start of the next step's; `tiles` split that time into disjoint
+states that add up to it to the nanosecond.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from solscope.errors import DamagedFileError
+
+VERSION = 1
+LIMIT_BYTES = 64 << 20
+"""No honest file of observations comes near this size."""
+
+TileKind = Literal["compute", "comm", "memcpy", "idle"]
+
+
+class Step(msgspec.Struct, frozen=True, array_like=True):
+    """One step; where a fact is not known, null."""
+
+    number: int
+    """Its number in the profile."""
+    start_ns: int
+    """From the start of the run's first step."""
+    wall_ns: int
+    """To the start of the next step; for the last step to its own last activity."""
+    phase: str | None
+    requests: int | None
+    tokens: int | None
+    activities: int
+    """GPU activities launched in it."""
+    whole: bool
+    """False when the profile shows it in part, or no step follows it."""
+
+
+class Tile(msgspec.Struct, frozen=True):
+    """One state of the GPU: the time of every step in which it was in that state."""
+
+    kind: TileKind
+    name: str
+    """Category (`gemm`), kind of copy (`HtoD pageable`), or cause of idle time (`host:decode`)."""
+    ns: list[int]
+
+
+class KernelClass(msgspec.Struct, frozen=True):
+    """Activities of one category, short name and data type."""
+
+    category: str
+    name: str
+    dtype: str | None
+    """Type in its name: bf16, f16, f32, tf32, fp8, int8; null when the name tells none."""
+    calls: list[int]
+    ns: list[int]
+    """Durations, summed."""
+    exposed_ns: list[int]
+    """What of it is in the tiles: time in which it alone decided the state of the GPU."""
+    p50_ns: int
+    """Median duration of one call in whole steps."""
+    grids: dict[str, int]
+    """Launch grids and their calls, the most frequent ones."""
+    bytes: int
+    """Bytes copied or set by all calls; 0 for kernels."""
+
+
+class HostCalls(msgspec.Struct, frozen=True):
+    """Runtime and driver calls of one kind, on any thread."""
+
+    kind: str
+    """launch, graph_launch, sync, alloc, free, memcpy, memset, host_alloc, capture, other."""
+    calls: list[int]
+    ns: list[int]
+
+
+class Section(msgspec.Struct, frozen=True):
+    """An annotated section of the program on the host, digits of its name left out."""
+
+    name: str
+    calls: list[int]
+    ns: list[int]
+    """Time inside it, sections nested in it included."""
+    own_ns: list[int]
+    """Time inside it and in no section nested in it."""
+    op_ns: list[int]
+    """Part of `own_ns` inside framework operators and runtime calls."""
+
+
+class HostOp(msgspec.Struct, frozen=True, array_like=True):
+    """A framework operator or runtime call on the launching thread: time of one call."""
+
+    name: str
+    calls: int
+    p50_ns: int
+    mean_ns: int
+    p99_ns: int
+    shapes: dict[str, int]
+    """Most frequent input shapes of an operator that launches GPU work, and their launches."""
+
+
+class Stall(msgspec.Struct, frozen=True, array_like=True):
+    """One long wait of the GPU for the host."""
+
+    step: int
+    """Index into `steps`."""
+    at_ns: int
+    """From the start of the run's first step."""
+    ns: int
+    where: str
+    """Idle tile that holds most of it."""
+
+
+class Counter(msgspec.Struct, frozen=True):
+    """A sensor: its samples inside the time of the steps, each once."""
+
+    name: str
+    device: int | None
+    """GPU; null for the host."""
+    grows: bool
+    """True for a count that only grows (its rate matters), false for a reading."""
+    clock: int
+    """Index into `clocks`: when the samples were taken."""
+    values: list[float]
+    """Readings, or counts since the first sample. One value when all samples are the same."""
+    n: int
+    """Samples."""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """What the recording says of itself."""
+
+    name: str
+    format: str
+    gpus: list[str]
+    framework: str | None
+    found_by: str | None
+    """How the steps were found."""
+    span_ns: int
+    """From the start of the first step to the end of the last."""
+    unix_ns: int | None
+    """Unix time of the start of the first step."""
+    processes: int
+    """Processes or ranks with GPU activity; the first one is observed."""
+    devices: int
+    """GPUs with activity; the one with most of it is observed."""
+    stacks: bool
+    """True when the profiler recorded Python frames."""
+    shapes: bool
+    """True when it recorded shapes of operators."""
+    operators: int
+    """Framework operators recorded."""
+    graph_share_pct: float
+    """GPU time that was launched by graph replays."""
+    linked_pct: float
+    """GPU time whose launch call is in the recording."""
+    overhead_ns: int
+    """Time that the profiler itself recorded as its own."""
+    dtypes: dict[str, float]
+    """Input types of matrix products, by share of their GPU time in percent."""
+    warnings: list[str]
+
+
+class Observations(msgspec.Struct, frozen=True):
+    """One run, observed."""
+
+    solscope_observations: int
+    """Version of this format."""
+    run: Run
+    steps: list[Step]
+    tiles: list[Tile]
+    kernels: list[KernelClass]
+    host_calls: list[HostCalls]
+    sections: list[Section]
+    host_ops: list[HostOp]
+    stalls: list[Stall]
+    clocks: list[list[int]]
+    """Sample times, in units of 0.1 ms from the start of the first step."""
+    counters: list[Counter]
+
+
+CLOCK_NS = 100_000
+"""Unit of `Observations.clocks`."""
+
+
+def save(observations: Observations, path: Path) -> Path:
+    """Write as JSON, compressed when the name ends in `.zst`; all of it appears at once."""
+    data = msgspec.json.encode(observations)
+    if path.suffix == ".zst":
+        import zstandard
+
+        data = zstandard.ZstdCompressor(level=19).compress(data)
+    part = path.with_name(f".{path.name}.part")
+    part.write_bytes(data)
+    part.replace(path)
+    return path
+
+
+def load(path: Path) -> Observations:
+    """Read what `save` wrote."""
+    data = path.read_bytes()
+    try:
+        if path.suffix == ".zst":
+            import zstandard
+
+            try:
+                data = zstandard.ZstdDecompressor().decompress(data, max_output_size=LIMIT_BYTES)
+            except zstandard.ZstdError as error:
+                raise DamagedFileError(f"{path}: no Zstandard file ({error})") from error
+        found = msgspec.json.decode(data, type=Observations)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DamagedFileError(f"{path}: no observations ({error})") from error
+    if found.solscope_observations != VERSION:
+        raise DamagedFileError(
+            f"{path}: observations of version {found.solscope_observations}, this solscope reads "
+            f"{VERSION}; make them again from the profile"
+        )
+    return found

@@ -1,0 +1,172 @@
+"""Rank the causes: gates first, then evidence, then how much of the difference each explains.
+
+A cause is named only when all its required checks hold, none of its forbidden ones does, and it
+can explain enough of the difference. Its score is its strength, plus what its supporting checks
+are worth (half of it against when one is answered no; nothing when no sensor tells), plus the part
+of the difference it explains. Confidence is the softmax of the scores, `unknown` included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from solscope.diagnose.causes import NONE, UNKNOWN, causes
+from solscope.diagnose.causes.base import Answer, Cause
+from solscope.diagnose.findings import Findings
+
+UNKNOWN_SCORE = 1.0
+"""What `unknown` scores: more than a weak pattern that explains little, less than any evidence."""
+EXPLAINED_WEIGHT = 2.0
+MOST_NAMED = 6
+
+
+class NamedCause(msgspec.Struct, frozen=True):
+    """A cause with the evidence for and against it."""
+
+    id: str
+    family: str
+    title: str
+    confidence: float
+    """0 to 1; the confidences of all causes named, `unknown` included, sum to 1."""
+    evidence: list[str]
+    against: list[str]
+    explains_pct: float | None
+    """Part of the difference that it can account for."""
+    confirm: str
+    """What to run next to be sure."""
+
+
+class Excluded(msgspec.Struct, frozen=True):
+    """A cause that was considered and ruled out."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Causes in order, those that are there but explain nothing, and those ruled out."""
+
+    causes: list[NamedCause]
+    hidden: list[NamedCause]
+    excluded: list[Excluded]
+
+    @property
+    def first(self) -> NamedCause:
+        """The most likely one."""
+        return self.causes[0]
+
+
+@dataclass(frozen=True)
+class _Judged:
+    cause: Cause
+    score: float
+    share: float
+    evidence: list[str]
+    against: list[str]
+
+
+def rank(findings: Findings, among: Sequence[Cause] | None = None) -> Ranking:
+    """Judge causes (all that are known, unless others are given) against the findings."""
+    named: list[_Judged] = []
+    hidden: list[_Judged] = []
+    excluded: list[Excluded] = []
+    for cause in causes() if among is None else among:
+        required = [check(findings) for check in cause.required]
+        forbidden = [answer for check in cause.forbidden if (answer := check(findings)).holds]
+        if not all(answer.holds for answer in required):
+            missing = next(answer for answer in required if not answer.holds)
+            # Causes of which nothing at all is seen are not worth a line.
+            if any(answer.holds for answer in required):
+                excluded.append(Excluded(cause.id, missing.text))
+            continue
+        if forbidden:
+            excluded.append(Excluded(cause.id, forbidden[0].text))
+            continue
+        judged = _judge(findings, cause, required)
+        enough = findings.delta_ms > 0 and judged.share >= findings.limits.part
+        if enough:
+            named.append(judged)
+        elif cause.can_hide:
+            hidden.append(judged)
+    ordered = sorted(named, key=lambda judged: -judged.score)
+    return Ranking(
+        _with_confidence(findings, ordered), [_named(findings, j, 0.0) for j in hidden], excluded
+    )
+
+
+def _judge(findings: Findings, cause: Cause, required: list[Answer]) -> _Judged:
+    share = min(1.0, max(0.0, cause.explains(findings)))
+    evidence = [answer.text for answer in required]
+    against: list[str] = []
+    score = cause.strength + EXPLAINED_WEIGHT * share
+    for weight, check in cause.supporting:
+        answer = check(findings)
+        if answer.holds:
+            score += weight
+            evidence.append(answer.text)
+        elif answer.holds is False:
+            score -= weight / 2
+            against.append(answer.text)
+    if share < findings.limits.most:
+        against.append(f"it can account for {share:.0%} of the difference only")
+    return _Judged(cause, score, share, list(dict.fromkeys(evidence)), list(dict.fromkeys(against)))
+
+
+def _with_confidence(findings: Findings, ordered: list[_Judged]) -> list[NamedCause]:
+    scores = [judged.score for judged in ordered[:MOST_NAMED]]
+    weights = [math.exp(score) for score in (*scores, UNKNOWN_SCORE)]
+    shares = [weight / sum(weights) for weight in weights]
+    named = [
+        _named(findings, judged, share)
+        for judged, share in zip(ordered[:MOST_NAMED], shares, strict=False)
+    ]
+    return sorted([*named, unknown(shares[-1])], key=lambda cause: -cause.confidence)
+
+
+def _named(findings: Findings, judged: _Judged, confidence: float) -> NamedCause:
+    cause = judged.cause
+    detail = cause.detail(findings) if cause.detail is not None else ""
+    return NamedCause(
+        id=cause.id,
+        family=cause.family,
+        title=cause.title + detail,
+        confidence=confidence,
+        evidence=judged.evidence,
+        against=judged.against,
+        explains_pct=100 * judged.share,
+        confirm=cause.confirm,
+    )
+
+
+def unknown(confidence: float, evidence: list[str] | None = None) -> NamedCause:
+    """The answer when nothing fits."""
+    return NamedCause(
+        id=UNKNOWN,
+        family=UNKNOWN,
+        title="no cause known to solscope fits",
+        confidence=confidence,
+        evidence=evidence or [],
+        against=[],
+        explains_pct=None,
+        confirm="record both runs again with `solscope capture`, so that all sensors are sampled; "
+        "annotate the sections of the program",
+    )
+
+
+def nothing(evidence: list[str]) -> NamedCause:
+    """The answer when nothing changed."""
+    return NamedCause(
+        id=NONE,
+        family=NONE,
+        title="nothing changed beyond the noise",
+        confidence=1.0,
+        evidence=evidence,
+        against=[],
+        explains_pct=None,
+        confirm="",
+    )

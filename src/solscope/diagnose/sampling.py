@@ -1,0 +1,69 @@
+"""Sensor samples of a run, cut to the time of its steps, each sample once."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import polars as pl
+
+from solscope.diagnose.observations import CLOCK_NS, Counter
+from solscope.intervals import Int64s
+
+MOST_SAMPLES = 400
+"""Samples kept of a sensor; of more, evenly spaced ones."""
+
+_GROWS = re.compile(
+    r"(_ns|_usec|_bytes|_calls|_total|_events|_periods|_faults|_mj|_collections)$|^(ctx|nr|page_faults)_"
+)
+
+
+def grows(metric: str) -> bool:
+    """True for counts that only grow, by the rules of the metrics file."""
+    return _GROWS.search(metric) is not None
+
+
+def cut_samples(
+    metrics: pl.DataFrame, start_unix_ns: int, span_ns: int
+) -> tuple[list[list[int]], list[Counter]]:
+    """Clocks and counters: samples from `start_unix_ns` on, for `span_ns`."""
+    inside = metrics.filter(pl.col("t_ns").is_between(start_unix_ns, start_unix_ns + span_ns)).sort(
+        "t_ns", maintain_order=True
+    )
+    clocks: dict[tuple[int, ...], int] = {}
+    counters = []
+    groups = inside.with_columns(pl.col("metric").cast(pl.String)).partition_by(
+        ["metric", "device"], as_dict=True
+    )
+    for (metric, device), part in sorted(groups.items(), key=lambda item: repr(item[0])):
+        assert isinstance(metric, str)
+        assert device is None or isinstance(device, int)
+        keep = _spaced(part.height)
+        ticks = (part["t_ns"].to_numpy()[keep] - start_unix_ns) // CLOCK_NS
+        clock = clocks.setdefault(tuple(ticks.tolist()), len(clocks))
+        values = part["value"].to_numpy()[keep]
+        cumulative = grows(metric)
+        if cumulative:
+            values = values - values[0]
+        counters.append(
+            Counter(metric, device, cumulative, clock, _compact(values), int(keep.size))
+        )
+    return [list(clock) for clock in clocks], counters
+
+
+def _spaced(size: int) -> Int64s:
+    if size <= MOST_SAMPLES:
+        return np.arange(size)
+    return np.unique(np.linspace(0, size - 1, MOST_SAMPLES).round().astype(np.int64))
+
+
+def _compact(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[float]:
+    """One value for a constant; whole numbers without decimals, others with six digits."""
+    if (values == values[0]).all():
+        values = values[:1]
+    return [int(v) if v == int(v) else float(f"{v:.6g}") for v in values.tolist()]
+
+
+def readings(counter: Counter) -> list[float]:
+    """All samples, also of a constant."""
+    return counter.values * counter.n if len(counter.values) == 1 else counter.values

@@ -1,0 +1,324 @@
+"""Units first: which steps of two runs may be compared, and what was left out.
+
+Steps of the same phase are compared, and of the same batch size where enough of them are. The
+first step of a recording and its last, steps that it shows in part and steps with too few
+activities are left out. Runs whose unit of work differs by a constant factor (a step against a
+layer) are converted, with the factor shown; unlike programs and unlike GPUs are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter as Tally
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from solscope.compare.bootstrap import Floats
+from solscope.diagnose.behavior import anchor_of
+from solscope.diagnose.observations import Observations, Step
+from solscope.diagnose.stats import split_noise
+from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
+from solscope.intervals import Int64s
+
+_PRODUCT = re.compile(r"::(mm|addmm|linear|_scaled_mm)$")
+_MATRIX = re.compile(r"\[\d+,\d+\]")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One run, and which of its steps are fit to be compared."""
+
+    run: Observations
+    fit: Int64s
+    """Indices of steps."""
+    dropped: dict[str, int]
+    """Steps left out, by reason."""
+
+    @property
+    def wall(self) -> Floats:
+        """Wall time of every step of the run, ns."""
+        return np.array([step.wall_ns for step in self.run.steps], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """Steps of one phase that are compared."""
+
+    phase: str | None
+    normal: Int64s
+    abnormal: Int64s
+    tested: bool
+    """False with too few steps for any test."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Requests per step, where both runs tell."""
+
+    phase: str | None
+    normal: float
+    abnormal: float
+    shared: float
+    """The part of both runs' steps whose batch size the other one has too."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """What is compared with what."""
+
+    normal: Side
+    abnormal: Side
+    strata: list[Stratum]
+    factor: float
+    """Units of the abnormal run in one of the normal run; 1 when they are alike."""
+    comparable: Literal["good", "weak", "refuse"]
+    reasons: list[str]
+    batches: list[Batch]
+    mix: dict[str | None, tuple[float, float]]
+    """Share of each phase among fit steps, in the normal and in the abnormal run."""
+    noise: float | None
+    """Noise inside the normal run, as a fraction; null when it is too short."""
+
+    @property
+    def name(self) -> str:
+        """The unit, for reading."""
+        if anchor := anchor_of(self.normal.run):
+            return f"cycle of {anchor}"
+        phases = " and ".join(s.phase or "unnamed" for s in self.strata) or "no"
+        return f"{phases} step, start to start"
+
+    @property
+    def matched(self) -> tuple[float, float]:
+        """Share of fit steps that are compared, in each run."""
+        sides = (self.normal, self.abnormal)
+        counts = [
+            sum(s.normal.size for s in self.strata),
+            sum(s.abnormal.size for s in self.strata),
+        ]
+        return tuple(c / max(1, s.fit.size) for c, s in zip(counts, sides, strict=True))  # type: ignore[return-value]
+
+
+def match(normal: Observations, abnormal: Observations, limits: Thresholds = THRESHOLDS) -> Units:
+    """Match the steps of two runs."""
+    sides = (_side(normal, limits), _side(abnormal, limits))
+    strata = _strata(sides, limits)
+    factor, reasons = _factor(sides, strata, limits)
+    refusals = _refusals(sides, strata, factor, limits)
+    comparable: Literal["good", "weak", "refuse"] = "good"
+    if refusals:
+        comparable = "refuse"
+    elif reasons or not any(s.tested for s in strata):
+        comparable = "weak"
+    noises = [
+        n
+        for s in strata
+        if s.tested
+        and (n := split_noise(sides[0].wall[s.normal], limits.noise_quantile)) is not None
+    ]
+    return Units(
+        normal=sides[0],
+        abnormal=sides[1],
+        strata=strata,
+        factor=factor,
+        comparable=comparable,
+        reasons=refusals + reasons,
+        batches=_batches(sides),
+        mix=_mix(sides),
+        noise=min(noises) if noises else None,
+    )
+
+
+def _side(run: Observations, limits: Thresholds) -> Side:
+    dropped: Tally[str] = Tally()
+    fit = []
+    usual = _usual(run.steps)
+    for at, step in enumerate(run.steps):
+        if not step.whole:
+            dropped["cut by the recording's edge"] += 1
+        elif at == 0 and len(run.steps) > 2:
+            dropped["first step of the recording"] += 1
+        elif step.activities < limits.whole_step * usual.get(step.phase, 0):
+            dropped["fewer activities than usual"] += 1
+        else:
+            fit.append(at)
+    return Side(run, np.array(fit, dtype=np.int64), dict(dropped))
+
+
+def _usual(steps: list[Step]) -> dict[str | None, int]:
+    """Modal number of activities by phase; none where most steps would fall below it."""
+    usual = {}
+    for phase in {step.phase for step in steps}:
+        counts = Tally(s.activities for s in steps if s.phase == phase and s.whole)
+        if not counts:
+            continue
+        mode = max(counts, key=lambda count: (counts[count], count))
+        if sum(n for count, n in counts.items() if count >= mode) * 2 >= counts.total():
+            usual[phase] = mode
+    return usual
+
+
+def _of_phase(side: Side, phase: str | None) -> Int64s:
+    return np.array([i for i in side.fit if side.run.steps[i].phase == phase], dtype=np.int64)
+
+
+def _strata(sides: tuple[Side, Side], limits: Thresholds) -> list[Stratum]:
+    """Phases with enough steps on both sides.
+
+    All phases in common when none has enough, or when the mix of phases changed: what occurs more
+    often is then part of the answer.
+    """
+    phases = list(dict.fromkeys(step.phase for side in sides for step in side.run.steps))
+    found = []
+    for phase in phases:
+        normal, abnormal = (_of_phase(side, phase) for side in sides)
+        if normal.size and abnormal.size:
+            normal, abnormal = _same_batch(sides, normal, abnormal, limits)
+            enough = min(normal.size, abnormal.size) >= limits.min_steps
+            found.append(Stratum(phase, normal, abnormal, enough))
+    shift = max((abs(a - n) for n, a in _mix(sides).values()), default=0.0)
+    tested = [s for s in found if s.tested]
+    return found if shift >= limits.mix_shift else tested or found
+
+
+def _same_batch(
+    sides: tuple[Side, Side], normal: Int64s, abnormal: Int64s, limits: Thresholds
+) -> tuple[Int64s, Int64s]:
+    """Only steps of shared batch sizes, when these are most of both; else all."""
+    requests = [
+        [side.run.steps[i].requests for i in rows.tolist()]
+        for side, rows in zip(sides, (normal, abnormal), strict=True)
+    ]
+    shared = set(requests[0]) & set(requests[1])
+    masks = [np.array([r in shared for r in column], dtype=bool) for column in requests]
+    if all(mask.mean() >= limits.matched_share for mask in masks):
+        return normal[masks[0]], abnormal[masks[1]]
+    return normal, abnormal
+
+
+def _batches(sides: tuple[Side, Side]) -> list[Batch]:
+    out = []
+    for phase in dict.fromkeys(s.phase for s in sides[0].run.steps):
+        columns = [
+            [r for i in _of_phase(side, phase) if (r := side.run.steps[i].requests) is not None]
+            for side in sides
+        ]
+        if all(columns):
+            shared = set(columns[0]) & set(columns[1])
+            parts = [sum(r in shared for r in column) / len(column) for column in columns]
+            medians = [float(np.median(column)) for column in columns]
+            out.append(Batch(phase, medians[0], medians[1], min(parts)))
+    return out
+
+
+def _mix(sides: tuple[Side, Side]) -> dict[str | None, tuple[float, float]]:
+    phases = list(dict.fromkeys(step.phase for side in sides for step in side.run.steps))
+    counts = [[_of_phase(side, phase).size for side in sides] for phase in phases]
+    totals = [max(1, side.fit.size) for side in sides]
+    return {p: (c[0] / totals[0], c[1] / totals[1]) for p, c in zip(phases, counts, strict=True)}
+
+
+def class_calls(run: Observations, rows: Int64s) -> dict[tuple[str, str], float]:
+    """Mean calls per step of kernels by category and name."""
+    out: dict[tuple[str, str], float] = {}
+    for kernel in run.kernels:
+        calls = float(np.array(kernel.calls)[rows].mean()) if rows.size else 0.0
+        key = (kernel.category, kernel.name)
+        out[key] = out.get(key, 0.0) + calls
+    return {key: calls for key, calls in out.items() if calls > 0}
+
+
+def _rows(strata: list[Stratum]) -> tuple[Int64s, Int64s]:
+    none = np.empty(0, np.int64)
+    return (
+        np.concatenate([none, *(s.normal for s in strata)]),
+        np.concatenate([none, *(s.abnormal for s in strata)]),
+    )
+
+
+def _factor(
+    sides: tuple[Side, Side], strata: list[Stratum], limits: Thresholds
+) -> tuple[float, list[str]]:
+    """How many abnormal units are one normal one, from the calls of shared kernels."""
+    calls = [class_calls(s.run, rows) for s, rows in zip(sides, _rows(strata), strict=True)]
+    shared = [key for key in calls[0] if key in calls[1] and key[0] != "comm"]
+    if not shared:
+        return 1.0, []
+    ratios = np.array([calls[0][key] / calls[1][key] for key in shared])
+    weight = np.array([np.sqrt(calls[0][key] * calls[1][key]) for key in shared])
+    order = np.argsort(ratios)
+    middle = float(ratios[order][np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2)])
+    if 1 / limits.unit_factor <= middle <= limits.unit_factor:
+        return 1.0, []
+    agree = weight[np.abs(ratios / middle - 1) <= limits.unit_spread].sum() / weight.sum()
+    covered = min(sum(c[key] for key in shared) / sum(c.values()) for c in calls)
+    if agree < limits.unit_agree or covered < limits.matched_share:
+        return 1.0, []
+    return middle, [
+        f"the runs were cut into unlike units: one normal unit holds {middle:.4g} abnormal ones "
+        f"(calls of {len(shared)} shared kernels, {agree:.0%} of them agree); abnormal times are "
+        "given per normal unit"
+    ]
+
+
+def _refusals(
+    sides: tuple[Side, Side], strata: list[Stratum], factor: float, limits: Thresholds
+) -> list[str]:
+    runs = [side.run.run for side in sides]
+    if all(run.gpus for run in runs) and set(runs[0].gpus) != set(runs[1].gpus):
+        models = [", ".join(run.gpus) for run in runs]
+        return [f"recorded on different GPUs ({models[0]}; {models[1]})"]
+    if not strata:
+        return [_no_steps(sides)]
+    rows = _rows(strata)
+    calls = [class_calls(s.run, r) for s, r in zip(sides, rows, strict=True)]
+    by_name = _overlap(calls, factor)
+    by_category = _overlap([_by_category(c) for c in calls], factor)
+    if by_name < limits.same_kernels and by_category < limits.same_categories:
+        return [
+            f"not the same program: {by_name:.0%} of the kernel calls of a step are in common by "
+            f"name, {by_category:.0%} by category"
+        ]
+    anchors = [anchor_of(side.run) for side in sides]
+    if anchors[0] != anchors[1] and factor == 1.0 and by_name < limits.unit_agree:
+        units = [anchor or "a step of the time line" for anchor in anchors]
+        return [
+            f"cut into unlike units ({units[0]}; {units[1]}), and the calls of their kernels agree "
+            "on no factor between them"
+        ]
+    weights = [_weights(side.run) for side in sides]
+    shared = len(weights[0] & weights[1]) / max(1, len(weights[0] | weights[1]))
+    if all(weights) and shared < limits.same_weights:
+        shown = [", ".join(sorted(shapes)[:2]) for shapes in weights]
+        return [f"not the same model: products with weights {shown[0]} against {shown[1]}"]
+    return []
+
+
+def _weights(run: Observations) -> set[str]:
+    """Shapes of weights, as far as matrix products tell: they do not depend on the batch."""
+    products = [op for op in run.host_ops if _PRODUCT.search(op.name)]
+    shapes = [_MATRIX.findall(text) for op in products for text in op.shapes]
+    return {found[-1] for found in shapes if len(found) > 1}
+
+
+def _no_steps(sides: tuple[Side, Side]) -> str:
+    parts = []
+    for label, side in zip(("normal", "abnormal"), sides, strict=True):
+        phases = Tally(side.run.steps[i].phase or "unnamed" for i in side.fit)
+        seen = ", ".join(f"{count} {phase}" for phase, count in phases.items()) or "none"
+        parts.append(f"{label}: {seen} of {len(side.run.steps)}")
+    return f"no whole steps of the same phase in both runs ({'; '.join(parts)})"
+
+
+def _by_category(calls: dict[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+    out: dict[tuple[str, str], float] = {}
+    for (category, _), count in calls.items():
+        out[category, ""] = out.get((category, ""), 0.0) + count
+    return out
+
+
+def _overlap(calls: list[dict[tuple[str, str], float]], factor: float) -> float:
+    keys = {*calls[0], *calls[1]}
+    pairs = [(calls[0].get(k, 0.0), factor * calls[1].get(k, 0.0)) for k in keys]
+    return sum(min(p) for p in pairs) / max(sum(max(p) for p in pairs), 1e-12)

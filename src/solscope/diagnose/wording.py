@@ -1,0 +1,74 @@
+"""The verdict in one sentence."""
+
+from __future__ import annotations
+
+from solscope.diagnose.causes import UNKNOWN
+from solscope.diagnose.findings import Findings
+from solscope.diagnose.latent import Latent
+from solscope.diagnose.rank import NamedCause
+
+PLACES = {
+    "compute": "on the GPU's kernels",
+    "comm": "in communication",
+    "memcpy": "in copies",
+    "host": "waiting for the host",
+    "sync": "in synchronization",
+    "alloc": "in memory allocation",
+    "gc": "in garbage collection",
+    "io": "in input and output",
+    "launch_wait": "between launch and start",
+    "unlinked": "in gaps of unknown origin",
+}
+"""Where time is lost, by family of components."""
+
+
+def sentence_of(f: Findings, verdict: str, causes: list[NamedCause], latent: list[Latent]) -> str:
+    """One sentence: how much, where, why, and what else it could be."""
+    unit = " and ".join(s.phase or "" for s in f.units.strata).strip()
+    step = f"{unit} steps".strip()
+    change = _change(f)
+    if verdict == "no_change":
+        hidden = "; hidden changes are listed" if latent else ""
+        return f"No change: {step} take {change}, which is within the noise{hidden}."
+    if verdict == "cannot_compare":
+        sizes = ", ".join(f"{s.normal.size}/{s.abnormal.size}" for s in f.units.strata)
+        return f"Cannot tell: too few {step} to test (n = {sizes}); they take {change}."
+    if verdict == "improvement":
+        return f"Improvement: {step} take {change}{_where(f)}."
+    first = causes[0]
+    if verdict == "workload_changed":
+        return (
+            f"The workload changed: {first.title} ({first.evidence[0]}); {step} take {change}."
+            if first.evidence
+            else f"The workload changed: {first.title}; {step} take {change}."
+        )
+    if first.id == UNKNOWN:
+        return f"Regression: {step} take {change}{_where(f)}; no known cause fits the evidence."
+    return f"Regression: {step} take {change}{_where(f)}; {_why(f, causes)}."
+
+
+def _change(f: Findings) -> str:
+    outcome = f.outcome
+    bounds = ""
+    if outcome.low is not None and outcome.high is not None:
+        bounds = f" [{outcome.low:.2f}, {outcome.high:.2f}]"
+    return f"×{outcome.ratio:.2f}{bounds} ({f.parts.normal_ms:.2f} → {f.parts.abnormal_ms:.2f} ms)"
+
+
+def _where(f: Findings) -> str:
+    """The family that holds most of the difference."""
+    if f.delta_ms == 0:
+        return ""
+    shares = {family: f.share(family) for family in PLACES}
+    family = max(shares, key=lambda name: shares[name])
+    return f", {min(shares[family], 9.99):.0%} of it {PLACES[family]}"
+
+
+def _why(f: Findings, causes: list[NamedCause]) -> str:
+    first, second = causes[0], causes[1] if len(causes) > 1 else None
+    if second is not None and first.confidence - second.confidence < f.limits.margin:
+        if second.id == UNKNOWN:
+            return f"perhaps {first.title} ({first.confidence:.0%})"
+        return f"{first.title}, or {second.title}; to decide: {first.confirm}"
+    sure = "" if first.confidence >= f.limits.sure else "probably "
+    return f"{sure}{first.title} ({first.confidence:.0%} confident)"

@@ -1,0 +1,80 @@
+"""The list of pairs: a normal and an abnormal recording, and what was wrong with the second.
+
+`pairs.jsonl` has one line per pair. Beside it lie the recordings, raw (`NAME.trace.json.gz` with
+`NAME.metrics.csv`) or packed (`recordings/NAME.json.zst`), and `machine.json`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from solscope.errors import DamagedFileError, InputError
+
+PAIRS = "pairs.jsonl"
+MACHINE = "machine.json"
+RECORDINGS = "recordings"
+NO_FAULT = "none"
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """Two recordings; other facts of the line are kept in the file and not used here."""
+
+    id: str
+    half: str
+    """`tune`: thresholds may have been chosen with it; `test`: they may not."""
+    fault: str
+    """What was injected; `none` for a pair without a fault."""
+    expected: list[str]
+    """Causes that a diagnosis may name and be right."""
+    mode: str
+    """How the loop launches its work: `eager` or `graph`."""
+    strength: int
+    """1 to 3; 0 without a fault."""
+    normal: str
+    abnormal: str
+    family: str = ""
+    step_ms_normal: float | None = None
+    """Mean step time without the profiler."""
+    step_ms_abnormal: float | None = None
+
+    @property
+    def is_control(self) -> bool:
+        """True when nothing was injected."""
+        return self.fault == NO_FAULT or self.expected == [NO_FAULT]
+
+    @property
+    def timed_ratio(self) -> float | None:
+        """How much slower the step was without the profiler."""
+        if not self.step_ms_normal or not self.step_ms_abnormal:
+            return None
+        return self.step_ms_abnormal / self.step_ms_normal
+
+
+def read_pairs(folder: Path) -> list[Pair]:
+    """All pairs of a folder, in the order of recording."""
+    return [_pair(folder / PAIRS, number, line) for number, line in pair_lines(folder)]
+
+
+def pair_lines(folder: Path) -> list[tuple[int, bytes]]:
+    """The lines of the list, with their numbers."""
+    file = folder / PAIRS
+    if not file.is_file():
+        raise InputError(f"{folder}: no {PAIRS} in it; it is no folder of recordings of the lab")
+    lines = enumerate(file.read_bytes().splitlines(), start=1)
+    found = [(number, line) for number, line in lines if line.strip()]
+    if not found:
+        raise DamagedFileError(f"{file}: it lists no pairs")
+    return found
+
+
+def _pair(file: Path, number: int, line: bytes) -> Pair:
+    try:
+        pair = msgspec.json.decode(line, type=Pair)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedFileError(f"{file}, line {number}: {error}") from error
+    for name in (pair.normal, pair.abnormal):
+        if Path(name).name != name or not name:
+            raise DamagedFileError(f"{file}, line {number}: {name!r} is no name of a recording")
+    return pair

@@ -1,0 +1,31 @@
+"""The parts of all ranks, for every rank: out = [x_0 ... x_(N-1)], with S bytes of x on each.
+
+link     (N - 1) S                     what a rank does not have must reach it
+bytes    x read, N S written
+
+`ranks` is 2, the fewest, where it is not known.
+"""
+
+from __future__ import annotations
+
+from solscope.operators.base import Axes, Cost, Operator
+
+
+def cost(axes: Axes) -> Cost:
+    """Receiving decides: a switch may copy what is sent once."""
+    size, ranks = axes["bytes"], axes.get("ranks", 2)
+    return Cost(
+        read_bytes={"activations": size},
+        write_bytes={"activations": ranks * size},
+        link_bytes=(ranks - 1) * size,
+    )
+
+
+OPERATOR = Operator(
+    name="all_gather",
+    title="Parts of all ranks, for every rank",
+    category="comm",
+    axes=("bytes",),
+    optional=("ranks",),
+    cost=cost,
+)

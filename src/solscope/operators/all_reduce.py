@@ -1,0 +1,44 @@
+"""Sum over ranks, for every rank: out = Σ_r x_r, with S bytes of x on each of N ranks.
+
+    link     S                             a rank's values must leave it, and the sums reach it
+    bytes    x and out once
+
+Switches that add (NVLink SHARP, `multimem`) reach S in each direction. Without them the least is
+2 S (N - 1) / N, half for a reduce-scatter and half for an all-gather; `expected` counts that, where
+`ranks` is known and `in_network` does not say that the switch adds.
+"""
+
+from __future__ import annotations
+
+from solscope.operators.base import Axes, Cost, Operator
+
+
+def cost(axes: Axes) -> Cost:
+    """The switch may add."""
+    return _with_link(axes, axes["bytes"])
+
+
+def expected(axes: Axes) -> Cost:
+    """The GPUs add, unless the switch is known to."""
+    size, ranks = axes["bytes"], axes.get("ranks", 2)
+    in_network = axes.get("in_network", False)
+    return _with_link(axes, size if in_network else 2 * size * (ranks - 1) / ranks)
+
+
+def _with_link(axes: Axes, link_bytes: float) -> Cost:
+    return Cost(
+        read_bytes={"activations": axes["bytes"]},
+        write_bytes={"activations": axes["bytes"]},
+        link_bytes=link_bytes,
+    )
+
+
+OPERATOR = Operator(
+    name="all_reduce",
+    title="Sum over ranks, for every rank",
+    category="comm",
+    axes=("bytes",),
+    optional=("ranks", "in_network"),
+    cost=cost,
+    expected=expected,
+)

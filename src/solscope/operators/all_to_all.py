@@ -1,0 +1,33 @@
+"""A part of each rank for each rank: out_r = [x_0[r] ... x_(N-1)[r]], S bytes of x on each.
+
+    link     S - own                       all but the part that stays
+    bytes    x read, as much written
+
+`own_bytes` is the part that stays on its rank (default S / N: equal parts). Where the parts differ
+and which one is a rank's own is not known, it is the largest. `ranks` is 2, the fewest, where it is
+not known.
+"""
+
+from __future__ import annotations
+
+from solscope.operators.base import Axes, Cost, Operator
+
+
+def cost(axes: Axes) -> Cost:
+    """What stays on its rank crosses no link."""
+    size = axes["bytes"]
+    return Cost(
+        read_bytes={"activations": size},
+        write_bytes={"activations": size},
+        link_bytes=size - axes.get("own_bytes", size / axes.get("ranks", 2)),
+    )
+
+
+OPERATOR = Operator(
+    name="all_to_all",
+    title="A part of each rank for each rank",
+    category="comm",
+    axes=("bytes",),
+    optional=("ranks", "own_bytes"),
+    cost=cost,
+)

@@ -1,0 +1,43 @@
+"""Rows of a table, one per token: out[t] = table[id[t]].
+
+    bytes    ids and out once; one row of the table
+
+All tokens may be the same, so only one row of the table must be read. `index_bytes` is the size of
+an id (default 8). `expected` counts tokens that all differ: T rows read.
+"""
+
+from __future__ import annotations
+
+from solscope.operators.base import Axes, Cost, Operator, element
+
+
+def cost(axes: Axes) -> Cost:
+    """One distinct token."""
+    return _with_rows(axes, min(1, axes["tokens"]))
+
+
+def expected(axes: Axes) -> Cost:
+    """All tokens differ."""
+    return _with_rows(axes, axes["tokens"])
+
+
+def _with_rows(axes: Axes, rows: int) -> Cost:
+    row = element(axes) * axes["hidden"]
+    return Cost(
+        read_bytes={
+            "index": axes.get("index_bytes", 8) * axes["tokens"],
+            "weights": rows * row,
+        },
+        write_bytes={"activations": axes["tokens"] * row},
+    )
+
+
+OPERATOR = Operator(
+    name="embedding",
+    title="Rows of a table by token",
+    category="embedding",
+    axes=("tokens", "hidden"),
+    optional=("dtype", "index_bytes"),
+    cost=cost,
+    expected=expected,
+)

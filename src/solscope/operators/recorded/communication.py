@@ -1,0 +1,114 @@
+"""Collectives, as torch.distributed, NCCL and the serving engines record them.
+
+`record_param_comms` is torch's record of any collective. The kernel's name says which one it is;
+the tensor, the sizes of the parts and the size of the group are among its inputs. What is missing
+counts as the least: a group of two ranks.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from solscope.operators.recorded.call import Found, Recorded, Rule, whole_numbers
+from solscope.operators.tensors import Tensor, UnclearError
+
+_BY_KERNEL = (
+    (re.compile(r"all_?reduce", re.IGNORECASE), "all_reduce"),
+    (re.compile(r"all_?gather", re.IGNORECASE), "all_gather"),
+    (re.compile(r"reduce_?scatter", re.IGNORECASE), "reduce_scatter"),
+    (re.compile(r"all_?to_?all|SendRecv", re.IGNORECASE), "all_to_all"),
+)
+_IN_SWITCH = re.compile(r"multimem|NVLS|COLLNET", re.IGNORECASE)
+_KERNEL_TYPES = {
+    "bf16": "c10::BFloat16",
+    "f16": "c10::Half",
+    "half": "c10::Half",
+    "f32": "float",
+    "float": "float",
+    "f64": "double",
+    "double": "double",
+    "u8": "unsigned char",
+    "int8_t": "signed char",
+    "uint8_t": "unsigned char",
+}
+_SPLITS = slice(5, 7)
+_GROUP_SIZE = 9
+
+
+def _size(call: Recorded, at: int) -> int:
+    """Bytes of a tensor or of a list of tensors; the type of a list is in the kernel's name."""
+    if call.has(at):
+        return call.tensor(at).bytes
+    shapes = call.dims[at] if at < len(call.dims) else None
+    if not isinstance(shapes, list) or not shapes:
+        raise UnclearError("the size of what is sent is not recorded")
+    listed = [shapes] if whole_numbers(shapes) else shapes
+    if not all(map(whole_numbers, listed)):
+        raise UnclearError("the size of what is sent is not recorded")
+    written = re.search(r"_(?:Sum|Max|Min|Prod|Avg)\w*?_(\w+?)(?:_[A-Z]|\(|$)", call.kernel)
+    kind = _KERNEL_TYPES.get(written.group(1) if written else "")
+    if kind is None:
+        raise UnclearError("the type of what is sent is not recorded")
+    return sum(Tensor(tuple(shape), kind).bytes for shape in listed)
+
+
+def _axes(call: Recorded, operator: str, size: int, ranks: str) -> dict[str, Any]:
+    axes: dict[str, Any] = {"bytes": size}
+    if ranks.isdigit() and 1 < int(ranks) < 1 << 20:
+        axes["ranks"] = int(ranks)
+    if operator == "all_reduce" and _IN_SWITCH.search(call.kernel + call.name):
+        axes["in_network"] = True
+    return axes
+
+
+def _collective(operator: str, at: int = 0, ranks_at: int | None = None) -> Rule:
+    """An operator that is one collective, of the tensor at `at`."""
+
+    def rule(call: Recorded) -> Found:
+        ranks = "" if ranks_at is None else call.scalar(ranks_at)
+        return operator, _axes(call, operator, _size(call, at), ranks)
+
+    return rule
+
+
+def _record(call: Recorded) -> Found:
+    """Which collective torch recorded, by its kernel."""
+    operator = next((name for pattern, name in _BY_KERNEL if pattern.search(call.kernel)), None)
+    if operator is None:
+        raise UnclearError("the kernel is not that of a known collective")
+    size = _size(call, 0)
+    axes = _axes(call, operator, size, call.scalar(_GROUP_SIZE))
+    # Rows per rank, of what is sent and of what comes. A rank's own part, which is in both lists,
+    # is not marked: at most the largest.
+    lists = [[int(n) for n in re.findall(r"\d+", text)] for text in call.concrete[_SPLITS]]
+    largest = [max(parts) for parts in lists if parts]
+    if operator == "all_to_all" and largest:
+        rows = call.tensor(0).shape[0]
+        axes["own_bytes"] = min(size, size * min(largest) // max(1, rows))
+    return operator, axes
+
+
+RULES: dict[str, Rule] = {
+    "record_param_comms": _record,
+    "nccl:all_reduce": _collective("all_reduce"),
+    "nccl:all_gather": _collective("all_gather"),
+    "nccl:_all_gather_base": _collective("all_gather"),
+    "nccl:reduce_scatter": _collective("reduce_scatter"),
+    "nccl:_reduce_scatter_base": _collective("reduce_scatter"),
+    "nccl:all_to_all": _collective("all_to_all"),
+    "vllm::all_reduce": _collective("all_reduce"),
+    "vllm::all_gather": _collective("all_gather", ranks_at=2),
+    "vllm::reduce_scatter": _collective("reduce_scatter", ranks_at=2),
+    "_C_custom_ar::all_reduce": _collective("all_reduce", at=1),
+    "sgl_kernel::all_reduce": _collective("all_reduce", at=1),
+    "sglang::inplace_all_reduce": _collective("all_reduce"),
+    "sglang::outplace_all_reduce": _collective("all_reduce"),
+    **{
+        f"symm_mem::{name}": _collective("all_reduce")
+        for name in (
+            *("multimem_all_reduce_", "multimem_one_shot_all_reduce"),
+            *("one_shot_all_reduce", "two_shot_all_reduce_"),
+        )
+    },
+}

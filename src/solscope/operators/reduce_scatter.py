@@ -1,0 +1,31 @@
+"""Sums over ranks, each rank its part: out_r = Σ_s x_s[r], with S bytes of x on each of N ranks.
+
+    link     (N - 1) S / N                 what goes into the parts of other ranks must leave
+    bytes    x read, S / N written
+
+The switch may add, so additions count nothing. `ranks` is 2, the fewest, where it is not known.
+"""
+
+from __future__ import annotations
+
+from solscope.operators.base import Axes, Cost, Operator
+
+
+def cost(axes: Axes) -> Cost:
+    """Sending decides: a switch may add what is received."""
+    size, ranks = axes["bytes"], axes.get("ranks", 2)
+    return Cost(
+        read_bytes={"activations": size},
+        write_bytes={"activations": size / ranks},
+        link_bytes=(ranks - 1) * size / ranks,
+    )
+
+
+OPERATOR = Operator(
+    name="reduce_scatter",
+    title="Sums over ranks, each rank its part",
+    category="comm",
+    axes=("bytes",),
+    optional=("ranks",),
+    cost=cost,
+)

@@ -1,0 +1,193 @@
+"""`solscope bench` in the terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from solscope.bench.base import ShapeResult
+from solscope.bench.contrast import Contrast
+from solscope.bench.leaderboard import Leaderboard
+from solscope.bench.score import Score
+from solscope.report.terminal import Column, counted, heading, number, table, to_text
+
+
+def _us(value: float | None) -> str:
+    return "-" if value is None else number(value, 2 if value < 1000 else 0)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def render_results(results: Sequence[ShapeResult], *, width: int, color: bool) -> str:
+    """One row per shape and solution, with the reason where it did not pass."""
+    columns = (
+        Column("operator", text=True, spare=1),
+        Column("shape", text=True),
+        Column("solution", text=True, spare=2),
+        Column("status", text=True),
+        Column("median us"),
+        Column("p20", spare=4),
+        Column("p80", spare=4),
+        Column("graph us", spare=3),
+        Column("bound us", spare=2),
+        Column("S"),
+        Column("why", text=True),
+    )
+    cells = [
+        (
+            r.operator,
+            r.shape,
+            r.solution,
+            r.status,
+            _us(r.median_us),
+            _us(r.p20_us),
+            _us(r.p80_us),
+            _us(r.methods["graph-v1"].median_us if "graph-v1" in r.methods else None),
+            _us(r.bound_us),
+            _share(r.s),
+            r.reason or ("noisy" if any(t.noisy for t in r.methods.values()) else ""),
+        )
+        for r in results
+    ]
+    count = Counter(r.status for r in results)
+    total = ", ".join(f"{n} {status}" for status, n in count.most_common()) or "nothing to run"
+    notes = [Text(f"{counted(len(results), 'result')}: {total}")]
+    if results:
+        first = results[0]
+        notes.append(Text(f"{first.device}, method {first.method}; S = bound / median"))
+    return to_text([table(columns, cells, width), Text(""), *notes], width, color)
+
+
+def render_score(found: Score, *, width: int, color: bool) -> str:
+    """S per operator, and over all."""
+    columns = (
+        Column("importance"),
+        Column("S"),
+        Column("bound us", spare=2),
+        Column("median us", spare=1),
+        Column("recoverable"),
+        Column("passed"),
+        Column("published S", spare=3),
+        Column("operator", text=True),
+        Column("best", text=True, spare=4),
+    )
+    cells = [
+        (
+            _share(one.importance),
+            _share(one.s),
+            _us(one.bound_us),
+            _us(one.median_us),
+            _share(one.recoverable),
+            f"{one.shapes_passed}/{one.shapes}",
+            _share(one.published_s),
+            one.operator,
+            ", ".join(f"{name} {n}" for name, n in one.best.items()),
+        )
+        for one in found.operators
+    ]
+    title = f"{found.device}, suite {found.suite}, {found.method}: {', '.join(found.solutions)}"
+    notes = (
+        f"S over {_share(found.covered)} of the importance: {_share(found.weighted_s)}; "
+        f"with 0 for the rest {_share(found.weighted_s_all)}",
+        f"recoverable: {_share(found.recoverable)} of production's GPU time at the bound",
+    )
+    parts: list[RenderableType] = [
+        heading(title),
+        table(columns, cells, width),
+        Text(""),
+        *map(Text, notes),
+    ]
+    return to_text(parts, width, color)
+
+
+def render_contrast(found: Contrast, *, width: int, color: bool) -> str:
+    """B against A: over all, and by shape."""
+    columns = (
+        Column("B / A"),
+        Column("95 %", text=True, spare=2),
+        Column("A us", spare=1),
+        Column("B us", spare=1),
+        Column("B is", text=True),
+        Column("shape"),
+        Column("operator", text=True),
+    )
+    cells = [
+        (
+            f"{one.ratio:.3f}",
+            f"{one.low:.3f} to {one.high:.3f}",
+            _us(one.a_us),
+            _us(one.b_us),
+            one.verdict,
+            one.shape,
+            one.operator,
+        )
+        for one in found.shapes
+    ]
+    title = f"{found.device}, {found.method}: A {', '.join(found.a)}; B {', '.join(found.b)}"
+    notes = [
+        f"over all, by importance: B / A = {found.ratio:.3f} ({found.low:.3f} to "
+        f"{found.high:.3f}): {found.verdict}",
+        f"{counted(len(found.shapes), 'shape')}: {found.faster} faster, {found.slower} slower, "
+        f"{found.cannot_tell} cannot tell; only in A {found.only_a}, only in B {found.only_b}",
+    ]
+    parts: list[RenderableType] = [
+        heading(title),
+        table(columns, cells, width),
+        Text(""),
+        *map(Text, notes),
+    ]
+    return to_text(parts, width, color)
+
+
+def render_leaderboard(found: Leaderboard, *, width: int, color: bool) -> str:
+    """Solutions over all, then S by operator."""
+    overall = table(
+        (
+            Column("S"),
+            Column("of importance"),
+            Column("passed"),
+            Column("failed"),
+            Column("fastest on"),
+            Column("solution", text=True),
+        ),
+        [
+            (
+                _share(one.weighted_s),
+                _share(one.covered),
+                str(one.shapes_passed),
+                str(one.shapes_failed),
+                str(one.wins),
+                one.solution,
+            )
+            for one in found.entries
+        ],
+        width,
+    )
+    names = [one.solution for one in found.entries]
+    by_operator = table(
+        (
+            Column("importance"),
+            Column("best"),
+            *(Column(name, spare=at) for at, name in enumerate(names)),
+            Column("operator", text=True),
+        ),
+        [
+            (
+                _share(one.importance),
+                _share(one.s),
+                *(_share(entry.operators.get(one.operator)) for entry in found.entries),
+                one.operator,
+            )
+            for one in found.best.operators
+        ],
+        width,
+    )
+    title = f"{found.device}, suite {found.suite}, {found.method}"
+    note = Text(f"best of all per shape: S {_share(found.best.weighted_s)}")
+    parts: list[RenderableType] = [heading(title), overall, Text(""), by_operator, Text(""), note]
+    return to_text(parts, width, color)

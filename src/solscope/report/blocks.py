@@ -1,0 +1,30 @@
+"""Tables that can be printed in the terminal and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from solscope.report.terminal import Column, heading, markdown_cell, markdown_table, table
+
+
+class Block(NamedTuple):
+    """One table, whatever it is printed as."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+
+
+def block_text(block: Block, width: int) -> list[RenderableType]:
+    """The block for the terminal, after an empty line."""
+    return [Text(""), heading(block.title), table(block.columns, block.rows, width)]
+
+
+def block_markdown(block: Block) -> list[str]:
+    """The block as lines of Markdown, after an empty line."""
+    lines = markdown_table(block.columns, block.rows)
+    return ["", f"**{markdown_cell(block.title)}**", "", *lines]

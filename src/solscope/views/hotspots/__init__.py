@@ -1,0 +1,78 @@
+"""What to fix first: all that a step could do without, ranked by the time it would give back.
+
+Times are means per step, over the whole steps of the phase that takes most time. Four kinds of rows
+share no time with one another:
+
+* operator: calls of one operator with one set of axes in one role, against their bound. Saved is
+  what lies above bound / target.
+* fusion: runs of at least `SHORTEST_RUN` tiny calls on one stream. Saved is all but the slowest of
+  them: one kernel that takes as long.
+* comm: communication, by collective. Saved is the part that no computation hides.
+* idle: gaps between the activities of a step, by cause.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.errors import UsageError
+from solscope.hardware import Hardware
+from solscope.operators.from_config import Model
+from solscope.views.costs import CallTable, find_calls
+from solscope.views.hotspots.base import Hotspot, HotspotCoverage, HotspotTable
+from solscope.views.hotspots.fusion import fusions, tiny_runs
+from solscope.views.hotspots.idle import exposed_communication, idle_time
+from solscope.views.hotspots.slow import slow_operators
+from solscope.views.hotspots.window import step_window
+from solscope.views.operators import hardware_of
+
+__all__ = ["TARGET_PCT", "Hotspot", "HotspotCoverage", "HotspotTable", "hotspots"]
+
+TARGET_PCT = 80.0
+"""Share of its bound that a good kernel reaches; what lies beyond is not counted as recoverable."""
+
+
+def hotspots(
+    attributed: Attributed,
+    hardware: Hardware | None = None,
+    target_pct: float = TARGET_PCT,
+    model: Model | None = None,
+) -> HotspotTable:
+    """Rank what could be saved; `hardware` is that of the profile's device unless given.
+
+    `model` gives axes to kernels without recorded shapes whose role is known.
+    """
+    if not 0 < target_pct <= 100:
+        raise UsageError(f"a target is a share of the bound in percent, not {target_pct}")
+    card = hardware or hardware_of(attributed)
+    window = step_window(attributed)
+    table = find_calls(attributed, model)
+    calls = window.of(table.calls)
+    runs = tiny_runs(calls, table)
+    alone = calls.filter(~pl.col("call").is_in([c for run in runs for c in run]))
+    found = [
+        *slow_operators(alone, table, card, window, target_pct),
+        *fusions(runs, calls, table, window),
+        *exposed_communication(attributed, calls, table, card, window),
+        *idle_time(attributed, window),
+    ]
+    ranked = sorted((h for h in found if h.recoverable_us > 0), key=lambda h: -h.recoverable_us)
+    return HotspotTable(
+        profile=attributed.profile.path,
+        hardware=None if card is None else card.name,
+        phase=window.phase,
+        steps=window.count,
+        step_ms=window.step_ns / 1e6,
+        target_pct=target_pct,
+        coverage=HotspotCoverage(_cost_pct(calls, table)),
+        hotspots=[msgspec.structs.replace(h, rank=at) for at, h in enumerate(ranked, start=1)],
+    )
+
+
+def _cost_pct(calls: pl.DataFrame, table: CallTable) -> float | None:
+    known = [at for at, kind in enumerate(table.kinds) if kind.cost is not None]
+    total = int(calls["time_ns"].sum())
+    part = int(calls.filter(pl.col("kind").is_in(known))["time_ns"].sum())
+    return 100.0 * part / total if total else None

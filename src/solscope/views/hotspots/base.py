@@ -1,0 +1,59 @@
+"""The rows of a work list."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+
+def mean_count(count: float, noun: str) -> str:
+    """A mean count: `1 call`, `2.5 calls`."""
+    return f"{count:.4g} {noun}{'' if count == 1 else 's'}"
+
+
+class Hotspot(msgspec.Struct, frozen=True):
+    """One thing to fix; times are per step."""
+
+    rank: int
+    kind: Literal["operator", "fusion", "comm", "idle"]
+    operator: str
+    """Operator as recorded; the operators of a run; the cause of idle time."""
+    role: str | None
+    axes: dict[str, Any] | None
+    calls_per_step: float
+    time_us: float
+    bound_us: float | None
+    """Least time of these calls; null for what is not an operator."""
+    limiter: str | None
+    expected_us: float | None
+    """The same with uniform routing, where the bound assumes the luckiest; else null."""
+    efficiency_pct: float | None
+    """Bound / time."""
+    recoverable_us: float
+    recoverable_pct_of_step: float
+    confidence: Literal["high", "medium", "low"]
+    why: str
+    """The arithmetic."""
+
+
+class HotspotCoverage(msgspec.Struct, frozen=True):
+    """What the ranking rests on."""
+
+    cost_pct: float | None
+    """Share of the GPU time of these steps whose FLOP and bytes are known."""
+
+
+class HotspotTable(msgspec.Struct, frozen=True):
+    """The work list of one profile."""
+
+    profile: str
+    hardware: str | None
+    phase: str | None
+    """Phase of the steps; null when it is not known."""
+    steps: int
+    """Whole steps that the means are over; 0 when none was found: then per profile."""
+    step_ms: float
+    target_pct: float
+    coverage: HotspotCoverage
+    hotspots: list[Hotspot]

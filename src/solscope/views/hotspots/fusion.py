@@ -1,0 +1,85 @@
+"""Runs of tiny kernels that one kernel could do."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import polars as pl
+
+from solscope.names import short_name
+from solscope.views.costs import CallKind, CallTable
+from solscope.views.hotspots.base import Hotspot, mean_count
+from solscope.views.hotspots.window import Window
+
+TINY_NS = 10_000
+"""Calls shorter than this are candidates for fusion."""
+SHORTEST_RUN = 3
+LONG_RUN = 16
+"""One kernel for more than this is rarely written."""
+FUSIBLE = frozenset(
+    ("norm", "activation", "rope", "quant", "softmax", "copy", "elementwise", "reduce", "kv_cache")
+)
+"""Categories that kernels are commonly fused from."""
+
+
+def tiny_runs(calls: pl.DataFrame, table: CallTable) -> list[list[int]]:
+    """Runs of tiny fusible calls, next to one another on their stream, within one step."""
+    fusible = [kind.category in FUSIBLE for kind in table.kinds]
+    runs: list[list[int]] = []
+    place = ["rank", "device", "stream", "step"]
+    ordered = calls.filter(pl.col("start_ns").is_not_null()).sort("start_ns", maintain_order=True)
+    for part in ordered.partition_by(place, maintain_order=True):
+        run: list[int] = []
+        for call, kind, time in part.select("call", "kind", "time_ns").iter_rows():
+            if fusible[kind] and time < TINY_NS:
+                run.append(call)
+                continue
+            runs.append(run)
+            run = []
+        runs.append(run)
+    return [run for run in runs if len(run) >= SHORTEST_RUN]
+
+
+def fusions(
+    runs: list[list[int]], calls: pl.DataFrame, table: CallTable, window: Window
+) -> list[Hotspot]:
+    """Equal runs together: the same operators in the same order."""
+    facts = {
+        call: (kind, time)
+        for call, kind, time in calls.select("call", "kind", "time_ns").iter_rows()
+    }
+    groups: dict[tuple[str, ...], list[list[int]]] = defaultdict(list)
+    for run in runs:
+        names = tuple(_name(table.kinds[facts[c][0]]) for c in run)
+        groups[names].append([facts[c][1] for c in run])
+    return [_fusion(names, times, window) for names, times in groups.items()]
+
+
+def _name(kind: CallKind) -> str:
+    return short_name(kind.kernel) if kind.op is None else kind.op.removeprefix("aten::")
+
+
+def _fusion(names: tuple[str, ...], times: list[list[int]], window: Window) -> Hotspot:
+    total = window.per_step(sum(map(sum, times)))
+    kept = window.per_step(sum(map(max, times)))
+    runs = len(times) / max(1, window.count)
+    return Hotspot(
+        rank=0,
+        kind="fusion",
+        operator=" + ".join(names),
+        role=None,
+        axes=None,
+        calls_per_step=runs * len(names),
+        time_us=total,
+        bound_us=None,
+        limiter="launch",
+        expected_us=None,
+        efficiency_pct=None,
+        recoverable_us=total - kept,
+        recoverable_pct_of_step=window.pct(total - kept),
+        confidence="medium" if len(names) <= LONG_RUN else "low",
+        why=(
+            f"{mean_count(runs, 'run')} of {len(names)} tiny kernels take {total / runs:.2f} µs "
+            f"each; one kernel as long as the slowest of them takes {kept / runs:.2f} µs"
+        ),
+    )

@@ -1,0 +1,177 @@
+"""Time in which nothing computes: exposed communication and gaps.
+
+Both are means over the devices of a profile, which work at the same time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.hardware import Hardware
+from solscope.intervals import Int64s, overlap, union
+from solscope.roofline import bound
+from solscope.views.costs import CallTable
+from solscope.views.hotspots.base import Hotspot, mean_count
+from solscope.views.hotspots.window import Window
+from solscope.views.idle import CAUSES, idle_gaps
+
+UNNAMED = "communication"
+"""Communication whose kernel does not say which collective it is."""
+
+
+@dataclass
+class _Comm:
+    """Communication of one kind, summed over devices."""
+
+    time_ns: int = 0
+    exposed_ns: int = 0
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class _Least:
+    """The bound of all calls of a collective together, and the term that sets it."""
+
+    time_us: float
+    limiter: str | None
+
+
+def exposed_communication(
+    attributed: Attributed,
+    calls: pl.DataFrame,
+    table: CallTable,
+    card: Hardware | None,
+    window: Window,
+) -> list[Hotspot]:
+    """Communication by collective: the part that no computation hides."""
+    devices = _devices(attributed, window)
+    named = {call: table.kinds[kind].operator for call, kind in calls["call", "kind"].iter_rows()}
+    spent: dict[str, _Comm] = defaultdict(_Comm)
+    for part in devices:
+        comm = part.filter(pl.col("category") == "comm").sort("start_ns", maintain_order=True)
+        other = part.filter(pl.col("category") != "comm")
+        start, end = _bounds(comm)
+        # What two collectives share belongs to the first of them.
+        before = np.maximum.accumulate(np.concatenate([start[:1], end]))[:-1]
+        first = np.minimum(np.maximum(start, before), np.maximum(end, start))
+        alone = np.maximum(end - first, 0)
+        exposed = alone - overlap(first, first + alone, union(*_bounds(other)))
+        rows = comm.select("op_row", pl.col("operator").cast(pl.String)).iter_rows()
+        for (row, said), time, shown in zip(rows, end - start, exposed, strict=True):
+            kind = spent[named.get(row) or said or UNNAMED]
+            kind.time_ns, kind.exposed_ns = kind.time_ns + int(time), kind.exposed_ns + int(shown)
+            kind.count += 1
+    least = _least(calls, table, card)
+    return [
+        _comm_row(name, comm, least.get(name), len(devices), window) for name, comm in spent.items()
+    ]
+
+
+def idle_time(attributed: Attributed, window: Window) -> list[Hotspot]:
+    """Gaps between the activities of a step, by cause."""
+    devices = _devices(attributed, window)
+    spent = dict.fromkeys(CAUSES, (0, 0))
+    for part in devices:
+        for cause, time, count in _gaps(attributed, part, window):
+            spent[cause] = (spent[cause][0] + time, spent[cause][1] + count)
+    return [
+        _idle_row(cause, time / len(devices), count / len(devices), window)
+        for cause, (time, count) in spent.items()
+        if devices
+    ]
+
+
+def _devices(attributed: Attributed, window: Window) -> list[pl.DataFrame]:
+    rows = window.of(attributed.activities).filter(pl.col("dur_ns").is_not_null())
+    return rows.partition_by(["rank", "device"], maintain_order=True)
+
+
+def _bounds(rows: pl.DataFrame) -> tuple[Int64s, Int64s]:
+    start = rows["start_ns"].to_numpy()
+    return start, start + rows["dur_ns"].to_numpy()
+
+
+def _least(calls: pl.DataFrame, table: CallTable, card: Hardware | None) -> dict[str, _Least]:
+    """Bounds by collective, where every call of it has one."""
+    if card is None:
+        return {}
+    times: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    counts = calls.group_by("kind").agg(pl.len()).iter_rows()
+    for at, count in counts:
+        kind = table.kinds[at]
+        if kind.category == "comm" and kind.cost is not None and kind.operator is not None:
+            found = bound(kind.cost, card)
+            times[kind.operator][str(found.limiter)] += count * (found.time_us or 0.0)
+    return {
+        name: _Least(sum(terms.values()), max(terms, key=lambda term: terms[term]))
+        for name, terms in times.items()
+    }
+
+
+def _comm_row(
+    name: str, comm: _Comm, least: _Least | None, devices: int, window: Window
+) -> Hotspot:
+    per_step = comm.count / devices / max(1, window.count)
+    time_us, saved = (window.per_step(ns / devices) for ns in (comm.time_ns, comm.exposed_ns))
+    bound_us = None if least is None else window.per_step(1e3 * least.time_us / devices)
+    why = (
+        f"{mean_count(per_step, 'call')} take {time_us:.2f} µs, {saved:.2f} µs of it while "
+        "nothing computes"
+    )
+    if bound_us is not None:
+        why += f"; no way of sending takes less than {bound_us:.2f} µs"
+    return Hotspot(
+        rank=0,
+        kind="comm",
+        operator=name,
+        role=None,
+        axes=None,
+        calls_per_step=per_step,
+        time_us=time_us,
+        bound_us=bound_us,
+        limiter=None if least is None else least.limiter,
+        expected_us=None,
+        efficiency_pct=100 * bound_us / time_us if bound_us is not None and time_us else None,
+        recoverable_us=saved,
+        recoverable_pct_of_step=window.pct(saved),
+        confidence="low",
+        why=f"{why}; computation could hide it",
+    )
+
+
+def _gaps(attributed: Attributed, rows: pl.DataFrame, window: Window) -> list[tuple[str, int, int]]:
+    """Cause, time and number of the gaps of one device that lie inside a step."""
+    gaps = idle_gaps(attributed, rows, union(*_bounds(rows)))
+    if window.count:
+        steps = window.steps.select("start_ns", pl.col("end_ns").alias("step_end")).sort("start_ns")
+        gaps = gaps.sort("start_ns").join_asof(steps, on="start_ns", strategy="backward")
+        gaps = gaps.filter(pl.col("end_ns") <= pl.col("step_end"))
+    return [
+        (cause, int(gaps[cause].sum()), int((gaps["cause"] == cause).sum())) for cause in CAUSES
+    ]
+
+
+def _idle_row(cause: str, time_ns: float, count: float, window: Window) -> Hotspot:
+    time_us, per_step = window.per_step(time_ns), count / max(1, window.count)
+    return Hotspot(
+        rank=0,
+        kind="idle",
+        operator=cause,
+        role=None,
+        axes=None,
+        calls_per_step=per_step,
+        time_us=time_us,
+        bound_us=None,
+        limiter=None,
+        expected_us=None,
+        efficiency_pct=None,
+        recoverable_us=time_us,
+        recoverable_pct_of_step=window.pct(time_us),
+        confidence="low" if cause == "unlinked" else "medium",
+        why=f"{mean_count(per_step, 'gap')}; {CAUSES[cause]}",
+    )

@@ -1,0 +1,126 @@
+"""Operators above their bound. Communication has rows of its own (`idle.py`)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import msgspec
+import polars as pl
+
+from solscope.hardware import Hardware
+from solscope.roofline import Bound, bound
+from solscope.views.costs import CallKind, CallTable
+from solscope.views.hotspots.base import Hotspot, mean_count
+from solscope.views.hotspots.window import Window
+from solscope.views.operators import MEMORIES, call_name, origin
+
+
+def slow_operators(
+    calls: pl.DataFrame, table: CallTable, card: Hardware | None, window: Window, target_pct: float
+) -> list[Hotspot]:
+    """Calls with a bound, by operator, axes, role, and where the axes come from."""
+    if card is None:
+        return []
+    groups: dict[tuple[str, str, str, str], list[tuple[int, int, int]]] = defaultdict(list)
+    sums = calls.group_by("kind", pl.col("role").cast(pl.String)).agg(
+        pl.len(), pl.col("time_ns").sum()
+    )
+    for at, role, count, time in sums.sort("kind", "role").iter_rows():
+        kind = table.kinds[at]
+        if kind.cost is not None and kind.category != "comm":
+            axes = msgspec.json.encode(kind.axes, order="sorted").decode()
+            groups[call_name(kind), axes, role or "", origin(kind)].append((at, count, time))
+    bounds = {at: bound(kind.cost, card) for at, kind in enumerate(table.kinds) if kind.cost}
+    shortest = table.calls.filter(pl.col("time_ns") > 0)["time_ns"].min()
+    shortest_us = float(shortest) / 1e3 if isinstance(shortest, int) else 0.0
+    return [
+        _operator(
+            table.kinds[parts[0][0]],
+            bounds[parts[0][0]],
+            _reference(table.kinds[parts[0][0]], bounds[parts[0][0]], card, shortest_us),
+            _Spent(role or None, sum(p[1] for p in parts), sum(p[2] for p in parts)),
+            window,
+            target_pct,
+        )
+        for (_, _, role, _), parts in groups.items()
+        if bounds[parts[0][0]].time_us is not None
+    ]
+
+
+@dataclass(frozen=True)
+class _Spent:
+    role: str | None
+    calls: int
+    time_ns: int
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """What a call is held to."""
+
+    time_us: float
+    name: str
+    expected_us: float | None
+    sure: bool
+
+
+def _reference(kind: CallKind, least: Bound, card: Hardware, shortest_us: float) -> _Reference:
+    """The bound; or more, where the bound is known to be too low to reach.
+
+    That is the likely time; the time from HBM, which a kernel can reach whose data may lie in a
+    cache of unknown speed; and the shortest call of the profile, where no launch floor is known.
+    """
+    likely = least if kind.expected is None else bound(kind.expected, card)
+    cost, expected = kind.expected or kind.cost, kind.expected is not None
+    rate = card.value("hbm.bandwidth")
+    unknown = next((term for term in likely.missing if term in MEMORIES), None)
+    times = {"bound": least.time_us or 0.0}
+    if expected:
+        times["expected time"] = likely.time_us or 0.0
+    if unknown is not None and rate is not None and cost is not None:
+        name = f"time from HBM (the speed of the {unknown} is not known)"
+        times[name] = cost.bytes / rate * 1e6
+    if "launch" in least.missing:
+        times["shortest call here (no launch floor is known)"] = shortest_us
+    name = max(times, key=lambda name: times[name])
+    # One empty kernel takes as long as the launch floor: nothing that works gets near it.
+    sure = not expected and name == "bound" and least.limiter != "launch"
+    return _Reference(times[name], name, likely.time_us if expected else None, sure)
+
+
+def _operator(
+    kind: CallKind,
+    least: Bound,
+    reference: _Reference,
+    spent: _Spent,
+    window: Window,
+    target_pct: float,
+) -> Hotspot:
+    per_step = spent.calls / max(1, window.count)
+    time_us = window.per_step(spent.time_ns)
+    bound_us = (least.time_us or 0.0) * per_step
+    goal = reference.time_us * per_step * 100 / target_pct
+    saved = max(0.0, time_us - goal)
+    likely_us = reference.expected_us
+    return Hotspot(
+        rank=0,
+        kind="operator",
+        operator=call_name(kind),
+        role=spent.role,
+        axes=kind.axes,
+        calls_per_step=per_step,
+        time_us=time_us,
+        bound_us=bound_us,
+        limiter=least.limiter,
+        expected_us=None if likely_us is None else likely_us * per_step,
+        efficiency_pct=100 * bound_us / time_us if time_us else None,
+        recoverable_us=saved,
+        recoverable_pct_of_step=window.pct(saved),
+        confidence="high" if reference.sure and not (kind.inferred or kind.source) else "medium",
+        why=(
+            f"{mean_count(per_step, 'call')} x {time_us / per_step:.2f} µs; at {target_pct:.4g} % "
+            f"of the {reference.name} of {reference.time_us:.2f} µs a call takes "
+            f"{goal / per_step:.2f} µs" + (f"; axes {kind.source}" if kind.source else "")
+        ),
+    )

@@ -1,0 +1,5 @@
+"""The input again."""
+
+
+def run(x, weight, eps):
+    return x.clone()

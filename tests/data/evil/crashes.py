@@ -1,0 +1,7 @@
+"""Ends the process."""
+
+import os
+
+
+def run(x, weight, eps):
+    os.abort()

@@ -1,0 +1,7 @@
+"""The one sample that must pass."""
+
+import torch
+
+
+def run(x, weight, eps):
+    return torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps)

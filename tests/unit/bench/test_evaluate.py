@@ -1,0 +1,117 @@
+"""A whole run on the CPU: lines, resuming, exit codes, templates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from solscope.bench.base import ShapeResult
+from solscope.bench.results import read_results
+from solscope.cli import run
+
+FAST = ["--device", "cpu", "--small", "--extra", "2", "--rounds", "1"]
+TIMED = [*FAST, "--restarts", "2", "--seconds-per-shape", "0.05"]
+CONTRACT = {
+    *("operator", "shape", "solution", "status", "device", "method", "median_us", "p20_us"),
+    *("p80_us", "samples", "bound_us", "limiter", "s", "max_error"),
+}
+
+
+def test_a_run_writes_a_line_per_shape_and_resumes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "r.jsonl"
+    arguments = ["bench", "run", "--op", "fused_add_rms_norm", "--solution", "torch-eager"]
+    arguments += ["--shapes", "0,1", "--out", str(out), *TIMED]
+    assert run(arguments) == 0
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(line["shape"], line["status"]) for line in lines] == [("0", "passed"), ("1", "passed")]
+    for line in lines:
+        assert line.keys() >= CONTRACT
+        assert (line["device"], line["method"], line["s"]) == ("cpu", "cpu-v1", None)
+        assert line["p20_us"] <= line["median_us"] <= line["p80_us"]
+        assert sum(line["samples_per_restart"]) == len(line["samples"]) > 0
+        assert len(line["samples_per_restart"]) == 2
+        assert line["checked_calls"] >= 2 * 2 * 3
+        assert len(line["solution_hash"]) == 16
+        assert line["run"]["versions"]["torch"]
+    capsys.readouterr()
+    assert run([*arguments, "--resume"]) == 0
+    assert "nothing to run" in capsys.readouterr().out
+    assert len(out.read_text().splitlines()) == 2
+
+
+def test_a_template_passes_as_it_is_and_fails_when_broken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mine"
+    assert run(["bench", "new", "silu_and_mul", "-o", str(folder)]) == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["silu_and_mul.py", "solution.toml"]
+    assert run(["bench", "new", "silu_and_mul", "-o", str(folder)]) == 2
+    assert "--force" in capsys.readouterr().err
+    out = tmp_path / "r.jsonl"
+    check = ["bench", "check", str(folder), "--op", "silu_and_mul", "--shapes", "0", *FAST]
+    check += ["--out", str(out)]
+    assert run(check) == 0
+    file = folder / "silu_and_mul.py"
+    file.write_text(
+        file.read_text() + "\n\n_right = run\n\n\ndef run(x):\n    return 2 * _right(x)\n"
+    )
+    assert run([*check, "--json"]) == 1
+    shown = capsys.readouterr().out
+    results = json.loads(shown[shown.index('{\n  "results"') :])["results"]
+    assert [result["status"] for result in results] == ["wrong_numbers"]
+    right, wrong = read_results([out])
+    assert right.solution_hash != wrong.solution_hash
+    assert right.seeds
+    assert not set(right.seeds) & set(wrong.seeds)
+
+
+@pytest.mark.parametrize("language", ["triton", "cuda"])
+def test_templates_in_other_languages_have_a_kernel_of_their_own(
+    tmp_path: Path, language: str
+) -> None:
+    assert run(["bench", "new", "rms_norm", "-o", str(tmp_path), "--language", language]) == 0
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"rms_norm.py", "_kernel.py", "solution.toml"} <= names
+    for path in tmp_path.glob("*.py"):
+        compile(path.read_text(), path.name, "exec")
+    assert f'language = "{language}"' in (tmp_path / "solution.toml").read_text()
+
+
+def test_a_shape_that_is_too_big_says_so(tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    arguments = ["bench", "run", "--op", "rms_norm", "--solution", "torch-eager", "--shapes", "0"]
+    assert run([*arguments, "--device", "cpu", "--max-bytes", "10", "--out", str(out)]) == 0
+    (result,) = read_results([out])
+    assert result.status == "unsupported"
+    assert result.reason
+    assert "more than the 0 MB allowed" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--op", "rms_norm", "--shapes", "999"], "no shape '999'"),
+        (["--op", "nothing"], "no operator 'nothing'"),
+        (["--op", "softmax"], "softmax has no reference"),
+        (["--op", "rms_norm", "--suite", "none"], "no suite"),
+        (["--op", "rms_norm", "--methods", "graph"], "the first not graph"),
+    ],
+)
+def test_bad_usage_is_one_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["bench", "run", "--solution", "torch-eager", "--device", "cpu", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_line_reads_back_as_it_was_written() -> None:
+    import msgspec
+
+    result = ShapeResult("rms_norm", "0", "x", "passed", "cpu", "cpu-v1", samples=[1.5])
+    assert msgspec.json.decode(msgspec.json.encode(result), type=ShapeResult) == result

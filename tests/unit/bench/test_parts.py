@@ -1,0 +1,217 @@
+"""The evaluator's parts: catalog, workloads, shared memory, spans of a recording, statistics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from solscope.bench import memory  # noqa: E402
+from solscope.bench.bounds import shape_bound  # noqa: E402
+from solscope.bench.catalog import built_in, find_solution  # noqa: E402
+from solscope.bench.check import draw_rows  # noqa: E402
+from solscope.bench.device_timer import spans  # noqa: E402
+from solscope.bench.sensors import Reading, Watch  # noqa: E402
+from solscope.bench.statistics import is_noisy, quantile, timing  # noqa: E402
+from solscope.bench.timing import recalled  # noqa: E402
+from solscope.bench.workloads import beside, choose, scaled, workloads  # noqa: E402
+from solscope.errors import InputError, UsageError  # noqa: E402
+from solscope.hardware import find  # noqa: E402
+from solscope.operators import operator  # noqa: E402
+
+# --- Solutions
+
+
+def test_eager_solutions_exist_for_all_operators_and_compile_is_the_same_files() -> None:
+    eager, compiled = find_solution("torch-eager"), find_solution("torch-compile")
+    assert set(workloads()) <= set(eager.operators())
+    assert compiled.file("rms_norm") == eager.file("rms_norm")
+    assert compiled.hash("rms_norm") != eager.hash("rms_norm")
+    assert {"torch-eager", "torch-compile"} <= set(built_in().names())
+
+
+def test_a_folder_is_a_solution_and_helpers_change_its_hash(tmp_path: Path) -> None:
+    folder = tmp_path / "my_kernels"
+    folder.mkdir()
+    (folder / "rms_norm.py").write_text("from _help import run\n")
+    (folder / "_help.py").write_text("run = None\n")
+    (folder / "l2_norm.cu").write_text("// kernel\n")
+    found = find_solution(str(folder))
+    assert (found.name, found.operators()) == ("my-kernels", ["l2_norm", "rms_norm"])
+    before = found.hash("rms_norm")
+    (folder / "_help.py").write_text("run = 1\n")
+    assert found.hash("rms_norm") != before
+    entry = found.stage("l2_norm", tmp_path / "staged")
+    assert entry.name == "l2_norm_entry.py"
+    compile(entry.read_text(), entry.name, "exec")
+    assert {p.name for p in entry.parent.iterdir()} == {
+        "l2_norm.cu",
+        "l2_norm_entry.py",
+        "_help.py",
+    }
+
+
+def test_a_solution_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="did you mean 'torch-eager'"):
+        find_solution("torch-eagre")
+    with pytest.raises(InputError, match="no such file"):
+        find_solution(str(tmp_path / "none.py"))
+    (tmp_path / "solution.toml").write_text("titel = 1\n")
+    with pytest.raises(InputError, match="titel"):
+        find_solution(str(tmp_path))
+
+
+# --- Workloads
+
+
+def test_weights_of_an_operator_and_importance_of_all_add_up_to_one() -> None:
+    found = workloads()
+    assert len(found) == 30
+    assert sum(shapes[0].importance for shapes in found.values()) == pytest.approx(1)
+    for shapes in found.values():
+        assert sum(one.weight for one in shapes) == pytest.approx(1)
+
+
+def test_shapes_are_chosen_by_id_or_by_weight() -> None:
+    listed = workloads()["rms_norm"]
+    assert [one.shape for one in choose(listed, "3,1")] == ["3", "1"]
+    top = choose(listed, "top2")
+    assert min(one.weight for one in top) >= sorted(one.weight for one in listed)[-2]
+    with pytest.raises(UsageError, match="no shape"):
+        choose(listed, "1,400")
+
+
+def test_cases_beside_a_shape_are_small_and_vary_what_may_vary() -> None:
+    op = operator("rms_norm")
+    cases = list(beside(op, {"tokens": 4096, "hidden": 1024}, 1e6))
+    assert {case.axes["hidden"] for case in cases} == {1024}
+    assert {"extreme inputs", "ties inputs", "empty inputs"} <= {case.label for case in cases}
+    tokens = {case.axes["tokens"] for case in cases if case.variant == "typical"}
+    assert tokens == {1, 65, 127, 129}
+    assert all(op.cost(case.axes).bytes <= 1.1e6 for case in cases)
+
+
+def test_sequences_are_scaled_by_their_lengths() -> None:
+    op = operator("unified_attention")
+    axes = {**workloads()["unified_attention"][0].axes, "sequences": [[256, 256, 130]]}
+    assert scaled(op, axes, 0.25)["sequences"] == [[64, 64, 4]]
+
+
+# --- Shared memory
+
+
+def test_tensors_keep_their_strides_in_an_arena() -> None:
+    arena = memory.Arena("cpu")
+    source = torch.arange(24.0).view(4, 6).t()[1:5]
+    arena.reserve(4096)
+    spec = memory.place(arena, source, 512)
+    found = memory.view(arena, spec)
+    assert found.stride() == source.stride()
+    assert torch.equal(found, source)
+    before = memory.fingerprint(found)
+    found[2, 1] += 1
+    assert not torch.equal(memory.fingerprint(found), before)
+    arena.close()
+
+
+def test_a_fingerprint_sees_swapped_values_in_large_tensors() -> None:
+    arena = memory.Arena("cpu")
+    arena.reserve(1 << 20)
+    memory.place(arena, torch.arange(100_000, dtype=torch.int64), 0)
+    found = arena.at(0, [100_000], torch.int64)
+    before = memory.fingerprint(found)
+    found[10], found[50_000] = int(found[50_000]), int(found[10])
+    assert not torch.equal(memory.fingerprint(found), before)
+    arena.close()
+
+
+# --- Spans of a recording
+
+
+class Event(NamedTuple):
+    what: str
+    start: int
+    length: int
+    device: str = "DeviceType.CUDA"
+
+    def name(self) -> str:
+        return self.what
+
+    def device_type(self) -> str:
+        return self.device
+
+    def start_ns(self) -> int:
+        return self.start
+
+    def duration_ns(self) -> int:
+        return self.length
+
+
+def test_a_call_is_what_lies_between_its_spins_on_any_stream() -> None:
+    events = [
+        Event("cudaLaunchKernel", 0, 5, "DeviceType.CPU"),
+        Event("reduce", 0, 90),
+        Event("void spin_kernel(long)", 100, 50),
+        Event("side", 140, 30),
+        Event("main", 160, 40),
+        Event("void spin_kernel(long)", 300, 5),
+        Event("reduce", 400, 90),
+        Event("void spin_kernel(long)", 500, 50),
+        Event("main", 560, 20),
+        Event("void spin_kernel(long)", 600, 5),
+    ]
+    assert spans(events, 2) == {
+        "span_us": [0.06, 0.02],
+        "busy_us": [0.07, 0.02],
+        "activities": [2, 1],
+    }
+    assert "for 3 calls" in spans(events, 3)["span_reason"]
+    assert "without any device activity" in spans([events[2], events[5]], 1)["span_reason"]
+
+
+# --- Statistics, rows, bounds
+
+
+def test_quantiles_and_noise() -> None:
+    assert quantile([4.0, 1.0, 3.0, 2.0], 0.5) == 2.5
+    assert not is_noisy([100.0, 100.5, 101.0, 100.2])
+    found = timing([[1.0, 2.0], [3.0]], "events", 1)
+    assert (found.median_us, found.samples_per_restart, found.noisy) == (2.0, [2, 1], True)
+
+
+def test_remembered_results_are_told_from_noise() -> None:
+    assert recalled([500.0, 510.0, 505.0], [100.0, 101.0, 99.0])
+    assert not recalled([500.0, 120.0, 505.0], [100.0, 101.0, 99.0])
+    assert not recalled([8.0, 9.0, 8.0], [3.0, 3.0, 3.0])
+
+
+def test_rows_hold_both_ends_and_are_drawn_anew() -> None:
+    assert draw_rows(5) == [0, 1, 2, 3, 4]
+    first, second = draw_rows(10_000), draw_rows(10_000)
+    assert len(set(first)) == 64
+    assert (first[0], first[-1]) == (0, 9_999)
+    assert first != second
+
+
+def test_a_bound_needs_a_device_and_names_what_it_is() -> None:
+    op, axes = operator("rms_norm"), {"tokens": 4096, "hidden": 5120}
+    assert shape_bound(op, axes, axes, None).reason == "no hardware file describes this device"
+    found = shape_bound(op, axes, axes, find("H200"))
+    read = (4096 * 5120 + 5120) * 2
+    assert found.limiter == "hbm"
+    assert found.bound_us == pytest.approx(read / 4.8e12 * 1e6)
+    assert found.published_us == pytest.approx((2 * read - 5120 * 2) / 4.8e12 * 1e6)
+    assert found.measured_bound_us
+    assert found.measured_bound_us > found.bound_us
+
+
+def test_sensors_give_the_readings_of_their_windows() -> None:
+    watch = Watch("cpu")
+    assert watch.during([(0.0, 1.0)]).reason == "no GPU is used"
+    watch.readings = [Reading(at, 1000 + at, 2000, 300, 50, 4) for at in (1.0, 2.0, 3.0, 9.0)]
+    found = watch.during([(1.5, 4.0)])
+    assert found.sm_clock_mhz == [1002.0, 1002.5, 1003.0]
+    assert found.throttle == ["power cap"]

@@ -1,0 +1,167 @@
+"""Score, comparison and leaderboard on results whose numbers are written out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from solscope.bench.base import ShapeResult, Timing
+from solscope.bench.contrast import contrast
+from solscope.bench.leaderboard import leaderboard
+from solscope.bench.results import append_result, latest, read_results
+from solscope.bench.score import score
+from solscope.cli import run
+from solscope.errors import InputError, UsageError
+
+JITTER = (0.995, 1.0, 1.0, 1.005, 0.998, 1.002)
+
+
+def line(operator: str, shape: str, median_us: float, **more: Any) -> ShapeResult:
+    """A passed line: bound 10 us, six samples in each of two processes."""
+    samples = [median_us * factor for factor in JITTER]
+    facts: dict[str, Any] = {
+        "solution": "mine",
+        "status": "passed",
+        "device": "NVIDIA H200",
+        "method": "cold-v1",
+        "median_us": median_us,
+        "samples": [*samples, *samples],
+        "samples_per_restart": [6, 6],
+        "bound_us": 10.0,
+        "s": 10.0 / median_us,
+        "published_us": 12.0,
+        "weight": 0.5,
+        "calls": 1.0,
+        "suite": "atrex",
+        **more,
+    }
+    return ShapeResult(operator=operator, shape=shape, **facts)
+
+
+def test_an_operator_is_weighted_by_calls_not_by_ratios() -> None:
+    rows = [line("rms_norm", "0", 20.0, calls=3.0), line("rms_norm", "1", 100.0, calls=1.0)]
+    (found,) = score(rows).operators
+    assert found.s == pytest.approx((3 * 10 + 1 * 10) / (3 * 20 + 1 * 100))
+    assert found.published_s == pytest.approx(4 * 12 / 160)
+    assert (found.shapes_passed, found.shapes) == (2, 56)
+    assert found.recoverable == pytest.approx(found.importance * (1 - 0.25))
+
+
+def test_shares_of_time_stand_in_for_calls() -> None:
+    rows = [
+        line("rms_norm", "0", 20.0, calls=None, weight=0.75),
+        line("rms_norm", "1", 100.0, calls=None, weight=0.25),
+    ]
+    (found,) = score(rows).operators
+    assert found.s == pytest.approx(0.75 * 0.5 + 0.25 * 0.1)
+
+
+def test_all_operators_are_weighted_by_importance_and_what_lacks_is_told() -> None:
+    rows = [line("rms_norm", "0", 20.0), line("l2_norm", "0", 100.0)]
+    found = score(rows)
+    norms = {one.operator: one.importance for one in found.operators}
+    covered = norms["rms_norm"] + norms["l2_norm"]
+    wanted = norms["rms_norm"] * 0.5 + norms["l2_norm"] * 0.1
+    assert found.covered == pytest.approx(covered)
+    assert found.weighted_s == pytest.approx(wanted / covered)
+    assert found.weighted_s_all == pytest.approx(wanted)
+    assert found.recoverable == pytest.approx(covered - wanted)
+
+
+def test_the_fastest_that_passed_counts_and_one_solution_can_be_asked_for() -> None:
+    rows = [
+        line("rms_norm", "0", 40.0, solution="slow"),
+        line("rms_norm", "0", 20.0, solution="fast"),
+        line("rms_norm", "0", 5.0, solution="evil", status="faster_than_bound"),
+    ]
+    (found,) = score(rows).operators
+    assert (found.s, found.best) == (0.5, {"fast": 1})
+    assert score(rows, "slow").weighted_s == 0.25
+    assert score(rows, "evil").weighted_s is None
+    board = leaderboard(rows)
+    assert [(one.solution, one.wins) for one in board.entries] == [
+        ("fast", 1),
+        ("slow", 0),
+        ("evil", 0),
+    ]
+    assert board.entries[-1].shapes_failed == 1
+
+
+def test_another_method_has_its_own_score() -> None:
+    graph = {"graph-v1": Timing(median_us=12.5, samples=[12.5] * 5, samples_per_restart=[5])}
+    rows = [line("rms_norm", "0", 20.0, methods=graph), line("rms_norm", "1", 20.0)]
+    found = score(rows, method="graph-v1")
+    assert (found.method, found.weighted_s) == ("graph-v1", 0.8)
+    assert found.operators[0].shapes_passed == 1
+
+
+def test_scaled_shapes_and_mixed_devices_are_refused() -> None:
+    with pytest.raises(InputError, match="scaled"):
+        score([line("rms_norm", "0", 20.0, scale=0.5)])
+    both = [line("rms_norm", "0", 20.0), line("rms_norm", "0", 20.0, solution="b", device="cpu")]
+    with pytest.raises(UsageError, match="several devices"):
+        score(both)
+    assert score(both, device="cpu").device == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(0.9, "faster"), (1.1, "slower"), (1.0, "cannot tell")]
+)
+def test_a_difference_is_told_only_when_there_is_one(factor: float, verdict: str) -> None:
+    before = [line("rms_norm", "0", 20.0), line("rms_norm", "1", 30.0)]
+    after = [line("rms_norm", "0", 20.0 * factor), line("rms_norm", "2", 1.0)]
+    found = contrast(before, after)
+    assert (found.verdict, found.shapes[0].verdict) == (verdict, verdict)
+    assert found.low <= found.ratio <= found.high
+    assert found.ratio == pytest.approx(factor)
+    assert (found.only_a, found.only_b) == (1, 1)
+
+
+def test_processes_that_disagree_widen_the_interval() -> None:
+    before = [line("rms_norm", "0", 20.0)]
+    samples = [*(18.0 * f for f in JITTER), *(22.0 * f for f in JITTER)]
+    after = [line("rms_norm", "0", 19.0, samples=samples)]
+    found = contrast(before, after)
+    assert found.low < 0.91
+    assert found.high > 1.09
+    assert found.verdict == "cannot tell"
+
+
+def test_results_survive_a_cut_off_line(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    append_result(file, line("rms_norm", "0", 20.0))
+    with file.open("ab") as out:
+        out.write(b'{"operator": "rms_')
+    assert len(read_results([file])) == 1
+    append_result(file, line("rms_norm", "0", 30.0))
+    with pytest.raises(InputError, match="line 2 is no result"):
+        read_results([file])
+
+
+def test_the_last_of_several_lines_counts() -> None:
+    rows = [line("rms_norm", "0", 20.0), line("rms_norm", "0", 40.0)]
+    assert [one.median_us for one in latest(rows)] == [40.0]
+
+
+def test_commands_print_and_exit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    append_result(before, line("rms_norm", "0", 20.0))
+    append_result(after, line("rms_norm", "0", 25.0, solution="other"))
+    assert run(["bench", "score", str(before), "--json"]) == 0
+    found = msgspec.json.decode(capsys.readouterr().out)
+    assert (found["device"], found["weighted_s"]) == ("NVIDIA H200", 0.5)
+    assert found["operators"][0].keys() >= {
+        "operator",
+        "importance",
+        "s",
+        "shapes_passed",
+        "shapes",
+    }
+    assert run(["bench", "compare", str(before), str(after)]) == 1
+    assert "1.250" in capsys.readouterr().out
+    assert run(["bench", "leaderboard", str(before), str(after)]) == 0
+    assert "other" in capsys.readouterr().out
+    assert run(["bench", "score", str(tmp_path / "none.jsonl")]) == 2

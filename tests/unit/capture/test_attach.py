@@ -1,0 +1,171 @@
+"""`solscope capture` on processes that run, and on commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import solscope
+from solscope.capture.attach import Target, attach, find_process, run
+from solscope.cli import run as program
+from solscope.errors import InputError, UsageError
+
+if not sys.platform.startswith("linux"):
+    pytest.skip("the sensors are those of Linux", allow_module_level=True)
+
+
+def metrics(path: Path) -> set[str]:
+    table = solscope.open(path).metrics
+    assert table is not None
+    return set(table["metric"])
+
+
+def test_a_process_that_runs(tmp_path: Path) -> None:
+    path = tmp_path / "run.metrics.csv"
+    recording = attach(os.getpid(), Target(path, period_ms=10, seconds=0.2))
+    assert recording.pid == os.getpid()
+    assert recording.samples > 0
+    assert {"oncpu_ns", "process_cpu_ns", "affinity_cores"} <= metrics(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["run.metrics.csv"]
+
+
+def test_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "run.metrics.parquet"
+    attach(os.getpid(), Target(path, seconds=0.2))
+    assert path.read_bytes()[:4] == b"PAR1"
+    assert "oncpu_ns" in metrics(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["run.metrics.parquet"]
+
+
+def test_a_command_and_its_exit_code(tmp_path: Path) -> None:
+    path = tmp_path / "run.metrics.csv"
+    recording = run(["sh", "-c", "sleep 0.3; exit 3"], Target(path, period_ms=10))
+    assert recording.exit_code == 3
+    assert "oncpu_ns" in metrics(path)
+
+
+def test_a_command_that_is_asked_to_end(tmp_path: Path) -> None:
+    target = Target(tmp_path / "run.metrics.csv", seconds=0.2)
+    assert run(["sleep", "60"], target).exit_code == -signal.SIGTERM
+
+
+def test_a_process_below_the_command(tmp_path: Path) -> None:
+    seconds = "61.0625"
+    command = ["sh", "-c", f"sleep {seconds} & wait"]
+    target = Target(tmp_path / "run.metrics.csv", seconds=0.2)
+    recording = run(command, target, find=seconds)
+    try:
+        assert Path(f"/proc/{recording.pid}/comm").read_text() == "sleep\n"
+    finally:
+        os.kill(recording.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., int]]:
+    """Starts commands that are killed in the end."""
+    children = []
+
+    def start(*command: str) -> int:
+        child = subprocess.Popen(command)
+        children.append(child)
+        while not Path(f"/proc/{child.pid}/cmdline").read_bytes():
+            time.sleep(0.001)
+        return child.pid
+
+    yield start
+    for child in children:
+        child.kill()
+        child.wait()
+
+
+def test_finding_one_process(start: Callable[..., int]) -> None:
+    pid = start("sleep", "62.125")
+    assert find_process("sleep 62.125") == pid
+    start("sleep", "62.125")
+    with pytest.raises(InputError, match=r"2 processes have 'sleep 62.125'"):
+        find_process("sleep 62.125")
+    with pytest.raises(InputError, match="no process has"):
+        find_process("surely no command line has this text")
+
+
+def test_ctrl_c_ends_a_recording_and_keeps_it(tmp_path: Path) -> None:
+    path = tmp_path / "run.metrics.csv"
+    written = path.with_name("run.metrics.csv.partial")
+
+    def interrupt() -> None:
+        while not written.exists() or written.stat().st_size < 200:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    attach(os.getpid(), Target(path, period_ms=10))
+    assert "oncpu_ns" in metrics(path)
+
+
+def test_what_cannot_be_recorded(tmp_path: Path) -> None:
+    target = Target(tmp_path / "run.metrics.csv")
+    with pytest.raises(InputError, match="there is no process"):
+        attach(2**22 + 1, target)
+    with pytest.raises(InputError, match="no-such-program cannot be started"):
+        run(["no-such-program"], target)
+    with pytest.raises(UsageError, match="not a folder"):
+        attach(os.getpid(), Target(tmp_path / "no" / "run.metrics.csv"))
+    target.path.write_text("mine")
+    with pytest.raises(UsageError, match="exists"):
+        run(["true"], target)
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run.metrics.csv"
+    arguments = ["capture", "--pid", str(os.getpid()), "--seconds", "0.2", "-o", str(path)]
+    assert program(arguments) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"samples of process {os.getpid()}" in err
+    assert program(arguments) == 2
+    assert program([*arguments, "--force", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["pid"] == os.getpid()
+    assert result["lost"] == {}
+
+
+def test_a_failing_command_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run.metrics.csv"
+    assert program(["capture", "-o", str(path), "--", "sh", "-c", "exit 4"]) == 1
+    assert "exit code 4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--pid", "1"], "where to?"),
+        (["-o", "x.csv"], "what to record?"),
+        (["-o", "x.csv", "--pid", "1", "--find", "x"], "what to record?"),
+        (["-o", "x.csv", "--pid", "1", "--", "true"], "not both"),
+        (["-o", "x.csv", "--pid", "1", "--period-ms", "1"], "period-ms"),
+    ],
+)
+def test_bad_usage(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program(["capture", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_list_of_sensors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert program(["capture", "--list"]) == 0
+    out = capsys.readouterr().out
+    assert "oncpu_ns, runq_ns" in out
+    assert "missing" in out
+    assert "amdsmi package is not installed" in out
+    assert program(["capture", "--list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert {"name", "metrics"} == set(listed["sensors"][0])
+    assert {"name", "metrics", "reason"} == set(listed["missing"][0])

@@ -1,0 +1,119 @@
+"""Hogs start, work as much as asked, and are gone afterwards, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from solscope.lab.nursery import HogError, Nursery
+
+if not sys.platform.startswith("linux"):
+    pytest.skip("the lab is for Linux", allow_module_level=True)
+
+
+@pytest.fixture
+def nursery() -> Iterator[Nursery]:
+    with Nursery(os.sched_getaffinity(0), with_torch=False) as nursery:
+        yield nursery
+
+
+def cpu_s(pid: int) -> float:
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+
+
+def wait_for(condition: object) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_hog_works_when_it_is_told_and_is_killed_at_the_end(nursery: Nursery) -> None:
+    with nursery.hogs("spin", 2) as hogs:
+        first, second = hogs.pids
+        time.sleep(0.05)
+        assert cpu_s(first) < 0.05, "idle until it gets a dose"
+        hogs.set(1.0)
+        wait_for(lambda: cpu_s(first) > 0.05 and cpu_s(second) > 0.05)
+    assert gone(first)
+    assert gone(second)
+
+
+def test_hogs_stay_on_their_cores(nursery: Nursery) -> None:
+    core = min(os.sched_getaffinity(0))
+    with nursery.hogs("spin", 1, cores={core}) as hogs:
+        assert os.sched_getaffinity(hogs.pids[0]) == {core}
+
+
+def test_memory_is_copied(nursery: Nursery) -> None:
+    with nursery.hogs("stream_memory", 1, megabytes=4) as hogs:
+        hogs.set(1.0)
+        wait_for(lambda: cpu_s(hogs.pids[0]) > 0.2)
+
+
+@pytest.fixture
+def victim() -> Iterator[int]:
+    with subprocess.Popen(["sleep", "60"]) as child:
+        yield child.pid
+        child.kill()
+
+
+def test_a_process_that_was_stopped_continues_when_the_hog_is_killed(
+    nursery: Nursery, victim: int
+) -> None:
+    with nursery.hogs("stop_and_continue", 1, pid=victim) as hogs:
+        hogs.set(0.9)
+        wait_for(lambda: state(victim) == "T")
+        os.kill(hogs.pids[0], signal.SIGKILL)
+        wait_for(lambda: gone(hogs.pids[0]))
+        wait_for(lambda: state(victim) == "S")
+    assert state(victim) == "S"
+
+
+def test_a_hog_that_cannot_start_says_why(nursery: Nursery) -> None:
+    with (
+        pytest.raises(HogError, match="spin: TypeError"),
+        nursery.hogs("spin", 1, nonsense=1),
+    ):
+        pass
+    with nursery.hogs("spin", 1) as hogs:
+        assert len(hogs.pids) == 1, "the nursery goes on"
+
+
+def test_all_hogs_end_with_the_nursery() -> None:
+    nursery = Nursery(os.sched_getaffinity(0), with_torch=False)
+    with ExitStack() as stack:
+        pid = stack.enter_context(nursery.hogs("spin", 1)).pids[0]
+        nursery.close()
+        assert gone(pid)
+        with pytest.raises(HogError, match="is gone"):
+            stack.close()
+
+
+def test_all_hogs_end_with_the_recorder() -> None:
+    code = (
+        "import os, time; from solscope.lab.nursery import Nursery;"
+        "hogs = Nursery(os.sched_getaffinity(0), False).hogs('spin', 1).__enter__();"
+        "print(hogs.pids[0], flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as recorder:
+        assert recorder.stdout is not None
+        pid = int(recorder.stdout.readline())
+        recorder.kill()
+    wait_for(lambda: gone(pid))

@@ -1,0 +1,341 @@
+"""The gated delta rule by hand, by token and in chunks of any size; the convolution by FFT."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from solscope.bench.verify import eager_solution
+from solscope.operators.delta_rule import (
+    Gates,
+    chunk_factors,
+    chunk_states,
+    draw_gates,
+    log_decay,
+    running_sums,
+    unit_rows,
+)
+from solscope.operators.task import Inputs, Outputs, Variant
+from tests.references import distance, drawn, in_fp8, task_of, wrong
+
+HEADS = {"v_heads": 4, "key_dim": 16, "value_dim": 24}
+UPDATE = {"sequences": 2, "tokens": 75, "q_heads": 2, **HEADS, "pool": 5}
+STEP = {**UPDATE, "sequences": 6, "tokens": 1}
+STATE = {"sequences": 2, "tokens": 150, "k_heads": 2, **HEADS, "pool": 5, "chunk_size": 64}
+OUTPUT = {"sequences": 2, "tokens": 150, "q_heads": 2, **HEADS, "chunk_size": 64}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def by_hand(inputs: Inputs, sequence: int, head: int) -> tuple[list[list[float]], Any]:
+    """Outputs and last state of one sequence and v head, in plain floats."""
+    q_head = head // (inputs["v"].shape[2] // inputs["q"].shape[2])
+    state = inputs["state"][int(inputs["state_indices"][sequence]), head].double().tolist()
+    keys, values = range(len(state)), range(len(state[0]))
+    rate, bias = math.exp(float(inputs["A_log"][head])), float(inputs["dt_bias"][head])
+    outputs = []
+    for t in range(inputs["v"].shape[1]):
+        x = float(inputs["a"][sequence, t, head]) + bias
+        decay = math.exp(-rate * (x if x > 20 else math.log1p(math.exp(x))))
+        strength = 1 / (1 + math.exp(-float(inputs["b"][sequence, t, head])))
+        q, k = (inputs[name][sequence, t, q_head].double().tolist() for name in ("q", "k"))
+        q_norm, k_norm = math.hypot(*q), math.hypot(*k)
+        q, k = [v / q_norm for v in q], [v / k_norm for v in k]
+        wanted = inputs["v"][sequence, t, head].double().tolist()
+        state = [[decay * state[i][j] for j in values] for i in keys]
+        held = [math.fsum(state[i][j] * k[i] for i in keys) for j in values]
+        written = [strength * (wanted[j] - held[j]) for j in values]
+        state = [[state[i][j] + k[i] * written[j] for j in values] for i in keys]
+        scale = inputs["scale"]
+        outputs.append([scale * math.fsum(state[i][j] * q[i] for i in keys) for j in values])
+    return outputs, state
+
+
+@pytest.mark.parametrize("variant", ["typical", "extreme"])
+def test_update_by_hand(variant: Variant) -> None:
+    axes = {**UPDATE, "tokens": 7, "key_dim": 5, "value_dim": 3}
+    inputs, wanted = drawn("gated_delta_rule_update", axes, variant)
+    for sequence in range(2):
+        row = int(inputs["state_indices"][sequence])
+        for head in range(4):
+            outputs, state = by_hand(inputs, sequence, head)
+            assert distance(torch.tensor(outputs), wanted["out"][sequence, :, head]) < 1e-6
+            assert distance(torch.tensor(state), wanted["state"][row, head]) < 1e-6
+
+
+@pytest.mark.parametrize("size", [1, 16, 64, 100])
+@pytest.mark.parametrize("variant", ["typical", "extreme"])
+def test_the_chunked_form_is_the_recurrence(size: int, variant: Variant) -> None:
+    """w and u, then the state operator, then the output operator, against token by token."""
+    inputs, wanted = drawn("gated_delta_rule_update", UPDATE, variant)
+    names = ("A_log", "dt_bias", "a", "b")
+    gates = Gates(*(inputs[name].double() for name in names))
+    q, k = (unit_rows(inputs[name].double()) for name in ("q", "k"))
+    g = running_sums(log_decay(gates, torch.float64), size)
+    u, w = chunk_factors(k, inputs["v"].double(), gates.b.sigmoid(), g, size)
+    states = task_of("chunk_gated_delta_rule_state").reference(
+        k, w, u, g, inputs["state"], inputs["state_indices"], size
+    )
+    outputs = task_of("chunk_delta_rule_output").reference(
+        q, k, states["v_new"], states["h"], g, inputs["scale"], size
+    )
+    assert distance(states["state"], wanted["state"]) < 1e-5
+    assert distance(outputs["out"], wanted["out"]) < 1e-5
+
+
+def test_gates_reach_from_forgetting_to_remembering() -> None:
+    gates = draw_gates(torch.Generator().manual_seed(1), 1, 500, 32, "typical")
+    decay = log_decay(gates, torch.float64).exp()
+    assert float(decay.min()) < 0.3
+    assert float(decay.max()) > 0.9999
+    assert 0.5 < float(decay.median()) < 0.9999
+    extreme = draw_gates(torch.Generator().manual_seed(1), 1, 500, 32, "extreme")
+    linear = extreme.a.double() + extreme.dt_bias.double() > 20
+    assert 0.01 < float(linear.double().mean()) < 0.2
+    assert bool((log_decay(extreme, torch.float64) <= 0).all())
+
+
+def test_sums_restart_with_every_chunk_and_fall() -> None:
+    inputs, _ = drawn("chunk_gated_delta_rule_state", STATE)
+    for start in (0, 64, 128):
+        chunk = inputs["g"][:, start : start + 64]
+        assert bool((chunk.diff(dim=1) <= 0).all())
+    assert bool((inputs["g"][:, 64] > inputs["g"][:, 63]).all())
+    lengths = inputs["k"].float().norm(dim=-1)
+    assert torch.allclose(lengths, torch.ones_like(lengths), atol=0.01)
+
+
+# --- The state operator
+
+
+def test_states_start_with_the_given_one_and_others_stay() -> None:
+    inputs, wanted = drawn("chunk_gated_delta_rule_state", STATE)
+    rows = inputs["state_indices"].long()
+    assert torch.equal(wanted["h"][:, 0], inputs["state"][rows])
+    others = [row for row in range(5) if row not in rows.tolist()]
+    assert torch.equal(wanted["state"][others], inputs["state"][others])
+    assert wanted["h"].shape[1] == 3, "the last chunk is short"
+
+
+def test_one_chunk_after_the_other_is_the_whole() -> None:
+    """The state behind 128 tokens, as a new start for the last 22."""
+    inputs, wanted = drawn("chunk_gated_delta_rule_state", STATE)
+    k, w, u, g = (inputs[name] for name in ("k", "w", "u", "g"))
+    start = inputs["state"][inputs["state_indices"].long()]
+    some, rest, wide = slice(None, 128), slice(128, None), torch.float64
+    _, x, middle = chunk_states(k[:, some], w[:, some], u[:, some], g[:, some], start, 64, wide)
+    h, y, last = chunk_states(k[:, rest], w[:, rest], u[:, rest], g[:, rest], middle, 64, wide)
+    assert distance(torch.cat([x, y], 1), wanted["v_new"]) < 1e-6
+    assert distance(h[:, 0], wanted["h"][:, 2]) < 1e-6
+    assert distance(last, wanted["state"][inputs["state_indices"].long()]) < 1e-6
+
+
+def state_answer(**changed: Any) -> Callable[..., Any]:
+    """The reference with some inputs replaced, as a solution."""
+
+    def run(**given: Any) -> Any:
+        other = {name: change(given) for name, change in changed.items()}
+        found = task_of("chunk_gated_delta_rule_state").reference(**{**given, **other})
+        given["state"].copy_(found["state"])
+        return found["h"].bfloat16(), found["v_new"].bfloat16()
+
+    return run
+
+
+WRONG_STATES: dict[str, Callable[..., Any]] = {
+    "no decay": state_answer(g=lambda given: given["g"] * 0),
+    "the decay of the row above": state_answer(g=lambda given: given["g"].roll(1, 1)),
+    "v_new is u": state_answer(w=lambda given: given["w"] * 0),
+    "8-bit operands": state_answer(
+        u=lambda given: in_fp8(given["u"]), w=lambda given: in_fp8(given["w"])
+    ),
+    "another row of the pool": state_answer(
+        state_indices=lambda given: (given["state_indices"] + 1) % 5
+    ),
+    "the last token left out": state_answer(
+        k=lambda given: torch.cat([given["k"][:, :-1], given["k"][:, -1:] * 0], 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("label", WRONG_STATES)
+def test_wrong_states_do_not_pass(label: str) -> None:
+    inputs, wanted = drawn("chunk_gated_delta_rule_state", STATE)
+    assert wrong("chunk_gated_delta_rule_state", state_answer(), inputs, wanted) == []
+    assert wrong("chunk_gated_delta_rule_state", WRONG_STATES[label], inputs, wanted)
+
+
+# --- The output operator
+
+
+def test_outputs_pair_by_pair() -> None:
+    axes = {**OUTPUT, "sequences": 1, "tokens": 11, "chunk_size": 4}
+    inputs, wanted = drawn("chunk_delta_rule_output", axes)
+    q, k, v, h, g = (inputs[name].double()[0] for name in ("q", "k", "v", "h", "g"))
+    out = torch.zeros(11, 4, 24, dtype=torch.float64)
+    for i in range(11):
+        for head in range(4):
+            row = (g[i, head].exp() * h[i // 4, head]).T @ q[i, head // 2]
+            for j in range(i // 4 * 4, i + 1):
+                product = float(q[i, head // 2] @ k[j, head // 2])
+                row = row + math.exp(g[i, head] - g[j, head]) * product * v[j, head]
+            out[i, head] = inputs["scale"] * row
+    assert distance(out, wanted["out"][0]) < 1e-6
+
+
+@pytest.mark.parametrize("left_out", ["h", "v"])
+def test_both_parts_of_the_output_count(left_out: str) -> None:
+    inputs, wanted = drawn("chunk_delta_rule_output", OUTPUT)
+    run = eager_solution("chunk_delta_rule_output")
+    assert wrong("chunk_delta_rule_output", run, inputs, wanted) == []
+    without = {**inputs, left_out: inputs[left_out] * 0}
+    assert wrong("chunk_delta_rule_output", lambda **given: run(**without), inputs, wanted)
+    alone = task_of("chunk_delta_rule_output").reference(**without)
+    assert wrong("chunk_delta_rule_output", run, without, alone) == []
+
+
+def test_8_bit_operands_do_not_pass_for_outputs() -> None:
+    inputs, wanted = drawn("chunk_delta_rule_output", OUTPUT)
+    run = eager_solution("chunk_delta_rule_output")
+    coarse = {**inputs, **{name: in_fp8(inputs[name]) for name in ("q", "k", "v", "h")}}
+    assert wrong("chunk_delta_rule_output", lambda **given: run(**coarse), inputs, wanted)
+
+
+# --- The update
+
+
+def variation(
+    *, decay_last: bool = False, old_state: bool = False, norms: bool = True, swap: bool = False
+) -> Callable[..., Any]:
+    """One step of the recurrence with something done otherwise."""
+
+    def run(**given: Any) -> torch.Tensor:
+        gates = Gates(given["A_log"], given["dt_bias"], given["a"], given["b"])
+        decay = log_decay(gates, torch.float32).exp()[:, 0, :, None, None]
+        beta = given["b"].float().sigmoid()[:, 0, :, None]
+        q, k = (given[name][:, 0].float() for name in ("q", "k"))
+        if norms:
+            q, k = unit_rows(q), unit_rows(k)
+        if swap:
+            q, k = (x.repeat(1, 2, 1)[..., None] for x in (q, k))
+        else:
+            q, k = (x.repeat_interleave(2, 1)[..., None] for x in (q, k))
+        rows = given["state_indices"].long()
+        old = given["state"][rows]
+        h = old if decay_last else old * decay
+        written = beta * (given["v"][:, 0].float() - (h * k).sum(-2))
+        h = h + k * written[..., None, :]
+        h = h * decay if decay_last else h
+        given["state"][rows] = h
+        read = old if old_state else h
+        out: torch.Tensor = given["scale"] * (read * q).sum(-2)
+        return out[:, None].bfloat16()
+
+    return run
+
+
+def test_order_of_the_update() -> None:
+    inputs, wanted = drawn("gated_delta_rule_update", STEP)
+    assert wrong("gated_delta_rule_update", variation(), inputs, wanted) == []
+    for other in (
+        variation(decay_last=True),
+        variation(old_state=True),
+        variation(norms=False),
+        variation(swap=True),
+    ):
+        assert wrong("gated_delta_rule_update", other, inputs, wanted)
+
+
+@pytest.mark.parametrize("axes", [STEP, UPDATE], ids=["step", "tokens"])
+def test_a_state_in_bf16_does_not_pass(axes: dict[str, Any]) -> None:
+    inputs, wanted = drawn("gated_delta_rule_update", {**axes, "pool": 40})
+    run = eager_solution("gated_delta_rule_update")
+
+    def narrow(**given: Any) -> Any:
+        out = run(**given)
+        rows = given["state_indices"].long()
+        given["state"][rows] = given["state"][rows].bfloat16().float()
+        return out
+
+    assert wrong("gated_delta_rule_update", run, inputs, wanted) == []
+    reasons = wrong("gated_delta_rule_update", narrow, inputs, wanted)
+    assert reasons
+    assert all(reason.startswith("state") for reason in reasons)
+
+
+def test_one_wrong_row_in_a_large_pool_does_not_pass() -> None:
+    inputs, wanted = drawn("gated_delta_rule_update", {**STEP, "sequences": 1, "pool": 400})
+
+    def stale(**given: Any) -> Any:
+        kept = given["state"].clone()
+        out = eager_solution("gated_delta_rule_update")(**given)
+        given["state"].copy_(kept)
+        return out
+
+    assert wrong("gated_delta_rule_update", stale, inputs, wanted)
+
+
+# --- The convolution
+
+CONV = {"tokens": 50, "dim": 24, "width": 4}
+
+
+def by_fft(inputs: Inputs) -> Outputs:
+    """Convolution as a product of spectra, then SiLU by tanh."""
+    z = torch.cat([inputs["conv_state"][0], inputs["x"]], 1).double()
+    taps = inputs["weight"].double().flip(1)
+    length = z.shape[1] + taps.shape[1]
+    spectrum = torch.fft.rfft(z, length) * torch.fft.rfft(taps, length)
+    width = taps.shape[1]
+    total = torch.fft.irfft(spectrum, length)[:, width - 1 : z.shape[1]]
+    total = total + inputs["bias"].double()[:, None]
+    return {
+        "out": total * 0.5 * (1 + torch.tanh(total / 2)),
+        "conv_state": z[None, :, -width + 1 :],
+    }
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 3, 50])
+@pytest.mark.parametrize("variant", ["typical", "extreme"])
+def test_convolution_by_fft(tokens: int, variant: Variant) -> None:
+    inputs, wanted = drawn("causal_conv1d", {**CONV, "tokens": tokens}, variant)
+    found = by_fft(inputs)
+    assert distance(found["out"], wanted["out"]) < 1e-6
+    assert torch.equal(found["conv_state"], wanted["conv_state"].double())
+
+
+def test_wrong_convolutions_do_not_pass() -> None:
+    inputs, wanted = drawn("causal_conv1d", {**CONV, "tokens": 300})
+    run = eager_solution("causal_conv1d")
+
+    def changed(**other: torch.Tensor) -> Callable[..., Any]:
+        def answer(**given: Any) -> Any:
+            out = run(**{**given, **other})
+            given["conv_state"].copy_(wanted["conv_state"])
+            return out
+
+        return answer
+
+    assert wrong("causal_conv1d", changed(), inputs, wanted) == []
+    for name, value in (
+        ("x", inputs["x"] * 0),
+        ("x", in_fp8(inputs["x"])),
+        ("conv_state", inputs["conv_state"] * 0),
+        ("conv_state", inputs["conv_state"].flip(-1)),
+        ("weight", inputs["weight"].flip(-1)),
+        ("bias", inputs["bias"] * 0),
+    ):
+        assert wrong("causal_conv1d", changed(**{name: value}), inputs, wanted), name
+
+    def keeps_the_state(**given: Any) -> Any:
+        return run(**{**given, "conv_state": given["conv_state"].clone()})
+
+    reasons = wrong("causal_conv1d", keeps_the_state, inputs, wanted)
+    assert [reason.partition(":")[0] for reason in reasons] == ["conv_state"]
