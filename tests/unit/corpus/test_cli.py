@@ -149,4 +149,5 @@ def test_hostile_names_do_not_reach_the_terminal(
     assert run(["corpus", "query", store, "SELECT tags, file FROM profiles"]) == 0
     out, errors = capsys.readouterr()
     assert "\x1b" not in out + errors
-    assert "\\x1b[31m" in out
+    assert "\\x1b[31m.json" in errors
+    assert "tags" in out
