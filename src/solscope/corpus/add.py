@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
@@ -17,6 +18,7 @@ from solscope.corpus.extract import Extract, ExtractOptions
 from solscope.corpus.inputs import find_items
 from solscope.corpus.store import Corpus
 from solscope.corpus.work import Outcome, Task
+from solscope.errors import InputError
 
 BATCH_PROFILES = 64
 """Profiles after which a batch is committed."""
@@ -75,7 +77,7 @@ def add_profiles(
         run.take(outcome)
     run.commit()
     if run.added:
-        corpus.tidy()
+        run.tidy()
     failed = sorted(run.failed, key=lambda row: row.file)
     return AddResult(run.added, run.skipped, failed, run.ignored)
 
@@ -127,6 +129,11 @@ class _Run:
             self.tell(path, "added" if first else "skipped")
         self.commits += 1
         if self.commits % TIDY_COMMITS == 0:
+            self.tidy()
+
+    def tidy(self) -> None:
+        """Housekeeping: where other writers are in the way, it can wait for the next run."""
+        with suppress(InputError):
             self.corpus.tidy()
 
     def tell(self, path: str, state: State, reason: str | None = None) -> None:
