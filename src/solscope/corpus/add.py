@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from solscope.corpus.engines import make_engine
+from solscope.corpus.engines import cores, make_engine
 from solscope.corpus.extract import Extract, ExtractOptions
 from solscope.corpus.inputs import find_items
 from solscope.corpus.store import Corpus
@@ -68,9 +68,7 @@ def add_profiles(
 ) -> AddResult:
     """Add the profiles behind files, folders, globs and URLs."""
     items = find_items(inputs)
-    runner = make_engine(
-        engine, min(workers, len(items)) if workers and items else workers, address
-    )
+    runner = make_engine(engine, _workers(engine, workers, len(items)), address)
     run = _Run(corpus, len(items), report)
     tasks = (Task(item, options or ExtractOptions()) for item in items)
     for outcome in runner.run(tasks, corpus.known()):
@@ -139,6 +137,13 @@ class _Run:
     def tell(self, path: str, state: State, reason: str | None = None) -> None:
         if self.report is not None:
             self.report(path, state, reason, self.total)
+
+
+def _workers(engine: str, asked: int | None, files: int) -> int | None:
+    """No more workers on this machine than there are files for them; a cluster knows its own."""
+    if engine != "local":
+        return asked
+    return min(cores() if asked is None else asked, max(1, files))
 
 
 def _rows(extract: Extract) -> int:
