@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import click
 import msgspec
@@ -20,6 +21,9 @@ import solscope
 from solscope import environment, events
 from solscope.attribution.classify import CATEGORIES, Explanation, Match, Rule
 from solscope.attribution.roles import GROUPS, ROLES
+from solscope.bench import base as bench_base
+from solscope.bench import contrast, leaderboard
+from solscope.bench import score as bench_score
 from solscope.cli import app
 from solscope.compare import gate, parts, profiles
 from solscope.diagnose import classic
@@ -158,6 +162,12 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     environment.Part,
     Figure,
     Hardware,
+    bench_score.Score,
+    bench_score.OperatorScore,
+    contrast.Contrast,
+    contrast.ShapeContrast,
+    leaderboard.Leaderboard,
+    leaderboard.Entry,
 )
 
 
@@ -165,6 +175,17 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
 def test_every_json_field_is_documented(struct: type[msgspec.Struct]) -> None:
     words = set(re.findall(r"[`\"](\w+)[`\"]", read("docs/reference/commands.md")))
     assert set(struct.__struct_fields__) <= words
+
+
+@pytest.mark.parametrize("struct", [bench_base.ShapeResult, bench_base.Timing])
+def test_every_field_of_a_benchmark_result_is_documented(struct: type[msgspec.Struct]) -> None:
+    words = set(re.findall(r"`(\w+)`", read("docs/reference/bench-results.md")))
+    assert set(struct.__struct_fields__) <= words
+
+
+def test_every_status_of_a_benchmark_result_is_documented() -> None:
+    text = section(read("docs/reference/bench-results.md"), "Status")
+    assert first_cells(text) == list(get_args(bench_base.Status))
 
 
 # --- Readers, warnings, categories, causes
