@@ -143,6 +143,8 @@ class OperatorCheck:
                 seat.worker()
             except WorkerFailed as failed:
                 self._everywhere(seat, Verdict(failed.status, failed.reason))
+            if seat.candidate.solution.about.language == "cuda":
+                seat.close()  # what was built is in the cache; checks get a process of their own
 
     def give_up(self, reason: str) -> None:
         """Nothing can be said about what was not checked yet."""

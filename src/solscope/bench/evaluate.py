@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from solscope.bench.base import ShapeResult, Status, Timing
-from solscope.bench.bounds import ShapeBound, shape_bound
+from solscope.bench.base import ShapeResult, Status
 from solscope.bench.catalog import Solution
 from solscope.bench.check import Verdict
 from solscope.bench.correctness import CPU_EFFORT, Checked, Effort, OperatorCheck, Room
+from solscope.bench.lines import Lines
 from solscope.bench.machine import describe_run, device_name
 from solscope.bench.memory import Arena, Arenas
 from solscope.bench.process import Limits, Spawner
@@ -32,8 +32,6 @@ from solscope.hardware import Hardware, find, match_device
 from solscope.operators import operator as find_operator
 from solscope.operators.base import Operator
 
-FASTEST = 0.98
-"""A median below this share of the bound is not believed."""
 PREPARED = 0.45
 """Share of the time budget after which no further operator is checked."""
 CPU_BYTES = 256e6
@@ -106,8 +104,10 @@ class Evaluation:
         self.options = options
         self.progress = progress
         self.device = device_name(options.device)
-        self.hardware = _hardware(options, self.device)
         self.about = describe_run(options.device, list(options.command))
+        hardware = _hardware(options, self.device)
+        method = options.plan.methods[0]
+        self.lines = Lines(self.device, method, options.scale, hardware, self.about)
         self.start = time.monotonic()
         self.results: list[ShapeResult] = []
         self.plan = options.plan
@@ -343,12 +343,14 @@ class Evaluation:
             )
             found = {name: Measured(verdict) for name in due}
             stage.realized = shape.axes
-        bound = self._bound(run.operator, shape, stage.realized)
+        bound = self.lines.bound(run.operator, shape, stage.realized)
         for candidate in run.candidates:
-            if candidate.key in found:
-                measured = found[candidate.key]
-                line = self._timed_line(run, candidate, shape, measured, bound, stage.seeds, watch)
-                self._write(line)
+            measured = found.get(candidate.key)
+            if measured is not None:
+                checked = run.checked[candidate.key]
+                line = self.lines.checked(candidate, shape, checked, bound, "passed", None)
+                sensors = watch.during(measured.windows)
+                self._write(self.lines.timed(line, measured, sensors, stage.seeds))
         self._empty_cache()
 
     def _empty_cache(self) -> None:
@@ -358,58 +360,6 @@ class Evaluation:
             torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
             torch.cuda.empty_cache()
 
-    # --- lines
-
-    def _bound(self, operator: Operator, shape: Workload, realized: dict[str, Any]) -> ShapeBound:
-        return shape_bound(operator, shape.axes, realized, self.hardware)
-
-    def _timed_line(
-        self,
-        run: OperatorRun,
-        candidate: Candidate,
-        shape: Workload,
-        measured: Measured,
-        bound: ShapeBound,
-        seeds: list[int],
-        watch: Watch,
-    ) -> ShapeResult:
-        import msgspec
-
-        from solscope.bench.statistics import median
-
-        timings = measured.timings()
-        main = timings.get(self.options.plan.methods[0], Timing())
-        status: Status = measured.verdict.status
-        reason = measured.verdict.reason
-        s = None
-        if main.median_us and bound.bound_us is not None:
-            s = bound.bound_us / main.median_us
-            if status == "passed" and s > 1 / FASTEST:
-                status, reason = "faster_than_bound", "faster than any correct kernel can be"
-        line = self._line(run, candidate, shape, status, reason, bound)
-        checked = run.checked[candidate.key]
-        return msgspec.structs.replace(
-            line,
-            median_us=main.median_us,
-            iqr_us=main.iqr_us,
-            p20_us=main.p20_us,
-            p80_us=main.p80_us,
-            samples=main.samples,
-            samples_per_restart=main.samples_per_restart,
-            s=s,
-            max_error=max(line.max_error or 0.0, measured.verdict.max_error),
-            checked_calls=measured.verdict.calls,
-            seconds=round(measured.seconds, 3),
-            setup_us=median(measured.setup_us) if measured.setup_us else None,
-            host_us=median(measured.host_us) if measured.host_us else None,
-            methods={
-                name: msgspec.structs.replace(t, samples=[] if t is main else t.samples)
-                for name, t in timings.items()
-            },
-            sensors=watch.during(measured.windows),
-            seeds=[*checked.seeds.get(shape.shape, []), *seeds],
-        )
-
     def _line(
         self,
         run: OperatorRun,
@@ -417,38 +367,10 @@ class Evaluation:
         shape: Workload,
         status: Status,
         reason: str | None,
-        bound: ShapeBound | None = None,
     ) -> ShapeResult:
-        found = bound or self._bound(run.operator, shape, shape.axes)
         checked = run.checked.get(candidate.key, Checked())
-        verdict = checked.verdict(shape.shape)
-        return ShapeResult(
-            operator=run.operator.name,
-            shape=shape.shape,
-            solution=candidate.name,
-            status=status,
-            device=self.device,
-            method=self.options.plan.methods[0],
-            reason=reason,
-            bound_us=found.bound_us,
-            limiter=found.limiter,
-            published_us=found.published_us,
-            measured_bound_us=found.measured_bound_us,
-            bound_reason=found.reason,
-            max_error=verdict.max_error if verdict.calls else None,
-            rms_error=verdict.rms_error,
-            reference=checked.reference.get(shape.shape),
-            rounds=checked.rounds.get(shape.shape, 0) + checked.extra_cases,
-            seeds=checked.seeds.get(shape.shape, []),
-            axes=shape.axes,
-            scale=self.options.scale,
-            weight=shape.weight,
-            calls=shape.calls,
-            importance=shape.importance,
-            suite=shape.suite,
-            solution_hash=candidate.hash,
-            run=self.about,
-        )
+        bound = self.lines.bound(run.operator, shape, shape.axes)
+        return self.lines.checked(candidate, shape, checked, bound, status, reason)
 
     def _write(self, result: ShapeResult) -> None:
         with self._lock:
