@@ -10,6 +10,7 @@ import datetime
 import json
 import os
 import platform
+import resource
 import shutil
 import statistics
 import subprocess
@@ -35,6 +36,8 @@ class Build:
 
     profiles: int
     wall_s: float
+    cpu_s: float
+    """Processor time of all processes: what a busy machine does not change."""
     rate: float
     """Profiles per second."""
     input_mb: float
@@ -57,6 +60,8 @@ class Question:
     median_s: float
     inside_s: float
     """The library call alone."""
+    inside_cpu_s: float
+    """Its processor time."""
 
 
 def memory_of(process: int) -> list[int]:
@@ -86,7 +91,7 @@ def build(folder: Path, store: Path, engine: str, workers: int) -> Build:
     shutil.rmtree(store, ignore_errors=True)
     solscope("init", str(store))
     command = ["add", str(store), str(folder), "--engine", engine, "--workers", str(workers)]
-    start = time.perf_counter()
+    start, spent = time.perf_counter(), children_cpu_s()
     process = subprocess.Popen(
         [sys.executable, "-m", "solscope", "corpus", *command, "--json"],
         stdout=subprocess.PIPE,
@@ -100,11 +105,13 @@ def build(folder: Path, store: Path, engine: str, workers: int) -> Build:
         time.sleep(0.5)
     wall = time.perf_counter() - start
     out = json.loads(process.communicate()[0])
+    spent = children_cpu_s() - spent
     assert not out["failed"], out["failed"][:3]
     status = json.loads(solscope("status", str(store), "--json"))
     return Build(
         profiles=status["profiles"],
         wall_s=wall,
+        cpu_s=spent,
         rate=out["added"] / wall,
         input_mb=sum(path.stat().st_size for path in folder.iterdir()) / 1e6,
         store_mb=status["bytes"] / 1e6,
@@ -113,6 +120,12 @@ def build(folder: Path, store: Path, engine: str, workers: int) -> Build:
         all_processes_mb=max(total for *_, total in samples) / 1e6,
         early_mb=max(total for at, _, total in samples if at <= wall / 10) / 1e6,
     )
+
+
+def children_cpu_s() -> float:
+    """Processor time of all processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def solscope(*words: str) -> str:
@@ -126,17 +139,17 @@ import sys, time
 from solscope.corpus.importance import importance
 from solscope.corpus.store import open_corpus
 from solscope.corpus.shapes import hot_shapes
-start = time.perf_counter()
+start, cpu = time.perf_counter(), time.process_time()
 corpus = open_corpus(sys.argv[1])
 hot_shapes(corpus) if sys.argv[2] == "shapes" else importance(corpus, sys.argv[2])
-print(time.perf_counter() - start)
+print(time.perf_counter() - start, time.process_time() - cpu)
 """
 
 
 def ask(store: Path, what: str, runs: int) -> Question:
     """Time one question."""
     words = ["shapes", str(store)] if what == "shapes" else ["importance", str(store), "--by", what]
-    times, inside = [], []
+    times, inside, cpu = [], [], []
     for _ in range(runs):
         start = time.perf_counter()
         solscope(*words)
@@ -147,9 +160,11 @@ def ask(store: Path, what: str, runs: int) -> Question:
             capture_output=True,
             text=True,
         )
-        inside.append(float(done.stdout))
+        wall, used = map(float, done.stdout.split())
+        inside.append(wall)
+        cpu.append(used)
     shown = " ".join(word for word in words if word != str(store))
-    return Question(shown, min(times), statistics.median(times), min(inside))
+    return Question(shown, min(times), statistics.median(times), min(inside), min(cpu))
 
 
 def subset(variants: Path, count: int) -> Path:
@@ -183,7 +198,8 @@ def main() -> None:
     few, many = builds
     print(
         f"{many.profiles / few.profiles:.1f} times the profiles cost "
-        f"{many.wall_s / few.wall_s:.1f} times the time and "
+        f"{many.wall_s / few.wall_s:.1f} times the time, "
+        f"{many.cpu_s / few.cpu_s:.1f} times the processor time and "
         f"{many.all_processes_mb / few.all_processes_mb:.2f} times the memory"
     )
     kinds = ("operator", "category", "role", "kernel", "shape", "shapes")
@@ -191,7 +207,8 @@ def main() -> None:
     for question in questions:
         print(
             f"{question.command:28} {question.best_s:6.2f} s best, {question.median_s:6.2f} s "
-            f"median, {question.inside_s:6.3f} s of it the library call"
+            f"median, {question.inside_s:6.3f} s of it the library call "
+            f"({question.inside_cpu_s:.3f} s of processor time)"
         )
     machine = describe()
     print("\n".join(f"{key}: {value}" for key, value in machine.items()))
@@ -207,7 +224,8 @@ def main() -> None:
 def print_build(found: Build) -> None:
     print(
         f"{found.profiles} profiles ({found.input_mb:,.0f} MB): {found.wall_s:.1f} s, "
-        f"{found.rate:.2f} per s; store {found.store_mb:.2f} MB in {found.files} files; memory "
+        f"{found.cpu_s:.1f} s of processor time, {found.rate:.2f} per s; store "
+        f"{found.store_mb:.2f} MB in {found.files} files; memory "
         f"{found.largest_process_mb:.0f} MB largest process, {found.all_processes_mb:.0f} MB all, "
         f"{found.early_mb:.0f} MB in the first tenth",
         flush=True,

@@ -339,6 +339,8 @@ def shell_commands(text: str) -> Iterator[tuple[str, list[str]]]:
         for line in block.replace("\\\n", " ").splitlines():
             for part in re.split(r"[|;&<>]+(?=\s|$)", line):
                 words = shlex.split(part, comments=True) if part.count("'") % 2 == 0 else []
+                if "--" in words:
+                    words = words[: words.index("--")]
                 if words[:1] == ["solscope"]:
                     yield words[1] if len(words) > 1 else "", words[2:]
 

@@ -17,7 +17,7 @@ from solscope.capture.sampler import Sampler
 from solscope.capture.sensors import Missing, find_sensors
 from solscope.errors import InputError
 
-TICK_S = 0.2
+TICK_S = 0.25
 PATIENCE_S = 10.0
 """How long a command that was asked to end may take for it."""
 FIND_S = 120.0

@@ -1,7 +1,8 @@
 """The sampler: a few threads that read sensors at a period and append whole lines to one file.
 
-Cheap sensors are read at every tick, dear ones at `SLOW_NS`; each GPU has a thread of its own, and
-so has its PCIe link, whose readings block. The file is a metrics file at every moment: lines are
+Sensors of the host are read on one thread: cheap ones at every tick, dear ones at every second, or
+less often, so that `SLOW_NS` lies between. Each GPU has a thread of its own, and so has its PCIe
+link, whose readings block. The file is a metrics file at every moment: lines are
 written whole, in one call, and carry their own time. Run as a program, it samples until its
 standard input is closed, a signal comes, or the process it watches ends:
 
@@ -11,6 +12,7 @@ standard input is closed, a signal comes, or the process it watches ends:
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import sys
@@ -26,6 +28,8 @@ HEADER = b"t_ns,metric,device,value\n"
 MIN_PERIOD_MS, MAX_PERIOD_MS = 10.0, 60_000.0
 SLOW_NS = 50_000_000
 """Least time between two readings of a dear sensor."""
+CHECK_S = 0.5
+"""How often it is looked whether the process watched still runs."""
 GPU_NS = 20_000_000
 """Least time between two readings of a GPU; its utilization changes less often than that."""
 
@@ -43,10 +47,11 @@ class Sampler:
         """Sensors that failed while the process went on, and how."""
         self.samples = 0
         period_ns = round(period_ms * 1e6)
-        slow_ns, gpu_ns = max(period_ns, SLOW_NS), max(period_ns, GPU_NS)
-        plans = [(list(sensors.fast), period_ns), (list(sensors.slow), slow_ns)]
-        plans += [([sensor], gpu_ns) for sensor in sensors.gpu]
-        plans += [([sensor], slow_ns) for sensor in sensors.link]
+        ticks = max(2, math.ceil(SLOW_NS / period_ns))
+        host = [*((sensor, 1) for sensor in sensors.fast), *((s, ticks) for s in sensors.slow)]
+        plans = [(host, period_ns)]
+        plans += [([(sensor, 1)], max(period_ns, GPU_NS)) for sensor in sensors.gpu]
+        plans += [([(sensor, 1)], max(period_ns, SLOW_NS)) for sensor in sensors.link]
         self._threads = [
             threading.Thread(target=self._loop, args=plan, daemon=True) for plan in plans if plan[0]
         ]
@@ -66,23 +71,29 @@ class Sampler:
         """Wait until the process watched has ended; false when the time is over first."""
         return self._gone.wait(timeout_s) or self._ended()
 
-    def _loop(self, sensors: list[Sensor], period_ns: int) -> None:
+    def _loop(self, sensors: list[tuple[Sensor, int]], period_ns: int) -> None:
+        """Read each sensor at every so many ticks."""
         lines: list[str] = []
+        tick = 0
 
         def write(time_ns: int, metric: str, device: str, value: float) -> None:
             lines.append(f"{time_ns},{metric},{device},{value}\n")
 
         due = time.monotonic_ns()
         while not self._stop.is_set() and not self._gone.is_set():
-            for sensor in tuple(sensors):
+            for entry in tuple(sensors):
+                sensor, ticks = entry
+                if tick % ticks:
+                    continue
                 try:
                     sensor.sample(write)
                 except (OSError, ValueError) as error:
                     if self._ended():
                         self._gone.set()
                         break
-                    sensors.remove(sensor)
+                    sensors.remove(entry)
                     self.lost[sensor.name] = str(error)
+            tick += 1
             os.write(self._descriptor, "".join(lines).encode())
             self.samples += len(lines)
             lines.clear()
@@ -121,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     threading.Thread(target=_until_closed, args=(closed,), daemon=True).start()
-    while not closed.wait(0.1) and not sampler.wait(0):
+    while not closed.wait(CHECK_S) and not sampler.wait(0):
         pass
     sampler.stop()
     return 0

@@ -108,6 +108,25 @@ def open_model(path: Path | None, batch: int | None, context: int | None) -> Mod
     return None
 
 
+def each_profile(files: tuple[str, ...], analyze: Callable[[str], Any]) -> list[Any]:
+    """Analyze every profile behind `files`; one of several that cannot be is skipped, and said."""
+    from solscope import find_profiles
+    from solscope.errors import InputError
+
+    paths = find_profiles(files, note_skipped)
+    results = []
+    for path in paths:
+        try:
+            results.append(analyze(path))
+        except InputError as error:
+            if len(paths) == 1:
+                raise
+            note_skipped(path, str(error).removeprefix(f"{path}: "))
+    if not results:
+        raise InputError("none of these profiles could be used; the reasons are above")
+    return results
+
+
 def emit_each(results: list[Any], render: Callable[[Any], str], as_json: bool) -> None:
     """Print one result, or several one after the other; as JSON, several are a list."""
     if as_json:

@@ -177,7 +177,8 @@ def _progress(verbose: bool) -> Iterator[Report | None]:
 def _say(path: str, state: str, reason: str | None, _total: int) -> None:
     from solscope.text import clean
 
-    click.echo(clean(f"{state} {reason or path}"), err=True)
+    if state != "read":
+        click.echo(clean(f"{state} {reason or path}"), err=True)
 
 
 @command.command("status", short_help="What a store holds.")

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from solscope.cli.common import (
     ProfilePath,
     companion_option,
+    each_profile,
     emit_each,
     expansion_option,
     hardware_option,
     json_option,
     markdown_option,
     model_options,
-    note_skipped,
     open_attributed,
     open_model,
     rules_option,
     terminal_width,
     use_color,
 )
+
+if TYPE_CHECKING:
+    from solscope.views.hotspots import HotspotTable
 
 
 @click.command("hotspots", short_help="Rank what to fix first.")
@@ -71,16 +75,17 @@ def command(
       solscope hotspots rank0.json.gz rank1.json.gz
       solscope hotspots --hardware H200 --target 70 trace.json.gz --json
     """
-    from solscope import find_profiles
     from solscope.views.hotspots import hotspots
     from solscope.views.operators import named_hardware
 
     card = None if hardware is None else named_hardware(hardware)
     config = open_model(model, batch, context)
-    results = []
-    for path in find_profiles(files, note_skipped):
+
+    def analyze(path: str) -> HotspotTable:
         attributed = open_attributed(path, rule_files, max_expansion, companion)
-        results.append(hotspots(attributed, card, target, config))
+        return hotspots(attributed, card, target, config)
+
+    results = each_profile(files, analyze)
     from solscope.report.hotspots import markdown_hotspots, render_hotspots
 
     width, color = terminal_width(), use_color()

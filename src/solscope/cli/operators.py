@@ -12,13 +12,13 @@ from solscope.cli.common import (
     ProfilePath,
     bound_option,
     companion_option,
+    each_profile,
     emit_each,
     expansion_option,
     hardware_option,
     json_option,
     markdown_option,
     model_options,
-    note_skipped,
     open_attributed,
     open_model,
     rules_option,
@@ -28,7 +28,7 @@ from solscope.cli.common import (
 
 if TYPE_CHECKING:
     from solscope.roofline import BoundKind
-    from solscope.views.operators import OperatorsBy
+    from solscope.views.operators import OperatorsBy, OperatorTable
 
 
 @click.command("operators", short_help="Hold operators against the speed of light.")
@@ -77,15 +77,16 @@ def command(
       solscope operators --model config.json --batch 32 --context 1024 trace.json.gz
       solscope operators --with eager.json.gz replay.json.gz
     """
-    from solscope import find_profiles
     from solscope.views.operators import named_hardware, operator_table
 
     card = None if hardware is None else named_hardware(hardware)
     config = open_model(model, batch, context)
-    results = []
-    for path in find_profiles(files, note_skipped):
+
+    def analyze(path: str) -> OperatorTable:
         attributed = open_attributed(path, rule_files, max_expansion, companion)
-        results.append(operator_table(attributed, card, by, config, bound=bound))
+        return operator_table(attributed, card, by, config, bound=bound)
+
+    results = each_profile(files, analyze)
     if as_json:
         import msgspec
 

@@ -46,9 +46,13 @@ class AddResult(msgspec.Struct, frozen=True):
     """Files in folders that are no profiles."""
 
 
-State = Literal["added", "skipped", "failed", "ignored"]
+State = Literal["read", "added", "skipped", "failed", "ignored"]
 Report = Callable[[str, State, "str | None", int], None]
-"""Called with a file, what became of it, why, and how many files the run has."""
+"""Called with a file, what became of it, why, and how many files the run has.
+
+Twice for each file: with `read` when its worker is done with it, and with what became of it in the
+end; `added` comes only after the commit that adds it.
+"""
 
 
 def add_profiles(
@@ -89,6 +93,7 @@ class _Run:
         self.commits = 0
 
     def take(self, outcome: Outcome) -> None:
+        self.tell(outcome.path, "read")
         if outcome.extract is not None:
             if not self.batch:
                 self.since = time.monotonic()

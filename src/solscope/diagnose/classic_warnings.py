@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ CONSEQUENCE = re.compile(r"usage|util|occupancy|power|temp|mem_used", re.IGNOREC
 """Metrics that say how much a resource was used: they follow from what happens elsewhere."""
 SAME_CALL = 0.05
 """A time per call that moved by less than this did not change."""
+FAR_FROM_TYPICAL = 0.05
 _NAMED = 3
 
 
@@ -30,6 +32,7 @@ def classic_warnings(
     """All that applies, the gravest first."""
     return [
         *_units(normal, abnormal),
+        *_outliers(normal, abnormal),
         *_composition(rows),
         *_lost(normal, abnormal, rows, normal_cycles, abnormal_cycles),
         *_tests(rows),
@@ -63,6 +66,18 @@ def _units(normal: ClassicSide, abnormal: ClassicSide) -> Iterator[ProfileWarnin
         yield ProfileWarning(
             "few_cycles", f"one run has {fewest} cycles: too few for any of the tests below"
         )
+
+
+def _outliers(*sides: ClassicSide) -> Iterator[ProfileWarning]:
+    """Means that a few long cycles decide, as those at the edge of a recording do."""
+    for side in sides:
+        typical = statistics.median(side.durations_us)
+        if abs(side.mean_us / typical - 1.0) > FAR_FROM_TYPICAL:
+            yield ProfileWarning(
+                "mean_not_typical",
+                f"{side.label}: the mean cycle takes {side.mean_us:,.0f} us, the typical one "
+                f"(median) {typical:,.0f}; the longest takes {side.durations_us[0]:,.0f}",
+            )
 
 
 def _composition(rows: Sequence[ClassicRow]) -> Iterator[ProfileWarning]:

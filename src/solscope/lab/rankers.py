@@ -32,7 +32,7 @@ COUNTER_CAUSES = (
     (r"cpu_frequency|spin_cpu|steal", "cpu_slow"),
     (r"iowait|psi_io|^io_|disk|read_(bytes|calls)|write_(bytes|calls)", "disk_io"),
     (r"psi_mem|page_faults|host_mem", "host_memory"),
-    (r"process_mem", "gc"),
+    (r"^gc_|process_mem", "gc"),
     (r"ctx_vol|process_threads", "lock_wait"),
     (r"host_cpu|runq|ctx_invol|procs_running|psi_cpu|spin_wall", "cpu_contention"),
     (r"process_cpu|oncpu", "slow_section"),

@@ -16,10 +16,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from solscope.errors import UsageError
+from solscope.errors import InputError, MissingToolError, UsageError
 from solscope.lab import archive
 from solscope.lab.cgroup import CpuGroup, NoGroupError
 from solscope.lab.dose import Range, search
@@ -28,6 +29,7 @@ from solscope.lab.loop import Loop, Mode
 from solscope.lab.machine import describe
 from solscope.lab.model import SEED
 from solscope.lab.nursery import Nursery
+from solscope.lab.pairs import MACHINE, PAIRS
 from solscope.lab.plan import STRENGTHS, Unit, Which, plan
 from solscope.lab.recording import Samples, Timing, profile_steps, time_steps
 
@@ -35,6 +37,8 @@ LOOP_CORES = 4
 SETTLE_S = 0.15
 """How long a fault acts before it is measured; also what GPU counters need to notice."""
 PROBE_S = 0.12
+HOPELESS = 3
+"""As many failures and no pair yet: the rest would fail, too."""
 GRACE_S = 15.0
 """A unit that has begun may go on for this long after the time is over."""
 MEASURE_S = 0.3
@@ -89,6 +93,10 @@ def record(options: Options, say: Say) -> Summary:
         raise UsageError("nothing to record: no fault of this half runs in these modes")
     if options.device == "cpu" and "graph" in options.modes:
         raise UsageError("graphs need a GPU; use --modes eager with --device cpu")
+    if find_spec("torch") is None:
+        raise MissingToolError("the lab needs torch: pip install torch")
+    if (options.out / PAIRS).exists():
+        raise UsageError(f"{options.out} holds recordings; choose another folder")
     options.out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with ExitStack() as stack:
@@ -143,6 +151,10 @@ def _recorder(options: Options, raw: Path, say: Say) -> Iterator[_Recorder]:
         import torch
 
         torch.set_num_threads(1)
+        if options.device == "cuda" and not torch.cuda.is_available():
+            raise InputError(
+                "torch finds no GPU here; --device cpu --tiny --modes eager tries the lab out"
+            )
         helpers = min(3, max(1, len(cores) - 1))
         loop = Loop(options.device, raw / "loop.log", options.tiny, helpers)
         stack.callback(loop.close)
@@ -162,7 +174,7 @@ def _recorder(options: Options, raw: Path, say: Say) -> Iterator[_Recorder]:
             "no_control_group": no_group or None,
             "missing_sensors": samples.sampler.missing,
         }
-        (options.out / "machine.json").write_text(json.dumps(machine, indent=1) + "\n")
+        (options.out / MACHINE).write_text(json.dumps(machine, indent=1) + "\n")
         yield _Recorder(options, raw, rig, samples, say)
 
 
@@ -202,6 +214,8 @@ class _Recorder:
             for done, unit in enumerate(units):
                 if time.monotonic() > deadline:
                     raise _OverError("the time is over")
+                if len(summary.failed) >= HOPELESS and not summary.pairs:
+                    raise _OverError("nothing but failures")
                 self._say(f"{done + 1}/{len(units)} {unit.name}")
                 self._unit(unit, summary)
             done = len(units)
@@ -331,7 +345,7 @@ class _Recorder:
             "seed": SEED,
             **facts,
         }
-        with (self._options.out / "pairs.jsonl").open("a") as file:
+        with (self._options.out / PAIRS).open("a") as file:
             file.write(json.dumps(line) + "\n")
         ratio = after.mean_ms / before.mean_ms
         self._say(

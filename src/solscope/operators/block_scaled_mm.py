@@ -80,6 +80,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     a_scales *= row_scales(generator, m, "typical", spread=0.3)
     a_scales *= torch.exp(0.5 * torch.randn(a_scales.shape, generator=generator, device=device))
     if draw.variant == "extreme":
+        a_scales[:, 0] *= a_scales.shape[1] ** 0.5  # or the result would shrink
         a_scales[:, 1:] *= 1e-3
     values = normal(generator, n, k, dtype=torch.bfloat16, std=0.5 * k**-0.5)
     b, b_scales = quantize_blocks(values, (BLOCK, BLOCK), draw.fp8)
@@ -130,11 +131,11 @@ TASK = Task(
             "out_dtype",
             Tolerance(
                 kind="close",
-                atol=0.05,
+                atol=0.03,
                 rtol=2e-2,
                 rms=4e-3,
                 row_rms=7e-3,
-                matched=0.999,
+                matched=0.99,
                 why="products of 8-bit floats summed in fp32 every 128 (1e-3 on tensor cores that "
                 "keep 14 bits between promotions), then rounded to bf16 (1.7e-3); operands "
                 "dequantized to bf16 give 3.3e-3 in all, and pass",

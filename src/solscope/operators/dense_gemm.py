@@ -161,7 +161,7 @@ TASK = Task(
             "out_dtype",
             Tolerance(
                 kind="close",
-                atol=0.03,
+                atol=0.02,
                 rtol=1e-2,
                 rms=2.5e-3,
                 row_rms=5e-3,

@@ -120,7 +120,8 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     values = normal(generator, tokens, hidden, dtype=torch.bfloat16)
     groups = torch.randn(1, blocks(hidden, BLOCK), generator=generator, device=draw.device)
     x, x_scale = quantize_blocks(values, (1, BLOCK), draw.fp8)
-    x_scale *= token_scales(generator, tokens, draw.variant) * torch.exp(0.5 * groups)
+    wide = torch.exp(0.5 * groups)
+    x_scale *= token_scales(generator, tokens, draw.variant) * wide / wide.square().mean().sqrt()
     w1, fc1_scale = _draw_weights(
         generator, experts, 2 * inner, hidden, 0.8 * hidden**-0.5, draw.fp8
     )

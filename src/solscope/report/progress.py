@@ -40,9 +40,10 @@ def file_bar() -> Iterator[Callable[[str, str, str | None, int], None]]:
         task = bar.add_task("profiles", total=None, last="")
         failed = 0
 
-        def done(_path: str, state: str, _reason: str | None, total: int) -> None:
+        def told(_path: str, state: str, _reason: str | None, total: int) -> None:
             nonlocal failed
             failed += state == "failed"
-            bar.update(task, advance=1, total=total, last=f"{failed} failed" if failed else "")
+            done = int(state == "read")
+            bar.update(task, advance=done, total=total, last=f"{failed} failed" if failed else "")
 
-        yield done
+        yield told

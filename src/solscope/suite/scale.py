@@ -26,6 +26,8 @@ _MOST = {
 """Largest size by axis."""
 
 _MOST_SEQUENCES, _MOST_LENGTH = 3, 70
+_MOST_MOE_HIDDEN = 384
+"""Each expert has matrices of this width."""
 
 
 def scale_down(axes: Axes) -> dict[str, Any]:
@@ -45,6 +47,8 @@ def scale_down(axes: Axes) -> dict[str, Any]:
             ratio = max(1, axes[many] // axes[few])
             small[few] = max(1, small[many] // ratio)
             small[many] = small[few] * ratio
+    if "experts" in axes and "hidden" in small:
+        small["hidden"] = min(small["hidden"], _MOST_MOE_HIDDEN)
     if "sequences" in axes and isinstance(axes["sequences"], int):
         small["sequences"] = min(axes["sequences"], _MOST_SEQUENCES)
     return small

@@ -22,6 +22,7 @@ from solscope.attribution.classify import (
 )
 from solscope.errors import InputError
 from solscope.events import KINDS
+from solscope.operators import OPERATOR_MODULES
 
 SHARED = Path(__file__).parents[4] / "shared"
 needs_shared = pytest.mark.skipif(
@@ -456,3 +457,8 @@ def test_the_rule_set_can_be_made_by_hand() -> None:
     rules = RuleSet([Rule(id="a", category="gemm", pattern="x")])
     assert rules.match("xyz").rule_id == "a"
     assert rules.match("abc") == Match()
+
+
+def test_rules_name_operators_of_the_catalogue() -> None:
+    named = {rule.operator for rule in load_rules().rules if rule.operator is not None}
+    assert named <= set(OPERATOR_MODULES)

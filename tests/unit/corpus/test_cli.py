@@ -125,6 +125,7 @@ def test_trend_fails_a_job_that_got_slower(store: str, tmp_path: Path, capsys: C
         ["add", "STORE", "x.json", "--tag", "novalue"],
         ["add", "STORE", "x.json", "--address", "auto"],
         ["add", "STORE", "x.json", "--batch", "3"],
+        ["add", "STORE", "x.json", "--engine", "ray", "--address", "127.0.0.1:1"],
         ["importance", "STORE", "--weight", "tag:none"],
         ["shapes", "STORE", "nope"],
         ["trend", "STORE", "nope"],

@@ -22,6 +22,7 @@ from solscope.corpus import (
 )
 from solscope.corpus.engines import ENGINES
 from solscope.corpus.store import create_corpus
+from solscope.suite.data import load_suite
 
 DOCS = Path(__file__).parents[3] / "docs"
 REFERENCE = DOCS / "reference" / "corpus.md"
@@ -128,3 +129,9 @@ def test_what_the_page_says_about_the_published_data(tmp_path: Path) -> None:
         7.2,
     )
     assert round(first.published_pct, 1) == 39.5
+    few = [
+        op.name
+        for op in load_suite().operators
+        if sum(shape.call_count or 0 for shape in op.shapes) < 100 * (op.num_profiles or 0)
+    ]
+    assert len(few) == 24

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,23 @@ def kill_a_worker(process: subprocess.Popen[str]) -> bool:
     return False
 
 
+def listening(process: int) -> set[str]:
+    """IPv4 addresses on which a process and all below it wait for connections."""
+    inodes = set()
+    for pid in descendants(process):
+        with suppress(OSError):
+            links = [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
+            inodes |= {link[8:-1] for link in links if link.startswith("socket:[")}
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                address = bytes.fromhex(fields[1].partition(":")[0][-8:])
+                found.add(".".join(str(byte) for byte in reversed(address)))
+    return found
+
+
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finding the workers needs /proc")
 def test_ray_gives_the_same_bytes_also_when_a_worker_is_killed(tmp_path: Path) -> None:
     pytest.importorskip("ray")
@@ -124,6 +142,7 @@ def test_ray_gives_the_same_bytes_also_when_a_worker_is_killed(tmp_path: Path) -
 
     process = corpus_command("add", rayed.url, *inputs, *ray, "--json")
     assert kill_a_worker(process)
+    assert listening(process.pid) == {"127.0.0.1"}
 
     assert result_of(process) == {"added": 8, "skipped": 0, "failed": [], "ignored": 0}
     assert answers(rayed) == answers(plain)

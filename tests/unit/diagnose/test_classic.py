@@ -150,6 +150,20 @@ def test_warnings_name_what_the_score_hides(result: Classic) -> None:
     assert "unlike_cycles" not in texts
 
 
+def test_a_mean_that_one_long_cycle_decides_is_said(result: Classic) -> None:
+    assert "mean_not_typical" not in {w.code for w in result.warnings}
+    table = solscope.open(DATA / "normal_perf_data.csv").cycles
+    assert table is not None
+    first = pl.col("cycle") == 1
+    longer = pl.when(first).then(pl.col("anchor_ns") * 9).otherwise("anchor_ns").alias("anchor_ns")
+    (warning,) = [
+        w
+        for w in compare_cycles(table, table.with_columns(longer)).warnings
+        if w.code == "mean_not_typical"
+    ]
+    assert warning.message.startswith("abnormal: the mean cycle takes 233,500 us")
+
+
 def test_unlike_units_have_no_total_change() -> None:
     result = compared("normal", "layers")
     assert not result.like_units

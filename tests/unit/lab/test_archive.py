@@ -74,3 +74,12 @@ def test_no_part_is_larger_than_may_be_sent(
     assert len(parts) == 4
     assert all(part.stat().st_size <= 64 << 10 for part in parts)
     assert len(archive.unpack(tmp_path)) == 8
+
+
+def test_only_what_does_not_fit_is_compressed_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "PART_BYTES", 1000)
+    monkeypatch.setattr(archive, "MAX_PARTS", 2)
+    assert archive._too_large([100] * 10) == []
+    # 1740 bytes, room for 2 x (1000 - 240): 220 too many; 2 x 18 and 13 x 15 bytes are saved.
+    assert archive._too_large([100] * 15 + [120] * 2) == [15, 16, *range(13)]
+    assert archive._too_large([]) == []

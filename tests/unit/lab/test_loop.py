@@ -4,10 +4,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from solscope.lab.loop import Loop
+from solscope.lab.loop import Loop, Point
 from solscope.lab.model import Variant
 
 if not sys.platform.startswith("linux"):
@@ -45,7 +46,7 @@ def test_a_step_is_annotated_like_a_server(loop: Loop) -> None:
 
 def test_hooks_are_called_in_the_order_of_the_step(loop: Loop) -> None:
     calls: list[str] = []
-    points = ("step", "schedule", "layer", "decode", "sample", "detokenize")
+    points: tuple[Point, ...] = get_args(Point)
     for point in points:
         loop.hooks[point] = lambda layer, point=point: calls.append(f"{point}{layer}")  # type: ignore[misc]
     loop.index = 1

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,15 @@ def test_there_are_enough_faults_and_each_has_a_cause() -> None:
     assert len(real) >= 18
     assert all(set(fault.expected) <= IDS for fault in faults())
     assert [fault.name for fault in faults()] == list(FAULT_MODULES)
+
+
+def test_every_fault_is_documented_with_its_cause_and_half() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "explain" / "lab.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| .* \| `(\w+)` \| (\w+) \|$", text, re.MULTILINE)
+    halves = {fault.name: fault.half for fault in faults()} | {"none": "both"}
+    assert {name: (cause, half) for name, cause, half in rows} == {
+        fault.name: (fault.expected[0], halves[fault.name]) for fault in faults()
+    }
 
 
 def test_doses_rise_and_stay_in_range() -> None:

@@ -29,6 +29,7 @@ DATA = Path(__file__).parents[2] / "data" / "behavior"
         ("host_cpu_iowait", "disk_io"),
         ("host_cpu_steal", "cpu_slow"),
         ("runq_ns", "cpu_contention"),
+        ("gc_ns", "gc"),
         ("ctx_vol", "lock_wait"),
         ("ctx_invol", "cpu_contention"),
         ("cgroup_throttled_ns", "cpu_quota"),

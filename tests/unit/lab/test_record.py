@@ -62,6 +62,7 @@ def test_no_time_keeps_what_is_done(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--half", "test", "--faults", "pcie"], "nothing to record"),
         (["--modes", "fast"], "eager, graph"),
         (["--strengths", "4"], "some of 1,2,3"),
+        (["--faults", "none"], "torch finds no GPU here"),
     ],
 )
 def test_bad_usage(
@@ -69,6 +70,12 @@ def test_bad_usage(
 ) -> None:
     assert program(["lab", "record", "--out", str(tmp_path / "lab"), *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_recordings_are_not_mixed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pairs.jsonl").touch()
+    assert program(["lab", "record", "--out", str(tmp_path), *TRY]) == 2
+    assert "holds recordings" in capsys.readouterr().err
 
 
 def test_unpacking_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from solscope.readers.metric_kinds import METRICS, MetricKind, metric_kind
@@ -23,3 +26,10 @@ def test_other_unknown_metrics_are_gauges() -> None:
 def test_the_rule_by_name_agrees_with_the_table() -> None:
     by_name = {name for name in METRICS if name.endswith(("_ns", "_bytes", "_calls"))}
     assert by_name <= {name for name, kind in METRICS.items() if kind.counter}
+
+
+def test_every_metric_is_documented_with_its_unit_and_kind() -> None:
+    page = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (\w+) \|", page.read_text("utf-8"), re.MULTILINE)
+    kinds = {name: MetricKind(unit, kind == "counter") for name, unit, kind in rows}
+    assert kinds == METRICS

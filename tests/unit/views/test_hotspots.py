@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import solscope
@@ -121,8 +122,10 @@ def test_data_in_a_cache_of_unknown_speed_is_held_to_hbm() -> None:
     # 10^7 floats in, 5 x 10^6 out: 40 MB fit in the 50 MB of the L2 of an H100, whose speed is not
     # known. 60 MB at 33.454 TB/s of loads and stores: 1.793 us; at 3.35 TB/s of HBM: 17.91 us
     inputs = {"input_dims": "[[5000000],[5000000],[]]", "input_types": SMALL["input_types"]}
-    profile = attributed(*op("aten::add", ADD, 10_000, 100_000, 1, **inputs))
-    (row,) = hotspots(profile, named_hardware("H100")).hotspots
+    profile = attributed(
+        *op("aten::add", ADD, 10_000, 100_000, 1, **inputs), event("kernel", "k", 110_000, 900)
+    )
+    row = hotspots(profile, named_hardware("H100")).hotspots[0]
     assert row.bound_us == pytest.approx(60e6 / 33.45408e12 * 1e6)
     assert (row.limiter, row.confidence) == ("l1", "medium")
     assert row.recoverable_us == pytest.approx(100 - 60e6 / 3.35e12 * 1e6 / 0.8)
@@ -153,3 +156,43 @@ def test_communication_has_a_bound_and_counts_what_nothing_hides() -> None:
     assert row.efficiency_pct == pytest.approx(100 * 200 / 700)
     assert "no way of sending takes less than 200.00 µs" in row.why
     assert all(h.operator != "record_param_comms" for h in of_kind("operator", profile))
+
+
+def test_without_a_launch_floor_the_shortest_call_counts() -> None:
+    # 64 floats take no time from any memory; the shortest call of the profile takes 0.9 us
+    small = op("aten::add", ADD, 10_000, 5_000, 1, **SMALL)
+    profile = attributed(*small, event("kernel", "k", 15_000, 900))
+    (row,) = hotspots(profile, named_hardware("H100")).hotspots
+    assert row.recoverable_us == pytest.approx(5 - 0.9 / 0.8)
+    assert "of the shortest call here (no launch floor is known) of 0.90 µs" in row.why
+    assert row.confidence == "medium"
+
+
+def test_the_contract_for_machines() -> None:
+    table = msgspec.to_builtins(hotspots(made(), H200))
+    assert {"profile", "hardware", "step_ms", "coverage", "hotspots"} <= table.keys()
+    assert table["coverage"].keys() == {"cost_pct"}
+    assert list(table["hotspots"][0]) == [
+        *("rank", "kind", "operator", "role", "axes", "calls_per_step", "time_us", "bound_us"),
+        *("limiter", "expected_us", "efficiency_pct", "recoverable_us", "recoverable_pct_of_step"),
+        *("confidence", "why"),
+    ]
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the shared profiles are not beside the repository")
+@pytest.mark.parametrize(
+    ("name", "operator", "exposed_pct"),
+    [
+        # Exposed communication as interval arithmetic on the raw events has it, of the span
+        ("traces/b200_eager.json.gz", "all_reduce", 2.5),
+        ("traces/a100_hta_tracediff_control.json.gz", "all_to_all", 17.8),
+    ],
+)
+def test_exposed_communication_of_real_profiles(
+    name: str, operator: str, exposed_pct: float
+) -> None:
+    rows = hotspots(solscope.attribute(solscope.open(DATA / name))).hotspots
+    (row,) = (h for h in rows if h.kind == "comm" and h.operator == operator)
+    assert row.recoverable_pct_of_step == pytest.approx(exposed_pct, abs=0.1)
+    assert row.limiter == "interconnect"
+    assert 0 < (row.efficiency_pct or 0) < 100

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import solscope
+from solscope.cli import app
 from solscope.errors import InputError, UsageError
 from solscope.hardware import find
 from solscope.readers.nvtx import operators_from_ranges
@@ -289,3 +291,17 @@ def test_replayed_kernels_take_inputs_from_a_companion() -> None:
     up = {"m": 32, "n": 22016, "k": 4096, "dtype": "bf16"}
     (row,) = (row for row in table.operators if row.axes == up)
     assert (row.calls, row.inferred_calls) == (480, 480)
+
+
+def test_one_of_several_that_cannot_be_used_is_skipped(tmp_path: Path) -> None:
+    summary = tmp_path / "kern_sum.csv"
+    summary.write_text(
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+        "100.0,1000,1,1000.0,1000.0,1000,1000,0.0,k\n"
+    )
+    small = str(Path(__file__).parents[2] / "data" / "kineto_b200.json.gz")
+    both = CliRunner().invoke(app, ["operators", "--json", small, str(summary)])
+    assert (both.exit_code, json.loads(both.stdout)["profile"]) == (0, small)
+    assert "skipped" in both.stderr
+    twice = CliRunner().invoke(app, ["hotspots", "--json", small, "demo:vllm-b200"])
+    assert [one["hardware"] for one in json.loads(twice.stdout)["profiles"]] == ["B200", "B200"]

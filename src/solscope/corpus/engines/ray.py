@@ -9,6 +9,8 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import re
+import socket
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -26,6 +28,11 @@ QUIET = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
+
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+"""Without it, Ray puts the address of the network interface in place of 127.0.0.1."""
+CONNECT_S = 5.0
+_HOST_AND_PORT = re.compile(r"(?P<host>[\w.-]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
 
 
 class RayEngine:
@@ -73,8 +80,10 @@ def _outcome(ray: Any, reference: Any, task: Task) -> Outcome:
 @contextmanager
 def _cluster(address: str | None, workers: int | None) -> Iterator[Any]:
     """A connection to the cluster, closed at the end."""
-    for name, value in QUIET.items():
+    for name, value in (QUIET if address else QUIET | LOOPBACK).items():
         os.environ.setdefault(name, value)
+    if address is not None:
+        _check_listens(address)
     try:
         import ray
     except ImportError:
@@ -110,6 +119,18 @@ def _cluster(address: str | None, workers: int | None) -> Iterator[Any]:
             yield ray
     finally:
         ray.shutdown()
+
+
+def _check_listens(address: str) -> None:
+    """Fail at once where nobody listens; Ray itself would try for minutes."""
+    place = _HOST_AND_PORT.fullmatch(address)
+    if place is None:
+        return  # `auto`, or a scheme that Ray knows better.
+    try:
+        target = (place["host"].strip("[]"), int(place["port"]))
+        socket.create_connection(target, CONNECT_S).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(f"no Ray cluster at {address}: {error}") from None
 
 
 def _paths(address: str | None) -> dict[str, str]:

@@ -32,11 +32,13 @@ def slow_operators(
             axes = msgspec.json.encode(kind.axes, order="sorted").decode()
             groups[call_name(kind), axes, role or "", origin(kind)].append((at, count, time))
     bounds = {at: bound(kind.cost, card) for at, kind in enumerate(table.kinds) if kind.cost}
+    shortest = table.calls.filter(pl.col("time_ns") > 0)["time_ns"].min()
+    shortest_us = float(shortest) / 1e3 if isinstance(shortest, int) else 0.0
     return [
         _operator(
             table.kinds[parts[0][0]],
             bounds[parts[0][0]],
-            _reference(table.kinds[parts[0][0]], bounds[parts[0][0]], card),
+            _reference(table.kinds[parts[0][0]], bounds[parts[0][0]], card, shortest_us),
             _Spent(role or None, sum(p[1] for p in parts), sum(p[2] for p in parts)),
             window,
             target_pct,
@@ -59,27 +61,32 @@ class _Reference:
 
     time_us: float
     name: str
-    expected_us: float | None = None
-    sure: bool = True
+    expected_us: float | None
+    sure: bool
 
 
-def _reference(kind: CallKind, least: Bound, card: Hardware) -> _Reference:
-    """The bound; the likely time, or that of HBM, where the bound is known to be too low to reach.
+def _reference(kind: CallKind, least: Bound, card: Hardware, shortest_us: float) -> _Reference:
+    """The bound; or more, where the bound is known to be too low to reach.
 
-    A kernel whose data may lie in a cache of unknown speed can at least be as fast as from HBM.
+    That is the likely time; the time from HBM, which a kernel can reach whose data may lie in a
+    cache of unknown speed; and the shortest call of the profile, where no launch floor is known.
     """
-    time = least.time_us or 0.0
-    likely = None if kind.expected is None else bound(kind.expected, card).time_us
-    if likely is not None:
-        return _Reference(max(time, likely), "expected time", likely, sure=False)
+    likely = least if kind.expected is None else bound(kind.expected, card)
+    cost, expected = kind.expected or kind.cost, kind.expected is not None
     rate = card.value("hbm.bandwidth")
-    unknown = next((term for term in least.missing if term in MEMORIES), None)
-    if unknown is None or rate is None or kind.cost is None:
-        # One empty kernel takes as long: no kernel that does something gets near it.
-        return _Reference(time, "bound", sure=least.limiter != "launch")
-    from_hbm = kind.cost.bytes / rate * 1e6
-    name = f"time from HBM (the speed of the {unknown} is not known)"
-    return _Reference(time, "bound") if from_hbm <= time else _Reference(from_hbm, name, sure=False)
+    unknown = next((term for term in likely.missing if term in MEMORIES), None)
+    times = {"bound": least.time_us or 0.0}
+    if expected:
+        times["expected time"] = likely.time_us or 0.0
+    if unknown is not None and rate is not None and cost is not None:
+        name = f"time from HBM (the speed of the {unknown} is not known)"
+        times[name] = cost.bytes / rate * 1e6
+    if "launch" in least.missing:
+        times["shortest call here (no launch floor is known)"] = shortest_us
+    name = max(times, key=lambda name: times[name])
+    # One empty kernel takes as long as the launch floor: nothing that works gets near it.
+    sure = not expected and name == "bound" and least.limiter != "launch"
+    return _Reference(times[name], name, likely.time_us if expected else None, sure)
 
 
 def _operator(

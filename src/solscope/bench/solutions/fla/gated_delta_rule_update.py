@@ -1,4 +1,4 @@
-"""Recurrent gated delta rule of flash-linear-attention: gates, norms and recurrence in one kernel."""
+"""Recurrent gated delta rule of flash-linear-attention, gates and norms in the same kernel."""
 
 import torch
 from fla.ops.gated_delta_rule import fused_recurrent_gated_delta_rule

@@ -1,4 +1,4 @@
-"""The MoE layer of SGLang, fp8 with block scales; activations are quantized between the products."""
+"""The MoE layer of SGLang, fp8 with block scales; it quantizes activations in between."""
 
 import torch
 from _experts import layer
