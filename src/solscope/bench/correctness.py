@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 NEED = 6.0
 """Memory that checking a shape takes, in bytes that the operator must move."""
+TWIN_S = 1.0
+"""Shapes whose inputs and reference take longer than this have no twin."""
 TIMEOUTS = 2
 """A solution that does not answer so often is not asked again."""
 
@@ -231,10 +234,12 @@ class OperatorCheck:
             self._all(seats, shape, Verdict("unsupported", why))
             return
         sets = InputSets(self.arenas["inputs"], self.task)
+        took = 0.0
         for number in range(effort.rounds + 1):
             twin = number == effort.rounds
-            if twin and (rows or effort.rounds == 0):
+            if twin and (rows or took > TWIN_S):
                 break
+            start = time.monotonic()
             try:
                 if twin:
                     self._twin(sets)
@@ -245,6 +250,7 @@ class OperatorCheck:
                 why = f"its inputs or its reference do not fit: {error}"
                 self._all(seats, shape, Verdict("unsupported", why))
                 return
+            took = time.monotonic() - start
             for seat in list(seats):
                 verdict = self._judge(seat, sets, right)
                 self._note(seat, shape, verdict, sets, "rows" if rows else "full")
