@@ -169,7 +169,7 @@ class Nursery:
     """A process with torch in it that starts workers; see `worker.nursery`."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
-        self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.channel, theirs = socket.socketpair()
         config = {
             "paths": _paths(),
             "forbidden": [f"{PACKAGE}{os.sep}", f"/proc/{os.getpid()}/"],
