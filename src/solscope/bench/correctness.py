@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from solscope.bench import check
-from solscope.bench.base import FAILURES, Status
+from solscope.bench.base import FAILURES
 from solscope.bench.check import Verdict, Wanted
 from solscope.bench.inputs import InputSets
 from solscope.bench.memory import Arena
@@ -314,7 +314,7 @@ class OperatorCheck:
                 }
                 check.compare(self.task, got, right, verdict)
         except WorkerFailed as failed:
-            verdict.fail(_status(failed), failed.reason)
+            verdict.fail(failed.status, failed.reason)
         changed = sets.changed(0)
         if changed:
             verdict.fail("mutated_input", f"changed its input {', '.join(changed)}")
@@ -341,10 +341,6 @@ class OperatorCheck:
             import torch
 
             torch.cuda.empty_cache()
-
-
-def _status(failed: WorkerFailed) -> Status:
-    return failed.status
 
 
 def _oom() -> type[Exception]:

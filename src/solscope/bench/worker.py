@@ -21,7 +21,6 @@ import os
 import resource
 import socket
 import sys
-import threading
 import time
 import traceback
 from pathlib import Path
@@ -400,7 +399,6 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
             "number": number,
             "tried": list(found),
             "tampered": worker.tampered(),
-            "threads": threading.active_count(),
         }
         send(reply)
 
