@@ -27,7 +27,7 @@ from solscope.bench.seat import Candidate, Seat
 from solscope.bench.sensors import BUSY_PCT, Watch
 from solscope.bench.timing import SETS, Measured, OperatorTiming, Plan
 from solscope.bench.workloads import DEFAULT_SUITE, Workload, choose, rehearsal, scaled, workloads
-from solscope.errors import UsageError
+from solscope.errors import SolscopeError, UsageError
 from solscope.hardware import Hardware, find, match_device
 from solscope.operators import operator as find_operator
 from solscope.operators.base import Operator
@@ -44,6 +44,8 @@ MOST_PROCESSES = 36
 ARENA_BYTES = 40 << 30
 OURS = (RuntimeError, ValueError, IndexError, KeyError, TypeError, AssertionError, MemoryError)
 """What a reference or an input maker may raise: one shape is lost, not the run."""
+OWN_FAILURE = "the evaluator failed"
+"""Such a line is no result: a resumed run tries the shape again."""
 
 Progress = Callable[[str], None]
 
@@ -158,7 +160,8 @@ class Evaluation:
         out = self.options.out
         if not self.options.resume or out is None or not out.exists() or not out.stat().st_size:
             return set()
-        return {result.key for result in read_results([out])}
+        found = read_results([out])
+        return {r.key for r in found if not (r.reason or "").startswith(OWN_FAILURE)}
 
     # --- what to run
 
@@ -250,7 +253,7 @@ class Evaluation:
             stage.build()
             stage.run(run.shapes, self.options.effort, self.progress, self._in_time)
         except OURS as error:
-            stage.give_up(f"the evaluator failed: {type(error).__name__}: {error}")
+            stage.give_up(_own_failure(error))
         finally:
             stage.close()
         run.checked = stage.found
@@ -382,6 +385,14 @@ class Evaluation:
 def evaluate(options: Options, progress: Progress = lambda _: None) -> list[ShapeResult]:
     """Run solutions on shapes; one result per shape and solution."""
     return Evaluation(options, progress).run()
+
+
+def _own_failure(error: Exception) -> str:
+    """Why a shape is lost through no fault of a solution; an error when the whole device is."""
+    text = f"{type(error).__name__}: {error}"
+    if "CUDA error" in text:
+        raise SolscopeError(f"the evaluator lost the GPU ({text}); run again with --resume")
+    return f"{OWN_FAILURE}: {text}"
 
 
 def _hardware(options: Options, device: str) -> Hardware | None:
