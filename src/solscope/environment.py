@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import subprocess
 from importlib import metadata
 from importlib.util import find_spec
-from pathlib import Path
 
 import msgspec
 
 from solscope._version import __version__
+from solscope.capture.sensors import find_sensors
 from solscope.errors import SolscopeError
 from solscope.readers import readers
 from solscope.readers.kineto_core import core_name, native_scanner
@@ -28,15 +29,6 @@ EXTRAS = {
     "ray": ("ray", "`solscope corpus add --engine ray`"),
 }
 """Optional parts: the package each needs, and what it is for."""
-SENSORS = {
-    "pressure (PSI)": "/proc/pressure/cpu",
-    "scheduler statistics": "/proc/self/schedstat",
-    "cgroup CPU throttling": "/sys/fs/cgroup/cpu.stat",
-    "CPU frequency": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq",
-    "NVIDIA driver": "/proc/driver/nvidia/version",
-    "AMD driver": "/sys/class/kfd/kfd/topology",
-}
-"""Sensors that a recording could use, and the file that shows whether this machine has them."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -76,7 +68,7 @@ def examine() -> Environment:
         packages=[_package(name) for name in PACKAGES],
         extras=[_extra(name) for name in EXTRAS],
         tools=[Part(name, shutil.which(name) is not None, use) for name, use in TOOLS.items()],
-        sensors=[Part(name, Path(path).exists(), path) for name, path in SENSORS.items()],
+        sensors=_sensors(),
         gpus=_gpus(),
     )
 
@@ -110,6 +102,13 @@ def _extra(name: str) -> Part:
     if find_spec(package) is not None:
         return Part(name, True, f"{package} is installed; for {use}")
     return Part(name, False, f"pip install 'solscope[{name}]' ({package}); for {use}")
+
+
+def _sensors() -> list[Part]:
+    """What `solscope capture` could read here, of this process and this machine."""
+    found = find_sensors(os.getpid())
+    present = [Part(sensor.name, True, ", ".join(sensor.metrics)) for sensor in found.present]
+    return present + [Part(sensor.name, False, sensor.reason) for sensor in found.missing]
 
 
 def _gpus() -> list[str]:

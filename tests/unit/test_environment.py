@@ -106,3 +106,10 @@ def test_a_tool_that_hangs_means_no_gpu_is_known(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     monkeypatch.setattr(subprocess, "run", hang)
     assert examine().gpus == []
+
+
+def test_sensors_are_those_of_capture() -> None:
+    sensors = {part.name: part for part in examine().sensors}
+    assert not sensors["AMD GPU (amdsmi)"].ok
+    assert "not installed" in sensors["AMD GPU (amdsmi)"].detail
+    assert sensors["CPU time of the sampler"].ok

@@ -83,7 +83,8 @@ class AmdGpu:
             if self._pid is not None:
                 pids = [entry["pid"] for entry in processes if isinstance(entry, dict)]
                 others = [pid for pid in pids if not descends(pid, self._pid)]
-                yield "gpu_other_processes", len(others)
+                # None of them ours: the numbers may be those outside a container.
+                yield "gpu_other_processes", None if pids and others == pids else len(others)
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         """An answer of the library; null where the GPU has none."""

@@ -118,6 +118,7 @@ class GpuState:
         self._nvml, self._handle, self._pid = nvml, handle, pid
         self.device = f"GPU {index}"
         self._seen_us = 0
+        self._recognized = False
         self._samples = (_ProcessSample * _MAX_SAMPLES)()
         self._processes = (_Process * _MAX_PROCESSES)()
 
@@ -149,11 +150,15 @@ class GpuState:
         if not self._call(name, byref(count), self._processes):
             return
         found = self._processes[: count.value]
-        others = [one for one in found if self._pid is not None and not self._ours(one.pid)]
-        known = [one.used for one in others if one.used != _UNKNOWN_BYTES]
+        others = [one for one in found if not self._ours(one.pid)]
         self._write(write, gpu_processes=len(found))
-        if self._pid is not None:
-            self._write(write, gpu_other_processes=len(others), gpu_other_mem_used=sum(known))
+        # In a container the driver may give the host's process numbers, none of which is ours:
+        # then it cannot be told who is another.
+        self._recognized = len(others) < len(found)
+        if self._recognized or not found:
+            used = [one.used for one in others]
+            total = None if _UNKNOWN_BYTES in used else sum(used)
+            self._write(write, gpu_other_processes=len(others), gpu_other_mem_used=total)
 
     def _sample_shares(self, write: Write) -> None:
         """Each process's share of the SMs since the last sample, where the driver measured it."""
@@ -164,7 +169,7 @@ class GpuState:
             byref(count),
             c_ulonglong(self._seen_us),
         )
-        if not ok or not count.value or self._pid is None:
+        if not ok or not self._recognized:
             return
         latest: dict[int, tuple[int, int]] = {}
         for one in self._samples[: count.value]:

@@ -1,8 +1,9 @@
 """Starts hogs: one small process, begun before the loop, that forks a child for each.
 
-Children come up fast (torch is imported already, CUDA is not), are outside the loop's control
-group, and are killed when asked, when the nursery ends, when its parent ends, and when their time
-is over. Commands are lines of JSON on its standard input.
+Hogs come up fast (torch is imported already, CUDA is not), are outside the loop's control group,
+and do not descend from the loop's process: to its sensors they are strangers. They are killed when
+asked, when the nursery ends, which it does when the recorder does, and when their time is over.
+Commands are lines of JSON on its standard input.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from solscope.lab.hogs import HOGS, LIMIT_S, shared_dose
 _PR_SET_PDEATHSIG = 1
 READY_S = 20.0
 """A hog must be ready within this time."""
+END_S = 10.0
+"""The nursery must end within this time."""
 
 
 class HogError(SolscopeError):
@@ -51,13 +54,15 @@ class Nursery:
     """The other end, in the process of the recorder."""
 
     def __init__(self, cores: set[int], with_torch: bool) -> None:
-        command = [sys.executable, "-m", "solscope.lab.nursery", str(os.getpid())]
+        command = [sys.executable, "-m", "solscope.lab.nursery"]
         self._process = subprocess.Popen(
             [*command, "torch" if with_torch else "plain", json.dumps(sorted(cores))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
+        # What was started forks the nursery and ends at once, so that the nursery is not our child.
+        self._process.wait()
 
     def __enter__(self) -> Nursery:
         return self
@@ -70,11 +75,10 @@ class Nursery:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        try:
-            self._process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        # The output ends with the nursery.
+        if not select.select([self._process.stdout], [], [], END_S)[0]:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.stdout.close()
 
     @contextmanager
@@ -131,12 +135,10 @@ def die_with_parent() -> None:
 
 def main() -> int:
     """Serve commands until standard input is closed."""
-    parent = int(sys.argv[1])
-    die_with_parent()
-    if os.getppid() != parent:
-        return 0
-    os.sched_setaffinity(0, json.loads(sys.argv[3]))
-    if sys.argv[2] == "torch":
+    if os.fork():
+        os._exit(0)
+    os.sched_setaffinity(0, json.loads(sys.argv[2]))
+    if sys.argv[1] == "torch":
         import torch
 
         torch.set_num_threads(1)

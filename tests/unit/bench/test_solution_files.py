@@ -72,3 +72,14 @@ def test_libraries_say_what_they_need(name: str) -> None:
 def test_plain_torch_has_every_operator_of_the_suites() -> None:
     names = {one.operator for suite in ("atrex", "decode") for one in load(suite).operators}
     assert names <= {path.stem for path in FILES if path.parent.name == "torch_eager"}
+
+
+def test_the_page_lists_every_file() -> None:
+    page = (FOLDER.parents[3] / "docs/reference/solutions.md").read_text(encoding="utf-8")
+    for path in FILES:
+        if path.parent.name in LIBRARIES:
+            row = next(line for line in page.splitlines() if line.startswith(f"| {path.stem} |"))
+            at = ["solscope_triton", "fla", "liger", "sglang", "flashinfer"].index(path.parent.name)
+            assert row.split("|")[2 + at].strip() == "yes", path
+    said = sum(line.count("| yes") for line in page.splitlines())
+    assert said == sum(path.parent.name in LIBRARIES for path in FILES)

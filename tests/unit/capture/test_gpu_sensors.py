@@ -116,6 +116,15 @@ def test_what_the_driver_refuses_is_left_out(monkeypatch: pytest.MonkeyPatch) ->
     assert found["gpu_usage"] == 97
 
 
+def test_in_a_container_it_cannot_be_told_who_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver gives numbers of the host, and ours is not among them."""
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: FakeLibrary(ours=2**22 + 5))
+    loaded = nvml.Nvml()
+    found = sampled(nvml.GpuState(loaded, 0, loaded.devices()[0], os.getpid()))
+    assert found["gpu_processes"] == 2
+    assert not [metric for metric in found if "other" in metric or "process_usage" in metric]
+
+
 def test_link(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded, _ = gpu(monkeypatch)
     found = sampled(nvml.GpuLink(loaded, 0, loaded.devices()[0]))

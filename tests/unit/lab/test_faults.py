@@ -22,6 +22,10 @@ if not sys.platform.startswith("linux"):
 torch = pytest.importorskip("torch")
 
 
+LAYERS = 2.0
+"""Of the tiny model: what some doses count."""
+
+
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     torch.set_num_threads(1)
@@ -37,12 +41,14 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 @pytest.mark.parametrize("name", FAULT_MODULES)
 def test_a_fault_leaves_nothing_behind(name: str, rig: Rig) -> None:
     fault = faults().get(name)
-    if reason := fault.unavailable(rig):
+    reason = fault.unavailable(rig)
+    # Changes of the program itself are harmless on a CPU, too.
+    if reason and not (fault.needs_gpu and fault.family == "software"):
         pytest.skip(reason)
     threads, files = threading.active_count(), sorted(rig.folder.iterdir())
     with fault.inject(rig) as set_dose:
         for dose in (fault.doses[0], 0.0, fault.doses[1]):
-            set_dose(dose)
+            set_dose(min(dose, LAYERS) if fault.rebuilds else dose)
             rig.loop.step()
     assert rig.loop.hooks == {}
     assert rig.loop.settings == rig.base

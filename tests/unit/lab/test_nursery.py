@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from solscope.capture.process import descends
 from solscope.lab.nursery import HogError, Nursery
 
 if not sys.platform.startswith("linux"):
@@ -53,6 +54,11 @@ def test_a_hog_works_when_it_is_told_and_is_killed_at_the_end(nursery: Nursery) 
         wait_for(lambda: cpu_s(first) > 0.05 and cpu_s(second) > 0.05)
     assert gone(first)
     assert gone(second)
+
+
+def test_hogs_are_strangers_to_the_loop(nursery: Nursery) -> None:
+    with nursery.hogs("spin", 1) as hogs:
+        assert not descends(hogs.pids[0], os.getpid())
 
 
 def test_hogs_stay_on_their_cores(nursery: Nursery) -> None:

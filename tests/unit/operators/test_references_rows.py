@@ -212,3 +212,24 @@ def test_inputs_have_the_edges_that_norms_need() -> None:
     sizes = x.square().mean(-1).sqrt()
     kept = sizes[sizes > 0]
     assert float(kept.max() / kept.min()) > 5
+
+
+@pytest.mark.parametrize(
+    ("name", "axes"),
+    [
+        ("rms_norm", {"tokens": 7, "hidden": 32}),
+        ("fused_add_rms_norm", {"tokens": 7, "hidden": 32}),
+        ("fused_rmsnorm_quant", {"tokens": 7, "hidden": 32}),
+        ("per_token_group_quant_fp8", {"tokens": 7, "hidden": 64, "group_size": 32}),
+        ("moe_topk_gating_softmax", {"tokens": 7, "experts": 16, "top_k": 3}),
+    ],
+)
+def test_slices_of_rows_give_the_same(
+    name: str, axes: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs, whole = drawn(name, "typical", **axes)
+    monkeypatch.setattr("solscope.operators.rows._SLICE", 70)
+    sliced = task_of(name).reference(**inputs)
+    for output, wanted in whole.items():
+        assert sliced[output].dtype == wanted.dtype
+        assert torch.equal(sliced[output].float(), wanted.float())
