@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     import torch
 
 Progress = Callable[[str], None]
+CACHED_BYTES = 24 << 30
+"""Memory that the evaluator may hold for later tensors."""
 NEED = 6.0
 """Memory that checking a shape takes, in bytes that the operator must move."""
 TWIN_S = 1.0
@@ -57,6 +59,15 @@ class Effort:
 
 
 CPU_EFFORT = Effort(full_flop=4e9, full_bytes=2e8, extra_bytes=4e6)
+
+
+def release(device: str) -> None:
+    """Give device memory back that no tensor uses, when it is much: that stops everything."""
+    import torch
+
+    if device != "cpu" and torch.cuda.memory_reserved() > CACHED_BYTES:
+        torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
+        torch.cuda.empty_cache()
 
 
 class Room:
@@ -337,10 +348,7 @@ class OperatorCheck:
         """Give back what the last shape needed, here and in the workers."""
         for seat in self.seats:
             seat.tidy("free")
-        if self.device != "cpu":
-            import torch
-
-            torch.cuda.empty_cache()
+        release(self.device)
 
 
 def _oom() -> type[Exception]:

@@ -29,6 +29,8 @@ from typing import Any
 
 POISON = 0xFF
 """Every byte of memory that an output may be given: a NaN in every float type, -1 in integers."""
+CACHED_BYTES = 1 << 30
+"""Memory that a worker may hold for later calls while others are timed."""
 RECOMPILES = 64
 """Sizes of one operator that torch.compile may specialize for; beyond, it would run eagerly."""
 FULL = "can't allocate memory"
@@ -43,6 +45,19 @@ class Unusable(Exception):  # noqa: N818 - a finding, not an error of this progr
         self.kind = kind
 
 
+class Piece:
+    """A piece of device memory in the words of the CUDA array interface."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.__cuda_array_interface__ = {
+            "shape": (raw.numel(),),
+            "typestr": "|u1",
+            "data": (raw.data_ptr(), False),
+            "version": 2,
+        }
+
+
 class Worker:
     """State of the process: shared memory, the solution, bound inputs, results kept."""
 
@@ -54,6 +69,7 @@ class Worker:
         self.before = self.watched(torch)
         self.device = "cpu"
         self.arenas: dict[str, Any] = {}
+        self.memory: dict[str, mmap.mmap] = {}
         self.run: Any = None
         self.setup: Any = None
         self.wanted: list[str] = []
@@ -74,14 +90,15 @@ class Worker:
             self.sets, self.pristine = [], []
         for name, handle in arenas.items():
             self.arenas.pop(name, None)
-            self.arenas[name] = self._cuda(handle) if "cuda" in handle else self._file(handle)
+            self.arenas[name] = self._cuda(handle) if "cuda" in handle else self._file(name, handle)
         if device != "cpu" and self.timer is None:
             self.timer = _beside("device_timer").DeviceTimer(torch)
         return {"l2_bytes": getattr(self.timer, "l2_bytes", None)}
 
-    def _file(self, handle: dict[str, Any]) -> Any:
+    def _file(self, name: str, handle: dict[str, Any]) -> Any:
         with Path(handle["path"]).open("r+b") as file:
             memory = mmap.mmap(file.fileno(), handle["bytes"])
+        self.memory[name] = memory
         return self.torch.frombuffer(memory, dtype=self.torch.uint8)
 
     def _cuda(self, handle: dict[str, Any]) -> Any:
@@ -132,9 +149,21 @@ class Worker:
         }
 
     def _view(self, spec: dict[str, Any]) -> Any:
+        """A tensor with a storage of its own, no view: compilers refuse updates of some views."""
+        torch = self.torch
+        empty = torch.empty(0, dtype=getattr(torch, spec["dtype"]), device=self.device)
+        if not spec["bytes"]:
+            return empty.new_empty(spec["shape"])
         raw = self.arenas["inputs"][spec["offset"] : spec["offset"] + spec["bytes"]]
-        flat = raw.view(getattr(self.torch, spec["dtype"]))
-        return flat.as_strided(spec["shape"], spec["stride"])
+        own = torch.as_tensor(Piece(raw), device=self.device) if raw.is_cuda else self._piece(spec)
+        return empty.set_(own.untyped_storage(), 0, spec["shape"], spec["stride"])
+
+    def _piece(self, spec: dict[str, Any]) -> Any:
+        memory = self.memory["inputs"]
+        torch = self.torch
+        return torch.frombuffer(
+            memory, dtype=torch.uint8, offset=spec["offset"], count=spec["bytes"]
+        )
 
     def _planned(self, value: Any) -> Any:
         """What `setup` may see: integers and plain values; of floats the shape alone."""
@@ -264,8 +293,13 @@ class Worker:
         self.sets, self.kept, self.pristine = [], [], []
         if self.timer is not None:
             self.timer.free()
-            self.torch.cuda.empty_cache()
+            self._release()
         return {}
+
+    def _release(self) -> None:
+        """Give memory back that no tensor uses, when it is much: that takes time."""
+        if self.torch.cuda.memory_reserved() > CACHED_BYTES:
+            self.torch.cuda.empty_cache()
 
     def leave(self) -> dict[str, Any]:
         """Let go of everything, the shared memory included."""
@@ -278,7 +312,7 @@ class Worker:
         """Give memory back that no tensor uses."""
         self.drop()
         if self.timer is not None:
-            self.torch.cuda.empty_cache()
+            self._release()
         return {}
 
     def sync(self) -> None:
