@@ -34,9 +34,6 @@ FAILURES: tuple[Status, ...] = (
 )
 """What makes a run exit with 1; a shape that a solution does not support is no failure."""
 
-Method = Literal["cold-v1", "warm-v1", "graph-v1", "cpu-v1"]
-"""How a time was taken; docs/explain/benchmarking.md defines each."""
-
 
 class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
     """Times of one method, in microseconds per call."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from solscope.bench.base import Status
@@ -49,7 +49,6 @@ class Verdict:
     max_error: float = 0.0
     rms_error: float | None = None
     calls: int = 0
-    details: dict[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from solscope.bench import check
-from solscope.bench.base import FAILURES, Status
+from solscope.bench.base import FAILURES
 from solscope.bench.check import Verdict, Wanted
 from solscope.bench.inputs import InputSets
 from solscope.bench.memory import Arena
@@ -30,8 +31,12 @@ if TYPE_CHECKING:
     import torch
 
 Progress = Callable[[str], None]
+CACHED_BYTES = 24 << 30
+"""Memory that the evaluator may hold for later tensors."""
 NEED = 6.0
 """Memory that checking a shape takes, in bytes that the operator must move."""
+TWIN_S = 1.0
+"""Shapes whose inputs and reference take longer than this have no twin."""
 TIMEOUTS = 2
 """A solution that does not answer so often is not asked again."""
 
@@ -54,6 +59,15 @@ class Effort:
 
 
 CPU_EFFORT = Effort(full_flop=4e9, full_bytes=2e8, extra_bytes=4e6)
+
+
+def release(device: str) -> None:
+    """Give device memory back that no tensor uses, when it is much: that stops everything."""
+    import torch
+
+    if device != "cpu" and torch.cuda.memory_reserved() > CACHED_BYTES:
+        torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
+        torch.cuda.empty_cache()
 
 
 class Room:
@@ -143,6 +157,8 @@ class OperatorCheck:
                 seat.worker()
             except WorkerFailed as failed:
                 self._everywhere(seat, Verdict(failed.status, failed.reason))
+            if seat.candidate.solution.about.language == "cuda":
+                seat.close()  # what was built is in the cache; checks get a process of their own
 
     def give_up(self, reason: str) -> None:
         """Nothing can be said about what was not checked yet."""
@@ -229,10 +245,12 @@ class OperatorCheck:
             self._all(seats, shape, Verdict("unsupported", why))
             return
         sets = InputSets(self.arenas["inputs"], self.task)
+        took = 0.0
         for number in range(effort.rounds + 1):
             twin = number == effort.rounds
-            if twin and (rows or effort.rounds == 0):
+            if twin and (rows or took > TWIN_S):
                 break
+            start = time.monotonic()
             try:
                 if twin:
                     self._twin(sets)
@@ -243,6 +261,7 @@ class OperatorCheck:
                 why = f"its inputs or its reference do not fit: {error}"
                 self._all(seats, shape, Verdict("unsupported", why))
                 return
+            took = time.monotonic() - start
             for seat in list(seats):
                 verdict = self._judge(seat, sets, right)
                 self._note(seat, shape, verdict, sets, "rows" if rows else "full")
@@ -306,7 +325,7 @@ class OperatorCheck:
                 }
                 check.compare(self.task, got, right, verdict)
         except WorkerFailed as failed:
-            verdict.fail(_status(failed), failed.reason)
+            verdict.fail(failed.status, failed.reason)
         changed = sets.changed(0)
         if changed:
             verdict.fail("mutated_input", f"changed its input {', '.join(changed)}")
@@ -329,14 +348,7 @@ class OperatorCheck:
         """Give back what the last shape needed, here and in the workers."""
         for seat in self.seats:
             seat.tidy("free")
-        if self.device != "cpu":
-            import torch
-
-            torch.cuda.empty_cache()
-
-
-def _status(failed: WorkerFailed) -> Status:
-    return failed.status
+        release(self.device)
 
 
 def _oom() -> type[Exception]:

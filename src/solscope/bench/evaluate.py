@@ -1,7 +1,8 @@
 """`bench run` and `bench check`: build, correctness, performance, one result line per shape.
 
-Correctness of all operators comes first, several operators at a time; timing follows alone on the
-device, the most important shapes first, so that a time budget cuts off the least.
+Operators come in waves, the most important first: those of a wave are checked at the same time, their
+processes are started at the same time, and then they are timed one by one, alone on the device. Of
+a time budget every operator gets its share, for its shapes with the largest weight first.
 """
 
 from __future__ import annotations
@@ -14,11 +15,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from solscope.bench.base import ShapeResult, Status, Timing
-from solscope.bench.bounds import ShapeBound, shape_bound
+from solscope.bench.base import ShapeResult, Status
 from solscope.bench.catalog import Solution
 from solscope.bench.check import Verdict
-from solscope.bench.correctness import CPU_EFFORT, Checked, Effort, OperatorCheck, Room
+from solscope.bench.correctness import (
+    CPU_EFFORT,
+    Checked,
+    Effort,
+    OperatorCheck,
+    Room,
+    release,
+)
+from solscope.bench.lines import Lines
 from solscope.bench.machine import describe_run, device_name
 from solscope.bench.memory import Arena, Arenas
 from solscope.bench.process import Limits, Spawner
@@ -27,25 +35,25 @@ from solscope.bench.seat import Candidate, Seat
 from solscope.bench.sensors import BUSY_PCT, Watch
 from solscope.bench.timing import SETS, Measured, OperatorTiming, Plan
 from solscope.bench.workloads import DEFAULT_SUITE, Workload, choose, rehearsal, scaled, workloads
-from solscope.errors import UsageError
+from solscope.errors import SolscopeError, UsageError
 from solscope.hardware import Hardware, find, match_device
 from solscope.operators import operator as find_operator
 from solscope.operators.base import Operator
 
-FASTEST = 0.98
-"""A median below this share of the bound is not believed."""
-PREPARED = 0.45
-"""Share of the time budget after which no further operator is checked."""
+PREPARED = 0.4
+"""Share of an operator's time after which no further shape of it is checked."""
 CPU_BYTES = 256e6
 GPU_SHARE = 0.15
 """Shapes that move more than this share of the GPU's memory are not run: several draws, outputs
 and references must fit."""
 WORKER_SHARE = 0.6
-MOST_PROCESSES = 36
+MOST_PROCESSES = 48
 """Processes that are ready to be timed at the same time; each has a context of its own."""
 ARENA_BYTES = 40 << 30
 OURS = (RuntimeError, ValueError, IndexError, KeyError, TypeError, AssertionError, MemoryError)
 """What a reference or an input maker may raise: one shape is lost, not the run."""
+OWN_FAILURE = "the evaluator failed"
+"""Such a line is no result: a resumed run tries the shape again."""
 
 Progress = Callable[[str], None]
 
@@ -106,8 +114,10 @@ class Evaluation:
         self.options = options
         self.progress = progress
         self.device = device_name(options.device)
-        self.hardware = _hardware(options, self.device)
         self.about = describe_run(options.device, list(options.command))
+        hardware = _hardware(options, self.device)
+        method = options.plan.methods[0]
+        self.lines = Lines(self.device, method, options.scale, hardware, self.about)
         self.start = time.monotonic()
         self.results: list[ShapeResult] = []
         self.plan = options.plan
@@ -125,23 +135,40 @@ class Evaluation:
             Spawner(options.limits) as spawner,
         ):
             self._require_idle(watch)
-            runs = self._plan(spawner)
-            with ThreadPoolExecutor(max_workers=max(1, options.jobs)) as pool:
-                list(pool.map(lambda one: self._check(one, spawner, arenas), runs))
-            if not options.check_only:
-                for wave in self._waves(runs):
-                    self._time_wave(wave, spawner, arenas, watch)
+            waiting = self._plan(spawner)
+            for wave in list(self._waves(waiting)):
+                share = self._left() * len(wave) / len(waiting)
+                waiting = waiting[len(wave) :]
+                self._wave(wave, time.monotonic() + share, spawner, arenas, watch)
         return self.results
+
+    def _wave(
+        self,
+        wave: Sequence[OperatorRun],
+        end: float,
+        spawner: Spawner,
+        arenas: Arenas,
+        watch: Watch,
+    ) -> None:
+        """Check some operators at the same time, then time them one by one, until `end`."""
+        check_end = end
+        if not self.options.check_only:
+            check_end -= (1 - PREPARED) * (end - time.monotonic()) if end < float("inf") else 0.0
+        with ThreadPoolExecutor(max_workers=max(1, self.options.jobs)) as pool:
+            list(pool.map(lambda one: self._check(one, check_end, spawner, arenas), wave))
+        standing = [run for run in wave if self._standing(run)]
+        if standing and not self.options.check_only and time.monotonic() < end:
+            self._time_wave(standing, end, spawner, arenas, watch)
 
     @property
     def _share(self) -> float | None:
         """Most memory of the GPU that a worker may take."""
         return None if self.options.device == "cpu" else WORKER_SHARE
 
-    def _left(self, share: float = 1.0) -> float:
-        """Seconds until this share of the time budget is used up."""
+    def _left(self) -> float:
+        """Seconds until the time budget is used up."""
         budget = self.options.time_budget_s
-        return float("inf") if budget is None else self.start + share * budget - time.monotonic()
+        return float("inf") if budget is None else self.start + budget - time.monotonic()
 
     def _require_idle(self, watch: Watch) -> None:
         if watch.card is None:
@@ -158,7 +185,8 @@ class Evaluation:
         out = self.options.out
         if not self.options.resume or out is None or not out.exists() or not out.stat().st_size:
             return set()
-        return {result.key for result in read_results([out])}
+        found = read_results([out])
+        return {r.key for r in found if not (r.reason or "").startswith(OWN_FAILURE)}
 
     # --- what to run
 
@@ -225,11 +253,11 @@ class Evaluation:
 
     # --- correctness
 
-    def _check(self, run: OperatorRun, spawner: Spawner, arenas: Arenas) -> None:
-        if not self._in_time():
+    def _check(self, run: OperatorRun, end: float, spawner: Spawner, arenas: Arenas) -> None:
+        if time.monotonic() >= end:
             return
         with arenas.pair() as pair:
-            self._check_in(run, spawner, pair)
+            self._check_in(run, end, spawner, pair)
         for candidate in run.candidates:
             checked = run.checked[candidate.key]
             for shape in run.shapes:
@@ -240,17 +268,17 @@ class Evaluation:
                     line = self._line(run, candidate, shape, verdict.status, verdict.reason)
                     self._write(line)
 
-    def _in_time(self) -> bool:
-        """Whether there is time to check more."""
-        return self._left(1.0 if self.options.check_only else PREPARED) > 0
-
-    def _check_in(self, run: OperatorRun, spawner: Spawner, arenas: dict[str, Arena]) -> None:
+    def _check_in(
+        self, run: OperatorRun, end: float, spawner: Spawner, arenas: dict[str, Arena]
+    ) -> None:
         stage = OperatorCheck(run.operator, run.candidates, spawner, arenas, self.room)
         try:
             stage.build()
-            stage.run(run.shapes, self.options.effort, self.progress, self._in_time)
+            stage.run(
+                run.shapes, self.options.effort, self.progress, lambda: time.monotonic() < end
+            )
         except OURS as error:
-            stage.give_up(f"the evaluator failed: {type(error).__name__}: {error}")
+            stage.give_up(_own_failure(error))
         finally:
             stage.close()
         run.checked = stage.found
@@ -258,11 +286,11 @@ class Evaluation:
     # --- performance
 
     def _waves(self, runs: Sequence[OperatorRun]) -> Iterator[list[OperatorRun]]:
-        """Operators whose processes are started together."""
+        """Operators that are checked, and whose processes are started, together."""
         wave: list[OperatorRun] = []
         processes = 0
-        for run in (run for run in runs if self._standing(run)):
-            count = len(self._standing(run)) * self.options.restarts
+        for run in runs:
+            count = len(run.candidates) * self.options.restarts
             if wave and processes + count > MOST_PROCESSES:
                 yield wave
                 wave, processes = [], 0
@@ -280,22 +308,30 @@ class Evaluation:
         ]
 
     def _time_wave(
-        self, wave: Sequence[OperatorRun], spawner: Spawner, arenas: Arenas, watch: Watch
+        self,
+        wave: Sequence[OperatorRun],
+        end: float,
+        spawner: Spawner,
+        arenas: Arenas,
+        watch: Watch,
     ) -> None:
-        """Start the processes of several operators at once, then time one after the other."""
-        if self._left() <= 0:
-            return
+        """Start the processes of several operators at once, then time one after the other.
+
+        Each operator gets the same share of the time that is left.
+        """
         self.progress(f"starting {', '.join(run.operator.name for run in wave)}")
         with ThreadPoolExecutor(max_workers=len(wave)) as pool:
             stages = list(pool.map(lambda run: self._start(run, spawner, arenas), wave))
         try:
             with arenas.pair() as pair:
-                for run, stage in zip(wave, stages, strict=True):
-                    self._time(run, stage, pair, watch)
+                for number, (run, stage) in enumerate(zip(wave, stages, strict=True)):
+                    now = time.monotonic()
+                    own_end = now + (end - now) / (len(wave) - number)
+                    self._time(run, stage, own_end, pair, watch)
         finally:
             for stage in stages:
                 stage.close()
-            self._empty_cache()
+            release(self.options.device)
 
     def _start(self, run: OperatorRun, spawner: Spawner, arenas: Arenas) -> OperatorTiming:
         with arenas.pair() as pair:
@@ -311,15 +347,21 @@ class Evaluation:
         return stage
 
     def _time(
-        self, run: OperatorRun, stage: OperatorTiming, pair: dict[str, Arena], watch: Watch
+        self,
+        run: OperatorRun,
+        stage: OperatorTiming,
+        end: float,
+        pair: dict[str, Arena],
+        watch: Watch,
     ) -> None:
+        """Time the shapes of one operator, by weight, until `end`."""
         largest = max(run.operator.cost(shape.axes).bytes for shape in run.shapes)
         pair["inputs"].reserve(int(min(1.2 * SETS * largest, ARENA_BYTES)))
         stage.use(pair)
         self.plan = self.options.plan
         for shape in run.shapes:
             due = {c.key for c in self._standing(run) if self._due(run, c, shape)}
-            if due and self._left() > 0:
+            if due and time.monotonic() < end:
                 self.progress(f"{run.operator.name} shape {shape.shape}: timing")
                 self._time_shape(run, stage, shape, due, watch)
         stage.close()
@@ -343,72 +385,15 @@ class Evaluation:
             )
             found = {name: Measured(verdict) for name in due}
             stage.realized = shape.axes
-        bound = self._bound(run.operator, shape, stage.realized)
+        bound = self.lines.bound(run.operator, shape, stage.realized)
         for candidate in run.candidates:
-            if candidate.key in found:
-                measured = found[candidate.key]
-                line = self._timed_line(run, candidate, shape, measured, bound, stage.seeds, watch)
-                self._write(line)
-        self._empty_cache()
-
-    def _empty_cache(self) -> None:
-        if self.options.device != "cpu":
-            import torch
-
-            torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
-            torch.cuda.empty_cache()
-
-    # --- lines
-
-    def _bound(self, operator: Operator, shape: Workload, realized: dict[str, Any]) -> ShapeBound:
-        return shape_bound(operator, shape.axes, realized, self.hardware)
-
-    def _timed_line(
-        self,
-        run: OperatorRun,
-        candidate: Candidate,
-        shape: Workload,
-        measured: Measured,
-        bound: ShapeBound,
-        seeds: list[int],
-        watch: Watch,
-    ) -> ShapeResult:
-        import msgspec
-
-        from solscope.bench.statistics import median
-
-        timings = measured.timings()
-        main = timings.get(self.options.plan.methods[0], Timing())
-        status: Status = measured.verdict.status
-        reason = measured.verdict.reason
-        s = None
-        if main.median_us and bound.bound_us is not None:
-            s = bound.bound_us / main.median_us
-            if status == "passed" and s > 1 / FASTEST:
-                status, reason = "faster_than_bound", "faster than any correct kernel can be"
-        line = self._line(run, candidate, shape, status, reason, bound)
-        checked = run.checked[candidate.key]
-        return msgspec.structs.replace(
-            line,
-            median_us=main.median_us,
-            iqr_us=main.iqr_us,
-            p20_us=main.p20_us,
-            p80_us=main.p80_us,
-            samples=main.samples,
-            samples_per_restart=main.samples_per_restart,
-            s=s,
-            max_error=max(line.max_error or 0.0, measured.verdict.max_error),
-            checked_calls=measured.verdict.calls,
-            seconds=round(measured.seconds, 3),
-            setup_us=median(measured.setup_us) if measured.setup_us else None,
-            host_us=median(measured.host_us) if measured.host_us else None,
-            methods={
-                name: msgspec.structs.replace(t, samples=[] if t is main else t.samples)
-                for name, t in timings.items()
-            },
-            sensors=watch.during(measured.windows),
-            seeds=[*checked.seeds.get(shape.shape, []), *seeds],
-        )
+            measured = found.get(candidate.key)
+            if measured is not None:
+                checked = run.checked[candidate.key]
+                line = self.lines.checked(candidate, shape, checked, bound, "passed", None)
+                sensors = watch.during(measured.windows)
+                self._write(self.lines.timed(line, measured, sensors, stage.seeds))
+        release(self.options.device)
 
     def _line(
         self,
@@ -417,38 +402,10 @@ class Evaluation:
         shape: Workload,
         status: Status,
         reason: str | None,
-        bound: ShapeBound | None = None,
     ) -> ShapeResult:
-        found = bound or self._bound(run.operator, shape, shape.axes)
         checked = run.checked.get(candidate.key, Checked())
-        verdict = checked.verdict(shape.shape)
-        return ShapeResult(
-            operator=run.operator.name,
-            shape=shape.shape,
-            solution=candidate.name,
-            status=status,
-            device=self.device,
-            method=self.options.plan.methods[0],
-            reason=reason,
-            bound_us=found.bound_us,
-            limiter=found.limiter,
-            published_us=found.published_us,
-            measured_bound_us=found.measured_bound_us,
-            bound_reason=found.reason,
-            max_error=verdict.max_error if verdict.calls else None,
-            rms_error=verdict.rms_error,
-            reference=checked.reference.get(shape.shape),
-            rounds=checked.rounds.get(shape.shape, 0) + checked.extra_cases,
-            seeds=checked.seeds.get(shape.shape, []),
-            axes=shape.axes,
-            scale=self.options.scale,
-            weight=shape.weight,
-            calls=shape.calls,
-            importance=shape.importance,
-            suite=shape.suite,
-            solution_hash=candidate.hash,
-            run=self.about,
-        )
+        bound = self.lines.bound(run.operator, shape, shape.axes)
+        return self.lines.checked(candidate, shape, checked, bound, status, reason)
 
     def _write(self, result: ShapeResult) -> None:
         with self._lock:
@@ -460,6 +417,14 @@ class Evaluation:
 def evaluate(options: Options, progress: Progress = lambda _: None) -> list[ShapeResult]:
     """Run solutions on shapes; one result per shape and solution."""
     return Evaluation(options, progress).run()
+
+
+def _own_failure(error: Exception) -> str:
+    """Why a shape is lost through no fault of a solution; an error when the whole device is."""
+    text = f"{type(error).__name__}: {error}"
+    if "CUDA error" in text:
+        raise SolscopeError(f"the evaluator lost the GPU ({text}); run again with --resume")
+    return f"{OWN_FAILURE}: {text}"
 
 
 def _hardware(options: Options, device: str) -> Hardware | None:

@@ -28,7 +28,7 @@ from solscope.errors import MissingToolError
 
 PACKAGE = Path(__file__).parents[1]
 """The folder of solscope, which workers may not read."""
-FILES = ("worker.py", "device_timer.py")
+FILES = ("worker.py", "worker_guard.py", "device_timer.py")
 START_S = 180.0
 """A worker that has not imported torch by then is given up."""
 ENVIRONMENT = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
@@ -169,7 +169,7 @@ class Nursery:
     """A process with torch in it that starts workers; see `worker.nursery`."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
-        self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.channel, theirs = socket.socketpair()
         config = {
             "paths": _paths(),
             "forbidden": [f"{PACKAGE}{os.sep}", f"/proc/{os.getpid()}/"],

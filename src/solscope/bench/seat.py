@@ -127,6 +127,3 @@ class Seat:
                 worker.ask("leave", LEAVE_S)
         if worker is not None and worker.alive:
             worker.kill()
-
-
-__all__ = ["Candidate", "Seat", "WorkerFailed"]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from solscope.bench.inputs import InputSets
@@ -38,6 +40,8 @@ FLUSH_US = 60.0
 LAG_US = 60.0
 """Work that goes on for longer than this after the stream is done ran elsewhere."""
 GRAPH_CALLS = 12
+LONG_US = 1000.0
+"""From here on a graph holds one call per set."""
 GRAPH_SAMPLES = 5
 GRAPH_SAMPLE_US = 3000.0
 CLAIM = 0.5
@@ -52,13 +56,17 @@ def sample_gpu(
     """Time one process of one candidate on the GPU."""
     rotation = [[index, True] for index in range(SETS)]
     first = seat.ask("timed", order=rotation, kineto=False, spin_us=FIRST_SPIN_US)
-    seat.ask("drop")
     call_us = median(first["events_us"])
     host_us = median(first["host_us"])
     measured.host_us.append(host_us)
     spin_us = min(max(1.5 * host_us, 10.0), 2000.0)
     singles = [m for m in plan.methods if m != "graph-v1"]
-    samples = _singles(seat, sets, part, measured, plan, seconds, call_us, spin_us)
+    if SETS * call_us / 1e6 > seconds / 2:
+        samples = _few(seat, sets, part, measured, plan, first)
+    else:
+        seat.ask("drop")
+        pace = Pace(call_us, spin_us, _output_bytes(first["outputs"][0]), seconds)
+        samples = _singles(seat, sets, part, measured, plan, pace)
 
     def trial() -> tuple[list[float], list[float]]:
         times = seat.ask("timed", order=rotation * 3, kineto=False, spin_us=spin_us)["events_us"]
@@ -72,32 +80,77 @@ def sample_gpu(
     if "graph-v1" in plan.methods and measured.verdict.ok:
         why = plan.uncaptured.get(seat.candidate.key)
         if why is None:
-            _graph(seat, sets, part, measured, plan, median(samples["cold-v1"]))
+            _graph(seat, sets, part, measured, plan, seconds, median(samples["cold-v1"]))
         else:
             measured.reasons["graph-v1"] = why
 
 
-def _singles(
+@dataclass(frozen=True)
+class Pace:
+    """What is known about a call before its samples are taken."""
+
+    call_us: float
+    spin_us: float
+    output_bytes: int
+    seconds: float
+
+    def batch(self, most: int, *, warm: bool) -> int:
+        """Calls in a batch: no more than the time allows, and than outputs can be kept."""
+        per_call = (self.call_us + self.spin_us + FLUSH_US + 40.0) * (2 if warm else 1) / 1e6
+        kept = KEPT_BYTES // max(1, self.output_bytes)
+        return max(3, min(most, int(self.seconds / per_call), kept))
+
+
+def _output_bytes(described: Sequence[Mapping[str, Any]]) -> int:
+    import torch
+
+    return sum(
+        math.prod(facts["shape"]) * getattr(torch, facts["dtype"]).itemsize for facts in described
+    )
+
+
+def _few(
     seat: Seat,
     sets: InputSets,
     part: Round,
     measured: Measured,
     plan: Plan,
-    seconds: float,
-    call_us: float,
-    spin_us: float,
+    first: dict[str, Any],
+) -> dict[str, Any]:
+    """Samples of a call that is so long that the first calls use up the time."""
+    found: dict[str, Any] = {"cold-v1": first["events_us"], "warm-v1": [], "clock": "events"}
+    _check_lag(first, measured)
+    check_calls(seat, sets, part.right, first["outputs"], range(SETS), measured.verdict)
+    seat.ask("drop")
+    if "warm-v1" in plan.methods:
+        order = [[0, False]] * 2
+        reply = seat.ask("timed", order=order, kineto=False, spin_us=FIRST_SPIN_US)
+        found["warm-v1"] = reply["events_us"]
+        seat.ask("drop")
+    return found
+
+
+def _check_lag(reply: dict[str, Any], measured: Measured) -> None:
+    lag = median(reply["lag_us"])
+    if lag > LAG_US + 0.1 * median(reply["events_us"]):
+        why = f"work went on for {lag:.0f} us after its stream was done"
+        measured.verdict.fail("cheating", why)
+
+
+def _singles(
+    seat: Seat, sets: InputSets, part: Round, measured: Measured, plan: Plan, pace: Pace
 ) -> dict[str, Any]:
     """Cold and warm samples of single calls, batch by batch until the noise is small."""
     warm = "warm-v1" in plan.methods
     found: dict[str, Any] = {"cold-v1": [], "warm-v1": [], "clock": "events"}
-    kineto = measured.clock.get("cold-v1", "kineto" if call_us < SHORT_US else "") == "kineto"
-    per_call = (call_us + spin_us + FLUSH_US + 40.0) * (2 if warm else 1) / 1e6
-    batch = max(3, min(plan.samples, int(seconds / per_call), _kept(sets)))
-    end = time.monotonic() + seconds
+    short = "kineto" if pace.call_us < SHORT_US else "events"
+    kineto = measured.clock.get("cold-v1", short) == "kineto"
+    batch = pace.batch(plan.samples, warm=warm)
+    end = time.monotonic() + pace.seconds
     while True:
         cold = [[number % SETS, True] for number in range(batch)]
         order = cold + ([[0, False]] * batch if warm else [])
-        reply = seat.ask("timed", order=order, kineto=kineto, spin_us=spin_us)
+        reply = seat.ask("timed", order=order, kineto=kineto, spin_us=pace.spin_us)
         if kineto and "span_us" not in reply:
             measured.reasons["kineto"] = reply.get("span_reason", "")
             kineto = False
@@ -107,9 +160,7 @@ def _singles(
         found["warm-v1"] += values[batch:]
         if kineto:
             measured.activities = median(reply["activities"])
-        if median(reply["lag_us"]) > LAG_US + 0.1 * call_us:
-            why = f"work went on for {median(reply['lag_us']):.0f} us after its stream was done"
-            measured.verdict.fail("cheating", why)
+        _check_lag(reply, measured)
         indices = [index for index, _ in order]
         check_calls(seat, sets, part.right, reply["outputs"], indices, measured.verdict)
         seat.ask("drop")
@@ -119,28 +170,35 @@ def _singles(
             return found
 
 
-def _kept(sets: InputSets) -> int:
-    """How many calls' outputs may be kept; inputs bound the size of outputs well enough."""
-    return max(3, KEPT_BYTES // max(1, 2 * sets.bytes))
-
-
 def _graph(
-    seat: Seat, sets: InputSets, part: Round, measured: Measured, plan: Plan, cold_us: float
+    seat: Seat,
+    sets: InputSets,
+    part: Round,
+    measured: Measured,
+    plan: Plan,
+    seconds: float,
+    cold_us: float,
 ) -> None:
-    order = list(range(SETS)) * max(1, GRAPH_CALLS // SETS)
+    """Time a graph of calls by the evaluator's clock, and hold the cold time against it."""
+    order = list(range(SETS)) * (GRAPH_CALLS // SETS if cold_us < LONG_US else 1)
     try:
         seat.ask("capture", slow=True, order=order)
     except WorkerFailed as failed:
         if failed.dead:
             raise
         why = f"cannot be captured: {failed.reason}"[:300]
-        measured.reasons["graph-v1"] = plan.uncaptured[seat.candidate.key] = why
+        measured.reasons["graph-v1"] = why
+        if failed.status != "oom":
+            plan.uncaptured[seat.candidate.key] = why
         seat.close()  # a failed capture leaves its process unusable
         return
     empty = min(_replay(seat, 0) for _ in range(9))
     once = max(_replay(seat, 1) - empty, 1.0)
     times = max(1, math.ceil(GRAPH_SAMPLE_US / once))
-    samples = [(_replay(seat, times) - empty) / times / len(order) for _ in range(GRAPH_SAMPLES)]
+    samples = [once / len(order)] if once > GRAPH_SAMPLE_US else []
+    end = time.monotonic() + seconds
+    while len(samples) < GRAPH_SAMPLES and (len(samples) < 2 or time.monotonic() < end):
+        samples.append((_replay(seat, times) - empty) / times / len(order))
     measured.add("graph-v1", samples, "evaluator")
     if not seat.candidate.task.mutates:
         described = seat.ask("described", order=order)["outputs"]

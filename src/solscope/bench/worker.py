@@ -15,14 +15,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib.util
-import inspect
 import json
 import mmap
 import os
 import resource
 import socket
 import sys
-import threading
 import time
 import traceback
 from pathlib import Path
@@ -31,11 +29,12 @@ from typing import Any
 
 POISON = 0xFF
 """Every byte of memory that an output may be given: a NaN in every float type, -1 in integers."""
+CACHED_BYTES = 1 << 30
+"""Memory that a worker may hold for later calls while others are timed."""
 RECOMPILES = 64
 """Sizes of one operator that torch.compile may specialize for; beyond, it would run eagerly."""
 FULL = "can't allocate memory"
 """What torch says when a tensor on the CPU does not fit."""
-FOREIGN = ("socket.connect", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
 
 
 class Unusable(Exception):  # noqa: N818 - a finding, not an error of this program
@@ -46,69 +45,17 @@ class Unusable(Exception):  # noqa: N818 - a finding, not an error of this progr
         self.kind = kind
 
 
-def guard(forbidden: list[str], found: list[str]) -> None:
-    """Refuse the evaluator's files and processes; what was tried is kept in `found`."""
-    paths = tuple(forbidden)
-    decode, isinstance_, str_, bytes_ = os.fsdecode, isinstance, str, bytes
+class Piece:
+    """A piece of device memory in the words of the CUDA array interface."""
 
-    def refuse(what: str) -> None:
-        found.append(what)
-        raise PermissionError(what)
-
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open":
-            path = arguments[0]
-            if isinstance_(path, (str_, bytes_)) and decode(path).startswith(paths):
-                refuse(f"opened {decode(path)}")
-        elif event == "import":
-            if str_(arguments[0]).partition(".")[0] == "solscope":
-                refuse(f"imported {arguments[0]}")
-        elif event == "socket.connect":
-            address = arguments[1]
-            if isinstance_(address, tuple) and not str_(address[0]).startswith(("127.", "::1")):
-                refuse(f"connected to {address[0]}")
-        elif event in FOREIGN and any(path in repr(arguments[:2]) for path in paths):
-            refuse(f"started a program on the evaluator: {repr(arguments[:2])[:300]}")
-
-    sys.addaudithook(hook)
-
-
-def watched(torch: ModuleType) -> dict[str, Any]:
-    """The functions that timing and copying rely on, by name, as they are now."""
-    owners: dict[str, Any] = {
-        "time": time,
-        "torch": torch,
-        "torch.Tensor": torch.Tensor,
-        "torch.cuda": torch.cuda,
-        "torch.cuda.Event": torch.cuda.Event,
-        "torch.cuda.Stream": torch.cuda.Stream,
-        "torch.cuda.CUDAGraph": torch.cuda.CUDAGraph,
-        "torch.profiler": torch.profiler,
-        "torch.profiler.profile": torch.profiler.profile,
-        "json": json,
-        "os": os,
-    }
-    names = {
-        "time": ("perf_counter", "perf_counter_ns", "time", "monotonic", "sleep"),
-        "torch": ("empty", "equal", "allclose", "isclose", "testing"),
-        "torch.Tensor": (
-            *("copy_", "clone", "contiguous", "view", "reshape", "fill_", "to", "data_ptr"),
-            *("__eq__", "__getitem__", "index_select", "double", "float"),
-        ),
-        "torch.cuda": ("synchronize", "Event", "Stream", "current_stream", "CUDAGraph", "_sleep"),
-        "torch.cuda.Event": ("record", "elapsed_time", "synchronize", "__new__"),
-        "torch.cuda.Stream": ("synchronize",),
-        "torch.cuda.CUDAGraph": ("replay",),
-        "torch.profiler": ("profile",),
-        "torch.profiler.profile": ("start", "stop"),
-        "json": ("dumps", "loads"),
-        "os": ("read", "write"),
-    }
-    return {
-        f"{owner}.{name}": inspect.getattr_static(owners[owner], name, None)
-        for owner, group in names.items()
-        for name in group
-    }
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.__cuda_array_interface__ = {
+            "shape": (raw.numel(),),
+            "typestr": "|u1",
+            "data": (raw.data_ptr(), False),
+            "version": 2,
+        }
 
 
 class Worker:
@@ -118,9 +65,11 @@ class Worker:
         self.torch = torch
         self.plain = torch.Tensor
         self.found = found
-        self.before = watched(torch)
+        self.watched = _beside("worker_guard").watched
+        self.before = self.watched(torch)
         self.device = "cpu"
         self.arenas: dict[str, Any] = {}
+        self.memory: dict[str, mmap.mmap] = {}
         self.run: Any = None
         self.setup: Any = None
         self.wanted: list[str] = []
@@ -141,14 +90,15 @@ class Worker:
             self.sets, self.pristine = [], []
         for name, handle in arenas.items():
             self.arenas.pop(name, None)
-            self.arenas[name] = self._cuda(handle) if "cuda" in handle else self._file(handle)
+            self.arenas[name] = self._cuda(handle) if "cuda" in handle else self._file(name, handle)
         if device != "cpu" and self.timer is None:
             self.timer = _beside("device_timer").DeviceTimer(torch)
         return {"l2_bytes": getattr(self.timer, "l2_bytes", None)}
 
-    def _file(self, handle: dict[str, Any]) -> Any:
+    def _file(self, name: str, handle: dict[str, Any]) -> Any:
         with Path(handle["path"]).open("r+b") as file:
             memory = mmap.mmap(file.fileno(), handle["bytes"])
+        self.memory[name] = memory
         return self.torch.frombuffer(memory, dtype=self.torch.uint8)
 
     def _cuda(self, handle: dict[str, Any]) -> Any:
@@ -199,9 +149,21 @@ class Worker:
         }
 
     def _view(self, spec: dict[str, Any]) -> Any:
+        """A tensor with a storage of its own, no view: compilers refuse updates of some views."""
+        torch = self.torch
+        empty = torch.empty(0, dtype=getattr(torch, spec["dtype"]), device=self.device)
+        if not spec["bytes"]:
+            return empty.new_empty(spec["shape"])
         raw = self.arenas["inputs"][spec["offset"] : spec["offset"] + spec["bytes"]]
-        flat = raw.view(getattr(self.torch, spec["dtype"]))
-        return flat.as_strided(spec["shape"], spec["stride"])
+        own = torch.as_tensor(Piece(raw), device=self.device) if raw.is_cuda else self._piece(spec)
+        return empty.set_(own.untyped_storage(), 0, spec["shape"], spec["stride"])
+
+    def _piece(self, spec: dict[str, Any]) -> Any:
+        memory = self.memory["inputs"]
+        torch = self.torch
+        return torch.frombuffer(
+            memory, dtype=torch.uint8, offset=spec["offset"], count=spec["bytes"]
+        )
 
     def _planned(self, value: Any) -> Any:
         """What `setup` may see: integers and plain values; of floats the shape alone."""
@@ -331,8 +293,13 @@ class Worker:
         self.sets, self.kept, self.pristine = [], [], []
         if self.timer is not None:
             self.timer.free()
-            self.torch.cuda.empty_cache()
+            self._release()
         return {}
+
+    def _release(self) -> None:
+        """Give memory back that no tensor uses, when it is much: that takes time."""
+        if self.torch.cuda.memory_reserved() > CACHED_BYTES:
+            self.torch.cuda.empty_cache()
 
     def leave(self) -> dict[str, Any]:
         """Let go of everything, the shared memory included."""
@@ -345,7 +312,7 @@ class Worker:
         """Give memory back that no tensor uses."""
         self.drop()
         if self.timer is not None:
-            self.torch.cuda.empty_cache()
+            self._release()
         return {}
 
     def sync(self) -> None:
@@ -392,7 +359,7 @@ class Worker:
 
     def tampered(self) -> list[str]:
         """Functions that were replaced since the start."""
-        now = watched(self.torch)
+        now = self.watched(self.torch)
         return [name for name, value in self.before.items() if now[name] is not value]
 
 
@@ -445,7 +412,7 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
     torch.set_grad_enabled(False)
     found: list[str] = []
     worker = Worker(torch, found)
-    guard(config["forbidden"], found)
+    _beside("worker_guard").guard(config["forbidden"], found)
     send({"ready": True, "torch": torch.__version__})
     waiting = b""
     while True:
@@ -466,7 +433,6 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
             "number": number,
             "tried": list(found),
             "tampered": worker.tampered(),
-            "threads": threading.active_count(),
         }
         send(reply)
 

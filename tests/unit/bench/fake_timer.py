@@ -1,8 +1,10 @@
-"""Stands in for the device timer where there is no GPU: same words, the clock of the process."""
+"""Stands in for the device timer where there is no GPU: it calls, and tells times of its own.
+
+A call takes 40 us by Kineto and 45 us by events; a graph takes no time.
+"""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 
@@ -10,7 +12,7 @@ class DeviceTimer:
     l2_bytes = 1 << 20
 
     def __init__(self, torch: Any) -> None:
-        self.calls: Any = None
+        self.captured: Any = None
 
     def sync(self) -> None:
         pass
@@ -19,26 +21,25 @@ class DeviceTimer:
         pass
 
     def free(self) -> None:
-        self.calls = None
+        self.captured = None
 
     def time(
         self, call: Any, put_back: Any, order: Any, kineto: bool, spin_us: float
     ) -> tuple[dict[str, Any], list[Any]]:
-        kept, times = [], []
+        kept = []
         for index, _ in order:
             put_back(index)
-            start = time.perf_counter()
             kept.append(call(index))
-            times.append(1e6 * (time.perf_counter() - start))
-        reply: dict[str, Any] = {"events_us": times, "host_us": times, "lag_us": [1.0] * len(order)}
+        many = len(order)
+        reply: dict[str, Any] = {"events_us": [45.0] * many, "host_us": [20.0] * many}
+        reply["lag_us"] = [1.0] * many
         if kineto:
-            reply |= {"span_us": times, "busy_us": times, "activities": [1] * len(order)}
+            reply |= {"span_us": [40.0] * many, "activities": [2] * many}
         return reply, kept
 
     def capture(self, calls: Any) -> Any:
-        self.calls = calls
+        self.captured = calls
         return calls()
 
     def replay(self, times: int) -> None:
-        for _ in range(times):
-            self.calls()
+        assert self.captured is not None

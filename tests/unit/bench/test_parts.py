@@ -204,7 +204,8 @@ def test_a_bound_needs_a_device_and_names_what_it_is() -> None:
     assert found.limiter == "hbm"
     assert found.bound_us == pytest.approx(read / 4.8e12 * 1e6)
     assert found.published_us == pytest.approx((2 * read - 5120 * 2) / 4.8e12 * 1e6)
-    assert found.measured_bound_us
+    assert found.bound_us is not None
+    assert found.measured_bound_us is not None
     assert found.measured_bound_us > found.bound_us
 
 

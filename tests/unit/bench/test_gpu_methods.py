@@ -1,0 +1,86 @@
+"""The questions that GPU methods ask, with a timer that stands in for the device."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from solscope.bench import evaluate as evaluation
+from solscope.bench import process, timing_cpu, timing_gpu
+from solscope.bench.base import ShapeResult
+from solscope.bench.catalog import Solution, find_solution
+from solscope.bench.timing import Plan
+from solscope.bench.workloads import SMALL
+
+ALL = ("cold-v1", "warm-v1", "graph-v1")
+
+
+@pytest.fixture(autouse=True)
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers with the timer of `fake_timer.py`, asked as on a GPU."""
+
+    class WithTimer(process.Spawner):
+        def __init__(self, limits: process.Limits) -> None:
+            super().__init__(limits)
+            shutil.copy(Path(__file__).with_name("fake_timer.py"), self.folder / "device_timer.py")
+            worker = self.folder / "worker.py"
+            text = worker.read_text()
+            for old, new in (
+                ('if device != "cpu" and self.timer is None', "if self.timer is None"),
+                ("self.torch.cuda.memory_reserved()", "0"),
+            ):
+                assert old in text
+                text = text.replace(old, new)
+            worker.write_text(text)
+
+    monkeypatch.setattr(evaluation, "Spawner", WithTimer)
+    monkeypatch.setattr(timing_cpu, "sample_cpu", timing_gpu.sample_gpu)
+    monkeypatch.setattr(evaluation.Options, "plan", property(lambda _: Plan(ALL, 0.1)))
+
+
+def run(operators: list[str], solution: Solution) -> list[ShapeResult]:
+    options = evaluation.Options(
+        operators=operators,
+        solutions=[solution],
+        shapes="0",
+        device="cpu",
+        scale=SMALL,
+        restarts=2,
+        extra=0,
+        rounds=1,
+    )
+    return evaluation.evaluate(options)
+
+
+def test_every_method_gives_samples_of_every_process_and_calls_are_checked() -> None:
+    names = ["rms_norm", "fused_add_rms_norm", "causal_conv1d"]
+    results = run(names, find_solution("torch-eager"))
+    assert {result.status for result in results} == {"passed"}
+    for result in results:
+        cold, warm, graph = (result.methods[name] for name in ALL)
+        assert (result.median_us, cold.clock, cold.activities) == (40.0, "kineto", 2)
+        assert result.samples_per_restart == warm.samples_per_restart == [30, 30]
+        assert (graph.clock, graph.samples_per_restart) == ("evaluator", [5, 5])
+        assert (result.host_us, cold.noisy) == (20.0, False)
+    by_name = {result.operator: result.checked_calls for result in results}
+    updating = {"fused_add_rms_norm": 2 * 60, "causal_conv1d": 2 * 60}
+    assert by_name == {"rms_norm": 2 * (60 + 12), **updating}
+
+
+def test_a_timed_call_that_is_wrong_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "tires.py"
+    file.write_text(
+        "import torch\n"
+        "CALLS = 0\n\n\n"
+        "def run(x, weight, eps):\n"
+        "    global CALLS\n"
+        "    CALLS += 1\n"
+        "    out = torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps)\n"
+        "    return out if CALLS < 20 else out * 2\n"
+    )
+    (result,) = run(["rms_norm"], find_solution(str(file)))
+    assert result.status == "wrong_numbers"
