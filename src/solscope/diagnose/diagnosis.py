@@ -221,15 +221,20 @@ def _surely(f: Findings, ranking: Ranking) -> bool:
 
     The whole step may be too noisy to test while one part of it is not.
     """
-    grown = [c.delta_ms for c in f.parts.components if c.state == "changed" and (c.low_ms or 0) > 0]
+    grown = [c.delta_ms for c in f.parts.components if (c.low_ms or 0) > 0]
     explained = (ranking.first.explains_pct or 0.0) >= 100 * f.limits.most
     return explained and sum(grown) >= f.limits.min_effect * f.parts.normal_ms
 
 
 def _work_changed(f: Findings, ranking: Ranking) -> bool:
-    from solscope.diagnose.causes.on_work import batch_differs, context_in_shapes, mix_differs
+    from solscope.diagnose.causes.on_work import (
+        batch_differs,
+        context_in_shapes,
+        mix_differs,
+        prompts_differ,
+    )
 
-    if batch_differs(f).holds or context_in_shapes(f).holds:
+    if batch_differs(f).holds or context_in_shapes(f).holds or prompts_differ(f).holds:
         return True
     total = abs(f.delta_ms)
     noise = f.outcome.floor * f.parts.normal_ms

@@ -85,7 +85,7 @@ class SectionPair:
     idle_ms: Pair
     """GPU time lost to it."""
     grown_ms: float
-    """By how much more it takes than at the host's pace it would."""
+    """GPU time lost to it beyond what the host's pace explains."""
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ class Findings:
                         (own.normal - in_ops.normal) / 1e6, (own.abnormal - in_ops.abnormal) / 1e6
                     ),
                     idle_ms=Pair(idle.normal / 1e6, idle.abnormal / 1e6),
-                    grown_ms=(own.abnormal - self.pace * own.normal) / 1e6,
+                    grown_ms=(idle.abnormal - self.pace * idle.normal) / 1e6,
                 )
             )
         return sorted(out, key=lambda s: -s.grown_ms)
