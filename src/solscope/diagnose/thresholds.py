@@ -89,9 +89,9 @@ class Thresholds(msgspec.Struct, frozen=True):
     """Part of the host's growth in one section that makes it a matter of that section."""
     disproportion: float = 0.25
     """By so much more must a section's part of the growth exceed its part of the normal time."""
-    section_grew: float = 1.5
+    section_grew: float = 2.0
     """Factor, beyond the host's pace, from which on a section got slower; between recordings of the
-    same program sections differ by up to 1.4."""
+    same program sections differ by up to 1.7."""
     python_section: float = 0.20
     """A section with a smaller part of its time in operators runs plain Python."""
     gc_pause_ms: float = 20.0
@@ -102,7 +102,7 @@ class Thresholds(msgspec.Struct, frozen=True):
     """Samples of a counter on each side below which it says nothing."""
     min_samples_tested: int = 4
     """Samples on each side below which it is not tested."""
-    of_added: float = 0.35
+    of_added: float = 0.20
     """Part of the added wall time spent in a state of the scheduler (running, waiting for a core,
     blocked) from which on that state explains it."""
     runq_share: float = 0.03
@@ -135,7 +135,7 @@ class Thresholds(msgspec.Struct, frozen=True):
     pcie_grew: float = 2.5
     """Factor of PCIe traffic that counts as foreign traffic when our copies did not grow."""
 
-    heap_grew: float = 0.05
+    heap_grew: float = 0.10
     """Growth of the memory of the process that goes with a large heap to collect."""
 
     # --- Naming

@@ -12,7 +12,10 @@ def looks_like_collections(f: Findings) -> Answer:
     if on_host.collections_grew(f).holds is not None:
         return Answer(False, "garbage collections are recorded and do not explain it")
     heap = any_of(on_host.heap_grew, on_host.long_pause)
-    answers = [check(f) for check in (on_host.runs_longer, on_host.plain_python, heap)]
+    answers = [
+        check(f)
+        for check in (on_host.in_one_section, on_host.runs_longer, on_host.plain_python, heap)
+    ]
     text = "; ".join(answer.text for answer in answers)
     return Answer(all(answer.holds for answer in answers), text)
 

@@ -66,9 +66,11 @@ def process_stopped(f: Findings) -> Answer:
 
 def stopped_everywhere(f: Findings) -> Answer:
     """The main thread is stopped wherever it happens to be."""
-    main, spread = stopped(f), everywhere(f)
+    main, spread, others = stopped(f), everywhere(f), process_stopped(f)
     if main.holds is None or spread.holds is None:
         return Answer(None, main.text)
+    if main.holds and others.holds is False:
+        return Answer(False, "the other threads of the process run on meanwhile")
     return Answer(main.holds and spread.holds, f"{main.text}, in all sections")
 
 
@@ -86,9 +88,7 @@ def runs_longer(f: Findings) -> Answer:
     on = f.of_added_time("oncpu_ns")
     if on is None:
         return Answer(None, "on-CPU time was not sampled")
-    return Answer(
-        on >= 1 - f.limits.of_added, f"the main thread runs during {on:.0%} of the added time"
-    )
+    return Answer(on >= f.limits.most, f"the main thread runs during {on:.0%} of the added time")
 
 
 def throttled(f: Findings) -> Answer:
