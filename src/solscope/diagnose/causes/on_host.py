@@ -5,18 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from solscope.diagnose.causes.base import Answer
-from solscope.diagnose.findings import Findings, SectionPair
+from solscope.diagnose.findings import Findings
+from solscope.diagnose.hostline import idle_label
+from solscope.diagnose.pairs import SectionPair
 
 HOST = ("host", "sync", "alloc", "gc", "io")
 """Families in which the GPU waits for the host."""
-
-
-def waiting_grew(f: Findings) -> Answer:
-    """The GPU waits longer for the host than at the host's pace it would."""
-    usual = sum(f.parts.normal_by_family[family] for family in HOST)
-    added = sum(f.parts.by_family[family] for family in HOST) - (f.pace - 1) * usual
-    text = f"the GPU waits {added:+.2f} ms per step for the host beyond its pace (×{f.pace:.2f})"
-    return Answer(added >= f.limits.min_effect * f.parts.normal_ms, text)
 
 
 def host_grew(f: Findings) -> Answer:
@@ -127,14 +121,6 @@ def slower_ops(f: Findings) -> Answer:
         return Answer(None, "too few host operators to compare")
     text = f"the median host operator takes ×{f.host_ops.normal:.2f}"
     return Answer(f.host_ops.normal >= 1 + f.limits.host_ops_grew, text)
-
-
-def same_ops(f: Findings) -> Answer:
-    """The typical host operator takes as long as before."""
-    if f.host_ops is None:
-        return Answer(None, "too few host operators to compare")
-    text = f"the median host operator takes ×{f.host_ops.normal:.2f}"
-    return Answer(f.host_ops.normal < 1 + f.limits.host_ops_grew, text)
 
 
 def preempted(f: Findings) -> Answer:
@@ -362,8 +348,6 @@ def collections_grew(f: Findings) -> Answer:
 
 
 def _is_gc(name: str) -> bool:
-    from solscope.diagnose.hostline import idle_label
-
     return idle_label(name) == "gc"
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from solscope.diagnose.causes.base import Answer
-from solscope.diagnose.findings import Findings, Pair
+from solscope.diagnose.findings import Findings
 from solscope.diagnose.observations import Observations
+from solscope.diagnose.pairs import Pair
 
 ROWWISE = ("norm", "activation", "rope", "sampling", "softmax")
 """Categories whose launch grid follows the number of tokens in the step."""
@@ -202,11 +203,3 @@ def _pageable_bytes(run: Observations) -> float:
         k.bytes for k in run.kernels if k.category == "memcpy" and "pageable" in k.name.lower()
     )
     return size / max(1, len(run.steps))
-
-
-def same_work(f: Findings) -> Answer:
-    """Nothing says that the work changed."""
-    checks = (batch_differs, context_in_shapes, mix_differs)
-    answers = [check(f) for check in checks]
-    found = [answer.text for answer in answers if answer.holds]
-    return Answer(not found, "; ".join(found) or "batch, context and phases are the same")
