@@ -27,6 +27,7 @@ from solscope.bench import score as bench_score
 from solscope.cli import app
 from solscope.compare import gate, parts, profiles
 from solscope.diagnose import classic
+from solscope.diagnose import counters, decompose, diagnosis, latent, rank, stats
 from solscope.hardware import Figure, Hardware
 from solscope.lab import pack, score
 from solscope.profile import ProfileWarning
@@ -155,6 +156,15 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     score.ControlScore,
     score.Confusion,
     score.Rate,
+    diagnosis.Diagnosis,
+    diagnosis.RunSummary,
+    diagnosis.Comparability,
+    decompose.Component,
+    counters.CounterChange,
+    stats.Comparison,
+    latent.Latent,
+    rank.NamedCause,
+    rank.Excluded,
     ProfileWarning,
     Explanation,
     Match,

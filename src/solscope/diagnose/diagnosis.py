@@ -100,11 +100,11 @@ class Diagnosis(msgspec.Struct, frozen=True):
 def diagnose_runs(
     normal: Attributed | Observations,
     abnormal: Attributed | Observations,
-    limits: Thresholds = THRESHOLDS,
+    limits: Thresholds | None = None,
 ) -> Diagnosis:
     """Say what changed between two runs and why; profiles are observed first."""
     runs = [run if isinstance(run, Observations) else observe(run) for run in (normal, abnormal)]
-    found = find(runs[0], runs[1], limits)
+    found = find(runs[0], runs[1], limits or THRESHOLDS)
     return _refused(found) if isinstance(found, Units) else _diagnosed(found)
 
 

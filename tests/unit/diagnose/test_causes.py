@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from solscope.diagnose.causes import CAUSE_MODULES, UNKNOWN, causes
@@ -135,6 +138,26 @@ HAPPENED: dict[str, tuple[Made, Made]] = {
         EAGER, EAGER.but(calls={"alloc": 6, "free": 6}, tiles={"idle.alloc": 8.0})
     ),
 }  # fmt: skip
+
+
+CONTRACT = """
+none workload_batch workload_context workload_mix cpu_contention cpu_slow cpu_quota cpu_affinity
+gpu_contention gpu_clock pcie interconnect host_memory disk_io gc lock_wait slow_section extra_sync
+pageable_copy graphs_off kernel_changed dtype_changed allocator unknown
+"""
+
+
+def test_ids_are_those_that_machines_rely_on() -> None:
+    assert ["none", *CAUSE_MODULES, "unknown"] == CONTRACT.split()
+
+
+def test_every_cause_is_documented() -> None:
+    page = Path(__file__).parents[3] / "docs" / "reference" / "causes.md"
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^### (\w+)$", text, re.MULTILINE) == CONTRACT.split()
+    for cause in causes():
+        assert cause.title in text, cause.id
+        assert cause.family in text
 
 
 def findings(name: str) -> Findings:

@@ -12,6 +12,7 @@ import pytest
 
 import solscope
 from solscope.cli import run
+from solscope.diagnose.causes import CAUSE_MODULES
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
 from solscope.diagnose.observations import Observations, save
 from solscope.diagnose.observe import observe
@@ -20,32 +21,7 @@ from tests.unit.diagnose.making import EAGER
 DATA = Path(__file__).parents[4] / "shared" / "data"
 real = pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is not here")
 VERDICTS = ("regression", "improvement", "no_change", "workload_changed", "cannot_compare")
-IDS = [
-    "none",
-    "workload_batch",
-    "workload_context",
-    "workload_mix",
-    "cpu_contention",
-    "cpu_slow",
-    "cpu_quota",
-    "cpu_affinity",
-    "gpu_contention",
-    "gpu_clock",
-    "pcie",
-    "interconnect",
-    "host_memory",
-    "disk_io",
-    "gc",
-    "lock_wait",
-    "slow_section",
-    "extra_sync",
-    "pageable_copy",
-    "graphs_off",
-    "kernel_changed",
-    "dtype_changed",
-    "allocator",
-    "unknown",
-]
+IDS = ("none", *CAUSE_MODULES, "unknown")
 
 
 @cache
