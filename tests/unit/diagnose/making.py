@@ -52,7 +52,7 @@ class Made:
 
     def but(self, **changes: Any) -> Made:
         """The same run with some facts changed; dictionaries are merged."""
-        merged = {
+        merged: dict[str, Any] = {
             name: {**getattr(self, name), **value} if isinstance(value, dict) else value
             for name, value in changes.items()
         }
