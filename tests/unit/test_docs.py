@@ -26,8 +26,7 @@ from solscope.bench import contrast, leaderboard
 from solscope.bench import score as bench_score
 from solscope.cli import app
 from solscope.compare import gate, parts, profiles
-from solscope.diagnose import classic
-from solscope.diagnose import counters, decompose, diagnosis, latent, rank, stats
+from solscope.diagnose import classic, counters, decompose, diagnosis, latent, rank, stats
 from solscope.hardware import Figure, Hardware
 from solscope.lab import pack, score
 from solscope.profile import ProfileWarning

@@ -210,9 +210,7 @@ NO_SENSORS = ("cpu_contention", "cpu_quota", "cpu_affinity", "lock_wait")
 
 @pytest.mark.parametrize("name", NO_SENSORS)
 def test_what_only_sensors_tell_is_not_guessed_without_them(name: str) -> None:
-    normal, abnormal = (
-        msgspec.structs.replace(made.run(), counters=[]) for made in HAPPENED[name]
-    )
+    normal, abnormal = (msgspec.structs.replace(made.run(), counters=[]) for made in HAPPENED[name])
     result = diagnose_runs(normal, abnormal)
     assert result.verdict == "regression"
     assert result.causes[0].id == UNKNOWN or result.causes[0].confidence < 0.75

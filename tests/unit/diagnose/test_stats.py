@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats as reference
 
 from solscope.diagnose.stats import (
     benjamini_hochberg,
@@ -15,6 +14,7 @@ from solscope.diagnose.stats import (
     weighted_ratio,
 )
 
+reference = pytest.importorskip("scipy.stats")
 DRAW = np.random.default_rng(7)
 STEADY = DRAW.normal(100, 2, 20)
 SLOWER = DRAW.normal(130, 5, 24)
