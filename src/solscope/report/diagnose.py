@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
@@ -16,6 +17,7 @@ from solscope.report.blocks import Block, block_markdown, block_text
 from solscope.report.terminal import Column, counted, heading, markdown_cell, number, to_text
 from solscope.text import clean
 
+_NO_SENSOR = re.compile(r"^[^;]*\bnot (sampled|counted|recorded)\b")
 BAR = 24
 """Columns of the bars."""
 _STYLES = {
@@ -100,7 +102,7 @@ def markdown_diagnosis(result: Diagnosis, *, top: int) -> str:
 
 def _item(line: str) -> str:
     text = markdown_cell(line.strip())
-    return f"    - {text}" if line.startswith(" ") else f"- {text}"
+    return f"  - {text}" if line.startswith("    ") else f"- {text}"
 
 
 # --- What is shown
@@ -251,7 +253,7 @@ def _lists(result: Diagnosis) -> Iterator[tuple[str, list[str]]]:
         )
     lines = [line for cause in result.causes for line in _cause(cause)]
     yield "causes", lines
-    near = result.excluded[:4]
+    near = sorted(result.excluded, key=lambda e: _NO_SENSOR.search(e.reason) is not None)[:4]
     if near and result.verdict == "regression":
         yield "ruled out", [f"  {e.id}: {e.reason}" for e in near]
     if result.next_step:
