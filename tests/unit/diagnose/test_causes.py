@@ -222,6 +222,38 @@ def test_use_of_the_gpu_alone_names_nothing() -> None:
     assert result.causes[0].id == UNKNOWN
 
 
+def test_slow_python_inside_the_largest_section_is_that_section() -> None:
+    result = diagnose_runs(EAGER.run(), slower_section(EAGER, "decode", 9.0).run(3))
+    assert result.causes[0].id == "slow_section"
+    assert "'decode'" in result.causes[0].title
+
+
+def test_all_host_code_at_another_pace_is_no_change_unless_something_drives_it() -> None:
+    ops = {n: (calls, us * 1.4, shape) for n, (calls, us, shape) in EAGER.ops.items()}
+    alone = slower_host(EAGER, 1.4).but(ops=ops)
+    driven = alone.but(counters={"host_cpu_usage": 16.0})
+    result = diagnose_runs(EAGER.run(), alone.run(3))
+    assert result.verdict == "no_change"
+    assert "×1.40" in result.sentence
+    assert diagnose_runs(EAGER.run(), driven.run(3)).causes[0].id == "cpu_slow"
+
+
+def test_collections_that_were_recorded_are_named() -> None:
+    marked = EAGER.but(tiles={"idle.gc": 2.0}, sections={"gc": (2.0, 0.0)})
+    result = diagnose_runs(EAGER.run(), marked.run(3))
+    assert result.causes[0].id == "gc"
+    assert result.causes[0].confidence > 0.9
+
+
+def test_a_batch_is_told_by_launch_grids_where_shapes_are_hidden() -> None:
+    kernels = {
+        key: (calls, us * 1.3, grid.replace("32,1,1", "64,1,1"))
+        for key, (calls, us, grid) in GRAPH.kernels.items()
+    }
+    result = diagnose_runs(GRAPH.run(), slower_kernels(GRAPH, 1.3).but(kernels=kernels).run(3))
+    assert (result.verdict, result.causes[0].id) == ("workload_changed", "workload_batch")
+
+
 def test_a_longer_context_is_told_by_shapes_where_they_are() -> None:
     longer = slower_kernels(EAGER, 2.0, "attention").but(
         ops={"aten::_flash_attention": (240, 100.0, SHAPES.replace("1536", "3584"))}

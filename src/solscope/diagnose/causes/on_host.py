@@ -294,6 +294,16 @@ def between_operators(f: Findings) -> Answer:
     return Answer(part - before >= f.limits.disproportion, text)
 
 
+def slower_python(f: Findings) -> Answer:
+    """Plain Python between operators takes longer, the operators themselves do not."""
+    place, ops = between_operators(f), slower_ops(f)
+    if place.holds is None or ops.holds is None:
+        return Answer(None, place.text)
+    added = sum(max(0.0, s.python_ms.delta) for s in f.sections)
+    enough = added >= max(f.limits.part * f.delta_ms, f.limits.python_grew * f.parts.normal_ms)
+    return Answer(bool(place.holds and not ops.holds and enough), f"{place.text}; {ops.text}")
+
+
 def everywhere(f: Findings) -> Answer:
     """The added host time is spread over the program as its normal time is.
 
@@ -362,4 +372,6 @@ def _is_gc(name: str) -> bool:
 def section_detail(f: Findings) -> str:
     """The section that grew most, for a title; empty when no single one did."""
     section = worst_section(f)
-    return f" (section {section.name!r})" if section and in_one_section(f).holds else ""
+    if section is None or not (in_one_section(f).holds or slower_python(f).holds):
+        return ""
+    return f" (section {section.name!r})"
