@@ -295,13 +295,14 @@ def between_operators(f: Findings) -> Answer:
 
 
 def slower_python(f: Findings) -> Answer:
-    """Plain Python between operators takes longer, the operators themselves do not."""
-    place, ops = between_operators(f), slower_ops(f)
-    if place.holds is None or ops.holds is None:
+    """Plain Python between operators runs longer, the operators themselves do not."""
+    place, ops, running = between_operators(f), slower_ops(f), runs_longer(f)
+    if None in (place.holds, ops.holds, running.holds):
         return Answer(None, place.text)
     added = sum(max(0.0, s.python_ms.delta) for s in f.sections)
     enough = added >= max(f.limits.part * f.delta_ms, f.limits.python_grew * f.parts.normal_ms)
-    return Answer(bool(place.holds and not ops.holds and enough), f"{place.text}; {ops.text}")
+    holds = bool(place.holds and running.holds and not ops.holds and enough)
+    return Answer(holds, f"{place.text}; {ops.text}; {running.text}")
 
 
 def everywhere(f: Findings) -> Answer:
