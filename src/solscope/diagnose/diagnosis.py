@@ -137,8 +137,9 @@ def _refused(units: Units) -> Diagnosis:
 def _diagnosed(f: Findings) -> Diagnosis:
     ranking = rank(f)
     verdict = judge(f, ranking)
-    latent = latent_changes(f, ranking, verdict)
     causes = _causes(f, ranking, verdict)
+    named = {cause.id for cause in causes} if verdict == "workload_changed" else set()
+    latent = [item for item in latent_changes(f, ranking, verdict) if item.id not in named]
     units = f.units
     means = (f.parts.normal_ms, f.parts.abnormal_ms)
     sides = [

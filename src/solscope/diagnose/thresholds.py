@@ -100,8 +100,6 @@ class Thresholds(msgspec.Struct, frozen=True):
     """Pauses in plain Python from this length on suggest a collection of a large heap."""
 
     # --- Evidence in the counters
-    min_samples: int = 3
-    """Samples of a counter on each side below which it says nothing."""
     min_samples_tested: int = 4
     """Samples on each side below which it is not tested."""
     of_added: float = 0.20
