@@ -177,11 +177,8 @@ def judge(f: Findings, ranking: Ranking) -> Verdict:
         return "cannot_compare"
     direction = _direction(f)
     slower = f.outcome.ratio > 1 + f.limits.min_effect
-    if direction == 0 and slower and _driven(ranking):
-        # Calls and launches are counted, not sampled: what they show needs no test.
-        counted = ranking.first.family == "software" and f.outcome.ratio > 1 + f.outcome.run_noise
-        if counted or _surely(f, ranking):
-            return "regression"
+    if direction == 0 and slower and _driven(ranking) and _surely(f, ranking):
+        return "regression"
     if direction == 0:
         return "no_change"
     # What is left of the ratio when the host had kept its pace.

@@ -92,8 +92,6 @@ class Thresholds(msgspec.Struct, frozen=True):
     section_grew: float = 2.0
     """Factor, beyond the host's pace, from which on a section got slower; between recordings of the
     same program sections differ by up to 1.7."""
-    python_grew: float = 0.05
-    """Least growth of the time outside operators, in parts of the normal step, that counts."""
     python_section: float = 0.20
     """A section with a smaller part of its time in operators runs plain Python."""
     gc_pause_ms: float = 20.0

@@ -222,12 +222,6 @@ def test_use_of_the_gpu_alone_names_nothing() -> None:
     assert result.causes[0].id == UNKNOWN
 
 
-def test_slow_python_inside_the_largest_section_is_that_section() -> None:
-    result = diagnose_runs(EAGER.run(), slower_section(EAGER, "decode", 9.0).run(3))
-    assert result.causes[0].id == "slow_section"
-    assert "'decode'" in result.causes[0].title
-
-
 def test_all_host_code_at_another_pace_is_no_change_unless_something_drives_it() -> None:
     ops = {n: (calls, us * 1.4, shape) for n, (calls, us, shape) in EAGER.ops.items()}
     alone = slower_host(EAGER, 1.4).but(ops=ops)

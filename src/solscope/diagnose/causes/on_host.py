@@ -294,17 +294,6 @@ def between_operators(f: Findings) -> Answer:
     return Answer(part - before >= f.limits.disproportion, text)
 
 
-def slower_python(f: Findings) -> Answer:
-    """Plain Python between operators runs longer, the operators themselves do not."""
-    place, ops, running = between_operators(f), slower_ops(f), runs_longer(f)
-    if None in (place.holds, ops.holds, running.holds):
-        return Answer(None, place.text)
-    added = sum(max(0.0, s.python_ms.delta) for s in f.sections)
-    enough = added >= max(f.limits.part * f.delta_ms, f.limits.python_grew * f.parts.normal_ms)
-    holds = bool(place.holds and running.holds and not ops.holds and enough)
-    return Answer(holds, f"{place.text}; {ops.text}; {running.text}")
-
-
 def everywhere(f: Findings) -> Answer:
     """The added host time is spread over the program as its normal time is.
 
@@ -373,6 +362,4 @@ def _is_gc(name: str) -> bool:
 def section_detail(f: Findings) -> str:
     """The section that grew most, for a title; empty when no single one did."""
     section = worst_section(f)
-    if section is None or not (in_one_section(f).holds or slower_python(f).holds):
-        return ""
-    return f" (section {section.name!r})"
+    return f" (section {section.name!r})" if section and in_one_section(f).holds else ""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from solscope.diagnose.causes import on_gpu, on_host, on_work
-from solscope.diagnose.causes.base import Cause, Support, any_of, in_families
+from solscope.diagnose.causes.base import Cause, Support, in_families
 
 CAUSE = Cause(
     id="slow_section",
     family="host",
     title="one section of the host program is slower",
     summary="One annotated section takes longer, out of all proportion to the rest of the host "
-    "code, or its plain Python does while the operators in it do not: its own code changed, does "
-    "more work, or waits.",
+    "code: its own code changed, does more work, or waits.",
     strength=2.0,
-    required=(on_host.host_grew, any_of(on_host.in_one_section, on_host.slower_python)),
+    required=(on_host.host_grew, on_host.in_one_section),
     explains=in_families(*on_host.HOST),
     supporting=(Support(0.8, on_host.regular), Support(0.3, on_gpu.kernels_same)),
     forbidden=(
