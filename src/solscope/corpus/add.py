@@ -8,15 +8,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
 
-from solscope.corpus.engines import make_engine
+from solscope.corpus.engines import cores, make_engine
 from solscope.corpus.extract import Extract, ExtractOptions
 from solscope.corpus.inputs import find_items
 from solscope.corpus.store import Corpus
 from solscope.corpus.work import Outcome, Task
+from solscope.errors import InputError
 
 BATCH_PROFILES = 64
 """Profiles after which a batch is committed."""
@@ -66,16 +68,14 @@ def add_profiles(
 ) -> AddResult:
     """Add the profiles behind files, folders, globs and URLs."""
     items = find_items(inputs)
-    runner = make_engine(
-        engine, min(workers, len(items)) if workers and items else workers, address
-    )
+    runner = make_engine(engine, _workers(engine, workers, len(items)), address)
     run = _Run(corpus, len(items), report)
     tasks = (Task(item, options or ExtractOptions()) for item in items)
     for outcome in runner.run(tasks, corpus.known()):
         run.take(outcome)
     run.commit()
     if run.added:
-        corpus.tidy()
+        run.tidy()
     failed = sorted(run.failed, key=lambda row: row.file)
     return AddResult(run.added, run.skipped, failed, run.ignored)
 
@@ -127,11 +127,23 @@ class _Run:
             self.tell(path, "added" if first else "skipped")
         self.commits += 1
         if self.commits % TIDY_COMMITS == 0:
+            self.tidy()
+
+    def tidy(self) -> None:
+        """Housekeeping: where other writers are in the way, it can wait for the next run."""
+        with suppress(InputError):
             self.corpus.tidy()
 
     def tell(self, path: str, state: State, reason: str | None = None) -> None:
         if self.report is not None:
             self.report(path, state, reason, self.total)
+
+
+def _workers(engine: str, asked: int | None, files: int) -> int | None:
+    """No more workers on this machine than there are files for them; a cluster knows its own."""
+    if engine != "local":
+        return asked
+    return min(cores() if asked is None else asked, max(1, files))
 
 
 def _rows(extract: Extract) -> int:

@@ -179,13 +179,16 @@ def _table(rows: pl.DataFrame, weight_of: Floats, by: ImportanceBy) -> _Table:
     totals = totals.sort("at").with_row_index("profile")
     if totals.is_empty():
         return _Table(0, 0.0, [])
-    facts = _facts(rows, keys)
+    # Keys are long texts: from here on a number stands for each.
+    names = rows.select(keys).unique().sort(keys, nulls_last=True).with_row_index("code")
+    coded = rows.join(names, on=keys, nulls_equal=True).drop(keys)
+    facts = _facts(coded).join(names, on="code", maintain_order="left")
     cells = (
-        rows.lazy()
-        .group_by("at", *keys)
-        .agg(pl.col("time_ns").sum(), pl.col("recoverable_ns").sum(), pl.len())
+        coded.lazy()
+        .group_by("at", "code")
+        .agg(pl.col("time_ns").sum(), pl.col("recoverable_ns").sum())
         .join(totals.lazy().select("at", "profile", total="time_ns"), on="at")
-        .join(facts.lazy().select(*keys, "number"), on=keys, nulls_equal=True)
+        .join(facts.lazy().select("code", "number"), on="code")
         .sort("profile", "number")
         .collect()
     )
@@ -195,12 +198,12 @@ def _table(rows: pl.DataFrame, weight_of: Floats, by: ImportanceBy) -> _Table:
     return _Table(totals.height, int(totals["time_ns"].sum()) / 1e6, found)
 
 
-def _facts(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+def _facts(rows: pl.DataFrame) -> pl.DataFrame:
     """Sums and quantiles of each key over all profiles, most time first."""
     bounded = pl.col("bound_ns").is_not_null()
     sums = (
         rows.lazy()
-        .group_by(keys)
+        .group_by("code")
         .agg(
             pl.col("at").filter(pl.col("time_ns") > 0).n_unique().alias("profiles"),
             pl.col("time_ns", "calls").sum(),
@@ -209,21 +212,21 @@ def _facts(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
             bounded.any().alias("bounded"),
         )
     )
-    times = quantiles(rows.lazy(), keys, (0.5, 0.9))
+    times = quantiles(rows.lazy(), ["code"], (0.5, 0.9))
     limits = (
         rows.lazy()
         .filter(bounded & (pl.col("calls") > 0))
-        .select(*keys, "calls", (pl.col("bound_ns") / pl.col("calls")).alias("each"))
+        .select("code", "calls", (pl.col("bound_ns") / pl.col("calls")).alias("each"))
         .sort("each")
-        .group_by(keys)
+        .group_by("code")
         .agg(
             pl.col("each").filter(pl.col("calls").cum_sum() >= 0.5 * pl.col("calls").sum()).first()
         )
     )
     return (
-        sums.join(times, on=keys, how="left", nulls_equal=True)
-        .join(limits, on=keys, how="left", nulls_equal=True)
-        .sort("time_ns", *keys, descending=[True, *([False] * len(keys))], nulls_last=True)
+        sums.join(times, on="code", how="left")
+        .join(limits, on="code", how="left")
+        .sort("time_ns", "code", descending=[True, False])
         .collect()
         .with_row_index("number")
     )

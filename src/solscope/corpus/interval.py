@@ -38,8 +38,7 @@ def mean_intervals(parts: Floats, weights: Floats) -> npt.NDArray[np.float64] | 
     count = weights.size
     if count < 2:
         return None
-    draw = np.random.default_rng(SEED)
-    chosen = draw.multinomial(count, np.full(count, 1 / count), size=RESAMPLES).astype(np.float64)
+    chosen = _draws(count)
     whole = chosen @ weights
     usable = whole > 0
     chosen, whole = chosen[usable], whole[usable]
@@ -52,3 +51,11 @@ def mean_intervals(parts: Floats, weights: Floats) -> npt.NDArray[np.float64] | 
         bounds.append(np.quantile(means, [tail, 1 - tail], axis=0))
     joined: Floats = np.concatenate(bounds, axis=1).clip(0.0, 1.0)
     return joined
+
+
+def _draws(count: int) -> Floats:
+    """How often each block was drawn, a row per draw of as many blocks as there are."""
+    drawn = np.random.default_rng(SEED).integers(0, count, (RESAMPLES, count))
+    cells = drawn + count * np.arange(RESAMPLES)[:, None]
+    counts = np.bincount(cells.ravel(), minlength=RESAMPLES * count)
+    return counts.reshape(RESAMPLES, count).astype(np.float64)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from solscope.corpus.select import fact
+from solscope.corpus.select import PHASE, fact
 from solscope.corpus.store import Corpus
 from solscope.errors import UsageError
 
@@ -49,6 +49,8 @@ class ListedProfile(msgspec.Struct, frozen=True):
 
 def list_profiles(corpus: Corpus, where: Mapping[str, str] | None = None) -> list[ListedProfile]:
     """All profiles, or those whose metadata or tags are as `where` says, oldest recording first."""
+    if PHASE in (where or {}):
+        raise UsageError("a profile may have several phases; `corpus list` shows its share of each")
     rows = corpus.profiles()
     for name, value in (where or {}).items():
         rows = rows if rows.is_empty() else rows.filter(fact(rows, name) == value)

@@ -9,6 +9,12 @@ import numpy as np
 
 from solscope.attribution import Attributed
 from solscope.diagnose.causes import UNKNOWN
+from solscope.diagnose.causes.on_work import (
+    batch_differs,
+    context_in_shapes,
+    mix_differs,
+    prompts_differ,
+)
 from solscope.diagnose.counters import CounterChange
 from solscope.diagnose.decompose import Component
 from solscope.diagnose.findings import Findings, find
@@ -16,6 +22,7 @@ from solscope.diagnose.latent import Latent, latent_changes
 from solscope.diagnose.observations import Observations
 from solscope.diagnose.observe import observe
 from solscope.diagnose.rank import Excluded, NamedCause, Ranking, nothing, rank, unknown
+from solscope.diagnose.significance import mann_whitney_p
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.diagnose.units import Side, Units
 from solscope.diagnose.wording import sentence_of
@@ -202,8 +209,6 @@ def _direction(f: Findings) -> int:
 
 def _shifted(f: Findings, normal: Int64s, abnormal: Int64s) -> bool:
     """True when single steps differ for sure."""
-    from solscope.diagnose.significance import mann_whitney_p
-
     before = f.units.normal.wall[normal]
     after = f.units.factor * f.units.abnormal.wall[abnormal]
     return mann_whitney_p(before, after) < 0.01
@@ -221,15 +226,13 @@ def _surely(f: Findings, ranking: Ranking) -> bool:
 
     The whole step may be too noisy to test while one part of it is not.
     """
-    grown = [c.delta_ms for c in f.parts.components if c.state == "changed" and (c.low_ms or 0) > 0]
+    grown = [c.delta_ms for c in f.parts.components if (c.low_ms or 0) > 0]
     explained = (ranking.first.explains_pct or 0.0) >= 100 * f.limits.most
     return explained and sum(grown) >= f.limits.min_effect * f.parts.normal_ms
 
 
 def _work_changed(f: Findings, ranking: Ranking) -> bool:
-    from solscope.diagnose.causes.on_work import batch_differs, context_in_shapes, mix_differs
-
-    if batch_differs(f).holds or context_in_shapes(f).holds:
+    if batch_differs(f).holds or context_in_shapes(f).holds or prompts_differ(f).holds:
         return True
     total = abs(f.delta_ms)
     noise = f.outcome.floor * f.parts.normal_ms

@@ -16,92 +16,19 @@ import numpy as np
 from solscope.compare.bootstrap import Floats
 from solscope.diagnose.counters import CounterChange, compare_counters
 from solscope.diagnose.decompose import Decomposition, decompose
+from solscope.diagnose.hostline import idle_label
 from solscope.diagnose.kernel_classes import copy_kind
 from solscope.diagnose.observations import HostOp, KernelClass, Observations
-from solscope.diagnose.stats import weighted_ratio
+from solscope.diagnose.pairs import KernelPair, Outcome, Pair, SectionPair
+from solscope.diagnose.stats import hodges_lehmann_ratio, weighted_ratio
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
-from solscope.diagnose.units import Units
+from solscope.diagnose.units import Units, match
 
-MEMORY_BOUND = ("attention", "norm", "activation", "elementwise", "copy", "kv_cache", "embedding")
-"""Categories that decode runs at the speed of memory; products of few rows do so too."""
 _BLOCKING = re.compile(
     r"(?i)synchronize|memcpy|copy|::item|_local_scalar|nonzero|::to$|::cpu$|GraphLaunch|malloc|free"
 )
 """Host operators whose time is that of the GPU or of the allocator, not of the core."""
 _MIN_CALLS = 10
-
-
-@dataclass(frozen=True)
-class Pair:
-    """One quantity on both sides."""
-
-    normal: float
-    abnormal: float
-
-    @property
-    def delta(self) -> float:
-        """Abnormal minus normal."""
-        return self.abnormal - self.normal
-
-    @property
-    def ratio(self) -> float:
-        """Abnormal over normal; infinite for something from nothing, 1 for nothing at all."""
-        if self.normal > 0:
-            return self.abnormal / self.normal
-        return float("inf") if self.abnormal > 0 else 1.0
-
-
-@dataclass(frozen=True)
-class KernelPair:
-    """One class of kernels on both sides, per average step."""
-
-    category: str
-    name: str
-    dtype: str | None
-    calls: Pair
-    ms: Pair
-    per_call: Pair
-    """Median time of one call, µs; 0 on a side without it."""
-    same_grid: bool | None
-    """Whether the usual launch grid is the same; null when one side does not tell."""
-    blocks: Pair | None
-    """Blocks of the usual grid."""
-
-    @property
-    def shared(self) -> bool:
-        """True when both sides call it."""
-        return self.calls.normal > 0 and self.calls.abnormal > 0
-
-
-@dataclass(frozen=True)
-class SectionPair:
-    """One annotated section on both sides, ms per average step."""
-
-    name: str
-    calls: Pair
-    own_ms: Pair
-    python_ms: Pair
-    """Time outside operators and runtime calls."""
-    idle_ms: Pair
-    """GPU time lost to it."""
-    grown_ms: float
-    """By how much more it takes than at the host's pace it would."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How much slower, like for like: phases weighted as in the normal run."""
-
-    ratio: float
-    low: float | None
-    """95 % interval over steps; null with too few steps."""
-    high: float | None
-    typical: float | None
-    """Hodges-Lehmann ratio of single steps, which rare long steps do not move."""
-    floor: float
-    """Change that noise inside the normal run can make, as a fraction."""
-    run_noise: float
-    """Change that another start of the same program can make, as a fraction."""
 
 
 @dataclass(frozen=True)
@@ -137,12 +64,6 @@ class Findings:
         if self.delta_ms == 0:
             return 0.0
         return sum(self.parts.by_family[family] for family in families) / self.delta_ms
-
-    @cached_property
-    def host_share(self) -> float:
-        """Part of the normal step in which the GPU waits for the host."""
-        waiting = sum(self.parts.normal_by_family[f] for f in ("host", "sync", "alloc", "gc", "io"))
-        return waiting / self.parts.normal_ms if self.parts.normal_ms else 0.0
 
     # --- Kernels
 
@@ -333,7 +254,7 @@ class Findings:
                         (own.normal - in_ops.normal) / 1e6, (own.abnormal - in_ops.abnormal) / 1e6
                     ),
                     idle_ms=Pair(idle.normal / 1e6, idle.abnormal / 1e6),
-                    grown_ms=(own.abnormal - self.pace * own.normal) / 1e6,
+                    grown_ms=(idle.abnormal - self.pace * idle.normal) / 1e6,
                 )
             )
         return sorted(out, key=lambda s: -s.grown_ms)
@@ -420,8 +341,6 @@ def find(
     normal: Observations, abnormal: Observations, limits: Thresholds = THRESHOLDS
 ) -> Findings | Units:
     """Compare two runs; only the units when these must not be compared."""
-    from solscope.diagnose.units import match
-
     units = match(normal, abnormal, limits)
     if units.comparable == "refuse":
         return units
@@ -460,8 +379,6 @@ def _outcome(units: Units, parts: Decomposition, limits: Thresholds) -> Outcome:
 
 
 def _typical(before: list[Floats], after: list[Floats], weights: list[float]) -> float | None:
-    from solscope.diagnose.stats import hodges_lehmann_ratio
-
     ratios = [hodges_lehmann_ratio(b, a) for b, a in zip(before, after, strict=True)]
     known = [(r, w) for r, w in zip(ratios, weights, strict=True) if r is not None]
     if not known:
@@ -496,8 +413,6 @@ def _copy_totals(run: Observations) -> dict[str, tuple[int, int]]:
 
 
 def _idle_of(run: Observations, section: str) -> list[float]:
-    from solscope.diagnose.hostline import idle_label
-
     wanted = idle_label(section)
     found = [tile for tile in run.tiles if tile.kind == "idle" and tile.name == wanted]
     return list(found[0].ns) if found else []

@@ -76,17 +76,22 @@ class Thresholds(msgspec.Struct, frozen=True):
     """Growth of a call count that counts as more calls ..."""
     calls_more: float = 1.0
     """... if it is also this many per step."""
-    graph_share_pct: float = 30.0
-    """Change of the share of GPU time under graph replays that counts as graphs on or off."""
+    graph_share_pct: float = 5.0
+    """Fall of the share of GPU time under graph replays that counts as graphs given up ..."""
+    graph_launches: float = 0.03
+    """... if there are also by so much fewer replays per step."""
     bandwidth_fell: float = 0.20
     """Fall of the bandwidth of copies of the same kind and size that counts as slower (recordings
     of the same program differ by 18 %) ..."""
-    bandwidth_with_traffic: float = 0.08
+    bandwidth_with_traffic: float = 0.05
     """... and where the link also carries more than before."""
     concentrated: float = 0.60
     """Part of the host's growth in one section that makes it a matter of that section."""
     disproportion: float = 0.25
     """By so much more must a section's part of the growth exceed its part of the normal time."""
+    section_grew: float = 2.0
+    """Factor, beyond the host's pace, from which on a section got slower; between recordings of the
+    same program sections differ by up to 1.7."""
     python_section: float = 0.20
     """A section with a smaller part of its time in operators runs plain Python."""
     gc_pause_ms: float = 20.0
@@ -97,7 +102,7 @@ class Thresholds(msgspec.Struct, frozen=True):
     """Samples of a counter on each side below which it says nothing."""
     min_samples_tested: int = 4
     """Samples on each side below which it is not tested."""
-    of_added: float = 0.35
+    of_added: float = 0.20
     """Part of the added wall time spent in a state of the scheduler (running, waiting for a core,
     blocked) from which on that state explains it."""
     runq_share: float = 0.03
@@ -127,8 +132,11 @@ class Thresholds(msgspec.Struct, frozen=True):
     """Growth of the part of time under pressure that counts."""
     major_faults: float = 0.5
     """Major page faults per step that count."""
-    pcie_grew: float = 1.5
+    pcie_grew: float = 2.5
     """Factor of PCIe traffic that counts as foreign traffic when our copies did not grow."""
+
+    heap_grew: float = 0.10
+    """Growth of the memory of the process that goes with a large heap to collect."""
 
     # --- Naming
     margin: float = 0.15

@@ -29,7 +29,7 @@ def sentence_of(f: Findings, verdict: str, causes: list[NamedCause], latent: lis
     change = _change(f)
     if verdict == "no_change":
         hidden = "; hidden changes are listed" if latent else ""
-        return f"No change: {step} take {change}, which is within the noise{hidden}."
+        return f"{_noise(f, step, change)}{hidden}."
     if verdict == "cannot_compare":
         sizes = ", ".join(f"{s.normal.size}/{s.abnormal.size}" for s in f.units.strata)
         return f"Cannot tell: too few {step} to test (n = {sizes}); they take {change}."
@@ -53,6 +53,18 @@ def _change(f: Findings) -> str:
     if outcome.low is not None and outcome.high is not None:
         bounds = f" [{outcome.low:.2f}, {outcome.high:.2f}]"
     return f"×{outcome.ratio:.2f}{bounds} ({f.parts.normal_ms:.2f} → {f.parts.abnormal_ms:.2f} ms)"
+
+
+def _noise(f: Findings, step: str, change: str) -> str:
+    """No change, and why a ratio is none."""
+    if abs(f.paced_ratio - 1) <= f.outcome.floor:
+        return f"No change: {step} take {change}, which the noise can make"
+    way = "slower" if f.outcome.ratio > 1 else "faster"
+    return (
+        f"No change beyond the host's pace: {step} are {way}, {change}, and so is all host code, "
+        f"×{f.pace:.2f}, at the same clock and without waiting for a core, as two recordings of "
+        "one program can be"
+    )
 
 
 def _where(f: Findings) -> str:

@@ -19,13 +19,14 @@ from solscope.corpus.trend import Trend, TrendChange
 from solscope.corpus.verify import Verification
 from solscope.report.operators import axes_text
 from solscope.report.terminal import Column, counted, heading, number, pct, table, to_text
-from solscope.text import clean
+from solscope.text import clean, shorten
 
 
 def render_add(result: AddResult, *, width: int, color: bool) -> str:
     """Counts, and a row per file that failed."""
     counts = f"added {result.added:,}, skipped {result.skipped:,} (known content)"
-    others = f"; passed over {counted(result.ignored, 'file')} that are no profiles"
+    no_profiles = "that is no profile" if result.ignored == 1 else "that are no profiles"
+    others = f"; passed over {counted(result.ignored, 'file')} {no_profiles}"
     parts: list[RenderableType] = [
         Text(f"{counts}, failed {len(result.failed):,}{others if result.ignored else ''}")
     ]
@@ -124,13 +125,12 @@ def render_verify(result: Verification, *, width: int, color: bool) -> str:
 
 def render_frame(frame: pl.DataFrame, limit: int, *, width: int, color: bool) -> str:
     """The first rows of the result of a query."""
-    columns = [
-        Column(name, text=not dtype.is_numeric(), spare=at)
-        for at, (name, dtype) in enumerate(frame.schema.items())
-    ]
+    columns = [Column(name, text=not dtype.is_numeric()) for name, dtype in frame.schema.items()]
     if not columns:
         return to_text([Text("no columns")], width, color)
-    rows = [[_cell(value) for value in row] for row in frame.head(limit).iter_rows()]
+    # No column that was asked for is left out: long texts give way.
+    most = max(16, width // len(columns))
+    rows = [[shorten(_cell(v), most) for v in row] for row in frame.head(limit).iter_rows()]
     more = f" of {frame.height:,} (see --limit)" if frame.height > limit else ""
     parts: list[RenderableType] = [
         table(columns, rows, width),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from solscope.diagnose.counters import CounterChange
@@ -60,19 +61,23 @@ def render_diagnosis(result: Diagnosis, *, top: int, width: int, color: bool) ->
         Text(clean(result.sentence), style=_STYLES[result.verdict]),
         Text(""),
         heading("comparability"),
-        *(Text(f"  {clean(line)}") for line in _comparability(result)),
+        *(_line(f"  {line}") for line in _comparability(result)),
     ]
     for block in _blocks(result, top):
         parts += block_text(block, width)
     for title, lines in _lists(result):
         parts += [Text(""), heading(title), *(_line(text) for text in lines)]
+    if result.warnings:
+        parts.append(Text(""))
     parts += [Text.assemble(("warning ", "bold yellow"), clean(text)) for text in result.warnings]
     return to_text(parts, width, color)
 
 
-def _line(text: str) -> Text:
-    """A line of a list, bold when it is no item."""
-    return Text(clean(text), style="" if text.startswith(" ") else "bold")
+def _line(text: str) -> RenderableType:
+    """A line of a list, bold when it is no item; what is wrapped stays below its start."""
+    bare = text.lstrip(" ")
+    shown = Text(clean(bare), style="" if text.startswith(" ") else "bold")
+    return Padding(shown, (0, 0, 0, len(text) - len(bare)))
 
 
 def markdown_diagnosis(result: Diagnosis, *, top: int) -> str:

@@ -126,6 +126,7 @@ def test_trend_fails_a_job_that_got_slower(store: str, tmp_path: Path, capsys: C
         ["add", "STORE", "x.json", "--address", "auto"],
         ["add", "STORE", "x.json", "--batch", "3"],
         ["add", "STORE", "x.json", "--engine", "ray", "--address", "127.0.0.1:1"],
+        ["list", "STORE", "--where", "phase=decode"],
         ["importance", "STORE", "--weight", "tag:none"],
         ["shapes", "STORE", "nope"],
         ["trend", "STORE", "nope"],
@@ -148,4 +149,5 @@ def test_hostile_names_do_not_reach_the_terminal(
     assert run(["corpus", "query", store, "SELECT tags, file FROM profiles"]) == 0
     out, errors = capsys.readouterr()
     assert "\x1b" not in out + errors
-    assert "\\x1b[31m" in out
+    assert "\\x1b[31m.json" in errors
+    assert "tags" in out

@@ -46,6 +46,7 @@ def test_sql_over_all_tables(corpus: Corpus) -> None:
         "SELECT * FROM read_csv('/etc/passwd')",
         "SELECT * FROM read_parquet /* x */ ('/etc/passwd')",
         "SELECT * FROM \"read_csv\"('/etc/passwd')",
+        "SELECT * FROM \"read_csv\" /**/ \n ('/etc/passwd')",
         "WITH a AS (SELECT * FROM scan_ipc('x')) SELECT * FROM a",
         "-- SELECT\nDROP TABLE profiles",
         "",

@@ -86,11 +86,14 @@ def test_profiles_are_found_by_id_or_file(corpus: Corpus, tmp_path: Path) -> Non
         find_ids(corpus, ["000000"])
 
 
-def test_small_files_are_joined_and_nothing_changes(corpus: Corpus, tmp_path: Path) -> None:
-    for path in traces(tmp_path, delta.COMPACT_FROM):
+def test_small_files_are_joined_and_nothing_changes(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delta, "COMPACT_FROM", 5)
+    for path in traces(tmp_path, 5):
         corpus.append([extract(path)])
     before = importance(corpus)
-    assert len(corpus.files("times")) == delta.COMPACT_FROM
+    assert len(corpus.files("times")) == 5
     corpus.tidy()
     assert len(corpus.files("times")) == len(corpus.files("profiles")) == 1
     assert importance(corpus) == before

@@ -65,7 +65,7 @@ HAPPENED: dict[str, tuple[Made, Made]] = {
         EAGER,
         slower_host(EAGER, 2, oncpu_ns=0.5e9, runq_ns=0.48e9, ctx_invol=200.0),
     ),
-    "cpu_slow": (EAGER, slower_host(EAGER, 2).but(
+    "cpu_slow": (EAGER, slower_host(EAGER, 2, cpu_frequency=1050.0).but(
         ops={n: (c, us * 2, s) for n, (c, us, s) in EAGER.ops.items()})),
     "cpu_quota": (
         EAGER,

@@ -19,7 +19,7 @@ CAUSE = Cause(
         Support(0.5, on_host.io_pressure),
         Support(0.3, on_gpu.kernels_same),
     ),
-    forbidden=(on_host.waits_for_core, on_host.throttled),
+    forbidden=(on_host.waits_for_core, on_host.throttled, on_host.process_stopped),
     confirm="`strace -f -e trace=fsync,fdatasync,write,read -T -p PID`; move the log to memory and "
     "compare again",
     detail=on_host.section_detail,

@@ -11,8 +11,10 @@ def looks_like_collections(f: Findings) -> Answer:
     """Long pauses of a running thread in plain Python, with nothing else that explains them."""
     if on_host.collections_grew(f).holds is not None:
         return Answer(False, "garbage collections are recorded and do not explain it")
+    heap = any_of(on_host.heap_grew, on_host.long_pause)
     answers = [
-        check(f) for check in (on_host.runs_longer, on_host.plain_python, on_host.long_pause)
+        check(f)
+        for check in (on_host.in_one_section, on_host.runs_longer, on_host.plain_python, heap)
     ]
     text = "; ".join(answer.text for answer in answers)
     return Answer(all(answer.holds for answer in answers), text)
@@ -23,8 +25,8 @@ CAUSE = Cause(
     family="host",
     title="Python's garbage collector pauses the host",
     summary="Collections of a large heap run in the middle of serving. Recorded collections (a gc "
-    "annotation, `gc_ns`) prove it; without them, long pauses in plain Python on a running core "
-    "suggest it.",
+    "annotation, `gc_ns`) prove it; without them, long pauses in plain Python on a running core, "
+    "or pauses with a grown heap, suggest it.",
     strength=2.0,
     required=(on_host.host_grew, any_of(on_host.collections_grew, looks_like_collections)),
     explains=in_families(*on_host.HOST),
@@ -32,6 +34,7 @@ CAUSE = Cause(
         Support(2.0, on_host.collections_grew),
         Support(0.5, on_gpu.kernels_same),
         Support(0.7, on_host.long_pause),
+        Support(1.0, on_host.heap_grew),
     ),
     forbidden=(on_host.waits_for_core, on_host.throttled, on_host.more_io, on_host.stopped),
     confirm="set gc.callbacks to count and time collections, or run once with gc.freeze() or "

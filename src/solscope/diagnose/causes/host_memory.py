@@ -27,11 +27,17 @@ CAUSE = Cause(
     required=(on_host.host_grew, any_of(bandwidth_taken, on_host.memory_pressure)),
     explains=in_families(*on_host.HOST, "memcpy"),
     supporting=(
-        Support(1.0, on_host.memory_pressure),
+        Support(0.8, on_host.host_copies_slower),
         Support(0.5, on_gpu.pageable_copies_slower),
         Support(0.5, on_gpu.kernels_same),
     ),
-    forbidden=(on_host.waits_for_core, on_host.throttled, on_host.fewer_cores),
+    forbidden=(
+        on_host.waits_for_core,
+        on_host.throttled,
+        on_host.fewer_cores,
+        on_gpu.other_processes,
+        on_gpu.pcie_traffic,
+    ),
     confirm="`perf stat -e LLC-load-misses` or `pcm-memory` on the host; stop the other load and "
     "compare again",
 )

@@ -24,6 +24,6 @@ CAUSE = Cause(
         Support(0.5, on_host.more_threads),
         Support(0.3, on_gpu.kernels_same),
     ),
-    forbidden=(on_host.waits_for_core, on_host.throttled, on_host.more_io),
+    forbidden=(on_host.waits_for_core, on_host.throttled, on_host.process_stopped, on_host.more_io),
     confirm="`py-spy dump --pid PID` a few times, or `py-spy record --gil`: which thread holds it",
 )

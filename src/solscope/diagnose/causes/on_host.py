@@ -5,18 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from solscope.diagnose.causes.base import Answer
-from solscope.diagnose.findings import Findings, SectionPair
+from solscope.diagnose.findings import Findings
+from solscope.diagnose.hostline import idle_label
+from solscope.diagnose.pairs import SectionPair
 
 HOST = ("host", "sync", "alloc", "gc", "io")
 """Families in which the GPU waits for the host."""
-
-
-def waiting_grew(f: Findings) -> Answer:
-    """The GPU waits longer for the host than at the host's pace it would."""
-    usual = sum(f.parts.normal_by_family[family] for family in HOST)
-    added = sum(f.parts.by_family[family] for family in HOST) - (f.pace - 1) * usual
-    text = f"the GPU waits {added:+.2f} ms per step for the host beyond its pace (×{f.pace:.2f})"
-    return Answer(added >= f.limits.min_effect * f.parts.normal_ms, text)
 
 
 def host_grew(f: Findings) -> Answer:
@@ -53,14 +47,42 @@ def stopped(f: Findings) -> Answer:
     return Answer(holds, text)
 
 
+def process_stopped(f: Findings) -> Answer:
+    """All threads of the process stand still at times, not only the main one."""
+    main, others = stopped(f), f.other_threads
+    if main.holds is None or others is None or others.normal < 0.2:
+        return Answer(None, "no other threads run beside the main one")
+    assert f.blocked is not None
+    lost = f.blocked.delta / 100
+    cores = f"other threads use {others.abnormal:.2f} cores (normal {others.normal:.2f})"
+    return Answer(bool(main.holds) and others.ratio <= 1 - lost / 2, f"{main.text}; {cores}")
+
+
+def stopped_everywhere(f: Findings) -> Answer:
+    """The main thread is stopped wherever it happens to be."""
+    main, spread, others = stopped(f), everywhere(f), process_stopped(f)
+    if main.holds is None or spread.holds is None:
+        return Answer(None, main.text)
+    if main.holds and others.holds is False:
+        return Answer(False, "the other threads of the process run on meanwhile")
+    return Answer(main.holds and spread.holds, f"{main.text}, in all sections")
+
+
+def heap_grew(f: Findings) -> Answer:
+    """The process holds more memory than before."""
+    size = f.counter("process_mem_used")
+    if size is None:
+        return Answer(None, "memory of the process was not sampled")
+    text = f"the process holds {size.abnormal:,.0f} MB (normal {size.normal:,.0f})"
+    return Answer(size.ratio >= 1 + f.limits.heap_grew, text)
+
+
 def runs_longer(f: Findings) -> Answer:
     """The main thread spends the added time running."""
     on = f.of_added_time("oncpu_ns")
     if on is None:
         return Answer(None, "on-CPU time was not sampled")
-    return Answer(
-        on >= 1 - f.limits.of_added, f"the main thread runs during {on:.0%} of the added time"
-    )
+    return Answer(on >= f.limits.most, f"the main thread runs during {on:.0%} of the added time")
 
 
 def throttled(f: Findings) -> Answer:
@@ -103,14 +125,6 @@ def slower_ops(f: Findings) -> Answer:
     return Answer(f.host_ops.normal >= 1 + f.limits.host_ops_grew, text)
 
 
-def same_ops(f: Findings) -> Answer:
-    """The typical host operator takes as long as before."""
-    if f.host_ops is None:
-        return Answer(None, "too few host operators to compare")
-    text = f"the median host operator takes ×{f.host_ops.normal:.2f}"
-    return Answer(f.host_ops.normal < 1 + f.limits.host_ops_grew, text)
-
-
 def preempted(f: Findings) -> Answer:
     """Other tasks take the core away."""
     rate = f.counter("ctx_invol")
@@ -137,11 +151,25 @@ def many_cores_busy(f: Findings) -> Answer:
 
 
 def slower_beside_others(f: Findings) -> Answer:
-    """All host operators take longer while something else uses the machine."""
-    slower, foreign = slower_ops(f), foreign_cpu(f)
-    if slower.holds is None or foreign.holds is None:
-        return Answer(None, f"{slower.text}; {foreign.text}")
-    return Answer(slower.holds and foreign.holds, f"{slower.text}; {foreign.text}")
+    """All host operators take longer, everywhere, while something else uses the machine."""
+    answers = (slower_ops(f), foreign_cpu(f), everywhere(f))
+    text = "; ".join(answer.text for answer in answers[:2])
+    if any(answer.holds is None for answer in answers):
+        return Answer(None, text)
+    return Answer(all(answer.holds for answer in answers), text)
+
+
+def host_copies_slower(f: Findings) -> Answer:
+    """Copies inside host memory lost more time than other host code."""
+    sides = [
+        {op.name: op for op in run.host_ops if op.calls >= 10} for run in (f.normal, f.abnormal)
+    ]
+    name = "aten::copy_"
+    if name not in sides[0] or name not in sides[1] or not sides[0][name].mean_ns:
+        return Answer(None, "no copies of host tensors were recorded")
+    ratio = sides[1][name].mean_ns / sides[0][name].mean_ns
+    text = f"copies of tensors take ×{ratio:.2f} on the host, other operators ×{f.pace:.2f}"
+    return Answer(ratio >= f.pace * (1 + f.limits.host_ops_grew), text)
 
 
 def busy_threads(f: Findings) -> Answer:
@@ -224,11 +252,11 @@ def worst_section(f: Findings) -> SectionPair | None:
 
 
 def section_share(f: Findings, section: SectionPair) -> tuple[float, float]:
-    """A section's part of the growth of all sections, and of their normal time."""
+    """A section's part of the growth of all sections, and of their normal time, on the GPU."""
     growth = sum(max(0.0, s.grown_ms) for s in f.sections)
-    usual = sum(s.own_ms.normal for s in f.sections)
+    usual = sum(s.idle_ms.normal for s in f.sections)
     return section.grown_ms / growth if growth else 0.0, (
-        section.own_ms.normal / usual if usual else 0.0
+        section.idle_ms.normal / usual if usual else 0.0
     )
 
 
@@ -239,15 +267,16 @@ def in_one_section(f: Findings) -> Answer:
         return Answer(None if not f.sections else False, "no annotated section grew")
     grown, usual = section_share(f, section)
     text = (
-        f"section {section.name!r} takes {section.own_ms.abnormal:.2f} ms per step (normal "
-        f"{section.own_ms.normal:.2f}): {grown:.0%} of what all sections grew by, "
+        f"the GPU waits {section.idle_ms.abnormal:.2f} ms per step for section {section.name!r} "
+        f"(normal {section.idle_ms.normal:.2f}): {grown:.0%} of the growth of all sections, "
         f"{usual:.0%} of their normal time"
     )
     holds = (
         grown >= f.limits.concentrated
         and grown - usual >= f.limits.disproportion
-        and section.grown_ms
-        >= max(f.limits.part * f.delta_ms, f.limits.min_effect * f.parts.normal_ms)
+        and section.idle_ms.abnormal >= f.limits.section_grew * f.pace * section.idle_ms.normal
+        and section.grown_ms >= f.limits.part * f.delta_ms
+        and section.grown_ms >= f.limits.min_effect * f.parts.normal_ms
     )
     return Answer(holds, text)
 
@@ -320,14 +349,13 @@ def collections_grew(f: Findings) -> Answer:
     marks = sum(s.own_ms.delta for s in marked)
     if counter is None and not marked and tile == 0:
         return Answer(None, "garbage collections were not recorded")
-    share = max(counter or 0.0, (marks / f.delta_ms) if f.delta_ms > 0 else 0.0)
+    most = max(marks, tile)
+    share = max(counter or 0.0, (most / f.delta_ms) if f.delta_ms > 0 else 0.0)
     text = f"garbage collections take {share:.0%} of the added time"
     return Answer(share >= f.limits.part, text)
 
 
 def _is_gc(name: str) -> bool:
-    from solscope.diagnose.hostline import idle_label
-
     return idle_label(name) == "gc"
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 
 from solscope.diagnose.causes.base import Answer
-from solscope.diagnose.findings import Findings, Pair
+from solscope.diagnose.findings import Findings
 from solscope.diagnose.observations import Observations
+from solscope.diagnose.pairs import Pair
 
 ROWWISE = ("norm", "activation", "rope", "sampling", "softmax")
 """Categories whose launch grid follows the number of tokens in the step."""
+_PRODUCT = re.compile(r"::mm$")
+_ROWS = re.compile(r"\[\[(\d{1,9}),")
 _ATTENTION = re.compile(r"(?i)attention|attn|mla")
 
 
@@ -22,7 +25,8 @@ def batch_differs(f: Findings) -> Answer:
                 f"(normal {batch.normal:g}); {batch.shared:.0%} of the steps have a common size"
             )
             return Answer(True, text)
-    if f.units.batches:
+    known = {batch.phase for batch in f.units.batches}
+    if all(stratum.phase in known for stratum in f.units.strata):
         return Answer(False, "steps hold the same numbers of requests")
     return _grids_scaled(f)
 
@@ -96,6 +100,26 @@ def mix_differs(f: Findings) -> Answer:
     return Answer(bool(shifts), text or "phases occur as often as before")
 
 
+def prompts_differ(f: Findings) -> Answer:
+    """Prefill runs over other numbers of tokens, while decode steps keep their batch."""
+    rows = [_product_rows(run) for run in (f.normal, f.abnormal)]
+    common = rows[0] & rows[1]
+    other = [sorted(side - common) for side in rows]
+    if not all(rows):
+        return Answer(None, "no shapes of matrix products are recorded")
+    if not common or not all(other):
+        return Answer(False, "matrix products have the same numbers of rows")
+    text = f"tokens of a prefill {other[0][-1]} → {other[1][-1]} (rows of matrix products)"
+    return Answer(True, text)
+
+
+def _product_rows(run: Observations) -> set[int]:
+    """Rows of the first matrix of products: tokens that went through the model together."""
+    products = [op for op in run.host_ops if _PRODUCT.search(op.name)]
+    found = [_ROWS.match(text) for op in products for text in op.shapes]
+    return {int(one[1]) for one in found if one}
+
+
 def kernel_set_changed(f: Findings) -> Answer:
     """Kernels appeared or vanished."""
     time = f.kernel_time()
@@ -141,7 +165,7 @@ def graphs_lost(f: Findings) -> Answer:
         f"{share.abnormal:.0f} % of the GPU time comes from graph replays (normal "
         f"{share.normal:.0f} %); {launches.abnormal:.0f} launches per step ({launches.normal:.0f})"
     )
-    fell = share.delta <= -f.limits.graph_share_pct and graphs.delta < 0
+    fell = share.delta <= -f.limits.graph_share_pct and graphs.ratio <= 1 - f.limits.graph_launches
     return Answer(fell and launches.delta > 0, text)
 
 
@@ -179,11 +203,3 @@ def _pageable_bytes(run: Observations) -> float:
         k.bytes for k in run.kernels if k.category == "memcpy" and "pageable" in k.name.lower()
     )
     return size / max(1, len(run.steps))
-
-
-def same_work(f: Findings) -> Answer:
-    """Nothing says that the work changed."""
-    checks = (batch_differs, context_in_shapes, mix_differs)
-    answers = [check(f) for check in checks]
-    found = [answer.text for answer in answers if answer.holds]
-    return Answer(not found, "; ".join(found) or "batch, context and phases are the same")

@@ -18,6 +18,7 @@ CAUSE = Cause(
     forbidden=(
         on_host.waits_for_core,
         on_host.throttled,
+        on_host.process_stopped,
         on_host.fewer_cores,
         on_host.collections_grew,
         on_work.graphs_lost,

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from solscope.diagnose.causes import on_work
-from solscope.diagnose.causes.base import Cause
+from solscope.diagnose.causes.base import Cause, any_of
 from solscope.diagnose.findings import Findings
 
 
 def explains(f: Findings) -> float:
-    """The part of the difference that comes from phases occurring more or less often."""
-    return min(1.0, max(0.0, f.parts.mix_ms / f.delta_ms)) if f.delta_ms else 0.0
+    """What comes from phases occurring more often, and from phases with other prompts."""
+    if not f.delta_ms:
+        return 0.0
+    prompts = 0.0
+    if on_work.prompts_differ(f).holds:
+        prompts = sum(c.delta_ms for c in f.parts.components if c.phase != "decode")
+    return min(1.0, max(0.0, max(f.parts.mix_ms, prompts) / f.delta_ms))
 
 
 CAUSE = Cause(
@@ -19,7 +24,7 @@ CAUSE = Cause(
     summary="Phases occur more or less often; each of them takes as long as before. Not a fault: "
     "the requests changed, or how they are scheduled.",
     strength=3.0,
-    required=(on_work.mix_differs,),
+    required=(any_of(on_work.mix_differs, on_work.prompts_differ),),
     explains=explains,
     confirm="compare phase by phase; look at arrival rate and prompt lengths",
     can_hide=True,

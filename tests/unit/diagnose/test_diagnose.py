@@ -1,0 +1,233 @@
+"""`solscope diagnose` on real runs of an H200, and as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import solscope
+from solscope.cli import run
+from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
+from solscope.diagnose.observations import Observations, save
+from solscope.diagnose.observe import observe
+from tests.unit.diagnose.making import EAGER
+
+DATA = Path(__file__).parents[4] / "shared" / "data"
+real = pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is not here")
+VERDICTS = ("regression", "improvement", "no_change", "workload_changed", "cannot_compare")
+IDS = [
+    "none",
+    "workload_batch",
+    "workload_context",
+    "workload_mix",
+    "cpu_contention",
+    "cpu_slow",
+    "cpu_quota",
+    "cpu_affinity",
+    "gpu_contention",
+    "gpu_clock",
+    "pcie",
+    "interconnect",
+    "host_memory",
+    "disk_io",
+    "gc",
+    "lock_wait",
+    "slow_section",
+    "extra_sync",
+    "pageable_copy",
+    "graphs_off",
+    "kernel_changed",
+    "dtype_changed",
+    "allocator",
+    "unknown",
+]
+
+
+@cache
+def seen(name: str) -> Observations:
+    return observe(solscope.attribute(solscope.open(DATA / f"{name}.trace.json.gz")))
+
+
+@cache
+def diagnosed(normal: str, abnormal: str) -> Diagnosis:
+    return diagnose_runs(seen(f"h200/{normal}"), seen(f"h200/{abnormal}"))
+
+
+@real
+@pytest.mark.parametrize(
+    ("abnormal", "verdict", "cause"),
+    [
+        ("cpu_contention", "regression", "cpu_contention"),
+        ("cpu_throttle", "regression", "cpu_slow"),
+        ("gc_pressure", "regression", "gc"),
+        ("disk_fsync", "regression", "disk_io"),
+        ("normal_again", "no_change", "none"),
+        ("longer_context", "workload_changed", "workload_context"),
+    ],
+)
+def test_real_faults_are_named(abnormal: str, verdict: str, cause: str) -> None:
+    result = diagnosed("runs/normal", f"runs/{abnormal}")
+    assert (result.verdict, result.causes[0].id) == (verdict, cause)
+
+
+@real
+def test_more_synchronization_in_a_faster_run_is_latent() -> None:
+    result = diagnosed("runs/normal", "runs/extra_sync")
+    assert result.verdict != "regression"
+    assert "extra_sync" in [item.id for item in result.latent]
+    assert result.ratio is not None
+    assert result.ratio < 0.8
+
+
+@real
+def test_graphs_off_and_on() -> None:
+    off = diagnosed("graph/normal", "graph/no_cuda_graph")
+    assert (off.verdict, off.causes[0].id) == ("regression", "graphs_off")
+    on = diagnosed("graph/no_cuda_graph", "graph/normal")
+    assert (on.verdict, on.causes[0].id) == ("improvement", "graphs_off")
+
+
+RUNS = ("normal", "normal_again", "cpu_contention", "cpu_throttle", "gc_pressure", "disk_fsync")
+
+
+@real
+@pytest.mark.parametrize("normal", RUNS)
+def test_every_pair_adds_up(normal: str) -> None:
+    for abnormal in RUNS:
+        result = diagnosed(f"runs/{normal}", f"runs/{abnormal}")
+        assert result.delta_ms is not None
+        total = sum(component.delta_ms for component in result.components)
+        assert total == pytest.approx(result.delta_ms, rel=1e-6, abs=1e-9)
+        if normal == abnormal:
+            assert result.verdict == "no_change"
+
+
+def part(run: Observations, keep: list[int]) -> Observations:
+    """Some steps of a run as a run of their own."""
+
+    def cut(items: list[Any]) -> list[Any]:
+        names = ("ns", "calls", "exposed_ns", "own_ns", "op_ns")
+        return [
+            msgspec.structs.replace(
+                item,
+                **{n: [getattr(item, n)[i] for i in keep] for n in names if hasattr(item, n)},
+            )
+            for item in items
+        ]
+
+    return msgspec.structs.replace(
+        run,
+        steps=[run.steps[i] for i in keep],
+        tiles=cut(run.tiles),
+        kernels=cut(run.kernels),
+        host_calls=cut(run.host_calls),
+        sections=cut(run.sections),
+    )
+
+
+@real
+@pytest.mark.parametrize("name", ["runs/normal", "runs/normal_again", "graph/normal"])
+@pytest.mark.parametrize("how", ["halves", "turns", "blocks"])
+def test_a_normal_run_against_itself_raises_no_alarm(name: str, how: str) -> None:
+    whole = seen(f"h200/{name}")
+    size = len(whole.steps)
+    side = {
+        "halves": lambda i: i < size // 2,
+        "turns": lambda i: i % 2 == 0,
+        "blocks": lambda i: i // 4 % 2 == 0,
+    }[how]
+    first = part(whole, [i for i in range(size) if side(i)])
+    second = part(whole, [i for i in range(size) if not side(i)])
+    for normal, abnormal in ((first, second), (second, first)):
+        result = diagnose_runs(normal, abnormal)
+        assert result.verdict == "no_change"
+        assert [cause.id for cause in result.causes] == ["none"]
+
+
+@real
+@pytest.mark.parametrize(
+    ("normal", "abnormal"),
+    [
+        ("traces/h100_qwen1.5-0.5b.json.gz", "traces/mi300_qwen1.5-0.5b.json.gz"),
+        ("h200/models/deepseekv3-4l.trace.json.gz", "h200/models/llama8l.trace.json.gz"),
+        ("h200/runs/normal.trace.json.gz", "h200/models/qwen3next4l.trace.json.gz"),
+        ("traces/b200_eager.json.gz", "traces/b200_eager.json.gz"),
+        ("nsys/h100_2gpu_1s.sqlite", "traces/mi300_xdit_sd3.5.json.gz"),
+    ],
+)
+def test_unlike_runs_are_refused(normal: str, abnormal: str, capsys: Any) -> None:
+    code = run(["diagnose", str(DATA / normal), str(DATA / abnormal)])
+    assert code == 0
+    assert "cannot be compared" in capsys.readouterr().out.replace("\n", " ")
+
+
+# --- The command
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> tuple[str, str]:
+    slow = EAGER.but(
+        tiles={"idle.host:decode": 30.0}, counters={"oncpu_ns": 0.5e9, "runq_ns": 0.48e9}
+    )
+    paths = (tmp_path / "a.observations.json", tmp_path / "b.observations.json.zst")
+    save(EAGER.run(), paths[0])
+    save(slow.run(), paths[1])
+    return str(paths[0]), str(paths[1])
+
+
+def test_json_keeps_the_contract(saved: tuple[str, str], capsys: Any) -> None:
+    assert run(["diagnose", *saved, "--json"]) == 1
+    result = json.loads(capsys.readouterr().out)
+    assert result["verdict"] in VERDICTS
+    assert {"sentence", "unit", "ratio", "latent", "warnings"} <= set(result)
+    for side in ("normal", "abnormal"):
+        assert {"steps", "p50_ms", "p99_ms"} <= set(result[side])
+    low, high = result["ratio_ci95"]
+    assert low <= result["ratio"] <= high
+    assert {
+        "component", "phase", "normal_ms", "abnormal_ms", "delta_ms", "count_effect_ms",
+        "duration_effect_ms", "share_of_delta_pct", "q",
+    } <= set(result["components"][0])  # fmt: skip
+    assert sum(c["share_of_delta_pct"] for c in result["components"]) == pytest.approx(100)
+    for cause in result["causes"]:
+        assert {"id", "family", "title", "confidence", "evidence", "against"} <= set(cause)
+        assert cause["id"] in IDS
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "140"])
+def test_the_verdict_comes_first_at_any_width(
+    saved: tuple[str, str], columns: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert run(["diagnose", *saved]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("Regression: decode steps take ×")
+    assert max(map(len, lines)) <= int(columns)
+    assert [line for line in lines if line.endswith("abnormal")]
+
+
+def test_markdown(saved: tuple[str, str], capsys: Any) -> None:
+    assert run(["diagnose", *saved, "--markdown", "--top", "3"]) == 1
+    text = capsys.readouterr().out
+    assert text.startswith("# made against made\n\n**Regression: ")
+    assert "| +19.0" in text
+    assert "- 9" in text
+
+
+def test_swapped_it_is_an_improvement_and_exits_with_0(saved: tuple[str, str], capsys: Any) -> None:
+    assert run(["diagnose", *reversed(saved), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "improvement"
+
+
+def test_bad_input_is_one_line(tmp_path: Path, capsys: Any) -> None:
+    broken = tmp_path / "x.observations.json"
+    broken.write_text("{}")
+    assert run(["diagnose", str(broken), str(broken)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "no observations" in error
