@@ -1,8 +1,9 @@
 """`bench run` and `bench check`: build, correctness, performance, one result line per shape.
 
-Operators come in waves, the most important first: those of a wave are checked at the same time, their
-processes are started at the same time, and then they are timed one by one, alone on the device. Of
-a time budget every operator gets its share, for its shapes with the largest weight first.
+Operators come in waves, the most important first: those of a wave are checked at the same time,
+their processes are started at the same time, and then they are timed one by one, alone on the
+device. Of a time budget every operator gets its share, for its shapes with the largest weight
+first.
 """
 
 from __future__ import annotations

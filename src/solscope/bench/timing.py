@@ -29,7 +29,6 @@ SETS = 3
 """Draws that the timed calls rotate over."""
 RECALL = 2.0
 """A call on values seen before that is this many times faster than the first was not computed."""
-RECALL_US = 50.0
 TOGETHER_BYTES = 1 << 30
 """Processes warm up at the same time on inputs up to this size."""
 REFERENCES_S = 0.25
@@ -257,14 +256,20 @@ class OperatorTiming:
                 sets.tensors(index)[name].copy_(tensor)
 
 
-def recalled(first: Sequence[float], later: Sequence[float]) -> bool:
-    """Whether calls on values seen before were so much faster that they cannot have computed."""
+def recalled(first: Sequence[float], later: Sequence[float], least_us: float) -> bool:
+    """Whether calls on values seen before were so much faster that they cannot have computed.
+
+    Differences below `least_us` prove nothing: the first call also finds cold caches.
+    """
     slow, fast = min(first), quantile(later, 0.8)
-    return slow > RECALL * fast and slow - median(later) > RECALL_US
+    return slow > RECALL * fast and slow - median(later) > least_us
 
 
 def recalls(
-    seat: Seat, sets: InputSets, trial: Callable[[], tuple[list[float], list[float]]]
+    seat: Seat,
+    sets: InputSets,
+    trial: Callable[[], tuple[list[float], list[float]]],
+    least_us: float,
 ) -> bool:
     """Whether new values are slower than values seen before, again and again.
 
@@ -276,7 +281,7 @@ def recalls(
         for index in range(SETS):
             sets.redraw(index)
         seat.ask("bind", sets=sets.specs, mutates=mutates)
-        found = found and recalled(*trial())
+        found = found and recalled(*trial(), least_us)
     for index in range(SETS):
         sets.restore(index)
     seat.ask("bind", sets=sets.specs, mutates=mutates)

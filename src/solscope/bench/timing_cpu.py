@@ -28,6 +28,8 @@ MOST_CALLS = 3000
 MOST_UPDATES = 24
 """Calls in a sample of an operator that updates its inputs: values must not run away."""
 LEAST_SAMPLES = 3
+RECALL_US = 1000.0
+"""Least difference that tells remembered results; caches and schedulers make smaller ones."""
 RESOLUTION_US = 1.0
 """Differences of round trips below this are noise."""
 
@@ -67,7 +69,7 @@ def sample_cpu(
                 seat.ask("restore")
         return walls[:1], walls[1:]
 
-    if recalled([each], samples) and recalls(seat, sets, trial):
+    if recalled([each], samples, RECALL_US) and recalls(seat, sets, trial, RECALL_US):
         measured.verdict.fail("cheating", REMEMBERS)
 
 

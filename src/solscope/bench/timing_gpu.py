@@ -37,6 +37,8 @@ KEPT_BYTES = 4 << 30
 MOST_SAMPLES = 200
 FLUSH_US = 60.0
 """About what a flush and its surroundings take."""
+RECALL_US = 50.0
+"""Least difference that tells remembered results."""
 LAG_US = 60.0
 """Work that goes on for longer than this after the stream is done ran elsewhere."""
 GRAPH_CALLS = 12
@@ -73,7 +75,8 @@ def sample_gpu(
         seat.ask("drop")
         return times[:SETS], times[SETS:]
 
-    if recalled(first["events_us"], samples["cold-v1"]) and recalls(seat, sets, trial):
+    suspicious = recalled(first["events_us"], samples["cold-v1"], RECALL_US)
+    if suspicious and recalls(seat, sets, trial, RECALL_US):
         measured.verdict.fail("cheating", REMEMBERS)
     for method in singles:
         measured.add(method, samples[method], samples["clock"])

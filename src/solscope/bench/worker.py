@@ -154,16 +154,17 @@ class Worker:
         empty = torch.empty(0, dtype=getattr(torch, spec["dtype"]), device=self.device)
         if not spec["bytes"]:
             return empty.new_empty(spec["shape"])
-        raw = self.arenas["inputs"][spec["offset"] : spec["offset"] + spec["bytes"]]
-        own = torch.as_tensor(Piece(raw), device=self.device) if raw.is_cuda else self._piece(spec)
-        return empty.set_(own.untyped_storage(), 0, spec["shape"], spec["stride"])
+        return empty.set_(self._storage(spec), 0, spec["shape"], spec["stride"])
 
-    def _piece(self, spec: dict[str, Any]) -> Any:
+    def _storage(self, spec: dict[str, Any]) -> Any:
+        """A storage of its own over a piece of the shared memory."""
+        torch, start, size = self.torch, spec["offset"], spec["bytes"]
+        raw = self.arenas["inputs"][start : start + size]
+        if raw.is_cuda:
+            return torch.as_tensor(Piece(raw), device=self.device).untyped_storage()
         memory = self.memory["inputs"]
-        torch = self.torch
-        return torch.frombuffer(
-            memory, dtype=torch.uint8, offset=spec["offset"], count=spec["bytes"]
-        )
+        piece = torch.frombuffer(memory, dtype=torch.uint8, offset=start, count=size)
+        return piece.untyped_storage()
 
     def _planned(self, value: Any) -> Any:
         """What `setup` may see: integers and plain values; of floats the shape alone."""

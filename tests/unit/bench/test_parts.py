@@ -183,9 +183,9 @@ def test_quantiles_and_noise() -> None:
 
 
 def test_remembered_results_are_told_from_noise() -> None:
-    assert recalled([500.0, 510.0, 505.0], [100.0, 101.0, 99.0])
-    assert not recalled([500.0, 120.0, 505.0], [100.0, 101.0, 99.0])
-    assert not recalled([8.0, 9.0, 8.0], [3.0, 3.0, 3.0])
+    assert recalled([500.0, 510.0, 505.0], [100.0, 101.0, 99.0], 50)
+    assert not recalled([500.0, 120.0, 505.0], [100.0, 101.0, 99.0], 50)
+    assert not recalled([8.0, 9.0, 8.0], [3.0, 3.0, 3.0], 50)
 
 
 def test_rows_hold_both_ends_and_are_drawn_anew() -> None:
