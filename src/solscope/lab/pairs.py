@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -38,6 +40,8 @@ class Pair(msgspec.Struct, frozen=True):
     step_ms_normal: float | None = None
     """Mean step time without the profiler."""
     step_ms_abnormal: float | None = None
+    base: dict[str, Any] = {}
+    """How the loop differs from the plain one on both sides, e.g. larger copies."""
 
     @property
     def is_control(self) -> bool:
@@ -55,6 +59,30 @@ class Pair(msgspec.Struct, frozen=True):
 def read_pairs(folder: Path) -> list[Pair]:
     """All pairs of a folder, in the order of recording."""
     return [_pair(folder / PAIRS, number, line) for number, line in pair_lines(folder)]
+
+
+def normal_pairs(pairs: Sequence[Pair]) -> list[Pair]:
+    """More pairs without a fault: each normal recording with the next one of the same loop."""
+    found: list[Pair] = []
+    last: dict[tuple[str, str, str], str] = {}
+    for pair in pairs:
+        loop = (pair.half, pair.mode, str(sorted(pair.base.items())))
+        before, last[loop] = last.get(loop), pair.normal
+        if before is not None and before != pair.normal:
+            found.append(
+                Pair(
+                    id=f"{before}~{pair.normal}",
+                    half=pair.half,
+                    fault=NO_FAULT,
+                    expected=[NO_FAULT],
+                    mode=pair.mode,
+                    strength=0,
+                    normal=before,
+                    abnormal=pair.normal,
+                    base=pair.base,
+                )
+            )
+    return found
 
 
 def pair_lines(folder: Path) -> list[tuple[int, bytes]]:

@@ -3,8 +3,9 @@
 Pairs with a fault whose step time moved beyond the noise of pairs without one are scored by the
 place of the right cause. Those that did not move are *latent*: there is nothing to explain, and the
 right answer is the cause as such or in the list of hidden changes; they are reported apart. Pairs
-without a fault count false alarms. Halves are never mixed: thresholds may have been chosen with
-`tune`, and `test` was recorded after they were committed.
+without a fault, recorded as such or two normal runs of the same loop, count false alarms. Halves
+are never mixed: thresholds may have been chosen with `tune`, and `test` was recorded after they
+were committed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from solscope.lab.answers import (
     noise_bands,
 )
 from solscope.lab.pack import SUFFIX
-from solscope.lab.pairs import MACHINE, PAIRS, RECORDINGS, read_pairs
+from solscope.lab.pairs import MACHINE, PAIRS, RECORDINGS, normal_pairs, read_pairs
 from solscope.lab.rankers import RANKERS, nameable
 from solscope.lab.strip import Part, stripped
 
@@ -57,7 +58,7 @@ class GroupScore(msgspec.Struct, frozen=True):
     ranker: str
     half: str
     group: str
-    """`moved`, `slow`, `slow_timed`, `mode:...`, `strength:...`, `fault:...`."""
+    """`moved`, `slow`, `slow_timed`, `slow_any`, `mode:...`, `strength:...`, `fault:...`."""
     pairs: int
     top1: Rate
     top3: Rate
@@ -161,7 +162,8 @@ def score(
 
     answered = []
     for folder in folders:
-        for pair in read_pairs(folder):
+        recorded = read_pairs(folder)
+        for pair in (*recorded, *normal_pairs(recorded)):
             (progress or (lambda _: None))(pair.id)
             normal, abnormal = (
                 stripped(_recording(folder, name), without) for name in (pair.normal, pair.abnormal)
@@ -212,7 +214,7 @@ def score_answers(
             _group(ranker, half, group, items)
             for half in by_half
             for ranker in (OURS, *RANKERS)
-            for group, items in _groups(moved[half]).items()
+            for group, items in _groups(moved[half], by_half[half]).items()
         ],
         controls=[
             _control(ranker, half, items, states)
@@ -238,9 +240,11 @@ def _state(item: Answered, bands: dict[str, float]) -> str:
     return "moved" if moved else "latent"
 
 
-def _groups(moved: list[Answered]) -> dict[str, list[Answered]]:
+def _groups(moved: list[Answered], half: list[Answered]) -> dict[str, list[Answered]]:
+    faults = [i for i in half if not i.pair.is_control]
     groups = {
         "moved": moved,
+        "slow_any": [i for i in faults if math.isfinite(i.ratio) and i.ratio >= SLOW],
         "slow": [i for i in moved if i.ratio >= SLOW],
         "slow_timed": [i for i in moved if (i.pair.timed_ratio or 0.0) >= SLOW],
     }

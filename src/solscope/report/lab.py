@@ -16,6 +16,7 @@ GROUPS = {
     "moved": "all that moved",
     "slow": "step >= 1.3x slower",
     "slow_timed": "step >= 1.3x slower without the profiler",
+    "slow_any": "step >= 1.3x slower, also where runs without a fault differ by as much",
 }
 _WRONG = 2
 """Pairs with the right cause at this place or below are listed."""

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from solscope.lab.answers import OURS, Answer, Answered, noise_bands
-from solscope.lab.pairs import Pair
+from solscope.lab.pairs import Pair, normal_pairs
 from solscope.lab.rankers import RANKERS
 from solscope.lab.score import LabScore, committed, score_answers, wilson
 from solscope.report.lab import markdown_score, render_score
@@ -178,3 +178,26 @@ def test_families_are_those_of_the_causes() -> None:
     items = [answered(pair("p"), 2.0, ["disk_io"]), answered(pair("q"), 2.0, ["graphs_off"])]
     (row,) = [g for g in score_answers(items).groups if (g.group, g.ranker) == ("moved", OURS)]
     assert (row.family.hits, row.family.n, row.top1.hits) == (1, 2, 0)
+
+
+def test_normal_runs_of_the_same_loop_are_pairs_without_a_fault() -> None:
+    made = [
+        Pair(f"p{at}", "tune", "gc", ["gc"], mode, 1, f"n{at}", f"a{at}", base=base)
+        for at, (mode, base) in enumerate(
+            [
+                ("eager", {}),
+                ("eager", {"copies": 4}),
+                ("graph", {}),
+                ("eager", {}),
+                ("eager", {}),
+                ("graph", {}),
+            ]
+        )
+    ]
+    found = normal_pairs([*made, made[-1]])
+    assert [(pair.normal, pair.abnormal) for pair in found] == [
+        ("n0", "n3"),
+        ("n3", "n4"),
+        ("n2", "n5"),
+    ]
+    assert all(pair.is_control for pair in found)
