@@ -107,7 +107,7 @@ def options_of(command: click.Command) -> set[str]:
         option
         for part in with_subcommands(command)
         for parameter in part.params
-        for option in parameter.opts
+        for option in (*parameter.opts, *parameter.secondary_opts)
     }
     return own | {"--help", "-h"}
 
