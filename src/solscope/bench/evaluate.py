@@ -37,7 +37,7 @@ from solscope.bench.sensors import BUSY_PCT, Watch
 from solscope.bench.timing import SETS, Measured, OperatorTiming, Plan
 from solscope.bench.workloads import DEFAULT_SUITE, Workload, choose, rehearsal, scaled, workloads
 from solscope.errors import SolscopeError, UsageError
-from solscope.hardware import Hardware, find, match_device
+from solscope.hardware import Hardware, find, match_device, with_measured
 from solscope.operators import operator as find_operator
 from solscope.operators.base import Operator
 
@@ -136,6 +136,7 @@ class Evaluation:
             Spawner(options.limits) as spawner,
         ):
             self._require_idle(watch)
+            _load_solvers(options.device)
             waiting = self._plan(spawner)
             for wave in list(self._waves(waiting)):
                 share = self._left() * len(wave) / len(waiting)
@@ -420,6 +421,15 @@ def evaluate(options: Options, progress: Progress = lambda _: None) -> list[Shap
     return Evaluation(options, progress).run()
 
 
+def _load_solvers(device: str) -> None:
+    """torch loads its GPU solvers on first use, and fails when two threads do so at once."""
+    if device != "cpu":
+        import torch
+
+        one = torch.ones(1, 1, device=device)
+        torch.linalg.solve_triangular(one, one, upper=False)
+
+
 def _own_failure(error: Exception) -> str:
     """Why a shape is lost through no fault of a solution; an error when the whole device is."""
     text = f"{type(error).__name__}: {error}"
@@ -430,5 +440,6 @@ def _own_failure(error: Exception) -> str:
 
 def _hardware(options: Options, device: str) -> Hardware | None:
     if options.hardware is not None:
-        return find(options.hardware)
-    return None if device == "cpu" else match_device(device)
+        return with_measured(find(options.hardware))
+    card = None if device == "cpu" else match_device(device)
+    return None if card is None else with_measured(card)

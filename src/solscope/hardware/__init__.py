@@ -33,6 +33,7 @@ __all__ = [
     "measured_path",
     "merge",
     "names",
+    "with_measured",
 ]
 
 FOLDER = Path(__file__).parent
@@ -102,6 +103,12 @@ def merge(first: Hardware, second: Hardware) -> Hardware:
         aliases=second.aliases,
         matches=first.matches or second.matches,
     )
+
+
+def with_measured(vendor: Hardware) -> Hardware:
+    """The vendor's figures, and measured ones where the vendor states none."""
+    file = measured_path(vendor.name)
+    return merge(vendor, load(file)) if file.exists() else vendor
 
 
 def match_device(

@@ -14,7 +14,7 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.errors import UsageError
-from solscope.hardware import Hardware, find, load, match_device, measured_path, merge
+from solscope.hardware import Hardware, find, match_device, with_measured
 from solscope.operators.from_config import Model
 from solscope.roofline import Bound, BoundKind, bound, operator_bound
 from solscope.roofline.operators import check_kind
@@ -153,12 +153,6 @@ def hardware_of(attributed: Attributed) -> Hardware | None:
 def named_hardware(name: str) -> Hardware:
     """The GPU of that name, or a hardware file; gaps filled as in `hardware_of`."""
     return with_measured(find(name))
-
-
-def with_measured(vendor: Hardware) -> Hardware:
-    """The vendor's figures, and measured ones where the vendor states none."""
-    file = measured_path(vendor.name)
-    return merge(vendor, load(file)) if file.exists() else vendor
 
 
 def _key(kind: CallKind, by: OperatorsBy) -> tuple[str, ...]:
