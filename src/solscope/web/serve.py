@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import secrets
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -23,7 +24,9 @@ def serve(
     try:
         import uvicorn
 
+        from solscope.web.api import warm
         from solscope.web.app import Uploads, create_app
+        from solscope.web.kept import Shelf, shelf_folder
         from solscope.web.library import Library
     except ImportError as error:
         raise MissingToolError(
@@ -32,7 +35,7 @@ def serve(
     if uploads is not None:
         uploads[0].mkdir(parents=True, exist_ok=True)
         sources = [*sources, *(str(path) for path in sorted(uploads[0].iterdir()))]
-    library = Library(sources or [f"{PREFIX}{name}" for name in DEMOS])
+    library = Library(sources or [f"{PREFIX}{name}" for name in DEMOS], Shelf(shelf_folder()))
     library.takes_uploads = uploads is not None
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     with listen(host, port) as listener:
@@ -41,6 +44,8 @@ def serve(
         query = f"/?token={token}" if token else "/"
         say(f"solscope: {len(library.entries)} profiles on http://{shown}:{chosen}{query}")
         say("solscope: press Ctrl-C to stop")
+        if library.has_store:
+            threading.Thread(target=warm, args=(library,), daemon=True).start()
         config = uvicorn.Config(
             create_app(library, [host], token, Uploads(*uploads) if uploads else None),
             log_level="warning",
