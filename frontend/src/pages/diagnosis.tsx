@@ -66,7 +66,8 @@ const title = (verdict: string): string => `${verdict[0]?.toUpperCase()}${verdic
 const side = (run: RunSummary) => <>{run.p50_ms === null ? NONE : <>{ms(run.p50_ms)} <span class="faint">p99 {ms(run.p99_ms)}, {run.steps} of {run.steps_in_recording} steps</span></>}</>;
 
 function waterfallParts(found: Diagnosis) {
-  return found.components.map((one) => ({ name: [one.component, one.phase].filter(Boolean).join(", "), delta_ms: one.delta_ms, note: `${signed(one.count_effect_ms, ms)} by count, ${signed(one.duration_effect_ms, ms)} by duration` }));
+  const phases = new Set(found.components.map((one) => one.phase)).size;
+  return found.components.map((one) => ({ name: [one.component, phases > 1 && one.phase].filter(Boolean).join(", "), delta_ms: one.delta_ms, note: `${signed(one.count_effect_ms, ms)} by count, ${signed(one.duration_effect_ms, ms)} by duration` }));
 }
 
 function Cause({ cause }: { cause: NamedCause }) {

@@ -135,7 +135,7 @@ function Hotspots({ page }: { page: ProfilePage }) {
 }
 
 const OPERATORS: Column<OperatorRow>[] = [
-  { id: "op", title: "Operator", text: true, long: true, value: (row) => row.op, show: (row) => <span title={row.op}><Dot category={row.category} />{shorten(row.op, 34)}</span> },
+  { id: "op", title: "Operator", text: true, long: true, value: (row) => row.op, show: (row) => <span class="opener" title={row.op}><Dot category={row.category} /><span>{shorten(row.op, 34)}</span></span> },
   { id: "axes", title: "Axes", text: true, long: true, value: (row) => axesText(row.axes), show: (row) => <span class="axes">{shorten(axesText(row.axes), 90)}</span>, spare: true },
   { id: "calls", title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
   { id: "pct", title: "GPU time", value: (row) => row.pct, show: (row) => percent(row.pct) },
@@ -193,7 +193,7 @@ function Idle({ page }: { page: ProfilePage }) {
 }
 
 const KERNELS: Column<KernelRow>[] = [
-  { id: "name", title: "Kernel", text: true, long: true, value: (row) => row.short_name, show: (row) => <><Dot category={row.category} /><Name short={shorten(row.short_name, 56)} full={row.name} /></> },
+  { id: "name", title: "Kernel", text: true, long: true, value: (row) => row.short_name, show: (row) => <span class="opener"><Dot category={row.category} /><span><Name short={shorten(row.short_name, 56)} full={row.name} /></span></span> },
   { id: "category", title: "Category", text: true, tight: true, value: (row) => row.category, spare: true },
   { id: "calls", title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
   { id: "total", title: "Total", value: (row) => row.total_ns, show: (row) => time(row.total_ns) },
