@@ -25,7 +25,9 @@ def test_every_evil_sample_is_caught(stage: str) -> None:
         if one.get("stage", "check") == stage and one.get("device", "cuda") == "cuda"
     }
     found = run_samples(list(wanted), "cuda", check_only=stage == "check", scale=1.0)
-    missed = {name: seen for name, seen in found.items() if not seen or not set(seen) <= wanted[name]}
+    missed = {
+        name: seen for name, seen in found.items() if not seen or not set(seen) <= wanted[name]
+    }
     assert not missed
 
 

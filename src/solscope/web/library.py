@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import threading
@@ -15,9 +16,11 @@ from solscope.attribution import Attributed, attribute
 from solscope.bench.base import ShapeResult
 from solscope.bench.results import read_results
 from solscope.corpus.store import open_corpus
+from solscope.demo import DEMOS, PREFIX
 from solscope.errors import InputError, UsageError
-from solscope.readers import find_profiles
+from solscope.readers import choose, find_profiles
 from solscope.readers import open as open_profile
+from solscope.readers.source import read_head
 from solscope.report.names import short_labels
 from solscope.web.kept import Kept, Shelf
 from solscope.web.store import StoreView
@@ -127,6 +130,20 @@ class Library:
         """The profile with this id, opened and attributed."""
         path = self.entry(name).path
         return self._profiles.get((path, stamp(path)), lambda: attribute(open_profile(path)))
+
+
+def check_sources(sources: Sequence[str]) -> None:
+    """Raise for what cannot be shown: better said at the start than by a page."""
+    for source in sources:
+        path = Path(source)
+        if source.startswith(PREFIX):
+            if source.removeprefix(PREFIX) not in DEMOS:
+                raise UsageError(f"no demo {source!r} (there are: {', '.join(DEMOS)})")
+        elif path.is_file():
+            if not is_results(source):
+                choose(read_head(path))
+        elif not (path.is_dir() or is_store(source) or glob.has_magic(source)):
+            raise InputError(f"{source}: no such file or folder")
 
 
 def is_results(source: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import secrets
 import socket
@@ -27,11 +28,12 @@ def serve(
         from solscope.web.api import warm
         from solscope.web.app import Uploads, create_app
         from solscope.web.kept import Shelf, shelf_folder
-        from solscope.web.library import Library
+        from solscope.web.library import Library, check_sources
     except ImportError as error:
         raise MissingToolError(
             f"the dashboard needs {error.name}: pip install 'solscope[web]'"
         ) from error
+    check_sources(sources)
     if uploads is not None:
         uploads[0].mkdir(parents=True, exist_ok=True)
         sources = [*sources, *(str(path) for path in sorted(uploads[0].iterdir()))]
@@ -53,7 +55,8 @@ def serve(
             server_header=False,
             lifespan="off",
         )
-        uvicorn.Server(config).run(sockets=[listener])
+        with contextlib.suppress(KeyboardInterrupt):  # The way to stop that was told above.
+            uvicorn.Server(config).run(sockets=[listener])
 
 
 def listen(host: str, port: int) -> socket.socket:

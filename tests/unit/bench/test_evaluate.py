@@ -58,7 +58,9 @@ def test_a_template_passes_as_it_is_and_fails_when_broken(
     check += ["--out", str(out)]
     assert run(check) == 0
     file = folder / "silu_and_mul.py"
-    file.write_text(file.read_text() + "\n\n_right = run\n\n\ndef run(x):\n    return 2 * _right(x)\n")
+    file.write_text(
+        file.read_text() + "\n\n_right = run\n\n\ndef run(x):\n    return 2 * _right(x)\n"
+    )
     assert run([*check, "--json"]) == 1
     shown = capsys.readouterr().out
     results = json.loads(shown[shown.index('{\n  "results"') :])["results"]

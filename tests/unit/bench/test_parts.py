@@ -47,7 +47,11 @@ def test_a_folder_is_a_solution_and_helpers_change_its_hash(tmp_path: Path) -> N
     entry = found.stage("l2_norm", tmp_path / "staged")
     assert entry.name == "l2_norm_entry.py"
     compile(entry.read_text(), entry.name, "exec")
-    assert {p.name for p in entry.parent.iterdir()} == {"l2_norm.cu", "l2_norm_entry.py", "_help.py"}
+    assert {p.name for p in entry.parent.iterdir()} == {
+        "l2_norm.cu",
+        "l2_norm_entry.py",
+        "_help.py",
+    }
 
 
 def test_a_solution_that_is_not_there(tmp_path: Path) -> None:

@@ -153,7 +153,13 @@ def test_commands_print_and_exit(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert run(["bench", "score", str(before), "--json"]) == 0
     found = msgspec.json.decode(capsys.readouterr().out)
     assert (found["device"], found["weighted_s"]) == ("NVIDIA H200", 0.5)
-    assert found["operators"][0].keys() >= {"operator", "importance", "s", "shapes_passed", "shapes"}
+    assert found["operators"][0].keys() >= {
+        "operator",
+        "importance",
+        "s",
+        "shapes_passed",
+        "shapes",
+    }
     assert run(["bench", "compare", str(before), str(after)]) == 1
     assert "1.250" in capsys.readouterr().out
     assert run(["bench", "leaderboard", str(before), str(after)]) == 0
