@@ -12,6 +12,9 @@ echarts.use([
   SVGRenderer,
 ]);
 
+// ECharts measures text with this: a name that a canvas does not know ("inherit") gives wrong widths.
+const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
+
 export type Option = Record<string, unknown>;
 
 export interface Ink {
@@ -58,7 +61,7 @@ export function Chart({ label, height, option, watch, onClick }: Props) {
       chart.setOption(
         {
           animation: false,
-          textStyle: { fontFamily: "inherit", color: ink.text },
+          textStyle: { fontFamily: FONT, color: ink.text },
           aria: { enabled: true, label: { description: label } },
           ...option(ink, narrow),
         } as echarts.EChartsCoreOption,

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ask, type Asked } from "./ask";
 import { go, Link, useAddress } from "./address";
-import { bytes, us } from "./format";
+import { bytes, fileName, us } from "./format";
 import { BenchView } from "./pages/bench";
 import { CorpusView } from "./pages/corpus";
 import { ComparisonView } from "./pages/comparison";
@@ -16,7 +16,7 @@ import type { BenchPage, ComparisonPage, Contrast, DiagnosisPage, Overview, Prof
 
 export function Dashboard() {
   const { path, query } = useAddress();
-  const overview = ask<Overview>("/api/overview", 5000);
+  const overview = ask<Overview>("/api/overview", 3000);
   const [first, second] = path.split("/").filter(Boolean);
   useEffect(() => {
     document.title = `${[first, second].filter(Boolean).join(" ") || "profiles"} · solscope`;
@@ -38,13 +38,13 @@ export function Dashboard() {
       </header>
       <main id="main" class="dashboard">
         {!first && <Profiles overview={overview} />}
-        {first === "profile" && second && <Answer<ProfilePage> key={second} path={`/api/profile/${encodeURIComponent(second)}${hardware(query)}`} show={(page) => <><h1>{page.title}</h1><HardwareChoice overview={overview} /><ProfileView page={page} /></>} />}
+        {first === "profile" && second && <Answer<ProfilePage> key={second} path={`/api/profile/${encodeURIComponent(second)}${hardware(query)}`} show={(page) => <><h1>{fileName(page.title)}</h1>{fileName(page.title) !== page.title && <p class="faint path">{page.title}</p>}<HardwareChoice overview={overview} /><ProfileView page={page} /></>} />}
         {first === "compare" && <Two title="Compare" path="/compare" names={["From", "To"]} overview={overview} show={(page) => <ComparisonView page={page as ComparisonPage} />} />}
         {first === "diagnose" && <Two title="Diagnose" path="/diagnose" names={["Normal", "Abnormal"]} overview={overview} show={(page) => <DiagnosisView page={page as DiagnosisPage} />} />}
-        {first === "bench" && <><h1>Benchmark</h1><Answer<BenchPage> path="/api/bench" show={(page) => <BenchView page={page} />} /><RunDiff overview={overview} /></>}
+        {first === "bench" && <><h1>Benchmark</h1><Answer<BenchPage> path={`/api/bench${query.get("device") ? `?device=${encodeURIComponent(query.get("device") ?? "")}` : ""}`} show={(page) => <><DeviceChoice page={page} /><BenchView page={page} /></>} /><RunDiff overview={overview} /></>}
         {first === "corpus" && <CorpusView total={overview.value?.corpus?.profiles ?? 0} />}
         {first === "suite" && <SuiteView overview={overview.value} operator={second} />}
-        {first && !["profile", "compare", "diagnose", "bench", "corpus", "suite"].includes(first) && <p>There is no page here. <Link to="/">Profiles</Link></p>}
+        {first && !["profile", "compare", "diagnose", "bench", "corpus", "suite"].includes(first) && <><h1>There is no page here</h1><p><Link to="/">Profiles</Link></p></>}
       </main>
     </>
   );
@@ -75,8 +75,10 @@ function Profiles({ overview }: { overview: Asked<Overview> }) {
   const value = overview.value;
   if (!value) return <p class="faint">Reading…</p>;
   return (
+    <>
+    <h1 class="hidden">Profiles</h1>
     <Section id="profiles" title="Profiles">
-      {value.upload && <Upload done={overview.again} />}
+      {value.upload && <Upload done={overview.again} toStore={value.upload_to_store} />}
       <Table caption="Profiles" rows={value.profiles} search={(row) => `${row.label} ${row.path}`} columns={[
         { id: "label", title: "Profile", text: true, long: true, value: (row) => row.label, show: (row) => <Link to={`/profile/${row.id}`}>{row.label}</Link> },
         { id: "path", title: "File", text: true, spare: true, value: (row) => row.path },
@@ -84,26 +86,41 @@ function Profiles({ overview }: { overview: Asked<Overview> }) {
       ]} />
       {value.skipped.length > 0 && <details><summary>{value.skipped.length} files are no profiles</summary><ul>{value.skipped.map(([path, why]) => <li key={path}>{path}: {why}</li>)}</ul></details>}
     </Section>
+    </>
   );
 }
 
 /** Profiles dropped here, or chosen, go to the server one after another. */
-function Upload({ done }: { done: () => void }) {
+function Upload({ done, toStore }: { done: () => void; toStore: boolean }) {
   const [lines, setLines] = useState<string[]>([]);
+  const [store, setStore] = useState(false);
   const send = async (files: FileList | null | undefined) => {
     for (const file of files ?? []) {
       setLines((before) => [...before, `${file.name}: sending ${bytes(file.size)}…`]);
-      const answer = await fetch(`/api/upload?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file, headers: { "X-Solscope": "1" } });
-      const body = (await answer.json()) as { error?: string; label?: string };
-      setLines((before) => [...before.slice(0, -1), answer.ok ? `${file.name}: added` : `${file.name}: ${body.error}`]);
+      const answer = await fetch(`/api/upload?name=${encodeURIComponent(file.name)}${store ? "&store=1" : ""}`, { method: "POST", body: file, headers: { "X-Solscope": "1" } });
+      const body = (await answer.json()) as { error?: string; stored?: boolean };
+      setLines((before) => [...before.slice(0, -1), answer.ok ? `${file.name}: added${store ? (body.stored ? ", and to the store" : "; the store had it already") : ""}` : `${file.name}: ${body.error}`]);
       if (answer.ok) done();
     }
   };
   return (
     <div class="drop" onDragOver={(event) => event.preventDefault()} onDrop={(event) => { event.preventDefault(); void send(event.dataTransfer?.files); }}>
       <label>Drop profiles here, or <input type="file" multiple onChange={(event) => void send(event.currentTarget.files)} /></label>
+      {toStore && <label class="block"><input type="checkbox" checked={store} onChange={(event) => setStore(event.currentTarget.checked)} /> Add them to the profile store as well</label>}
       <ul aria-live="polite">{lines.map((line, at) => <li key={at}>{line}</li>)}</ul>
     </div>
+  );
+}
+
+/** Results of several GPUs are shown one GPU at a time. */
+function DeviceChoice({ page }: { page: BenchPage }) {
+  if (page.devices.length < 2) return null;
+  return (
+    <label class="field">GPU{" "}
+      <select value={page.leaderboard.device} onChange={(event) => go(`/bench?device=${encodeURIComponent(event.currentTarget.value)}`)}>
+        {page.devices.map((name) => <option key={name} value={name}>{name}</option>)}
+      </select>
+    </label>
   );
 }
 
@@ -116,7 +133,7 @@ function RunDiff({ overview }: { overview: Asked<Overview> }) {
     <Section id="diff" title="One against another" about="Faster or slower only where the interval says so; all else cannot be told.">
       {(["a", "b"] as const).map((side) => (
         <label key={side} class="field">{side.toUpperCase()}{" "}
-          <select value={side === "a" ? a : b} onChange={(event) => go(`/bench?a=${side === "a" ? event.currentTarget.value : a}&b=${side === "b" ? event.currentTarget.value : b}`)}>
+          <select value={side === "a" ? a : b} onChange={(event) => go(`/bench?a=${encodeURIComponent(side === "a" ? event.currentTarget.value : a)}&b=${encodeURIComponent(side === "b" ? event.currentTarget.value : b)}`)}>
             <option value="">choose a solution</option>
             {names.map((name) => <option key={name} value={name}>{name}</option>)}
           </select>

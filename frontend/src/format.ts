@@ -6,6 +6,7 @@ export function number(value: number | null | undefined, digits = 3): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
   if (value === 0) return "0";
   const size = Math.abs(value);
+  if (size < 1e-4) return value.toExponential(1);
   if (size >= 100) return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
   return value.toLocaleString("en-US", { maximumSignificantDigits: digits });
 }
@@ -31,6 +32,21 @@ export function signed(value: number | null | undefined, show: (v: number) => st
   if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
   return value > 0 ? `+${show(value)}` : value < 0 ? `−${show(-value)}` : show(0);
 }
+
+/** A ratio to two digits that matter, and never 0 for what is not. */
+export function times(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
+  return `${value >= 0.1 && value < 100 ? value.toFixed(2) : number(value, 2)}×`;
+}
+
+/** A time as the public suite prints it: µs below 1 ms, with fixed decimals. */
+export function printed(us: number | null | undefined, usDigits = 2, msDigits = 2): string {
+  if (us === null || us === undefined || !Number.isFinite(us)) return NONE;
+  return us >= 1000 ? `${(us / 1000).toFixed(msDigits)} ms` : `${us.toFixed(usDigits)} µs`;
+}
+
+/** FLOP per byte as the public suite prints it. */
+export const printedIntensity = (value: number): string => (value >= 1000 ? `${(value / 1000).toFixed(1)}k` : value.toFixed(1));
 
 export function bytes(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NONE;

@@ -45,7 +45,7 @@ export function Report({ data }: { data: ReportData }) {
         <nav aria-label="Parts of this page" class="parts"><ul>{parts.map(([id, title]) => <li key={id}><a href={`#${id}`}>{title.split(":")[0]}</a></li>)}</ul></nav>
         <main id="main">
           <h1>{titleOf(page)}</h1>
-          <p class="faint path">{page.title}</p>
+          {page.title !== titleOf(page) && <p class="faint path">{page.title}</p>}
           <PageView key={at} page={page} />
           <footer>Made by solscope {data.solscope}. Nothing in this file is loaded from elsewhere.</footer>
         </main>

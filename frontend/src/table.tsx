@@ -1,6 +1,7 @@
 // A table that sorts by any column and filters by text; plain HTML, so that it prints and reads aloud.
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
+import { number } from "./format";
 
 export interface Column<Row> {
   id: string;
@@ -46,7 +47,7 @@ export function Table<Row>({ caption, columns, rows, search, sort, most = 50, de
         <label class="search">
           <span class="hidden">Filter {caption}</span>
           <input type="search" placeholder="Filter…" value={query} onInput={(event) => setQuery(event.currentTarget.value)} />
-          <span class="faint" aria-live="polite">{found.length === rows.length ? `${rows.length} rows` : `${found.length} of ${rows.length} rows`}</span>
+          <span class="faint" aria-live="polite">{found.length === rows.length ? `${number(rows.length)} rows` : `${number(found.length)} of ${number(rows.length)} rows`}</span>
         </label>
       )}
       <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
@@ -57,8 +58,8 @@ export function Table<Row>({ caption, columns, rows, search, sort, most = 50, de
               {columns.map((column) => (
                 <th key={column.id} scope="col" class={cell(column)} aria-sort={order?.id === column.id ? (order.down ? "descending" : "ascending") : "none"}>
                   <button type="button" title={column.help} onClick={() => setOrder({ id: column.id, down: order?.id === column.id ? !order.down : !column.text })}>
-                    {column.title}
-                    <span aria-hidden="true" class="arrow">{order?.id === column.id ? (order.down ? "▾" : "▴") : ""}</span>
+                    {column.title.split(" ").flatMap((word, at) => [at ? " " : "", <span key={at} class="word">{word}</span>])}
+                    {order?.id === column.id && <span aria-hidden="true" class="arrow">{order.down ? "▾" : "▴"}</span>}
                   </button>
                 </th>
               ))}
@@ -71,27 +72,29 @@ export function Table<Row>({ caption, columns, rows, search, sort, most = 50, de
                 <tr key={at}>
                   {columns.map((column, index) => (
                     <td key={column.id} class={cell(column)}>
-                      {detail && index === 0 && (
-                        <button type="button" class="open" aria-expanded={isOpen} aria-label={isOpen ? "Close" : "Open"} onClick={() => setOpen(toggled(open, row))}>
+                      {detail && index === 0 ? (
+                        <span class="opener"><button type="button" class="open" aria-expanded={isOpen} aria-label={`${isOpen ? "Close" : "Open"} ${column.value(row) ?? ""}`} onClick={() => setOpen(toggled(open, row))}>
                           {isOpen ? "▾" : "▸"}
-                        </button>
-                      )}
-                      {column.show ? column.show(row) : (column.value(row) ?? "–")}
+                        </button><span>{content(column, row)}</span></span>
+                      ) : content(column, row)}
                     </td>
                   ))}
                 </tr>
               );
               return isOpen && detail ? [body, <tr key={`${at}-detail`} class="detail"><td colSpan={columns.length}>{detail(row)}</td></tr>] : body;
             })}
+            {!shown.length && <tr><td class="text faint" colSpan={columns.length}>{rows.length ? "No row fits the filter." : "Nothing to list."}</td></tr>}
           </tbody>
         </table>
       </div>
       {found.length > shown.length && (
-        <button type="button" class="more" onClick={() => setAll(true)}>Show all {found.length} rows</button>
+        <button type="button" class="more" onClick={() => setAll(true)}>Show all {number(found.length)} rows</button>
       )}
     </div>
   );
 }
+
+const content = <Row,>(column: Column<Row>, row: Row): ComponentChildren => (column.show ? column.show(row) : (column.value(row) ?? "–"));
 
 const cell = <Row,>(column: Column<Row>): string => `${column.text ? "text" : "number"}${column.spare ? " spare" : ""}${column.long ? " long" : ""}${column.tight ? " tight" : ""}`;
 

@@ -65,19 +65,22 @@ export interface OperatorScore { operator: string; importance: number; s: number
 export interface Score { device: string; suite: string; method: string; solutions: string[]; weighted_s: number | null; weighted_s_all: number | null; covered: number; recoverable: number | null; operators: OperatorScore[]; }
 export interface Entry { solution: string; weighted_s: number | null; covered: number; shapes_passed: number; shapes_failed: number; wins: number; operators: Record<string, number | null>; }
 export interface BenchShape { operator: string; shape: string; solution: string; status: string; reason: string | null; median_us: number | null; p20_us: number | null; p80_us: number | null; graph_us: number | null; bound_us: number | null; published_us: number | null; limiter: string | null; s: number | null; max_error: number | null; samples: number[]; axes: Record<string, unknown>; weight: number; }
-export interface BenchPage { kind: "bench"; title: string; leaderboard: { device: string; suite: string; method: string; best: Score; entries: Entry[] }; shapes: BenchShape[]; machine: { command?: string; time?: string; versions?: Record<string, string> }; production_s: Record<string, number>; }
+export interface BenchPage { kind: "bench"; title: string; devices: string[]; leaderboard: { device: string; suite: string; method: string; best: Score; entries: Entry[] }; shapes: BenchShape[]; machine: { command?: string; time?: string; versions?: Record<string, string> }; production_s: Record<string, number>; }
 export type Page = ProfilePage | ComparisonPage | DiagnosisPage | BenchPage;
 export interface ReportData { solscope: string; pages: Page[]; }
 
 // Answers of the dashboard's server (`solscope.web.api`).
-export interface Overview { solscope: string; profiles: { id: string; label: string; path: string; bytes: number | null }[]; skipped: [string, string][]; results: string[]; solutions: string[]; hardware: string[]; corpus: CorpusPage["status"] | null; upload: boolean; }
+export interface Overview { solscope: string; profiles: { id: string; label: string; path: string; bytes: number | null }[]; skipped: [string, string][]; results: string[]; solutions: string[]; hardware: string[]; corpus: CorpusPage["status"] | null; upload: boolean; upload_to_store: boolean; }
 export interface SuiteRow { operator: string; id: string; dtype: string; shapes: number; importance_pct: number; importance_norm_pct: number; regime: string; intensity: number; sol_us: Record<string, number | null>; prod_us: number; }
-export interface SuitePage { hardware: string[]; operators: SuiteRow[]; roofs: Roofs[]; }
+export interface Fastest { solution: string; median_us: number; s_pct: number | null; }
+export interface Measured { device: string; hardware: string | null; operators: Record<string, { middle: Fastest | null; s_pct: number | null; shapes_passed: number } | undefined>; }
+export interface MeasuredShapes { device: string; shapes: Record<string, Fastest | undefined>; }
+export interface SuitePage { hardware: string[]; operators: SuiteRow[]; flop: Record<string, number>; median_s_pct: Record<string, number>; roofs: Roofs[]; measured: Measured[]; }
 export interface ShapeRow { id: number; axes: Record<string, unknown>; description: string; sol_us: Record<string, number | null>; prod_us: number; s_pct: number; s_exact_pct: number; corrected_sol_us: Record<string, number | null>; }
-export interface ShapesPage { operator: string; hardware: string[]; shapes: ShapeRow[]; }
+export interface ShapesPage { operator: string; hardware: string[]; shapes: ShapeRow[]; measured: MeasuredShapes[]; }
 export interface ImportanceRow { key: string; importance_pct: number; ci95_pct: [number, number] | null; profiles: number; frequency_pct: number; share_pct: number; time_ms: number; calls: number; p50_us: number | null; p90_us: number | null; bound_p50_us: number | null; s_pct: number | null; recoverable_pct: number | null; operator: string | null; axes: Record<string, unknown> | null; }
-export interface ImportanceAnswer { definition: string; by: string; weight: string; profiles: number; total_gpu_ms: number; rows: ImportanceRow[]; }
-export interface ListedProfile { id: string; file: string; format: string; model: string | null; framework: string | null; version: string | null; gpu: string | null; recorded_ns: number | null; tags: Record<string, string>; events: number; steps: number; gpu_ms: number; prefill_pct: number | null; decode_pct: number | null; mixed_pct: number | null; }
+export interface ImportanceAnswer { definition: string; by: string; weight: string; profiles: number; total_gpu_ms: number; in_all: number; found: number; rows: ImportanceRow[]; shown_pct: number; }
+export interface ListedProfile { id: string; file: string; model: string | null; framework: string | null; version: string | null; gpu: string | null; recorded_ns: number | null; tags: Record<string, string>; steps: number; gpu_ms: number; decode_pct: number | null; }
 export interface CorpusPage { status: { profiles: number; events: number; bytes: number; gpu_ms: number; engine: string }; profiles: ListedProfile[]; facts: Record<string, string[]>; }
 export interface HotShape { id: string; axes: Record<string, unknown>; weight: number; cumulative: number; importance_pct: number; calls: number; p50_us: number | null; bound_p50_us: number | null; s_pct: number | null; shapes: number; origin: { profiles: number; gpus: string[]; models: string[] }; }
 export interface HotShapes { operators: { operator: string; importance_pct: number; known_pct: number; distinct: number; cover: number; shapes: HotShape[] }[]; }

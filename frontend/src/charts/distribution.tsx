@@ -9,7 +9,7 @@ export function StepTimes({ runs, labels }: { runs: StepTime[][]; labels: string
   const option = useCallback(
     (ink: Ink): Option => ({
       tooltip: { ...tooltipOf(ink), formatter: (params: { seriesName: string; data: { step: StepTime } }) => tip(`${params.seriesName}: ${ms(params.data.step.time_ms)}`, `${params.data.step.phase ?? "phase unknown"}, at ${ms(params.data.step.start_ms)}`) },
-      legend: { top: 0, left: "center", itemGap: 24, textStyle: { color: ink.text } },
+      legend: { top: 0, right: 8, itemGap: 20, textStyle: { color: ink.text } },
       grid: { left: 60, right: 20, top: 34, bottom: 44 },
       xAxis: { type: "value", name: "ms since the first step", nameLocation: "middle", nameGap: 26, ...axisOf(ink) },
       yAxis: { type: "value", name: "step ms", min: 0, ...axisOf(ink) },
@@ -39,7 +39,7 @@ export function Histogram({ runs, labels }: { runs: StepTime[][]; labels: string
       };
       return {
         tooltip: { ...tooltipOf(ink), trigger: "axis" },
-        legend: { top: 0, left: "center", itemGap: 24, textStyle: { color: ink.text } },
+        legend: { top: 0, right: 8, itemGap: 20, textStyle: { color: ink.text } },
         grid: { left: 60, right: 20, top: 34, bottom: 44 },
         xAxis: { type: "category", name: "step ms", nameLocation: "middle", nameGap: 26, data: Array.from({ length: BINS }, (_, at) => (low + at * width).toPrecision(3)), ...axisOf(ink) },
         yAxis: { type: "value", name: "% of steps", ...axisOf(ink) },

@@ -1,51 +1,85 @@
-// The roofline: achieved FLOP/s against FLOP per byte, both logarithmic, under the roofs of the GPU.
+// The roofline: FLOP/s against FLOP per byte, both logarithmic, under the roofs of the GPU.
 import { useCallback } from "preact/hooks";
 import { axisOf, Chart, tip, tooltipOf, type Ink, type Option } from "../chart";
-import { categoryColor } from "../colors";
-import { axesText, number, percent, us } from "../format";
+import { categoryColor, SIDES } from "../colors";
+import { axesText, number, percent, printed, us } from "../format";
 import type { OperatorRow, Roofs } from "../types";
 
 const LEAST = 1e-3;
+const PIPES = ["tensor.bf16", "tensor.fp8", "tensor.fp4", "vector.fp32"];
+
+interface Point { intensity: number; tflops: number; size: number; color: string; hollow?: boolean; lines: string[] }
 
 export function Roofline({ rows, roofs }: { rows: OperatorRow[]; roofs: Roofs | null }) {
-  const points = rows.filter((row) => row.intensity && row.tflops);
+  const drawn = rows.filter((row) => row.intensity && row.tflops);
+  const largest = Math.max(...drawn.map((row) => row.total_us));
+  const points = drawn.map((row): Point => ({
+    intensity: row.intensity as number,
+    tflops: row.tflops as number,
+    size: row.total_us / largest,
+    color: categoryColor(row.category),
+    lines: [
+      row.op, axesText(row.axes),
+      `${number(row.tflops)} TFLOP/s · ${number(row.tbps)} TB/s · ${number(row.intensity)} FLOP/byte`,
+      `${us(row.time_us)} per call, bound ${us(row.bound_us)} (${row.limiter ?? "unknown"}), S ${percent(row.efficiency_pct)}`,
+      `${number(row.calls)} calls · ${percent(row.pct)} of GPU time`,
+    ],
+  }));
+  if (!points.length) return <p class="about">No operator of this profile has both FLOP and bytes, so there is no point to draw.</p>;
+  return <Points points={points} roofs={roofs} label={`Roofline of ${points.length} operators${roofs ? ` on ${roofs.title}` : ""}; the operator table has the same figures as text`} />;
+}
+
+export interface SuitePoint { operator: string; intensity: number; flop: number; importance_pct: number; sol_us: number | null; time_us: number | null; who: string }
+
+/** Every operator's middle shape: where the roof lets it be (hollow), and where it was measured (filled). */
+export function SuiteRoofline({ rows, roofs }: { rows: SuitePoint[]; roofs: Roofs }) {
+  const largest = Math.max(...rows.map((row) => row.importance_pct));
+  const points = rows.filter((row) => row.flop > 0).flatMap((row): Point[] => {
+    const at = (time: number | null, hollow: boolean, what: string): Point[] => (time ? [{
+      intensity: row.intensity, tflops: row.flop / time / 1e6, size: row.importance_pct / largest, hollow, color: SIDES[hollow ? 0 : 1] as string,
+      lines: [row.operator, `${what}: ${printed(time)}, ${number(row.flop / time / 1e6)} TFLOP/s at ${number(row.intensity)} FLOP/byte`, `importance ${percent(row.importance_pct)}`],
+    }] : []);
+    return [...at(row.sol_us, true, `speed of light of ${roofs.name}`), ...at(row.time_us, false, row.who)];
+  });
+  return <Points points={points} roofs={roofs} label={`Roofline of the suite's operators on ${roofs.title}; the table below has the same figures as text`} />;
+}
+
+function Points({ points, roofs, label }: { points: Point[]; roofs: Roofs | null; label: string }) {
   const option = useCallback(
     (ink: Ink, narrow: boolean): Option => {
-      const low = Math.min(0.01, ...points.map((row) => row.intensity as number));
-      const high = Math.max(1000, ...points.map((row) => row.intensity as number));
-      const least = Math.max(LEAST, Math.min(...points.map((row) => row.tflops as number)) / 2);
-      const largest = Math.max(...points.map((row) => row.total_us));
+      const [low, high] = decades(points.map((point) => point.intensity), 0.01, 1000);
+      const least = Math.max(LEAST, Math.min(...points.map((point) => point.tflops)) / 2);
       return {
-        tooltip: { ...tooltipOf(ink), formatter: (params: { data?: { row?: OperatorRow; roof?: string } }) => {
-          const row = params.data?.row;
-          if (!row) return params.data?.roof ? tip(params.data.roof) : "";
-          return tip(row.op, axesText(row.axes), `${number(row.tflops)} TFLOP/s · ${number(row.tbps)} TB/s · ${number(row.intensity)} FLOP/byte`, `${us(row.time_us)} per call, bound ${us(row.bound_us)} (${row.limiter ?? "unknown"}), S ${percent(row.efficiency_pct)}`, `${number(row.calls)} calls · ${percent(row.pct)} of GPU time`);
-        } },
-        grid: { left: 62, right: narrow ? 16 : 130, top: 16, bottom: 46 },
-        xAxis: { type: "log", name: "FLOP per byte", nameLocation: "middle", nameGap: 28, min: 10 ** Math.floor(Math.log10(low)), max: 10 ** Math.ceil(Math.log10(high)), ...axisOf(ink) },
-        yAxis: { type: "log", name: "TFLOP/s", nameLocation: "middle", nameGap: 46, min: 10 ** Math.floor(Math.log10(least)), ...axisOf(ink) },
+        tooltip: { ...tooltipOf(ink), formatter: (params: { data?: { lines?: string[] } }) => (params.data?.lines ? tip(...params.data.lines) : "") },
+        grid: { left: 66, right: narrow ? 16 : 130, top: 16, bottom: 46 },
+        xAxis: { type: "log", name: "FLOP per byte", nameLocation: "middle", nameGap: 28, min: low, max: high, ...axisOf(ink) },
+        yAxis: { type: "log", name: "TFLOP/s", nameLocation: "middle", nameGap: 48, min: 10 ** Math.floor(Math.log10(least)), ...axisOf(ink) },
         series: [
           ...roofLines(roofs, low, high, ink, narrow),
           {
             type: "scatter",
             name: "operators",
-            symbolSize: (_: unknown, params: { data: { row: OperatorRow } }) => 6 + 34 * Math.sqrt(params.data.row.total_us / largest),
-            data: points.map((row) => ({ value: [row.intensity, row.tflops], row, itemStyle: { color: categoryColor(row.category), opacity: 0.75, borderColor: ink.surface } })),
+            symbolSize: (_: unknown, params: { data: { size: number } }) => 7 + 33 * Math.sqrt(params.data.size),
+            data: points.map((point) => ({ value: [point.intensity, point.tflops], size: point.size, lines: point.lines, itemStyle: point.hollow ? { color: "transparent", borderColor: point.color, borderWidth: 2 } : { color: point.color, opacity: 0.75, borderColor: ink.surface } })),
           },
         ],
       };
     },
-    [rows, roofs],
+    [points, roofs],
   );
-  if (!points.length) return <p class="about">No operator of this profile has both FLOP and bytes, so there is no point to draw.</p>;
-  return <Chart label={`Roofline of ${points.length} operators${roofs ? ` on ${roofs.title}` : ""}; the operator table has the same figures as text`} height={430} option={option} />;
+  return <Chart label={label} height={430} option={option} />;
+}
+
+/** Whole powers of ten around the values, and at least from `low` to `high`. */
+function decades(values: number[], low: number, high: number): [number, number] {
+  return [10 ** Math.floor(Math.log10(Math.min(low, ...values))), 10 ** Math.ceil(Math.log10(Math.max(high, ...values)))];
 }
 
 /** Memory roof up to each peak, then flat: one line per matrix pipe, and one for the vector unit. */
 function roofLines(roofs: Roofs | null, low: number, high: number, ink: Ink, narrow: boolean): Option[] {
   if (!roofs || roofs.hbm_tbps === null) return [];
   const slope = roofs.hbm_tbps;
-  const peaks = Object.entries(roofs.peaks_tflops).filter(([pipe]) => ["tensor.bf16", "tensor.fp8", "tensor.fp4", "vector.fp32"].includes(pipe));
+  const peaks = Object.entries(roofs.peaks_tflops).filter(([pipe]) => PIPES.includes(pipe));
   peaks.sort((a, b) => b[1] - a[1]);
   return peaks.map(([pipe, peak], at) => ({
     type: "line",
@@ -54,6 +88,6 @@ function roofLines(roofs: Roofs | null, low: number, high: number, ink: Ink, nar
     silent: true,
     lineStyle: { color: ink.faint, width: pipe === "tensor.bf16" ? 2 : 1, type: pipe === "tensor.bf16" ? "solid" : "dashed" },
     endLabel: { show: !narrow, formatter: `${pipe} ${number(peak)}`, color: ink.faint, fontSize: 11, distance: 6, verticalAlign: at === 0 ? "bottom" : "top" },
-    data: [[10 ** Math.floor(Math.log10(low)), 10 ** Math.floor(Math.log10(low)) * slope], [peak / slope, peak], [10 ** Math.ceil(Math.log10(high)), peak]],
+    data: [[low, low * slope], [peak / slope, peak], [high, peak]],
   }));
 }

@@ -7,9 +7,13 @@ import type { TimelineStep } from "../types";
 
 interface Api { value(dimension: number): number; coord(point: [number, number]): [number, number]; size(range: [number, number]): [number, number] }
 
+/** Steps from which on one wants to look closer. */
+const MANY = 30;
+
 export function StepTimeline({ steps, span }: { steps: TimelineStep[]; span: number }) {
   const option = useCallback(
     (ink: Ink): Option => {
+      const many = steps.length > MANY;
       const phases = [...new Set(steps.map((step) => step.phase ?? "unknown"))];
       return {
         tooltip: { ...tooltipOf(ink), formatter: (params: { data: { step: TimelineStep } }) => {
@@ -17,10 +21,10 @@ export function StepTimeline({ steps, span }: { steps: TimelineStep[]; span: num
           return tip(`${step.name} (step ${step.step}${step.cut ? ", cut" : ""})`, `${step.phase ?? "phase unknown"} · ${ms(step.time_ms)} · GPU busy ${percent((100 * step.busy_ms) / step.time_ms)}`, step.tokens !== null && `${number(step.tokens)} tokens, ${number(step.requests)} requests`);
         } },
         legend: { data: phases, top: 0, right: 8, textStyle: { color: ink.text }, itemWidth: 12, itemHeight: 12 },
-        grid: { left: 56, right: 16, top: 34, bottom: 70 },
-        xAxis: { type: "value", min: 0, max: Math.ceil(span), name: "ms", nameLocation: "middle", nameGap: 22, ...axisOf(ink), splitLine: { show: false } },
+        grid: { left: 56, right: 24, top: 34, bottom: many ? 70 : 44 },
+        xAxis: { type: "value", min: 0, max: span, name: "ms", nameLocation: "middle", nameGap: 22, ...axisOf(ink), axisLabel: { color: ink.faint, hideOverlap: true, formatter: (value: number) => number(value) }, splitLine: { show: false } },
         yAxis: { type: "value", name: "step ms", min: 0, ...axisOf(ink) },
-        dataZoom: [{ type: "slider", height: 18, bottom: 12, borderColor: ink.line, textStyle: { color: ink.faint }, labelFormatter: (value: number) => `${number(value)}` }, { type: "inside" }],
+        dataZoom: many ? [{ type: "slider", height: 18, bottom: 12, borderColor: ink.line, textStyle: { color: ink.faint }, labelFormatter: (value: number) => `${number(value)}` }, { type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false }] : [],
         series: phases.map((phase) => ({
           name: phase,
           type: "custom",

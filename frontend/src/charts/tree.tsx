@@ -20,7 +20,7 @@ export function TimeTree({ tree, depth }: { tree: TimeNode; depth: number }) {
     (ink: Ink, narrow: boolean): Option => {
       const border = (width: number) => ({ borderColor: ink.surface, borderWidth: width, gapWidth: 1 });
       const named = (params: { data: { node: TimeNode } }) => `${params.data.node.name}  ${percent((100 * params.data.node.time_ns) / tree.time_ns)}`;
-      const head = { show: true, height: 20, color: ink.text, overflow: "truncate", fontSize: 12, formatter: named };
+      const head = { show: true, height: 20, padding: [0, 4], color: ink.text, overflow: "truncate", ellipsis: "…", fontSize: 12, formatter: named };
       return {
         tooltip: { ...tooltipOf(ink), formatter: (params: { data?: { node?: TimeNode } }) => {
           const node = params.data?.node;
@@ -35,7 +35,7 @@ export function TimeTree({ tree, depth }: { tree: TimeNode; depth: number }) {
           leafDepth: depth - (narrow ? 1 : 0),
           nodeClick: "zoomToNode",
           breadcrumb: { bottom: 0, height: 24, itemStyle: { color: ink.line, borderColor: ink.line, textStyle: { color: ink.text } }, emphasis: { itemStyle: { color: ink.line, textStyle: { color: ink.text } } } },
-          label: { show: true, minMargin: 2, formatter: (params: { data: { node: TimeNode } }) => `${params.data.node.name}\n${percent((100 * params.data.node.time_ns) / tree.time_ns)}`, overflow: "truncate", fontSize: 11, color: "#fff", textBorderColor: "rgba(0,0,0,.45)", textBorderWidth: 2 },
+          label: { show: true, minMargin: 2, formatter: (params: { data: { node: TimeNode } }) => `${params.data.node.name}\n${percent((100 * params.data.node.time_ns) / tree.time_ns)}`, overflow: "truncate", ellipsis: "…", fontSize: 11, lineHeight: 14, color: "#fff", textBorderColor: "rgba(0,0,0,.6)", textBorderWidth: 2 },
           upperLabel: head,
           levels: [
             { itemStyle: border(0), upperLabel: { show: false } },
@@ -48,5 +48,6 @@ export function TimeTree({ tree, depth }: { tree: TimeNode; depth: number }) {
     },
     [tree, depth],
   );
+  if (!tree.time_ns) return <p class="about">Nothing ran on a GPU in this profile.</p>;
   return <Chart label="GPU time by phase, layer, role and kernel: the larger the area, the more time. The kernel table below has the same figures as text." height={440} option={option} />;
 }

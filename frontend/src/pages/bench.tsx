@@ -17,7 +17,7 @@ export function BenchView({ page }: { page: BenchPage }) {
     { id: "importance", title: "Importance", value: (row) => row.importance, show: (row) => share(row.importance) },
     { id: "bound", title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us), spare: true },
     { id: "time", title: "Best", value: (row) => row.median_us, show: (row) => us(row.median_us) },
-    { id: "who", title: "Who", text: true, long: true, value: (row) => Object.entries(row.best).sort((a, b) => b[1] - a[1]).map(([name, wins]) => `${name} ${wins}`).join(", "), spare: true },
+    { id: "who", title: "Who", text: true, value: (row) => Object.entries(row.best).sort((a, b) => b[1] - a[1]).map(([name, wins]) => `${name} ${wins}`).join(", "), spare: true },
     { id: "s", title: "S", help: "Bound over time, shapes weighted by their time in production", value: (row) => row.s, show: (row) => <span class="with-bar">{share(row.s)}<Bar share={100 * (row.s ?? 0)} /></span> },
     { id: "published", title: "S, published bound", value: (row) => row.published_s, show: (row) => share(row.published_s), spare: true },
     ...(Object.keys(page.production_s).length ? [{ id: "xpu", title: "S of XPU-A", help: "Deployed kernels on XPU-A, median shape, as published", value: (row: OperatorScore) => page.production_s[row.operator], show: (row: OperatorScore) => share(page.production_s[row.operator]) }] : []),
@@ -33,11 +33,11 @@ export function BenchView({ page }: { page: BenchPage }) {
           ["Method", leaderboard.method],
           ["S of the best", share(best.weighted_s)],
           ["Importance covered", share(best.covered)],
-          ["GPU time that would come back", share(best.recoverable)],
-          ["Date", machine.time ?? NONE],
-          ["Versions", machine.versions ? Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`).join(", ") : NONE],
+          ["Recoverable GPU time", share(best.recoverable)],
+          ["Date", machine.time ? machine.time.replace("T", " ").slice(0, 16) : NONE],
         ]} />
-        {machine.command && <p><code>{machine.command}</code></p>}
+        {machine.versions && <p class="about">{Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`).join(", ")}</p>}
+        {machine.command && <p class="command"><code>{machine.command}</code></p>}
       </Section>
       <Section id="leaderboard" title="Solutions">
         <Table caption="Solutions" columns={ENTRIES} rows={leaderboard.entries} />
@@ -52,8 +52,8 @@ export function BenchView({ page }: { page: BenchPage }) {
 const ENTRIES: Column<Entry>[] = [
   { id: "solution", title: "Solution", text: true, value: (row) => row.solution },
   { id: "s", title: "S", value: (row) => row.weighted_s, show: (row) => <span class="with-bar">{share(row.weighted_s)}<Bar share={100 * (row.weighted_s ?? 0)} /></span> },
-  { id: "covered", title: "Importance covered", value: (row) => row.covered, show: (row) => share(row.covered) },
-  { id: "wins", title: "Fastest on", value: (row) => row.wins, show: (row) => `${number(row.wins)} shapes` },
+  { id: "covered", title: "Importance covered", value: (row) => row.covered, show: (row) => share(row.covered), spare: true },
+  { id: "wins", title: "Fastest on", value: (row) => row.wins, show: (row) => `${number(row.wins)} ${row.wins === 1 ? "shape" : "shapes"}` },
   { id: "passed", title: "Passed", value: (row) => row.shapes_passed },
   { id: "failed", title: "Failed", value: (row) => row.shapes_failed },
 ];

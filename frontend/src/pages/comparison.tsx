@@ -1,8 +1,7 @@
 // Several profiles side by side.
 import { useMemo } from "preact/hooks";
 import { Waterfall } from "../charts/waterfall";
-import { BETTER, SIDES, WORSE } from "../colors";
-import { ms, NONE, number, percent, shorten, signed, us } from "../format";
+import { ms, NONE, number, percent, shorten, signed, times, us } from "../format";
 import { Dot, Section, Warnings } from "../parts";
 import { Table, type Column } from "../table";
 import type { ComparisonPage, Difference, LayerGroup, LayerTable, Part, PhaseComparison } from "../types";
@@ -62,7 +61,7 @@ function Parts({ caption, parts, labels, dots }: { caption: string; parts: Part[
 
 const change = (row: Part, at: number): number => (row.time_ms[at] ?? 0) - (row.time_ms[0] ?? 0);
 
-const Change = ({ value }: { value: number }) => <span style={{ color: value > 0 ? WORSE : value < 0 ? BETTER : undefined }}>{signed(value, ms)}</span>;
+const Change = ({ value }: { value: number }) => <span class={value > 0 ? "worse" : value < 0 ? "better" : ""}>{signed(value, ms)}</span>;
 
 function Layers({ table }: { table: LayerTable }) {
   const sums: [string, number[]][] = [
@@ -74,7 +73,7 @@ function Layers({ table }: { table: LayerTable }) {
         <div class="scroll" key={kind.kind} tabIndex={0} role="region" aria-label={`Layer ${kind.kind}`}>
           <table class="layers">
             <caption>{kind.kind} ({kind.layers.map((count) => `${count} layers`).join(" / ")})</caption>
-            <thead><tr><th scope="col" class="text">Role</th>{table.profiles.map((name, at) => <th key={at} scope="col" class="number" style={{ borderBottomColor: SIDES[at % SIDES.length] }}>{name}</th>)}<th scope="col" class="number">Ratio</th><th scope="col" class="text spare">Kernels</th></tr></thead>
+            <thead><tr><th scope="col" class="text">Role</th>{table.profiles.map((name, at) => <th key={at} scope="col" class={`number side-${at % 4}`}>{name}</th>)}<th scope="col" class="number">Ratio</th><th scope="col" class="text spare">Kernels</th></tr></thead>
             {kind.groups.map((group) => <Group key={group.group} group={group} />)}
             <tbody><SumRow name="One layer" values={kind.sum_us} strong /></tbody>
           </table>
@@ -83,6 +82,7 @@ function Layers({ table }: { table: LayerTable }) {
       <div class="scroll">
         <table class="layers">
           <caption>A whole pass</caption>
+          <thead><tr><th scope="col" class="text">Part</th>{table.profiles.map((name, at) => <th key={at} scope="col" class={`number side-${at % 4}`}>{name}</th>)}<th scope="col" class="number">Ratio</th><td class="spare" /></tr></thead>
           <tbody>
             {table.outside.map((group) => <SumRow key={group.group} name={group.group} values={group.sum_us} />)}
             {sums.map(([name, values]) => <SumRow key={name} name={name} values={values} strong={name === "End to end"} />)}
@@ -101,7 +101,7 @@ function Group({ group }: { group: LayerGroup }) {
           <th scope="row" class="text">{row.role}</th>
           {row.time_us.map((value, side) => <td key={side} class="number">{us(value)}</td>)}
           <td class="number">{ratio(row.time_us)}</td>
-          <td class="text spare kernels">{row.kernels.map((names, side) => names.length > 0 && <div key={side} style={{ color: SIDES[side % SIDES.length] }}>{shorten(names.join(", "), 90)}</div>)}</td>
+          <td class="text spare kernels">{row.kernels.map((names, side) => names.length > 0 && <div key={side} class={`side-${side % 4}`} title={names.join(", ")}>{shorten(names.join(", "), 90)}</div>)}</td>
         </tr>
       ))}
       <SumRow name={`${group.group}, sum`} values={group.sum_us} />
@@ -122,5 +122,5 @@ function SumRow({ name, values, strong }: { name: string; values: (number | null
 
 function ratio(values: (number | null | undefined)[]): string {
   const [first, second] = values;
-  return first && second ? `${(second / first).toFixed(2)}×` : NONE;
+  return first && second ? times(second / first) : NONE;
 }

@@ -10,6 +10,8 @@ import { Table, type Column } from "../table";
 import type { CorpusPage, HotShape, HotShapes, ImportanceAnswer, ImportanceRow, ListedProfile, Trend } from "../types";
 
 const BY = ["operator", "shape", "category", "role", "kernel"];
+/** Changes whose size can be written above the chart without overlap. */
+const MOST_LABELS = 10;
 const FACTS = ["model", "framework", "version", "gpu"];
 
 /** How fast the store grows while someone adds to it. */
@@ -36,15 +38,15 @@ export function CorpusView({ total }: { total: number }) {
   };
   if (asked.error) return <p role="alert" class="warnings plain">{asked.error}</p>;
   const page = asked.value;
-  if (!page) return <p class="faint">Reading…</p>;
+  const version = total || "";
   return (
     <>
       <h1>Profile store</h1>
-      <Growing profiles={page.status.profiles} />
-      <Facts facts={[["Profiles", number(page.status.profiles)], ["Chosen", number(page.profiles.length)], ["GPU time", ms(page.status.gpu_ms)], ["Events", number(page.status.events)], ["Size", bytes(page.status.bytes)], ["Kept by", page.status.engine]]} />
+      {page && <Growing profiles={page.status.profiles} />}
+      {page && <Facts facts={[["Profiles", number(page.status.profiles)], ["Chosen", number(page.profiles.length)], ["GPU time", ms(page.status.gpu_ms)], ["Events", number(page.status.events)], ["Size", bytes(page.status.bytes)], ["Kept by", page.status.engine]]} />}
       <div class="choose">
         {FACTS.map((name) => {
-          const values = page.facts[name] ?? [];
+          const values = page?.facts[name] ?? [];
           return values.length > 1 && (
             <label key={name} class="field">{name}{" "}
               <select value={query.get(name) ?? ""} onChange={(event) => set(name, event.currentTarget.value)}>
@@ -58,17 +60,29 @@ export function CorpusView({ total }: { total: number }) {
           <select value={by} onChange={(event) => set("by", event.currentTarget.value)}>{BY.map((value) => <option key={value} value={value}>{value}</option>)}</select>
         </label>
       </div>
-      <Importance key={page.status.profiles} by={by} chosen={chosen.toString()} />
-      <TrendSection what={query.get("what") ?? "step"} chosen={chosen.toString()} set={(what) => set("what", what)} />
+      <Importance by={by} find={query.get("find") ?? ""} chosen={chosen.toString()} version={version} set={(find) => set("find", find)} />
+      <TrendSection what={query.get("what") ?? "step"} chosen={chosen.toString()} version={version} set={(what) => set("what", what)} />
       <Section id="profiles" title="Profiles">
-        <Table caption="Profiles of the store" columns={PROFILES} rows={page.profiles} most={25} search={(row) => `${row.file} ${row.model ?? ""} ${row.gpu ?? ""} ${row.framework ?? ""} ${Object.values(row.tags).join(" ")}`} />
+        {page && <Table caption="Profiles of the store" columns={PROFILES} rows={page.profiles} most={25} search={(row) => `${row.file} ${row.model ?? ""} ${row.gpu ?? ""} ${row.framework ?? ""} ${Object.values(row.tags).join(" ")}`} />}
       </Section>
     </>
   );
 }
 
-function Importance({ by, chosen }: { by: string; chosen: string }) {
-  const asked = ask<ImportanceAnswer>(`/api/corpus/importance?by=${by}&${chosen}`);
+/** Ask once more when the store has grown. */
+function useNewest(asked: { again: () => void }, version: number | string): void {
+  const [first, setFirst] = useState(version);
+  useEffect(() => {
+    if (first !== "" && version !== first) asked.again();
+    setFirst(version);
+  }, [version]);
+}
+
+interface ImportanceProps { by: string; find: string; chosen: string; version: number | string; set: (find: string) => void }
+
+function Importance({ by, find, chosen, version, set }: ImportanceProps) {
+  const asked = ask<ImportanceAnswer>(`/api/corpus/importance?by=${by}${find ? `&find=${encodeURIComponent(find)}` : ""}${chosen && `&${chosen}`}`);
+  useNewest(asked, version);
   const most = Math.max(1, ...(asked.value?.rows.map((row) => row.ci95_pct?.[1] ?? row.importance_pct) ?? []));
   const columns = useMemo<Column<ImportanceRow>[]>(() => [
     { id: "key", title: by, text: true, long: true, value: (row) => row.key, show: (row) => <span title={row.key}>{shorten(row.operator && row.axes ? `${row.operator} ${axesText(row.axes)}` : row.key, 90)}</span> },
@@ -84,7 +98,15 @@ function Importance({ by, chosen }: { by: string; chosen: string }) {
   return (
     <Section id="importance" title="Importance" about={asked.value?.definition}>
       {asked.error && <p role="alert">{asked.error}</p>}
-      {asked.value && <Table key={by} caption={`Importance by ${by}`} columns={columns} rows={asked.value.rows} most={30} sort={{ id: "importance", down: true }} search={(row) => `${row.key} ${axesText(row.axes)}`} {...(by === "operator" ? { detail: (row: ImportanceRow) => <Shapes operator={row.key} chosen={chosen} /> } : {})} />}
+      {asked.value && (asked.value.in_all > asked.value.rows.length || find) && (
+        <label class="search">
+          <span class="hidden">Find in all rows</span>
+          <input type="search" placeholder="Find in all rows…" defaultValue={find} onChange={(event) => set(event.currentTarget.value)} />
+          <span class="faint" aria-live="polite">{number(asked.value.rows.length)} of {find ? `${number(asked.value.found)} that fit, ` : ""}{number(asked.value.in_all)} rows: {percent(asked.value.shown_pct)} of the GPU time</span>
+        </label>
+      )}
+      {!asked.value && !asked.error && <p class="faint">Reading…</p>}
+      {asked.value && <Table key={by} caption={`Importance by ${by}`} columns={columns} rows={asked.value.rows} most={30} sort={{ id: "importance", down: true }} {...(asked.value.in_all > asked.value.rows.length || find ? {} : { search: (row: ImportanceRow) => `${row.key} ${axesText(row.axes)}` })} {...(by === "operator" ? { detail: (row: ImportanceRow) => <Shapes operator={row.key} chosen={chosen} /> } : {})} />}
     </Section>
   );
 }
@@ -125,8 +147,9 @@ function Shapes({ operator, chosen }: { operator: string; chosen: string }) {
   );
 }
 
-function TrendSection({ what, chosen, set }: { what: string; chosen: string; set: (what: string) => void }) {
-  const asked = ask<Trend>(`/api/corpus/trend?what=${encodeURIComponent(what)}&${chosen}`);
+function TrendSection({ what, chosen, version, set }: { what: string; chosen: string; version: number | string; set: (what: string) => void }) {
+  const asked = ask<Trend>(`/api/corpus/trend?what=${encodeURIComponent(what)}${chosen && `&${chosen}`}`);
+  useNewest(asked, version);
   const trend = asked.value;
   const option = useCallback(
     (ink: Ink): Option => ({
@@ -137,16 +160,16 @@ function TrendSection({ what, chosen, set }: { what: string; chosen: string; set
       grid: { left: 70, right: 20, top: 16, bottom: 50 },
       xAxis: { type: "category", data: trend?.points.map((point) => point.label.slice(0, 10)) ?? [], ...axisOf(ink) },
       yAxis: { type: "value", name: trend?.unit, nameLocation: "middle", nameGap: 52, ...axisOf(ink) },
-      series: [{ type: "line", symbolSize: 6, data: trend?.points.map((point) => point.value) ?? [], itemStyle: { color: SIDES[0] }, lineStyle: { width: 1 }, markLine: { silent: true, symbol: "none", lineStyle: { color: WORSE, type: "dashed" }, label: { color: ink.text, formatter: (params: { dataIndex: number }) => { const change = trend?.changes[params.dataIndex]?.change_pct; return change == null ? "" : `${change > 0 ? "+" : ""}${change.toFixed(0)} %`; } }, data: trend?.changes.map((change) => ({ xAxis: change.at })) ?? [] } }],
+      series: [{ type: "line", symbolSize: 6, data: trend?.points.map((point) => point.value) ?? [], itemStyle: { color: SIDES[0] }, lineStyle: { width: 1 }, markLine: { silent: true, symbol: "none", lineStyle: { color: WORSE, type: "dashed" }, label: { show: (trend?.changes.length ?? 0) <= MOST_LABELS, color: ink.text, formatter: (params: { dataIndex: number }) => { const change = trend?.changes[params.dataIndex]?.change_pct; return change == null ? "" : `${change > 0 ? "+" : ""}${change.toFixed(0)} %`; } }, data: trend?.changes.map((change) => ({ xAxis: change.at })) ?? [] } }],
     }),
     [trend],
   );
   return (
-    <Section id="trend" title="Over time" about={trend ? `${trend.points.length} profiles in order of their date${trend.left_out ? `; ${trend.left_out} without a date or without it` : ""}. Dashed lines mark where the values change.` : undefined}>
+    <Section id="trend" title="Over time" about={trend ? `The latest ${number(trend.points.length)} profiles in order of their date${trend.left_out ? `; ${number(trend.left_out)} others are older, or have no date or no such part` : ""}. Dashed lines mark where the values change.` : undefined}>
       <label class="field">of{" "}
-        <input list="parts" defaultValue={what} onChange={(event) => set(event.currentTarget.value)} aria-label="Operator, category or step" />
+        <input key={what} defaultValue={what} onChange={(event) => set(event.currentTarget.value)} aria-label="Operator, category or step" />
       </label>
-      {asked.error ? <p role="alert">{asked.error}</p> : trend && <Chart label={`${trend.what} over ${trend.points.length} profiles`} height={240} option={option} />}
+      {asked.error ? <p role="alert" class="warnings plain">{asked.error}</p> : trend && <Chart label={`${trend.what} over ${trend.points.length} profiles`} height={240} option={option} />}
     </Section>
   );
 }

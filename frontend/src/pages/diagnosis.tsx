@@ -3,7 +3,6 @@ import { useMemo } from "preact/hooks";
 import { Histogram, StepTimes } from "../charts/distribution";
 import { Sensor } from "../charts/sensor";
 import { Waterfall } from "../charts/waterfall";
-import { BETTER, WORSE } from "../colors";
 import { ms, NONE, number, percent, signed } from "../format";
 import { Bar, Facts, Section } from "../parts";
 import { Table, type Column } from "../table";
@@ -18,7 +17,7 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
   return (
     <>
       <section id="verdict" aria-labelledby="verdict-title" class={`verdict ${found.verdict}`}>
-        <h2 id="verdict-title">{found.verdict.replaceAll("_", " ")}</h2>
+        <h2 id="verdict-title">{title(found.verdict)}</h2>
         <p class="sentence">{found.sentence}</p>
         <p class="about">{found.next_step && <>Next: {found.next_step}</>}</p>
         <Facts facts={[
@@ -62,10 +61,13 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
   );
 }
 
+const title = (verdict: string): string => `${verdict[0]?.toUpperCase()}${verdict.slice(1).replaceAll("_", " ")}`;
+
 const side = (run: RunSummary) => <>{run.p50_ms === null ? NONE : <>{ms(run.p50_ms)} <span class="faint">p99 {ms(run.p99_ms)}, {run.steps} of {run.steps_in_recording} steps</span></>}</>;
 
 function waterfallParts(found: Diagnosis) {
-  return found.components.map((one) => ({ name: [one.component, one.phase].filter(Boolean).join(", "), delta_ms: one.delta_ms, note: `${signed(one.count_effect_ms, ms)} by count, ${signed(one.duration_effect_ms, ms)} by duration` }));
+  const phases = new Set(found.components.map((one) => one.phase)).size;
+  return found.components.map((one) => ({ name: [one.component, phases > 1 && one.phase].filter(Boolean).join(", "), delta_ms: one.delta_ms, note: `${signed(one.count_effect_ms, ms)} by count, ${signed(one.duration_effect_ms, ms)} by duration` }));
 }
 
 function Cause({ cause }: { cause: NamedCause }) {
@@ -80,7 +82,7 @@ function Cause({ cause }: { cause: NamedCause }) {
   );
 }
 
-const Delta = ({ value }: { value: number }) => <span style={{ color: value > 0 ? WORSE : value < 0 ? BETTER : undefined }}>{signed(value, ms)}</span>;
+const Delta = ({ value }: { value: number }) => <span class={value > 0 ? "worse" : value < 0 ? "better" : ""}>{signed(value, ms)}</span>;
 
 const COMPONENTS: Column<Component>[] = [
   { id: "component", title: "Component", text: true, long: true, value: (row) => row.component },

@@ -15,23 +15,24 @@ export function ProfileView({ page }: { page: ProfilePage }) {
     <>
       <Section id="summary" title="Summary">
         <Facts
-          facts={[
-            ["GPU", summary.devices.join(", ") || NONE],
+          facts={known([
+            ["GPU", summary.devices.join(", ") || "not named"],
             ["Recorded by", [summary.format, summary.framework].filter(Boolean).join(", ")],
-            ["Span", ms(summary.gpu_span_ms)],
-            ["GPU busy", percent(summary.gpu_busy_pct)],
+            ["Span", summary.gpu_span_ms && ms(summary.gpu_span_ms)],
+            ["GPU busy", summary.gpu_busy_pct !== null && percent(summary.gpu_busy_pct)],
             ["Kernels", number(summary.kernels)],
-            ["Kernel time", ms(summary.kernel_time_ms)],
-            ["Exposed communication", summary.exposed_comm_ms === null ? NONE : `${ms(summary.exposed_comm_ms)} of ${ms(summary.comm_ms)}`],
-            ["Exposed copies", summary.exposed_memcpy_ms === null ? NONE : `${ms(summary.exposed_memcpy_ms)} of ${ms(summary.memcpy_ms)}`],
-            ["Rank", summary.rank === null ? NONE : `${summary.rank}${summary.world_size ? ` of ${summary.world_size}` : ""}`],
-          ]}
+            ["Kernel time", summary.kernel_time_ms && ms(summary.kernel_time_ms)],
+            ["Exposed communication", exposed(summary.exposed_comm_ms, summary.comm_ms)],
+            ["Exposed copies", exposed(summary.exposed_memcpy_ms, summary.memcpy_ms)],
+            ["Rank", summary.rank !== null && `${summary.rank}${summary.world_size ? ` of ${summary.world_size}` : ""}`],
+          ])}
         />
-        <Categories page={page} />
+        {page.operators === null && <p class="about">This is a summary: totals by kernel, without the time of each call. Steps, idle time, operators and bounds need a trace.</p>}
+        {summary.categories.length > 0 && <Categories page={page} />}
       </Section>
       {page.timeline.steps.length > 0 && (
-        <Section id="steps" title="Steps" about={<>Height is the time of a step, the solid part the time in which the GPU worked. Steps were found by {summary.steps.found_by ?? "nothing"}{summary.steps.cut ? `; ${summary.steps.cut} cut at the edge of the recording` : ""}.</>}>
-          <StepTimeline steps={page.timeline.steps} span={page.timeline.span_ms} />
+        <Section id="steps" title="Steps" about={aboutSteps(page)}>
+          {page.timeline.steps.length > 1 && <StepTimeline steps={page.timeline.steps} span={page.timeline.span_ms} />}
           {page.timeline.left_out > 0 && <p class="about">{page.timeline.left_out} later steps are not drawn.</p>}
           <Table caption="Steps by phase" columns={PHASES} rows={summary.steps.phases} />
         </Section>
@@ -39,16 +40,28 @@ export function ProfileView({ page }: { page: ProfilePage }) {
       <Section id="tree" title="Where the time goes" about="Phase, layer, role, kernel, colored by category. Click to go in, use the path below to come back. Areas add up exactly.">
         <Tree page={page} />
       </Section>
-      {page.hotspots && <Hotspots page={page} />}
-      {page.operators && <Operators page={page} />}
+      {summary.kernels > 0 && <Hotspots page={page} />}
+      {summary.kernels > 0 && <Operators page={page} />}
       {summary.idle.length > 0 && <Idle page={page} />}
-      <Kernels page={page} />
+      {page.kernels.calls > 0 && <Kernels page={page} />}
       <Section id="coverage" title="Coverage and warnings" about="For what share of the GPU time each fact is known. What is not known is shown as such, never guessed.">
         <Warnings warnings={summary.warnings} />
         <CoverageTable coverage={summary.coverage} more={page.operators ? [["given FLOP and bytes", page.operators.cost_pct]] : []} />
       </Section>
     </>
   );
+}
+
+/** Facts that are known. */
+const known = (facts: [string, string | false | null | 0][]): [string, string][] => facts.filter((fact): fact is [string, string] => Boolean(fact[1]));
+
+const exposed = (open: number | null, all: number | null): string | null => (open === null ? null : all ? `${ms(open)} of ${ms(all)}` : "none");
+
+function aboutSteps({ summary, timeline }: ProfilePage): string {
+  const cut = summary.steps.cut ? ` ${summary.steps.cut} of them ${summary.steps.cut === 1 ? "is" : "are"} cut at the edge of the recording.` : "";
+  if (summary.steps.found_by === "whole_profile") return "Nothing marks steps here: the whole profile counts as one.";
+  const found = `Found by ${(summary.steps.found_by ?? "nothing").replaceAll("_", " ")}.${cut}`;
+  return timeline.steps.length > 1 ? `Height is the time of a step, the solid part the time in which the GPU worked. ${found}` : `One step. ${found}`;
 }
 
 function Tree({ page }: { page: ProfilePage }) {
@@ -122,8 +135,8 @@ function Hotspots({ page }: { page: ProfilePage }) {
 }
 
 const OPERATORS: Column<OperatorRow>[] = [
-  { id: "op", title: "Operator", text: true, long: true, value: (row) => row.op, show: (row) => <><Dot category={row.category} />{shorten(row.op, 44)}</> },
-  { id: "axes", title: "Axes", text: true, value: (row) => axesText(row.axes), show: (row) => <span class="axes">{shorten(axesText(row.axes), 70)}</span>, spare: true },
+  { id: "op", title: "Operator", text: true, long: true, value: (row) => row.op, show: (row) => <span class="opener" title={row.op}><Dot category={row.category} /><span>{shorten(row.op, 34)}</span></span> },
+  { id: "axes", title: "Axes", text: true, long: true, value: (row) => axesText(row.axes), show: (row) => <span class="axes">{shorten(axesText(row.axes), 90)}</span>, spare: true },
   { id: "calls", title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
   { id: "pct", title: "GPU time", value: (row) => row.pct, show: (row) => percent(row.pct) },
   { id: "time", title: "Per call", value: (row) => row.time_us, show: (row) => us(row.time_us) },
@@ -138,9 +151,9 @@ function Operators({ page }: { page: ProfilePage }) {
   const table = page.operators;
   if (!table) return null;
   return (
-    <Section id="operators" title="Against the speed of light" about={<>Every operator and shape with a cost, as a point under the roofs of {page.roofs?.title ?? "unknown hardware"}{page.roofs?.measured ? " (measured)" : ""}; the larger the point, the more time it takes. Cost is known for {percent(table.cost_pct)} of the GPU time.</>}>
+    <Section id="operators" title="Against the speed of light" about={<>Every operator and shape with a cost, as a point{page.roofs && ` under the roofs of ${page.roofs.title}${page.roofs.measured ? " (measured)" : ""}`}; the larger the point, the more time it takes.{!page.roofs && " The GPU is not known: without it there are no roofs and no bounds."} Cost is known for {percent(table.cost_pct)} of the GPU time.</>}>
       <Roofline rows={table.operators} roofs={page.roofs} />
-      <Table caption="Operators and shapes" columns={OPERATORS} rows={table.operators} most={20} sort={{ id: "pct", down: true }} search={(row) => `${row.op} ${row.operator} ${row.category} ${axesText(row.axes)}`} detail={(row) => <p>{row.operator}: {axesText(row.axes)}; {number(row.flop)} FLOP and {bytes(row.bytes)} per call, {number(row.intensity)} FLOP per byte</p>} />
+      {table.operators.length > 0 && <Table caption="Operators and shapes" columns={OPERATORS} rows={table.operators} most={20} sort={{ id: "pct", down: true }} search={(row) => `${row.op} ${row.operator} ${row.category} ${axesText(row.axes)}`} detail={(row) => <p>{row.operator}: {axesText(row.axes)}; {number(row.flop)} FLOP and {bytes(row.bytes)} per call, {number(row.intensity)} FLOP per byte</p>} />}
       {table.no_cost.length > 0 && (
         <details>
           <summary>Without a cost: {percent(table.no_cost.reduce((sum, row) => sum + row.pct, 0))} of the GPU time</summary>
@@ -180,7 +193,7 @@ function Idle({ page }: { page: ProfilePage }) {
 }
 
 const KERNELS: Column<KernelRow>[] = [
-  { id: "name", title: "Kernel", text: true, long: true, value: (row) => row.short_name, show: (row) => <><Dot category={row.category} /><Name short={shorten(row.short_name, 56)} full={row.name} /></> },
+  { id: "name", title: "Kernel", text: true, long: true, value: (row) => row.short_name, show: (row) => <span class="opener"><Dot category={row.category} /><span><Name short={shorten(row.short_name, 56)} full={row.name} /></span></span> },
   { id: "category", title: "Category", text: true, tight: true, value: (row) => row.category, spare: true },
   { id: "calls", title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
   { id: "total", title: "Total", value: (row) => row.total_ns, show: (row) => time(row.total_ns) },

@@ -1,62 +1,118 @@
-// The suite: operators with importance and roofline, and every shape of each.
+// The suite: operators with importance and roofline, and every shape of each; beside it what was measured.
 import { useMemo } from "preact/hooks";
-import { go, useAddress } from "../address";
+import { go, Link, useAddress } from "../address";
 import { ask } from "../ask";
-import { axesText, number, percent, us } from "../format";
+import { SuiteRoofline } from "../charts/roofline";
+import { axesText, NONE, percent, printed, printedIntensity } from "../format";
 import { Bar, Section } from "../parts";
 import { Table, type Column } from "../table";
-import type { Overview, ShapeRow, ShapesPage, SuitePage, SuiteRow } from "../types";
+import type { Measured, MeasuredShapes, Overview, ShapeRow, ShapesPage, SuitePage, SuiteRow } from "../types";
 
 const REGIME: Record<string, string> = { C: "compute", M: "memory", I: "indexing" };
+const USUAL = "H20,XPU-A,H200";
+const DEPLOYED = "XPU-A";
 
 export function SuiteView({ overview, operator }: { overview: Overview | null; operator: string | undefined }) {
   const { query } = useAddress();
-  const chosen = query.get("hardware") ?? "H20,XPU-A,H200";
+  const chosen = query.get("hardware") ?? USUAL;
   const wanted = chosen.split(",").filter(Boolean);
   const asked = ask<SuitePage>(`/api/suite?hardware=${encodeURIComponent(chosen)}`);
-  const names = asked.value?.hardware ?? [];
-  const columns = useMemo<Column<SuiteRow>[]>(() => [
-    { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator, show: (row) => <>{row.operator} <span class="faint">{row.id}</span></> },
-    { id: "dtype", title: "dtype", text: true, value: (row) => row.dtype, spare: true },
-    { id: "shapes", title: "Shapes", value: (row) => row.shapes },
-    { id: "importance", title: "Importance", help: "Share of GPU time as published; all together 109.5 %", value: (row) => row.importance_pct, show: (row) => <span class="with-bar">{percent(row.importance_pct)}<Bar share={row.importance_pct} /></span> },
-    { id: "regime", title: "Regime", text: true, value: (row) => row.regime, show: (row) => <abbr title={REGIME[row.regime]}>{row.regime}</abbr>, spare: true },
-    { id: "ai", title: "AI", help: "FLOP per byte", value: (row) => row.intensity, show: (row) => number(row.intensity), spare: true },
-    ...names.map((name): Column<SuiteRow> => ({ id: `sol-${name}`, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], show: (row) => us(row.sol_us[name]) })),
-    { id: "prod", title: "T_Prod XPU-A", value: (row) => row.prod_us, show: (row) => us(row.prod_us) },
-  ], [names.join()]);
-  const toggle = (name: string, on: boolean) => {
-    const next = on ? [...wanted, name] : wanted.filter((one) => one !== name);
-    go(`/suite${operator ? `/${operator}` : ""}?hardware=${encodeURIComponent(next.join(","))}`);
+  const page = asked.value;
+  const to = (changes: Record<string, string>) => {
+    const next = new URLSearchParams(query);
+    for (const [name, value] of Object.entries(changes)) next.set(name, value);
+    go(`/suite${operator ? `/${operator}` : ""}?${next}`);
   };
+  const toggle = (name: string, on: boolean) => to({ hardware: (on ? [...wanted, name] : wanted.filter((one) => one !== name)).join(",") });
   return (
     <>
       <h1>Operator suite</h1>
-      <p class="about">30 production operators with 440 hot shapes; importance from 1,303 production profiles. T_SOL by the published formula for the middle shape, T_Prod of the deployed kernel on XPU-A. Open an operator for every shape.</p>
+      <p class="about">30 production operators with 440 hot shapes; importance from 1,303 production profiles. T_SOL by the published formula for the middle shape, T_Prod of the deployed kernel on XPU-A{page && page.measured.length > 0 ? "; what was measured here stands beside it" : ""}. Open an operator for every shape.</p>
       <fieldset class="hardware">
         <legend>Hardware</legend>
         {overview?.hardware.map((name) => <label key={name}><input type="checkbox" checked={wanted.includes(name)} disabled={wanted.length === 1 && wanted[0] === name} onChange={(event) => toggle(name, event.currentTarget.checked)} /> {name}</label>)}
       </fieldset>
       {asked.error && <p role="alert" class="warnings plain">{asked.error}</p>}
-      {asked.value && (
-        <Section id="suite" title="Operators">
-          <Table caption="Operators of the suite" columns={columns} rows={asked.value.operators} sort={{ id: "importance", down: true }} search={(row) => `${row.operator} ${row.id} ${row.dtype}`} detail={(row) => <Shapes operator={row.operator} hardware={names} />} />
-        </Section>
-      )}
-      {operator && <Section id="shapes" title={operator}><Shapes operator={operator} hardware={names} /></Section>}
+      {page && operator && <Section id="shapes" title={operator} about={<Link to={`/suite?${query}`}>All operators</Link>}><Shapes operator={operator} hardware={page.hardware} /></Section>}
+      {page && !operator && <Operators page={page} />}
+      {page && !operator && <Roofs page={page} roof={query.get("roof")} pick={(roof) => to({ roof })} />}
     </>
   );
 }
 
+function Operators({ page }: { page: SuitePage }) {
+  const columns = useMemo<Column<SuiteRow>[]>(() => [
+    { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator, show: (row) => <>{row.operator} <span class="faint">{row.id}</span></> },
+    { id: "dtype", title: "dtype", text: true, tight: true, value: (row) => row.dtype, spare: true },
+    { id: "shapes", title: "Shapes", value: (row) => row.shapes },
+    { id: "importance", title: "Importance", help: "Share of GPU time as published; all together 109.5 %", value: (row) => row.importance_pct, show: (row) => <span class="with-bar">{percent(row.importance_pct)}<Bar share={row.importance_pct} /></span> },
+    { id: "regime", title: "Regime", text: true, tight: true, value: (row) => row.regime, show: (row) => <abbr title={REGIME[row.regime]}>{row.regime}</abbr>, spare: true },
+    { id: "ai", title: "AI", help: "FLOP per byte", value: (row) => row.intensity, show: (row) => printedIntensity(row.intensity), spare: true },
+    ...page.hardware.map((name): Column<SuiteRow> => ({ id: `sol-${name}`, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], show: (row) => printed(row.sol_us[name]) })),
+    { id: "prod", title: "T_Prod XPU-A", value: (row) => row.prod_us, show: (row) => printed(row.prod_us, 0, 1) },
+    { id: "s", title: "S XPU-A", help: "T_SOL / T_Prod, median over the shapes, as published", value: (row) => page.median_s_pct[row.operator], show: (row) => percent(page.median_s_pct[row.operator]) },
+    ...page.measured.flatMap((one) => measuredColumns(one)),
+  ], [page]);
+  return (
+    <Section id="suite" title="Operators">
+      <Table caption="Operators of the suite" columns={columns} rows={page.operators} sort={{ id: "importance", down: true }} search={(row) => `${row.operator} ${row.id} ${row.dtype}`} detail={(row) => <Shapes operator={row.operator} hardware={page.hardware} />} />
+    </Section>
+  );
+}
+
+/** Best time on the middle shape, whose it is, and S over all shapes that passed. */
+function measuredColumns({ device, operators, hardware }: Measured): Column<SuiteRow>[] {
+  const name = hardware ?? device;
+  return [
+    { id: `best-${device}`, title: `Best ${name}`, help: `Fastest solution that passed on the middle shape, measured on ${device}`, value: (row) => operators[row.operator]?.middle?.median_us, show: (row) => printed(operators[row.operator]?.middle?.median_us) },
+    { id: `who-${device}`, title: "Who", text: true, tight: true, value: (row) => operators[row.operator]?.middle?.solution, show: (row) => operators[row.operator]?.middle?.solution ?? NONE, spare: true },
+    { id: `s-${device}`, title: `S ${name}`, help: `Bound over best time on ${device}, over all shapes that passed`, value: (row) => operators[row.operator]?.s_pct, show: (row) => percent(operators[row.operator]?.s_pct) },
+  ];
+}
+
+/** The roofs of one GPU at a time, and every operator under them. */
+function Roofs({ page, roof, pick }: { page: SuitePage; roof: string | null; pick: (roof: string) => void }) {
+  const roofs = page.roofs.find((one) => one.name === roof) ?? page.roofs[page.roofs.length - 1];
+  const rows = useMemo(() => page.operators.map((row) => {
+    const here = page.measured.find((one) => one.hardware === roofs?.name)?.operators[row.operator]?.middle;
+    const deployed = roofs?.name === DEPLOYED;
+    return {
+      ...row, flop: page.flop[row.operator] ?? 0, sol_us: row.sol_us[roofs?.name ?? ""] ?? null,
+      time_us: here?.median_us ?? (deployed ? row.prod_us : null), who: here?.solution ?? "deployed kernel",
+    };
+  }), [page, roofs]);
+  if (!roofs) return null;
+  const drawn = rows.filter((row) => row.flop > 0).length;
+  const measured = rows.filter((row) => row.flop > 0 && row.time_us).length;
+  return (
+    <Section id="roofline" title="Roofline" about={<>The middle shape of each operator; the larger, the more important. Hollow: where {roofs.title} lets it be by the published formula. Filled: where it was measured ({measured} of {drawn} on this GPU).{drawn < rows.length && ` ${rows.length - drawn} operators without FLOP are not drawn.`}</>}>
+      <div class="choice" role="group" aria-label="Roofs of">
+        {page.roofs.map((one) => <button key={one.name} type="button" aria-pressed={one.name === roofs.name} onClick={() => pick(one.name)}>{one.name}</button>)}
+      </div>
+      <SuiteRoofline rows={rows} roofs={roofs} />
+    </Section>
+  );
+}
+
 function Shapes({ operator, hardware }: { operator: string; hardware: string[] }) {
-  const asked = ask<ShapesPage>(hardware.length ? `/api/suite/${encodeURIComponent(operator)}?hardware=${encodeURIComponent(hardware.join(","))}` : null);
+  const asked = ask<ShapesPage>(`/api/suite/${encodeURIComponent(operator)}?hardware=${encodeURIComponent(hardware.join(","))}`);
+  const measured = asked.value?.measured ?? [];
   const columns = useMemo<Column<ShapeRow>[]>(() => [
     { id: "id", title: "#", value: (row) => row.id },
     { id: "what", title: "Shape", text: true, long: true, value: (row) => row.description, show: (row) => <span title={axesText(row.axes)}>{row.description}</span> },
-    ...hardware.map((name): Column<ShapeRow> => ({ id: `sol-${name}`, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], show: (row) => us(row.sol_us[name]) })),
-    { id: "prod", title: "T_Prod XPU-A", value: (row) => row.prod_us, show: (row) => us(row.prod_us) },
+    ...hardware.map((name): Column<ShapeRow> => ({ id: `sol-${name}`, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], show: (row) => printed(row.sol_us[name]) })),
+    { id: "prod", title: "T_Prod XPU-A", value: (row) => row.prod_us, show: (row) => printed(row.prod_us) },
     { id: "s", title: "S", help: "T_SOL / T_Prod on XPU-A, as published", value: (row) => row.s_pct, show: (row) => <span class="with-bar">{percent(row.s_pct)}<Bar share={row.s_pct} /></span> },
-  ], [hardware.join()]);
+    ...measured.flatMap(shapeColumns),
+  ], [hardware.join(), measured]);
   if (asked.error) return <p role="alert">{asked.error}</p>;
   return asked.value ? <Table caption={`Shapes of ${operator}`} columns={columns} rows={asked.value.shapes} most={100} /> : <p class="faint">Reading…</p>;
+}
+
+function shapeColumns({ device, shapes }: MeasuredShapes): Column<ShapeRow>[] {
+  return [
+    { id: `best-${device}`, title: `Best ${device}`, value: (row) => shapes[row.id]?.median_us, show: (row) => printed(shapes[row.id]?.median_us) },
+    { id: `who-${device}`, title: "Who", text: true, tight: true, value: (row) => shapes[row.id]?.solution, show: (row) => shapes[row.id]?.solution ?? NONE, spare: true },
+    { id: `s-${device}`, title: `S ${device}`, value: (row) => shapes[row.id]?.s_pct, show: (row) => percent(shapes[row.id]?.s_pct) },
+  ];
 }

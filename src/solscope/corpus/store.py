@@ -138,6 +138,11 @@ class Corpus:
         entries = self.raw(name).select("entry").unique().collect()
         return sorted(entries.join(self.profiles(), on="entry", how="anti")["entry"].to_list())
 
+    def version(self) -> tuple[str, int]:
+        """Which store this is and how often its profiles were written: changes with every batch."""
+        table = delta.open_existing(self._url("profiles"))
+        return str(table.metadata().id), table.version()
+
     def files(self, name: str) -> list[tuple[str, int]]:
         """Address and size of the files that one table consists of now."""
         table = delta.open_existing(self._url(name))

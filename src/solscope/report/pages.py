@@ -6,6 +6,7 @@ front end (`frontend/`) draws it; it computes nothing that is not here.
 
 from __future__ import annotations
 
+from collections import Counter as Counting
 from collections.abc import Sequence
 from statistics import median
 from typing import Any
@@ -141,6 +142,8 @@ class BenchPage(msgspec.Struct, frozen=True, tag="bench", tag_field="kind"):
     """Results of the benchmark: solutions, operators, shapes."""
 
     title: str
+    devices: list[str]
+    """All devices that the results are of; the page is about one."""
     leaderboard: Leaderboard
     shapes: list[BenchShape]
     machine: dict[str, Any]
@@ -220,12 +223,15 @@ def diagnosis_page(runs: Sequence[Attributed], labels: Sequence[str]) -> Diagnos
     )
 
 
-def bench_page(results: Sequence[ShapeResult], title: str) -> BenchPage:
-    """Results of one suite on one device."""
-    lines = select(results)
+def bench_page(results: Sequence[ShapeResult], title: str, device: str | None = None) -> BenchPage:
+    """Results of one suite on one device: `device`, or the one with most results."""
+    counts = Counting(line.device for line in results)
+    chosen = device or (counts.most_common(1)[0][0] if counts else None)
+    lines = select(results, None, chosen)
     return BenchPage(
         title=title,
-        leaderboard=leaderboard(results),
+        devices=sorted(counts),
+        leaderboard=leaderboard(results, chosen),
         shapes=[_bench_shape(line) for line in lines],
         machine=lines[0].run,
         production_s=production_s() if lines[0].suite == PUBLIC_SUITE else {},

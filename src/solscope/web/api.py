@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -14,37 +16,35 @@ import msgspec
 from solscope._version import __version__
 from solscope.bench.base import ShapeResult
 from solscope.bench.contrast import Contrast, contrast
-from solscope.corpus.importance import Importance, ImportanceBy, importance
-from solscope.corpus.listing import ListedProfile, list_profiles
-from solscope.corpus.select import PHASE, fact
-from solscope.corpus.shapes import HotShapes, hot_shapes
+from solscope.corpus.importance import ImportanceBy
+from solscope.corpus.select import PHASE
+from solscope.corpus.shapes import HotShapes
 from solscope.corpus.store import CorpusStatus
-from solscope.corpus.trend import Trend, TrendBy, trend
-from solscope.errors import UsageError
-from solscope.hardware import find, names
+from solscope.corpus.trend import Trend
+from solscope.errors import SolscopeError, UsageError
+from solscope.hardware import names
 from solscope.report.pages import (
     BenchPage,
     ComparisonPage,
     DiagnosisPage,
     ProfilePage,
-    Roofs,
     bench_page,
     comparison_page,
     diagnosis_page,
     profile_page,
-    roofs_of,
-)
-from solscope.suite.tables import (
-    PUBLISHED_ON,
-    RooflineRow,
-    ShapeRow,
-    suite_roofline,
-    suite_shapes,
 )
 from solscope.views.operators import named_hardware
-from solscope.web.library import Library, ProfileEntry, stamp
-
-Query = Mapping[str, str]
+from solscope.web.library import Library, ProfileEntry, Query, stamp
+from solscope.web.store_questions import (
+    FACTS,
+    CorpusPage,
+    ImportancePage,
+    importance_page,
+    store_page,
+    store_shapes,
+    store_trend,
+)
+from solscope.web.suite_questions import ShapesPage, SuitePage, shapes_page, suite_page
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -64,31 +64,8 @@ class Overview(msgspec.Struct, frozen=True):
     """The profile store; null when none is shown."""
     upload: bool
     """Whether profiles can be dropped onto the page."""
-
-
-class SuitePage(msgspec.Struct, frozen=True):
-    """The suite's operators with their roofline on the chosen GPUs."""
-
-    hardware: list[str]
-    operators: list[RooflineRow]
-    roofs: list[Roofs]
-
-
-class ShapesPage(msgspec.Struct, frozen=True):
-    """Every shape of one operator of the suite."""
-
-    operator: str
-    hardware: list[str]
-    shapes: list[ShapeRow]
-
-
-class CorpusPage(msgspec.Struct, frozen=True):
-    """A profile store: what it holds and by what it can be cut."""
-
-    status: CorpusStatus
-    profiles: list[ListedProfile]
-    facts: dict[str, list[str]]
-    """Values of each fact by which profiles can be chosen."""
+    upload_to_store: bool
+    """Whether they can go into the store as well."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +81,10 @@ class Endpoint:
     """Names in the query string; those in the path are found there."""
     files: tuple[str, ...] = ()
     """Parameters that name profiles: the answer is kept until one of their files changes."""
+    of_store: bool = False
+    """The answer is kept until the profile store changes."""
+    of_results: bool = False
+    """The answer is kept until a file of benchmark results changes."""
 
 
 def _overview(library: Library, _: Query) -> Overview:
@@ -116,6 +97,7 @@ def _overview(library: Library, _: Query) -> Overview:
         hardware=list(names()),
         corpus=library.store.status() if library.has_store else None,
         upload=library.takes_uploads,
+        upload_to_store=library.takes_uploads and library.has_store,
     )
 
 
@@ -144,8 +126,8 @@ def _results(library: Library) -> list[ShapeResult]:
     return library.results() if library.result_files else []
 
 
-def _bench(library: Library, _: Query) -> BenchPage:
-    return bench_page(library.results(), ", ".join(library.result_files))
+def _bench(library: Library, query: Query) -> BenchPage:
+    return bench_page(library.results(), ", ".join(library.result_files), query.get("device"))
 
 
 def _contrast(library: Library, query: Query) -> Contrast:
@@ -155,64 +137,6 @@ def _contrast(library: Library, query: Query) -> Contrast:
     results = library.results()
     return contrast(results, results, query["a"], query["b"])
 
-
-def _suite(_: Library, query: Query) -> SuitePage:
-    chosen = _hardware(query)
-    return SuitePage(chosen, suite_roofline(chosen), [roofs_of(find(name)) for name in chosen])
-
-
-def _shapes(_: Library, query: Query) -> ShapesPage:
-    chosen = _hardware(query)
-    return ShapesPage(query["operator"], chosen, suite_shapes(query["operator"], chosen))
-
-
-def _corpus(library: Library, query: Query) -> CorpusPage:
-    rows = list_profiles(library.store, _where(query))
-    everything = library.store.profiles()
-    return CorpusPage(
-        status=library.store.status(),
-        profiles=rows,
-        facts={
-            name: sorted(fact(everything, name).unique().to_list())
-            for name in FACTS
-            if not everything.is_empty()
-        },
-    )
-
-
-def _importance(library: Library, query: Query) -> Importance:
-    by = _choice(query, "by", get_args(ImportanceBy))
-    return importance(library.store, by, (), query.get("weight") or "uniform", _where(query))
-
-
-def _hot_shapes(library: Library, query: Query) -> HotShapes:
-    return hot_shapes(library.store, query["operator"], buckets=True, where=_where(query))
-
-
-def _trend(library: Library, query: Query) -> Trend:
-    what, by = query.get("what") or "step", _choice(query, "order", get_args(TrendBy))
-    return trend(library.store, what, by, where=_where(query))
-
-
-def _where(query: Query) -> dict[str, str]:
-    return {name: query[name] for name in (*FACTS, PHASE) if query.get(name)}
-
-
-def _choice(query: Query, name: str, known: Sequence[Any]) -> Any:
-    """One of the known values; the first when the question does not say."""
-    asked = query.get(name) or known[0]
-    if asked not in known:
-        raise UsageError(f"{name} is one of {', '.join(known)}, not {asked!r}")
-    return asked
-
-
-def _hardware(query: Query) -> list[str]:
-    asked = [name for name in query.get("hardware", "").split(",") if name]
-    return [find(name).name for name in asked] or list(PUBLISHED_ON)
-
-
-FACTS = ("model", "framework", "version", "gpu")
-"""What profiles of a store can be chosen by here."""
 
 ENDPOINTS = (
     Endpoint("/api/overview", "What there is to show", Overview, _overview),
@@ -235,53 +159,103 @@ ENDPOINTS = (
         ("a", "b"),
         files=("a", "b"),
     ),
-    Endpoint("/api/bench", "Results of the benchmark, and the best of them", BenchPage, _bench),
+    Endpoint(
+        "/api/bench",
+        "Results of the benchmark, and the best of them",
+        BenchPage,
+        _bench,
+        ("device",),
+        of_results=True,
+    ),
     Endpoint(
         "/api/bench/compare",
         "Two solutions of the results against each other",
         Contrast,
         _contrast,
         ("a", "b"),
+        of_results=True,
     ),
-    Endpoint("/api/corpus", "The profiles of the store", CorpusPage, _corpus, FACTS),
+    Endpoint(
+        "/api/corpus", "The profiles of the store", CorpusPage, store_page, FACTS, of_store=True
+    ),
     Endpoint(
         "/api/corpus/importance",
         "Share of GPU time over the profiles of the store",
-        Importance,
-        _importance,
-        ("by", "weight", PHASE, *FACTS),
+        ImportancePage,
+        importance_page,
+        ("by", "weight", "find", "most", PHASE, *FACTS),
+        of_store=True,
     ),
     Endpoint(
         "/api/corpus/shapes/{operator}",
         "The shapes that cover 95 % of an operator's time",
         HotShapes,
-        _hot_shapes,
+        store_shapes,
         (PHASE, *FACTS),
+        of_store=True,
     ),
     Endpoint(
         "/api/corpus/trend",
         "An operator, a category or the step over time, with its changes",
         Trend,
-        _trend,
+        store_trend,
         ("what", "order", PHASE, *FACTS),
+        of_store=True,
     ),
-    Endpoint("/api/suite", "The suite's operators and rooflines", SuitePage, _suite, ("hardware",)),
-    Endpoint("/api/suite/{operator}", "Shapes of one operator", ShapesPage, _shapes, ("hardware",)),
+    Endpoint(
+        "/api/suite",
+        "The suite's operators and rooflines",
+        SuitePage,
+        suite_page,
+        ("hardware",),
+        of_results=True,
+    ),
+    Endpoint(
+        "/api/suite/{operator}",
+        "Shapes of one operator",
+        ShapesPage,
+        shapes_page,
+        ("hardware",),
+        of_results=True,
+    ),
 )
 
 
 def answer(endpoint: Endpoint, library: Library, query: Query) -> bytes:
-    """The answer as JSON; answers about files are kept until a file changes."""
+    """The answer as JSON; kept until what it is about changes."""
+    in_path = re.findall(r"\{(\w+)\}", endpoint.path)
+    known = {*endpoint.parameters, *in_path}
+    asked = {name: value for name, value in query.items() if name in known and value}
 
     def make() -> bytes:
-        return msgspec.json.encode(endpoint.handle(library, query))
+        return msgspec.json.encode(endpoint.handle(library, asked))
 
-    if not endpoint.files:
-        return make()
     for name in endpoint.files:
-        if name not in query:
+        if name not in asked:
             raise UsageError(f"the question lacks {name!r}")
-    files = [library.entry(query[name]).path for name in endpoint.files]
-    known = {*endpoint.parameters, *endpoint.files}
-    asked = tuple(sorted((k, v) for k, v in query.items() if k in known))
-    return library.pages.get((endpoint.path, asked, *map(stamp, files)), make)
+    key: tuple[object, ...] = (endpoint.path, *sorted(asked.items()))
+    if endpoint.files:
+        files = [library.entry(asked[name]).path for name in endpoint.files]
+        return library.pages.get((*key, *map(stamp, files)), make)
+    if endpoint.of_results:
+        return library.pages.get((*key, *map(stamp, library.result_files)), make)
+    if endpoint.of_store:
+        store = library.store
+        key = (*key, store.version())
+        return library.pages.get(key, lambda: store.shelf.get((store.url, key), make))
+    return make()
+
+
+def warm(library: Library) -> None:
+    """Answer the questions that the pages of a store begin with, so that they are there already."""
+    by_path = {endpoint.path: endpoint for endpoint in ENDPOINTS}
+    importances = [{"by": by} for by in get_args(ImportanceBy)]
+    questions = [
+        ("/api/corpus", {}),
+        ("/api/corpus/importance", importances[0]),
+        ("/api/corpus/trend", {"what": "step"}),
+        *(("/api/corpus/importance", query) for query in importances[1:]),
+    ]
+    for path, query in questions:
+        with contextlib.suppress(SolscopeError):
+            answer(by_path[path], library, query)

@@ -86,10 +86,15 @@ def _handler(endpoint: Endpoint, library: Library) -> Callable[[Request], Awaita
 
 def _uploader(library: Library, uploads: Uploads) -> Callable[[Request], Awaitable[Response]]:
     async def handle(request: Request) -> Response:
-        name = request.query_params.get("name", "")
+        asked = request.query_params
         try:
             entry = await take_upload(
-                library, uploads.folder, name, request.stream(), uploads.most_bytes
+                library,
+                uploads.folder,
+                asked.get("name", ""),
+                request.stream(),
+                uploads.most_bytes,
+                asked.get("store") == "1" and library.has_store,
             )
         except LimitError as error:
             return _error(str(error), 413)

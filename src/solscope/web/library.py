@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any
 
 import msgspec
 
 from solscope.attribution import Attributed, attribute
 from solscope.bench.base import ShapeResult
 from solscope.bench.results import read_results
-from solscope.corpus.store import Corpus, open_corpus
+from solscope.corpus.store import open_corpus
+from solscope.demo import DEMOS, PREFIX
 from solscope.errors import InputError, UsageError
-from solscope.readers import find_profiles
+from solscope.readers import choose, find_profiles
 from solscope.readers import open as open_profile
+from solscope.readers.source import read_head
 from solscope.report.names import short_labels
+from solscope.web.kept import Kept, Shelf
+from solscope.web.store import StoreView
 
-Value = TypeVar("Value")
+Query = Mapping[str, str]
+"""Names and values of a question."""
 KEPT_PROFILES = 4
 """Attributed profiles in memory at a time."""
 KEPT_PAGES = 128
 """Encoded answers in memory at a time."""
+KEPT_TABLES = 8
+"""Whole tables of which answers are parts, in memory at a time."""
 
 
 class ProfileEntry(msgspec.Struct, frozen=True):
@@ -39,42 +46,14 @@ class ProfileEntry(msgspec.Struct, frozen=True):
     """Size of the file; null for a demo."""
 
 
-class Kept(Generic[Value]):
-    """The last values that were made, by key; each is made once, even when asked for twice."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._values: OrderedDict[object, Value] = OrderedDict()
-        self._making: dict[object, threading.Lock] = {}
-        self._lock = threading.Lock()
-
-    def get(self, key: object, make: Callable[[], Value]) -> Value:
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key]
-            making = self._making.setdefault(key, threading.Lock())
-        with making:
-            with self._lock:
-                if key in self._values:
-                    return self._values[key]
-            value = make()
-            with self._lock:
-                self._values[key] = value
-                self._making.pop(key, None)
-                while len(self._values) > self._most:
-                    self._values.popitem(last=False)
-        return value
-
-
 class Library:
     """Profiles by id, and a store."""
 
-    def __init__(self, sources: Sequence[str]) -> None:
+    def __init__(self, sources: Sequence[str], shelf: Shelf | None = None) -> None:
         stores = [source for source in sources if is_store(source)]
         if len(stores) > 1:
             raise UsageError(f"{len(stores)} profile stores given; the dashboard shows one")
-        self._store = open_corpus(stores[0]) if stores else None
+        self._store = StoreView(open_corpus(stores[0]), shelf or Shelf(None)) if stores else None
         self.result_files = [source for source in sources if is_results(source)]
         others = {*stores, *self.result_files}
         self._sources = [source for source in sources if source not in others]
@@ -84,6 +63,9 @@ class Library:
         self._entries: dict[str, ProfileEntry] = {}
         self._profiles: Kept[Attributed] = Kept(KEPT_PROFILES)
         self.pages: Kept[bytes] = Kept(KEPT_PAGES)
+        """Encoded answers."""
+        self.tables: Kept[Any] = Kept(KEPT_TABLES)
+        """Results of which pages show a part."""
         self.skipped: list[tuple[str, str]] = []
         """Files of a folder that are no profiles, with the reason."""
         self.refresh()
@@ -116,7 +98,7 @@ class Library:
         return self._store is not None
 
     @property
-    def store(self) -> Corpus:
+    def store(self) -> StoreView:
         """The store; `InputError` when none is shown."""
         if self._store is None:
             raise InputError("no profile store is shown here; start with `solscope serve DIR`")
@@ -126,7 +108,9 @@ class Library:
         """All benchmark results; `InputError` when there are none."""
         if not self.result_files:
             raise InputError("no benchmark results are shown here; name a results file (.jsonl)")
-        return read_results(self.result_files)
+        key = ("results", *map(stamp, self.result_files))
+        found: list[ShapeResult] = self.tables.get(key, lambda: read_results(self.result_files))
+        return found
 
     @property
     def entries(self) -> list[ProfileEntry]:
@@ -146,6 +130,20 @@ class Library:
         """The profile with this id, opened and attributed."""
         path = self.entry(name).path
         return self._profiles.get((path, stamp(path)), lambda: attribute(open_profile(path)))
+
+
+def check_sources(sources: Sequence[str]) -> None:
+    """Raise for what cannot be shown: better said at the start than by a page."""
+    for source in sources:
+        path = Path(source)
+        if source.startswith(PREFIX):
+            if source.removeprefix(PREFIX) not in DEMOS:
+                raise UsageError(f"no demo {source!r} (there are: {', '.join(DEMOS)})")
+        elif path.is_file():
+            if not is_results(source):
+                choose(read_head(path))
+        elif not (path.is_dir() or is_store(source) or glob.has_magic(source)):
+            raise InputError(f"{source}: no such file or folder")
 
 
 def is_results(source: str) -> bool:

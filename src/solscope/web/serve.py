@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import secrets
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -23,16 +25,19 @@ def serve(
     try:
         import uvicorn
 
+        from solscope.web.api import warm
         from solscope.web.app import Uploads, create_app
-        from solscope.web.library import Library
+        from solscope.web.kept import Shelf, shelf_folder
+        from solscope.web.library import Library, check_sources
     except ImportError as error:
         raise MissingToolError(
             f"the dashboard needs {error.name}: pip install 'solscope[web]'"
         ) from error
+    check_sources(sources)
     if uploads is not None:
         uploads[0].mkdir(parents=True, exist_ok=True)
         sources = [*sources, *(str(path) for path in sorted(uploads[0].iterdir()))]
-    library = Library(sources or [f"{PREFIX}{name}" for name in DEMOS])
+    library = Library(sources or [f"{PREFIX}{name}" for name in DEMOS], Shelf(shelf_folder()))
     library.takes_uploads = uploads is not None
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     with listen(host, port) as listener:
@@ -41,6 +46,8 @@ def serve(
         query = f"/?token={token}" if token else "/"
         say(f"solscope: {len(library.entries)} profiles on http://{shown}:{chosen}{query}")
         say("solscope: press Ctrl-C to stop")
+        if library.has_store:
+            threading.Thread(target=warm, args=(library,), daemon=True).start()
         config = uvicorn.Config(
             create_app(library, [host], token, Uploads(*uploads) if uploads else None),
             log_level="warning",
@@ -48,7 +55,8 @@ def serve(
             server_header=False,
             lifespan="off",
         )
-        uvicorn.Server(config).run(sockets=[listener])
+        with contextlib.suppress(KeyboardInterrupt):  # The way to stop that was told above.
+            uvicorn.Server(config).run(sockets=[listener])
 
 
 def listen(host: str, port: int) -> socket.socket:

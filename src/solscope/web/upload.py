@@ -6,8 +6,10 @@ import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 from starlette.concurrency import run_in_threadpool
 
+from solscope.corpus.extract import extract
 from solscope.errors import LimitError, UsageError
 from solscope.files import new_file
 from solscope.readers import open as open_profile
@@ -17,10 +19,25 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 LONGEST_NAME = 120
 
 
+class Uploaded(ProfileEntry, frozen=True):
+    """A profile that was taken."""
+
+    stored: bool
+    """Whether it is new in the store; false when it was there, or was not to go there."""
+
+
 async def take_upload(
-    library: Library, folder: Path, name: str, body: AsyncIterator[bytes], most_bytes: int
-) -> ProfileEntry:
-    """Write one upload into `folder` and show it; nothing stays of one that is no profile."""
+    library: Library,
+    folder: Path,
+    name: str,
+    body: AsyncIterator[bytes],
+    most_bytes: int,
+    to_store: bool = False,
+) -> Uploaded:
+    """Write one upload into `folder` and show it; nothing stays of one that is no profile.
+
+    With `to_store` the profile store takes it as well.
+    """
     target = folder / safe_name(name)
     if target.exists():
         raise UsageError(f"{target.name} is here already: rename the file to upload it again")
@@ -33,7 +50,16 @@ async def take_upload(
                     raise LimitError(f"{target.name}: larger than {most_bytes:,} bytes")
                 file.write(piece)
         await run_in_threadpool(open_profile, work)
-    return await run_in_threadpool(library.add, target)
+    entry = await run_in_threadpool(library.add, target)
+    stored = to_store and await run_in_threadpool(_store, library, target)
+    return Uploaded(**msgspec.structs.asdict(entry), stored=stored)
+
+
+def _store(library: Library, path: Path) -> bool:
+    store = library.store
+    added = store.newest.append([extract(str(path))])
+    store.look_again()
+    return bool(added)
 
 
 def safe_name(name: str) -> str:

@@ -13,7 +13,8 @@ from solscope.corpus.store import create_corpus
 from solscope.errors import UsageError
 from solscope.web.api import ENDPOINTS
 from solscope.web.app import Uploads, create_app
-from solscope.web.library import Kept, Library
+from solscope.web.kept import Kept
+from solscope.web.library import Library
 from solscope.web.serve import is_loopback, listen
 
 DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]

@@ -1,0 +1,88 @@
+"""The profile store as the dashboard reads it: version by version, small ones from memory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+import msgspec
+import polars as pl
+
+from solscope.corpus.store import Corpus, CorpusStatus
+from solscope.web.kept import Kept, Shelf
+
+LOOK_AGAIN_S = 1.0
+"""How long a version is taken for the newest."""
+MOST_BYTES = 40_000_000
+"""Tables that are held in memory, by the size of their files; they unpack to about 30 times it."""
+HELD = ("profiles", "times", "steps")
+
+Version = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Held(Corpus):
+    """One version of a store, read into memory: questions about it read no file."""
+
+    frames: dict[str, pl.DataFrame]
+
+    def raw(self, name: str) -> pl.LazyFrame:
+        return self.frames[name].lazy() if name in self.frames else super().raw(name)
+
+
+class StoreView:
+    """A store, its newest version, and what is known about it."""
+
+    def __init__(self, corpus: Corpus, shelf: Shelf) -> None:
+        self._newest = corpus
+        self.shelf = shelf
+        self._held: Kept[Corpus] = Kept(1)
+        self._status: Kept[CorpusStatus] = Kept(1)
+        self._seen: tuple[float, Version] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        """Where the store is."""
+        return self._newest.url
+
+    @property
+    def newest(self) -> Corpus:
+        """The store itself, for writing."""
+        return self._newest
+
+    def version(self) -> Version:
+        """Changes with every batch that is added or removed."""
+        with self._lock:
+            if self._seen is None or time.monotonic() - self._seen[0] > LOOK_AGAIN_S:
+                self._seen = (time.monotonic(), self._newest.version())
+            return self._seen[1]
+
+    def look_again(self) -> None:
+        """Forget which version was the newest: someone has written."""
+        with self._lock:
+            self._seen = None
+
+    def corpus(self) -> Corpus:
+        """The newest version, in memory where it is small enough."""
+        return self._held.get(self.version(), self._hold)
+
+    def status(self) -> CorpusStatus:
+        """What the store holds."""
+        version = self.version()
+
+        def make() -> CorpusStatus:
+            kept = self.shelf.get(
+                (self.url, version, "status"), lambda: msgspec.json.encode(self._newest.status())
+            )
+            return msgspec.json.decode(kept, type=CorpusStatus)
+
+        return self._status.get(version, make)
+
+    def _hold(self) -> Corpus:
+        size = sum(size for name in HELD for _, size in self._newest.files(name))
+        if size > MOST_BYTES:
+            return self._newest
+        # Profiles first: a batch writes them last, so that what they name is in the other tables.
+        return Held(self.url, {name: self._newest.raw(name).collect() for name in HELD})

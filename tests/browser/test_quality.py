@@ -1,0 +1,229 @@
+"""Can everyone read and use the pages: contrast, labels, keyboard, width, weight.
+
+What Lighthouse looks at, computed from the page itself, in light and dark, at three widths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+import solscope
+from solscope import attribute
+from solscope.bench.results import read_results
+from solscope.cli import run
+from solscope.report.html import write_html
+from solscope.report.pages import bench_page, comparison_page, profile_page
+from tests.browser.conftest import serving, watched
+
+pytestmark = pytest.mark.browser
+DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
+RESULTS = "tests/data/bench_results.jsonl"
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+LEAST_CONTRAST = 4.5
+"""WCAG 2.2 AA for text of normal size; large text may have 3."""
+
+CONTRAST = """() => {
+  const parse = (text) => {
+    const found = text.match(/[\\d.]+/g).map(Number);
+    return { rgb: found.slice(0, 3), alpha: found.length > 3 ? found[3] : 1 };
+  };
+  const over = (top, base) => top.rgb.map((v, i) => v * top.alpha + base[i] * (1 - top.alpha));
+  const ground = (element) => {
+    const layers = [];
+    for (let one = element; one; one = one.parentElement)
+      layers.push(parse(getComputedStyle(one).backgroundColor));
+    return layers.reverse().reduce((base, layer) => over(layer, base), [255, 255, 255]);
+  };
+  const light = (rgb) => {
+    const [r, g, b] = rgb.map((v) => v / 255).map(
+      (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const poor = [];
+  let looked = 0;
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const element = node.parentElement;
+    if (!node.textContent.trim() || element.closest("svg, script, style, noscript, .hidden"))
+      continue;
+    if (!element.checkVisibility() || element.closest(":disabled")) continue;
+    const style = getComputedStyle(element);
+    const base = ground(element);
+    const [a, b] = [light(over(parse(style.color), base)), light(base)];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const size = parseFloat(style.fontSize);
+    const large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
+    looked += 1;
+    if (contrast < (large ? 3 : LEAST))
+      poor.push(`${node.textContent.trim().slice(0, 40)}: ${contrast.toFixed(2)}`);
+  }
+  return { looked, poor: [...new Set(poor)] };
+}""".replace("LEAST", str(LEAST_CONTRAST))
+
+CHART_CONTRAST = """() => {
+  const light = (rgb) => {
+    const [r, g, b] = rgb.map((v) => v / 255).map(
+      (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const numbers = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+  const under = document.querySelector("section") ?? document.body;
+  const surface = light(numbers(getComputedStyle(under).backgroundColor));
+  const poor = [];
+  for (const text of document.querySelectorAll(".chart svg text")) {
+    const style = getComputedStyle(text);
+    if (style.stroke !== "none" || !text.textContent.trim()) continue;  // Outlined: legible on any.
+    const own = light(numbers(style.fill));
+    const contrast = (Math.max(own, surface) + 0.05) / (Math.min(own, surface) + 0.05);
+    if (contrast < LEAST) poor.push(`${text.textContent}: ${contrast.toFixed(2)}`);
+  }
+  return [...new Set(poor)];
+}""".replace("LEAST", str(LEAST_CONTRAST))
+
+UNNAMED = """() => [...document.querySelectorAll("button, input, select, textarea, a, summary")]
+  .filter((one) => !(one.textContent.trim() && one.tagName !== "SELECT") && !one.ariaLabel
+    && ![...(one.labels ?? [])].some((label) => label.textContent.trim()))
+  .map((one) => one.outerHTML.slice(0, 80))"""
+
+WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+STRUCTURE = """() => {
+  const ids = [...document.querySelectorAll("[id]")].map((one) => one.id);
+  const levels = [...document.querySelectorAll("h1, h2, h3, h4")].map((one) => +one.tagName[1]);
+  return {
+    lang: document.documentElement.lang, title: document.title,
+    mains: document.querySelectorAll("main").length,
+    heads: levels.filter((level) => level === 1).length,
+    skips: levels.filter((level, at) => at > 0 && level > levels[at - 1] + 1).length,
+    twice: ids.filter((id, at) => ids.indexOf(id) !== at),
+    charts: [...document.querySelectorAll(".chart")].filter((one) => !one.ariaLabel).length,
+    tables: [...document.querySelectorAll("table")].filter((one) => !one.caption).length,
+  };
+}"""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("report") / "report.html"
+    profiles = [attribute(solscope.open(name)) for name in DEMOS]
+    pages: list[Any] = [
+        profile_page(profiles[0]),
+        comparison_page(profiles, ["b200", "mi300x"]),
+        bench_page(read_results([RESULTS]), "results"),
+    ]
+    write_html(pages, "demos", target)
+    return target
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with serving([*DEMOS, RESULTS]) as address:
+        yield address
+
+
+VIEWS = ["profile", "comparison", "bench", "/", "/suite", "/compare", "/nothing"]
+
+
+def opened(page: Page, view: str, report: Path, address: str) -> None:
+    kinds = VIEWS[:3]
+    page.goto(
+        f"file://{report}?page={kinds.index(view) + 1}" if view in kinds else f"{address}{view}"
+    )
+    page.wait_for_selector("main h1", state="attached")
+    page.wait_for_function("!document.body.innerText.includes('Reading…')")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_all_text_can_be_read(
+    browser: Browser, report: Path, address: str, view: str, dark: bool
+) -> None:
+    with watched(browser, dark=dark) as (page, _):
+        opened(page, view, report, address)
+        found = page.evaluate(CONTRAST)
+        assert found["looked"] > 5
+        assert found["poor"] == []
+        assert page.evaluate(CHART_CONTRAST) == []
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_control_has_a_name_and_every_page_an_outline(
+    browser: Browser, report: Path, address: str, view: str
+) -> None:
+    with watched(browser) as (page, _):
+        opened(page, view, report, address)
+        assert page.evaluate(UNNAMED) == []
+        found = page.evaluate(STRUCTURE)
+        assert found.pop("title").endswith("solscope")
+        assert found == {
+            "lang": "en",
+            "mains": 1,
+            "heads": 1,
+            "skips": 0,
+            "twice": [],
+            "charts": 0,
+            "tables": 0,
+        }
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+def test_no_page_is_wider_than_its_window(
+    browser: Browser, report: Path, address: str, width: int
+) -> None:
+    with watched(browser, width=width) as (page, _):
+        wide = {}
+        for view in VIEWS:
+            opened(page, view, report, address)
+            wide[view] = page.evaluate(WIDER)
+        assert wide == dict.fromkeys(VIEWS, 0)
+
+
+def test_the_keyboard_goes_in_reading_order_and_is_seen(browser: Browser, report: Path) -> None:
+    with watched(browser) as (page, _):
+        page.goto(f"file://{report}")
+        page.wait_for_selector("#kernels")
+        places: list[float] = []
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            place = page.evaluate(
+                "() => { const e = document.activeElement, r = e.getBoundingClientRect();"
+                " return e === document.body || !e.closest('main') ? null"
+                " : [r.top + scrollY, r.left, getComputedStyle(e).outlineStyle]; }"
+            )
+            if place is not None:
+                places.append(place[0])
+                assert place[2] != "none"
+        assert len(places) > 30
+        # Down the page; within a row the heads of columns may differ by a line.
+        assert all(after > before - 40 for before, after in zip(places, places[1:], strict=False))
+
+
+def test_a_report_sorts_by_keyboard(browser: Browser, report: Path) -> None:
+    with watched(browser) as (page, _):
+        page.goto(f"file://{report}")
+        page.locator("#kernels").get_by_role("button", name="Calls").focus()
+        page.keyboard.press("Enter")
+        assert page.locator("#kernels th[aria-sort=descending]").inner_text().startswith("Calls")
+
+
+def test_a_page_prints_without_its_controls(browser: Browser, report: Path) -> None:
+    with watched(browser, dark=True) as (page, _):
+        page.goto(f"file://{report}")
+        page.wait_for_selector("#kernels")
+        page.emulate_media(media="print")
+        assert not page.locator("header").is_visible()
+        assert page.locator("#kernels table").is_visible()
+
+
+@pytest.mark.parametrize("name", ["h200/graph/normal", "h200/models/qwen3next4l"])
+def test_the_report_of_a_normal_trace_is_small(tmp_path: Path, name: str) -> None:
+    trace = SHARED / f"{name}.trace.json.gz"
+    if not trace.is_file():
+        pytest.skip("../shared/data is not here")
+    assert run(["report", str(trace), "-o", str(tmp_path / "r.html")]) == 0
+    assert (tmp_path / "r.html").stat().st_size < 3_000_000
