@@ -140,9 +140,7 @@ class Corpus:
 
     def files(self, name: str) -> list[tuple[str, int]]:
         """Address and size of the files that one table consists of now."""
-        table = delta.open_existing(self._url(name))
-        actions = pl.DataFrame(table.get_add_actions(flatten=True))
-        return list(zip(table.file_uris(), actions["size_bytes"].to_list(), strict=True))
+        return delta.files(delta.open_existing(self._url(name)))
 
     def status(self) -> CorpusStatus:
         """What the store holds."""

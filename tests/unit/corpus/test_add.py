@@ -16,6 +16,7 @@ from solscope.corpus.engines.local import LocalEngine, Work
 from solscope.corpus.extract import ExtractOptions
 from solscope.corpus.importance import importance
 from solscope.corpus.inputs import find_items
+from solscope.corpus.listing import find_ids
 from solscope.corpus.store import Corpus, create_corpus
 from solscope.corpus.verify import verify
 from solscope.corpus.work import Outcome, Task
@@ -96,7 +97,15 @@ def test_hostile_names_are_added(corpus: Corpus, tmp_path: Path) -> None:
     assert add_profiles(corpus, [path], workers=1).added == 1
     (row,) = corpus.profiles().iter_rows(named=True)
     assert row["file"].endswith("?.json")
+    assert find_ids(corpus, [str(path)]) == [row["id"]]
     assert corpus.remove([row["id"]]) == [row["id"]]
+
+
+def test_a_pipe_is_refused_and_does_not_block(corpus: Corpus, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    (failed,) = add_profiles(corpus, [pipe], workers=1).failed
+    assert "a pipe or device" in failed.reason
 
 
 # --- Engines: the same function, so the same results
