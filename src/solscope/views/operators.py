@@ -14,7 +14,7 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.errors import UsageError
-from solscope.hardware import Hardware, find, load, match_device, measured_path, merge
+from solscope.hardware import Hardware, find, load, match_device, measured_path, merge, names
 from solscope.operators.from_config import Model
 from solscope.roofline import Bound, BoundKind, bound, operator_bound
 from solscope.roofline.operators import check_kind
@@ -151,8 +151,16 @@ def hardware_of(attributed: Attributed) -> Hardware | None:
 
 
 def named_hardware(name: str) -> Hardware:
-    """The GPU of that name, or a hardware file; gaps filled as in `hardware_of`."""
-    return with_measured(find(name))
+    """The GPU of that name, or a hardware file; gaps filled as in `hardware_of`.
+
+    A measured file takes from the vendor what was not measured, and is called `NAME.measured`:
+    what it gives can be beaten.
+    """
+    card = find(name)
+    if not card.measured:
+        return with_measured(card)
+    filled = merge(card, find(card.name)) if card.name in names() else card
+    return msgspec.structs.replace(filled, name=f"{card.name}.measured")
 
 
 def with_measured(vendor: Hardware) -> Hardware:
