@@ -22,7 +22,7 @@ from solscope._version import __version__
 from solscope.attribution import Attributed, attribute
 from solscope.corpus.describe import Description, describe
 from solscope.corpus.durations import to_bits
-from solscope.corpus.schema import KEYS, schema
+from solscope.corpus.schema import KEYS, plain_text, schema
 from solscope.errors import InputError, SolscopeError
 from solscope.events import GPU_KINDS
 from solscope.hardware import Hardware
@@ -96,11 +96,6 @@ def reduce(path: str, profile: Profile, identity: str, options: ExtractOptions) 
         "steps_sha256": rows_hash(steps),
     }
     return Extract(row, times, steps, events)
-
-
-def plain_text(path: str) -> str:
-    """A path as the store writes it: bytes of a name that are no text become `?`."""
-    return path.encode(errors="replace").decode()
 
 
 def content_id(path: str) -> str:

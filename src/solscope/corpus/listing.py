@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from solscope.corpus.extract import plain_text
+from solscope.corpus.schema import plain_text
 from solscope.corpus.select import PHASE, fact
 from solscope.corpus.store import Corpus
 from solscope.errors import UsageError
