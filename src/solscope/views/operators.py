@@ -120,14 +120,15 @@ def operator_table(
     limit = _Limiter(card, bound)
     rows = [_row(table, per_kind, kinds, limit, by, total) for kinds in groups.values()]
     costed = sorted((r for r in rows if isinstance(r, OperatorRow)), key=lambda r: -r.total_us)
-    known = sum(row.total_us for row in costed)
+    # In whole ns: sums of rounded numbers can be more than all there is.
+    known = sum(per_kind[at].time_ns for at, k in enumerate(table.kinds) if k.operator is not None)
     return OperatorTable(
         profile=attributed.profile.path,
         hardware=None if card is None else card.name,
         by=by,
         bound=bound,
         total_us=total / 1e3,
-        cost_pct=100e3 * known / total if total else None,
+        cost_pct=100 * known / total if total else None,
         operators=costed,
         no_cost=sorted((r for r in rows if isinstance(r, NoCost)), key=lambda r: -r.total_us),
     )

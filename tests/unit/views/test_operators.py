@@ -314,3 +314,11 @@ def test_a_measured_file_takes_the_rest_from_the_vendor(tmp_path: Path) -> None:
         assert (card.name, card.measured) == ("H200.measured", True)
         assert card.value("tensor.bf16") == 777.691e12
         assert card.value("sfu") == find("H200").value("sfu")
+
+
+@shared
+def test_a_share_is_never_more_than_all() -> None:
+    path = DATA / "h200" / "models" / "qwen3moe4l.trace.json.gz"
+    table = operator_table(solscope.attribute(solscope.open(path)))
+    assert (table.cost_pct, table.no_cost) == (100.0, [])
+    assert "known for 100.0 % of GPU time" in render_operators(table, top=3, width=80, color=False)
