@@ -151,6 +151,20 @@ def test_show_says_how_answers_are_judged(capsys: pytest.CaptureFixture[str]) ->
     assert "key_cache (in place)" in capsys.readouterr().out
 
 
+def test_the_command_for_more_shapes_names_the_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    suite = small_suite()
+    (listed,) = suite["operators"]
+    axes = listed["shapes"][0]["axes"]
+    listed["shapes"] = [{"id": f"s{at}", "axes": axes, "weight": 1 / 16} for at in range(16)]
+    path = tmp_path / "my suite.json"
+    path.write_bytes(encoded(suite))
+    assert run(["suite", "show", "rms_norm", "--suite", str(path)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"4 more: solscope suite shapes rms_norm --suite '{path}'" in shown
+
+
 def test_verify_fails_with_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     shape = {"id": "a", "axes": {"elements": 10, "dtype": "fp32"}, "weight": 1.0}
     listed = {"operator": "fill", "dtype": "fp32", "importance": 1.0, "shapes": [shape]}

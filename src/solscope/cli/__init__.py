@@ -151,9 +151,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _fail("not enough memory for this profile")
     except Exception as error:  # noqa: BLE001 - the last resort: one line instead of a traceback
-        name = type(error).__name__
-        _fail(f"a bug in solscope ({name}: {error}); please report it, with --debug for details")
-        return BUG
+        return _bug(error)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # what a panic in Polars becomes
+            raise
+        return _bug(error)
+
+
+def _bug(error: BaseException) -> int:
+    name = type(error).__name__
+    _fail(f"a bug in solscope ({name}: {error}); please report it, with --debug for details")
+    return BUG
 
 
 def _fail(message: str) -> int:

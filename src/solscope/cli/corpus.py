@@ -36,7 +36,30 @@ where_option: Decorator = click.option(
 store_argument: Decorator = click.argument("store", metavar="DIR")
 
 
-@click.group("corpus", short_help="A store of many profiles: what matters in all of them.")
+class StoreGroup(click.Group):
+    """Commands on a store: what Polars cannot read of it is damage, not a bug of ours."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BaseException as error:
+            polars = sys.modules.get("polars")
+            if polars is None or not isinstance(
+                error, (polars.exceptions.PolarsError, polars.exceptions.PanicException)
+            ):
+                raise
+            from solscope.corpus.delta import first_line
+            from solscope.errors import DamagedFileError
+
+            raise DamagedFileError(
+                f"this store cannot be read ({first_line(error)}); "
+                "`solscope corpus verify` lists what is damaged"
+            ) from error
+
+
+@click.group(
+    "corpus", cls=StoreGroup, short_help="A store of many profiles: what matters in all of them."
+)
 def command() -> None:
     """Keep profiles in a store, and ask all of them at once.
 
@@ -156,6 +179,12 @@ def add(
             open_corpus(store), profiles, options, engine, workers, address, report
         )
     show(result, as_json, render_add, result)
+    if tags and result.skipped:
+        click.echo(
+            "solscope: skipped profiles keep the tags they have; to change them, "
+            "`corpus remove` and add them again",
+            err=True,
+        )
     if result.failed:
         fail()
 

@@ -97,7 +97,7 @@ def show(operator: str, suite: str, as_json: bool) -> None:
         return
     from solscope.report.suite_show import render_card
 
-    emit(render_card(card, width=terminal_width(), color=use_color()))
+    emit(render_card(card, suite, width=terminal_width(), color=use_color()))
 
 
 @command.command("roofline", short_help="Regime, intensity and speed of light per operator.")

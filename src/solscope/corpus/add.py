@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Literal
 
@@ -69,7 +69,7 @@ def add_profiles(
     """Add the profiles behind files, folders, globs and URLs."""
     items = find_items(inputs)
     runner = make_engine(engine, _workers(engine, workers, len(items)), address)
-    run = _Run(corpus, len(items), report)
+    run = _Run(corpus, [item.path for item in items], report)
     tasks = (Task(item, options or ExtractOptions()) for item in items)
     for outcome in runner.run(tasks, corpus.known()):
         run.take(outcome)
@@ -83,8 +83,9 @@ def add_profiles(
 class _Run:
     """Counts of a run, and the batch that is not committed yet."""
 
-    def __init__(self, corpus: Corpus, total: int, report: Report | None) -> None:
-        self.corpus, self.total, self.report = corpus, total, report
+    def __init__(self, corpus: Corpus, paths: Sequence[str], report: Report | None) -> None:
+        self.corpus, self.total, self.report = corpus, len(paths), report
+        self.place = {path: at for at, path in enumerate(paths)}
         self.added = self.skipped = self.ignored = 0
         self.failed: list[FailedFile] = []
         self.batch: list[tuple[str, Extract]] = []
@@ -117,6 +118,8 @@ class _Run:
         batch, self.batch, self.rows = self.batch, [], 0
         if not batch:
             return
+        # Workers end in any order; of two files with one content the first as named counts.
+        batch.sort(key=lambda part: self.place[part[0]])
         added = set(self.corpus.append([extract for _, extract in batch]))
         for path, extract in batch:
             # The same content under two names: the first one was added.

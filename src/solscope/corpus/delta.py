@@ -6,14 +6,17 @@ a race is made again on top of the winner's.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 
 import polars as pl
 
-from solscope.errors import DamagedFileError, InputError, MissingToolError
+from solscope.errors import DamagedFileError, InputError, MissingToolError, UsageError
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -48,6 +51,8 @@ def require() -> Any:
 def create(url: str, columns: pl.Schema, name: str, about: dict[str, str | None]) -> None:
     """An empty table; one that is there already stays as it is."""
     delta = require()
+    if not _is_url(url) and unquote(url) != url:
+        raise UsageError(f"{url}: Delta Lake takes %20 in a path for a space; choose another name")
     fields = [delta.Field(column, _delta_type(dtype)) for column, dtype in columns.items()]
     delta.DeltaTable.create(
         url,
@@ -90,8 +95,38 @@ def open_existing(url: str) -> DeltaTable:
 
 
 def scan(table: DeltaTable) -> pl.LazyFrame:
-    """The rows of the version that was opened."""
-    return pl.scan_delta(table)
+    """The rows of the version that was opened; files in a folder must be there and whole."""
+    found = files(table)
+    if not found or _is_url(found[0][0]):
+        return pl.scan_delta(table)
+    for file, size in found:
+        # Polars ends in a panic at a file that is shorter than the table says.
+        if _size(file) != size:
+            raise DamagedFileError(
+                f"{file}: this file of the store is missing or damaged; "
+                "`solscope corpus verify` lists what is"
+            )
+    # Not through `scan_delta`, which does not find files below a folder with a space in its name.
+    return pl.scan_parquet([file for file, _ in found], glob=False)
+
+
+def files(table: DeltaTable) -> list[tuple[str, int]]:
+    """Path or URL, and size, of the files that the opened version consists of."""
+    sizes = pl.DataFrame(table.get_add_actions(flatten=True))["size_bytes"].to_list()
+    # Paths are given as in a URL, with %20 for a space, though without `file://`.
+    names = [uri if _is_url(uri) else unquote(uri) for uri in table.file_uris()]
+    return list(zip(names, sizes, strict=True))
+
+
+def _is_url(address: str) -> bool:
+    return "://" in address
+
+
+def _size(file: str) -> int | None:
+    try:
+        return Path(file).stat().st_size
+    except OSError:
+        return None
 
 
 def append(url: str, rows: pl.DataFrame) -> None:
@@ -130,6 +165,7 @@ def commit(url: str, change: Callable[[DeltaTable], T]) -> T:
     require()
     from deltalake.exceptions import CommitFailedError, DeltaError
 
+    _check_writable(url)
     for attempt in range(ATTEMPTS):
         try:
             return change(open_existing(url))
@@ -141,9 +177,16 @@ def commit(url: str, change: Callable[[DeltaTable], T]) -> T:
                 ) from error
             # Writers that collide should not collide again: wait for different times.
             time.sleep(random.uniform(0.01, 0.05) * 2 ** min(attempt, 5))  # noqa: S311
-        except DeltaError as error:
+        except (DeltaError, OSError) as error:
             raise InputError(f"{url}: cannot be changed: {first_line(error)}") from error
     raise AssertionError("unreachable")
+
+
+def _check_writable(url: str) -> None:
+    """`InputError` for a folder without the right to write, before any work is done."""
+    for folder in (Path(url), Path(url) / "_delta_log"):
+        if not _is_url(url) and folder.is_dir() and not os.access(folder, os.W_OK):
+            raise InputError(f"{folder}: no right to write in this folder of the store")
 
 
 def first_line(error: BaseException) -> str:

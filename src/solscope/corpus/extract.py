@@ -22,8 +22,8 @@ from solscope._version import __version__
 from solscope.attribution import Attributed, attribute
 from solscope.corpus.describe import Description, describe
 from solscope.corpus.durations import to_bits
-from solscope.corpus.schema import KEYS, schema
-from solscope.errors import SolscopeError
+from solscope.corpus.schema import KEYS, plain_text, schema
+from solscope.errors import InputError, SolscopeError
 from solscope.events import GPU_KINDS
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
@@ -81,7 +81,7 @@ def reduce(path: str, profile: Profile, identity: str, options: ExtractOptions) 
     events = _events(profile) if options.keep_events else None
     row = {
         "id": identity,
-        "file": path.encode(errors="replace").decode(),
+        "file": plain_text(path),
         "file_bytes": _size(path),
         "format": profile.format,
         "solscope": __version__,
@@ -101,6 +101,8 @@ def reduce(path: str, profile: Profile, identity: str, options: ExtractOptions) 
 def content_id(path: str) -> str:
     """SHA-256 of a file, or of the files of a saved profile."""
     file = Path(demo.resolve(path))
+    if file.exists() and not file.is_file() and not file.is_dir():
+        raise InputError(f"{path}: a pipe or device, which can be read once; copy it to a file")
     digest = hashlib.sha256()
     files = sorted(file.iterdir()) if is_saved_profile(file) else [file]
     for part in files:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from solscope.corpus.schema import plain_text
 from solscope.corpus.select import PHASE, fact
 from solscope.corpus.store import Corpus
 from solscope.errors import UsageError
@@ -62,7 +63,8 @@ def find_ids(corpus: Corpus, names: Iterable[str]) -> list[str]:
     """Ids behind what a user types: an id, its first digits, or a file as it was added."""
     rows = corpus.profiles()
     found: dict[str, None] = {}
-    for name in names:
+    for given in names:
+        name = plain_text(given)
         if len(name) >= SHORTEST_ID:
             match = rows.filter(pl.col("id").str.starts_with(name) | (pl.col("file") == name))
         else:

@@ -124,3 +124,8 @@ METADATA = ("model", "framework", "version", "gpu", "tp", "ep", "dp", "host")
 def schema(table: str) -> pl.Schema:
     """The columns of one table."""
     return pl.Schema({column.name: column.dtype for column in TABLES[table]})
+
+
+def plain_text(path: str) -> str:
+    """A path as `profiles` has it: bytes of a name that are no text become `?`."""
+    return path.encode(errors="replace").decode()

@@ -85,8 +85,8 @@ def weights(profiles: pl.DataFrame, weight: str) -> npt.NDArray[np.float64]:
         first = profiles.filter(wrong)["file"][0]
         raise InputError(
             f"{int(wrong.sum())} of {profiles.height} profiles have no number as tag {name!r} "
-            f"(the first is {first}); add them again with --tag {name}=NUMBER, or leave them out "
-            "with --where"
+            f"(the first is {first}); remove them and add them again with --tag {name}=NUMBER, "
+            "or leave them out with --where"
         )
     found = numbers.to_numpy()
     if not found.sum() > 0:

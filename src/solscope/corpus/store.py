@@ -18,14 +18,17 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import polars as pl
 
 from solscope.corpus import delta
-from solscope.corpus.extract import Extract
 from solscope.corpus.schema import SCHEMA_VERSION, TABLES, VERSION_KEY, schema
 from solscope.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from solscope.corpus.extract import Extract
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 _TIME_DIGITS = 16
@@ -145,9 +148,7 @@ class Corpus:
 
     def files(self, name: str) -> list[tuple[str, int]]:
         """Address and size of the files that one table consists of now."""
-        table = delta.open_existing(self._url(name))
-        actions = pl.DataFrame(table.get_add_actions(flatten=True))
-        return list(zip(table.file_uris(), actions["size_bytes"].to_list(), strict=True))
+        return delta.files(delta.open_existing(self._url(name)))
 
     def status(self) -> CorpusStatus:
         """What the store holds."""

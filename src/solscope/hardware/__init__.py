@@ -49,14 +49,16 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str, *, measured: bool = False) -> Hardware:
-    """The GPU called `name`, in any case; a path that ends in `.toml` is loaded instead.
+    """The GPU called `name`, in any case, or as its driver names it; `.toml` files are loaded.
 
-    With `measured`, figures that were measured on such a card take the place of the vendor's.
+    With `measured`, or `NAME.measured`, figures that were measured on such a card take the place of
+    the vendor's.
     """
     if name.endswith(".toml"):
         return load(Path(name))
-    vendor = _by_name(name)
-    if not measured:
+    plain = re.sub(r"\.measured$", "", name, flags=re.IGNORECASE)
+    vendor = _by_name(plain)
+    if not measured and plain == name:
         return vendor
     file = measured_path(vendor.name)
     if not file.exists():
@@ -164,6 +166,9 @@ def _by_name(name: str) -> Hardware:
     for hardware in map(_vendor_file, names()):
         if wanted in map(_plain, hardware.aliases):
             return hardware
+    device = match_device(name)
+    if device is not None:
+        return device
     near = difflib.get_close_matches(wanted, {_plain(known): 0 for known in names()}, n=1)
     hint = next((f"; did you mean {known!r}?" for known in names() if [_plain(known)] == near), "")
     raise UsageError(f"no hardware {name!r} (there are: {', '.join(names())}){hint}")

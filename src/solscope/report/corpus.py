@@ -56,7 +56,8 @@ def render_status(url: str, result: CorpusStatus, *, width: int, color: bool) ->
     ):
         columns = (Column("profiles"), Column(title, text=True))
         rows = [[f"{count:,}", name] for name, count in counts.items()]
-        parts += [Text(""), table(columns, rows, width)]
+        if rows:
+            parts += [Text(""), table(columns, rows, width)]
     return to_text(parts, width, color)
 
 

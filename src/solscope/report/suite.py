@@ -57,7 +57,7 @@ def render_list(rows: Sequence[SuiteRow], *, width: int, color: bool) -> str:
     ]
     shapes = sum(row.shapes for row in rows)
     total = percent_text(sum(row.importance_pct for row in rows))
-    note = f"{len(rows)} operators, {shapes} shapes; importance as published adds up to {total}"
+    note = f"{len(rows)} operators, {shapes} shapes; importance adds up to {total}"
     return to_text([table(columns, cells, width), Text(""), Text(note)], width, color)
 
 

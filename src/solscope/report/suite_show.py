@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,8 +21,8 @@ _MOST_SHAPES = 12
 _MOST_FAILURES = 20
 
 
-def render_card(card: OperatorCard, *, width: int, color: bool) -> str:
-    """One operator: math, inputs, outputs, tolerances, shapes."""
+def render_card(card: OperatorCard, suite: str, *, width: int, color: bool) -> str:
+    """One operator of `suite`, as the user named it: math, inputs, outputs, tolerances, shapes."""
     share = percent_text(card.importance_norm_pct)
     parts: list[RenderableType] = [
         heading(f"{card.operator}: {card.title}"),
@@ -36,7 +37,7 @@ def render_card(card: OperatorCard, *, width: int, color: bool) -> str:
     if card.vary:
         parts.append(Text(f"any size: {', '.join(card.vary)}"))
     parts += _io(card, width)
-    parts += _shapes(card, width)
+    parts += _shapes(card, suite, width)
     return to_text(parts, width, color)
 
 
@@ -78,7 +79,7 @@ def _io(card: OperatorCard, width: int) -> list[RenderableType]:
     return parts
 
 
-def _shapes(card: OperatorCard, width: int) -> list[RenderableType]:
+def _shapes(card: OperatorCard, suite: str, width: int) -> list[RenderableType]:
     ordered = sorted(card.shapes, key=lambda shape: -shape.weight)
     shown = table(
         (Column("weight"), Column("id", text=True, spare=1), Column("axes", text=True)),
@@ -93,7 +94,7 @@ def _shapes(card: OperatorCard, width: int) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(""), heading(title), shown]
     rest = len(card.shapes) - _MOST_SHAPES
     if rest > 0:
-        option = "" if card.suite == "atrex" else f" --suite {card.suite}"
+        option = "" if suite == "atrex" else f" --suite {shlex.quote(suite)}"
         parts.append(Text(clean(f"{rest} more: solscope suite shapes {card.operator}{option}")))
     return parts
 

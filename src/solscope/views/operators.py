@@ -14,7 +14,7 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.errors import UsageError
-from solscope.hardware import Hardware, find, match_device, with_measured
+from solscope.hardware import Hardware, find, match_device, merge, names, with_measured
 from solscope.operators.from_config import Model
 from solscope.roofline import Bound, BoundKind, bound, operator_bound
 from solscope.roofline.operators import check_kind
@@ -120,14 +120,15 @@ def operator_table(
     limit = _Limiter(card, bound)
     rows = [_row(table, per_kind, kinds, limit, by, total) for kinds in groups.values()]
     costed = sorted((r for r in rows if isinstance(r, OperatorRow)), key=lambda r: -r.total_us)
-    known = sum(row.total_us for row in costed)
+    # In whole ns: sums of rounded numbers can be more than all there is.
+    known = sum(per_kind[at].time_ns for at, k in enumerate(table.kinds) if k.operator is not None)
     return OperatorTable(
         profile=attributed.profile.path,
         hardware=None if card is None else card.name,
         by=by,
         bound=bound,
         total_us=total / 1e3,
-        cost_pct=100e3 * known / total if total else None,
+        cost_pct=100 * known / total if total else None,
         operators=costed,
         no_cost=sorted((r for r in rows if isinstance(r, NoCost)), key=lambda r: -r.total_us),
     )
@@ -151,8 +152,16 @@ def hardware_of(attributed: Attributed) -> Hardware | None:
 
 
 def named_hardware(name: str) -> Hardware:
-    """The GPU of that name, or a hardware file; gaps filled as in `hardware_of`."""
-    return with_measured(find(name))
+    """The GPU of that name, or a hardware file; gaps filled as in `hardware_of`.
+
+    A measured file takes from the vendor what was not measured, and is called `NAME.measured`:
+    what it gives can be beaten.
+    """
+    card = find(name)
+    if not card.measured:
+        return with_measured(card)
+    filled = merge(card, find(card.name)) if card.name in names() else card
+    return msgspec.structs.replace(filled, name=f"{card.name}.measured")
 
 
 def _key(kind: CallKind, by: OperatorsBy) -> tuple[str, ...]:

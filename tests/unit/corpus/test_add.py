@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ from solscope.corpus.engines.local import LocalEngine, Work
 from solscope.corpus.extract import ExtractOptions
 from solscope.corpus.importance import importance
 from solscope.corpus.inputs import find_items
+from solscope.corpus.listing import find_ids
 from solscope.corpus.store import Corpus, create_corpus
 from solscope.corpus.verify import verify
-from solscope.corpus.work import Outcome, Task
+from solscope.corpus.work import Outcome, Task, process
 from solscope.errors import InputError, MissingToolError, UsageError
 from solscope.report.json import render_json
 from tests.unit.corpus import deadly
@@ -96,7 +98,29 @@ def test_hostile_names_are_added(corpus: Corpus, tmp_path: Path) -> None:
     assert add_profiles(corpus, [path], workers=1).added == 1
     (row,) = corpus.profiles().iter_rows(named=True)
     assert row["file"].endswith("?.json")
+    assert find_ids(corpus, [str(path)]) == [row["id"]]
     assert corpus.remove([row["id"]]) == [row["id"]]
+
+
+def test_a_pipe_is_refused_and_does_not_block(corpus: Corpus, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    (failed,) = add_profiles(corpus, [pipe], workers=1).failed
+    assert "a pipe or device" in failed.reason
+
+
+def test_of_two_files_with_one_content_the_first_named_counts(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Backwards:
+        def run(self, tasks: Iterable[Task], known: frozenset[str]) -> Iterator[Outcome]:
+            yield from (process(task, known) for task in reversed(list(tasks)))
+
+    monkeypatch.setattr("solscope.corpus.add.make_engine", lambda *_: Backwards())
+    paths = [write_trace(tmp_path / name) for name in ("b.json", "a.json")]
+    done = add_profiles(corpus, paths)
+    assert (done.added, done.skipped) == (1, 1)
+    assert corpus.profiles()["file"].to_list() == [str(paths[0])]
 
 
 # --- Engines: the same function, so the same results

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,34 @@ def test_verify_and_compact(store: str, capsys: Captured) -> None:
     file.write_bytes(file.read_bytes()[:-9])
     assert run(["corpus", "verify", store]) == 1
     assert "cannot be read" in capsys.readouterr().out
+
+
+def test_a_damaged_file_is_one_line_that_says_what_to_do(store: str, capsys: Captured) -> None:
+    (file,) = Path(store, "times").glob("*.parquet")
+    file.write_bytes(b"PAR1" + bytes(file.stat().st_size - 4))
+    assert run(["corpus", "importance", store]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith("solscope: this store cannot be read (")
+    assert "`solscope corpus verify`" in lines[-1]
+
+
+def test_a_store_without_the_right_to_write_is_only_read(
+    store: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode, **_: mode != os.W_OK)
+    new = write_trace(tmp_path / "new.json", gemm_us=40)
+    assert run(["corpus", "add", store, str(new), "--workers", "1"]) == 2
+    assert "times: no right to write in this folder" in capsys.readouterr().err
+    assert run(["corpus", "importance", store]) == 0
+
+
+def test_tags_of_known_content_do_not_change_and_that_is_said(
+    store: str, tmp_path: Path, capsys: Captured
+) -> None:
+    words = ["add", store, str(tmp_path / "traces"), "--workers", "1", "--tag", "team=y"]
+    assert run(["corpus", *words]) == 0
+    assert "keep the tags they have" in capsys.readouterr().err
+    assert {row["tags"]["team"] for row in asked(capsys, "list", store)["profiles"]} == {"x"}
 
 
 def test_query(store: str, capsys: Captured) -> None:

@@ -64,6 +64,22 @@ def test_a_store_may_be_moved(corpus: Corpus, tmp_path: Path) -> None:
     assert open_corpus(f"file://{moved}").status().profiles == 2
 
 
+@pytest.mark.parametrize("name", ["two words", "50%", "a#b?c", "größe"])
+def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+    made = create_corpus(tmp_path / name / "store")
+    add_profiles(made, traces(tmp_path, 2), workers=1)
+    again = open_corpus(made.url)
+    assert again.profiles().height == 2
+    assert verify(again).ok
+    assert again.remove(again.known())
+    assert again.status().profiles == 0
+
+
+def test_a_name_that_delta_lake_takes_for_another_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="choose another name"):
+        create_corpus(tmp_path / "two%20words")
+
+
 def test_removing_takes_all_rows(corpus: Corpus, tmp_path: Path) -> None:
     paths = traces(tmp_path, 3)
     add_profiles(corpus, paths, workers=1)

@@ -9,6 +9,7 @@ from solscope.corpus.add import add_profiles
 from solscope.corpus.extract import ExtractOptions
 from solscope.corpus.store import Corpus, create_corpus
 from solscope.corpus.verify import verify
+from solscope.errors import DamagedFileError
 from tests.unit.corpus.traces import write_trace
 
 
@@ -72,6 +73,17 @@ def test_a_file_that_is_gone_is_named(corpus: Corpus) -> None:
     file = data_file(corpus, "times")
     file.unlink()
     assert file.name in problems(corpus)
+
+
+@pytest.mark.parametrize("table", ["times", "profiles"])
+def test_readers_name_the_file_that_is_short_or_gone(corpus: Corpus, table: str) -> None:
+    file = data_file(corpus, table)
+    file.write_bytes(file.read_bytes()[:200])
+    with pytest.raises(DamagedFileError, match=file.name):
+        corpus.raw(table)
+    file.unlink()
+    with pytest.raises(DamagedFileError, match="corpus verify"):
+        corpus.raw(table)
 
 
 def test_flipped_bytes_are_found(corpus: Corpus) -> None:

@@ -39,6 +39,8 @@ date = "2026-01-02"
         ("h100 pcie", "H100-PCIe"),
         ("rtx 4090", "RTX4090"),
         ("xpu-a", "XPU-A"),
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("AMD Instinct MI300X", "MI300X"),
     ],
 )
 def test_names_in_any_case(written: str, name: str) -> None:
@@ -179,6 +181,7 @@ def test_measured_figures_go_first_and_the_vendor_fills_the_rest(
 
     assert hardware.names() == ("H100", "H200")
     assert found.measured
+    assert find("h200.measured") == found
     assert found.title == "NVIDIA H200 SXM 141 GB"
     assert found.value("tensor.bf16") == 100e12
     assert found.value("tensor.fp8") == 1978.9e12

@@ -141,6 +141,33 @@ def collective(at: int, dur: int, number: int, stream: int) -> list[Any]:
     return made
 
 
+def layers(count: int) -> Attributed:
+    """One decode step of so many layers, each with a product whose weights fill half of the L2."""
+    mm = {
+        "input_dims": "[[1,4096],[4096,4096]]",
+        "input_types": '["c10::BFloat16","c10::BFloat16"]',
+    }
+    events = [event("annotation", "decode_step", 0, count * 100_000)]
+    for at in range(count):
+        events += op("aten::mm", GEMM, 10_000 + at * 90_000, 80_000, at + 1, **mm)
+    return attributed(*events)
+
+
+def test_weights_of_a_step_that_overflow_the_caches_come_from_hbm() -> None:
+    size, held = 2 * 4096 * 4096, H200.value("l2.size")
+    assert held is not None
+    assert size < held
+    (one,) = [h for h in hotspots(layers(1), H200).hotspots if h.kind == "operator"]
+    assert (one.limiter, "from HBM" in one.why) == ("l2", False)
+    (row,) = [h for h in hotspots(layers(8), H200).hotspots if h.kind == "operator"]
+    share = 1 - held / (8 * size)  # 0.766 of each layer's 33.6 MB at 4.8 TB/s: 5.35 us, not 3.78
+    goal = share * size / 4.8e12 * 1e6 / 0.8
+    assert (row.limiter, row.confidence) == ("l2", "high")
+    assert row.bound_us == pytest.approx(8 * (one.bound_us or 0))
+    assert row.recoverable_us == pytest.approx(8 * (80 - goal))
+    assert "time from HBM (what a step reads of its layers" in row.why
+
+
 def test_communication_has_a_bound_and_counts_what_nothing_hides() -> None:
     # 10 ... 410 and 310 ... 610 us: 600 us together; a product hides 110 ... 210 of it
     profile = attributed(

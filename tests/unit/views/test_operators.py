@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import solscope
 from solscope.cli import app
 from solscope.errors import InputError, UsageError
-from solscope.hardware import find
+from solscope.hardware import find, measured_path
 from solscope.readers.nvtx import operators_from_ranges
 from solscope.report.operators import render_operators
 from solscope.views.operators import (
@@ -305,3 +305,20 @@ def test_one_of_several_that_cannot_be_used_is_skipped(tmp_path: Path) -> None:
     assert "skipped" in both.stderr
     twice = CliRunner().invoke(app, ["hotspots", "--json", small, "demo:vllm-b200"])
     assert [one["hardware"] for one in json.loads(twice.stdout)["profiles"]] == ["B200", "B200"]
+
+
+def test_a_measured_file_takes_the_rest_from_the_vendor(tmp_path: Path) -> None:
+    own = tmp_path / "mine.toml"
+    own.write_text(measured_path("H200").read_text(encoding="utf-8"), encoding="utf-8")
+    for card in (named_hardware(str(own)), named_hardware("H200.measured")):
+        assert (card.name, card.measured) == ("H200.measured", True)
+        assert card.value("tensor.bf16") == 777.691e12
+        assert card.value("sfu") == find("H200").value("sfu")
+
+
+@shared
+def test_a_share_is_never_more_than_all() -> None:
+    path = DATA / "h200" / "models" / "qwen3moe4l.trace.json.gz"
+    table = operator_table(solscope.attribute(solscope.open(path)))
+    assert (table.cost_pct, table.no_cost) == (100.0, [])
+    assert "known for 100.0 % of GPU time" in render_operators(table, top=3, width=80, color=False)

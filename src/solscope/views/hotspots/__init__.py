@@ -24,7 +24,7 @@ from solscope.views.costs import CallTable, find_calls
 from solscope.views.hotspots.base import Hotspot, HotspotCoverage, HotspotTable
 from solscope.views.hotspots.fusion import fusions, tiny_runs
 from solscope.views.hotspots.idle import exposed_communication, idle_time
-from solscope.views.hotspots.slow import slow_operators
+from solscope.views.hotspots.slow import slow_operators, streamed_bytes
 from solscope.views.hotspots.window import step_window
 from solscope.views.operators import hardware_of
 
@@ -53,7 +53,9 @@ def hotspots(
     runs = tiny_runs(calls, table)
     alone = calls.filter(~pl.col("call").is_in([c for run in runs for c in run]))
     found = [
-        *slow_operators(alone, table, card, window, target_pct),
+        *slow_operators(
+            alone, table, card, window, target_pct, streamed_bytes(calls, table, card, window)
+        ),
         *fusions(runs, calls, table, window),
         *exposed_communication(attributed, calls, table, card, window),
         *idle_time(attributed, window),

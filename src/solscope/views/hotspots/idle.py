@@ -173,5 +173,5 @@ def _idle_row(cause: str, time_ns: float, count: float, window: Window) -> Hotsp
         recoverable_us=time_us,
         recoverable_pct_of_step=window.pct(time_us),
         confidence="low" if cause == "unlinked" else "medium",
-        why=f"{mean_count(per_step, 'gap')}; {CAUSES[cause]}",
+        why=f"{mean_count(per_step, 'gap') if count else 'parts of other gaps'}; {CAUSES[cause]}",
     )

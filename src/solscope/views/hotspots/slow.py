@@ -9,17 +9,33 @@ import msgspec
 import polars as pl
 
 from solscope.hardware import Hardware
+from solscope.operators.base import Cost
 from solscope.roofline import Bound, bound
+from solscope.roofline.bound import CACHES
 from solscope.views.costs import CallKind, CallTable
 from solscope.views.hotspots.base import Hotspot, mean_count
 from solscope.views.hotspots.window import Window
 from solscope.views.operators import MEMORIES, call_name, origin
 
+OF_LAYERS = {"decode": ("weights", "cache", "state")}
+"""Bytes that each layer has of its own and that wait for the next step, by phase; the keys and
+values of a prefill were written a moment ago."""
+ALWAYS = ("weights",)
+FROM_HBM = "time from HBM (what a step reads of its layers is more than the caches hold)"
+
 
 def slow_operators(
-    calls: pl.DataFrame, table: CallTable, card: Hardware | None, window: Window, target_pct: float
+    calls: pl.DataFrame,
+    table: CallTable,
+    card: Hardware | None,
+    window: Window,
+    target_pct: float,
+    streamed: Streamed,
 ) -> list[Hotspot]:
-    """Calls with a bound, by operator, axes, role, and where the axes come from."""
+    """Calls with a bound, by operator, axes, role, and where the axes come from.
+
+    `streamed` says what must come from HBM (`streamed_bytes`).
+    """
     if card is None:
         return []
     groups: dict[tuple[str, str, str, str], list[tuple[int, int, int]]] = defaultdict(list)
@@ -38,7 +54,7 @@ def slow_operators(
         _operator(
             table.kinds[parts[0][0]],
             bounds[parts[0][0]],
-            _reference(table.kinds[parts[0][0]], bounds[parts[0][0]], card, shortest_us),
+            _reference(table.kinds[parts[0][0]], bounds[parts[0][0]], card, shortest_us, streamed),
             _Spent(role or None, sum(p[1] for p in parts), sum(p[2] for p in parts)),
             window,
             target_pct,
@@ -46,6 +62,40 @@ def slow_operators(
         for (_, _, role, _), parts in groups.items()
         if bounds[parts[0][0]].time_us is not None
     ]
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """What no cache can keep from one step to the next."""
+
+    kinds: tuple[str, ...]
+    """Kinds of bytes: weights, cache, state."""
+    share: float
+    """Share of them that must come from HBM."""
+
+    def bytes(self, cost: Cost | None) -> float:
+        return self.share * _read(cost, self.kinds)
+
+
+def streamed_bytes(
+    calls: pl.DataFrame, table: CallTable, card: Hardware | None, window: Window
+) -> Streamed:
+    """What the calls of a step read of their layers, less what the caches can keep of it.
+
+    Each call is taken to read weights of its own, as the layers of a model do.
+    """
+    kinds = OF_LAYERS.get(window.phase or "", ALWAYS)
+    if card is None or not window.count:
+        return Streamed(kinds, 0.0)
+    counts = calls.group_by("kind").len().iter_rows()
+    read = sum(count * _read(table.kinds[at].cost, kinds) for at, count in counts)
+    per_step = read / window.count / max(1, calls.select("rank", "device").n_unique())
+    held = max(card.value(f"{cache}.size") or 0.0 for cache in CACHES)
+    return Streamed(kinds, max(0.0, 1 - held / per_step) if per_step else 0.0)
+
+
+def _read(cost: Cost | None, kinds: tuple[str, ...]) -> float:
+    return 0.0 if cost is None else sum(cost.read_bytes.get(kind, 0.0) for kind in kinds)
 
 
 @dataclass(frozen=True)
@@ -65,10 +115,13 @@ class _Reference:
     sure: bool
 
 
-def _reference(kind: CallKind, least: Bound, card: Hardware, shortest_us: float) -> _Reference:
+def _reference(
+    kind: CallKind, least: Bound, card: Hardware, shortest_us: float, streamed: Streamed
+) -> _Reference:
     """The bound; or more, where the bound is known to be too low to reach.
 
-    That is the likely time; the time from HBM, which a kernel can reach whose data may lie in a
+    That is the likely time; the time from HBM of weights that fit in a cache, but not together with
+    those of all other layers; the time from HBM, which a kernel can reach whose data may lie in a
     cache of unknown speed; and the shortest call of the profile, where no launch floor is known.
     """
     likely = least if kind.expected is None else bound(kind.expected, card)
@@ -78,6 +131,8 @@ def _reference(kind: CallKind, least: Bound, card: Hardware, shortest_us: float)
     times = {"bound": least.time_us or 0.0}
     if expected:
         times["expected time"] = likely.time_us or 0.0
+    if rate is not None:
+        times[FROM_HBM] = streamed.bytes(cost) / rate * 1e6
     if unknown is not None and rate is not None and cost is not None:
         name = f"time from HBM (the speed of the {unknown} is not known)"
         times[name] = cost.bytes / rate * 1e6
@@ -85,7 +140,7 @@ def _reference(kind: CallKind, least: Bound, card: Hardware, shortest_us: float)
         times["shortest call here (no launch floor is known)"] = shortest_us
     name = max(times, key=lambda name: times[name])
     # One empty kernel takes as long as the launch floor: nothing that works gets near it.
-    sure = not expected and name == "bound" and least.limiter != "launch"
+    sure = not expected and name in ("bound", FROM_HBM) and least.limiter != "launch"
     return _Reference(times[name], name, likely.time_us if expected else None, sure)
 
 
