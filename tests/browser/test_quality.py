@@ -5,6 +5,7 @@ What Lighthouse looks at, computed from the page itself, in light and dark, at t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -200,7 +201,7 @@ def test_the_keyboard_goes_in_reading_order_and_is_seen(browser: Browser, report
                 assert place[2] != "none"
         assert len(places) > 30
         # Down the page; within a row the heads of columns may differ by a line.
-        assert all(after > before - 40 for before, after in zip(places, places[1:], strict=False))
+        assert all(after > before - 40 for before, after in itertools.pairwise(places))
 
 
 def test_a_report_sorts_by_keyboard(browser: Browser, report: Path) -> None:

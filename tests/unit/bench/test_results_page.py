@@ -13,7 +13,7 @@ from solscope.report.pages import production_s
 ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "results" / "bench" / "h200.jsonl"
 PAGE = ROOT / "docs" / "reference" / "results.md"
-BLOCK = re.compile(r"(<!-- results -->\n)(.*?)(<!-- end of results -->)", re.S)
+BLOCK = re.compile(r"(<!-- results -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
 
 
 def number(value: float | None) -> str:
