@@ -121,7 +121,8 @@ def _overview(library: Library, _: Query) -> Overview:
 
 def _profile(library: Library, query: Query) -> ProfilePage:
     card = query.get("hardware")
-    return profile_page(library.profile(query["id"]), named_hardware(card) if card else None)
+    chosen = named_hardware(_no_file(card)) if card else None
+    return profile_page(library.profile(query["id"]), chosen)
 
 
 def _compare(library: Library, query: Query) -> ComparisonPage:
@@ -208,7 +209,14 @@ def _choice(query: Query, name: str, known: Sequence[Any]) -> Any:
 
 def _hardware(query: Query) -> list[str]:
     asked = [name for name in query.get("hardware", "").split(",") if name]
-    return [find(name).name for name in asked] or list(PUBLISHED_ON)
+    return [find(_no_file(name)).name for name in asked] or list(PUBLISHED_ON)
+
+
+def _no_file(name: str) -> str:
+    """A name of a GPU; files of this machine are not for whoever asks over the network."""
+    if name.endswith(".toml"):
+        raise UsageError(f"hardware is chosen by name here, not by file: {name!r}")
+    return name
 
 
 FACTS = ("model", "framework", "version", "gpu")
