@@ -194,7 +194,11 @@ class Evaluation:
 
     def _plan(self, spawner: Spawner) -> list[OperatorRun]:
         listed = workloads(self.options.suite)
-        names = self.options.operators or [n for n in listed if find_operator(n).task is not None]
+        runnable = [name for name in listed if find_operator(name).task is not None]
+        if not self.options.operators and len(runnable) < len(listed):
+            lacking = ", ".join(name for name in listed if name not in runnable)
+            self.progress(f"left out, because nothing can be checked against: {lacking}")
+        names = self.options.operators or runnable
         found = [self._operator_run(name, listed, spawner) for name in names]
         return sorted(
             (one for one in found if one is not None and one.shapes and one.candidates),

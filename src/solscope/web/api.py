@@ -44,7 +44,13 @@ from solscope.web.store_questions import (
     store_shapes,
     store_trend,
 )
-from solscope.web.suite_questions import ShapesPage, SuitePage, shapes_page, suite_page
+from solscope.web.suite_questions import (
+    ShapesPage,
+    SuitePage,
+    by_name,
+    shapes_page,
+    suite_page,
+)
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -103,7 +109,8 @@ def _overview(library: Library, _: Query) -> Overview:
 
 def _profile(library: Library, query: Query) -> ProfilePage:
     card = query.get("hardware")
-    return profile_page(library.profile(query["id"]), named_hardware(card) if card else None)
+    chosen = named_hardware(by_name(card)) if card else None
+    return profile_page(library.profile(query["id"]), chosen)
 
 
 def _compare(library: Library, query: Query) -> ComparisonPage:

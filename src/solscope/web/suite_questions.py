@@ -8,6 +8,7 @@ import msgspec
 
 from solscope.bench.base import ShapeResult
 from solscope.bench.score import best_per_shape, score, select
+from solscope.errors import UsageError
 from solscope.hardware import find, match_device
 from solscope.operators import operator
 from solscope.report.pages import PUBLIC_SUITE, Roofs, roofs_of
@@ -117,7 +118,7 @@ def shapes_page(library: Library, query: Query) -> ShapesPage:
 
 def _hardware(query: Query) -> list[str]:
     asked = [name for name in query.get("hardware", "").split(",") if name]
-    return [find(name).name for name in asked] or list(PUBLISHED_ON)
+    return [find(by_name(name)).name for name in asked] or list(PUBLISHED_ON)
 
 
 def _flop(name: str) -> float:
@@ -153,3 +154,10 @@ def _measured(device: str, lines: Sequence[ShapeResult], middles: dict[str, str]
 def _fastest(result: ShapeResult) -> Fastest:
     assert result.median_us is not None
     return Fastest(result.solution, result.median_us, None if result.s is None else 100 * result.s)
+
+
+def by_name(name: str) -> str:
+    """A name of a GPU; files of this machine are not for whoever asks over the network."""
+    if name.endswith(".toml"):
+        raise UsageError(f"hardware is chosen by name here, not by file: {name!r}")
+    return name

@@ -70,6 +70,7 @@ def test_the_suite_has_the_published_numbers(client: TestClient) -> None:
         ("/api/compare?a=x", 422),
         ("/api/suite/nothing", 422),
         ("/api/suite?hardware=nothing", 422),
+        ("/api/suite?hardware=/etc/mine.toml", 422),
         ("/api/what", 404),
     ],
 )
@@ -77,6 +78,15 @@ def test_a_question_without_an_answer_says_why(client: TestClient, path: str, st
     answer = client.get(path)
     assert answer.status_code == status
     assert answer.json()["error"]
+
+
+def test_no_question_reads_a_hardware_file(client: TestClient, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("secret", encoding="utf-8")
+    first = client.get("/api/overview").json()["profiles"][0]["id"]
+    asked = {"hardware": str(tmp_path / "mine.toml")}
+    for path in (f"/api/profile/{first}", "/api/suite"):
+        answer = client.get(path, params=asked)
+        assert (answer.status_code, "by name" in answer.json()["error"]) == (422, True)
 
 
 def test_every_endpoint_is_described(client: TestClient) -> None:
