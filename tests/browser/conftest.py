@@ -6,9 +6,13 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, sync_playwright
+
+if TYPE_CHECKING:
+    from solscope.web.app import Uploads
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
@@ -57,7 +61,7 @@ def watched(
 
 
 @contextmanager
-def serving(sources: list[str]) -> Iterator[str]:
+def serving(sources: list[str], uploads: Uploads | None = None) -> Iterator[str]:
     """The dashboard over `sources`, in a thread; gives its address."""
     import uvicorn
 
@@ -66,7 +70,10 @@ def serving(sources: list[str]) -> Iterator[str]:
     from solscope.web.serve import listen
 
     with listen("127.0.0.1", 0) as listener:
-        config = uvicorn.Config(create_app(Library(sources)), log_level="error", lifespan="off")
+        library = Library(sources)
+        library.takes_uploads = uploads is not None
+        app = create_app(library, uploads=uploads)
+        config = uvicorn.Config(app, log_level="error", lifespan="off")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

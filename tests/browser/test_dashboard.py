@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
+from solscope.corpus.extract import extract
+from solscope.corpus.store import create_corpus
+from solscope.web.app import Uploads
 from tests.browser.conftest import serving, watched
 
 pytestmark = pytest.mark.browser
@@ -82,3 +86,60 @@ def test_the_benchmark_ranks_solutions_and_sets_two_against_each_other(
         page.wait_for_selector("#diff table")
         assert "torch-compile is" in page.locator("#diff").inner_text()
         assert problems == []
+
+
+def test_a_growing_store_is_seen_to_grow(browser: Browser, tmp_path: Path) -> None:
+    store = create_corpus(tmp_path / "store")
+    store.append([extract("tests/data/kineto_b200.json.gz")])
+    with serving([str(tmp_path / "store")]) as address, watched(browser) as (page, problems):
+        page.goto(f"{address}/corpus?by=category")
+        page.wait_for_selector("#importance tbody td")
+        assert page.locator("#profiles tbody tr").count() == 1
+        store.append([extract("tests/data/rocprofv3.json.gz")])
+        page.wait_for_selector("#profiles tbody tr >> nth=1", timeout=15_000)
+        assert "1 profiles added" in page.get_by_role("status").inner_text()
+        assert problems == []
+
+
+def test_long_tables_of_a_store_are_searched_by_the_server(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("solscope.web.store_questions.MOST_ROWS", 5)
+    create_corpus(tmp_path / "store").append([extract("tests/data/kineto_b200.json.gz")])
+    with serving([str(tmp_path / "store")]) as address, watched(browser) as (page, problems):
+        page.goto(f"{address}/corpus?by=kernel")
+        page.wait_for_selector("#importance tbody td")
+        assert page.locator("#importance tbody tr").count() == 5
+        page.get_by_label("Find in all rows").fill("embedding")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#importance >> text=that fit")
+        assert "find=embedding" in page.url
+        assert "mbedding" in page.locator("#importance tbody tr").first.inner_text()
+        assert problems == []
+
+
+def test_a_dropped_file_is_added_and_a_bad_one_is_named(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "good.json").write_text('{"traceEvents": []}')
+    (tmp_path / "<b>bad.json").write_text("no trace")
+    uploads = Uploads(tmp_path / "in", 1000)
+    with serving(["demo:vllm-b200"], uploads) as address, watched(browser) as (page, problems):
+        page.goto(address)
+        files = [tmp_path / "good.json", tmp_path / "<b>bad.json"]
+        page.locator("input[type=file]").set_input_files(files)
+        page.wait_for_selector("text=good.json: added")
+        page.wait_for_selector("text=<b>bad.json: ")
+        page.wait_for_selector("#profiles a:has-text('good')")
+        assert page.locator(".drop b").count() == 0
+        assert [path.name for path in (tmp_path / "in").iterdir()] == ["good.json"]
+        assert [one for one in problems if "422" not in one] == []
+
+
+def test_an_address_without_a_page_says_so(browser: Browser, address: str) -> None:
+    with watched(browser) as (page, problems):
+        page.goto(f"{address}/<img src=x onerror=alert(1)>")
+        page.wait_for_selector("h1:has-text('There is no page here')")
+        assert page.locator("img").count() == 0
+        page.goto(f"{address}/profile/nothing")
+        page.wait_for_selector("[role=alert]")
+        assert [one for one in problems if "404" not in one] == []

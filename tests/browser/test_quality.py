@@ -136,7 +136,7 @@ def opened(page: Page, view: str, report: Path, address: str) -> None:
         f"file://{report}?page={kinds.index(view) + 1}" if view in kinds else f"{address}{view}"
     )
     page.wait_for_selector("main h1", state="attached")
-    page.wait_for_function("!document.body.innerText.includes('Reading…')")
+    page.wait_for_selector("text=Reading…", state="detached")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

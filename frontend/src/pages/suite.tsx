@@ -16,7 +16,7 @@ export function SuiteView({ overview, operator }: { overview: Overview | null; o
   const { query } = useAddress();
   const chosen = query.get("hardware") ?? USUAL;
   const wanted = chosen.split(",").filter(Boolean);
-  const asked = ask<SuitePage>(`/api/suite?hardware=${encodeURIComponent(chosen)}`);
+  const asked = ask<SuitePage>(operator ? null : `/api/suite?hardware=${encodeURIComponent(chosen)}`);
   const page = asked.value;
   const to = (changes: Record<string, string>) => {
     const next = new URLSearchParams(query);
@@ -27,13 +27,13 @@ export function SuiteView({ overview, operator }: { overview: Overview | null; o
   return (
     <>
       <h1>Operator suite</h1>
-      <p class="about">30 production operators with 440 hot shapes; importance from 1,303 production profiles. T_SOL by the published formula for the middle shape, T_Prod of the deployed kernel on XPU-A{page && page.measured.length > 0 ? "; what was measured here stands beside it" : ""}. Open an operator for every shape.</p>
+      <p class="about">30 production operators with 440 hot shapes; importance from 1,303 production profiles. T_SOL by the published formula for the middle shape, T_Prod of the deployed kernel on XPU-A{overview && overview.results.length > 0 ? "; what was measured here stands beside it" : ""}. Open an operator for every shape.</p>
       <fieldset class="hardware">
         <legend>Hardware</legend>
         {overview?.hardware.map((name) => <label key={name}><input type="checkbox" checked={wanted.includes(name)} disabled={wanted.length === 1 && wanted[0] === name} onChange={(event) => toggle(name, event.currentTarget.checked)} /> {name}</label>)}
       </fieldset>
       {asked.error && <p role="alert" class="warnings plain">{asked.error}</p>}
-      {page && operator && <Section id="shapes" title={operator} about={<Link to={`/suite?${query}`}>All operators</Link>}><Shapes operator={operator} hardware={page.hardware} /></Section>}
+      {operator && <Section id="shapes" title={operator} about={<Link to={`/suite?${query}`}>All operators</Link>}><Shapes operator={operator} hardware={wanted} /></Section>}
       {page && !operator && <Operators page={page} />}
       {page && !operator && <Roofs page={page} roof={query.get("roof")} pick={(roof) => to({ roof })} />}
     </>
@@ -100,11 +100,11 @@ function Shapes({ operator, hardware }: { operator: string; hardware: string[] }
   const columns = useMemo<Column<ShapeRow>[]>(() => [
     { id: "id", title: "#", value: (row) => row.id },
     { id: "what", title: "Shape", text: true, long: true, value: (row) => row.description, show: (row) => <span title={axesText(row.axes)}>{row.description}</span> },
-    ...hardware.map((name): Column<ShapeRow> => ({ id: `sol-${name}`, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], show: (row) => printed(row.sol_us[name]) })),
+    ...(asked.value?.hardware ?? []).map((name): Column<ShapeRow> => ({ id: `sol-${name}`, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], show: (row) => printed(row.sol_us[name]) })),
     { id: "prod", title: "T_Prod XPU-A", value: (row) => row.prod_us, show: (row) => printed(row.prod_us) },
     { id: "s", title: "S", help: "T_SOL / T_Prod on XPU-A, as published", value: (row) => row.s_pct, show: (row) => <span class="with-bar">{percent(row.s_pct)}<Bar share={row.s_pct} /></span> },
     ...measured.flatMap(shapeColumns),
-  ], [hardware.join(), measured]);
+  ], [asked.value]);
   if (asked.error) return <p role="alert">{asked.error}</p>;
   return asked.value ? <Table caption={`Shapes of ${operator}`} columns={columns} rows={asked.value.shapes} most={100} /> : <p class="faint">Reading…</p>;
 }

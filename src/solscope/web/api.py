@@ -9,6 +9,7 @@ import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
@@ -245,11 +246,13 @@ def answer(endpoint: Endpoint, library: Library, query: Query) -> bytes:
         files = [library.entry(asked[name]).path for name in endpoint.files]
         return library.pages.get((*key, *map(stamp, files)), make)
     if endpoint.of_results:
-        return library.pages.get((*key, *map(stamp, library.result_files)), make)
+        files = [str(Path(path).absolute()) for path in library.result_files]
+        key = (*key, *((path, stamp(path)) for path in files))
+        return library.pages.get(key, lambda: library.shelf.get(key, make))
     if endpoint.of_store:
         store = library.store
         key = (*key, store.version())
-        return library.pages.get(key, lambda: store.shelf.get((store.url, key), make))
+        return library.pages.get(key, lambda: library.shelf.get((store.url, key), make))
     return make()
 
 

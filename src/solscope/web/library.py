@@ -53,7 +53,9 @@ class Library:
         stores = [source for source in sources if is_store(source)]
         if len(stores) > 1:
             raise UsageError(f"{len(stores)} profile stores given; the dashboard shows one")
-        self._store = StoreView(open_corpus(stores[0]), shelf or Shelf(None)) if stores else None
+        self.shelf = shelf or Shelf(None)
+        """Answers of earlier starts."""
+        self._store = StoreView(open_corpus(stores[0]), self.shelf) if stores else None
         self.result_files = [source for source in sources if is_results(source)]
         others = {*stores, *self.result_files}
         self._sources = [source for source in sources if source not in others]

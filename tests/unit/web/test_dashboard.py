@@ -13,7 +13,7 @@ from solscope.corpus.store import create_corpus
 from solscope.errors import UsageError
 from solscope.web.api import ENDPOINTS
 from solscope.web.app import Uploads, create_app
-from solscope.web.kept import Kept
+from solscope.web.kept import Kept, Shelf
 from solscope.web.library import Library
 from solscope.web.serve import is_loopback, listen
 
@@ -272,3 +272,98 @@ def test_listening_says_what_is_wrong() -> None:
         listen("no such host", 0)
     assert is_loopback("127.0.0.2")
     assert not is_loopback("0.0.0.0")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    create_corpus(tmp_path / "store").append([extract("tests/data/kineto_b200.json.gz")])
+    return tmp_path / "store"
+
+
+def test_a_long_table_comes_in_parts(store: Path) -> None:
+    client = TestClient(create_app(Library([str(store)])), base_url="http://localhost")
+    ask = "/api/corpus/importance?by=kernel"
+    whole = client.get(ask).json()
+    assert whole["in_all"] == whole["found"] == len(whole["rows"]) > 10
+    first = client.get(f"{ask}&most=3").json()
+    assert first["rows"] == whole["rows"][:3]
+    assert first["in_all"] == whole["in_all"]
+    assert first["shown_pct"] == pytest.approx(
+        sum(row["importance_pct"] for row in whole["rows"][:3])
+    )
+    found = client.get(f"{ask}&find=REDUCE+all").json()
+    assert 0 < found["found"] == len(found["rows"]) < found["in_all"]
+    assert all("reduce" in row["key"].lower() for row in found["rows"])
+    for wrong in ("0", "-1", "x", "²", "9" * 20):
+        assert client.get(ask, params={"by": "kernel", "most": wrong}).status_code == 422
+
+
+def test_a_store_that_grows_is_read_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solscope.web.store.LOOK_AGAIN_S", 0.0)
+    client = TestClient(create_app(Library([str(store)])), base_url="http://localhost")
+    assert client.get("/api/overview").json()["corpus"]["profiles"] == 1
+    before = client.get("/api/corpus/importance").json()
+    create_corpus(store).append([extract("tests/data/rocprofv3.json.gz")])
+    assert client.get("/api/overview").json()["corpus"]["profiles"] == 2
+    assert client.get("/api/corpus").json()["status"]["profiles"] == 2
+    after = client.get("/api/corpus/importance").json()
+    assert (before["profiles"], after["profiles"]) == (1, 2)
+
+
+def test_an_upload_goes_into_the_store_when_asked(store: Path, tmp_path: Path) -> None:
+    library = Library([str(store)])
+    app = create_app(library, uploads=Uploads(tmp_path, 10_000_000))
+    client = TestClient(app, base_url="http://localhost", headers={"x-solscope": "1"})
+    content = Path("tests/data/rocprofv3.json.gz").read_bytes()
+    assert client.post("/api/upload?name=a.json.gz", content=content).json()["stored"] is False
+    assert library.store.status().profiles == 1
+    answer = client.post("/api/upload?name=b.json.gz&store=1", content=content)
+    assert answer.json()["stored"] is True
+    assert client.get("/api/overview").json()["corpus"]["profiles"] == 2
+    again = client.post("/api/upload?name=c.json.gz&store=1", content=content)
+    assert again.json()["stored"] is False
+
+
+def test_the_suite_has_our_results_beside_it() -> None:
+    library = Library(["tests/data/bench_results.jsonl"])
+    client = TestClient(create_app(library), base_url="http://localhost")
+    (measured,) = client.get("/api/suite").json()["measured"]
+    assert (measured["device"], measured["hardware"]) == ("NVIDIA H200", "H200")
+    assert measured["operators"]["rms_norm"]["shapes_passed"] == 2
+    (shapes,) = client.get("/api/suite/rms_norm").json()["measured"]
+    assert {one["solution"] for one in shapes["shapes"].values()} == {"fla"}
+
+
+def test_answers_outlive_the_server(tmp_path: Path) -> None:
+    made: list[int] = []
+
+    def get(key: object, most: int = 10) -> bytes:
+        def make() -> bytes:
+            made.append(1)
+            return repr(key).encode()
+
+        return Shelf(tmp_path / "shelf", most).get(key, make)
+
+    assert get("a") == get("a") == b"'a'"
+    assert len(made) == 1
+    get("b")
+    get("c", most=2)
+    assert len(list((tmp_path / "shelf").iterdir())) == 2
+    assert (tmp_path / "shelf").stat().st_mode & 0o077 == 0
+
+
+def test_a_shelf_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    for folder in (None, tmp_path / "file"):
+        assert Shelf(folder).get("a", lambda: b"made") == b"made"
+
+
+def test_what_fails_is_not_kept() -> None:
+    kept: Kept[int] = Kept(2)
+    with pytest.raises(UsageError):
+        kept.get("a", lambda: _fail())
+    assert kept.get("a", lambda: 1) == 1
+
+
+def _fail() -> int:
+    raise UsageError("no")
