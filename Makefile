@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long test-browser check format web screenshots bench-ingest bench-corpus clean
+.PHONY: demo test test-long test-browser check format web screenshots bench-ingest bench-corpus bench-dashboard clean
 
 demo: $(STAMP)
 	$(BIN)/solscope show demo:vllm-b200
@@ -42,6 +42,10 @@ bench-ingest: $(STAMP)
 
 bench-corpus: $(STAMP)
 	$(BIN)/python benchmarks/corpus.py
+
+bench-dashboard: $(STAMP)
+	scripts/install-chromium
+	$(BIN)/python benchmarks/dashboard.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

@@ -17,6 +17,7 @@ from solscope.report.pages import comparison_page, profile_page
 from tests.browser.conftest import CHROMIUM, FLAGS, serving
 
 OUT = Path(__file__).parent.parent / "docs" / "images"
+RESULTS = "tests/data/bench_results.jsonl"
 DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
 
 
@@ -32,12 +33,13 @@ def main() -> None:
         write_html(pages, "demos", report)
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         first = f"file://{report}"
-        shoot(browser, first, "report", 1440, 1000)
-        shoot(browser, first, "report-dark", 1440, 1000, dark=True, at="#operators")
+        shoot(browser, first, "report", 1280, 900)
+        shoot(browser, first, "report-dark", 1280, 780, dark=True, at="#tree")
         shoot(browser, first, "report-phone", 390, 800)
-        shoot(browser, f"{first}?page=2", "comparison", 1440, 1000)
-        with serving(DEMOS) as address:
-            shoot(browser, f"{address}/suite", "suite", 1440, 1000)
+        shoot(browser, f"{first}?page=2", "comparison", 1280, 700, at="#layers")
+        with serving([*DEMOS, RESULTS]) as address:
+            shoot(browser, f"{address}/suite", "suite", 1280, 640)
+            shoot(browser, f"{address}/suite", "suite-roofline", 1280, 600, at="#roofline")
         browser.close()
 
 

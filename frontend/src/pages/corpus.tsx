@@ -102,7 +102,7 @@ function Importance({ by, find, chosen, version, set }: ImportanceProps) {
         <label class="search">
           <span class="hidden">Find in all rows</span>
           <input type="search" placeholder="Find in all rows…" defaultValue={find} onChange={(event) => set(event.currentTarget.value)} />
-          <span class="faint" aria-live="polite">{number(asked.value.rows.length)} of {find ? `${number(asked.value.found)} that fit, ` : ""}{number(asked.value.in_all)} rows: {percent(asked.value.shown_pct)} of the GPU time</span>
+          <span class="faint" aria-live="polite">{number(asked.value.rows.length)} of {asked.value.found < asked.value.in_all ? `${number(asked.value.found)} that fit, of ` : ""}{number(asked.value.in_all)} rows: {percent(asked.value.shown_pct)} of the GPU time</span>
         </label>
       )}
       {!asked.value && !asked.error && <p class="faint">Reading…</p>}

@@ -95,6 +95,7 @@ class Endpoint:
 
 
 def _overview(library: Library, _: Query) -> Overview:
+    library.look_again()
     return Overview(
         solscope=__version__,
         profiles=library.entries,
@@ -252,6 +253,8 @@ def answer(endpoint: Endpoint, library: Library, query: Query) -> bytes:
     if endpoint.of_store:
         store = library.store
         key = (*key, store.version())
+        if "find" in asked:  # As many as there are words: not worth a file each.
+            return library.pages.get(key, make)
         return library.pages.get(key, lambda: library.shelf.get((store.url, key), make))
     return make()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -79,6 +80,9 @@ def _handler(endpoint: Endpoint, library: Library) -> Callable[[Request], Awaita
             body = await run_in_threadpool(answer, endpoint, library, query)
         except SolscopeError as error:
             return _error(str(error), 404 if isinstance(error, InputError) else 422)
+        except Exception:
+            logging.getLogger("uvicorn.error").exception("%s failed", endpoint.path)
+            return _error("something unforeseen went wrong: see the server's terminal", 500)
         return Response(body, media_type=JSON, headers={"cache-control": "no-cache"})
 
     return handle

@@ -69,7 +69,8 @@ class Guard:
         assert self._token is not None
         asked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
         if same(asked, self._token):
-            answer = RedirectResponse(scope["path"], 303)
+            # One slash: "//host" would lead elsewhere.
+            answer = RedirectResponse("/" + scope["path"].lstrip("/\\"), 303)
             answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
             return answer
         bearer = headers.get("authorization", "").removeprefix("Bearer ")

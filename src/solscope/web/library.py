@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import os
@@ -17,7 +18,7 @@ from solscope.bench.base import ShapeResult
 from solscope.bench.results import read_results
 from solscope.corpus.store import open_corpus
 from solscope.demo import DEMOS, PREFIX
-from solscope.errors import InputError, UsageError
+from solscope.errors import InputError, SolscopeError, UsageError
 from solscope.readers import choose, find_profiles
 from solscope.readers import open as open_profile
 from solscope.readers.source import read_head
@@ -62,6 +63,8 @@ class Library:
         self.takes_uploads = False
         """Whether the server lets the browser add profiles."""
         self._lock = threading.Lock()
+        self._looking = threading.Lock()
+        self._looked: list[object] = []
         self._entries: dict[str, ProfileEntry] = {}
         self._profiles: Kept[Attributed] = Kept(KEPT_PROFILES)
         self.pages: Kept[bytes] = Kept(KEPT_PAGES)
@@ -72,8 +75,19 @@ class Library:
         """Files of a folder that are no profiles, with the reason."""
         self.refresh()
 
+    def look_again(self) -> None:
+        """See whether folders hold other files than before; what is wrong with them can wait."""
+        if self._looked != list(map(stamp, self._sources)):
+            with contextlib.suppress(SolscopeError):
+                self.refresh()
+
     def refresh(self) -> None:
         """Look again what the folders hold."""
+        with self._looking:
+            self._looked = list(map(stamp, self._sources))
+            self._refresh()
+
+    def _refresh(self) -> None:
         skipped: list[tuple[str, str]] = []
         paths = (
             find_profiles(self._sources, lambda p, why: skipped.append((p, why)))

@@ -36,7 +36,8 @@ def serve(
     check_sources(sources)
     if uploads is not None:
         uploads[0].mkdir(parents=True, exist_ok=True)
-        sources = [*sources, *(str(path) for path in sorted(uploads[0].iterdir()))]
+        kept = sorted(path for path in uploads[0].iterdir() if path.is_file())
+        sources = [*sources, *(str(path) for path in kept if not path.name.startswith("."))]
     library = Library(sources or [f"{PREFIX}{name}" for name in DEMOS], Shelf(shelf_folder()))
     library.takes_uploads = uploads is not None
     token = None if is_loopback(host) else secrets.token_urlsafe(24)

@@ -147,8 +147,8 @@ def _measured(device: str, lines: Sequence[ShapeResult], middles: dict[str, str]
             s_pct=None if one.s is None else 100 * one.s,
             shapes_passed=one.shapes_passed,
         )
-    card = match_device(device)
-    return Measured(device, None if card is None else card.name, found)
+    known = match_device(device)
+    return Measured(device, None if known is None else known.name, found)
 
 
 def _fastest(result: ShapeResult) -> Fastest:

@@ -44,6 +44,33 @@ def test_profiles_are_listed_and_shown(client: TestClient) -> None:
     assert [side["steps"] for side in both["comparison"]["profiles"]] == [1, 1]
 
 
+def test_files_of_the_server_are_no_hardware(client: TestClient) -> None:
+    first, _ = ids(client)
+    answer = client.get(f"/api/profile/{first}?hardware=src/solscope/hardware/data/H200.toml")
+    assert answer.status_code == 422
+    assert "no hardware" in answer.json()["error"]
+
+
+def test_what_is_unforeseen_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library(DEMOS)
+    monkeypatch.setattr(library, "look_again", lambda: 1 / 0)
+    client = TestClient(create_app(library), base_url="http://localhost")
+    answer = client.get("/api/overview")
+    assert answer.status_code == 500
+    assert "terminal" in answer.json()["error"]
+
+
+def test_a_new_file_in_a_folder_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"traceEvents": []}')
+    client = TestClient(create_app(Library([str(tmp_path)])), base_url="http://localhost")
+    assert len(ids(client)) == 1
+    (tmp_path / "b.json").write_text('{"traceEvents": []}')
+    assert len(ids(client)) == 2
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert len(ids(client)) == 2
+
+
 def test_bounds_follow_the_chosen_hardware(client: TestClient) -> None:
     first, _ = ids(client)
     named = [
@@ -71,6 +98,8 @@ def test_the_suite_has_the_published_numbers(client: TestClient) -> None:
         ("/api/suite/nothing", 422),
         ("/api/suite?hardware=nothing", 422),
         ("/api/suite?hardware=/etc/mine.toml", 422),
+        ("/api/suite?hardware=src/solscope/hardware/H200.toml", 422),
+        ("/api/suite/rms_norm?hardware=/etc/x.toml", 422),
         ("/api/what", 404),
     ],
 )
@@ -146,6 +175,8 @@ def test_a_token_opens_the_door_once(library: Library) -> None:
     assert opened.status_code == 303
     assert "s3cret" not in opened.headers["location"]
     assert client.get("/api/overview").status_code == 200
+    elsewhere = client.get("http://box.example//evil.example/?token=s3cret")
+    assert elsewhere.headers["location"] == "/evil.example/"
     client.cookies.clear()
     assert client.get("/api/overview").status_code == 401
     bearer = {"authorization": "Bearer s3cret"}
