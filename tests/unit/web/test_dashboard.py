@@ -48,7 +48,7 @@ def test_files_of_the_server_are_no_hardware(client: TestClient) -> None:
     first, _ = ids(client)
     answer = client.get(f"/api/profile/{first}?hardware=src/solscope/hardware/data/H200.toml")
     assert answer.status_code == 422
-    assert "no hardware" in answer.json()["error"]
+    assert "by name" in answer.json()["error"]
 
 
 def test_what_is_unforeseen_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
