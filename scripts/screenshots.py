@@ -1,4 +1,4 @@
-"""Make the pictures in README and docs from the bundled profiles: `make screenshots`.
+"""Make the pictures in README and docs from real profiles and results: `make screenshots`.
 
 Each picture is a view of a report or of the dashboard, at a fixed size, in light or dark.
 """
@@ -17,7 +17,7 @@ from solscope.report.pages import comparison_page, profile_page
 from tests.browser.conftest import CHROMIUM, FLAGS, serving
 
 OUT = Path(__file__).parent.parent / "docs" / "images"
-RESULTS = "tests/data/bench_results.jsonl"
+RESULTS = "results/bench/h200.jsonl"
 DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
 
 
@@ -39,7 +39,7 @@ def main() -> None:
         shoot(browser, f"{first}?page=2", "comparison", 1280, 700, at="#layers")
         with serving([*DEMOS, RESULTS]) as address:
             shoot(browser, f"{address}/suite", "suite", 1280, 640)
-            shoot(browser, f"{address}/suite", "suite-roofline", 1280, 600, at="#roofline")
+            shoot(browser, f"{address}/suite", "suite-roofline", 1280, 700, at="#roofline")
         browser.close()
 
 

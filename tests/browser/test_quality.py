@@ -152,6 +152,17 @@ def test_all_text_can_be_read(
         assert page.evaluate(CHART_CONTRAST) == []
 
 
+def test_the_checks_find_what_is_wrong(browser: Browser) -> None:
+    with watched(browser) as (page, _):
+        page.set_content(
+            "<section style='background:#fff'><p style='color:#999'>faint</p><p>plain</p>"
+            "<button></button><input><div class='chart'><svg><text fill='#ddd'>axis</text></svg>"
+        )
+        assert page.evaluate(CONTRAST) == {"looked": 2, "poor": ["faint: 2.85"]}
+        assert len(page.evaluate(CHART_CONTRAST)) == 1
+        assert len(page.evaluate(UNNAMED)) == 2
+
+
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_control_has_a_name_and_every_page_an_outline(
     browser: Browser, report: Path, address: str, view: str
