@@ -91,7 +91,7 @@ def command(
         from solscope.report.capture import render_recording
 
         click.echo(render_recording(recording), err=True)
-    return 1 if recording.exit_code else 0
+    return 1 if recording.failed else 0
 
 
 def _list(pid: int | None, spin: bool, as_json: bool) -> None:
