@@ -74,6 +74,8 @@ def command(
         return 0
     if output is None:
         raise UsageError("where to? give -o NAME.metrics.csv")
+    if output.suffix not in (".csv", ".parquet"):
+        raise UsageError(f"{output} ends neither in .csv nor in .parquet; give NAME.metrics.csv")
     if argv and pid is not None:
         raise UsageError("give --pid or a command to start, not both")
     if not argv and (pid is None) == (find is None):

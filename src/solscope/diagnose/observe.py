@@ -90,7 +90,10 @@ def observe(attributed: Attributed) -> Observations:
 
 def _nothing(attributed: Attributed) -> str:
     """Why there is nothing to diagnose."""
-    if any(warning.code == "truncated" for warning in attributed.profile.warnings):
+    codes = {warning.code for warning in attributed.profile.warnings}
+    if "metrics_only" in codes:
+        return "samples only; name the trace, or the cycles, beside which they lie"
+    if "truncated" in codes:
         return (
             "the file breaks off before any GPU activity, so nothing to diagnose; record it again"
         )

@@ -173,6 +173,8 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert out == ""
     assert f"samples of process {os.getpid()}" in err
     assert program(arguments) == 2
+    assert program([*arguments[:-1], str(tmp_path / "run.txt")]) == 2
+    assert "ends neither in .csv nor in .parquet" in capsys.readouterr().err
     assert program([*arguments, "--force", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["pid"] == os.getpid()

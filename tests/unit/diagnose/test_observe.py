@@ -138,6 +138,7 @@ def test_samples_are_cut_to_the_steps_and_counted_once() -> None:
             (5099, "runq_ns", 10.0),
             (5100, "runq_ns", 11.0),
             (5600, "runq_ns", 31.0),
+            (5600, "runq_ns", 31.0),
             (6300, "runq_ns", 51.5),
             (6301, "runq_ns", 90.0),
             (5200, "cpu_frequency", 2100.0),
@@ -197,3 +198,6 @@ def test_a_file_that_breaks_off_before_its_kernels_says_so() -> None:
         observe(attribute(cut))
     with pytest.raises(InputError, match="no GPU activity with a time line"):
         observe(attribute(made))
+    samples = dataclasses.replace(made, warnings=(ProfileWarning("metrics_only", "no trace"),))
+    with pytest.raises(InputError, match="samples only; name the trace"):
+        observe(attribute(samples))
