@@ -61,14 +61,23 @@ class Device(msgspec.Struct, frozen=True):
     @property
     def label(self) -> str:
         """The name, or the best description the profile allows."""
-        if self.name:
-            return self.name
+        return self.name or f"{self._vendor} {self.ordinal} ({self._facts or 'not described'})"
+
+    @property
+    def model(self) -> str | None:
+        """What kind of GPU it is, as far as the profile tells; the same for all GPUs of a kind."""
+        return self.name or (f"{self._vendor} ({self._facts})" if self._facts else None)
+
+    @property
+    def _facts(self) -> str:
         facts = [self.arch, f"{self.compute_units} CUs" if self.compute_units else None]
         if self.memory_bytes:
             facts.append(f"{self.memory_bytes / 2**30:.0f} GiB")
-        known = ", ".join(fact for fact in facts if fact)
-        vendor = {"amd": "AMD GPU", "nvidia": "NVIDIA GPU"}.get(self.vendor or "", "GPU")
-        return f"{vendor} {self.ordinal} ({known or 'not described'})"
+        return ", ".join(fact for fact in facts if fact)
+
+    @property
+    def _vendor(self) -> str:
+        return {"amd": "AMD GPU", "nvidia": "NVIDIA GPU"}.get(self.vendor or "", "GPU")
 
 
 class Metadata(msgspec.Struct, frozen=True):

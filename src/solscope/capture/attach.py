@@ -13,7 +13,7 @@ from pathlib import Path
 
 from solscope.capture.files import check_free, finish_metrics, partial
 from solscope.capture.process import descends
-from solscope.capture.sampler import Sampler
+from solscope.capture.sampler import THE_FILE, Sampler
 from solscope.capture.sensors import Missing, find_sensors
 from solscope.errors import InputError
 
@@ -45,11 +45,23 @@ class Recording:
     seconds: float
     missing: list[Missing]
     lost: dict[str, str]
-    """Sensors that failed on the way."""
+    """Sensors that failed on the way, and how; `the file` when it was not written to the end."""
     sampler_cpu_pct: float
     """CPU time of the sampler, in percent of one core."""
+    stopped: bool = False
+    """True when the time was over, or a signal came, before the process ended."""
     exit_code: int | None = None
     """Of the command, when one was started."""
+
+    @property
+    def command_failed(self) -> bool:
+        """True when the command failed by itself, and not because it was asked to end."""
+        return bool(self.exit_code) and not self.stopped
+
+    @property
+    def failed(self) -> bool:
+        """True when the command failed, or the file could not be written to the end."""
+        return self.command_failed or THE_FILE in self.lost
 
 
 def attach(pid: int, target: Target) -> Recording:
@@ -64,7 +76,8 @@ def run(command: Sequence[str], target: Target, find: str | None = None) -> Reco
     """Start a command and sample it until it ends.
 
     With `find`, the process sampled is the one below it whose command line has that text.
-    Ctrl-C reaches the command, whose end is awaited; after `seconds` it is asked to end.
+    Ctrl-C reaches the command, whose end is awaited; after `seconds`, or when this process is asked
+    to end, it is asked too.
     """
     check_free(target.path, force=target.force)
     try:
@@ -75,7 +88,11 @@ def run(command: Sequence[str], target: Target, find: str | None = None) -> Reco
         try:
             pid = child.pid if find is None else _await(find, child)
             recording = _sample(pid, target, stopped)
-            return replace(recording, exit_code=_end(child, patient=bool(stopped)))
+            # The process found may end before the command that started it.
+            while not recording.stopped and not stopped and child.poll() is None:
+                time.sleep(TICK_S)
+            code = _end(child, patient=signal.SIGINT in stopped)
+            return replace(recording, stopped=recording.stopped or bool(stopped), exit_code=code)
         finally:
             if child.poll() is None:
                 child.kill()
@@ -130,10 +147,10 @@ def _sample(pid: int, target: Target, stopped: list[int]) -> Recording:
     sampler = Sampler(written, sensors, target.period_ms)
     begin, spent = time.monotonic(), time.process_time()
     sampler.start()
+    over = False
     try:
-        while not stopped and not sampler.wait(TICK_S):
-            if target.seconds is not None and time.monotonic() - begin >= target.seconds:
-                break
+        while not (stopped or over or sampler.wait(TICK_S)):
+            over = target.seconds is not None and time.monotonic() - begin >= target.seconds
     finally:
         sampler.stop()
     seconds = time.monotonic() - begin
@@ -147,6 +164,7 @@ def _sample(pid: int, target: Target, stopped: list[int]) -> Recording:
         missing=sensors.missing,
         lost=sampler.lost,
         sampler_cpu_pct=round(100 * spent / seconds, 3),
+        stopped=over or bool(stopped),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
 from pathlib import Path
 
@@ -21,9 +22,11 @@ def check_free(*paths: Path, force: bool) -> None:
     """Refuse to replace a file."""
     for path in paths:
         if path.exists() and not force:
-            raise UsageError(f"{path} exists; choose another name or pass --force")
+            raise UsageError(f"{path} exists; choose another name or pass --force (force=True)")
         if not path.parent.is_dir():
             raise UsageError(f"{path.parent} is not a folder")
+        if not os.access(path.parent, os.W_OK):
+            raise UsageError(f"{path.parent} is not a folder to write into")
 
 
 def finish_metrics(written: Path, path: Path) -> None:

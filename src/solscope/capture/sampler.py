@@ -30,6 +30,8 @@ SLOW_NS = 50_000_000
 """Least time between two readings of a dear sensor."""
 CHECK_S = 0.5
 """How often it is looked whether the process watched still runs."""
+THE_FILE = "the file"
+"""Stands among the sensors lost when samples could not be written any further."""
 GPU_NS = 20_000_000
 """Least time between two readings of a GPU; its utilization changes less often than that."""
 
@@ -43,8 +45,9 @@ class Sampler:
         self._pid = sensors.pid
         self._stop = threading.Event()
         self._gone = threading.Event()
+        self._writing = threading.Lock()
         self.lost: dict[str, str] = {}
-        """Sensors that failed while the process went on, and how."""
+        """Sensors that failed while the process went on, and how; `THE_FILE` for a full disk."""
         self.samples = 0
         period_ns = round(period_ms * 1e6)
         ticks = max(2, math.ceil(SLOW_NS / period_ns))
@@ -68,7 +71,10 @@ class Sampler:
         os.close(self._descriptor)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the process watched has ended; false when the time is over first."""
+        """Wait until the process watched has ended, or the file cannot be written any further.
+
+        False when the time is over first.
+        """
         return self._gone.wait(timeout_s) or self._ended()
 
     def _loop(self, sensors: list[tuple[Sensor, int]], period_ns: int) -> None:
@@ -94,13 +100,31 @@ class Sampler:
                     sensors.remove(entry)
                     self.lost[sensor.name] = str(error)
             tick += 1
-            os.write(self._descriptor, "".join(lines).encode())
-            self.samples += len(lines)
+            if not self._append(lines):
+                return
             lines.clear()
             # Ticks that were missed are left out: catching up would sample in bursts.
             now = time.monotonic_ns()
             due = max(due + period_ns, now)
             self._stop.wait((due - now) / 1e9)
+
+    def _append(self, lines: list[str]) -> bool:
+        """Write whole lines; false when there is no room for them, which ends all sampling."""
+        data = "".join(lines).encode()
+        with self._writing:
+            if THE_FILE in self.lost:
+                return False
+            end = os.fstat(self._descriptor).st_size
+            try:
+                while data:
+                    data = data[os.write(self._descriptor, data) :]
+            except OSError as error:
+                os.ftruncate(self._descriptor, end)
+                self.lost[THE_FILE] = error.strerror or str(error)
+                self._gone.set()
+                return False
+            self.samples += len(lines)
+            return True
 
     def _ended(self) -> bool:
         """True when the process watched is gone, or only waits to be buried."""
@@ -135,6 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     while not closed.wait(CHECK_S) and not sampler.wait(0):
         pass
     sampler.stop()
+    if THE_FILE in sampler.lost:
+        sys.stderr.write(f"solscope: {options.output}: {sampler.lost[THE_FILE]}\n")
+        return 1
     return 0
 
 

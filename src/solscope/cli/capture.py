@@ -74,6 +74,8 @@ def command(
         return 0
     if output is None:
         raise UsageError("where to? give -o NAME.metrics.csv")
+    if output.suffix not in (".csv", ".parquet"):
+        raise UsageError(f"{output} ends neither in .csv nor in .parquet; give NAME.metrics.csv")
     if argv and pid is not None:
         raise UsageError("give --pid or a command to start, not both")
     if not argv and (pid is None) == (find is None):
@@ -91,7 +93,7 @@ def command(
         from solscope.report.capture import render_recording
 
         click.echo(render_recording(recording), err=True)
-    return 1 if recording.exit_code else 0
+    return 1 if recording.failed else 0
 
 
 def _list(pid: int | None, spin: bool, as_json: bool) -> None:

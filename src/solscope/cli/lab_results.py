@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from solscope.cli.common import emit, json_option, terminal_width, use_color
+from solscope.text import clean
 
 if TYPE_CHECKING:
     from solscope.lab.strip import Part
@@ -15,6 +17,15 @@ if TYPE_CHECKING:
 
 def _say(name: str) -> None:
     click.echo(f"solscope: {name}", err=True)
+
+
+def _watched() -> bool:
+    return sys.stderr.isatty()
+
+
+def _count(text: str) -> None:
+    """Show progress on one line of the terminal."""
+    click.echo(f"\r\x1b[K{clean(text)}", nl=False, err=True)
 
 
 @click.command("pack", short_help="From raw recordings to files that a repository can keep.")
@@ -87,7 +98,10 @@ def score(
     from solscope.lab.score import committed
     from solscope.lab.score import score as score_pairs
 
-    result = score_pairs(list(folders) or committed(Path.cwd()), without=without)
+    chosen = list(folders) or committed(Path.cwd())
+    result = score_pairs(chosen, without=without, progress=_count if _watched() else None)
+    if _watched():
+        _count("")
     if as_json:
         from solscope.report.json import render_json
 

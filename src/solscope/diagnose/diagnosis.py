@@ -249,7 +249,7 @@ def _causes(f: Findings, ranking: Ranking, verdict: Verdict) -> list[NamedCause]
             f"the mean step takes ×{f.outcome.ratio:.3f}; noise inside the normal run "
             f"±{f.outcome.floor:.1%}, between starts of one program ±{f.outcome.run_noise:.0%}"
         )
-        return [nothing([text])]
+        return [nothing([text, *_pace(f)])]
     if verdict == "cannot_compare":
         return [unknown(1.0, ["too few steps to test anything"])]
     work = [c for c in (*ranking.causes, *ranking.hidden) if c.family == "workload"]
@@ -260,6 +260,13 @@ def _causes(f: Findings, ranking: Ranking, verdict: Verdict) -> list[NamedCause]
     if verdict == "improvement":
         return _gone(f)
     return ranking.causes
+
+
+def _pace(f: Findings) -> list[str]:
+    """What the host's pace alone makes of the step, where that is more than the noise."""
+    if abs(f.paced_ratio - 1) <= f.outcome.floor:
+        return []
+    return [f"all host code takes ×{f.pace:.2f}, which alone makes the step ×{f.paced_ratio:.3f}"]
 
 
 def _gone(f: Findings) -> list[NamedCause]:

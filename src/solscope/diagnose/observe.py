@@ -88,14 +88,24 @@ def observe(attributed: Attributed) -> Observations:
     )
 
 
+def _nothing(attributed: Attributed) -> str:
+    """Why there is nothing to diagnose."""
+    codes = {warning.code for warning in attributed.profile.warnings}
+    if "metrics_only" in codes:
+        return "samples only; name the trace, or the cycles, beside which they lie"
+    if "truncated" in codes:
+        return (
+            "the file breaks off before any GPU activity, so nothing to diagnose; record it again"
+        )
+    return "no GPU activity with a time line, so nothing to diagnose"
+
+
 def _window(attributed: Attributed) -> _Window:
     steps = attributed.steps.filter(
         (pl.col("process") == 0) & pl.col("start_ns").is_not_null()
     ).sort("start_ns")
     if steps.is_empty():
-        raise InputError(
-            f"{attributed.profile.path}: no GPU activity with a time line, so nothing to diagnose"
-        )
+        raise InputError(f"{attributed.profile.path}: {_nothing(attributed)}")
     numbers = steps["step"].to_list()
     timed = attributed.activities.filter(pl.col("start_ns").is_not_null()).with_columns(
         pl.col("dur_ns").fill_null(0)
@@ -226,7 +236,7 @@ def _run(attributed: Attributed, window: _Window) -> Run:
     return Run(
         name=Path(profile.path).name,
         format=profile.format,
-        gpus=sorted({device.label for device in meta.devices}),
+        gpus=sorted({device.model for device in meta.devices if device.model}),
         framework=meta.framework,
         found_by=window.steps["found_by"][-1],
         span_ns=int(window.edges[-1] - window.edges[0]),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from solscope.diagnose.causes import NONE, UNKNOWN, causes
-from solscope.diagnose.causes.base import Answer, Cause
+from solscope.diagnose.causes.base import SEPARATOR, Answer, Cause
 from solscope.diagnose.findings import Findings
 
 UNKNOWN_SCORE = 1.0
@@ -114,7 +114,17 @@ def _judge(findings: Findings, cause: Cause, required: list[Answer]) -> _Judged:
             against.append(answer.text)
     if share < findings.limits.most:
         against.append(f"it can account for {share:.0%} of the difference only")
-    return _Judged(cause, score, share, list(dict.fromkeys(evidence)), list(dict.fromkeys(against)))
+    return _Judged(cause, score, share, _once(evidence), _once(against))
+
+
+def _once(texts: list[str]) -> list[str]:
+    """Each text once; one that is a part of another says nothing new."""
+    kept: list[str] = []
+    for text in dict.fromkeys(texts):
+        said = {part for other in kept for part in other.split(SEPARATOR)}
+        if not set(text.split(SEPARATOR)) <= said:
+            kept.append(text)
+    return kept
 
 
 def _with_confidence(findings: Findings, ordered: list[_Judged]) -> list[NamedCause]:

@@ -26,10 +26,12 @@ def grows(metric: str) -> bool:
 def cut_samples(
     metrics: pl.DataFrame, start_unix_ns: int, span_ns: int
 ) -> tuple[list[list[int]], list[Counter]]:
-    """Clocks and counters: samples from `start_unix_ns` on, for `span_ns`."""
-    inside = metrics.filter(pl.col("t_ns").is_between(start_unix_ns, start_unix_ns + span_ns)).sort(
-        "t_ns", maintain_order=True
-    )
+    """Clocks and counters: samples from `start_unix_ns` on, for `span_ns`.
+
+    A row that stands twice, as in files joined by hand, is one sample.
+    """
+    within = pl.col("t_ns").is_between(start_unix_ns, start_unix_ns + span_ns)
+    inside = metrics.filter(within).unique(maintain_order=True).sort("t_ns", maintain_order=True)
     clocks: dict[tuple[int, ...], int] = {}
     counters = []
     groups = inside.with_columns(pl.col("metric").cast(pl.String)).partition_by(

@@ -9,19 +9,17 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
-import os
 import re
 import tarfile
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
+
+from solscope.errors import DamagedFileError, InputError
+from solscope.files import new_file
+from solscope.lab.processes import on_all_cores
 
 PART_BYTES = 15 << 20
 MAX_PARTS = 7
-J = TypeVar("J")
-R = TypeVar("R")
 PRESET, SLOW_PRESET = 4, 6
 SLOW_SAVES = 0.15
 """What the slow preset saves, at least; it takes three times as long."""
@@ -36,15 +34,15 @@ def slim(trace: bytes) -> bytes:
 
 def compress(files: Iterable[Path], folder: Path) -> None:
     """Write each raw trace to `folder` as `.gz`; other files are copied."""
-    _everywhere(_to_gzip, [(file, folder) for file in files])
+    list(on_all_cores(_to_gzip, [(file, folder) for file in files]))
 
 
 def pack(files: Iterable[Path], folder: Path) -> list[Path]:
     """Write all files to `part-NNN.tar` in `folder`; returns the parts."""
     ordered = sorted(files)
-    members = _everywhere(_to_xz, [(file, PRESET) for file in ordered])
+    members = list(on_all_cores(_to_xz, [(file, PRESET) for file in ordered]))
     if again := _too_large([len(data) for _, data in members]):
-        smaller = _everywhere(_to_xz, [(ordered[index], SLOW_PRESET) for index in again])
+        smaller = on_all_cores(_to_xz, [(ordered[index], SLOW_PRESET) for index in again])
         for index, member in zip(again, smaller, strict=True):
             members[index] = member
     written = []
@@ -61,21 +59,35 @@ def pack(files: Iterable[Path], folder: Path) -> list[Path]:
 
 def unpack(folder: Path) -> list[Path]:
     """Write the members of all parts in `folder` beside them, traces as `.gz`."""
+    parts = sorted(folder.glob("part-*.tar"))
+    if not parts:
+        raise InputError(
+            f"{folder}: no part-*.tar in it, as `solscope lab record --archive` writes"
+        )
     written = []
-    for part in sorted(folder.glob("part-*.tar")):
-        with tarfile.open(part) as archive:
-            for member in archive:
-                source = archive.extractfile(member)
-                name = Path(member.name).name
-                if source is None or not name.endswith(".xz"):
-                    continue
-                data = lzma.decompress(source.read())
-                target = folder / name.removesuffix(".xz")
-                if target.suffix == ".json":
-                    target, data = target.with_name(target.name + ".gz"), gzip.compress(data, 6)
-                target.write_bytes(data)
-                written.append(target)
+    for part in parts:
+        try:
+            with tarfile.open(part) as archive:
+                taken = [_take(archive, member, folder) for member in archive]
+        except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
+            raise DamagedFileError(f"{part}: {error}") from error
+        written += [target for target in taken if target is not None]
     return written
+
+
+def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> Path | None:
+    """Write one member, under its bare name; null for what `pack` does not make."""
+    source = archive.extractfile(member)
+    name = Path(member.name).name
+    if source is None or not name.endswith(".xz"):
+        return None
+    data = lzma.decompress(source.read())
+    target = folder / name.removesuffix(".xz")
+    if target.suffix == ".json":
+        target, data = target.with_name(target.name + ".gz"), gzip.compress(data, 6)
+    with new_file(target) as work:
+        work.write_bytes(data)
+    return target
 
 
 def _too_large(sizes: list[int]) -> list[int]:
@@ -108,15 +120,6 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     entry = tarfile.TarInfo(name)
     entry.size = len(data)
     archive.addfile(entry, io.BytesIO(data))
-
-
-def _everywhere(function: Callable[[J], R], jobs: Sequence[J]) -> list[R]:
-    """Results of `function` for each job, in order, from as many processes as there are cores."""
-    workers = max(1, min(len(jobs), len(os.sched_getaffinity(0))))
-    if workers == 1:
-        return [function(job) for job in jobs]
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(function, jobs))
 
 
 def _to_xz(job: tuple[Path, int]) -> tuple[str, bytes]:

@@ -29,7 +29,8 @@ from solscope.lab.answers import (
     noise_bands,
 )
 from solscope.lab.pack import SUFFIX
-from solscope.lab.pairs import MACHINE, PAIRS, RECORDINGS, normal_pairs, read_pairs
+from solscope.lab.pairs import MACHINE, PAIRS, RECORDINGS, Pair, normal_pairs, read_pairs
+from solscope.lab.processes import on_all_cores
 from solscope.lab.rankers import RANKERS, nameable
 from solscope.lab.strip import Part, stripped
 
@@ -37,6 +38,8 @@ SURE = THRESHOLDS.sure
 SLOW = 1.3
 """From this slowdown on a pair counts as one that an engineer would be called for."""
 TOP = 3
+MANY = 12
+"""From so many pairs on they are diagnosed in several processes."""
 RESULTS = "results/lab"
 """Where the repository keeps its own recordings."""
 
@@ -156,20 +159,31 @@ def score(
 ) -> LabScore:
     """Score our diagnosis and the baselines on all pairs of packed folders.
 
-    `without` takes a part of the observations away first, which shows what it is worth.
+    `without` takes a part of the observations away first, which shows what it is worth. Pairs are
+    diagnosed on all cores; `diagnose`, when given, must be a function of a module.
     """
+    jobs = [
+        (folder, pair, tuple(without), diagnose)
+        for folder in folders
+        for recorded in [read_pairs(folder)]
+        for pair in (*recorded, *normal_pairs(recorded))
+    ]
+    answered = []
+    for item in on_all_cores(_answer, jobs, least=MANY):
+        answered.append(item)
+        if progress is not None:
+            progress(f"{len(answered)} of {len(jobs)}: {item.pair.id}")
+    return score_answers(answered, [str(folder) for folder in folders], _machine(folders[0]))
+
+
+def _answer(job: tuple[Path, Pair, Sequence[Part], Diagnose | None]) -> Answered:
     from solscope.lab.ours import answer
 
-    answered = []
-    for folder in folders:
-        recorded = read_pairs(folder)
-        for pair in (*recorded, *normal_pairs(recorded)):
-            (progress or (lambda _: None))(pair.id)
-            normal, abnormal = (
-                stripped(_recording(folder, name), without) for name in (pair.normal, pair.abnormal)
-            )
-            answered.append(answer_all(pair, normal, abnormal, diagnose or answer))
-    return score_answers(answered, [str(folder) for folder in folders], _machine(folders[0]))
+    folder, pair, without, diagnose = job
+    normal, abnormal = (
+        stripped(_recording(folder, name), without) for name in (pair.normal, pair.abnormal)
+    )
+    return answer_all(pair, normal, abnormal, diagnose or answer)
 
 
 def committed(start: Path) -> list[Path]:

@@ -18,7 +18,7 @@ def render_recording(recording: Recording) -> str:
     ]
     lines += [f"missing: {sensor.name}: {sensor.reason}" for sensor in recording.missing]
     lines += [f"lost on the way: {name}: {reason}" for name, reason in recording.lost.items()]
-    if recording.exit_code:
+    if recording.command_failed:
         lines.append(f"the command ended with exit code {recording.exit_code}")
     return "\n".join(clean(line) for line in lines)
 

@@ -53,8 +53,14 @@ def _label(text: str) -> str:
     return _cell(text)
 
 
-def _cell(text: str) -> str:
+def _code(text: str) -> str:
+    """For a span of code."""
     return clean(text).replace("|", "\\|").replace("`", "'")
+
+
+def _cell(text: str) -> str:
+    """For plain text, where the parameters of a template would be taken for HTML."""
+    return _code(text).replace("<", "&lt;")
 
 
 def _warnings(result: Classic) -> list[str]:
@@ -109,7 +115,7 @@ def _overview(result: Classic, a: str, b: str) -> str:
     row = result.findings[0].rows[0]
     moved = "an increase" if row.delta_beta_pct > 0 else "a decrease"
     return (
-        f"The highest Suspicion Score between `{a}` and `{b}` has **`{_cell(row.function)}`**, "
+        f"The highest Suspicion Score between `{a}` and `{b}` has **`{_code(row.function)}`**, "
         f"with {moved} in its contribution to total cycle time. A score is no cause: read the "
         "warnings above first."
     )
@@ -124,7 +130,7 @@ def _findings(result: Classic, full_names: bool) -> str:
 
 def _finding(finding: ClassicFinding, full_names: bool) -> list[str]:
     row = finding.rows[0]
-    name = _cell(finding.function if full_names else short_name(finding.function))
+    name = _code(finding.function if full_names else short_name(finding.function))
     lines = [
         f"- **`{name}` on device `{finding.device}`:**",
         f"  - Its contribution to total cycle time (β) **{_direction(row.delta_beta_pct)}** from "
@@ -138,7 +144,7 @@ def _finding(finding: ClassicFinding, full_names: bool) -> list[str]:
         )
     lines.append("  - Resource metrics (μ) read while it ran:")
     lines += [
-        f"    - **`{_cell(r.metric)}`**: {_direction(r.delta_mu)} from {r.mu_normal:,.2f} to "
+        f"    - **`{_code(r.metric)}`**: {_direction(r.delta_mu)} from {r.mu_normal:,.2f} to "
         f"{r.mu_abnormal:,.2f}."
         for r in finding.rows
     ]

@@ -182,11 +182,11 @@ def _waterfall(result: Diagnosis, top: int) -> Iterator[list[str]]:
         shares = [c.share_of_delta_pct for c in rest]
         share = None if None in shares else sum(s for s in shares if s is not None)
         yield [
-            f"{delta:+.3f}",
+            _signed(delta),
             _bar(delta, largest),
             _pct(share),
-            f"{calls:+.3f}",
-            f"{times:+.3f}",
+            _signed(calls),
+            _signed(times),
             "",
             "",
             "",
@@ -197,11 +197,11 @@ def _waterfall(result: Diagnosis, top: int) -> Iterator[list[str]]:
 
 def _row(component: Component, largest: float) -> list[str]:
     return [
-        f"{component.delta_ms:+.3f}",
+        _signed(component.delta_ms),
         _bar(component.delta_ms, largest),
         _pct(component.share_of_delta_pct),
-        f"{component.count_effect_ms:+.3f}",
-        f"{component.duration_effect_ms:+.3f}",
+        _signed(component.count_effect_ms),
+        _signed(component.duration_effect_ms),
         _q(component.q, component.test.n),
         component.state.replace("_", " "),
         component.phase or "-",
@@ -214,8 +214,13 @@ def _bar(value: float, largest: float) -> str:
     return ("█" if value > 0 else "░") * size
 
 
+def _signed(value: float) -> str:
+    """With its sign; what rounds to nothing has none to tell."""
+    return f"{round(value, 3) + 0.0:+.3f}"
+
+
 def _pct(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1f} %"
+    return "-" if share is None else f"{round(share, 1) + 0.0:.1f} %"
 
 
 def _q(value: float | None, n: Sequence[int]) -> str:

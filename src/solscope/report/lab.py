@@ -85,8 +85,9 @@ def _head(result: LabScore) -> str:
         state: sum(pair.state == state for pair in result.pairs)
         for state in ("moved", "latent", "control")
     }
+    named = (("gpu", ""), ("torch", "torch "), ("date", ""))
     machine = ", ".join(
-        result.machine[key] for key in ("gpu", "torch", "date") if key in result.machine
+        f"{word}{result.machine[key]}" for key, word in named if key in result.machine
     )
     where = f" ({machine})" if machine else ""
     return (

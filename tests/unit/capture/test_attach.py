@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import solscope
-from solscope.capture.attach import Target, attach, find_process, run
+from solscope.capture.attach import PATIENCE_S, Target, attach, find_process, run
 from solscope.cli import run as program
 from solscope.errors import InputError, UsageError
 
@@ -55,7 +56,47 @@ def test_a_command_and_its_exit_code(tmp_path: Path) -> None:
 
 def test_a_command_that_is_asked_to_end(tmp_path: Path) -> None:
     target = Target(tmp_path / "run.metrics.csv", seconds=0.2)
-    assert run(["sleep", "60"], target).exit_code == -signal.SIGTERM
+    recording = run(["sleep", "60"], target)
+    assert recording.exit_code == -signal.SIGTERM
+    assert recording.stopped
+    assert not recording.failed
+
+
+def test_a_command_outlives_the_process_found_in_it(tmp_path: Path) -> None:
+    command = ["sh", "-c", "sleep 0.80625 & wait; sleep 0.4; exit 5"]
+    recording = run(command, Target(tmp_path / "run.metrics.csv"), find="0.80625")
+    assert (recording.exit_code, recording.stopped, recording.failed) == (5, False, True)
+
+
+def test_a_request_to_end_is_passed_on_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "run.metrics.csv"
+    command = [sys.executable, "-m", "solscope", "capture", "-o", str(path), "--", "sleep", "60"]
+    capture = subprocess.Popen(command, stderr=subprocess.PIPE)
+    written = path.with_name("run.metrics.csv.partial")
+    while not written.exists() or written.stat().st_size < 200:
+        time.sleep(0.01)
+    capture.terminate()
+    # Less than what a command may take that is ending by itself after a Ctrl-C.
+    _, err = capture.communicate(timeout=PATIENCE_S - 1)
+    assert capture.returncode == 0, err
+    assert "oncpu_ns" in metrics(path)
+
+
+def test_a_full_disk_ends_the_sampling_with_whole_lines(tmp_path: Path) -> None:
+    path = tmp_path / "run.metrics.csv"
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, limit[1]))
+    try:
+        recording = run(["sh", "-c", "sleep 0.6; exit 0"], Target(path, period_ms=10))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert recording.lost == {"the file": "File too large"}
+    assert recording.failed
+    assert recording.exit_code == 0
+    text = path.read_text()
+    assert 0 < len(text) <= 3000
+    assert text.endswith("\n")
+    assert "oncpu_ns" in metrics(path)
 
 
 def test_a_process_below_the_command(tmp_path: Path) -> None:
@@ -132,6 +173,8 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert out == ""
     assert f"samples of process {os.getpid()}" in err
     assert program(arguments) == 2
+    assert program([*arguments[:-1], str(tmp_path / "run.txt")]) == 2
+    assert "ends neither in .csv nor in .parquet" in capsys.readouterr().err
     assert program([*arguments, "--force", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["pid"] == os.getpid()

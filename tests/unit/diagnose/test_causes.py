@@ -229,6 +229,8 @@ def test_all_host_code_at_another_pace_is_no_change_unless_something_drives_it()
     result = diagnose_runs(EAGER.run(), alone.run(3))
     assert result.verdict == "no_change"
     assert "×1.40" in result.sentence
+    assert "all host code takes ×1.40" in result.causes[0].evidence[1]
+    assert len(diagnose_runs(EAGER.run(), EAGER.run(3)).causes[0].evidence) == 1
     assert diagnose_runs(EAGER.run(), driven.run(3)).causes[0].id == "cpu_slow"
 
 
@@ -271,3 +273,11 @@ def test_a_faster_run_is_an_improvement_and_says_what_is_gone() -> None:
     assert result.verdict == "improvement"
     assert result.causes[0].id == "cpu_contention"
     assert result.causes[0].title.startswith("in the normal run")
+
+
+@pytest.mark.parametrize("name", list(HAPPENED))
+def test_evidence_is_said_once(name: str) -> None:
+    for cause in rank(findings(name)).causes:
+        for text in cause.evidence:
+            others = [other for other in cause.evidence if other != text]
+            assert not any(text in other.split("; ") for other in others)

@@ -56,3 +56,14 @@ def test_saved_observations(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["diagnose", str(path), str(path), "--classic"])
     # One step is no whole step: there is nothing to compare, and that is said.
     assert "no whole cycle" in str(done.exception)
+
+
+def test_names_from_the_file_are_no_markup(tmp_path: Path) -> None:
+    evil = tmp_path / "evil_perf_data.csv"
+    text = Path(NORMAL).read_text()
+    evil.write_text(text.replace(",cpu_frequency,", ",<img src=x>|`\x1b[31m,"))
+    report = run(str(evil), ABNORMAL, "--classic").stdout
+    (row, *_) = [line for line in report.splitlines() if line.startswith("|") and "img" in line]
+    assert "| &lt;img src=x>\\|'" in row
+    assert "**`<img src=x>\\|'" in report
+    assert "\x1b" not in report

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from solscope.diagnose.observations import Observations, load, save
 from solscope.diagnose.observe import observe
 from solscope.errors import DamagedFileError, InputError
 from solscope.events import METRIC_SCHEMA
-from solscope.profile import Profile
+from solscope.profile import Device, Profile, ProfileWarning
 from tests.making import aggregate, event, profile
 
 RUNS = Path(__file__).parents[4] / "shared" / "data" / "h200"
@@ -137,6 +138,7 @@ def test_samples_are_cut_to_the_steps_and_counted_once() -> None:
             (5099, "runq_ns", 10.0),
             (5100, "runq_ns", 11.0),
             (5600, "runq_ns", 31.0),
+            (5600, "runq_ns", 31.0),
             (6300, "runq_ns", 51.5),
             (6301, "runq_ns", 90.0),
             (5200, "cpu_frequency", 2100.0),
@@ -177,3 +179,25 @@ def test_real_runs_close_and_are_small(name: str, tmp_path: Path) -> None:
     assert closes(seen)
     assert save(seen, tmp_path / "run.json.zst").stat().st_size < 20_000
     assert {c.name for c in seen.counters} >= {"oncpu_ns", "runq_ns", "gpu_sm_frequency"}
+
+
+def test_gpus_that_are_not_described_are_not_told_apart() -> None:
+    def gpus(device: Device) -> list[str]:
+        return observe(attribute(profile(*two_steps(), devices=(device,)))).run.gpus
+
+    assert gpus(Device(0, vendor="nvidia")) == []
+    assert gpus(Device(0, vendor="amd", arch="gfx942")) == ["AMD GPU (gfx942)"]
+    assert gpus(Device(3, vendor="amd", arch="gfx942")) == ["AMD GPU (gfx942)"]
+    assert gpus(Device(0, name="NVIDIA H200")) == ["NVIDIA H200"]
+
+
+def test_a_file_that_breaks_off_before_its_kernels_says_so() -> None:
+    made = profile(event("op", "aten::mm", 0, 10))
+    cut = dataclasses.replace(made, warnings=(ProfileWarning("truncated", "it ends"),))
+    with pytest.raises(InputError, match="breaks off before any GPU activity"):
+        observe(attribute(cut))
+    with pytest.raises(InputError, match="no GPU activity with a time line"):
+        observe(attribute(made))
+    samples = dataclasses.replace(made, warnings=(ProfileWarning("metrics_only", "no trace"),))
+    with pytest.raises(InputError, match="samples only; name the trace"):
+        observe(attribute(samples))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from solscope.errors import DamagedFileError, InputError
 from solscope.lab import archive
 
 TRACE = b"""{
@@ -83,3 +84,14 @@ def test_only_what_does_not_fit_is_compressed_slowly(monkeypatch: pytest.MonkeyP
     # 1740 bytes, room for 2 x (1000 - 240): 220 too many; 2 x 18 and 13 x 15 bytes are saved.
     assert archive._too_large([100] * 15 + [120] * 2) == [15, 16, *range(13)]
     assert archive._too_large([]) == []
+
+
+def test_a_folder_without_parts_and_a_damaged_part_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no part-\*\.tar in it"):
+        archive.unpack(tmp_path)
+    (part,) = archive.pack(files(tmp_path), tmp_path)
+    whole = part.read_bytes()
+    for data in (b"no archive", whole[:700], whole[:520] + b"x" * 40 + whole[560:]):
+        part.write_bytes(data)
+        with pytest.raises(DamagedFileError, match=r"part-000\.tar"):
+            archive.unpack(tmp_path)

@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 from solscope.diagnose.findings import Findings
 
+SEPARATOR = "; "
+"""Between the texts of checks that answer together."""
+
 
 class Answer(NamedTuple):
     """What a check found, with the numbers in words."""
@@ -65,9 +68,9 @@ def any_of(*checks: Check) -> Check:
         answers = [one(findings) for one in checks]
         yes = [answer for answer in answers if answer.holds]
         if yes:
-            return Answer(True, "; ".join(answer.text for answer in yes))
+            return Answer(True, SEPARATOR.join(answer.text for answer in yes))
         unknown = any(answer.holds is None for answer in answers)
-        return Answer(None if unknown else False, "; ".join(a.text for a in answers))
+        return Answer(None if unknown else False, SEPARATOR.join(a.text for a in answers))
 
     return check
 

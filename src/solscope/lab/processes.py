@@ -1,0 +1,29 @@
+"""Jobs on all cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import TypeVar
+
+J = TypeVar("J")
+R = TypeVar("R")
+
+
+def on_all_cores(function: Callable[[J], R], jobs: Sequence[J], least: int = 2) -> Iterator[R]:
+    """Results of `function` for each job, in order, from as many processes as there are cores.
+
+    Fewer jobs than `least` are not worth the start of processes and are done in this one.
+    """
+    workers = min(len(jobs), len(os.sched_getaffinity(0)))
+    if workers < 2 or len(jobs) < least:
+        yield from map(function, jobs)
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        try:
+            yield from pool.map(function, jobs)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
