@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from solscope.lab.answers import OURS
-from solscope.lab.score import ControlScore, GroupScore, LabScore, Rate
+from solscope.lab.score import SLOW, ControlScore, GroupScore, LabScore, Rate
 from solscope.report.terminal import Column, number, table, to_text
 from solscope.report.terminal import heading as heading_line
 
@@ -134,7 +134,9 @@ def _pair_rows(result: LabScore, every: bool) -> list[list[str]]:
     for pair in result.pairs:
         rank = pair.ranks[OURS]
         alarm = pair.state == "control" and pair.verdict not in ("no_change", None)
-        wrong = pair.state == "moved" and (rank is None or rank >= _WRONG)
+        # Every pair that counts in a table above is listed, also a slow one within the noise.
+        counted = pair.state == "moved" or (pair.state == "latent" and pair.ratio >= SLOW)
+        wrong = counted and (rank is None or rank >= _WRONG)
         if every or wrong or alarm:
             others = [_place(place) for name, place in pair.ranks.items() if name != OURS]
             step, named = f"x{pair.ratio:.2f}", ", ".join(pair.named) or "-"

@@ -146,6 +146,17 @@ def test_reports_show_what_went_wrong() -> None:
     assert max(map(len, render_score(result, 80, False).splitlines())) <= 80
 
 
+def test_a_slow_pair_within_the_noise_is_listed_when_it_went_wrong() -> None:
+    apart = answered(pair("apart", "none"), 1.6, ["none"])
+    slow = answered(pair("slow"), 1.4, ["disk_io"])
+    quick = answered(pair("quick"), 1.1, ["disk_io"])
+    result = score_answers([apart, slow, quick])
+    assert {p.id: p.state for p in result.pairs}["slow"] == "latent"
+    listed = render_score(result, 140, False).partition("pairs that went wrong")[2]
+    assert "slow" in listed
+    assert "quick" not in listed
+
+
 def test_committed_results_are_looked_for_upwards(tmp_path) -> None:  # type: ignore[no-untyped-def]
     folder = tmp_path / "results" / "lab" / "h200"
     folder.mkdir(parents=True)
