@@ -86,17 +86,22 @@ def step_ratio(normal: Observations, abnormal: Observations) -> float:
     return means[1] / means[0]
 
 
+def band_key(pair: Pair) -> str:
+    """What shares one band: halves were recorded apart, on machines that may differ."""
+    return f"{pair.half} {pair.mode}"
+
+
 def noise_bands(answered: list[Answered]) -> dict[str, float]:
-    """By mode, how far the step times of pairs without a fault lie apart, as |log ratio|.
+    """How far the step times of pairs without a fault lie apart, as |log ratio|, by `band_key`.
 
     The 99 % quantile, which with a hundred pairs or fewer is the largest; never below 3 %.
     """
     found: dict[str, list[float]] = {}
     for item in answered:
-        spread = found.setdefault(item.pair.mode, [])
+        spread = found.setdefault(band_key(item.pair), [])
         if item.pair.is_control:
             spread.append(abs(math.log(item.ratio)))
     return {
-        mode: max([SMALLEST_BAND, float(np.quantile(spread, 0.99))] if spread else [SMALLEST_BAND])
-        for mode, spread in found.items()
+        key: max([SMALLEST_BAND, float(np.quantile(spread, 0.99))] if spread else [SMALLEST_BAND])
+        for key, spread in found.items()
     }

@@ -26,6 +26,7 @@ from solscope.lab.answers import (
     Answered,
     Diagnose,
     answer_all,
+    band_key,
     noise_bands,
 )
 from solscope.lab.pack import SUFFIX
@@ -123,7 +124,7 @@ class LabScore(msgspec.Struct, frozen=True):
     machine: dict[str, str]
     """GPU, versions and date, as recorded."""
     noise_pct: dict[str, float]
-    """By mode: what the step times of pairs without a fault differ by."""
+    """By half and mode (`test eager`): what the step times of pairs without a fault differ by."""
     pairs: list[PairScore]
     groups: list[GroupScore]
     controls: list[ControlScore]
@@ -222,7 +223,7 @@ def score_answers(
     return LabScore(
         folders=folders or [],
         machine=machine or {},
-        noise_pct={mode: 100 * math.expm1(band) for mode, band in bands.items()},
+        noise_pct={key: 100 * math.expm1(band) for key, band in bands.items()},
         pairs=[_pair(item, states[item.pair.id]) for item in answered],
         groups=[
             _group(ranker, half, group, items)
@@ -250,7 +251,7 @@ def _halves(answered: Iterable[Answered]) -> list[str]:
 def _state(item: Answered, bands: dict[str, float]) -> str:
     if item.pair.is_control:
         return "control"
-    moved = math.isfinite(item.ratio) and abs(math.log(item.ratio)) > bands[item.pair.mode]
+    moved = math.isfinite(item.ratio) and abs(math.log(item.ratio)) > bands[band_key(item.pair)]
     return "moved" if moved else "latent"
 
 

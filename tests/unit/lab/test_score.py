@@ -76,7 +76,7 @@ def test_the_noise_of_pairs_without_a_fault_decides_what_moved() -> None:
         answered(pair("faster"), 0.8, ["gc"]),
     ]
     result = score_answers([*items, *CONTROLS])
-    assert result.noise_pct["eager"] == pytest.approx(6, abs=0.1)
+    assert result.noise_pct["test eager"] == pytest.approx(6, abs=0.1)
     assert {p.id: p.state for p in result.pairs} == {
         "inside": "latent",
         "beyond": "moved",
@@ -87,7 +87,9 @@ def test_the_noise_of_pairs_without_a_fault_decides_what_moved() -> None:
 
 
 def test_without_such_pairs_three_percent_is_noise() -> None:
-    assert noise_bands([answered(pair("p"), 2.0, [])]) == {"eager": pytest.approx(math.log(1.03))}
+    assert noise_bands([answered(pair("p"), 2.0, [])]) == {
+        "test eager": pytest.approx(math.log(1.03))
+    }
 
 
 def test_latent_pairs_are_right_by_name_by_list_or_by_silence() -> None:
