@@ -1,6 +1,8 @@
 import { defineConfig } from "vite";
 
-// One script and one style sheet, which reports carry inside and the dashboard serves.
+// Two builds of one program: a script that reports carry inside, and modules that the dashboard serves.
+const dashboard = process.env["SOLSCOPE_BUILD"] === "dashboard";
+
 export default defineConfig({
   esbuild: { jsx: "automatic", jsxImportSource: "preact", legalComments: "none" },
   build: {
@@ -8,8 +10,10 @@ export default defineConfig({
     outDir: "../src/solscope/report/assets",
     emptyOutDir: false,
     cssCodeSplit: false,
-    lib: { entry: "src/main.tsx", name: "solscope", formats: ["iife"], fileName: () => "app.js", cssFileName: "app" },
-    rollupOptions: { output: { assetFileNames: "app[extname]" } },
+    modulePreload: { polyfill: false },
+    ...(dashboard
+      ? { rollupOptions: { input: "src/main.tsx", output: { entryFileNames: "dashboard.js", chunkFileNames: "[name].js", assetFileNames: "app[extname]" } } }
+      : { lib: { entry: "src/main.tsx", name: "solscope", formats: ["iife"], fileName: () => "app.js", cssFileName: "app" }, rollupOptions: { output: { inlineDynamicImports: true, assetFileNames: "app[extname]" } } }),
   },
   define: { "process.env.NODE_ENV": '"production"' },
 });

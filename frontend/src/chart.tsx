@@ -1,16 +1,7 @@
 // A chart drawn by ECharts, with a text that says what it shows.
-import { BarChart, CustomChart, LineChart, ScatterChart, TreemapChart } from "echarts/charts";
-import { AriaComponent, DataZoomComponent, GridComponent, LegendComponent, MarkLineComponent, TooltipComponent } from "echarts/components";
-import * as echarts from "echarts/core";
-import { SVGRenderer } from "echarts/renderers";
+import type { EChartsCoreOption, EChartsType } from "echarts/core";
 import { useEffect, useRef } from "preact/hooks";
 import { useDark } from "./dark";
-
-echarts.use([
-  BarChart, CustomChart, LineChart, ScatterChart, TreemapChart,
-  AriaComponent, DataZoomComponent, GridComponent, LegendComponent, MarkLineComponent, TooltipComponent,
-  SVGRenderer,
-]);
 
 // ECharts measures text with this: a name that a canvas does not know ("inherit") gives wrong widths.
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
@@ -54,34 +45,40 @@ export function Chart({ label, height, option, watch, onClick }: Props) {
   useEffect(() => {
     const element = place.current;
     if (!element) return;
-    const chart = echarts.init(element, null, { renderer: "svg" });
     const ink = dark ? DARK : LIGHT;
+    let chart: EChartsType | null = null;
+    let gone = false;
     const draw = () => {
       const narrow = element.clientWidth < 560;
-      chart.setOption(
+      chart?.setOption(
         {
           animation: false,
           textStyle: { fontFamily: FONT, color: ink.text },
           aria: { enabled: true, label: { description: label } },
           ...option(ink, narrow),
-        } as echarts.EChartsCoreOption,
+        } as EChartsCoreOption,
         true,
       );
     };
-    draw();
-    if (onClick) chart.on("click", (params) => onClick(params as never));
     let width = element.clientWidth;
     const observer = new ResizeObserver(() => {
-      chart.resize();
+      chart?.resize();
       if (element.clientWidth !== width) {
         width = element.clientWidth;
         draw();
       }
     });
-    observer.observe(element);
+    void import("./engine").then(({ init }) => {
+      if (gone) return;
+      chart = init(element, null, { renderer: "svg" });
+      if (onClick) chart.on("click", (params) => onClick(params as never));
+      draw();
+      observer.observe(element);
+    });
     return () => {
+      gone = true;
       observer.disconnect();
-      chart.dispose();
+      chart?.dispose();
     };
   }, [dark, option, watch, label, onClick]);
   return <div class="chart" ref={place} role="img" aria-label={label} style={{ height: `${height}px` }} />;

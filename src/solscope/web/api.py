@@ -245,7 +245,8 @@ def answer(endpoint: Endpoint, library: Library, query: Query) -> bytes:
     key: tuple[object, ...] = (endpoint.path, *sorted(asked.items()))
     if endpoint.files:
         files = [library.entry(asked[name]).path for name in endpoint.files]
-        return library.pages.get((*key, *map(stamp, files)), make)
+        key = (*key, *((path, stamp(path)) for path in files))
+        return library.pages.get(key, lambda: library.shelf.get(key, make))
     if endpoint.of_results:
         files = [str(Path(path).absolute()) for path in library.result_files]
         key = (*key, *((path, stamp(path)) for path in files))

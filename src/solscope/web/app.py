@@ -33,15 +33,21 @@ PAGE = """<!doctype html>
 <meta name="color-scheme" content="light dark">
 <title>solscope</title>
 <link rel="stylesheet" href="/assets/app.css">
+<link rel="modulepreload" href="/assets/engine.js">
 </head>
 <body data-solscope="dashboard">
 <div id="app"></div>
 <noscript>The dashboard draws itself with a script; scripts are switched off.</noscript>
-<script src="/assets/app.js"></script>
+<script type="module" src="/assets/dashboard.js"></script>
 </body>
 </html>
 """
-_TYPES = {"app.js": "text/javascript", "app.css": "text/css"}
+_TYPES = {
+    "dashboard.js": "text/javascript",
+    "engine.js": "text/javascript",
+    "app.css": "text/css",
+}
+"""The dashboard's script, the charts it loads when there is one to draw, and the style."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def test_only_the_built_script_may_run() -> None:
     assert scripts == [' type="application/json" id="solscope-data"', ""]
 
 
-@pytest.mark.parametrize("name", ["app.js", "app.css"])
+@pytest.mark.parametrize("name", ["app.js", "app.css", "dashboard.js", "engine.js"])
 def test_assets_load_nothing_and_close_nothing(name: str) -> None:
     text = asset(name)
     assert "</script" not in text.lower()

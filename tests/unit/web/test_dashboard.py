@@ -138,11 +138,11 @@ def test_every_address_is_a_page_with_a_strict_policy(client: TestClient) -> Non
     for path in ("/", "/suite/rms_norm", "/compare?a=1&b=2"):
         answer = client.get(path)
         assert answer.status_code == 200
-        assert "/assets/app.js" in answer.text
+        assert "/assets/dashboard.js" in answer.text
         policy = answer.headers["content-security-policy"]
         assert "script-src 'self'" in policy
         assert "unsafe-eval" not in policy
-    assert client.get("/assets/app.js").headers["content-type"].startswith("text/javascript")
+    assert client.get("/assets/dashboard.js").headers["content-type"].startswith("text/javascript")
     assert client.get("/assets/other.js").headers["content-type"].startswith("text/html")
 
 
