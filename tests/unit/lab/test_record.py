@@ -79,5 +79,5 @@ def test_recordings_are_not_mixed(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_unpacking_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert program(["lab", "unpack", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.startswith("0 files")
+    assert program(["lab", "unpack", str(tmp_path)]) == 2
+    assert "no part-*.tar in it" in capsys.readouterr().err
