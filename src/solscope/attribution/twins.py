@@ -13,6 +13,8 @@ import polars as pl
 
 from solscope.intervals import Int64s
 
+NAMELESS = 1 << 40
+"""Stands for the name of an activity that has none; no category has so many values."""
 REACHES = ((16, 16), (8, 8), (4, 4), (2, 2), (0, 8), (8, 0))
 """Neighbors before and after that must be the same, most first."""
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -35,7 +37,7 @@ def find_twins(activities: pl.DataFrame) -> dict[int, int]:
         *(pl.col(n).cast(pl.Int64) for n in ("signature", "call_turn", "call_kernels")),
     ).fill_null(-1)
     table, streams = facts.to_numpy(), by_stream(activities)
-    names = activities["name"].to_physical().cast(pl.UInt64).to_numpy()
+    names = activities["name"].to_physical().cast(pl.UInt64).fill_null(NAMELESS).to_numpy()
     open_, lenders = lost.to_numpy().copy(), known.to_numpy()
     found: dict[int, int] = {}
     for before, after in REACHES:

@@ -103,3 +103,11 @@ def test_a_lost_kernel_borrows_from_the_same_sequence_first() -> None:
     last = made.activities.row(-1, named=True)
     assert (last["op_borrowed"], last["borrowed_by"]) == ("aten::mm", "sequence")
     assert last["borrowed_call"] == last["row"]
+
+
+def test_a_kernel_without_a_name_does_not_stop_the_others() -> None:
+    nameless = {**event("kernel", "x", 8000, 30), "name": None}
+    made = attributed(
+        *eager("aten::mm", 1, "8,1,1"), nameless, event("kernel", GEMM, 9000, 30, grid="8,1,1")
+    )
+    assert made.activities["op_borrowed"].to_list() == [None, None, "aten::mm"]
