@@ -30,15 +30,15 @@ def new_file(target: Path) -> Iterator[Path]:
 def new_folder(target: Path) -> Iterator[Path]:
     """The same for a folder."""
     with _work_folder(target) as folder:
-        work = folder / "new"
+        work, old = folder / "new", folder / f"{target.name}.old"
         yield work
         if target.exists():
-            target.rename(folder / "old")
+            target.rename(old)
         try:
             work.rename(target)
-        except OSError:
-            if (folder / "old").exists():
-                (folder / "old").rename(target)
+        except BaseException:
+            if old.exists():
+                old.rename(target)
             raise
 
 

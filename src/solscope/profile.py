@@ -7,8 +7,6 @@ any other Parquet reader) opens again without loss.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +26,7 @@ from solscope.events import (
     correlation_key,
     is_launch,
 )
+from solscope.files import new_folder
 
 SAVE_VERSION = 1
 MANIFEST = "profile.json"
@@ -174,8 +173,8 @@ class Profile:
         if target.exists() and not is_saved_profile(target):
             raise UsageError(f"{target} exists and is not a saved profile: not replaced")
         target.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-        try:
+        with new_folder(target) as work:
+            work.mkdir()
             self.events.write_parquet(work / "events.parquet", compression="zstd")
             self.aggregates.write_parquet(work / "aggregates.parquet", compression="zstd")
             if self.metrics is not None:
@@ -190,27 +189,7 @@ class Profile:
                 "warnings": self.warnings,
             }
             (work / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
-            work.chmod(0o755)
-            _put_in_place(work, target)
-        except BaseException:
-            shutil.rmtree(work, ignore_errors=True)
-            raise
         return target
-
-
-def _put_in_place(work: Path, target: Path) -> None:
-    """Rename `work` to `target`; what was there is kept until that has worked."""
-    if not target.exists():
-        work.rename(target)
-        return
-    old = work.with_name(work.name + ".old")
-    target.rename(old)
-    try:
-        work.rename(target)
-    except BaseException:
-        old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 class _Manifest(msgspec.Struct):

@@ -14,6 +14,11 @@ from solscope.errors import InputError
 _DECODER = msgspec.json.Decoder(ShapeResult)
 
 
+def is_results(path: str) -> bool:
+    """Whether a path names a results file, which is told by its ending."""
+    return path.endswith(".jsonl")
+
+
 def read_results(paths: Iterable[Path | str]) -> list[ShapeResult]:
     """All lines of several files; the last line of a file may have been cut off by a crash."""
     found = []

@@ -68,13 +68,14 @@ def command(
       solscope report --diagnose normal.json.gz slow.json.gz -o why.html
     """
     from solscope import find_profiles
+    from solscope.bench.results import is_results
     from solscope.report.export import check_target
     from solscope.report.html import write_html
     from solscope.report.names import short_labels
     from solscope.report.pages import Page, comparison_page, diagnosis_page, profile_page
     from solscope.views.operators import named_hardware
 
-    results = [path for path in files if path.endswith(".jsonl")]
+    results = [path for path in files if is_results(path)]
     if results and len(results) < len(files):
         raise click.UsageError("give profiles, or benchmark results (.jsonl), not both")
     if results:

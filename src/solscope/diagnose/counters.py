@@ -14,9 +14,10 @@ import numpy as np
 from solscope.compare.bootstrap import Floats
 from solscope.diagnose.behavior import anchor_of
 from solscope.diagnose.observations import CLOCK_NS, Counter, Observations
-from solscope.diagnose.sampling import grows, readings
+from solscope.diagnose.sampling import readings
 from solscope.diagnose.stats import Comparison, benjamini_hochberg, compare, state_of
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
+from solscope.readers.metric_kinds import metric_kind
 
 Part = Literal["driver", "consequence"]
 
@@ -128,7 +129,14 @@ def compare_counters(
     q_values = benjamini_hochberg([test.p_mann_whitney for test in tests])
     in_cycles = anchor_of(normal) is not None
     return [
-        _change(meaning(key[0], grows(key[0]), in_cycles=in_cycles), key, pair, test, q, limits)
+        _change(
+            meaning(key[0], metric_kind(key[0]).counter, in_cycles=in_cycles),
+            key,
+            pair,
+            test,
+            q,
+            limits,
+        )
         for key, pair, test, q in zip(keys, pairs, tests, q_values, strict=True)
     ]
 

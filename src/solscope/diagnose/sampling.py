@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import polars as pl
 
 from solscope.diagnose.observations import CLOCK_NS, Counter
 from solscope.intervals import Int64s
+from solscope.readers.metric_kinds import metric_kind
 
 MOST_SAMPLES = 400
 """Samples kept of a sensor; of more, evenly spaced ones."""
-
-_GROWS = re.compile(
-    r"(_ns|_usec|_bytes|_calls|_total|_events|_periods|_faults|_mj|_collections)$|^(ctx|nr|page_faults)_"
-)
-
-
-def grows(metric: str) -> bool:
-    """True for counts that only grow, by the rules of the metrics file."""
-    return _GROWS.search(metric) is not None
 
 
 def cut_samples(
@@ -44,7 +34,7 @@ def cut_samples(
         ticks = (part["t_ns"].to_numpy()[keep] - start_unix_ns) // CLOCK_NS
         clock = clocks.setdefault(tuple(ticks.tolist()), len(clocks))
         values = part["value"].to_numpy()[keep]
-        cumulative = grows(metric)
+        cumulative = metric_kind(metric).counter
         if cumulative:
             values = values - values[0]
         counters.append(

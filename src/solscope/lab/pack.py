@@ -7,14 +7,13 @@ nothing else. So `solscope lab score` gives the same from a clone as from the tr
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from solscope.errors import InputError, UsageError
+from solscope.files import new_folder
 from solscope.lab.pairs import MACHINE, PAIRS, RECORDINGS, Pair, pair_lines, read_pairs
 
 _SUFFIXES = (".trace.json.gz", ".trace.json.zst", ".trace.json", ".json.gz", ".json")
@@ -50,21 +49,13 @@ def pack(
     if target.exists() and not (target / PAIRS).is_file():
         raise UsageError(f"{target} exists and is no folder of the lab: not replaced")
     target.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
+    with new_folder(target) as work:
         packed = _write(raw, work, progress or (lambda _: None))
-        work.chmod(0o755)
-        if target.exists():
-            shutil.rmtree(target)
-        work.rename(target)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
     return msgspec.structs.replace(packed, folder=str(target))
 
 
 def _write(raw: list[Path], work: Path, progress: Callable[[str], None]) -> Packed:
-    (work / RECORDINGS).mkdir()
+    (work / RECORDINGS).mkdir(parents=True)
     kept: list[bytes] = []
     left_out: dict[str, str] = {}
     failed: dict[str, str] = {}

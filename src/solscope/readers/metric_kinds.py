@@ -6,6 +6,7 @@ tools may hold other names: those that end like our counters are taken for count
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 
@@ -76,7 +77,10 @@ METRICS: dict[str, MetricKind] = {
     "gpu_pcie_transmit": _gauge("KB/s"),
     "gpu_pcie_receive": _gauge("KB/s"),
 }
-_COUNTER_ENDS = ("_ns", "_bytes", "_calls")
+_COUNTS = re.compile(
+    r"(_ns|_usec|_bytes|_calls|_total|_events|_periods|_faults|_mj|_collections)$|^(ctx|nr|page_faults)_"
+)
+"""Names of metrics by other tools that are counts."""
 
 
 def metric_kind(name: str) -> MetricKind:
@@ -84,4 +88,4 @@ def metric_kind(name: str) -> MetricKind:
     known = METRICS.get(name)
     if known is not None:
         return known
-    return MetricKind("", name.endswith(_COUNTER_ENDS) or name.startswith("ctx_"))
+    return MetricKind("", _COUNTS.search(name) is not None)

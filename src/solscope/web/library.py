@@ -15,7 +15,7 @@ import msgspec
 
 from solscope.attribution import Attributed, attribute
 from solscope.bench.base import ShapeResult
-from solscope.bench.results import read_results
+from solscope.bench.results import is_results, read_results
 from solscope.corpus.store import open_corpus
 from solscope.demo import DEMOS, PREFIX
 from solscope.errors import InputError, SolscopeError, UsageError
@@ -160,11 +160,6 @@ def check_sources(sources: Sequence[str]) -> None:
                 choose(read_head(path))
         elif not (path.is_dir() or is_store(source) or glob.has_magic(source)):
             raise InputError(f"{source}: no such file or folder")
-
-
-def is_results(source: str) -> bool:
-    """Whether a source is a file of benchmark results."""
-    return source.endswith(".jsonl")
 
 
 def is_store(source: str) -> bool:

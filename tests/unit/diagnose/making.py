@@ -18,7 +18,7 @@ from solscope.diagnose.observations import (
     Tile,
     TileKind,
 )
-from solscope.diagnose.sampling import grows
+from solscope.readers.metric_kinds import metric_kind
 
 SAMPLES = 12
 _WIGGLE = (0, 7, -5, 3, -8, 5, 1, -3)
@@ -157,7 +157,7 @@ class Made:
 
     def _counter(self, name: str, value: float, span: int) -> Counter:
         device = 0 if name.startswith("gpu_") else None
-        if not grows(name):
+        if not metric_kind(name).counter:
             return Counter(name, device, False, 0, [value], SAMPLES)
         total = value * span / 1e9
         values = [total * at / (SAMPLES - 1) for at in range(SAMPLES)]
