@@ -61,11 +61,11 @@ class Effort:
 CPU_EFFORT = Effort(full_flop=4e9, full_bytes=2e8, extra_bytes=4e6)
 
 
-def release(device: str) -> None:
+def release(device: str, keep: int = CACHED_BYTES) -> None:
     """Give device memory back that no tensor uses, when it is much: that stops everything."""
     import torch
 
-    if device != "cpu" and torch.cuda.memory_reserved() > CACHED_BYTES:
+    if device != "cpu" and torch.cuda.memory_reserved() > keep:
         torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
         torch.cuda.empty_cache()
 
@@ -174,7 +174,9 @@ class OperatorCheck:
         shapes: Sequence[Workload],
         effort: Effort,
         progress: Progress,
+        *,
         in_time: Callable[[], bool],
+        due: Callable[[Candidate, Workload], bool],
     ) -> None:
         """Check every shape while there is time, and before them the cases beside the smallest."""
         compiled = [seat for seat in self._standing() if seat.candidate.solution.about.compile]
@@ -188,8 +190,9 @@ class OperatorCheck:
             if not in_time():
                 return
             progress(f"{self.operator.name} shape {shape.shape}")
+            seats = [seat for seat in self._standing() if due(seat.candidate, shape)]
             with self.room.of(self.operator.cost(shape.axes).bytes):
-                self._shape(shape, effort)
+                self._shape(shape, seats, effort)
                 self._free()
 
     def _rehearse(self, seats: Sequence[Seat], axes: dict[str, Any]) -> None:
@@ -237,9 +240,8 @@ class OperatorCheck:
     def _standing(self) -> list[Seat]:
         return [seat for seat in self.seats if self.found[seat.candidate.key].everywhere is None]
 
-    def _shape(self, shape: Workload, effort: Effort) -> None:
+    def _shape(self, shape: Workload, seats: list[Seat], effort: Effort) -> None:
         rows = by_rows(self.operator.cost(shape.axes), self.task, effort)
-        seats = self._standing()
         if rows is None:
             why = "its reference takes too long and has no form by rows"
             self._all(seats, shape, Verdict("unsupported", why))
@@ -248,7 +250,7 @@ class OperatorCheck:
         took = 0.0
         for number in range(effort.rounds + 1):
             twin = number == effort.rounds
-            if twin and (rows or took > TWIN_S):
+            if not seats or (twin and (rows or took > TWIN_S)):
                 break
             start = time.monotonic()
             try:

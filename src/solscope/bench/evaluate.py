@@ -2,8 +2,8 @@
 
 Operators come in waves, the most important first: those of a wave are checked at the same time,
 their processes are started at the same time, and then they are timed one by one, alone on the
-device. Of a time budget every operator gets its share, for its shapes with the largest weight
-first.
+device. A time budget is shared out by how much is left to be measured of each operator, and spent
+on its shapes with the largest weight first.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Evaluation:
             _load_solvers(options.device)
             waiting = self._plan(spawner)
             for wave in list(self._waves(waiting)):
-                share = self._left() * len(wave) / len(waiting)
+                share = self._left() * self._work(wave) / self._work(waiting)
                 waiting = waiting[len(wave) :]
                 self._wave(wave, time.monotonic() + share, spawner, arenas, watch)
         return self.results
@@ -158,9 +158,20 @@ class Evaluation:
             check_end -= (1 - PREPARED) * (end - time.monotonic()) if end < float("inf") else 0.0
         with ThreadPoolExecutor(max_workers=max(1, self.options.jobs)) as pool:
             list(pool.map(lambda one: self._check(one, check_end, spawner, arenas), wave))
+        arenas.trim()
+        release(self.options.device, keep=0)
         standing = [run for run in wave if self._standing(run)]
         if standing and not self.options.check_only and time.monotonic() < end:
             self._time_wave(standing, end, spawner, arenas, watch)
+
+    def _work(self, runs: Sequence[OperatorRun]) -> int:
+        """Lines that are to be written."""
+        return sum(
+            not self._is_done(candidate, shape)
+            for run in runs
+            for candidate in run.candidates
+            for shape in run.shapes
+        )
 
     @property
     def _share(self) -> float | None:
@@ -226,6 +237,11 @@ class Evaluation:
         run.shapes = [
             shape for shape in map(self._scaled(operator), shapes) if self._fits(run, shape)
         ]
+        run.candidates = [
+            candidate
+            for candidate in candidates
+            if any(not self._is_done(candidate, shape) for shape in run.shapes)
+        ]
         return run
 
     def _scaled(self, operator: Operator) -> Callable[[Workload], Workload]:
@@ -281,7 +297,11 @@ class Evaluation:
         try:
             stage.build()
             stage.run(
-                run.shapes, self.options.effort, self.progress, lambda: time.monotonic() < end
+                run.shapes,
+                self.options.effort,
+                self.progress,
+                in_time=lambda: time.monotonic() < end,
+                due=lambda candidate, shape: not self._is_done(candidate, shape),
             )
         except OURS as error:
             stage.give_up(_own_failure(error))
@@ -323,7 +343,7 @@ class Evaluation:
     ) -> None:
         """Start the processes of several operators at once, then time one after the other.
 
-        Each operator gets the same share of the time that is left.
+        Each operator gets its share of the time that is left.
         """
         self.progress(f"starting {', '.join(run.operator.name for run in wave)}")
         with ThreadPoolExecutor(max_workers=len(wave)) as pool:
@@ -332,8 +352,8 @@ class Evaluation:
             with arenas.pair() as pair:
                 for number, (run, stage) in enumerate(zip(wave, stages, strict=True)):
                     now = time.monotonic()
-                    own_end = now + (end - now) / (len(wave) - number)
-                    self._time(run, stage, own_end, pair, watch)
+                    share = self._work([run]) / self._work(wave[number:])
+                    self._time(run, stage, now + (end - now) * share, pair, watch)
         finally:
             for stage in stages:
                 stage.close()

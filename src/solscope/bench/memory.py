@@ -50,9 +50,9 @@ class Arena:
         self._make(aligned(size))
         return True
 
-    def shrink(self) -> None:
+    def shrink(self, keep: int = KEPT_BYTES) -> None:
         """Free a large memory that nobody uses any more."""
-        if self.data.numel() > KEPT_BYTES:
+        if self.data.numel() > keep:
             self._make(ALIGNMENT)
 
     def _make(self, size: int) -> None:
@@ -111,6 +111,12 @@ class Arenas:
     def __exit__(self, *_: object) -> None:
         for arena in (arena for pair in self._free for arena in pair.values()):
             arena.close()
+
+    def trim(self) -> None:
+        """Free all that nobody uses at the moment."""
+        with self._lock:
+            for arena in (arena for pair in self._free for arena in pair.values()):
+                arena.shrink(keep=ALIGNMENT)
 
     @contextmanager
     def pair(self) -> Iterator[dict[str, Arena]]:

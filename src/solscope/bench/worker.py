@@ -73,6 +73,7 @@ class Worker:
         self.run: Any = None
         self.setup: Any = None
         self.wanted: list[str] = []
+        self.compiled = False
         self.sets: list[dict[str, Any]] = []
         self.pristine: list[dict[str, Any]] = []
         self.kept: list[dict[str, Any]] = []
@@ -123,6 +124,7 @@ class Worker:
         if not callable(run):
             raise Unusable("crashed", f"{Path(path).name} has no function run")
         self.setup = getattr(module, "setup", None)
+        self.compiled = compiled
         if compiled:
             self.torch._dynamo.config.recompile_limit = RECOMPILES
             run = self.torch.compile(run, dynamic=dynamic)
@@ -143,10 +145,23 @@ class Worker:
         return {"setup_us": spent}
 
     def _inputs(self, one: dict[str, Any]) -> dict[str, Any]:
-        return {
+        found = {
             name: self._view(item["tensor"]) if isinstance(item, dict) else item
             for name, item in one.items()
         }
+        if self.compiled:
+            for value in found.values():
+                self._constant_features(value)
+        return found
+
+    def _constant_features(self, value: Any) -> None:
+        """Tell torch.compile what holds in a server: tokens vary, the size of a row does not.
+
+        Otherwise it would make row sizes variable after the second one, and kernels that reduce
+        rows slow.
+        """
+        if isinstance(value, self.plain) and value.is_floating_point() and value.dim() > 1:
+            self.torch._dynamo.mark_static(value, value.dim() - 1)
 
     def _view(self, spec: dict[str, Any]) -> Any:
         """A tensor with a storage of its own, no view: compilers refuse updates of some views."""

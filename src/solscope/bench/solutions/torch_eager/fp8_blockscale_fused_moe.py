@@ -1,6 +1,7 @@
 """The experts of an MoE layer in fp8: weights dequantized to bf16, then grouped products.
 
-With fewer routes than experts only the weights of the routes are dequantized, some at a time.
+With fewer routes than experts only the weights of the routes are dequantized. Some at a time, for
+the 32-bit values in between take much memory; a compiler fuses them away, so it gets all at once.
 """
 
 import torch
@@ -39,6 +40,11 @@ def run(
     return mixed.sum(1).to(torch.bfloat16)
 
 
+def at_a_time(few: int, every: int) -> int:
+    """How many weights to dequantize together."""
+    return every if torch.compiler.is_compiling() else few
+
+
 def dequantize(codes: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     """[n, rows, columns] in bf16."""
     _, rows, columns = codes.shape
@@ -60,7 +66,8 @@ def by_route(
         return dequantize(codes.view(torch.uint8)[which].view(codes.dtype), scale[which])
 
     out = []
-    for routes in torch.split(torch.arange(len(experts), device=x.device), ROUTES_AT_A_TIME):
+    every = torch.arange(len(experts), device=x.device)
+    for routes in torch.split(every, at_a_time(ROUTES_AT_A_TIME, len(experts))):
         which = experts[routes]
         rows = x[routes // top_k, :, None]
         gate, up = torch.bmm(taken(first, which), rows)[..., 0].chunk(2, -1)
@@ -73,8 +80,9 @@ def grouped(
 ) -> torch.Tensor:
     """Rows sorted by expert, each times the weights of its expert."""
     weight = torch.empty(codes.shape, dtype=torch.bfloat16, device=x.device)
-    for start in range(0, len(codes), EXPERTS_AT_A_TIME):
-        some = slice(start, start + EXPERTS_AT_A_TIME)
+    step = at_a_time(EXPERTS_AT_A_TIME, len(codes))
+    for start in range(0, len(codes), step):
+        some = slice(start, start + step)
         weight[some] = dequantize(codes[some], scale[some])
     if hasattr(torch, "_grouped_mm"):
         return torch._grouped_mm(x, weight.mT, offs=counts.cumsum(0).to(torch.int32))
