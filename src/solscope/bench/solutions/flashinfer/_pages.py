@@ -1,8 +1,13 @@
-"""Block tables as FlashInfer has them: all pages in one list, made once per step."""
+"""Block tables as FlashInfer has them, the head sizes that it has, and its scratch memory."""
+
+from functools import cache
 
 import torch
 
-WORKSPACE = 256 << 20
+HEAD_DIMS = (64, 128, 256)
+"""Head sizes that both of its attention kernels, for Ampere and for Hopper, are built for."""
+WORKSPACE_BYTES = 384 << 20
+"""For the parts of split contexts: 264 tiles of 128 rows with 16 heads of 128 take 264 MiB."""
 
 
 def page_list(
@@ -18,6 +23,21 @@ def page_list(
     return pointer, indices, last
 
 
+def padded_dim(dim: int) -> int:
+    """The smallest head size of FlashInfer that holds `dim` values."""
+    for size in HEAD_DIMS:
+        if dim <= size:
+            return size
+    raise NotImplementedError(f"head_dim {dim}: FlashInfer has {HEAD_DIMS}")
+
+
+def padded(heads: torch.Tensor) -> torch.Tensor:
+    """Heads with zeros behind their values, which change neither scores nor outputs."""
+    more = padded_dim(heads.shape[-1]) - heads.shape[-1]
+    return torch.nn.functional.pad(heads, (0, more)) if more else heads
+
+
+@cache
 def workspace(device: torch.device) -> torch.Tensor:
-    """Room for the parts of split contexts."""
-    return torch.zeros(WORKSPACE, dtype=torch.uint8, device=device)
+    """Scratch memory that all plans of the process share, as the layers of a server do."""
+    return torch.zeros(WORKSPACE_BYTES, dtype=torch.uint8, device=device)

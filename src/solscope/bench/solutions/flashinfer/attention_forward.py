@@ -1,12 +1,13 @@
-"""Full attention over packed sequences of FlashInfer; the plan is made in `setup`."""
+"""Full attention over packed sequences of FlashInfer; the plan is made in `setup`.
+
+Heads of other sizes than FlashInfer has are padded with zeros in `run`, at its cost.
+"""
 
 from typing import Any
 
 import torch
-from _pages import workspace
+from _pages import padded, padded_dim, workspace
 from flashinfer import BatchPrefillWithRaggedKVCacheWrapper
-
-HEAD_DIMS = (64, 128, 256)
 
 
 def setup(
@@ -18,16 +19,13 @@ def setup(
     **_others: Any,
 ) -> Any:
     """A planned wrapper."""
-    _, heads, dim = q.shape
-    if dim not in HEAD_DIMS:
-        raise NotImplementedError(f"head_dim {dim}: FlashInfer has {HEAD_DIMS}")
     wrapper = BatchPrefillWithRaggedKVCacheWrapper(workspace(cu_seqlens_q.device), "NHD")
     wrapper.plan(
         cu_seqlens_q,
         cu_seqlens_k,
-        heads,
+        q.shape[1],
         k.shape[1],
-        dim,
+        padded_dim(q.shape[2]),
         causal=False,
         sm_scale=softmax_scale,
         q_data_type=q.dtype,
@@ -48,5 +46,5 @@ def run(
     plan: Any,
 ) -> torch.Tensor:
     """Attention of every token over the keys of its sequence."""
-    out: torch.Tensor = plan.run(q, k, v)
-    return out
+    out: torch.Tensor = plan.run(padded(q), padded(k), padded(v))
+    return out[..., : q.shape[-1]].contiguous()

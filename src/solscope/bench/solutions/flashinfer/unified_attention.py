@@ -1,16 +1,19 @@
-"""Paged attention of FlashInfer: its prefill wrapper, also for single queries in a mixed batch.
+"""Paged attention of FlashInfer: decode wrapper for single queries, prefill wrapper for others.
 
-The plan depends on lengths alone and is made in `setup`, as servers make it once per step.
+The plan depends on lengths alone and is made in `setup`, as servers make it once per step. Heads of
+other sizes than FlashInfer has are padded with zeros in `run`, at its cost.
 """
 
 from typing import Any
 
 import torch
-from _pages import page_list, workspace
+from _pages import padded, padded_dim, page_list, workspace
 from flashinfer import BatchPrefillWithPagedKVCacheWrapper
 from flashinfer.decode import BatchDecodeWithPagedKVCacheWrapper
 
-HEAD_DIMS = (64, 128, 256)
+PREFILL_QUERIES = 64
+"""Mean queries per sequence below which the kernel for Hopper, which gives every head and sequence
+a tile of 128 rows and splits no context, loses to the one that packs heads and splits."""
 
 
 def setup(
@@ -26,17 +29,17 @@ def setup(
     """A planned wrapper."""
     tokens, heads, dim = q.shape
     page, kv_heads = k_cache.shape[1:3]
-    if dim not in HEAD_DIMS:
-        raise NotImplementedError(f"head_dim {dim}: FlashInfer has {HEAD_DIMS}")
+    sizes = (heads, kv_heads, padded_dim(dim), page)
     pages = page_list(block_table, seqused_k, page)
     room = workspace(block_table.device)
-    dtypes = {"q_data_type": q.dtype, "kv_data_type": k_cache.dtype, "sm_scale": softmax_scale}
+    options = {"q_data_type": q.dtype, "kv_data_type": k_cache.dtype, "sm_scale": softmax_scale}
     if max_seqlen_q == 1 and tokens == len(seqused_k):
         decode = BatchDecodeWithPagedKVCacheWrapper(room, "NHD", use_tensor_cores=True)
-        decode.plan(*pages, heads, kv_heads, dim, page, **dtypes)
+        decode.plan(*pages, *sizes, **options)
         return decode
-    prefill = BatchPrefillWithPagedKVCacheWrapper(room, "NHD")
-    prefill.plan(cu_seqlens_q, *pages, heads, kv_heads, dim, page, causal=True, **dtypes)
+    backend = "auto" if tokens >= PREFILL_QUERIES * len(seqused_k) else "fa2"
+    prefill = BatchPrefillWithPagedKVCacheWrapper(room, "NHD", backend=backend)
+    prefill.plan(cu_seqlens_q, *pages, *sizes, causal=True, **options)
     return prefill
 
 
@@ -53,5 +56,5 @@ def run(
     plan: Any,
 ) -> torch.Tensor:
     """Attention of every token over the keys of its sequence up to itself."""
-    out: torch.Tensor = plan.run(q, (k_cache, v_cache))
-    return out
+    out: torch.Tensor = plan.run(padded(q), (padded(k_cache), padded(v_cache)))
+    return out[..., : q.shape[-1]].contiguous()

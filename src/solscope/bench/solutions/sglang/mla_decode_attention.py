@@ -19,7 +19,12 @@ def setup(
     """Indices of one step."""
     pointer, indices = token_indices(block_table, seq_lens, kv_cache.shape[1])
     programs = len(seq_lens) * -(-q.shape[1] // 16)
-    return {"pointer": pointer, "indices": indices, "splits": splits(seq_lens, programs)}
+    return {
+        "pointer": pointer,
+        "indices": indices,
+        "splits": splits(seq_lens, programs),
+        "empty": (seq_lens == 0).nonzero()[:, 0],
+    }
 
 
 def run(
@@ -32,9 +37,9 @@ def run(
     softmax_scale: float,
     plan: dict[str, torch.Tensor],
 ) -> torch.Tensor:
-    """Attention of one query per sequence."""
+    """Attention of one query per sequence; the kernel leaves 0/0 where there is no key."""
     rows = kv_cache.flatten(0, 1)
-    out = q.new_zeros(*q.shape[:2], latent_dim)
+    out = q.new_empty(*q.shape[:2], latent_dim)
     parts = buffers(q.shape[0], q.shape[1], latent_dim, q.device)
     decode(
         q,
@@ -48,4 +53,6 @@ def run(
         SPLITS,
         softmax_scale,
     )
+    if len(plan["empty"]):
+        out[plan["empty"]] = 0
     return out
