@@ -101,12 +101,13 @@ def _close(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
 def _leeway(squares: float, fourth_powers: float) -> float:
     """How much wider an RMS limit is where few values make the RMS: four of its own deviations.
 
-    (Σ w²)² / Σ w⁴ values count; the squares of uniform roundings spread by √0.8 of their mean.
+    (Σ w²)² / Σ w⁴ values count; the squares of relative roundings, uniform within a step and over
+    log-uniform significands, spread by √1.08 of their mean.
     """
     if not fourth_powers:
         return 1.0
     count = squares * squares / fourth_powers
-    return float((1 + 4 * (0.8 / count) ** 0.5) ** 0.5)
+    return float((1 + 4 * (1.08 / count) ** 0.5) ** 0.5)
 
 
 def _wrong_rows(limit: float, slack: float, got: torch.Tensor, wanted: torch.Tensor) -> list[str]:
