@@ -49,7 +49,7 @@ def describe_run(device: str, command: list[str]) -> dict[str, Any]:
         "command": " ".join(command),
         "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "versions": versions,
-        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "platform": f"{platform.system()} {_kernel()} {platform.machine()}",
         "cpu": _cpu(),
         "cores": os.cpu_count(),
     }
@@ -60,6 +60,11 @@ def describe_run(device: str, command: list[str]) -> dict[str, Any]:
         about["gpu_l2_bytes"] = int(found.L2_cache_size)
         about["gpu_sm_count"] = int(found.multi_processor_count)
     return about
+
+
+def _kernel() -> str:
+    """The version of the operating system's kernel, without the name of its build."""
+    return platform.release().partition("-")[0]
 
 
 def _cpu() -> str:

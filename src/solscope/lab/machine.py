@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shlex
 import sys
 from datetime import datetime, timezone
@@ -23,7 +24,7 @@ def describe(device: str) -> dict[str, Any]:
         "solscope": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "kernel": platform.release(),
+        "kernel": platform.release().partition("-")[0],
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
         "cpu": _cpu_name(),
@@ -46,8 +47,10 @@ def _cpu_name() -> str | None:
 
 
 def _driver() -> str | None:
+    """The version of NVIDIA's driver."""
     try:
-        with Path("/proc/driver/nvidia/version").open() as file:
-            return file.readline().strip() or None
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
     except OSError:
         return None
+    found = re.search(r"\d+\.\d+(\.\d+)?", text)
+    return found[0] if found else None

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from solscope.bench.base import ShapeResult
-from solscope.bench.contrast import Contrast
+from solscope.bench.contrast import ONE_PROCESS, Contrast
 from solscope.bench.leaderboard import Leaderboard
 from solscope.bench.score import Score
 from solscope.report.terminal import Column, counted, heading, number, table, to_text
@@ -135,6 +135,12 @@ def render_contrast(found: Contrast, *, width: int, color: bool) -> str:
         f"{counted(len(found.shapes), 'shape')}: {found.faster} faster, {found.slower} slower, "
         f"{found.cannot_tell} cannot tell; only in A {found.only_a}, only in B {found.only_b}",
     ]
+    single = sum(min(one.processes) == 1 for one in found.shapes)
+    if single:
+        notes.append(
+            f"{counted(single, 'shape')} timed in one process on a side: intervals are "
+            f"{100 * ONE_PROCESS:.0f} % wider; --restarts 3 makes them narrow"
+        )
     parts: list[RenderableType] = [
         heading(title),
         table(columns, cells, width),

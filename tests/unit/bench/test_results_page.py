@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+import pytest
+
+from solscope.bench.base import ShapeResult
 from solscope.bench.results import read_results
 from solscope.bench.score import Score, score
 from solscope.report.pages import production_s
@@ -13,7 +19,7 @@ from solscope.report.pages import production_s
 ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "results" / "bench" / "h200.jsonl"
 PAGE = ROOT / "docs" / "reference" / "results.md"
-BLOCK = re.compile(r"(<!-- results -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
+CROSS_CHECK = ROOT / "results" / "bench" / "cross-check.json"
 
 
 def number(value: float | None) -> str:
@@ -43,15 +49,77 @@ def table(found: Score) -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_the_page_shows_the_committed_results() -> None:
-    wanted = table(score(read_results([RESULTS])))
+def by_solution(lines: Sequence[ShapeResult]) -> str:
+    """How much of the suite each solution was measured on, and its S there."""
+    rows = [
+        "| solution | operators | shapes passed | failed | S of what it covers | covered importance |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    names = Counter(one.solution for one in lines)
+    for name, _ in names.most_common():
+        own = [one for one in lines if one.solution == name]
+        passed = [one for one in own if one.status == "passed"]
+        found = score(passed)
+        rows.append(
+            f"| `{name}` | {len({one.operator for one in passed})} | {len(passed)} | "
+            f"{len(own) - len(passed)} | {pct(found.weighted_s)} | {pct(found.covered)} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
+def failures(lines: Sequence[ShapeResult]) -> str:
+    """What did not pass, and why."""
+    rows = ["| operator | shape | solution | status | why |", "|---|--:|---|---|---|"]
+    for one in lines:
+        if one.status != "passed":
+            why = (one.reason or "").partition("\n")[0].replace("|", "\\|")
+            why = why if len(why) <= 150 else f"{why[:149]}…"
+            rows.append(
+                f"| `{one.operator}` | {one.shape} | `{one.solution}` | {one.status} | {why} |"
+            )
+    return "\n".join(rows) + "\n"
+
+
+def cross_check() -> str:
+    """Times of `cold-v1` beside those of Nsight Compute."""
+    rows = [
+        "| operator | shape | clock | cold-v1 µs | ncu µs | cold / ncu |",
+        "|---|--:|---|--:|--:|--:|",
+    ]
+    for one in msgspec.json.decode(CROSS_CHECK.read_bytes())["shapes"]:
+        if one["kernels"] == 1:
+            rows.append(
+                f"| `{one['operator']}` | {one['shape']} | {one['clock']} | "
+                f"{number(one['cold_us'])} | {number(one['ncu_us'])} | {one['cold_over_ncu']:.3f} |"
+            )
+    return "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize("name", ["results", "solutions", "failures", "cross-check"])
+def test_the_page_shows_the_committed_results(name: str) -> None:
+    lines = read_results([RESULTS])
+    makers: dict[str, Callable[[], str]] = {
+        "results": lambda: table(score(lines)),
+        "solutions": lambda: by_solution(lines),
+        "failures": lambda: failures(lines),
+        "cross-check": cross_check,
+    }
+    wanted = makers[name]()
+    block = re.compile(f"(<!-- {name} -->\n)(.*?)(<!-- end of {name} -->)", re.DOTALL)
     text = PAGE.read_text(encoding="utf-8")
     if os.environ.get("SOLSCOPE_UPDATE_GOLDEN"):
-        PAGE.write_text(BLOCK.sub(lambda m: m[1] + wanted + m[3], text), encoding="utf-8")
+        PAGE.write_text(block.sub(lambda m: m[1] + wanted + m[3], text), encoding="utf-8")
         return
-    found = BLOCK.search(text)
+    found = block.search(text)
     assert found
     assert found[2] == wanted
+
+
+def test_cold_calls_take_what_nsight_compute_says() -> None:
+    shapes = msgspec.json.decode(CROSS_CHECK.read_bytes())["shapes"]
+    long = [one for one in shapes if one["kernels"] == 1 and one["ncu_us"] > 10]
+    assert len(long) >= 10
+    assert all(0.95 <= one["cold_over_ncu"] <= 1.05 for one in long)
 
 
 def test_no_passed_result_beats_its_bound() -> None:

@@ -130,6 +130,31 @@ def test_processes_that_disagree_widen_the_interval() -> None:
     assert found.verdict == "cannot tell"
 
 
+def test_one_process_cannot_show_how_processes_differ() -> None:
+    def single(median_us: float) -> list[ShapeResult]:
+        return [line("rms_norm", "0", median_us, samples_per_restart=[12])]
+
+    a = single(20.0)
+    near = contrast(a, single(21.4))
+    assert near.shapes[0].processes == (1, 1)
+    assert (near.verdict, near.shapes[0].verdict) == ("cannot tell", "cannot tell")
+    assert near.low < 1 < near.high
+    assert contrast(a, single(23.0)).verdict == "slower"
+    assert (
+        contrast([line("rms_norm", "0", 20.0)], [line("rms_norm", "0", 21.4)]).verdict == "slower"
+    )
+
+
+def test_two_runs_of_one_card_agree_within_their_intervals() -> None:
+    folder = Path(__file__).parents[3] / "results" / "bench"
+    first, again = (read_results([folder / name]) for name in ("h200.jsonl", "h200-again.jsonl"))
+    for solution in ("torch-eager", "solscope-triton"):
+        found = contrast(first, again, solution, solution)
+        assert len(found.shapes) == 15
+        assert {one.verdict for one in found.shapes} == {"cannot tell"}
+        assert found.verdict == "cannot tell"
+
+
 def test_results_survive_a_cut_off_line(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     append_result(file, line("rms_norm", "0", 20.0))
