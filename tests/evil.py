@@ -21,8 +21,9 @@ def run_results(
     names: list[str], device: str, *, check_only: bool, scale: float, patience_s: float = 20.0
 ) -> dict[str, list[Any]]:
     """Results of each sample, by name."""
+    from solscope.bench.agenda import Options
     from solscope.bench.catalog import find_solution
-    from solscope.bench.evaluate import Options, evaluate
+    from solscope.bench.evaluate import evaluate
     from solscope.bench.process import Limits
 
     memory = 16 << 30 if device == "cpu" else None

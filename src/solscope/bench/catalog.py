@@ -67,6 +67,11 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     compile: bool = False
     """Run through torch.compile."""
 
+    @property
+    def compiles(self) -> bool:
+        """Whether its first call for a size may take seconds."""
+        return self.compile or self.language != "torch"
+
 
 @dataclass(frozen=True)
 class Solution:

@@ -22,7 +22,7 @@ from solscope.bench.check import Verdict, Wanted
 from solscope.bench.inputs import InputSets
 from solscope.bench.memory import Arena
 from solscope.bench.process import Spawner, WorkerFailed
-from solscope.bench.seat import Candidate, Seat
+from solscope.bench.seat import Candidate, Seat, ask_all, close
 from solscope.bench.workloads import Workload, beside, rehearsal
 from solscope.operators.base import Cost, Operator
 from solscope.operators.task import Output, Task, Variant
@@ -37,6 +37,8 @@ NEED = 6.0
 """Memory that checking a shape takes, in bytes that the operator must move."""
 TWIN_S = 1.0
 """Shapes whose inputs and reference take longer than this have no twin."""
+TOGETHER_BYTES = 1 << 30
+"""Candidates compile at the same time for shapes that move up to this much."""
 TIMEOUTS = 2
 """A solution that does not answer so often is not asked again."""
 
@@ -147,8 +149,7 @@ class OperatorCheck:
 
     def close(self) -> None:
         """End the workers."""
-        for seat in self.seats:
-            seat.close()
+        close(self.seats)
 
     def build(self) -> None:
         """Import, and build what must be built; a failure holds for every shape."""
@@ -247,6 +248,7 @@ class OperatorCheck:
             self._all(seats, shape, Verdict("unsupported", why))
             return
         sets = InputSets(self.arenas["inputs"], self.task)
+        seats = self._warm(shape, seats, sets)
         took = 0.0
         for number in range(effort.rounds + 1):
             twin = number == effort.rounds
@@ -270,6 +272,29 @@ class OperatorCheck:
                 if not verdict.ok:
                     seats.remove(seat)
             del right
+
+    def _warm(self, shape: Workload, seats: list[Seat], sets: InputSets) -> list[Seat]:
+        """Let candidates compile for a shape at the same time, on values that are not judged.
+
+        Those that answered, right or wrong, are left. Large shapes would not fit so often.
+        """
+        compiling = any(seat.candidate.solution.about.compiles for seat in seats)
+        size = self.operator.cost(shape.axes).bytes
+        if not compiling or len(seats) < 2 or size > TOGETHER_BYTES:
+            return seats
+        try:
+            sets.draw(shape.axes, 1)
+        except (MemoryError, _oom()):
+            return seats  # the first draw that is judged will say so
+        for do, fields in (
+            ("bind", {"sets": sets.specs, "mutates": []}),
+            ("calls", {"order": [0], "keep": False}),
+        ):
+            for seat, reply in ask_all(seats, do, fields):
+                if isinstance(reply, WorkerFailed):
+                    self._note(seat, shape, Verdict(reply.status, reply.reason), sets, "none")
+                    seats = [one for one in seats if one is not seat]
+        return seats
 
     def _note(
         self, seat: Seat, shape: Workload, verdict: Verdict, sets: InputSets, reference: str

@@ -28,7 +28,7 @@ from solscope.errors import MissingToolError
 
 PACKAGE = Path(__file__).parents[1]
 """The folder of solscope, which workers may not read."""
-FILES = ("worker.py", "worker_guard.py", "device_timer.py")
+FILES = ("worker.py", "worker_guard.py", "worker_memory.py", "device_timer.py")
 START_S = 180.0
 """A worker that has not imported torch by then is given up."""
 ENVIRONMENT = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
@@ -75,6 +75,8 @@ class Worker:
     l2_bytes: int | None = None
     opened: dict[str, int] = field(default_factory=dict)
     """Which generation of each arena this worker has mapped."""
+    ending: bool = False
+    """Killed, but nobody waited for its end yet."""
 
     def ask(self, do: str, timeout_s: float, **fields: Any) -> dict[str, Any]:
         """Send a request and wait for its reply."""
@@ -152,10 +154,13 @@ class Worker:
         return self.source != -1
 
     def kill(self) -> None:
-        """End the process and everything it started."""
+        """End the process and everything it started, without waiting for it.
+
+        A process that used a GPU takes seconds to end; `Spawner.settle` waits for all together.
+        """
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-        self.exit_code()
+        self.ending = True
         self._close()
 
     def _close(self) -> None:
@@ -263,9 +268,19 @@ class Spawner:
         for worker in self._workers:
             if worker.alive:
                 worker.kill()
+        self.settle()
         for nursery in self._nurseries:
             nursery.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def settle(self) -> None:
+        """Wait until all workers that were ended are gone, and what they held is free."""
+        with self._lock:
+            ending = [worker for worker in self._workers if worker.ending]
+            self._workers = [worker for worker in self._workers if worker.alive]
+        for worker in ending:
+            worker.exit_code()
+            worker.ending = False
 
     def take(self) -> Worker:
         """A new worker that is ready."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -121,9 +122,43 @@ class Seat:
 
     def close(self) -> None:
         """End the worker, after it let go of the shared memory: else that could not be freed."""
-        worker, self._worker = self._worker, None
+        close([self])
+
+
+def ask_all(
+    seats: Sequence[Seat], do: str, fields: dict[str, Any]
+) -> list[tuple[Seat, dict[str, Any] | WorkerFailed]]:
+    """Ask all seats at the same time; what each replied, or how it failed."""
+    found: list[tuple[Seat, dict[str, Any] | WorkerFailed]] = []
+    asked = []
+    for seat in seats:
+        try:
+            seat.post(do, **fields)
+            asked.append(seat)
+        except WorkerFailed as failed:
+            found.append((seat, failed))
+    for seat in asked:
+        try:
+            found.append((seat, seat.answer(slow=True)))
+        except WorkerFailed as failed:
+            found.append((seat, failed))
+    return found
+
+
+def close(seats: Sequence[Seat]) -> None:
+    """End the workers of all seats, at the same time."""
+    leaving = []
+    for seat in seats:
+        worker, seat._worker = seat._worker, None
         if worker is not None and worker.alive:
+            leaving.append(worker)
+    for worker in leaving:
+        with contextlib.suppress(WorkerFailed):
+            worker.post("leave")
+    end = time.monotonic() + LEAVE_S
+    for worker in leaving:
+        if worker.alive:
             with contextlib.suppress(WorkerFailed):
-                worker.ask("leave", LEAVE_S)
-        if worker is not None and worker.alive:
+                worker.answer(max(0.0, end - time.monotonic()))
+        if worker.alive:
             worker.kill()

@@ -20,7 +20,7 @@ from solscope.bench.correctness import Effort, by_rows
 from solscope.bench.inputs import InputSets
 from solscope.bench.memory import Arena
 from solscope.bench.process import WorkerFailed
-from solscope.bench.seat import Seat
+from solscope.bench.seat import Seat, ask_all, close
 from solscope.bench.statistics import median, quantile, timing
 from solscope.operators.base import Operator
 from solscope.operators.task import Task
@@ -115,8 +115,7 @@ class OperatorTiming:
 
     def close(self) -> None:
         """End the workers."""
-        for seat in (seat for group in self.seats for seat in group):
-            seat.close()
+        close([seat for group in self.seats for seat in group])
 
     def start(self, rehearsed: Sequence[dict[str, Any]]) -> None:
         """Bring every process to where it can be timed, all at once; some compile on shapes."""
@@ -192,20 +191,13 @@ class OperatorTiming:
     def _ask_all(
         self, seats: Sequence[Seat], do: str, fields: dict[str, Any], found: dict[str, Measured]
     ) -> None:
-        asked = []
-        for seat in (seat for seat in seats if self._stands(seat, found)):
-            try:
-                seat.post(do, **fields)
-                asked.append(seat)
-            except WorkerFailed as failed:
-                found[seat.candidate.key].verdict.fail(failed.status, failed.reason)
-        for seat in asked:
-            try:
-                reply = seat.answer(slow=True)
-            except WorkerFailed as failed:
-                found[seat.candidate.key].verdict.fail(failed.status, failed.reason)
+        standing = [seat for seat in seats if self._stands(seat, found)]
+        for seat, reply in ask_all(standing, do, fields):
+            measured = found[seat.candidate.key]
+            if isinstance(reply, WorkerFailed):
+                measured.verdict.fail(reply.status, reply.reason)
             else:
-                found[seat.candidate.key].setup_us += reply.get("setup_us", [])
+                measured.setup_us += reply.get("setup_us", [])
 
     def _right(self, axes: dict[str, Any], sets: InputSets, effort: Effort) -> list[Wanted | None]:
         rows = by_rows(self.operator.cost(axes), self.task, effort)

@@ -16,7 +16,6 @@ import contextlib
 import gc
 import importlib.util
 import json
-import mmap
 import os
 import resource
 import socket
@@ -45,19 +44,6 @@ class Unusable(Exception):  # noqa: N818 - a finding, not an error of this progr
         self.kind = kind
 
 
-class Piece:
-    """A piece of device memory in the words of the CUDA array interface."""
-
-    def __init__(self, raw: Any) -> None:
-        self.raw = raw
-        self.__cuda_array_interface__ = {
-            "shape": (raw.numel(),),
-            "typestr": "|u1",
-            "data": (raw.data_ptr(), False),
-            "version": 2,
-        }
-
-
 class Worker:
     """State of the process: shared memory, the solution, bound inputs, results kept."""
 
@@ -68,8 +54,7 @@ class Worker:
         self.watched = _beside("worker_guard").watched
         self.before = self.watched(torch)
         self.device = "cpu"
-        self.arenas: dict[str, Any] = {}
-        self.memory: dict[str, mmap.mmap] = {}
+        self.memory = _beside("worker_memory").Memory(torch)
         self.run: Any = None
         self.setup: Any = None
         self.wanted: list[str] = []
@@ -89,25 +74,10 @@ class Worker:
             torch.cuda.set_per_process_memory_fraction(share)
         if "inputs" in arenas:
             self.sets, self.pristine = [], []
-        for name, handle in arenas.items():
-            self.arenas.pop(name, None)
-            self.arenas[name] = self._cuda(handle) if "cuda" in handle else self._file(name, handle)
+        self.memory.open(arenas, device)
         if device != "cpu" and self.timer is None:
             self.timer = _beside("device_timer").DeviceTimer(torch)
         return {"l2_bytes": getattr(self.timer, "l2_bytes", None)}
-
-    def _file(self, name: str, handle: dict[str, Any]) -> Any:
-        with Path(handle["path"]).open("r+b") as file:
-            memory = mmap.mmap(file.fileno(), handle["bytes"])
-        self.memory[name] = memory
-        return self.torch.frombuffer(memory, dtype=self.torch.uint8)
-
-    def _cuda(self, handle: dict[str, Any]) -> Any:
-        parts = [bytes.fromhex(p["hex"]) if isinstance(p, dict) else p for p in handle["cuda"]]
-        self.torch.cuda.init()
-        storage = self.torch.UntypedStorage._new_shared_cuda(*parts)
-        empty = self.torch.empty(0, dtype=self.torch.uint8, device=self.device)
-        return empty.set_(storage, 0, (handle["bytes"],), (1,))
 
     def load(
         self, path: str, outputs: list[str], dynamic: bool | None, compiled: bool, build: str | None
@@ -146,7 +116,7 @@ class Worker:
 
     def _inputs(self, one: dict[str, Any]) -> dict[str, Any]:
         found = {
-            name: self._view(item["tensor"]) if isinstance(item, dict) else item
+            name: self.memory.view(item["tensor"]) if isinstance(item, dict) else item
             for name, item in one.items()
         }
         if self.compiled:
@@ -162,24 +132,6 @@ class Worker:
         """
         if isinstance(value, self.plain) and value.is_floating_point() and value.dim() > 1:
             self.torch._dynamo.mark_static(value, value.dim() - 1)
-
-    def _view(self, spec: dict[str, Any]) -> Any:
-        """A tensor with a storage of its own, no view: compilers refuse updates of some views."""
-        torch = self.torch
-        empty = torch.empty(0, dtype=getattr(torch, spec["dtype"]), device=self.device)
-        if not spec["bytes"]:
-            return empty.new_empty(spec["shape"])
-        return empty.set_(self._storage(spec), 0, spec["shape"], spec["stride"])
-
-    def _storage(self, spec: dict[str, Any]) -> Any:
-        """A storage of its own over a piece of the shared memory."""
-        torch, start, size = self.torch, spec["offset"], spec["bytes"]
-        raw = self.arenas["inputs"][start : start + size]
-        if raw.is_cuda:
-            return torch.as_tensor(Piece(raw), device=self.device).untyped_storage()
-        memory = self.memory["inputs"]
-        piece = torch.frombuffer(memory, dtype=torch.uint8, offset=start, count=size)
-        return piece.untyped_storage()
 
     def _planned(self, value: Any) -> Any:
         """What `setup` may see: integers and plain values; of floats the shape alone."""
@@ -270,7 +222,7 @@ class Worker:
 
     def take(self, requests: list[dict[str, Any]]) -> dict[str, Any]:
         """Copy kept outputs, whole or some rows, to places of the shared memory."""
-        target = self.arenas["outputs"]
+        target = self.memory.arenas["outputs"]
         for request in requests:
             tensor = self.kept[request["call"]][request["name"]]
             if request["rows"] is not None:
@@ -320,7 +272,7 @@ class Worker:
     def leave(self) -> dict[str, Any]:
         """Let go of everything, the shared memory included."""
         self.free()
-        self.arenas.clear()
+        self.memory.close()
         gc.collect()
         return {}
 

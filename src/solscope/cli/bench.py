@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from solscope.cli.bench_results import compare, leaderboard, score
 from solscope.cli.common import Decorator, emit, json_option, terminal_width, use_color
 
 if TYPE_CHECKING:
+    from solscope.bench.agenda import Options
     from solscope.bench.base import ShapeResult
-    from solscope.bench.evaluate import Options
 
 LOG_EVERY_S = 5.0
 """Progress in a log, where no line can be overwritten."""
@@ -207,8 +208,8 @@ def check(context: click.Context, /, solution: str, as_json: bool, **values: Any
 
 
 def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> Options:
+    from solscope.bench.agenda import Options
     from solscope.bench.catalog import find_solution
-    from solscope.bench.evaluate import Options
     from solscope.bench.machine import command_line
     from solscope.bench.process import Limits
     from solscope.bench.workloads import SMALL
@@ -303,105 +304,6 @@ def _finish(
         context.exit(1)
 
 
-files_argument: Decorator = click.argument(
-    "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
-)
-device_name_option: Decorator = click.option(
-    "--on", "device", metavar="DEVICE", help="Results of this device, where files have several."
-)
-method_option: Decorator = click.option(
-    "--method", metavar="METHOD", help="Another method that was run, e.g. graph-v1."
-)
-
-
-@command.command("score", short_help="S per operator and over all.")
-@files_argument
-@click.option("--solution", metavar="NAME", help="One solution; the best per shape when left out.")
-@device_name_option
-@method_option
-@json_option
-def score(
-    files: tuple[Path, ...],
-    solution: str | None,
-    device: str | None,
-    method: str | None,
-    as_json: bool,
-) -> None:
-    """Score results: S of each operator, weighted over all, and what could be won."""
-    from solscope.bench.results import read_results
-    from solscope.bench.score import score as compute
-
-    found = compute(read_results(files), solution, device, method)
-    if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(found))
-        return
-    from solscope.report.bench import render_score
-
-    emit(render_score(found, width=terminal_width(), color=use_color()))
-
-
-@command.command("compare", short_help="Two sets of results: faster, slower, or cannot tell.")
-@click.argument("before", metavar="A", type=click.Path(path_type=Path))
-@click.argument("after", metavar="B", type=click.Path(path_type=Path))
-@click.option("--solution-a", metavar="NAME", help="Solution of A; its best per shape else.")
-@click.option("--solution-b", metavar="NAME", help="Solution of B; its best per shape else.")
-@method_option
-@json_option
-@click.pass_context
-def compare(
-    context: click.Context,
-    before: Path,
-    after: Path,
-    solution_a: str | None,
-    solution_b: str | None,
-    method: str | None,
-    as_json: bool,
-) -> None:
-    """Compare the results in B with those in A, shape by shape and over all.
-
-    Exits with 1 when B is slower over all.
-    """
-    from solscope.bench.contrast import contrast
-    from solscope.bench.results import read_results
-
-    found = contrast(read_results([before]), read_results([after]), solution_a, solution_b, method)
-    if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(found))
-    else:
-        from solscope.report.bench import render_contrast
-
-        emit(render_contrast(found, width=terminal_width(), color=use_color()))
-    if found.verdict == "slower":
-        context.exit(1)
-
-
-@command.command("leaderboard", short_help="Solutions side by side.")
-@files_argument
-@device_name_option
-@method_option
-@json_option
-def leaderboard(
-    files: tuple[Path, ...], device: str | None, method: str | None, as_json: bool
-) -> None:
-    """Rank all solutions in FILES, over all and on each operator."""
-    from solscope.bench.leaderboard import leaderboard as rank
-    from solscope.bench.results import read_results
-
-    found = rank(read_results(files), device, method)
-    if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(found))
-        return
-    from solscope.report.bench import render_leaderboard
-
-    emit(render_leaderboard(found, width=terminal_width(), color=use_color()))
-
-
 @command.command("new", short_help="Write a working solution to start from.")
 @click.argument("operator", metavar="OP")
 @click.option(
@@ -433,3 +335,7 @@ def new(operator: str, output: Path | None, language: str, force: bool, as_json:
         return
     emit("\n".join(str(path) for path in written))
     click.echo(f"solscope: next: solscope bench check {folder} --op {operator}", err=True)
+
+
+for _command in (score, compare, leaderboard):
+    command.add_command(_command)

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("torch")
 
+from solscope.bench import agenda, process, timing_cpu, timing_gpu
 from solscope.bench import evaluate as evaluation
-from solscope.bench import process, timing_cpu, timing_gpu
 from solscope.bench.base import ShapeResult
 from solscope.bench.catalog import Solution, find_solution
 from solscope.bench.timing import Plan
@@ -39,11 +39,11 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(evaluation, "Spawner", WithTimer)
     monkeypatch.setattr(timing_cpu, "sample_cpu", timing_gpu.sample_gpu)
-    monkeypatch.setattr(evaluation.Options, "plan", property(lambda _: Plan(ALL, 0.1)))
+    monkeypatch.setattr(agenda.Options, "plan", property(lambda _: Plan(ALL, 0.1)))
 
 
 def run(operators: list[str], solution: Solution) -> list[ShapeResult]:
-    options = evaluation.Options(
+    options = agenda.Options(
         operators=operators,
         solutions=[solution],
         shapes="0",

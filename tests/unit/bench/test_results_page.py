@@ -52,7 +52,7 @@ def table(found: Score) -> str:
 def by_solution(lines: Sequence[ShapeResult]) -> str:
     """How much of the suite each solution was measured on, and its S there."""
     rows = [
-        "| solution | operators | shapes passed | failed | S of what it covers | covered importance |",
+        "| solution | operators | shapes passed | failed | S of what it covers | importance |",
         "|---|--:|--:|--:|--:|--:|",
     ]
     names = Counter(one.solution for one in lines)
@@ -86,12 +86,12 @@ def cross_check() -> str:
         "| operator | shape | clock | cold-v1 µs | ncu µs | cold / ncu |",
         "|---|--:|---|--:|--:|--:|",
     ]
-    for one in msgspec.json.decode(CROSS_CHECK.read_bytes())["shapes"]:
-        if one["kernels"] == 1:
-            rows.append(
-                f"| `{one['operator']}` | {one['shape']} | {one['clock']} | "
-                f"{number(one['cold_us'])} | {number(one['ncu_us'])} | {one['cold_over_ncu']:.3f} |"
-            )
+    rows += [
+        f"| `{one['operator']}` | {one['shape']} | {one['clock']} | {number(one['cold_us'])} | "
+        f"{number(one['ncu_us'])} | {one['cold_over_ncu']:.3f} |"
+        for one in msgspec.json.decode(CROSS_CHECK.read_bytes())["shapes"]
+        if one["kernels"] == 1
+    ]
     return "\n".join(rows) + "\n"
 
 
