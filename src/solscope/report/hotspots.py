@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
+from solscope.report.markdown import to_markdown
 from solscope.report.operators import axes_text
 from solscope.report.terminal import (
     WIDE,
@@ -13,7 +14,6 @@ from solscope.report.terminal import (
     pct,
     share_known,
     table,
-    to_markdown,
     to_text,
     with_bars,
 )
@@ -21,24 +21,26 @@ from solscope.text import clean
 from solscope.views.hotspots import Hotspot, HotspotTable
 
 
-def render_hotspots(result: HotspotTable, *, top: int, width: int, color: bool) -> str:
+def render_hotspots(
+    result: HotspotTable, *, top: int, width: int, color: bool, draw: bool = False
+) -> str:
     """The first rows of the work list, each with its arithmetic."""
-    return to_text(_parts(result, top, width, color), width, color)
+    return to_text(_parts(result, top, width, draw), width, color)
 
 
 def markdown_hotspots(result: HotspotTable, *, top: int) -> str:
     """The same as Markdown."""
-    return to_markdown(_parts(result, top, WIDE, color=False))
+    return to_markdown(_parts(result, top, WIDE, draw=False))
 
 
-def _parts(result: HotspotTable, top: int, width: int, color: bool) -> list[RenderableType]:
+def _parts(result: HotspotTable, top: int, width: int, draw: bool) -> list[RenderableType]:
     shown = result.hotspots[:top]
     shares = [row.recoverable_pct_of_step for row in shown]
     rows = [_row(row) for row in shown]
     return [
         Text(_heading(result), style="bold"),
         Text(""),
-        table(*with_bars(_COLUMNS, rows, shares, at=3, color=color), width),
+        table(*with_bars(_COLUMNS, rows, shares, at=3, draw=draw), width),
         Text(""),
         *(
             Text(clean(f"{row.rank}. {row.why}: saves {_saving(row)} ({row.confidence})"))
@@ -60,7 +62,7 @@ _COLUMNS = (
     Column("calls", spare=4),
     Column("kind", text=True),
     Column("role", text=True, spare=5),
-    Column("what", text=True),
+    Column("what", text=True, code=True),
 )
 
 
