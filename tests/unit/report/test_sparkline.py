@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solscope.report.sparkline import BLOCKS, sparkline, thinned, top_of
+from solscope.report.sparkline import BLOCKS, Values, sparkline, thinned, top_of
 
-DRAWN = {
+DRAWN: dict[str, tuple[Values, str]] = {
     "every height": ([0, 1, 2, 3, 4, 5, 6, 7, 8], "▁▂▃▄▅▆▇██"),
     "heights start at 0": ([100.0, 101.0], "██"),
     "nothing but zeros": ([0.0, 0.0], "▁▁"),
