@@ -34,14 +34,14 @@ export function StepTimeline({ steps: all, span }: { steps: TimelineStep[]; span
         grid: { left: 56, right: 24, top: 34, bottom: many ? 70 : 44 },
         xAxis: { type: "value", min: start, max: end, name: "ms", nameLocation: "middle", nameGap: 22, ...axisOf(ink), axisLabel: { color: ink.faint, hideOverlap: true, formatter: (value: number) => number(value) }, splitLine: { show: false } },
         yAxis: { type: "value", name: "step ms", min: 0, ...axisOf(ink) },
-        dataZoom: many ? [{ type: "slider", height: 18, bottom: 12, borderColor: ink.line, textStyle: { color: ink.faint }, labelFormatter: (value: number) => `${number(value)}` }, { type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false }] : [],
+        dataZoom: many ? [{ type: "slider", filterMode: "weakFilter", height: 18, bottom: 12, borderColor: ink.line, textStyle: { color: ink.faint }, labelFormatter: (value: number) => `${number(value)}` }, { type: "inside", filterMode: "weakFilter", zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false }] : [],
         series: phases.map((phase) => ({
           name: phase,
           type: "custom",
           itemStyle: { color: phaseColor(phase === "unknown" ? null : phase) },
           renderItem: (_: unknown, api: Api) => {
             const [x, top] = api.coord([api.value(0), api.value(2)]);
-            const [end] = api.coord([api.value(0) + api.value(1), 0]);
+            const [end] = api.coord([api.value(1), 0]);
             const [, base] = api.coord([0, 0]);
             const [, full] = api.coord([0, api.value(3)]);
             const width = Math.max(1, end - x - 1);
@@ -52,7 +52,7 @@ export function StepTimeline({ steps: all, span }: { steps: TimelineStep[]; span
             ] };
           },
           encode: { x: [0, 1], y: 2 },
-          data: steps.filter((step) => (step.phase ?? "unknown") === phase).map((step) => ({ value: [step.start_ms, step.time_ms, step.time_ms, step.busy_ms], step })),
+          data: steps.filter((step) => (step.phase ?? "unknown") === phase).map((step) => ({ value: [step.start_ms, step.start_ms + step.time_ms, step.time_ms, step.busy_ms], step })),
         })),
       };
     },

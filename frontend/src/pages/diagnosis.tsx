@@ -90,8 +90,8 @@ const Delta = ({ value }: { value: number }) => <span class={value > 0 ? "worse"
 const COMPONENTS: Column<Component>[] = [
   { id: "component", title: "Component", text: true, long: true, value: (row) => row.component },
   { id: "phase", title: "Phase", text: true, value: (row) => row.phase ?? NONE, spare: true },
-  { id: "normal", title: "Normal", value: (row) => row.normal_ms, show: (row) => ms(row.normal_ms) },
-  { id: "abnormal", title: "Abnormal", value: (row) => row.abnormal_ms, show: (row) => ms(row.abnormal_ms) },
+  { id: "normal", title: "Normal", value: (row) => row.normal_ms, show: (row) => ms(row.normal_ms), spare: true },
+  { id: "abnormal", title: "Abnormal", value: (row) => row.abnormal_ms, show: (row) => ms(row.abnormal_ms), spare: true },
   { id: "delta", title: "Difference", value: (row) => row.delta_ms, show: (row) => <Delta value={row.delta_ms} /> },
   { id: "count", title: "By count", value: (row) => row.count_effect_ms, show: (row) => signed(row.count_effect_ms, ms), spare: true },
   { id: "duration", title: "By duration", value: (row) => row.duration_effect_ms, show: (row) => signed(row.duration_effect_ms, ms), spare: true },
@@ -101,7 +101,7 @@ const COMPONENTS: Column<Component>[] = [
 
 const COUNTERS: Column<CounterChange>[] = [
   { id: "name", title: "Sensor", text: true, long: true, value: (row) => row.name, show: (row) => <>{row.name}{row.device === null ? "" : ` (GPU ${row.device})`}</> },
-  { id: "part", title: "Part", text: true, tight: true, value: (row) => row.part },
+  { id: "part", title: "Part", text: true, tight: true, value: (row) => row.part, spare: true },
   { id: "normal", title: "Normal", value: (row) => row.normal, show: (row) => number(row.normal) },
   { id: "abnormal", title: "Abnormal", value: (row) => row.abnormal, show: (row) => number(row.abnormal) },
   { id: "unit", title: "Unit", text: true, tight: true, value: (row) => row.unit },

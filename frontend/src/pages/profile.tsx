@@ -121,6 +121,7 @@ const PHASES: Column<PhaseSteps>[] = [
   { id: "p99", title: "p99", value: (row) => row.p99_ms, show: (row) => ms(row.p99_ms) },
   { id: "gap", title: "Gap p50", value: (row) => row.gap_p50_ms, show: (row) => ms(row.gap_p50_ms), spare: true },
   { id: "tokens", title: "Tokens", value: (row) => row.tokens, show: (row) => number(row.tokens), spare: true },
+  { id: "tpot", title: "TPOT", help: "Mean time from the start of a decode step to the start of the next", value: (row) => row.tpot_ms, show: (row) => ms(row.tpot_ms), spare: true },
   { id: "rate", title: "Tokens/s", value: (row) => row.tokens_per_s, show: (row) => number(row.tokens_per_s) },
 ];
 
