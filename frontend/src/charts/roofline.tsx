@@ -6,6 +6,8 @@ import { axesText, number, percent, printed, us } from "../format";
 import type { OperatorRow, Roofs } from "../types";
 
 const LEAST = 1e-3;
+/** Room right of a point, so that it does not lie on the names of the roofs. */
+const ROOM = 1.3;
 const PIPES = ["tensor.bf16", "tensor.fp8", "tensor.fp4", "vector.fp32"];
 
 interface Point { intensity: number; tflops: number; size: number; color: string; hollow?: boolean; lines: string[] }
@@ -72,7 +74,7 @@ function Points({ points, roofs, label }: { points: Point[]; roofs: Roofs | null
 
 /** Whole powers of ten around the values, and at least from `low` to `high`. */
 function decades(values: number[], low: number, high: number): [number, number] {
-  return [10 ** Math.floor(Math.log10(Math.min(low, ...values))), 10 ** Math.ceil(Math.log10(Math.max(high, ...values)))];
+  return [10 ** Math.floor(Math.log10(Math.min(low, ...values))), 10 ** Math.ceil(Math.log10(Math.max(high, ...values.map((value) => value * ROOM))))];
 }
 
 const peaksOf = (roofs: Roofs): [string, number][] => Object.entries(roofs.peaks_tflops).filter(([pipe]) => PIPES.includes(pipe));

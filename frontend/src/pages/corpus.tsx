@@ -177,7 +177,7 @@ function TrendSection({ what, chosen, version, set }: { what: string; chosen: st
 }
 
 const PROFILES: Column<ListedProfile>[] = [
-  { id: "file", title: "File", text: true, long: true, value: (row) => row.file },
+  { id: "file", title: "File", text: true, long: true, value: (row) => row.file, show: (row) => <span title={row.file}>{row.file.split("/").slice(-2).join("/")}</span> },
   { id: "model", title: "Model", text: true, value: (row) => row.model ?? NONE, spare: true },
   { id: "framework", title: "Framework", text: true, value: (row) => [row.framework, row.version].filter(Boolean).join(" ") || NONE },
   { id: "gpu", title: "GPU", text: true, value: (row) => row.gpu ?? NONE },

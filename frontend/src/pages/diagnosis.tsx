@@ -3,7 +3,7 @@ import { useMemo } from "preact/hooks";
 import { Histogram, StepTimes } from "../charts/distribution";
 import { Sensor } from "../charts/sensor";
 import { Waterfall } from "../charts/waterfall";
-import { ms, NONE, number, percent, signed } from "../format";
+import { counted, ms, NONE, number, percent, signed } from "../format";
 import { SIDES } from "../colors";
 import { Bar, Facts, Section, Sentence } from "../parts";
 import { Table, type Column } from "../table";
@@ -35,12 +35,12 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
       </section>
       <Section id="causes" title="Causes" about="In the order of how well the evidence fits; counters of utilization alone never name one.">
         {found.causes.map((cause) => <Cause key={cause.id} cause={cause} />)}
-        {found.excluded.length > 0 && <details><summary>{found.excluded.length} causes ruled out</summary><ul>{found.excluded.map((one) => <li key={one.id}><code>{one.id}</code> <Sentence text={one.reason} /></li>)}</ul></details>}
+        {found.excluded.length > 0 && <details><summary>{counted(found.excluded.length, "cause")} ruled out</summary><ul>{found.excluded.map((one) => <li key={one.id}><code>{one.id}</code> <Sentence text={one.reason} /></li>)}</ul></details>}
       </Section>
       {found.components.length > 0 && (
         <Section id="waterfall" title="Where the difference lies" about="Parts of the mean step; they add up to the difference exactly. Each is split into more calls and longer calls.">
           {found.normal.mean_ms !== null && found.abnormal.mean_ms !== null && <Waterfall before={found.normal.mean_ms} after={found.abnormal.mean_ms} beforeName={normal} afterName={abnormal} parts={waterfallParts(found)} />}
-          <Table caption="Components of the step" columns={COMPONENTS} rows={found.components} most={15} sort={{ id: "delta", down: true }} search={(row) => `${row.component} ${row.phase ?? ""}`} />
+          <Table caption="Components of the step" columns={COMPONENTS} rows={found.components} most={15} search={(row) => `${row.component} ${row.phase ?? ""}`} />
         </Section>
       )}
       {found.latent.length > 0 && (
