@@ -142,7 +142,7 @@ function Hotspots({ page }: { page: ProfilePage }) {
   if (!table) return null;
   return (
     <Section id="hotspots" title="What to fix first" about={<>{table.steps ? `Means over ${counted(table.steps, [table.phase, "step"].filter(Boolean).join(" "))} of ${ms(table.step_ms)}` : `No whole step was found: times are of the whole profile of ${ms(table.step_ms)}`}; {table.hardware ? `an operator is held to ${table.target_pct} % of its bound on ${table.hardware}` : "without a known GPU there are no bounds"}. FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time.</>}>
-      {table.hotspots.length ? <Table caption="Hotspots" columns={HOTSPOTS} rows={table.hotspots} most={12} sort={{ id: "saves", down: true }} search={(row) => `${row.operator} ${row.role ?? ""} ${row.kind}`} detail={(row) => <><p>{row.why}</p><p class="faint">{axesText(row.axes)}</p></>} /> : <p class="about">Nothing that could be saved was found.</p>}
+      {table.hotspots.length ? <Table caption="Hotspots" columns={HOTSPOTS} rows={table.hotspots} most={12} sort={{ id: "saves", down: true }} search={(row) => `${row.operator} ${row.role ?? ""} ${row.kind}`} detail={(row) => <><p>{row.why}</p>{row.axes && <p class="faint">{axesText(row.axes)}</p>}</>} /> : <p class="about">Nothing that could be saved was found.</p>}
     </Section>
   );
 }

@@ -8,6 +8,7 @@ from rich.text import Text
 from solscope.report.markdown import to_markdown
 from solscope.report.operators import axes_text
 from solscope.report.terminal import (
+    BAR_WIDTH,
     WIDE,
     Column,
     number,
@@ -19,6 +20,9 @@ from solscope.report.terminal import (
 )
 from solscope.text import clean
 from solscope.views.hotspots import Hotspot, HotspotTable
+
+ROOMY, NARROW_BAR = 120, 5
+"""In a terminal narrower than this, bars have fewer cells."""
 
 
 def render_hotspots(
@@ -37,10 +41,11 @@ def _parts(result: HotspotTable, top: int, width: int, draw: bool) -> list[Rende
     shown = result.hotspots[:top]
     shares = [row.recoverable_pct_of_step for row in shown]
     rows = [_row(row) for row in shown]
+    cells, spare = (BAR_WIDTH, 4) if width >= ROOMY else (NARROW_BAR, 1)
     return [
         Text(_heading(result), style="bold"),
         Text(""),
-        table(*with_bars(_COLUMNS, rows, shares, at=3, draw=draw), width),
+        table(*with_bars(_COLUMNS, rows, shares, at=3, draw=draw, cells=cells, spare=spare), width),
         Text(""),
         *(
             Text(clean(f"{row.rank}. {row.why}: saves {_saving(row)} ({row.confidence})"))
@@ -56,12 +61,12 @@ _COLUMNS = (
     Column("saves µs"),
     Column("of step"),
     Column("µs"),
-    Column("bound µs", spare=2),
-    Column("S", spare=1),
-    Column("limit", text=True, spare=3),
-    Column("calls", spare=4),
+    Column("bound µs", spare=3),
+    Column("S", spare=2),
+    Column("limit", text=True, spare=4),
+    Column("calls", spare=5),
     Column("kind", text=True),
-    Column("role", text=True, spare=5),
+    Column("role", text=True, spare=6),
     Column("what", text=True, code=True),
 )
 

@@ -168,6 +168,7 @@ def with_bars(
     at: int,
     draw: bool,
     cells: int = BAR_WIDTH,
+    spare: int = 3,
 ) -> tuple[list[Column], list[list[str]]]:
     """The same with a column of bars before column `at`; as it is where nothing can be drawn.
 
@@ -176,7 +177,7 @@ def with_bars(
     if not draw:
         return list(columns), [list(row) for row in rows]
     bars = [bar(share, cells) for share in shares] + [""] * (len(rows) - len(shares))
-    one = Column("", text=True, spare=3, style="cyan")
+    one = Column("", text=True, spare=spare, style="cyan")
     return (
         [*columns[:at], one, *columns[at:]],
         [[*row[:at], drawn, *row[at:]] for row, drawn in zip(rows, bars, strict=True)],
