@@ -24,6 +24,8 @@ function Growing({ profiles }: { profiles: number }) {
   return <p class="faint" role="status">The store is growing: {number(profiles - first[1])} profiles added since this page opened, {number((profiles - first[1]) / seconds)} per second.</p>;
 }
 
+const UNMAPPED = "(unmapped)";
+
 const titled = (name: string): string => (name === "gpu" ? "GPU" : `${name[0]?.toUpperCase()}${name.slice(1)}`);
 
 export function CorpusView({ total }: { total: number }) {
@@ -137,7 +139,8 @@ const SHAPES: Column<HotShape>[] = [
 ];
 
 function Shapes({ operator, chosen }: { operator: string; chosen: string }) {
-  const asked = ask<HotShapes>(`/api/corpus/shapes/${encodeURIComponent(operator)}?${chosen}`);
+  const asked = ask<HotShapes>(operator === UNMAPPED ? null : `/api/corpus/shapes/${encodeURIComponent(operator)}?${chosen}`);
+  if (operator === UNMAPPED) return <p class="faint">Kernels of no known operator: they have no axes.</p>;
   if (asked.error) return <p class="faint">{asked.error}</p>;
   const found = asked.value?.operators[0];
   if (!found) return <p class="faint">Reading…</p>;
