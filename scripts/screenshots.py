@@ -38,7 +38,7 @@ def main() -> None:
         shoot(browser, first, "report-phone", 390, 800)
         shoot(browser, f"{first}?page=2", "comparison", 1280, 700, at="#layers")
         with serving([*DEMOS, RESULTS]) as address:
-            shoot(browser, f"{address}/suite", "suite", 1280, 640)
+            shoot(browser, f"{address}/suite", "suite", 1440, 720)
             shoot(browser, f"{address}/suite", "suite-roofline", 1280, 700, at="#roofline")
         browser.close()
 
@@ -55,7 +55,9 @@ def shoot(
 ) -> None:
     """One picture of what fits into the window, scrolled to `at`."""
     context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if dark else "light",
+        reduced_motion="reduce",
     )
     page = context.new_page()
     page.goto(url)

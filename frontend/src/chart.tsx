@@ -48,8 +48,12 @@ export function Chart({ label, height, option, watch, onClick }: Props) {
     const ink = dark ? DARK : LIGHT;
     let chart: EChartsType | null = null;
     let gone = false;
+    let drawn: boolean | null = null;
     const draw = () => {
       const narrow = element.clientWidth < 560;
+      // What was drawn for another width leaves labels behind in a treemap.
+      if (drawn !== null && drawn !== narrow) chart?.clear();
+      drawn = narrow;
       chart?.setOption(
         {
           animation: false,

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ask, type Asked } from "./ask";
 import { go, Link, useAddress } from "./address";
-import { bytes, fileName, us } from "./format";
+import { bytes, counted, fileName, us } from "./format";
 import { BenchView } from "./pages/bench";
 import { CorpusView } from "./pages/corpus";
 import { ComparisonView } from "./pages/comparison";
@@ -140,13 +140,13 @@ function RunDiff({ overview }: { overview: Asked<Overview> }) {
         </label>
       ))}
       {a && b && <Answer<Contrast> key={`${a} ${b}`} path={`/api/bench/compare?a=${encodeURIComponent(a)}&b=${encodeURIComponent(b)}`} show={(found) => <>
-        <p>{b} is <strong>{found.verdict}</strong> than {a}: ×{found.ratio.toFixed(3)} [{found.low.toFixed(3)}, {found.high.toFixed(3)}] of its time; faster on {found.faster}, slower on {found.slower}, cannot tell on {found.cannot_tell} shapes.</p>
+        <p>{b} is <strong>{found.verdict}</strong> than {a}: ×{found.ratio.toFixed(3)} [{found.low.toFixed(3)}, {found.high.toFixed(3)}] of its time; faster on {found.faster}, slower on {found.slower}, cannot tell on {counted(found.cannot_tell, "shape")}.</p>
         <Table caption="Shapes" rows={found.shapes} most={25} sort={{ id: "ratio", down: false }} search={(row) => row.operator} columns={[
-          { id: "operator", title: "Operator", text: true, value: (row) => row.operator },
-          { id: "shape", title: "#", text: true, value: (row) => row.shape },
+          { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator },
+          { id: "shape", title: "#", text: true, tight: true, value: (row) => row.shape },
           { id: "a", title: "A", value: (row) => row.a_us, show: (row) => us(row.a_us) },
           { id: "b", title: "B", value: (row) => row.b_us, show: (row) => us(row.b_us) },
-          { id: "ratio", title: "B / A", value: (row) => row.ratio, show: (row) => `${row.ratio.toFixed(3)} [${row.low.toFixed(3)}, ${row.high.toFixed(3)}]` },
+          { id: "ratio", title: "B / A", value: (row) => row.ratio, show: (row) => <>{row.ratio.toFixed(3)}<span class="faint spare"> [{row.low.toFixed(3)}, {row.high.toFixed(3)}]</span></> },
           { id: "verdict", title: "B is", text: true, tight: true, value: (row) => row.verdict },
         ]} />
       </>} />}

@@ -12,8 +12,11 @@ export function number(value: number | null | undefined, digits = 3): string {
 }
 
 export function percent(value: number | null | undefined, digits = 1): string {
-  return value === null || value === undefined || !Number.isFinite(value) ? NONE : `${value.toFixed(digits)} %`;
+  return value === null || value === undefined || !Number.isFinite(value) ? NONE : `${value.toFixed(digits).replace(/^-(0(?:\.0*)?)$/, "$1")} %`;
 }
+
+/** `1 step`, `2 steps`. */
+export const counted = (count: number, noun: string): string => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 /** A time of any size, from nanoseconds, with its unit. */
 export function time(ns: number | null | undefined): string {
@@ -67,10 +70,16 @@ export function shorten(text: string, most: number): string {
   return `${text.slice(0, head)}…${text.slice(text.length - (most - 1 - head))}`;
 }
 
+/** Bytes as people read them; sizes of a shape as they are. */
+function axisText(name: string, value: unknown): string {
+  if (typeof value === "number" && /(^|_)bytes$/.test(name)) return bytes(value).replace(" ", "\u00a0");
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
 export function axesText(axes: Record<string, unknown> | null | undefined): string {
   if (!axes) return NONE;
   return Object.entries(axes)
-    .map(([name, value]) => `${name}=${typeof value === "object" ? JSON.stringify(value) : String(value)}`)
+    .map(([name, value]) => `${name}=${axisText(name, value)}`)
     .join(" ");
 }
 

@@ -45,7 +45,7 @@ export function Warnings({ warnings }: { warnings: Warning[] }) {
   return (
     <ul class="warnings">
       {warnings.map((one, at) => (
-        <li key={at}><code>{one.code}</code> {one.message}</li>
+        <li key={at}><code>{one.code}</code> <Sentence text={one.message} /></li>
       ))}
     </ul>
   );
@@ -99,6 +99,9 @@ export function ThemeChoice() {
     </label>
   );
 }
+
+/** A sentence of the library: what stands between backticks is code. */
+export const Sentence = ({ text }: { text: string }) => <>{text.split(/`([^`]+)`/).map((part, at) => (at % 2 ? <code key={at}>{part}</code> : part))}</>;
 
 /** A long name that can be opened whole. */
 export function Name({ short, full }: { short: string; full: string }) {

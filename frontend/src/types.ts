@@ -14,8 +14,10 @@ export interface Summary {
   categories: { category: string; calls: number; time_ms: number; pct: number }[];
   steps: { count: number; cut: number; found_by: string | null; phases: PhaseSteps[] };
   idle: { cause: string; time_ms: number; gaps: number }[];
+  per_device: DeviceSummary[];
   warnings: Warning[];
 }
+export interface DeviceSummary { device: number | null; rank: number | null; name: string; kernels: number; gpu_span_ms: number; gpu_busy_pct: number | null; kernel_time_ms: number; comm_ms: number; exposed_comm_ms: number; }
 export interface TimelineStep { step: number; name: string; phase: string | null; start_ms: number; time_ms: number; busy_ms: number; requests: number | null; tokens: number | null; cut: boolean; }
 export interface TimeNode { name: string; kind: string; category: string | null; time_ns: number; calls: number; children: TimeNode[]; }
 export interface OperatorRow {

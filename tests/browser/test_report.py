@@ -120,4 +120,46 @@ def test_a_diagnosis_shows_its_verdict_and_adds_up(browser: Browser, tmp_path: P
         assert "cpu_contention" in page.locator("#causes article").first.inner_text()
         assert page.locator("#waterfall .chart svg").count() == 1
         assert page.locator(".sensor").count() > 3
+        assert page.locator("#causes code", has_text="pidstat -u 1").count() == 1
+        assert "-0.0 %" not in page.locator("main").inner_text()
+        assert problems == []
+
+
+ARROWS = "[...document.querySelectorAll('#tree text')].filter(e => /▶/.test(e.textContent)).length"
+"""Areas of the tree that have more below them."""
+
+
+def test_a_tree_drawn_for_another_width_leaves_nothing_behind(
+    browser: Browser, report: Path
+) -> None:
+    with watched(browser) as (page, problems):
+        page.goto(f"file://{report}?page=2")
+        page.wait_for_selector("#tree svg")
+        for width, folded in ((1440, False), (390, True), (900, False)):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_timeout(400)
+            assert (page.evaluate(ARROWS) > 0) == folded
+        assert problems == []
+
+
+def test_several_devices_are_listed(browser: Browser, tmp_path: Path) -> None:
+    kernels = [event("kernel", "k", 10 * at, 5, device=at % 2) for at in range(8)]
+    write_html([profile_page(attributed(*kernels))], "two", tmp_path / "two.html")
+    with watched(browser) as (page, problems):
+        page.goto(f"file://{tmp_path}/two.html")
+        summary = page.locator("#summary")
+        assert "summed over 2 GPUs" in summary.inner_text()
+        assert summary.get_by_role("region", name="Devices").locator("tbody tr").count() == 2
+        assert problems == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_paper_is_white(browser: Browser, report: Path, dark: bool) -> None:
+    with watched(browser, dark=dark) as (page, problems):
+        page.goto(f"file://{report}?page=2")
+        page.wait_for_selector("#tree svg")
+        page.emulate_media(media="print", color_scheme="dark" if dark else "light")
+        color = "getComputedStyle(document.querySelector('h1')).color"
+        assert page.evaluate(color) == "rgb(29, 33, 41)"
+        assert not page.locator("header").is_visible()
         assert problems == []

@@ -29,6 +29,21 @@ CASES = {
 }
 
 
+DATA = HERE.parent / "data"
+DIAGNOSE = [
+    "diagnose",
+    *(str(DATA / f"cpu_quota-{n}.observations.json.zst") for n in ("normal", "slow")),
+]
+DRAWN = {
+    "drawn-show": ["show", "--top", "3", "demo:vllm-b200"],
+    "drawn-layers": ["layers", "demo:vllm-b200"],
+    "drawn-hotspots": ["hotspots", "--top", "6", "demo:vllm-b200"],
+    "drawn-diagnose": DIAGNOSE,
+}
+"""As on a terminal that draws, without colors."""
+WIDTHS = (80, 140)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_output_is_as_recorded(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -40,7 +55,43 @@ def test_output_is_as_recorded(
 
     printed = capsys.readouterr()
     assert (code, printed.err) == (0, "")
+    compare(name, printed.out)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--markdown"]], ids=["piped", "markdown"])
+def test_a_diagnosis_is_as_recorded(
+    arguments: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert run([*DIAGNOSE, *arguments]) == 1
+    compare("diagnose-markdown" if arguments else "diagnose", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_is_drawn_is_as_recorded(
+    name: str,
+    width: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("solscope.cli.common._on_screen", lambda: True)
+
+    code = run(DRAWN[name])
+
+    printed = capsys.readouterr().out
+    assert code == (name == "drawn-diagnose")
+    assert max(map(len, printed.splitlines())) <= width
+    compare(f"{name}-{width}", printed)
+
+
+def compare(name: str, printed: str) -> None:
+    """What was printed, with what was recorded."""
     golden = HERE / f"{name}.txt"
     if os.environ.get("SOLSCOPE_UPDATE_GOLDEN") == "1":
-        golden.write_text(printed.out, encoding="utf-8")
-    assert printed.out == golden.read_text(encoding="utf-8")
+        golden.write_text(printed, encoding="utf-8")
+    assert printed == golden.read_text(encoding="utf-8")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 
+import msgspec
 import pytest
 
 from solscope.report.layers import csv_layers, lines, markdown_layers, render_layers
@@ -127,7 +128,7 @@ def test_markdown_is_a_table_whose_cells_are_escaped() -> None:
     assert found[2] == "| group | role | kernel | a µs | b µs | diff µs | ratio |"
     assert found[3] == "|---|---|---|--:|--:|--:|--:|"
     assert "| attention | qkv |  | 10.00 | 15.00 | +5.00 | 1.50 |" in found
-    assert "|  |  | nccl\\|x&lt;y> | 2.50 |  |  |  |" in found
+    assert "|  |  | `nccl\\|x<y>` | 2.50 |  |  |  |" in found
 
 
 def test_csv_has_the_numbers_as_they_are() -> None:
@@ -148,3 +149,50 @@ def test_sums_are_per_layer_unless_per_step(per: str, expected: str) -> None:
 
 def test_a_ratio_to_nothing_is_left_out() -> None:
     assert words_of(text(TABLE), "unattributed") == ["unattributed", "0.00", "0.00", "+0.00"]
+
+
+ALONE = changed(
+    profiles=["a"],
+    passes=[3],
+    end_to_end_us=[100.0],
+    layers_us=[25.0],
+    idle_us=[75.0],
+    layer_kinds=[
+        LayerKind("dense", [2], [12.5], [Group("mlp", [12.5], [
+            Row("up", None, [["k"]], [10.0], [[KernelTime("k", 10.0)]]),
+            Row("down", None, [["d"]], [2.5], [[KernelTime("d", 2.5)]]),
+        ])]),
+    ],
+    coverage=LayerCoverage([100.0], [100.0]),
+    warnings=[[]],
+)  # fmt: skip
+
+
+def test_bars_are_shares_of_one_layer_inside_it_and_of_the_pass_outside() -> None:
+    printed = render_layers(ALONE, width=100, color=False, kernels=False, draw=True).splitlines()
+    drawn = {tuple(line.split()[:2]): line.count("█") for line in printed}
+    assert drawn["end", "to"] == 12
+    assert drawn["layers", "2"] == 3
+    assert drawn["dense", "2"] == 12
+    # 80 % and 20 % of 12 cells: 9.6 and 2.4, the rest of a cell is another character.
+    assert (drawn["mlp", "up"], drawn["mlp", "down"]) == (9, 2)
+    assert drawn["idle", "75.00"] == 9
+
+
+def test_times_of_single_calls_have_no_share_of_a_layer() -> None:
+    single = msgspec.structs.replace(ALONE, per="call")
+    printed = render_layers(single, width=100, color=False, kernels=False, draw=True)
+    assert {line.split()[0] for line in printed.splitlines() if "█" in line} == {
+        "end",
+        "layers",
+        "idle",
+    }
+
+
+def test_several_profiles_have_no_bars() -> None:
+    printed = render_layers(TABLE, width=200, color=False, kernels=False, draw=True)
+    assert "█" not in printed
+
+
+def test_nothing_is_drawn_unless_asked_for() -> None:
+    assert "█" not in render_layers(ALONE, width=100, color=True, kernels=False)

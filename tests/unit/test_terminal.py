@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 from rich.cells import cell_len
-from rich.console import RenderableType
-from rich.text import Text
 
 from solscope.profile import ProfileWarning
 from solscope.report.terminal import (
-    WIDE,
     Column,
     bar,
     heading,
@@ -19,7 +16,6 @@ from solscope.report.terminal import (
     pct,
     share_known,
     table,
-    to_markdown,
     to_text,
     warning_lines,
     with_bars,
@@ -212,28 +208,26 @@ def test_bars_are_drawn_to_an_eighth(share: float | None, drawn: str) -> None:
     assert bar(share) == drawn
 
 
-def test_bars_need_colors() -> None:
+def test_bars_only_where_they_can_be_drawn() -> None:
     columns, rows = [Column("a"), Column("b", text=True)], [["1", "x"], ["2", "rest"]]
-    assert with_bars(columns, rows, [50.0], at=1, color=False) == (columns, rows)
-    wider, drawn = with_bars(columns, rows, [50.0], at=1, color=True)
+    assert with_bars(columns, rows, [50.0], at=1, draw=False) == (columns, rows)
+    wider, drawn = with_bars(columns, rows, [50.0], at=1, draw=True)
     assert [column.heading for column in wider] == ["a", "", "b"]
     assert drawn == [["1", "██████", "x"], ["2", "", "rest"]]
 
 
+def test_a_bar_of_fewer_cells() -> None:
+    assert bar(50.0, 4) == "██"
+
+
+def test_a_style_may_depend_on_the_cell() -> None:
+    column = Column("bar", text=True, style=lambda cell: "red" if cell == "+" else "green")
+    text = to_text([table([column], [["+"], ["-"]], 40)], 40, color=True)
+    assert "\x1b[31m+" in text
+    assert "\x1b[32m-" in text
+
+
 def test_bars_give_way_first_in_a_narrow_terminal() -> None:
     columns, rows = [Column("share"), Column("name", text=True)], [["50.0 %", "n" * 40]]
-    parts = [table(*with_bars(columns, rows, [50.0], at=1, color=True), 40)]
+    parts = [table(*with_bars(columns, rows, [50.0], at=1, draw=True), 40)]
     assert "█" not in to_text(parts, 40, color=True)
-
-
-def test_parts_become_markdown() -> None:
-    columns = [Column("ms"), Column("name", text=True)]
-    parts: list[RenderableType] = [
-        Text("title", style="bold"),
-        Text(""),
-        table(columns, [["1.0", "a<b|c>"]], WIDE),
-        Text("last line"),
-    ]
-    assert to_markdown(parts) == (
-        "**title**\n\n| ms | name |\n|--:|---|\n| 1.0 | a&lt;b\\|c> |\n\nlast line\n"
-    )

@@ -6,6 +6,8 @@ import { axesText, number, percent, printed, us } from "../format";
 import type { OperatorRow, Roofs } from "../types";
 
 const LEAST = 1e-3;
+/** Room right of a point, so that it does not lie on the names of the roofs. */
+const ROOM = 1.3;
 const PIPES = ["tensor.bf16", "tensor.fp8", "tensor.fp4", "vector.fp32"];
 
 interface Point { intensity: number; tflops: number; size: number; color: string; hollow?: boolean; lines: string[] }
@@ -47,7 +49,7 @@ export function SuiteRoofline({ rows, roofs }: { rows: SuitePoint[]; roofs: Roof
 function Points({ points, roofs, label }: { points: Point[]; roofs: Roofs | null; label: string }) {
   const option = useCallback(
     (ink: Ink, narrow: boolean): Option => {
-      const [low, high] = decades(points.map((point) => point.intensity), 0.01, 1000);
+      const [low, high] = decades([...points.map((point) => point.intensity), ...ridges(roofs)], 0.01, 1000);
       const least = Math.max(LEAST, Math.min(...points.map((point) => point.tflops)) / 2);
       return {
         tooltip: { ...tooltipOf(ink), formatter: (params: { data?: { lines?: string[] } }) => (params.data?.lines ? tip(...params.data.lines) : "") },
@@ -72,14 +74,19 @@ function Points({ points, roofs, label }: { points: Point[]; roofs: Roofs | null
 
 /** Whole powers of ten around the values, and at least from `low` to `high`. */
 function decades(values: number[], low: number, high: number): [number, number] {
-  return [10 ** Math.floor(Math.log10(Math.min(low, ...values))), 10 ** Math.ceil(Math.log10(Math.max(high, ...values)))];
+  return [10 ** Math.floor(Math.log10(Math.min(low, ...values))), 10 ** Math.ceil(Math.log10(Math.max(high, ...values.map((value) => value * ROOM))))];
 }
+
+const peaksOf = (roofs: Roofs): [string, number][] => Object.entries(roofs.peaks_tflops).filter(([pipe]) => PIPES.includes(pipe));
+
+/** Where each roof turns flat, in FLOP per byte. */
+const ridges = (roofs: Roofs | null): number[] => (roofs?.hbm_tbps ? peaksOf(roofs).map(([, peak]) => peak / (roofs.hbm_tbps as number)) : []);
 
 /** Memory roof up to each peak, then flat: one line per matrix pipe, and one for the vector unit. */
 function roofLines(roofs: Roofs | null, low: number, high: number, ink: Ink, narrow: boolean): Option[] {
   if (!roofs || roofs.hbm_tbps === null) return [];
   const slope = roofs.hbm_tbps;
-  const peaks = Object.entries(roofs.peaks_tflops).filter(([pipe]) => PIPES.includes(pipe));
+  const peaks = peaksOf(roofs);
   peaks.sort((a, b) => b[1] - a[1]);
   return peaks.map(([pipe, peak], at) => ({
     type: "line",

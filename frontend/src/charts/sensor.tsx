@@ -8,17 +8,17 @@ import type { SensorLine } from "../types";
 export function Sensor({ line, labels, unit }: { line: SensorLine; labels: string[]; unit: string }) {
   const option = useCallback(
     (ink: Ink): Option => ({
-      tooltip: { ...tooltipOf(ink), formatter: (params: { seriesName: string; value: [number, number] }) => tip(`${params.seriesName}: ${number(params.value[1])}`, `at ${ms(params.value[0])}`) },
+      tooltip: { ...tooltipOf(ink), formatter: (params: { seriesName: string; value: [number, number] }) => tip(`${params.seriesName}: ${number(params.value[1])} ${unit}`, `at ${ms(params.value[0])}`) },
       grid: { left: 64, right: 12, top: 10, bottom: 26 },
       xAxis: { type: "value", ...axisOf(ink), splitLine: { show: false } },
-      yAxis: { type: "value", scale: !line.grows, ...axisOf(ink) },
+      yAxis: { type: "value", scale: true, ...axisOf(ink), axisLabel: { color: ink.faint, hideOverlap: true, formatter: (value: number) => number(value, 4) } },
       series: labels.map((label, side) => ({ type: "line", name: label, showSymbol: (line.values[side]?.length ?? 0) < 40, symbolSize: 4, itemStyle: { color: SIDES[side] }, lineStyle: { width: 1.5 }, data: (line.times_ms[side] ?? []).map((at, index) => [at, line.values[side]?.[index] ?? null]) })),
     }),
-    [line, labels],
+    [line, labels, unit],
   );
   return (
     <figure class="sensor">
-      <figcaption>{line.name}{line.device === null ? "" : ` (GPU ${line.device})`} <span class="faint">{line.grows ? "count since the start" : unit}</span></figcaption>
+      <figcaption>{line.name}{line.device === null ? "" : ` (GPU ${line.device})`} <span class="faint">{unit}</span></figcaption>
       <Chart label={`${line.name} in both runs`} height={150} option={option} />
     </figure>
   );

@@ -1,5 +1,5 @@
 // Steps along the time line: one bar per step, colored by phase, with the busy part filled.
-import { useCallback } from "preact/hooks";
+import { useCallback, useMemo } from "preact/hooks";
 import { axisOf, Chart, tip, tooltipOf, type Ink, type Option } from "../chart";
 import { phaseColor } from "../colors";
 import { ms, number, percent } from "../format";
@@ -10,7 +10,17 @@ interface Api { value(dimension: number): number; coord(point: [number, number])
 /** Steps from which on one wants to look closer. */
 const MANY = 30;
 
-export function StepTimeline({ steps, span }: { steps: TimelineStep[]; span: number }) {
+/** Steps to draw: cut ones not where they would take most of the axis, and nothing be seen of the others. */
+export function drawnSteps(steps: TimelineStep[]): TimelineStep[] {
+  const whole = steps.filter((step) => !step.cut);
+  const length = (some: TimelineStep[]): number => some.reduce((sum, step) => sum + step.time_ms, 0);
+  return whole.length > 1 && length(whole) < length(steps) / 2 ? whole : steps;
+}
+
+export function StepTimeline({ steps: all, span }: { steps: TimelineStep[]; span: number }) {
+  const steps = useMemo(() => drawnSteps(all), [all]);
+  const start = steps.length < all.length ? Math.min(...steps.map((step) => step.start_ms)) : 0;
+  const end = steps.length < all.length ? Math.max(...steps.map((step) => step.start_ms + step.time_ms)) : span;
   const option = useCallback(
     (ink: Ink): Option => {
       const many = steps.length > MANY;
@@ -22,16 +32,16 @@ export function StepTimeline({ steps, span }: { steps: TimelineStep[]; span: num
         } },
         legend: { data: phases, top: 0, right: 8, textStyle: { color: ink.text }, itemWidth: 12, itemHeight: 12 },
         grid: { left: 56, right: 24, top: 34, bottom: many ? 70 : 44 },
-        xAxis: { type: "value", min: 0, max: span, name: "ms", nameLocation: "middle", nameGap: 22, ...axisOf(ink), axisLabel: { color: ink.faint, hideOverlap: true, formatter: (value: number) => number(value) }, splitLine: { show: false } },
+        xAxis: { type: "value", min: start, max: end, name: "ms", nameLocation: "middle", nameGap: 22, ...axisOf(ink), axisLabel: { color: ink.faint, hideOverlap: true, formatter: (value: number) => number(value) }, splitLine: { show: false } },
         yAxis: { type: "value", name: "step ms", min: 0, ...axisOf(ink) },
-        dataZoom: many ? [{ type: "slider", height: 18, bottom: 12, borderColor: ink.line, textStyle: { color: ink.faint }, labelFormatter: (value: number) => `${number(value)}` }, { type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false }] : [],
+        dataZoom: many ? [{ type: "slider", filterMode: "weakFilter", height: 18, bottom: 12, borderColor: ink.line, textStyle: { color: ink.faint }, labelFormatter: (value: number) => `${number(value)}` }, { type: "inside", filterMode: "weakFilter", zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false }] : [],
         series: phases.map((phase) => ({
           name: phase,
           type: "custom",
           itemStyle: { color: phaseColor(phase === "unknown" ? null : phase) },
           renderItem: (_: unknown, api: Api) => {
             const [x, top] = api.coord([api.value(0), api.value(2)]);
-            const [end] = api.coord([api.value(0) + api.value(1), 0]);
+            const [end] = api.coord([api.value(1), 0]);
             const [, base] = api.coord([0, 0]);
             const [, full] = api.coord([0, api.value(3)]);
             const width = Math.max(1, end - x - 1);
@@ -42,11 +52,11 @@ export function StepTimeline({ steps, span }: { steps: TimelineStep[]; span: num
             ] };
           },
           encode: { x: [0, 1], y: 2 },
-          data: steps.filter((step) => (step.phase ?? "unknown") === phase).map((step) => ({ value: [step.start_ms, step.time_ms, step.time_ms, step.busy_ms], step })),
+          data: steps.filter((step) => (step.phase ?? "unknown") === phase).map((step) => ({ value: [step.start_ms, step.start_ms + step.time_ms, step.time_ms, step.busy_ms], step })),
         })),
       };
     },
-    [steps, span],
+    [steps, start, end],
   );
   return <Chart label={`Time line of ${steps.length} steps: height is the step's time, the solid part the time the GPU was busy`} height={250} option={option} />;
 }

@@ -59,12 +59,12 @@ const ENTRIES: Column<Entry>[] = [
 ];
 
 const SHAPES: Column<BenchShape>[] = [
-  { id: "shape", title: "#", text: true, value: (row) => row.shape },
+  { id: "shape", title: "#", text: true, tight: true, value: (row) => row.shape },
   { id: "axes", title: "Axes", text: true, long: true, value: (row) => axesText(row.axes), show: (row) => <span class="axes">{shorten(axesText(row.axes), 80)}</span>, spare: true },
   { id: "solution", title: "Solution", text: true, tight: true, value: (row) => row.solution },
   { id: "status", title: "Status", text: true, tight: true, value: (row) => row.status, show: (row) => <span title={row.reason ?? undefined}>{row.status.replaceAll("_", " ")}</span> },
   { id: "median", title: "Median", value: (row) => row.median_us, show: (row) => us(row.median_us) },
-  { id: "spread", title: "p20 to p80", value: (row) => (row.p80_us ?? 0) - (row.p20_us ?? 0), show: (row) => (row.p20_us === null ? NONE : `${number(row.p20_us)} to ${number(row.p80_us)}`), spare: true },
+  { id: "spread", title: "p20 to p80", value: (row) => (row.p80_us ?? 0) - (row.p20_us ?? 0), show: (row) => (row.p20_us === null ? NONE : `${us(row.p20_us)} to ${us(row.p80_us)}`), spare: true },
   { id: "graph", title: "In a graph", value: (row) => row.graph_us, show: (row) => us(row.graph_us), spare: true },
   { id: "bound", title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us) },
   { id: "limit", title: "Limit", text: true, tight: true, value: (row) => row.limiter ?? NONE, spare: true },

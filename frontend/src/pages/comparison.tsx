@@ -12,10 +12,14 @@ export function ComparisonView({ page }: { page: ComparisonPage }) {
   return (
     <>
       <Section id="sides" title="Profiles">
-        <Table caption="Profiles" rows={comparison.profiles} columns={[
+        <Table caption="Profiles" rows={comparison.profiles.map((side, at) => ({ ...side, summary: page.summaries[at] }))} columns={[
           { id: "label", title: "Profile", text: true, value: (row) => row.label },
           { id: "gpu", title: "GPU", text: true, value: (row) => row.devices.join(", ") || NONE },
           { id: "steps", title: "Steps", value: (row) => row.steps, show: (row) => `${row.steps}${row.cut ? ` (${row.cut} cut)` : ""}` },
+          { id: "span", title: "Span", value: (row) => row.summary?.gpu_span_ms, show: (row) => ms(row.summary?.gpu_span_ms), spare: true },
+          { id: "busy", title: "GPU busy", value: (row) => row.summary?.gpu_busy_pct, show: (row) => percent(row.summary?.gpu_busy_pct), spare: true },
+          { id: "compute", title: "Computing", value: (row) => row.summary?.compute_ms, show: (row) => ms(row.summary?.compute_ms), spare: true },
+          { id: "comm", title: "Exposed communication", value: (row) => row.summary?.exposed_comm_ms, show: (row) => (row.summary?.comm_ms === 0 ? "none" : ms(row.summary?.exposed_comm_ms)), spare: true },
           { id: "compared", title: "GPU time compared", value: (row) => row.compared_pct, show: (row) => percent(row.compared_pct) },
         ]} />
         {comparison.left_out.length > 0 && <p class="about">Not compared: {comparison.left_out.join(", ")}.</p>}
@@ -52,7 +56,7 @@ const partName = (one: Difference): string => [one.group, one.name].filter(Boole
 
 function Parts({ caption, parts, labels, dots }: { caption: string; parts: Part[]; labels: string[]; dots?: boolean }) {
   const columns = useMemo<Column<Part>[]>(() => [
-    { id: "name", title: "Part", text: true, value: (row) => row.name, show: (row) => <>{dots && <Dot category={row.name} />}{shorten(row.name, 50)}</> },
+    { id: "name", title: "Part", text: true, tight: dots, long: !dots, value: (row) => row.name, show: (row) => <>{dots && <Dot category={row.name} />}{shorten(row.name, 50)}</> },
     ...labels.map((label, at): Column<Part> => ({ id: `time-${at}`, title: label, value: (row) => row.time_ms[at], show: (row) => ms(row.time_ms[at]) })),
     ...labels.slice(1).map((label, index): Column<Part> => ({ id: `diff-${index}`, title: `${label} − ${labels[0]}`, value: (row) => change(row, index + 1), show: (row) => <Change value={change(row, index + 1)} /> })),
   ], [parts, labels, dots]);

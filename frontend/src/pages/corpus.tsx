@@ -24,6 +24,10 @@ function Growing({ profiles }: { profiles: number }) {
   return <p class="faint" role="status">The store is growing: {number(profiles - first[1])} profiles added since this page opened, {number((profiles - first[1]) / seconds)} per second.</p>;
 }
 
+const UNMAPPED = "(unmapped)";
+
+const titled = (name: string): string => (name === "gpu" ? "GPU" : `${name[0]?.toUpperCase()}${name.slice(1)}`);
+
 export function CorpusView({ total }: { total: number }) {
   const { query } = useAddress();
   const chosen = useMemo(() => new URLSearchParams([...query].filter(([name, value]) => FACTS.includes(name) && value)), [query.toString()]);
@@ -48,7 +52,7 @@ export function CorpusView({ total }: { total: number }) {
         {FACTS.map((name) => {
           const values = page?.facts[name] ?? [];
           return values.length > 1 && (
-            <label key={name} class="field">{name}{" "}
+            <label key={name} class="field">{titled(name)}{" "}
               <select value={query.get(name) ?? ""} onChange={(event) => set(name, event.currentTarget.value)}>
                 <option value="">all</option>
                 {values.map((value) => <option key={value} value={value}>{value}</option>)}
@@ -56,7 +60,7 @@ export function CorpusView({ total }: { total: number }) {
             </label>
           );
         })}
-        <label class="field">importance by{" "}
+        <label class="field">Importance by{" "}
           <select value={by} onChange={(event) => set("by", event.currentTarget.value)}>{BY.map((value) => <option key={value} value={value}>{value}</option>)}</select>
         </label>
       </div>
@@ -85,7 +89,7 @@ function Importance({ by, find, chosen, version, set }: ImportanceProps) {
   useNewest(asked, version);
   const most = Math.max(1, ...(asked.value?.rows.map((row) => row.ci95_pct?.[1] ?? row.importance_pct) ?? []));
   const columns = useMemo<Column<ImportanceRow>[]>(() => [
-    { id: "key", title: by, text: true, long: true, value: (row) => row.key, show: (row) => <span title={row.key}>{shorten(row.operator && row.axes ? `${row.operator} ${axesText(row.axes)}` : row.key, 90)}</span> },
+    { id: "key", title: titled(by), text: true, long: true, value: (row) => row.key, show: (row) => <span title={row.key}>{shorten(row.operator && row.axes ? `${row.operator} ${axesText(row.axes)}` : row.key, 90)}</span> },
     { id: "importance", title: "Importance", value: (row) => row.importance_pct, show: (row) => <span class="with-bar">{percent(row.importance_pct, 2)}<Interval row={row} most={most} /></span> },
     { id: "ci", title: "95 % interval", value: (row) => row.ci95_pct?.[0] ?? null, show: (row) => (row.ci95_pct ? `${row.ci95_pct[0].toFixed(1)} to ${row.ci95_pct[1].toFixed(1)}` : NONE), spare: true },
     { id: "profiles", title: "Profiles", value: (row) => row.profiles },
@@ -135,7 +139,8 @@ const SHAPES: Column<HotShape>[] = [
 ];
 
 function Shapes({ operator, chosen }: { operator: string; chosen: string }) {
-  const asked = ask<HotShapes>(`/api/corpus/shapes/${encodeURIComponent(operator)}?${chosen}`);
+  const asked = ask<HotShapes>(operator === UNMAPPED ? null : `/api/corpus/shapes/${encodeURIComponent(operator)}?${chosen}`);
+  if (operator === UNMAPPED) return <p class="faint">Kernels of no known operator: they have no axes.</p>;
   if (asked.error) return <p class="faint">{asked.error}</p>;
   const found = asked.value?.operators[0];
   if (!found) return <p class="faint">Reading…</p>;
@@ -175,7 +180,7 @@ function TrendSection({ what, chosen, version, set }: { what: string; chosen: st
 }
 
 const PROFILES: Column<ListedProfile>[] = [
-  { id: "file", title: "File", text: true, long: true, value: (row) => row.file },
+  { id: "file", title: "File", text: true, long: true, value: (row) => row.file, show: (row) => <span title={row.file}>{row.file.split("/").slice(-2).join("/")}</span> },
   { id: "model", title: "Model", text: true, value: (row) => row.model ?? NONE, spare: true },
   { id: "framework", title: "Framework", text: true, value: (row) => [row.framework, row.version].filter(Boolean).join(" ") || NONE },
   { id: "gpu", title: "GPU", text: true, value: (row) => row.gpu ?? NONE },

@@ -3,8 +3,9 @@ import { useMemo } from "preact/hooks";
 import { Histogram, StepTimes } from "../charts/distribution";
 import { Sensor } from "../charts/sensor";
 import { Waterfall } from "../charts/waterfall";
-import { ms, NONE, number, percent, signed } from "../format";
-import { Bar, Facts, Section } from "../parts";
+import { counted, ms, NONE, number, percent, signed } from "../format";
+import { SIDES } from "../colors";
+import { Bar, Facts, Section, Sentence } from "../parts";
 import { Table, type Column } from "../table";
 import type { Component, CounterChange, Diagnosis, DiagnosisPage, NamedCause, RunSummary } from "../types";
 
@@ -14,12 +15,13 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
   const found = page.diagnosis;
   const [normal, abnormal] = page.labels as [string, string];
   const changed = useMemo(() => sensorOrder(page), [page]);
+  const counters = useMemo(() => [...found.counters].sort((a, b) => sensorRank(a) - sensorRank(b)), [found]);
   return (
     <>
       <section id="verdict" aria-labelledby="verdict-title" class={`verdict ${found.verdict}`}>
         <h2 id="verdict-title">{title(found.verdict)}</h2>
         <p class="sentence">{found.sentence}</p>
-        <p class="about">{found.next_step && <>Next: {found.next_step}</>}</p>
+        <p class="about">{found.next_step && <>Next: <Sentence text={found.next_step} /></>}</p>
         <Facts facts={[
           ["Unit", found.unit],
           ["Ratio", found.ratio === null ? NONE : <>×{found.ratio.toFixed(2)}{found.ratio_ci95 && <span class="faint"> [{found.ratio_ci95.map((value) => value.toFixed(2)).join(", ")}]</span>}</>],
@@ -33,12 +35,12 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
       </section>
       <Section id="causes" title="Causes" about="In the order of how well the evidence fits; counters of utilization alone never name one.">
         {found.causes.map((cause) => <Cause key={cause.id} cause={cause} />)}
-        {found.excluded.length > 0 && <details><summary>{found.excluded.length} causes ruled out</summary><ul>{found.excluded.map((one) => <li key={one.id}><code>{one.id}</code> {one.reason}</li>)}</ul></details>}
+        {found.excluded.length > 0 && <details><summary>{counted(found.excluded.length, "cause")} ruled out</summary><ul>{found.excluded.map((one) => <li key={one.id}><code>{one.id}</code> <Sentence text={one.reason} /></li>)}</ul></details>}
       </Section>
       {found.components.length > 0 && (
         <Section id="waterfall" title="Where the difference lies" about="Parts of the mean step; they add up to the difference exactly. Each is split into more calls and longer calls.">
           {found.normal.mean_ms !== null && found.abnormal.mean_ms !== null && <Waterfall before={found.normal.mean_ms} after={found.abnormal.mean_ms} beforeName={normal} afterName={abnormal} parts={waterfallParts(found)} />}
-          <Table caption="Components of the step" columns={COMPONENTS} rows={found.components} most={15} sort={{ id: "delta", down: true }} search={(row) => `${row.component} ${row.phase ?? ""}`} />
+          <Table caption="Components of the step" columns={COMPONENTS} rows={found.components} most={15} search={(row) => `${row.component} ${row.phase ?? ""}`} />
         </Section>
       )}
       {found.latent.length > 0 && (
@@ -52,7 +54,8 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
       </Section>
       {found.counters.length > 0 && (
         <Section id="counters" title="Sensors" about="Drivers can be causes; consequences follow from them. Samples are counted once, and only those inside the steps.">
-          <Table caption="Sensors" columns={COUNTERS} rows={found.counters} most={20} search={(row) => `${row.name} ${row.part} ${row.state}`} />
+          <Table caption="Sensors" columns={COUNTERS} rows={counters} most={20} search={(row) => `${row.name} ${row.part} ${row.state}`} />
+          {changed.length > 0 && <p class="legend">{page.labels.map((label, side) => <span key={side}><span class="dot" aria-hidden="true" style={{ background: SIDES[side] }} />{label}</span>)}<span class="faint">along ms since the first step</span></p>}
           <div class="sensors">{changed.slice(0, MOST_SENSORS).map(([line, unit]) => <Sensor key={`${line.name} ${line.device}`} line={line} labels={page.labels} unit={unit} />)}</div>
           {changed.length > MOST_SENSORS && <p class="about">{changed.length - MOST_SENSORS} more sensors are in the table only.</p>}
         </Section>
@@ -75,9 +78,9 @@ function Cause({ cause }: { cause: NamedCause }) {
     <article class="cause">
       <h3>{cause.title} <code>{cause.id}</code></h3>
       <p class="with-bar">{percent(100 * cause.confidence, 0)} confident<Bar share={100 * cause.confidence} />{cause.explains_pct !== null && <span class="faint">explains {percent(cause.explains_pct, 0)} of the difference</span>}</p>
-      {cause.evidence.length > 0 && <><h4>For</h4><ul>{cause.evidence.map((text, at) => <li key={at}>{text}</li>)}</ul></>}
-      {cause.against.length > 0 && <><h4>Against</h4><ul>{cause.against.map((text, at) => <li key={at}>{text}</li>)}</ul></>}
-      {cause.confirm && <p class="faint">To confirm: {cause.confirm}</p>}
+      {cause.evidence.length > 0 && <><h4>For</h4><ul>{cause.evidence.map((text, at) => <li key={at}><Sentence text={text} /></li>)}</ul></>}
+      {cause.against.length > 0 && <><h4>Against</h4><ul>{cause.against.map((text, at) => <li key={at}><Sentence text={text} /></li>)}</ul></>}
+      {cause.confirm && <p class="faint">To confirm: <Sentence text={cause.confirm} /></p>}
     </article>
   );
 }
@@ -87,8 +90,8 @@ const Delta = ({ value }: { value: number }) => <span class={value > 0 ? "worse"
 const COMPONENTS: Column<Component>[] = [
   { id: "component", title: "Component", text: true, long: true, value: (row) => row.component },
   { id: "phase", title: "Phase", text: true, value: (row) => row.phase ?? NONE, spare: true },
-  { id: "normal", title: "Normal", value: (row) => row.normal_ms, show: (row) => ms(row.normal_ms) },
-  { id: "abnormal", title: "Abnormal", value: (row) => row.abnormal_ms, show: (row) => ms(row.abnormal_ms) },
+  { id: "normal", title: "Normal", value: (row) => row.normal_ms, show: (row) => ms(row.normal_ms), spare: true },
+  { id: "abnormal", title: "Abnormal", value: (row) => row.abnormal_ms, show: (row) => ms(row.abnormal_ms), spare: true },
   { id: "delta", title: "Difference", value: (row) => row.delta_ms, show: (row) => <Delta value={row.delta_ms} /> },
   { id: "count", title: "By count", value: (row) => row.count_effect_ms, show: (row) => signed(row.count_effect_ms, ms), spare: true },
   { id: "duration", title: "By duration", value: (row) => row.duration_effect_ms, show: (row) => signed(row.duration_effect_ms, ms), spare: true },
@@ -98,21 +101,19 @@ const COMPONENTS: Column<Component>[] = [
 
 const COUNTERS: Column<CounterChange>[] = [
   { id: "name", title: "Sensor", text: true, long: true, value: (row) => row.name, show: (row) => <>{row.name}{row.device === null ? "" : ` (GPU ${row.device})`}</> },
-  { id: "part", title: "Part", text: true, tight: true, value: (row) => row.part },
+  { id: "part", title: "Part", text: true, tight: true, value: (row) => row.part, spare: true },
   { id: "normal", title: "Normal", value: (row) => row.normal, show: (row) => number(row.normal) },
   { id: "abnormal", title: "Abnormal", value: (row) => row.abnormal, show: (row) => number(row.abnormal) },
   { id: "unit", title: "Unit", text: true, tight: true, value: (row) => row.unit },
   { id: "state", title: "State", text: true, tight: true, value: (row) => row.state.replaceAll("_", " ") },
 ];
 
+const sensorRank = (one: CounterChange | undefined): number => (one ? (one.state === "changed" ? 0 : 4) + (one.part === "driver" ? 0 : 1) : 9);
+
 /** Sensors that changed first, drivers before consequences, with their unit. */
 function sensorOrder(page: DiagnosisPage): [DiagnosisPage["sensors"][number], string][] {
   const about = new Map(page.diagnosis.counters.map((one) => [`${one.name} ${one.device}`, one]));
-  const rank = (key: string): number => {
-    const one = about.get(key);
-    if (!one) return 9;
-    return (one.state === "changed" ? 0 : 4) + (one.part === "driver" ? 0 : 1);
-  };
+  const rank = (key: string): number => sensorRank(about.get(key));
   return page.sensors
     .filter((line) => line.values.every((values) => values.length > 1))
     .map((line): [DiagnosisPage["sensors"][number], string] => [line, about.get(`${line.name} ${line.device}`)?.unit ?? ""])

@@ -1,13 +1,13 @@
 // One profile.
 import { useMemo, useState } from "preact/hooks";
 import { Roofline } from "../charts/roofline";
-import { StepTimeline } from "../charts/timeline";
+import { drawnSteps, StepTimeline } from "../charts/timeline";
 import { TimeTree } from "../charts/tree";
 import { categoryColor } from "../colors";
-import { axesText, bytes, ms, NONE, number, percent, shorten, time, us } from "../format";
+import { axesText, bytes, counted, ms, NONE, number, percent, shorten, time, us } from "../format";
 import { Bar, CoverageTable, Dot, Facts, Name, Section, Warnings } from "../parts";
 import { Table, type Column } from "../table";
-import type { Hotspot, KernelRow, OperatorRow, PhaseSteps, ProfilePage } from "../types";
+import type { DeviceSummary, Hotspot, KernelRow, OperatorRow, PhaseSteps, ProfilePage } from "../types";
 
 export function ProfileView({ page }: { page: ProfilePage }) {
   const { summary } = page;
@@ -18,7 +18,7 @@ export function ProfileView({ page }: { page: ProfilePage }) {
           facts={known([
             ["GPU", summary.devices.join(", ") || "not named"],
             ["Recorded by", [summary.format, summary.framework].filter(Boolean).join(", ")],
-            ["Span", summary.gpu_span_ms && ms(summary.gpu_span_ms)],
+            ["Span", summary.gpu_span_ms && `${ms(summary.gpu_span_ms)}${summary.per_device.length > 1 ? `, summed over ${summary.per_device.length} GPUs` : ""}`],
             ["GPU busy", summary.gpu_busy_pct !== null && percent(summary.gpu_busy_pct)],
             ["Kernels", number(summary.kernels)],
             ["Kernel time", summary.kernel_time_ms && ms(summary.kernel_time_ms)],
@@ -29,6 +29,7 @@ export function ProfileView({ page }: { page: ProfilePage }) {
         />
         {page.operators === null && <p class="about">This is a summary: totals by kernel, without the time of each call. Steps, idle time, operators and bounds need a trace.</p>}
         {summary.categories.length > 0 && <Categories page={page} />}
+        {summary.per_device.length > 1 && <><h3>Devices</h3><Table caption="Devices" columns={summary.per_device.some((one) => one.rank !== null) ? DEVICES : DEVICES.slice(1)} rows={summary.per_device} /></>}
       </Section>
       {page.timeline.steps.length > 0 && (
         <Section id="steps" title="Steps" about={aboutSteps(page)}>
@@ -58,7 +59,8 @@ const known = (facts: [string, string | false | null | 0][]): [string, string][]
 const exposed = (open: number | null, all: number | null): string | null => (open === null ? null : all ? `${ms(open)} of ${ms(all)}` : "none");
 
 function aboutSteps({ summary, timeline }: ProfilePage): string {
-  const cut = summary.steps.cut ? ` ${summary.steps.cut} of them ${summary.steps.cut === 1 ? "is" : "are"} cut at the edge of the recording.` : "";
+  const undrawn = drawnSteps(timeline.steps).length < timeline.steps.length ? ", and not drawn" : "";
+  const cut = summary.steps.cut ? ` ${summary.steps.cut} of them ${summary.steps.cut === 1 ? "is" : "are"} cut at the edge of the recording${undrawn}.` : "";
   if (summary.steps.found_by === "whole_profile") return "Nothing marks steps here: the whole profile counts as one.";
   const found = `Found by ${(summary.steps.found_by ?? "nothing").replaceAll("_", " ")}.${cut}`;
   return timeline.steps.length > 1 ? `Height is the time of a step, the solid part the time in which the GPU worked. ${found}` : `One step. ${found}`;
@@ -101,14 +103,25 @@ function Categories({ page }: { page: ProfilePage }) {
   );
 }
 
+const DEVICES: Column<DeviceSummary>[] = [
+  { id: "rank", title: "Rank", value: (row) => row.rank },
+  { id: "device", title: "GPU", text: true, value: (row) => row.device, show: (row) => <>{row.device ?? NONE} <span class="faint">{row.name}</span></> },
+  { id: "kernels", title: "Kernels", value: (row) => row.kernels, show: (row) => number(row.kernels) },
+  { id: "span", title: "Span", value: (row) => row.gpu_span_ms, show: (row) => ms(row.gpu_span_ms) },
+  { id: "busy", title: "Busy", value: (row) => row.gpu_busy_pct, show: (row) => percent(row.gpu_busy_pct) },
+  { id: "time", title: "Kernel time", value: (row) => row.kernel_time_ms, show: (row) => ms(row.kernel_time_ms) },
+  { id: "comm", title: "Exposed communication", value: (row) => row.exposed_comm_ms, show: (row) => exposed(row.exposed_comm_ms, row.comm_ms), spare: true },
+];
+
 const PHASES: Column<PhaseSteps>[] = [
-  { id: "phase", title: "Phase", text: true, value: (row) => row.phase ?? "unknown" },
+  { id: "phase", title: "Phase", text: true, value: (row) => row.phase ?? "not known" },
   { id: "count", title: "Steps", value: (row) => row.count },
   { id: "p50", title: "p50", value: (row) => row.p50_ms, show: (row) => ms(row.p50_ms) },
   { id: "p90", title: "p90", value: (row) => row.p90_ms, show: (row) => ms(row.p90_ms) },
   { id: "p99", title: "p99", value: (row) => row.p99_ms, show: (row) => ms(row.p99_ms) },
   { id: "gap", title: "Gap p50", value: (row) => row.gap_p50_ms, show: (row) => ms(row.gap_p50_ms), spare: true },
   { id: "tokens", title: "Tokens", value: (row) => row.tokens, show: (row) => number(row.tokens), spare: true },
+  { id: "tpot", title: "TPOT", help: "Mean time from the start of a decode step to the start of the next", value: (row) => row.tpot_ms, show: (row) => ms(row.tpot_ms), spare: true },
   { id: "rate", title: "Tokens/s", value: (row) => row.tokens_per_s, show: (row) => number(row.tokens_per_s) },
 ];
 
@@ -128,8 +141,8 @@ function Hotspots({ page }: { page: ProfilePage }) {
   const table = page.hotspots;
   if (!table) return null;
   return (
-    <Section id="hotspots" title="What to fix first" about={<>Means over {table.steps} {table.phase ?? ""} steps of {ms(table.step_ms)}; an operator is held to {table.target_pct} % of its bound on {table.hardware ?? "unknown hardware"}. FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time.</>}>
-      {table.hotspots.length ? <Table caption="Hotspots" columns={HOTSPOTS} rows={table.hotspots} most={12} sort={{ id: "saves", down: true }} search={(row) => `${row.operator} ${row.role ?? ""} ${row.kind}`} detail={(row) => <><p>{row.why}</p><p class="faint">{axesText(row.axes)}</p></>} /> : <p class="about">Nothing that could be saved was found.</p>}
+    <Section id="hotspots" title="What to fix first" about={<>{table.steps ? `Means over ${counted(table.steps, [table.phase, "step"].filter(Boolean).join(" "))} of ${ms(table.step_ms)}` : `No whole step was found: times are of the whole profile of ${ms(table.step_ms)}`}; {table.hardware ? `an operator is held to ${table.target_pct} % of its bound on ${table.hardware}` : "without a known GPU there are no bounds"}. FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time.</>}>
+      {table.hotspots.length ? <Table caption="Hotspots" columns={HOTSPOTS} rows={table.hotspots} most={12} sort={{ id: "saves", down: true }} search={(row) => `${row.operator} ${row.role ?? ""} ${row.kind}`} detail={(row) => <><p>{row.why}</p>{row.axes && <p class="faint">{axesText(row.axes)}</p>}</>} /> : <p class="about">Nothing that could be saved was found.</p>}
     </Section>
   );
 }
@@ -151,7 +164,7 @@ function Operators({ page }: { page: ProfilePage }) {
   const table = page.operators;
   if (!table) return null;
   return (
-    <Section id="operators" title="Against the speed of light" about={<>Every operator and shape with a cost, as a point{page.roofs && ` under the roofs of ${page.roofs.title}${page.roofs.measured ? " (measured)" : ""}`}; the larger the point, the more time it takes.{!page.roofs && " The GPU is not known: without it there are no roofs and no bounds."} Cost is known for {percent(table.cost_pct)} of the GPU time.</>}>
+    <Section id="operators" title="Against the speed of light" about={<>Every operator and shape with a cost, as a point{page.roofs && ` under the roofs of ${page.roofs.title}${page.roofs.measured ? " (measured)" : ""}`}; the larger the point, the more time it takes.{!page.roofs && ` The peaks of ${page.summary.devices[0] ?? "the GPU"} are not known: without them there are no roofs and no bounds (--hardware names another GPU).`} Cost is known for {percent(table.cost_pct)} of the GPU time.</>}>
       <Roofline rows={table.operators} roofs={page.roofs} />
       {table.operators.length > 0 && <Table caption="Operators and shapes" columns={OPERATORS} rows={table.operators} most={20} sort={{ id: "pct", down: true }} search={(row) => `${row.op} ${row.operator} ${row.category} ${axesText(row.axes)}`} detail={(row) => <p>{row.operator}: {axesText(row.axes)}; {number(row.flop)} FLOP and {bytes(row.bytes)} per call, {number(row.intensity)} FLOP per byte</p>} />}
       {table.no_cost.length > 0 && (
@@ -181,7 +194,7 @@ function Idle({ page }: { page: ProfilePage }) {
               <tr key={one.cause}>
                 <th scope="row" class="text">{one.cause}<span class="faint block">{page.idle_causes[one.cause]}</span></th>
                 <td class="number">{ms(one.time_ms)}</td>
-                <td class="number spare">{number(one.gaps)} gaps</td>
+                <td class="number spare">{one.gaps ? counted(one.gaps, "gap") : "in gaps of other causes"}</td>
                 <td class="wide"><Bar share={total ? (100 * one.time_ms) / total : 0} /></td>
               </tr>
             ))}

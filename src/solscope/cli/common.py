@@ -197,8 +197,26 @@ def terminal_width() -> int:
 
 
 def use_color() -> bool:
-    """Colors only on a terminal, and not when NO_COLOR is set."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    """Colors only on a terminal that has them, and not when NO_COLOR is set."""
+    return _on_screen() and not os.environ.get("NO_COLOR")
+
+
+def can_draw() -> bool:
+    """Bars and sparklines only on a terminal that can show block characters.
+
+    NO_COLOR does not forbid them: it asks for no colors, and they say what they say without.
+    """
+    if not _on_screen():
+        return False
+    try:
+        "▁█".encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _on_screen() -> bool:
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def emit(text: str) -> None:

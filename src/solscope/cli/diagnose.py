@@ -9,9 +9,11 @@ import click
 
 from solscope.cli.common import (
     ProfilePath,
+    can_draw,
     emit,
     expansion_option,
     json_option,
+    markdown_option,
     open_attributed,
     rules_option,
     terminal_width,
@@ -37,7 +39,7 @@ ROWS = 12
     metavar="N",
     help="Rows of long tables in text and Markdown, 12 or with --classic all; JSON has all.",
 )
-@click.option("--markdown", is_flag=True, help="Print Markdown.")
+@markdown_option
 @click.option(
     "--classic",
     "as_classic",
@@ -71,6 +73,7 @@ def command(
       solscope diagnose normal_perf_data.csv abnormal_perf_data.csv --classic
     """
     from solscope import diagnose_runs
+    from solscope.diagnose.trends import trends
     from solscope.report.json import render_json
 
     if as_classic:
@@ -95,7 +98,9 @@ def command(
         if markdown:
             emit(markdown_diagnosis(result, top=top))
         else:
-            emit(render_diagnosis(result, top=top, width=terminal_width(), color=use_color()))
+            drawn = trends(before, after) if can_draw() else None
+            width, color = terminal_width(), use_color()
+            emit(render_diagnosis(result, top=top, width=width, color=color, drawn=drawn))
     return 1 if result.verdict == "regression" else 0
 
 

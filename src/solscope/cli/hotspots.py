@@ -10,6 +10,7 @@ import click
 
 from solscope.cli.common import (
     ProfilePath,
+    can_draw,
     companion_option,
     each_profile,
     emit_each,
@@ -89,5 +90,5 @@ def command(
     from solscope.report.hotspots import markdown_hotspots, render_hotspots
 
     width, color = terminal_width(), use_color()
-    text = partial(render_hotspots, top=top, width=width, color=color)
+    text = partial(render_hotspots, top=top, width=width, color=color, draw=can_draw())
     emit_each(results, partial(markdown_hotspots, top=top) if markdown else text, as_json)

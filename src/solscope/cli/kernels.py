@@ -9,6 +9,7 @@ import click
 
 from solscope.cli.common import (
     ProfilePath,
+    can_draw,
     companion_option,
     emit,
     expansion_option,
@@ -99,6 +100,7 @@ def command(
             top=top,
             width=terminal_width(),
             color=use_color(),
+            draw=can_draw(),
             full_names=full_names,
         )
     )

@@ -9,6 +9,7 @@ import click
 
 from solscope.cli.common import (
     ProfilePath,
+    can_draw,
     emit,
     expansion_option,
     json_option,
@@ -94,4 +95,12 @@ def command(
     elif as_csv:
         emit(csv_layers(result))
     else:
-        emit(render_layers(result, width=terminal_width(), color=use_color(), kernels=kernels))
+        emit(
+            render_layers(
+                result,
+                width=terminal_width(),
+                color=use_color(),
+                draw=can_draw(),
+                kernels=kernels,
+            )
+        )

@@ -11,6 +11,7 @@ import click
 from solscope.cli.common import (
     ProfilePath,
     bound_option,
+    can_draw,
     companion_option,
     each_profile,
     emit_each,
@@ -94,5 +95,5 @@ def command(
     from solscope.report.operators import markdown_operators, render_operators
 
     width, color = terminal_width(), use_color()
-    text = partial(render_operators, top=top, width=width, color=color)
+    text = partial(render_operators, top=top, width=width, color=color, draw=can_draw())
     emit_each(results, partial(markdown_operators, top=top) if markdown else text, as_json)

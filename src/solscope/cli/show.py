@@ -8,6 +8,7 @@ import click
 
 from solscope.cli.common import (
     ProfilePath,
+    can_draw,
     emit,
     expansion_option,
     full_names_option,
@@ -53,12 +54,14 @@ def command(
     """
     from solscope import find_profiles, runs, summarize
     from solscope.views.collectives import collective_calls
+    from solscope.views.steps import step_times
 
-    summaries, collectives = [], {}
+    summaries, collectives, times = [], {}, {}
     for path in find_profiles(files, note_skipped):
         attributed = open_attributed(path, rule_files, max_expansion)
         summaries.append(summarize(attributed, top))
         collectives[summaries[-1].path] = collective_calls(attributed)
+        times[summaries[-1].path] = step_times(attributed)
     groups = runs(summaries, collectives)
     if as_json:
         from solscope.report.json import render_json
@@ -72,6 +75,11 @@ def command(
         return
     emit(
         render_show(
-            summaries, groups, width=terminal_width(), color=use_color(), full_names=full_names
+            summaries,
+            groups,
+            width=terminal_width(),
+            color=use_color(),
+            full_names=full_names,
+            drawn=times if can_draw() else None,
         )
     )

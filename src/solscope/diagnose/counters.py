@@ -104,9 +104,13 @@ class CounterChange(msgspec.Struct, frozen=True):
     test: Comparison
 
 
-class _Series(NamedTuple):
+class Series(NamedTuple):
+    """One sensor over the time of one run."""
+
     values: Floats
     """Readings, or rates between samples, in the unit of the sensor's meaning."""
+    times_ms: Floats
+    """When they were read, or when the time of the rate ends, from the start of the first step."""
     overall: float | None
     samples: int
 
@@ -120,7 +124,7 @@ def compare_counters(
         {*sides[0], *sides[1]}, key=lambda key: (key[0], -1 if key[1] is None else key[1])
     )
     pairs = [
-        [_series(run, side.get(key)) for run, side in zip((normal, abnormal), sides, strict=True)]
+        [series(run, side.get(key)) for run, side in zip((normal, abnormal), sides, strict=True)]
         for key in keys
     ]
     tests = [
@@ -150,28 +154,30 @@ def meaning(name: str, grows: bool, *, in_cycles: bool = False) -> Meaning:
     return Meaning("as recorded", known.part) if in_cycles and not grows else known
 
 
-def _series(run: Observations, counter: Counter | None) -> _Series:
+def series(run: Observations, counter: Counter | None) -> Series:
+    """The samples of a sensor in the unit of its meaning; empty for one that was not sampled."""
     none = np.empty(0)
     if counter is None:
-        return _Series(none, None, 0)
+        return Series(none, none, None, 0)
     in_cycles = anchor_of(run) is not None
     scale = meaning(counter.name, counter.grows, in_cycles=in_cycles).scale
     values = np.array(readings(counter), dtype=np.float64)
+    times = np.array(run.clocks[counter.clock], dtype=np.float64) * CLOCK_NS / 1e6
     if not counter.grows:
-        return _Series(values * scale, float(np.median(values)) * scale, counter.n)
-    times = np.array(run.clocks[counter.clock], dtype=np.float64) * CLOCK_NS / 1e9
+        return Series(values * scale, times, float(np.median(values)) * scale, counter.n)
     if values.size < 2 or times[-1] <= times[0]:
-        return _Series(none, None, counter.n)
-    passed = np.diff(times)
-    rates = np.diff(values)[passed > 0] / passed[passed > 0] * scale
-    overall = float(values[-1] - values[0]) / float(times[-1] - times[0]) * scale
-    return _Series(rates, overall, counter.n)
+        return Series(none, none, None, counter.n)
+    passed = np.diff(times) / 1e3
+    later = passed > 0
+    rates = np.diff(values)[later] / passed[later] * scale
+    overall = float(values[-1] - values[0]) / float(times[-1] - times[0]) * 1e3 * scale
+    return Series(rates, times[1:][later], overall, counter.n)
 
 
 def _change(
     known: Meaning,
     key: tuple[str, int | None],
-    pair: list[_Series],
+    pair: list[Series],
     test: Comparison,
     q: float | None,
     limits: Thresholds,

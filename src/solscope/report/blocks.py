@@ -8,7 +8,8 @@ from typing import NamedTuple
 from rich.console import RenderableType
 from rich.text import Text
 
-from solscope.report.terminal import Column, heading, markdown_cell, markdown_table, table
+from solscope.report.markdown import markdown_cell, markdown_table
+from solscope.report.terminal import Column, heading, table
 
 
 class Block(NamedTuple):

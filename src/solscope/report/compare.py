@@ -10,9 +10,9 @@ from rich.text import Text
 from solscope.compare.parts import Difference, OneSided, Part
 from solscope.compare.profiles import Comparison, PhaseComparison, Side, StepTimes
 from solscope.report.blocks import Block, block_markdown, block_text
+from solscope.report.markdown import markdown_cell
 from solscope.report.terminal import (
     Column,
-    markdown_cell,
     number,
     pct,
     share_known,

@@ -13,13 +13,23 @@ from solscope.diagnose.counters import CounterChange
 from solscope.diagnose.decompose import Component
 from solscope.diagnose.diagnosis import Diagnosis, RunSummary
 from solscope.diagnose.rank import NamedCause
+from solscope.diagnose.trends import Pair, Trends
 from solscope.report.blocks import Block, block_markdown, block_text
-from solscope.report.terminal import Column, counted, heading, markdown_cell, number, to_text
+from solscope.report.markdown import Ready, markdown_cell
+from solscope.report.sparkline import sparkline, top_of
+from solscope.report.terminal import Column, counted, heading, number, to_text
 from solscope.text import clean
 
 _NO_SENSOR = re.compile(r"^[^;]*\bnot (sampled|counted|recorded)\b")
 BAR = 24
-"""Columns of the bars."""
+"""Columns of the bars; half of it in a terminal narrower than `ROOMY`."""
+ROOMY = 120
+MORE, LESS = "█", "░"
+LINE = 10
+"""Columns of the line of a sensor in one run."""
+STEP_LINE = 50
+"""Columns of the line of step times of one run."""
+BOTH = "normal    │abnormal"
 _STYLES = {
     "regression": "bold red",
     "improvement": "bold green",
@@ -36,28 +46,39 @@ _OUTCOME = (
 )
 _WATERFALL = (
     Column("ms"),
-    Column("bar", text=True, spare=3),
+    Column("bar", text=True, spare=2, style=lambda bar: "red" if MORE in bar else "green"),
     Column("share"),
-    Column("by calls", spare=1),
-    Column("by time per call", spare=1),
-    Column("q", spare=2),
-    Column("state", text=True, spare=2),
-    Column("phase", text=True, spare=4),
-    Column("component", text=True),
+    Column("by calls", spare=3),
+    Column("by time per call", spare=3),
+    Column("q", spare=4),
+    Column("state", text=True, spare=1),
+    Column("phase", text=True, spare=5),
+    Column("component", text=True, code=True),
+)
+_STEPS = (
+    Column("run", text=True),
+    Column("steps"),
+    Column("in order", text=True, style="cyan"),
 )
 _COUNTERS = (
     Column("normal"),
     Column("abnormal"),
     Column("unit", text=True, spare=1),
-    Column("n", spare=2),
-    Column("q", spare=2),
-    Column("state", text=True),
-    Column("counter", text=True),
+    Column("n", spare=3),
+    Column("q", spare=3),
+    Column("state", text=True, spare=4),
+    Column(BOTH, text=True, spare=2, style="cyan"),
+    Column("counter", text=True, code=True),
 )
 
 
-def render_diagnosis(result: Diagnosis, *, top: int, width: int, color: bool) -> str:
-    """Text for the terminal: the verdict first, then what it rests on."""
+def render_diagnosis(
+    result: Diagnosis, *, top: int, width: int, color: bool, drawn: Trends | None = None
+) -> str:
+    """Text for the terminal: the verdict first, then what it rests on.
+
+    `drawn` is how both runs went; null where nothing can be drawn.
+    """
     parts: list[RenderableType] = [
         Text(f"{clean(result.abnormal.path)} against {clean(result.normal.path)}"),
         Text(clean(result.sentence), style=_STYLES[result.verdict]),
@@ -65,7 +86,8 @@ def render_diagnosis(result: Diagnosis, *, top: int, width: int, color: bool) ->
         heading("comparability"),
         *(_line(f"  {line}") for line in _comparability(result)),
     ]
-    for block in _blocks(result, top):
+    bar = BAR if width >= ROOMY else BAR // 2
+    for block in _blocks(result, top, 0 if drawn is None else bar, drawn):
         parts += block_text(block, width)
     for title, lines in _lists(result):
         parts += [Text(""), heading(title), *(_line(text) for text in lines)]
@@ -91,7 +113,7 @@ def markdown_diagnosis(result: Diagnosis, *, top: int) -> str:
         "",
         *(f"- {markdown_cell(line)}" for line in _comparability(result)),
     ]
-    for block in _blocks(result, top):
+    for block in _blocks(result, top, BAR, None):
         out += block_markdown(block)
     for title, lines in _lists(result):
         out += ["", f"**{markdown_cell(title)}**", ""]
@@ -132,20 +154,37 @@ def _steps(side: RunSummary) -> str:
     return text + f"; profiler's own time {side.overhead_ms:.2f} ms per step"
 
 
-def _blocks(result: Diagnosis, top: int) -> Iterator[Block]:
+def _blocks(result: Diagnosis, top: int, bar: int, drawn: Trends | None) -> Iterator[Block]:
     if result.ratio is None:
         return
     yield Block("outcome", _OUTCOME, list(_outcome(result)))
+    if drawn is not None:
+        longest = top_of(*drawn.steps_ms)
+        title = f"compared steps in order, from 0 to {longest:,.2f} ms"
+        yield Block(title, _STEPS, list(_step_lines(drawn, longest)))
     title = "from normal to abnormal, ms per average step (adds up exactly)"
-    yield Block(title, _WATERFALL, list(_waterfall(result, top)))
+    rows = list(_waterfall(result, top, bar))
+    yield _without(Block(title, _WATERFALL, rows), None if bar else "bar")
     changed = [c for c in result.counters if c.state == "changed"]
     for part, title in (
         ("driver", "counters that can drive a change"),
         ("consequence", "counters that only follow"),
     ):
-        rows = [_counter(c) for c in _by_change(changed) if c.part == part]
+        rows = [_counter(c, drawn) for c in _by_change(changed) if c.part == part]
         if rows:
-            yield Block(title, _COUNTERS, rows[:top])
+            yield _without(Block(title, _COUNTERS, rows[:top]), None if drawn else BOTH)
+
+
+def _without(block: Block, heading: str | None) -> Block:
+    """The block without the column of that heading."""
+    keep = [at for at, column in enumerate(block.columns) if column.heading != heading]
+    rows = [[row[at] for at in keep] for row in block.rows]
+    return Block(block.title, [block.columns[at] for at in keep], rows)
+
+
+def _step_lines(drawn: Trends, longest: float) -> Iterator[list[str]]:
+    for name, times in zip(("normal", "abnormal"), drawn.steps_ms, strict=True):
+        yield [name, f"{len(times):,}", sparkline(times, STEP_LINE, top=longest)]
 
 
 def _outcome(result: Diagnosis) -> Iterator[list[str]]:
@@ -166,14 +205,14 @@ def _ratio(values: Sequence[float | None]) -> float | None:
     return after / before if before and after is not None else None
 
 
-def _waterfall(result: Diagnosis, top: int) -> Iterator[list[str]]:
+def _waterfall(result: Diagnosis, top: int, bar: int) -> Iterator[list[str]]:
     shown = [c for c in result.components if abs(c.delta_ms) >= 5e-4][:top]
     rest = [c for c in result.components if c not in shown]
     largest = max((abs(c.delta_ms) for c in result.components), default=0.0)
     blank = [""] * 7
-    yield [number(result.normal.mean_ms, 3), *blank, "normal"]
+    yield [number(result.normal.mean_ms, 3), *blank, Ready("normal")]
     for component in shown:
-        yield _row(component, largest)
+        yield _row(component, largest, bar)
     if rest:
         delta, calls, times = (
             sum(getattr(c, name) for c in rest)
@@ -183,22 +222,22 @@ def _waterfall(result: Diagnosis, top: int) -> Iterator[list[str]]:
         share = None if None in shares else sum(s for s in shares if s is not None)
         yield [
             _signed(delta),
-            _bar(delta, largest),
+            _bar(delta, largest, bar),
             _pct(share),
             _signed(calls),
             _signed(times),
             "",
             "",
             "",
-            f"({counted(len(rest), 'other')})",
+            Ready(f"({counted(len(rest), 'other')})"),
         ]
-    yield [number(result.abnormal.mean_ms, 3), *blank, "abnormal"]
+    yield [number(result.abnormal.mean_ms, 3), *blank, Ready("abnormal")]
 
 
-def _row(component: Component, largest: float) -> list[str]:
+def _row(component: Component, largest: float, bar: int) -> list[str]:
     return [
         _signed(component.delta_ms),
-        _bar(component.delta_ms, largest),
+        _bar(component.delta_ms, largest, bar),
         _pct(component.share_of_delta_pct),
         _signed(component.count_effect_ms),
         _signed(component.duration_effect_ms),
@@ -209,9 +248,9 @@ def _row(component: Component, largest: float) -> list[str]:
     ]
 
 
-def _bar(value: float, largest: float) -> str:
-    size = round(BAR * abs(value) / largest) if largest else 0
-    return ("█" if value > 0 else "░") * size
+def _bar(value: float, largest: float, cells: int) -> str:
+    size = round(cells * abs(value) / largest) if largest else 0
+    return (MORE if value > 0 else LESS) * size
 
 
 def _signed(value: float) -> str:
@@ -237,7 +276,7 @@ def _by_change(counters: Sequence[CounterChange]) -> list[CounterChange]:
     return sorted(counters, key=lambda counter: -change(counter))
 
 
-def _counter(counter: CounterChange) -> list[str]:
+def _counter(counter: CounterChange, drawn: Trends | None) -> list[str]:
     where = "" if counter.device is None else f" (GPU {counter.device})"
     return [
         number(counter.normal, 1),
@@ -246,8 +285,15 @@ def _counter(counter: CounterChange) -> list[str]:
         "/".join(map(str, counter.test.n)),
         _q(counter.q, counter.test.n),
         counter.state,
+        "" if drawn is None else _both(drawn.counters[counter.name, counter.device]),
         counter.name + where,
     ]
+
+
+def _both(values: Pair) -> str:
+    """A sensor in both runs, on one scale."""
+    top = top_of(*values)
+    return "│".join(sparkline(side, LINE, top=top).ljust(LINE) for side in values)
 
 
 def _lists(result: Diagnosis) -> Iterator[tuple[str, list[str]]]:

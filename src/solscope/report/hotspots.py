@@ -5,40 +5,47 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
+from solscope.report.markdown import to_markdown
 from solscope.report.operators import axes_text
 from solscope.report.terminal import (
+    BAR_WIDTH,
     WIDE,
     Column,
     number,
     pct,
     share_known,
     table,
-    to_markdown,
     to_text,
     with_bars,
 )
 from solscope.text import clean
 from solscope.views.hotspots import Hotspot, HotspotTable
 
+ROOMY, NARROW_BAR = 120, 5
+"""In a terminal narrower than this, bars have fewer cells."""
 
-def render_hotspots(result: HotspotTable, *, top: int, width: int, color: bool) -> str:
+
+def render_hotspots(
+    result: HotspotTable, *, top: int, width: int, color: bool, draw: bool = False
+) -> str:
     """The first rows of the work list, each with its arithmetic."""
-    return to_text(_parts(result, top, width, color), width, color)
+    return to_text(_parts(result, top, width, draw), width, color)
 
 
 def markdown_hotspots(result: HotspotTable, *, top: int) -> str:
     """The same as Markdown."""
-    return to_markdown(_parts(result, top, WIDE, color=False))
+    return to_markdown(_parts(result, top, WIDE, draw=False))
 
 
-def _parts(result: HotspotTable, top: int, width: int, color: bool) -> list[RenderableType]:
+def _parts(result: HotspotTable, top: int, width: int, draw: bool) -> list[RenderableType]:
     shown = result.hotspots[:top]
     shares = [row.recoverable_pct_of_step for row in shown]
     rows = [_row(row) for row in shown]
+    cells, spare = (BAR_WIDTH, 4) if width >= ROOMY else (NARROW_BAR, 1)
     return [
         Text(_heading(result), style="bold"),
         Text(""),
-        table(*with_bars(_COLUMNS, rows, shares, at=3, color=color), width),
+        table(*with_bars(_COLUMNS, rows, shares, at=3, draw=draw, cells=cells, spare=spare), width),
         Text(""),
         *(
             Text(clean(f"{row.rank}. {row.why}: saves {_saving(row)} ({row.confidence})"))
@@ -54,13 +61,13 @@ _COLUMNS = (
     Column("saves µs"),
     Column("of step"),
     Column("µs"),
-    Column("bound µs", spare=2),
-    Column("S", spare=1),
-    Column("limit", text=True, spare=3),
-    Column("calls", spare=4),
+    Column("bound µs", spare=3),
+    Column("S", spare=2),
+    Column("limit", text=True, spare=4),
+    Column("calls", spare=5),
     Column("kind", text=True),
-    Column("role", text=True, spare=5),
-    Column("what", text=True),
+    Column("role", text=True, spare=6),
+    Column("what", text=True, code=True),
 )
 
 

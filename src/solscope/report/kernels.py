@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
+from solscope.report.markdown import Ready, to_markdown
 from solscope.report.show import coverage_line
 from solscope.report.terminal import (
     WIDE,
@@ -14,7 +15,6 @@ from solscope.report.terminal import (
     number,
     pct,
     table,
-    to_markdown,
     to_text,
     warning_lines,
     with_bars,
@@ -31,16 +31,17 @@ def render_kernels(
     width: int,
     color: bool,
     full_names: bool,
+    draw: bool = False,
 ) -> str:
     """A row per group, most time first, with a total that closes."""
-    return to_text(_parts(result, summary, top, width, color, full_names), width, color)
+    return to_text(_parts(result, summary, top, width, draw, full_names), width, color)
 
 
 def markdown_kernels(
     result: KernelTable, summary: Summary, *, top: int | None, full_names: bool
 ) -> str:
     """The same as Markdown."""
-    return to_markdown(_parts(result, summary, top, WIDE, color=False, full_names=full_names))
+    return to_markdown(_parts(result, summary, top, WIDE, draw=False, full_names=full_names))
 
 
 def _parts(
@@ -48,20 +49,20 @@ def _parts(
     summary: Summary,
     top: int | None,
     width: int,
-    color: bool,
+    draw: bool,
     full_names: bool,
 ) -> list[RenderableType]:
     shown = result.kernels[:top]
     rows = [_row(row, full_names) for row in shown]
     rest = result.kernels[len(shown) :]
     if rest:
-        rows.append(_sum_row(f"({len(rest)} more)", rest, result.total_ns))
-    rows.append(_sum_row("total", result.kernels, result.total_ns))
-    columns = [*_COLUMNS, Column(_HEADS[result.by], text=True)]
+        rows.append(_sum_row(Ready(f"({len(rest)} more)"), rest, result.total_ns))
+    rows.append(_sum_row(Ready("total"), result.kernels, result.total_ns))
+    columns = [*_COLUMNS, Column(_HEADS[result.by], text=True, code=result.by != "category")]
     if result.by == "category":
         columns.pop(-2)
         rows = [[*row[:-2], row[-1]] for row in rows]
-    columns, rows = with_bars(columns, rows, [row.pct for row in shown], at=1, color=color)
+    columns, rows = with_bars(columns, rows, [row.pct for row in shown], at=1, draw=draw)
     whole = full_names and width < WIDE
     return [
         listing(columns, rows) if whole else table(columns, rows, width),

@@ -10,17 +10,21 @@ from typing import NamedTuple
 from rich.console import RenderableType
 from rich.text import Text
 
+from solscope.report.markdown import Ready, markdown_cell, markdown_code, markdown_table
 from solscope.report.terminal import (
+    BAR_WIDTH,
     Column,
-    markdown_cell,
-    markdown_table,
     share_known,
     table,
     to_text,
     warning_lines,
+    with_bars,
 )
 from solscope.text import clean, shorten
-from solscope.views.layers import Group, LayerTable, Row
+from solscope.views.layers import LayerKind, LayerTable, Row
+
+ROOMY, NARROW_BAR = 100, 8
+"""In a terminal narrower than this, bars have fewer cells."""
 
 
 class Line(NamedTuple):
@@ -34,9 +38,13 @@ class Line(NamedTuple):
     """Kind of layer that the line belongs to; empty for lines about the whole pass."""
     level: int = 0
     """0 for totals, 1 for groups and roles, 2 for single kernels."""
+    whole_us: Sequence[float | None] = ()
+    """What the times are a share of: one layer of the kind, or the pass; empty for no share."""
 
 
-def render_layers(result: LayerTable, *, width: int, color: bool, kernels: bool) -> str:
+def render_layers(
+    result: LayerTable, *, width: int, color: bool, kernels: bool, draw: bool = False
+) -> str:
     """The table in the terminal; `kernels` lists the kernels of a role under it.
 
     More profiles than fit beside each other become several tables.
@@ -49,7 +57,7 @@ def render_layers(result: LayerTable, *, width: int, color: bool, kernels: bool)
     parts: list[RenderableType] = [Text(_title(result))]
     for first in range(0, len(result.profiles), fit):
         shown = range(first, min(first + fit, len(result.profiles)))
-        parts += [Text(""), _table(result, all_lines, shown, room, width, kernels)]
+        parts += [Text(""), _table(result, all_lines, shown, room, width, kernels, draw)]
     parts += [Text(""), Text(_coverage(result)), *_warnings(result)]
     return to_text(parts, width, color)
 
@@ -61,6 +69,7 @@ def _table(
     room: int,
     width: int,
     kernels: bool,
+    draw: bool,
 ) -> RenderableType:
     pair = len(result.profiles) == len(shown) == 2
     columns = [
@@ -70,7 +79,7 @@ def _table(
         *([Column("diff µs"), Column("ratio", spare=1)] if pair else []),
         Column("kernel" if kernels else "kernels", text=True),
     ]
-    rows = []
+    rows, shares = [], []
     for line in all_lines:
         times = [line.times[i] for i in shown]
         if line.level == 2 and all(time is None for time in times):
@@ -78,8 +87,18 @@ def _table(
         indent = "  " if line.level == 1 else ""
         group, role = (line.group, line.role) if line.level < 2 else ("", "")
         kernel = f"  {line.kernel}" if line.level == 2 else line.kernel
-        rows.append((f"{indent}{group}", role, *_times(times, pair=pair), kernel))
-    return table(columns, rows, width)
+        rows.append([f"{indent}{group}", role, *_times(times, pair=pair), kernel])
+        shares.append(_share(line))
+    # Bars of several profiles, each a share of its own, would look like a comparison.
+    alone = draw and len(result.profiles) == 1
+    cells = BAR_WIDTH if width >= ROOMY else NARROW_BAR
+    return table(*with_bars(columns, rows, shares, at=3, draw=alone, cells=cells), width)
+
+
+def _share(line: Line) -> float | None:
+    """The time of the first profile, in percent of what it is a part of."""
+    time, whole = line.times[0], line.whole_us[0] if line.whole_us else None
+    return 100 * time / whole if time and whole else None
 
 
 def _warnings(result: LayerTable) -> list[RenderableType]:
@@ -98,8 +117,9 @@ def markdown_layers(result: LayerTable) -> str:
     rows = []
     for line in lines(result, kernels=True):
         group, role = (line.group, line.role) if line.level < 2 else ("", "")
-        cells = [f"**{group}**" if line.level == 0 else group, role, shorten(line.kernel, 60)]
-        rows.append([*cells, *_times(line.times, pair=pair)])
+        name = Ready(f"**{markdown_cell(group)}**") if line.level == 0 else group
+        kernel = markdown_code(shorten(line.kernel, 60)) if line.level == 2 else line.kernel
+        rows.append([name, role, kernel, *_times(line.times, pair=pair)])
     out = [_title(result), "", *markdown_table([*texts, *map(Column, times)], rows)]
     notes = [
         f"- {markdown_cell(name)}: `{warning.code}`: {markdown_cell(warning.message)}"
@@ -124,20 +144,24 @@ def csv_layers(result: LayerTable) -> str:
 
 def lines(result: LayerTable, *, kernels: bool) -> Iterator[Line]:
     """All lines: end to end above, then each kind of layer, then what lies outside."""
+    for line in _pass_lines(result, kernels):
+        yield line if line.kind else line._replace(whole_us=result.end_to_end_us)
+
+
+def _pass_lines(result: LayerTable, kernels: bool) -> Iterator[Line]:
     yield Line("end to end", "", "one pass, first start to last end", result.end_to_end_us)
     count = [sum(k.layers[i] for k in result.layer_kinds) for i in range(len(result.profiles))]
     yield Line("layers", _several(count, "layer", "layers"), "sum per pass", result.layers_us)
     for kind in result.layer_kinds:
-        per = "step" if result.per == "step" else "layer"
-        head = _several(kind.layers, "layer", "layers")
-        yield Line(kind.kind, head, f"sum per {per}", kind.sum_us, kind.kind)
-        for group in kind.groups:
-            yield from _group_lines(group, kind.kind, kernels)
+        # Times of single calls are no part of a layer.
+        whole = () if result.per == "call" else kind.sum_us
+        for line in _kind_lines(result, kind, kernels):
+            yield line._replace(kind=kind.kind, whole_us=whole)
     for group in result.outside:
         if group.rows:
             yield Line(group.group, "sum", "per pass", group.sum_us)
             for row in group.rows:
-                yield from _row_lines(group.group, row, "", kernels)
+                yield from _row_lines(group.group, row, kernels)
     yield Line("unattributed", "", "", result.unattributed_us)
     yield Line("idle", "", "gaps inside a pass", result.idle_us)
     yield Line(
@@ -145,23 +169,27 @@ def lines(result: LayerTable, *, kernels: bool) -> Iterator[Line]:
     )
 
 
-def _group_lines(group: Group, kind: str, kernels: bool) -> Iterator[Line]:
-    yield Line(group.group, "sum", "", group.sum_us, kind, 1)
-    for row in group.rows:
-        yield from _row_lines(group.group, row, kind, kernels)
+def _kind_lines(result: LayerTable, kind: LayerKind, kernels: bool) -> Iterator[Line]:
+    per = "step" if result.per == "step" else "layer"
+    head = _several(kind.layers, "layer", "layers")
+    yield Line(kind.kind, head, f"sum per {per}", kind.sum_us)
+    for group in kind.groups:
+        yield Line(group.group, "sum", "", group.sum_us, level=1)
+        for row in group.rows:
+            yield from _row_lines(group.group, row, kernels)
 
 
-def _row_lines(group: str, row: Row, kind: str, kernels: bool) -> Iterator[Line]:
+def _row_lines(group: str, row: Row, kernels: bool) -> Iterator[Line]:
     if not kernels:
         names = dict.fromkeys(name for side in row.kernels for name in side)
-        yield Line(group, row.role, ", ".join(names), row.time_us, kind, 1)
+        yield Line(group, row.role, ", ".join(names), row.time_us, level=1)
         return
-    yield Line(group, row.role, "", row.time_us, kind, 1)
+    yield Line(group, row.role, "", row.time_us, level=1)
     size = len(row.time_us)
     for i, side in enumerate(row.kernel_times):
         for kernel in side:
             times = [kernel.time_us if at == i else None for at in range(size)]
-            yield Line(group, row.role, kernel.name, times, kind, 2)
+            yield Line(group, row.role, kernel.name, times, level=2)
 
 
 def _times(times: Sequence[float | None], *, pair: bool) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from solscope.report.markdown import Ready, to_markdown
 from solscope.report.terminal import (
     WIDE,
     Column,
@@ -14,7 +15,6 @@ from solscope.report.terminal import (
     pct,
     share_known,
     table,
-    to_markdown,
     to_text,
     with_bars,
 )
@@ -22,30 +22,32 @@ from solscope.text import clean
 from solscope.views.operators import MEMORIES, NoCost, OperatorRow, OperatorTable
 
 
-def render_operators(result: OperatorTable, *, top: int | None, width: int, color: bool) -> str:
+def render_operators(
+    result: OperatorTable, *, top: int | None, width: int, color: bool, draw: bool = False
+) -> str:
     """A row per operator or shape, most time first, then what has no cost; shares sum to 100 %."""
-    return to_text(_parts(result, top, width, color), width, color)
+    return to_text(_parts(result, top, width, draw), width, color)
 
 
 def markdown_operators(result: OperatorTable, *, top: int | None) -> str:
     """The same as Markdown."""
-    return to_markdown(_parts(result, top, WIDE, color=False))
+    return to_markdown(_parts(result, top, WIDE, draw=False))
 
 
-def _parts(result: OperatorTable, top: int | None, width: int, color: bool) -> list[RenderableType]:
+def _parts(result: OperatorTable, top: int | None, width: int, draw: bool) -> list[RenderableType]:
     shown = result.operators[:top]
     rest = result.operators[len(shown) :]
     rows = [_row(row) for row in shown]
     if rest:
-        rows.append(_sum_row(f"({len(rest)} more)", rest))
+        rows.append(_sum_row(Ready(f"({len(rest)} more)"), rest))
     if result.no_cost:
-        rows.append(_sum_row("no cost (see below)", result.no_cost))
+        rows.append(_sum_row(Ready("no cost (see below)"), result.no_cost))
     card = result.hardware or "unknown hardware (name it with --hardware)"
     known = f"FLOP and bytes known for {share_known(result.cost_pct)} of GPU time"
     parts: list[RenderableType] = [
         Text(f"{clean(result.profile)} on {card}; {_said(result)}", style="bold"),
         Text(""),
-        table(*with_bars(_COLUMNS, rows, [row.pct for row in shown], at=1, color=color), width),
+        table(*with_bars(_COLUMNS, rows, [row.pct for row in shown], at=1, draw=draw), width),
         Text(""),
         Text(known + _inferred(result)),
     ]
@@ -75,13 +77,13 @@ _COLUMNS = (
     Column("FLOP/B", spare=6),
     Column("TFLOP/s", spare=2),
     Column("TB/s", spare=2),
-    Column("operator", text=True),
+    Column("operator", text=True, code=True),
 )
 _NO_COST = (
     Column("share"),
     Column("calls"),
     Column("reason", text=True),
-    Column("no cost", text=True),
+    Column("no cost", text=True, code=True),
 )
 
 

@@ -18,6 +18,7 @@ from solscope.bench.base import ShapeResult
 from solscope.bench.leaderboard import Leaderboard, leaderboard
 from solscope.bench.score import select
 from solscope.compare.profiles import Comparison, compare_profiles
+from solscope.diagnose.counters import series
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
 from solscope.diagnose.observations import Counter, Observations
 from solscope.diagnose.observe import observe
@@ -98,10 +99,9 @@ class SensorLine(msgspec.Struct, frozen=True):
 
     name: str
     device: int | None
-    grows: bool
-    """Values are counts since the first sample; else readings."""
     times_ms: list[list[float]]
     values: list[list[float]]
+    """Readings, or rates of a count that grows, in the unit that the diagnosis names."""
 
 
 class DiagnosisPage(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kind"):
@@ -270,27 +270,24 @@ def _bench_shape(line: ShapeResult) -> BenchShape:
 
 
 def _sensors(observed: Sequence[Observations]) -> list[SensorLine]:
-    lines: dict[tuple[str, int | None], list[tuple[Counter, list[float]] | None]] = {}
-    for side, run in enumerate(observed):
-        for counter in run.counters:
-            times = [tick / 10 for tick in run.clocks[counter.clock]]
-            pair = lines.setdefault((counter.name, counter.device), [None, None])
-            pair[side] = (counter, times)
-    return [
-        SensorLine(
-            name=name,
-            device=device,
-            grows=any(one is not None and one[0].grows for one in pair),
-            times_ms=[[] if one is None else one[1] for one in pair],
-            values=[[] if one is None else _readings(*one) for one in pair],
-        )
-        for (name, device), pair in sorted(lines.items(), key=lambda item: str(item[0]))
-    ]
+    sides = [{(c.name, c.device): c for c in run.counters} for run in observed]
+    keys = sorted({key for side in sides for key in side}, key=str)
+    return [_sensor(observed, [side.get(key) for side in sides], *key) for key in keys]
 
 
-def _readings(counter: Counter, times: list[float]) -> list[float]:
-    """One value per sample; a counter that never changed holds a single one."""
-    return counter.values * len(times) if len(counter.values) == 1 else counter.values
+def _sensor(
+    observed: Sequence[Observations],
+    counters: Sequence[Counter | None],
+    name: str,
+    device: int | None,
+) -> SensorLine:
+    lines = [series(run, counter) for run, counter in zip(observed, counters, strict=True)]
+    return SensorLine(
+        name=name,
+        device=device,
+        times_ms=[line.times_ms.tolist() for line in lines],
+        values=[line.values.tolist() for line in lines],
+    )
 
 
 def _layers(

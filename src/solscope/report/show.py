@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from solscope.report.markdown import to_markdown
 from solscope.report.names import distinct_names
+from solscope.report.sparkline import sparkline
 from solscope.report.terminal import (
     WIDE,
     Column,
@@ -21,7 +23,6 @@ from solscope.report.terminal import (
     pct,
     share_known,
     table,
-    to_markdown,
     to_text,
     warning_lines,
     with_bars,
@@ -29,28 +30,46 @@ from solscope.report.terminal import (
 from solscope.text import clean, shorten
 from solscope.views.idle import CAUSES
 from solscope.views.ranks import Run
+from solscope.views.steps import StepTimes
 from solscope.views.summary import CategoryTime, Summary
 
 SIDE_BY_SIDE = 4
 """Up to this many profiles stand beside each other; more become a table with a row each."""
 UNEVEN = 1.02
 """A rank is called the slowest only when it computes longer than the fastest by this factor."""
+LINE, LONGEST_LINE = 9, 40
+"""Columns of the line of step times: at least, at most."""
+STEP_NUMBERS = 89
+"""Columns that the numbers beside it take."""
 
 
 def render_show(
-    summaries: Sequence[Summary], runs: Sequence[Run], *, width: int, color: bool, full_names: bool
+    summaries: Sequence[Summary],
+    runs: Sequence[Run],
+    *,
+    width: int,
+    color: bool,
+    full_names: bool,
+    drawn: Mapping[str, StepTimes] | None = None,
 ) -> str:
-    """Text for one or several profiles."""
-    return to_text(_parts(summaries, runs, width, color, full_names), width, color)
+    """Text for one or several profiles.
+
+    `drawn` has the step times of each, by path; null where nothing can be drawn.
+    """
+    return to_text(_parts(summaries, runs, width, full_names, drawn), width, color)
 
 
 def markdown_show(summaries: Sequence[Summary], runs: Sequence[Run], *, full_names: bool) -> str:
     """The same as Markdown."""
-    return to_markdown(_parts(summaries, runs, WIDE, color=False, full_names=full_names))
+    return to_markdown(_parts(summaries, runs, WIDE, full_names, None))
 
 
 def _parts(
-    summaries: Sequence[Summary], runs: Sequence[Run], width: int, color: bool, full_names: bool
+    summaries: Sequence[Summary],
+    runs: Sequence[Run],
+    width: int,
+    full_names: bool,
+    drawn: Mapping[str, StepTimes] | None,
 ) -> list[RenderableType]:
     # One file that merges its ranks is a page with a table of devices, not a run of files.
     spread = [run for run in runs if len({row.path for row in run.ranks}) > 1]
@@ -61,7 +80,8 @@ def _parts(
     ]
     others = [s for s in summaries if s.path not in in_runs]
     if len(others) == 1:
-        blocks.append(_page(others[0], width, full_names, color))
+        times = None if drawn is None else drawn[others[0].path]
+        blocks.append(_page(others[0], width, full_names, times))
     elif 1 < len(others) <= SIDE_BY_SIDE:
         blocks.append(_columns(others, width))
     elif others:
@@ -69,7 +89,9 @@ def _parts(
     return [part for block in blocks for part in (*block, Text(""))][:-1]
 
 
-def _page(s: Summary, width: int, full_names: bool, color: bool) -> list[RenderableType]:
+def _page(
+    s: Summary, width: int, full_names: bool, times: StepTimes | None
+) -> list[RenderableType]:
     facts = [s.format, *dict.fromkeys(s.devices), s.framework, s.stage, _rank_of(s)]
     title = (clean(Path(s.path).name), "bold")
     parts: list[RenderableType] = [
@@ -82,9 +104,9 @@ def _page(s: Summary, width: int, full_names: bool, color: bool) -> list[Rendera
         parts += [Text(""), heading("devices"), _device_table(s, width)]
     if s.categories:
         title_line = heading("where the GPU time goes (share of the time of all activities)")
-        parts += [Text(""), title_line, _category_table(s, width, color)]
+        parts += [Text(""), title_line, _category_table(s, width, times is not None)]
     if s.steps.phases and s.steps.found_by != "whole_profile":
-        parts += [Text(""), heading(_steps_title(s)), _step_table(s, width)]
+        parts += [Text(""), heading(_steps_title(s)), _step_table(s, width, times or {})]
     if s.top_kernels:
         parts += [Text(""), heading("top kernels"), _kernel_table(s, width, full_names)]
     if s.categories:
@@ -136,13 +158,13 @@ def _span_note(s: Summary) -> str:
     return "first start to last end"
 
 
-def _category_table(s: Summary, width: int, color: bool) -> RenderableType:
+def _category_table(s: Summary, width: int, draw: bool) -> RenderableType:
     columns, rows = with_bars(
         [Column("category", text=True), Column("calls"), Column("ms"), Column("share")],
         [(c.category, f"{c.calls:,}", number(c.time_ms, 3), pct(c.pct)) for c in s.categories],
         [c.pct for c in s.categories],
         at=4,
-        color=color,
+        draw=draw,
     )
     return table(columns, rows, width)
 
@@ -154,7 +176,7 @@ def _kernel_table(s: Summary, width: int, full_names: bool) -> RenderableType:
         Column("calls", spare=1),
         Column("mean µs", spare=2),
         Column("category", text=True),
-        Column("kernel", text=True),
+        Column("kernel", text=True, code=True),
     ]
     rows = [
         (
@@ -167,7 +189,8 @@ def _kernel_table(s: Summary, width: int, full_names: bool) -> RenderableType:
         )
         for row in s.top_kernels
     ]
-    return listing(columns, rows) if full_names else table(columns, rows, width)
+    whole = full_names and width < WIDE
+    return listing(columns, rows) if whole else table(columns, rows, width)
 
 
 def _steps_title(s: Summary) -> str:
@@ -178,7 +201,8 @@ def _steps_title(s: Summary) -> str:
     return f"{counted(s.steps.count, 'step')} (found by {how}{cut})"
 
 
-def _step_table(s: Summary, width: int) -> RenderableType:
+def _step_table(s: Summary, width: int, times: StepTimes) -> RenderableType:
+    several = any(len(one) > 1 for one in times.values())
     columns = [
         Column("phase", text=True),
         Column("steps"),
@@ -186,11 +210,13 @@ def _step_table(s: Summary, width: int) -> RenderableType:
         Column("p90 ms"),
         Column("p99 ms"),
         Column("gap p50 ms"),
-        Column("requests", spare=1),
-        Column("tokens", spare=1),
+        Column("requests", spare=2),
+        Column("tokens", spare=2),
         Column("tokens/s"),
         Column("TPOT ms"),
+        *([Column("in order", text=True, spare=1, style="cyan")] if several else []),
     ]
+    size = min(max(LINE, width - STEP_NUMBERS), LONGEST_LINE)
     rows = [
         (
             p.phase or "not known",
@@ -203,6 +229,7 @@ def _step_table(s: Summary, width: int) -> RenderableType:
             mean_count(p.tokens),
             number(p.tokens_per_s, 0),
             number(p.tpot_ms, 3),
+            *([sparkline(times[p.phase], size) if p.count > 1 else ""] if several else []),
         )
         for p in s.steps.phases
     ]

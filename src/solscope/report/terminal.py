@@ -1,13 +1,12 @@
 """What all terminal reports share: safe text, short names, numbers with units, tables, bars.
 
-The same parts become Markdown by `to_markdown`, rendered with `WIDE` so that nothing is cut.
+The same parts become Markdown (`report/markdown.py`), rendered with `WIDE` so that nothing is cut.
 """
 
 from __future__ import annotations
 
 import io
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len
@@ -59,8 +58,21 @@ class Column(NamedTuple):
     """Left-aligned text; else a right-aligned number."""
     spare: int = 0
     """Columns with the highest number here are left out first when the terminal is too narrow."""
-    style: str = ""
-    """Style of its cells, where there are colors."""
+    style: str | Callable[[str], str] = ""
+    """Style of its cells, or of a cell with this text, where there are colors."""
+    code: bool = False
+    """Names from a profile: code in Markdown, where nothing in them means anything."""
+
+
+class Sheet(Table):
+    """A table without lines that still knows what it was made of."""
+
+    def __init__(self, described: Sequence[Column], given: Sequence[Sequence[str]]) -> None:
+        super().__init__(
+            box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False
+        )
+        self.described = described
+        self.given = given
 
 
 ROOM_FOR_NAMES = 28
@@ -69,19 +81,19 @@ ROOM_FOR_NAMES = 28
 
 def table(
     columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int, *, whole: bool = False
-) -> Table:
+) -> Sheet:
     """A table without lines that fits `width`: one column gives way, shortened in its middle.
 
     That is the last one with text (numbers are never cut), or the last one where none has text.
     `whole` wraps it instead of shortening it.
     """
-    cells = [[clean(cell) for cell in row] for row in rows]
+    given = [list(row) for row in rows]
+    cells = [[clean(cell) for cell in row] for row in given]
     texts = (at for at, column in enumerate(columns) if column.text and not column.spare)
     giving = max(texts, default=len(columns) - 1)
     widths = _fitting(columns, cells, giving, width)
-    out = Table(
-        box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False
-    )
+    shown = [[row[at] for at in widths] for row in given]
+    out = Sheet([columns[at] for at in widths], shown)
     for at, size in widths.items():
         wraps = whole and at == giving
         out.add_column(
@@ -95,8 +107,12 @@ def table(
     for row in cells:
         if not whole:
             row[giving] = shorten(row[giving], widths[giving])
-        out.add_row(*(Text(row[at], style=columns[at].style) for at in widths))
+        out.add_row(*(Text(row[at], style=_style(columns[at], row[at])) for at in widths))
     return out
+
+
+def _style(column: Column, cell: str) -> str:
+    return column.style if isinstance(column.style, str) else column.style(cell)
 
 
 def _column_width(columns: Sequence[Column], cells: list[list[str]], at: int) -> int:
@@ -137,9 +153,9 @@ BAR_WIDTH = 12
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def bar(share: float | None) -> str:
-    """A share in percent as a bar of up to `BAR_WIDTH` cells, to an eighth of one."""
-    eighths = round(8 * BAR_WIDTH * min(max(share or 0.0, 0.0), 100.0) / 100)
+def bar(share: float | None, cells: int = BAR_WIDTH) -> str:
+    """A share in percent as a bar of up to `cells` cells, to an eighth of one."""
+    eighths = round(8 * cells * min(max(share or 0.0, 0.0), 100.0) / 100)
     whole, part = divmod(eighths, 8)
     return "█" * whole + (_EIGHTHS[part] if part else "")
 
@@ -150,16 +166,18 @@ def with_bars(
     shares: Sequence[float | None],
     *,
     at: int,
-    color: bool,
+    draw: bool,
+    cells: int = BAR_WIDTH,
+    spare: int = 3,
 ) -> tuple[list[Column], list[list[str]]]:
-    """The same with a column of bars before column `at`; as it is where there are no colors.
+    """The same with a column of bars before column `at`; as it is where nothing can be drawn.
 
     Rows beyond the last share have no bar.
     """
-    if not color:
+    if not draw:
         return list(columns), [list(row) for row in rows]
-    bars = [bar(share) for share in shares] + [""] * (len(rows) - len(shares))
-    one = Column("", text=True, spare=3, style="cyan")
+    bars = [bar(share, cells) for share in shares] + [""] * (len(rows) - len(shares))
+    one = Column("", text=True, spare=spare, style="cyan")
     return (
         [*columns[:at], one, *columns[at:]],
         [[*row[:at], drawn, *row[at:]] for row, drawn in zip(rows, bars, strict=True)],
@@ -183,41 +201,6 @@ def warning_lines(warnings: Sequence[ProfileWarning]) -> list[RenderableType]:
 
 WIDE = 100_000
 """A width at which nothing is shortened or left out."""
-
-
-def markdown_cell(text: str) -> str:
-    """Text from a profile as the content of a cell or a line; indentation stays."""
-    plain = clean(text).replace("|", "\\|").replace("<", "&lt;").rstrip()
-    body = plain.lstrip()
-    return "&nbsp;" * (len(plain) - len(body)) + body
-
-
-def markdown_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table."""
-    heads = " | ".join(markdown_cell(column.heading) for column in columns)
-    rule = "|".join("---" if column.text else "--:" for column in columns)
-    return [f"| {heads} |", f"|{rule}|", *(_markdown_row(row) for row in rows)]
-
-
-def _markdown_row(row: Sequence[str]) -> str:
-    return "| " + " | ".join(map(markdown_cell, row)) + " |"
-
-
-def to_markdown(parts: Iterable[RenderableType]) -> str:
-    """The parts of a report as Markdown: tables as tables, every other line as a paragraph."""
-    out: list[str] = []
-    for part in parts:
-        if isinstance(part, Table):
-            columns = [Column(str(c.header), c.justify == "left") for c in part.columns]
-            rows = zip(*(map(str, c.cells) for c in part.columns), strict=True)
-            out += ["", *markdown_table(columns, rows), ""]
-        elif isinstance(part, Group):
-            out += ["", to_markdown(part.renderables), ""]
-        else:
-            line = markdown_cell(str(part))
-            bold = isinstance(part, Text) and "bold" in str(part.style) and line
-            out += [f"**{line}**" if bold else line, ""]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).strip() + "\n"
 
 
 def to_text(parts: Iterable[RenderableType], width: int, color: bool) -> str:

@@ -11,6 +11,9 @@ import polars as pl
 
 from solscope.attribution import Attributed
 
+StepTimes = dict[str | None, list[float]]
+"""Step times in ms, in order, by phase."""
+
 
 class PhaseSteps(msgspec.Struct, frozen=True):
     """Steps of one phase."""
@@ -46,22 +49,37 @@ class StepSummary(msgspec.Struct, frozen=True):
 
 def step_summary(attributed: Attributed) -> StepSummary:
     """Statistics of the steps, phase by phase."""
-    # Ranks and processes of a merged profile run the same steps: those of the first stand for all.
-    first = (pl.col("process") == 0) & pl.col("start_ns").is_not_null()
-    steps = attributed.steps.filter(first).sort("start_ns")
-    if attributed.profile.cycles is not None:
-        steps = _cycles(attributed.profile.cycles)
-    timed = steps.with_columns(
-        (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"),
-        (pl.col("start_ns").shift(-1) - pl.col("end_ns")).clip(lower_bound=0).alias("gap_ns"),
-    ).filter(~pl.col("cut"))
-    groups = timed.partition_by("phase", maintain_order=True)
+    steps = _steps(attributed)
     return StepSummary(
         count=steps.height,
         cut=int(steps["cut"].sum()),
         found_by=None if steps.is_empty() else steps["found_by"][-1],
-        phases=sorted((_phase(part) for part in groups), key=lambda p: -p.count),
+        phases=sorted((_phase(part) for part in _by_phase(steps)), key=lambda p: -p.count),
     )
+
+
+def step_times(attributed: Attributed) -> StepTimes:
+    """Times of the whole steps in order, by phase."""
+    return {
+        part["phase"][0]: (part["dur_ns"] / 1e6).to_list() for part in _by_phase(_steps(attributed))
+    }
+
+
+def _steps(attributed: Attributed) -> pl.DataFrame:
+    if attributed.profile.cycles is not None:
+        return _cycles(attributed.profile.cycles)
+    # Ranks and processes of a merged profile run the same steps: those of the first stand for all.
+    first = (pl.col("process") == 0) & pl.col("start_ns").is_not_null()
+    return attributed.steps.filter(first).sort("start_ns")
+
+
+def _by_phase(steps: pl.DataFrame) -> list[pl.DataFrame]:
+    """The whole steps of each phase, with their times and the gaps after them."""
+    timed = steps.with_columns(
+        (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"),
+        (pl.col("start_ns").shift(-1) - pl.col("end_ns")).clip(lower_bound=0).alias("gap_ns"),
+    ).filter(~pl.col("cut"))
+    return timed.partition_by("phase", maintain_order=True)
 
 
 def _cycles(cycles: pl.DataFrame) -> pl.DataFrame:

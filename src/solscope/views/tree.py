@@ -18,6 +18,7 @@ SMALLEST = 0.001
 """Share of all GPU time below which kernels of one role are joined."""
 OTHERS = "(smaller kernels)"
 UNPLACED = "(no step)"
+UNKNOWN = "(phase not known)"
 
 
 class TimeNode(msgspec.Struct, frozen=True):
@@ -49,7 +50,7 @@ def time_tree(attributed: Attributed, *, layers: bool = False) -> TimeNode:
         )
     else:
         table = attributed.activities.select(
-            pl.col("phase").cast(pl.String).fill_null(UNPLACED),
+            _phase().alias("phase"),
             _layer().alias("layer"),
             pl.coalesce(pl.col("role").cast(pl.String), pl.col("category").cast(pl.String)).alias(
                 "role"
@@ -68,6 +69,11 @@ def time_tree(attributed: Attributed, *, layers: bool = False) -> TimeNode:
     )
     total = int(sums["time_ns"].sum())
     return _node("all", "all", sums, levels, int(total * SMALLEST))
+
+
+def _phase() -> pl.Expr:
+    unknown = pl.when(pl.col("step").is_null()).then(pl.lit(UNPLACED)).otherwise(pl.lit(UNKNOWN))
+    return pl.coalesce(pl.col("phase").cast(pl.String), unknown)
 
 
 def _layer() -> pl.Expr:

@@ -16,6 +16,7 @@ from solscope.diagnose.causes import CAUSE_MODULES
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
 from solscope.diagnose.observations import Observations, save
 from solscope.diagnose.observe import observe
+from solscope.diagnose.trends import trends
 from tests.unit.diagnose.making import EAGER
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
@@ -207,3 +208,28 @@ def test_bad_input_is_one_line(tmp_path: Path, capsys: Any) -> None:
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "no observations" in error
+
+
+def test_trends_are_what_the_diagnosis_sums_up() -> None:
+    slow = EAGER.but(
+        tiles={"idle.host:decode": 30.0}, counters={"oncpu_ns": 0.5e9, "runq_ns": 0.48e9}
+    )
+    normal, abnormal = EAGER.run(), slow.run()
+    found = diagnose_runs(normal, abnormal)
+
+    drawn = trends(normal, abnormal)
+
+    for times, side in zip(drawn.steps_ms, (found.normal, found.abnormal), strict=True):
+        assert len(times) == side.steps
+        assert sum(times) / len(times) == pytest.approx(side.mean_ms)
+    counters = {(c.name, c.device): c for c in found.counters}
+    assert set(drawn.counters) == set(counters)
+    waiting = drawn.counters["runq_ns", None][1]
+    assert sum(waiting) / len(waiting) == pytest.approx(counters["runq_ns", None].abnormal)
+
+
+def test_a_sensor_of_one_run_has_no_trend_in_the_other() -> None:
+    counters = {"host_procs_running": 3.0}
+    drawn = trends(EAGER.run(), EAGER.but(counters=counters).run())
+    assert drawn.counters["host_procs_running", None][0] == []
+    assert set(drawn.counters["host_procs_running", None][1]) == {3.0}

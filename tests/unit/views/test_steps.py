@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from solscope.views.steps import step_summary
+from solscope.views.steps import step_summary, step_times
 from tests.making import aggregate, attributed, event
 from tests.models import kernels, launched
 
@@ -32,6 +32,11 @@ def test_phases_are_apart_and_the_most_frequent_first() -> None:
     events = [*step("prefill", 0, 8), *step("decode_step", 1, 1), *step("decode_step", 2, 1)]
     found = step_summary(attributed(*events)).phases
     assert [(p.phase, p.count) for p in found] == [("decode", 2), ("prefill", 1)]
+
+
+def test_times_of_whole_steps_in_order() -> None:
+    events = [*step("prefill", 0, 8), *step("decode_step", 1, 3), *step("decode_step", 2, 1)]
+    assert step_times(attributed(*events)) == {"prefill": [8.0], "decode": [3.0, 1.0]}
 
 
 def test_the_gap_is_the_time_to_the_next_step() -> None:

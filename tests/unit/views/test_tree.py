@@ -10,7 +10,7 @@ from solscope.attribution import Attributed
 from solscope.views.kernels import kernels
 from solscope.views.timeline import timeline
 from solscope.views.tree import TimeNode, time_tree
-from tests.making import aggregate
+from tests.making import aggregate, attributed, event
 
 
 @pytest.fixture(scope="module", params=["demo:vllm-b200", "demo:vllm-mi300x-graph"])
@@ -61,3 +61,9 @@ def test_steps_lie_inside_the_span(demo: Attributed) -> None:
     for step in line.steps:
         assert 0 <= step.busy_ms <= step.time_ms
         assert step.start_ms + step.time_ms <= line.span_ms * (1 + 1e-9)
+
+
+def test_a_step_of_unknown_phase_is_a_step() -> None:
+    kernels_of_one_step = [event("kernel", "k", 10 * at, 5) for at in range(3)]
+    (phase,) = time_tree(attributed(*kernels_of_one_step)).children
+    assert phase.name == "(phase not known)"

@@ -1,0 +1,32 @@
+"""What pages hold, beside what the library says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+import solscope
+from solscope import attribute
+from solscope.report.pages import diagnosis_page
+
+RUNS = Path(__file__).parents[4] / "shared" / "data" / "h200" / "runs"
+
+
+@pytest.mark.skipif(not RUNS.is_dir(), reason="../shared/data is not here")
+def test_sensors_are_drawn_in_the_unit_of_the_table() -> None:
+    names = ["normal", "extra_sync"]
+    runs = [attribute(solscope.open(RUNS / f"{name}.trace.json.gz")) for name in names]
+    page = diagnosis_page(runs, names)
+    counters = {(c.name, c.device): c for c in page.diagnosis.counters}
+    lines = {(line.name, line.device): line for line in page.sensors}
+    assert set(lines) == set(counters)
+    for name in ("gpu_pcie_receive", "gpu_sm_frequency"):
+        assert median(lines[name, 0].values[0]) == pytest.approx(counters[name, 0].normal)
+    # A count that grows is drawn as its rate, at the end of the time that it is of.
+    waiting = lines["oncpu_ns", None]
+    times, values = waiting.times_ms[0], waiting.values[0]
+    assert len(times) == len(values) == counters["oncpu_ns", None].test.n[0]
+    assert times == sorted(times)
+    assert max(values) < 200
