@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from solscope.lab.answers import OURS
@@ -17,7 +18,8 @@ from solscope.lab.score import LabScore, Rate, committed, score
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "explain" / "lab.md"
-BLOCK = re.compile(r"(<!-- results -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
+FROZEN = ROOT / "results" / "lab" / "score-of-frozen-rules.json"
+"""`solscope lab score --json` at the commit that added the second recordings."""
 GROUPS = {
     "slow": "step ≥ 1.3× slower, beyond the noise",
     "slow_any": "step ≥ 1.3× slower",
@@ -80,16 +82,38 @@ def test_machines_are_described_without_their_names() -> None:
         assert not re.search(r"[/@]|-gpu", text), folder
 
 
-@pytest.mark.long
-def test_the_docs_show_the_score_of_the_committed_recordings(scored: LabScore) -> None:
-    table = results(scored)
+@pytest.fixture(scope="module")
+def frozen() -> LabScore:
+    return msgspec.json.decode(FROZEN.read_bytes(), type=LabScore)
+
+
+def check_block(name: str, table: str) -> None:
+    """The docs page has the table between its marks; goldens are rewritten when asked for."""
+    block = re.compile(rf"(<!-- {name} -->\n)(.*?)(<!-- end of {name} -->)", re.DOTALL)
     text = PAGE.read_text(encoding="utf-8")
     if os.environ.get("SOLSCOPE_UPDATE_GOLDEN"):
-        PAGE.write_text(BLOCK.sub(lambda m: m[1] + table + m[3], text), encoding="utf-8")
+        PAGE.write_text(block.sub(lambda m: m[1] + table + m[3], text), encoding="utf-8")
         return
-    found = BLOCK.search(text)
+    found = block.search(text)
     assert found
     assert found[2] == table
+
+
+def test_the_docs_keep_the_score_of_the_frozen_rules(frozen: LabScore) -> None:
+    check_block("frozen", results(frozen))
+
+
+@pytest.mark.long
+def test_the_docs_show_the_score_of_the_committed_recordings(scored: LabScore) -> None:
+    check_block("results", results(scored))
+
+
+@pytest.mark.long
+def test_since_the_rules_were_frozen_only_they_changed(scored: LabScore, frozen: LabScore) -> None:
+    def baselines(result: LabScore) -> list[tuple[str, str, dict[str, int | None]]]:
+        return [(p.id, p.state, {name: p.ranks[name] for name in RANKERS}) for p in result.pairs]
+
+    assert baselines(scored) == baselines(frozen)
 
 
 @pytest.mark.long
