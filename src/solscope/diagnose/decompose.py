@@ -24,13 +24,13 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from solscope.compare.bootstrap import SEED, Floats, resampled_means
 from solscope.diagnose.kernel_classes import copy_kind
 from solscope.diagnose.observations import Observations, Tile
 from solscope.diagnose.stats import Comparison, State, benjamini_hochberg, compare, state_of
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.diagnose.units import Stratum, Units
 from solscope.intervals import Int64s
+from solscope.resample import Floats, difference_interval
 
 Family = Literal[
     "compute", "comm", "memcpy", "host", "sync", "alloc", "gc", "io", "launch_wait", "unlinked"
@@ -257,7 +257,9 @@ def _component(
         for weight, values in zip(cell.weights, (cell.before, cell.after), strict=True)
     )
     delta = after - before
-    bounds = _interval(cell) if q is not None else (None, None)
+    bounds: tuple[float, float] | None = None
+    if q is not None:
+        bounds = difference_interval(cell.before, cell.after, cell.weights)
     return Component(
         component=f"{cell.key[0]}.{cell.key[1]}",
         phase=cell.stratum.phase,
@@ -270,15 +272,7 @@ def _component(
         share_of_delta_pct=100 * delta / total if total else None,
         q=q,
         state=state_of(test, q, limits.fdr, limits.min_effect),
-        low_ms=bounds[0],
-        high_ms=bounds[1],
+        low_ms=None if bounds is None else bounds[0] / 1e6,
+        high_ms=None if bounds is None else bounds[1] / 1e6,
         test=test,
     )
-
-
-def _interval(cell: _Cell) -> tuple[float, float]:
-    draw = np.random.default_rng(SEED)
-    before, after = (resampled_means(values, draw) for values in (cell.before, cell.after))
-    difference = cell.weights[1] * after - cell.weights[0] * before
-    low, high = np.quantile(difference, [0.025, 0.975], method="inverted_cdf")
-    return float(low) / 1e6, float(high) / 1e6

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solscope.compare.bootstrap import Floats
 from solscope.diagnose.decompose import Decomposition
-from solscope.diagnose.stats import hodges_lehmann_ratio, weighted_ratio
+from solscope.diagnose.stats import hodges_lehmann_ratio
 from solscope.diagnose.thresholds import Thresholds
 from solscope.diagnose.units import Units
+from solscope.resample import Floats, weighted_ratio
 
 
 @dataclass(frozen=True)

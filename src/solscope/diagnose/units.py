@@ -16,13 +16,12 @@ from typing import Literal
 
 import numpy as np
 
-from solscope.compare.bootstrap import Floats
 from solscope.diagnose.behavior import anchor_of
 from solscope.diagnose.mix import Share, shares
 from solscope.diagnose.observations import Observations, Step
-from solscope.diagnose.stats import split_noise
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.intervals import Int64s
+from solscope.resample import Floats, split_noise
 
 _PRODUCT = re.compile(r"::(mm|addmm|linear|_scaled_mm)$")
 _MATRIX = re.compile(r"\[\d+,\d+\]")
