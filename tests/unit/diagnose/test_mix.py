@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from solscope.diagnose.causes.on_work import graphs_lost, prompts_differ
 from solscope.diagnose.decompose import decompose
@@ -113,6 +115,25 @@ def test_the_mix_and_slower_steps_add_up_to_the_difference() -> None:
         if c.phase == "decode":
             assert (c.abnormal_ms, c.q) == (0.0, None)
             assert c.count_effect_ms == pytest.approx(c.delta_ms, rel=0.02)
+
+
+PHASES = st.lists(st.sampled_from(["decode", "mixed", "prefill"]), min_size=4, max_size=24)
+
+
+@settings(max_examples=25, deadline=None)
+@given(PHASES, PHASES)
+def test_whatever_the_phases_all_adds_up(normal: list[str], abnormal: list[str]) -> None:
+    runs = [EAGER.but(phases=tuple(p), steps=len(p)).run() for p in (normal, abnormal)]
+    result = diagnose_runs(runs[0], runs[1])
+    if result.delta_ms is None:
+        assert result.verdict == "cannot_compare"
+        return
+    assert result.normal.mean_ms is not None
+    total = sum(component.delta_ms for component in result.components)
+    assert total == pytest.approx(result.delta_ms, abs=1e-9 * result.normal.mean_ms)
+    # Steps of a phase take as long in both runs, so that the mix is all there is.
+    assert result.mix_effect_ms == pytest.approx(result.delta_ms, abs=0.02 * result.normal.mean_ms)
+    assert result.verdict in ("no_change", "workload_changed", "cannot_compare")
 
 
 def test_runs_without_any_phase_in_common_are_refused() -> None:
