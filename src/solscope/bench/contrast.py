@@ -9,7 +9,7 @@ of one card were seen to differ. A ratio within 1 % of 1 is never called a diffe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -17,9 +17,11 @@ from solscope.bench.base import ShapeResult
 from solscope.bench.score import best_per_shape, select
 from solscope.errors import InputError
 
-RESAMPLES = 2000
-LEVEL = 0.95
-SEED = 0
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+    from solscope.resample import Floats
+
 RESOLUTION = 0.01
 """Differences below this share are not told apart."""
 ONE_PROCESS = 0.08
@@ -78,6 +80,8 @@ def contrast(
     """Compare the passed shapes of two sets; the fastest solution of each counts per shape."""
     import numpy as np
 
+    from solscope.resample import generator
+
     lines_a, lines_b = select(a, solution_a, method=method), select(b, solution_b, method=method)
     if lines_a[0].device != lines_b[0].device:
         raise InputError(
@@ -89,7 +93,7 @@ def contrast(
     shared = [key for key in best_a if key in best_b]
     if not shared:
         raise InputError("no shape passed in both")
-    draw = np.random.default_rng(SEED)
+    draw = generator()
     found, means_a, means_b, shares = [], [], [], []
     for key in shared:
         medians_a, medians_b = (_medians(side[key], draw) for side in (best_a, best_b))
@@ -132,12 +136,10 @@ def _passed(lines: Sequence[ShapeResult]) -> dict[tuple[str, str], ShapeResult]:
     }
 
 
-def _shape(a: ShapeResult, b: ShapeResult, medians_a: object, medians_b: object) -> ShapeContrast:
-    import numpy as np
-
+def _shape(a: ShapeResult, b: ShapeResult, medians_a: Floats, medians_b: Floats) -> ShapeContrast:
     processes = (len(_processes(a)), len(_processes(b)))
     unseen = ONE_PROCESS if min(processes) == 1 else 0.0
-    low, high = _interval(np.asarray(medians_b) / np.asarray(medians_a), unseen)
+    low, high = _interval(medians_b / medians_a, unseen)
     a_us, b_us = a.median_us or 0.0, b.median_us or 0.0
     return ShapeContrast(
         a.operator, a.shape, a_us, b_us, b_us / a_us, low, high, _verdict(low, high), processes
@@ -159,29 +161,25 @@ def _processes(result: ShapeResult) -> list[int]:
     return [count for count in result.samples_per_restart or [len(result.samples)] if count]
 
 
-def _medians(result: ShapeResult, draw: object) -> object:
-    """Medians of resamples: processes with replacement, then samples of each with replacement."""
+def _medians(result: ShapeResult, draw: Generator) -> Floats:
+    """Medians of resamples of the samples of each process."""
     import numpy as np
 
-    assert isinstance(draw, np.random.Generator)
+    from solscope.resample import nested_medians
+
     parts, at = [], 0
     for count in _processes(result):
         parts.append(np.array(result.samples[at : at + count]))
         at += count
-    size = min(len(part) for part in parts)
-    table = np.stack([part[draw.integers(0, len(part), (RESAMPLES, size))] for part in parts])
-    picked = draw.integers(0, len(parts), (RESAMPLES, len(parts)))
-    chosen = table[picked, np.arange(RESAMPLES)[:, None]]
-    return np.median(chosen.reshape(RESAMPLES, -1), axis=1)
+    return nested_medians(parts, draw)
 
 
-def _interval(ratios: object, unseen: float) -> tuple[float, float]:
+def _interval(ratios: Floats, unseen: float) -> tuple[float, float]:
     """The middle of the ratios, widened by a share that they cannot show."""
-    import numpy as np
+    from solscope.resample import bounds
 
-    tail = (1 - LEVEL) / 2
-    low, high = np.quantile(np.asarray(ratios), [tail, 1 - tail])
-    return float(low) / (1 + unseen), float(high) * (1 + unseen)
+    low, high = bounds(ratios)
+    return low / (1 + unseen), high * (1 + unseen)
 
 
 def _verdict(low: float, high: float) -> Verdict:

@@ -18,10 +18,10 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.attribution.classify import CATEGORIES
-from solscope.compare.bootstrap import Floats, Ratio, ratio_interval
 from solscope.compare.units import Unit, phases_of, shared_phases, steps_unit
 from solscope.errors import UsageError
 from solscope.profile import ProfileWarning
+from solscope.resample import Floats, Ratio, ratio_interval
 
 Verdict = Literal["ok", "worse", "cannot_tell"]
 MIN_STEPS = 5

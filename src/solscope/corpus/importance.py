@@ -19,10 +19,10 @@ import numpy.typing as npt
 import polars as pl
 
 from solscope.corpus.durations import quantiles
-from solscope.corpus.interval import blocks_of, mean_intervals
 from solscope.corpus.select import groups, select, weights
 from solscope.corpus.store import Corpus
 from solscope.errors import InputError, UsageError
+from solscope.resample import mean_intervals, pools_of
 from solscope.views.hotspots import TARGET_PCT
 
 ImportanceBy = Literal["operator", "shape", "category", "role", "kernel"]
@@ -254,7 +254,7 @@ class _Means:
             return sums
 
         shares = scale * cells["time_ns"].to_numpy()
-        block = blocks_of(totals.height)
+        block = pools_of(totals.height)
         first = min(keys, MOST_INTERVALS)
         parts = np.zeros((int(block.max()) + 1, first))
         shown = number < first

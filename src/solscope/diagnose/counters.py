@@ -11,13 +11,13 @@ from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from solscope.compare.bootstrap import Floats
 from solscope.diagnose.behavior import anchor_of
 from solscope.diagnose.observations import CLOCK_NS, Counter, Observations
 from solscope.diagnose.sampling import readings
 from solscope.diagnose.stats import Comparison, benjamini_hochberg, compare, state_of
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.readers.metric_kinds import metric_kind
+from solscope.resample import Floats
 
 Part = Literal["driver", "consequence"]
 

@@ -8,11 +8,15 @@ per average step is N * d, calls times time per call, and
 splits its change into the effect of more calls and of longer calls without a rest (the midpoint
 rule, which is Shapley's for two factors). N counts per average step, so that a phase which
 occurs more often shows as more calls. Kernels are split class by class and summed by category.
+
+By the same rule the whole difference is that of the mix, sum(mean(t) * delta(w)) over phases with
+share w and step time t, and that within phases, sum(mean(w) * delta(t)). The steps of a phase that
+one run lacks would have taken as long in it: all of their time is the mix's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -20,13 +24,13 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from solscope.compare.bootstrap import SEED, Floats, resampled_means
 from solscope.diagnose.kernel_classes import copy_kind
 from solscope.diagnose.observations import Observations, Tile
 from solscope.diagnose.stats import Comparison, State, benjamini_hochberg, compare, state_of
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.diagnose.units import Stratum, Units
 from solscope.intervals import Int64s
+from solscope.resample import Floats, difference_interval
 
 Family = Literal[
     "compute", "comm", "memcpy", "host", "sync", "alloc", "gc", "io", "launch_wait", "unlinked"
@@ -124,15 +128,11 @@ def decompose(units: Units, limits: Thresholds = THRESHOLDS) -> Decomposition:
     """Split the difference between the compared steps of two runs."""
     cells = [cell for stratum in units.strata for cell in _cells(units, stratum)]
     weights = [_weights(units, stratum) for stratum in units.strata]
-    walls = [
-        (units.normal.wall[s.normal].mean(), units.factor * units.abnormal.wall[s.abnormal].mean())
-        for s in units.strata
-    ]
+    walls = [_walls(units, stratum) for stratum in units.strata]
     totals = [
-        sum(float(w[side] * t[side]) for w, t in zip(weights, walls, strict=True))
-        for side in (0, 1)
+        sum(w[side] * t[side] for w, t in zip(weights, walls, strict=True)) for side in (0, 1)
     ]
-    mix = sum((w[1] - w[0]) * float(t[0] + t[1]) / 2 for w, t in zip(weights, walls, strict=True))
+    mix = sum((w[1] - w[0]) * (t[0] + t[1]) / 2 for w, t in zip(weights, walls, strict=True))
     tests = [compare(c.before, c.after, limits.min_steps, limits.equivalence) for c in cells]
     q_values = benjamini_hochberg([test.p_mann_whitney for test in tests])
     delta = totals[1] - totals[0]
@@ -146,6 +146,21 @@ def decompose(units: Units, limits: Thresholds = THRESHOLDS) -> Decomposition:
         abnormal_ms=totals[1] / 1e6,
         mix_ms=mix / 1e6,
     )
+
+
+def _walls(units: Units, stratum: Stratum) -> tuple[float, float]:
+    """Mean step time on both sides; without such steps on one, that of the other stands for it."""
+    normal = _average(units.normal.wall, stratum.normal)
+    abnormal = units.factor * _average(units.abnormal.wall, stratum.abnormal)
+    return (
+        normal if stratum.normal.size else abnormal,
+        abnormal if stratum.abnormal.size else normal,
+    )
+
+
+def _average(values: Sequence[int] | Floats, rows: Int64s) -> float:
+    """Mean over rows; 0 for none."""
+    return _mean(np.array(values, dtype=np.float64)[rows])
 
 
 def _weights(units: Units, stratum: Stratum) -> tuple[float, float]:
@@ -166,7 +181,7 @@ def _cells(units: Units, stratum: Stratum) -> Iterable[_Cell]:
         if values[0].any() or values[1].any():
             per_class = [_classes(runs[s], rows[s], key, scale[s] * weights[s]) for s in (0, 1)]
             calls = [scale[s] * weights[s] * _calls(runs[s], rows[s], key) for s in (0, 1)]
-            totals = [weights[s] * float(values[s].mean()) for s in (0, 1)]
+            totals = [weights[s] * _mean(values[s]) for s in (0, 1)]
             effect = _count_effect(per_class) if key[0] != "idle" else _by_midpoint(calls, totals)
             yield _Cell(key, stratum, values[0], values[1], weights, effect)
 
@@ -175,6 +190,11 @@ def _values(tile: Tile | None, rows: Int64s) -> Floats:
     if tile is None:
         return np.zeros(rows.size)
     return np.array(tile.ns, dtype=np.float64)[rows]
+
+
+def _mean(values: Floats) -> float:
+    """0 for no values: a phase that this side does not have."""
+    return float(values.mean()) if values.size else 0.0
 
 
 def _by_midpoint(calls: list[float], totals: list[float]) -> float:
@@ -194,8 +214,8 @@ def _classes(
         group = kernel.category if kernel.category in ("comm", "memcpy") else "compute"
         if group != kind or (kind == "compute" and kernel.category != name):
             continue
-        calls = scale * float(np.array(kernel.calls)[rows].mean())
-        spent = scale * float(np.array(kernel.exposed_ns)[rows].mean())
+        calls = scale * _average(kernel.calls, rows)
+        spent = scale * _average(kernel.exposed_ns, rows)
         out[kernel.name, kernel.dtype] = (calls, spent)
     if kind == "memcpy":
         out = {k: v for k, v in out.items() if copy_kind(k[0]) == name}
@@ -215,10 +235,10 @@ def _calls(run: Observations, rows: Int64s, key: tuple[str, str]) -> float:
     kinds = _CALLS_BEHIND.get(key[1], ())
     if kinds:
         lists = [call.calls for call in run.host_calls if call.kind in kinds]
-        return float(sum(np.array(calls)[rows].mean() for calls in lists))
+        return sum(_average(calls, rows) for calls in lists)
     section = key[1].removeprefix("host:")
     lists = [s.calls for s in run.sections if s.name == section and key[1] != section]
-    return float(np.array(lists[0])[rows].mean()) if lists else 1.0
+    return _average(lists[0], rows) if lists else 1.0
 
 
 def family_of(key: tuple[str, str]) -> str:
@@ -233,11 +253,13 @@ def _component(
     cell: _Cell, test: Comparison, q: float | None, total: float, limits: Thresholds
 ) -> Component:
     before, after = (
-        weight * float(values.mean())
+        weight * _mean(values)
         for weight, values in zip(cell.weights, (cell.before, cell.after), strict=True)
     )
     delta = after - before
-    bounds = _interval(cell) if q is not None else (None, None)
+    bounds: tuple[float, float] | None = None
+    if q is not None:
+        bounds = difference_interval(cell.before, cell.after, cell.weights)
     return Component(
         component=f"{cell.key[0]}.{cell.key[1]}",
         phase=cell.stratum.phase,
@@ -250,15 +272,7 @@ def _component(
         share_of_delta_pct=100 * delta / total if total else None,
         q=q,
         state=state_of(test, q, limits.fdr, limits.min_effect),
-        low_ms=bounds[0],
-        high_ms=bounds[1],
+        low_ms=None if bounds is None else bounds[0] / 1e6,
+        high_ms=None if bounds is None else bounds[1] / 1e6,
         test=test,
     )
-
-
-def _interval(cell: _Cell) -> tuple[float, float]:
-    draw = np.random.default_rng(SEED)
-    before, after = (resampled_means(values, draw) for values in (cell.before, cell.after))
-    difference = cell.weights[1] * after - cell.weights[0] * before
-    low, high = np.quantile(difference, [0.025, 0.975], method="inverted_cdf")
-    return float(low) / 1e6, float(high) / 1e6

@@ -38,7 +38,7 @@ class RunSummary(msgspec.Struct, frozen=True):
 
     path: str
     steps: int
-    """Steps compared."""
+    """Steps compared, with those of a phase that the other run lacks when the mix changed."""
     p50_ms: float | None
     p99_ms: float | None
     mean_ms: float | None
@@ -60,7 +60,7 @@ class Comparability(msgspec.Struct, frozen=True):
     factor: float
     """Abnormal units in one normal unit; 1 when they are alike."""
     matched_pct: list[float]
-    """Share of the fit steps that are compared, in each run."""
+    """Share of the fit steps that are compared like for like, in each run."""
     phases: dict[str, list[float]]
     """Share of each phase among the fit steps of both runs, in percent."""
     noise_floor_pct: float | None
@@ -86,7 +86,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     delta_ms: float | None
     """Difference of `mean_ms`; the components sum to it."""
     mix_effect_ms: float | None
-    """Part of it that comes from phases occurring more or less often."""
+    """Part of it that comes from phases occurring more or less often; the rest is within them."""
     components: list[Component]
     latent: list[Latent]
     causes: list[NamedCause]
@@ -173,6 +173,13 @@ def judge(f: Findings, ranking: Ranking) -> Verdict:
     """The verdict: is the difference real, and is it the work that changed?"""
     if _work_changed(f, ranking):
         return "workload_changed"
+    verdict = _judge_alike(f, ranking)
+    unsure = verdict in ("no_change", "cannot_compare")
+    return "workload_changed" if unsure and _mix_counts(f) else verdict
+
+
+def _judge_alike(f: Findings, ranking: Ranking) -> Verdict:
+    """The verdict on steps of the same phases, in the same shares."""
     if f.outcome.low is None:
         return "cannot_compare"
     direction = _direction(f)
@@ -240,6 +247,13 @@ def _work_changed(f: Findings, ranking: Ranking) -> bool:
     if mix_differs(f).holds and total > noise:
         return abs(f.parts.mix_ms) >= f.limits.mix_share * total
     return _direction(f) != 0 and ranking.first.family == "workload"
+
+
+def _mix_counts(f: Findings) -> bool:
+    """True when another mix of phases alone moves the mean step; shares are known for sure."""
+    return (
+        bool(f.units.sure_moves) and abs(f.parts.mix_ms) > f.limits.min_effect * f.parts.normal_ms
+    )
 
 
 def _causes(f: Findings, ranking: Ranking, verdict: Verdict) -> list[NamedCause]:
@@ -321,7 +335,10 @@ def _comparability(units: Units, f: Findings | None) -> Comparability:
         reasons=units.reasons,
         factor=units.factor,
         matched_pct=[100 * share for share in units.matched],
-        phases={phase or "unnamed": [100 * n, 100 * a] for phase, (n, a) in units.mix.items()},
+        phases={
+            phase or "unnamed": [100 * share.normal, 100 * share.abnormal]
+            for phase, share in units.mix.items()
+        },
         noise_floor_pct=None if units.noise is None else 100 * units.noise,
         run_noise_pct=None if f is None else 100 * f.outcome.run_noise,
     )
@@ -346,7 +363,7 @@ def _warnings(units: Units, f: Findings | None = None) -> list[str]:
             )
     if f is not None:
         if not any(s.tested for s in units.strata):
-            sizes = ", ".join(f"{s.normal.size}/{s.abnormal.size}" for s in units.strata)
+            sizes = ", ".join(f"{s.normal.size}/{s.abnormal.size}" for s in units.common)
             out.append(f"not tested: too few steps (n = {sizes})")
         untested = [c.name for c in f.counters if c.state == "not_tested"]
         if untested:

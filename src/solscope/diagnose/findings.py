@@ -13,14 +13,13 @@ from functools import cached_property
 
 import numpy as np
 
-from solscope.compare.bootstrap import Floats
 from solscope.diagnose.counters import CounterChange, compare_counters
 from solscope.diagnose.decompose import Decomposition, decompose
 from solscope.diagnose.hostline import idle_label
 from solscope.diagnose.kernel_classes import copy_kind
 from solscope.diagnose.observations import HostOp, KernelClass, Observations
-from solscope.diagnose.pairs import KernelPair, Outcome, Pair, SectionPair
-from solscope.diagnose.stats import hodges_lehmann_ratio, weighted_ratio
+from solscope.diagnose.outcome import Outcome, outcome_of
+from solscope.diagnose.pairs import KernelPair, Pair, SectionPair
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.diagnose.units import Units, match
 
@@ -52,6 +51,19 @@ class Findings:
             rows = np.concatenate([(s.normal, s.abnormal)[side] for s in self.units.strata])
             column = np.array(list(values((self.normal, self.abnormal)[side])), dtype=np.float64)
             out.append(scale * float(column[rows].mean()) if column.size else 0.0)
+        return Pair(*out)
+
+    def alike(self, values: Callable[[Observations], Iterable[float]]) -> Pair:
+        """The same for phases that both runs have, in the shares of the normal run."""
+        strata = self.units.common
+        total = sum(s.normal.size for s in strata)
+        out = []
+        for side, scale in ((0, 1.0), (1, self.units.factor)):
+            column = np.array(list(values((self.normal, self.abnormal)[side])), dtype=np.float64)
+            rows = [(s.normal, s.abnormal)[side] for s in strata]
+            means = [float(column[at].mean()) if column.size else 0.0 for at in rows]
+            shares = [s.normal.size / total for s in strata]
+            out.append(scale * sum(w * m for w, m in zip(shares, means, strict=True)))
         return Pair(*out)
 
     @cached_property
@@ -164,14 +176,14 @@ class Findings:
 
     # --- Calls of the host
 
-    def calls(self, *kinds: str) -> Pair:
-        """Runtime calls of these kinds per step."""
+    def calls(self, *kinds: str, alike: bool = False) -> Pair:
+        """Runtime calls of these kinds per step, with `alike` per step of the same phases."""
 
         def of(run: Observations) -> Iterable[float]:
             lists = [np.array(c.calls) for c in run.host_calls if c.kind in kinds]
             return sum(lists) if lists else np.zeros(len(run.steps))  # type: ignore[return-value]
 
-        return self.mean(of)
+        return self.alike(of) if alike else self.mean(of)
 
     def more_calls(self, *kinds: str) -> bool:
         """True when calls of these kinds grew by a factor and by a number that count."""
@@ -351,40 +363,9 @@ def find(
         units=units,
         parts=parts,
         counters=compare_counters(normal, abnormal, limits),
-        outcome=_outcome(units, parts, limits),
+        outcome=outcome_of(units, parts, limits),
         limits=limits,
     )
-
-
-def _outcome(units: Units, parts: Decomposition, limits: Thresholds) -> Outcome:
-    tested = any(s.tested for s in units.strata)
-    strata = [s for s in units.strata if s.tested or not tested]
-    before = [units.normal.wall[s.normal] for s in strata]
-    after = [units.factor * units.abnormal.wall[s.abnormal] for s in strata]
-    total = sum(values.size for values in before)
-    weights = [values.size / total for values in before]
-    value, low, high = weighted_ratio(before, after, weights)
-    if all(np.array_equal(b, a) for b, a in zip(before, after, strict=True)):
-        low = high = value
-    waiting = sum(parts.normal_by_family[f] for f in ("host", "sync", "alloc", "gc", "io"))
-    bound = parts.normal_ms > 0 and waiting / parts.normal_ms >= limits.host_bound
-    return Outcome(
-        ratio=value,
-        low=low if tested else None,
-        high=high if tested else None,
-        typical=_typical(before, after, weights),
-        floor=max(limits.min_effect, units.noise or 0.0),
-        run_noise=limits.host_noise if bound else limits.gpu_noise,
-    )
-
-
-def _typical(before: list[Floats], after: list[Floats], weights: list[float]) -> float | None:
-    ratios = [hodges_lehmann_ratio(b, a) for b, a in zip(before, after, strict=True)]
-    known = [(r, w) for r, w in zip(ratios, weights, strict=True) if r is not None]
-    if not known:
-        return None
-    total = sum(w for _, w in known)
-    return float(np.exp(sum(w * np.log(r) for r, w in known) / total))
 
 
 def _weighted_median(values: list[float], weights: list[float]) -> float:

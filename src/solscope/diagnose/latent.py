@@ -36,7 +36,12 @@ def latent_changes(f: Findings, ranking: Ranking, verdict: str) -> list[Latent]:
 
 
 def _kernels(f: Findings, verdict: str) -> list[Latent]:
-    """Categories whose calls take longer while the step does not."""
+    """Categories whose calls take longer while the step does not.
+
+    Calls are those of all steps, so that another mix of phases is no evidence of anything.
+    """
+    if f.units.moved:
+        return []
     if verdict in ("regression", "workload_changed") and f.share("compute") > f.limits.part:
         return []
     out = []

@@ -60,19 +60,3 @@ class SectionPair:
     """GPU time lost to it."""
     grown_ms: float
     """GPU time lost to it beyond what the host's pace explains."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How much slower, like for like: phases weighted as in the normal run."""
-
-    ratio: float
-    low: float | None
-    """95 % interval over steps; null with too few steps."""
-    high: float | None
-    typical: float | None
-    """Hodges-Lehmann ratio of single steps, which rare long steps do not move."""
-    floor: float
-    """Change that noise inside the normal run can make, as a fraction."""
-    run_noise: float
-    """Change that another start of the same program can make, as a fraction."""

@@ -1,7 +1,7 @@
-"""Two classic tests of two samples, without a statistics library at run time.
+"""Classic tests of two samples, without a statistics library at run time.
 
-Both follow SciPy to the last digits that matter: `ttest_ind(equal_var=False)` and `mannwhitneyu`
-with its default choice between exact and normal distribution. Tests compare them with it.
+They follow SciPy to the last digits that matter: `ttest_ind(equal_var=False)`, `mannwhitneyu` with
+its default choice between exact and normal distribution, `fisher_exact`. Tests compare with it.
 """
 
 from __future__ import annotations
@@ -58,6 +58,21 @@ def mann_whitney_p(first: Floats, second: Floats) -> float:
         return 1.0
     z = (u - n * m / 2.0 - 0.5) / deviation
     return min(1.0, math.erfc(z / math.sqrt(2.0)))
+
+
+def fisher_p(hits: int, n: int, other_hits: int, m: int) -> float:
+    """Two-sided p-value of Fisher's exact test of two shares: `hits` of n, `other_hits` of m."""
+    total = hits + other_hits
+    least, most = max(0, total - m), min(n, total)
+    logs = np.array([_log_choose(n, k) + _log_choose(m, total - k) for k in range(least, most + 1)])
+    chances = np.exp(logs - logs.max())
+    # What is as unlikely as the table at hand, up to rounding, counts as it does.
+    as_rare = chances <= chances[hits - least] * (1 + 1e-7)
+    return min(1.0, float(chances[as_rare].sum() / chances.sum()))
+
+
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 def _tail(n: int, m: int, u: int) -> float:

@@ -12,14 +12,12 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from solscope.compare.bootstrap import SEED, Floats, ratio_interval, resampled_means
 from solscope.diagnose.significance import mann_whitney_p, student_p, welch_p
+from solscope.resample import Floats, ratio_interval
 
 State = Literal["changed", "unchanged", "unclear", "not_tested"]
 MOST_PAIRS = 400
 """Values of a sample used for statistics over all pairs; of more, evenly spaced ones."""
-SPLITS = 400
-"""Random splits of the normal run that measure its noise."""
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -134,43 +132,3 @@ def equivalence_p(before: Floats, after: Floats, margin: float) -> float | None:
 def _upper_tail(t: float, freedom: float) -> float:
     two_sided = student_p(t, freedom)
     return two_sided / 2 if t > 0 else 1 - two_sided / 2
-
-
-def weighted_ratio(
-    before: list[Floats], after: list[Floats], weights: list[float]
-) -> tuple[float, float, float]:
-    """Ratio of weighted sums of means over strata, with its 95 % interval."""
-    draw = np.random.default_rng(SEED)
-    below = sum(w * resampled_means(b, draw) for w, b in zip(weights, before, strict=True))
-    above = sum(w * resampled_means(a, draw) for w, a in zip(weights, after, strict=True))
-    value = sum(w * float(a.mean()) for w, a in zip(weights, after, strict=True)) / sum(
-        w * float(b.mean()) for w, b in zip(weights, before, strict=True)
-    )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.nan_to_num(above / np.maximum(below, 1e-12), nan=1.0, posinf=np.inf)
-    low, high = np.quantile(ratios, [0.025, 0.975], method="inverted_cdf")
-    return value, max(0.0, float(low)), float(high)
-
-
-def split_noise(values: Floats, quantile: float) -> float | None:
-    """How far apart two halves of one run lie, as a fraction, for samples as long as the run.
-
-    Blocks of consecutive steps are dealt at random to two halves; two samples twice as long differ
-    by a factor of sqrt(2) less. Null with fewer than four values.
-    """
-    size = values.size
-    if size < 4:
-        return None
-    length = max(1, round(size ** (1 / 3)))
-    block = np.arange(size) // length
-    blocks = int(block[-1]) + 1
-    draw = np.random.default_rng(SEED)
-    sides = np.array([draw.permutation(blocks) for _ in range(SPLITS)]) < blocks // 2
-    member = sides[:, block]
-    counts = member.sum(axis=1)
-    kept = (counts > 0) & (counts < size)
-    member, counts = member[kept], counts[kept]
-    first = (member * values).sum(axis=1) / counts
-    second = (~member * values).sum(axis=1) / (size - counts)
-    spread = np.abs(np.log(np.maximum(first, 1e-12) / np.maximum(second, 1e-12)))
-    return float(np.expm1(np.quantile(spread, quantile) / math.sqrt(2)))

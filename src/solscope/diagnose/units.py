@@ -1,9 +1,10 @@
 """Units first: which steps of two runs may be compared, and what was left out.
 
-Steps of the same phase are compared, and of the same batch size where enough of them are. The
-first step of a recording and its last, steps that it shows in part and steps with too few
-activities are left out. Runs whose unit of work differs by a constant factor (a step against a
-layer) are converted, with the factor shown; unlike programs and unlike GPUs are refused.
+Steps of the same phase are compared, and of the same batch size where enough of them are. Steps
+of a phase that the other run lacks count in the difference when the mix surely changed. The first
+step of a recording and its last, steps that it shows in part and steps with too few activities are
+left out. Runs whose unit of work differs by a constant factor (a step against a layer) are
+converted, with the factor shown; unlike programs and unlike GPUs are refused.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import Literal
 
 import numpy as np
 
-from solscope.compare.bootstrap import Floats
 from solscope.diagnose.behavior import anchor_of
+from solscope.diagnose.mix import Share, shares
 from solscope.diagnose.observations import Observations, Step
-from solscope.diagnose.stats import split_noise
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.intervals import Int64s
+from solscope.resample import Floats, split_noise
 
 _PRODUCT = re.compile(r"::(mm|addmm|linear|_scaled_mm)$")
 _MATRIX = re.compile(r"\[\d+,\d+\]")
@@ -44,13 +45,18 @@ class Side:
 
 @dataclass(frozen=True)
 class Stratum:
-    """Steps of one phase that are compared."""
+    """Steps of one phase that are compared, or that only one run has."""
 
     phase: str | None
     normal: Int64s
     abnormal: Int64s
     tested: bool
     """False with too few steps for any test."""
+
+    @property
+    def common(self) -> bool:
+        """True when both runs have such steps."""
+        return self.normal.size > 0 and self.abnormal.size > 0
 
 
 @dataclass(frozen=True)
@@ -76,8 +82,10 @@ class Units:
     comparable: Literal["good", "weak", "refuse"]
     reasons: list[str]
     batches: list[Batch]
-    mix: dict[str | None, tuple[float, float]]
-    """Share of each phase among fit steps, in the normal and in the abnormal run."""
+    mix: dict[str | None, Share]
+    """Share of each phase among fit steps."""
+    moved: list[str | None]
+    """Phases whose share changed by enough to matter; empty when the mix is the same."""
     noise: float | None
     """Noise inside the normal run, as a fraction; null when it is too short."""
 
@@ -90,12 +98,22 @@ class Units:
         return f"{phases} step, start to start"
 
     @property
+    def sure_moves(self) -> list[str | None]:
+        """Those of `moved` that are no chance."""
+        return [phase for phase in self.moved if self.mix[phase].sure]
+
+    @property
+    def common(self) -> list[Stratum]:
+        """Phases that both runs have: only they can be compared like for like."""
+        return [s for s in self.strata if s.common]
+
+    @property
     def matched(self) -> tuple[float, float]:
-        """Share of fit steps that are compared, in each run."""
+        """Share of fit steps that are compared like for like, in each run."""
         sides = (self.normal, self.abnormal)
         counts = [
-            sum(s.normal.size for s in self.strata),
-            sum(s.abnormal.size for s in self.strata),
+            sum(s.normal.size for s in self.common),
+            sum(s.abnormal.size for s in self.common),
         ]
         return tuple(c / max(1, s.fit.size) for c, s in zip(counts, sides, strict=True))  # type: ignore[return-value]
 
@@ -103,9 +121,16 @@ class Units:
 def match(normal: Observations, abnormal: Observations, limits: Thresholds = THRESHOLDS) -> Units:
     """Match the steps of two runs."""
     sides = (_side(normal, limits), _side(abnormal, limits))
-    strata = _strata(sides, limits)
+    phases = [[s.run.steps[i].phase for i in s.fit] for s in sides]
+    mix = shares(phases[0], phases[1])
+    moved = [phase for phase, share in mix.items() if share.shift >= limits.mix_shift]
+    strata = _strata(sides, limits, every=bool(moved))
     factor, reasons = _factor(sides, strata, limits)
     refusals = _refusals(sides, strata, factor, limits)
+    if strata and factor == 1.0 and any(mix[phase].sure for phase in moved):
+        alone = _alone(sides)
+        strata += alone
+        reasons += [_only_in_one(stratum) for stratum in alone]
     comparable: Literal["good", "weak", "refuse"] = "good"
     if refusals:
         comparable = "refuse"
@@ -125,7 +150,8 @@ def match(normal: Observations, abnormal: Observations, limits: Thresholds = THR
         comparable=comparable,
         reasons=refusals + reasons,
         batches=_batches(sides),
-        mix=_mix(sides),
+        mix=mix,
+        moved=moved,
         noise=min(noises) if noises else None,
     )
 
@@ -163,34 +189,58 @@ def _of_phase(side: Side, phase: str | None) -> Int64s:
     return np.array([i for i in side.fit if side.run.steps[i].phase == phase], dtype=np.int64)
 
 
-def _strata(sides: tuple[Side, Side], limits: Thresholds) -> list[Stratum]:
+def _phases(sides: tuple[Side, Side]) -> list[str | None]:
+    return list(dict.fromkeys(step.phase for side in sides for step in side.run.steps))
+
+
+def _strata(sides: tuple[Side, Side], limits: Thresholds, *, every: bool) -> list[Stratum]:
     """Phases with enough steps on both sides.
 
-    All phases in common when none has enough, or when the mix of phases changed: what occurs more
-    often is then part of the answer.
+    All phases in common when none has enough, and for `every`, which is asked for when the mix of
+    phases changed: what occurs more often is then part of the answer.
     """
-    phases = list(dict.fromkeys(step.phase for side in sides for step in side.run.steps))
     found = []
-    for phase in phases:
+    for phase in _phases(sides):
         normal, abnormal = (_of_phase(side, phase) for side in sides)
         if normal.size and abnormal.size:
             normal, abnormal = _same_batch(sides, normal, abnormal, limits)
             enough = min(normal.size, abnormal.size) >= limits.min_steps
             found.append(Stratum(phase, normal, abnormal, enough))
-    shift = max((abs(a - n) for n, a in _mix(sides).values()), default=0.0)
     tested = [s for s in found if s.tested]
-    return found if shift >= limits.mix_shift else tested or found
+    return found if every else tested or found
+
+
+def _alone(sides: tuple[Side, Side]) -> list[Stratum]:
+    """Phases that only one run has."""
+    found = [
+        Stratum(phase, _of_phase(sides[0], phase), _of_phase(sides[1], phase), tested=False)
+        for phase in _phases(sides)
+    ]
+    return [s for s in found if not s.common and s.normal.size + s.abnormal.size]
+
+
+def _only_in_one(stratum: Stratum) -> str:
+    size = stratum.normal.size + stratum.abnormal.size
+    where = "normal" if stratum.normal.size else "abnormal"
+    phase = stratum.phase or "unnamed"
+    return f"{size} {phase} steps of the {where} run count in its mean; the other run has none"
 
 
 def _same_batch(
     sides: tuple[Side, Side], normal: Int64s, abnormal: Int64s, limits: Thresholds
 ) -> tuple[Int64s, Int64s]:
-    """Only steps of shared batch sizes, when these are most of both; else all."""
+    """Only steps of shared batch sizes, when these are most of both; else all.
+
+    A step that does not tell its batch (a graph replay hides shapes) may have any.
+    """
     requests = [
         [side.run.steps[i].requests for i in rows.tolist()]
         for side, rows in zip(sides, (normal, abnormal), strict=True)
     ]
-    shared = set(requests[0]) & set(requests[1])
+    known = [set(column) - {None} for column in requests]
+    if not all(known):
+        return normal, abnormal
+    shared = (known[0] & known[1]) | {None}
     masks = [np.array([r in shared for r in column], dtype=bool) for column in requests]
     if all(mask.mean() >= limits.matched_share for mask in masks):
         return normal[masks[0]], abnormal[masks[1]]
@@ -210,13 +260,6 @@ def _batches(sides: tuple[Side, Side]) -> list[Batch]:
             medians = [float(np.median(column)) for column in columns]
             out.append(Batch(phase, medians[0], medians[1], min(parts)))
     return out
-
-
-def _mix(sides: tuple[Side, Side]) -> dict[str | None, tuple[float, float]]:
-    phases = list(dict.fromkeys(step.phase for side in sides for step in side.run.steps))
-    counts = [[_of_phase(side, phase).size for side in sides] for phase in phases]
-    totals = [max(1, side.fit.size) for side in sides]
-    return {p: (c[0] / totals[0], c[1] / totals[1]) for p, c in zip(phases, counts, strict=True)}
 
 
 def class_calls(run: Observations, rows: Int64s) -> dict[tuple[str, str], float]:

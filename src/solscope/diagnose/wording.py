@@ -24,35 +24,45 @@ PLACES = {
 
 def sentence_of(f: Findings, verdict: str, causes: list[NamedCause], latent: list[Latent]) -> str:
     """One sentence: how much, where, why, and what else it could be."""
-    unit = " and ".join(s.phase or "" for s in f.units.strata).strip()
+    unit = " and ".join(s.phase or "" for s in f.units.common).strip()
     step = f"{unit} steps".strip()
     change = _change(f)
     if verdict == "no_change":
         hidden = "; hidden changes are listed" if latent else ""
         return f"{_noise(f, step, change)}{hidden}."
     if verdict == "cannot_compare":
-        sizes = ", ".join(f"{s.normal.size}/{s.abnormal.size}" for s in f.units.strata)
+        sizes = ", ".join(f"{s.normal.size}/{s.abnormal.size}" for s in f.units.common)
         return f"Cannot tell: too few {step} to test (n = {sizes}); they take {change}."
     if verdict == "improvement":
         return f"Improvement: {step} take {change}{_where(f)}."
     first = causes[0]
     if verdict == "workload_changed":
-        return (
-            f"The workload changed: {first.title} ({first.evidence[0]}); {step} take {change}."
-            if first.evidence
-            else f"The workload changed: {first.title}; {step} take {change}."
-        )
+        seen = f" ({first.evidence[0]})" if first.evidence else ""
+        effect = _mixed(f, step) if f.units.moved else f"{step} take {change}"
+        return f"The workload changed: {first.title}{seen}; {effect}."
     if first.id == UNKNOWN:
         return f"Regression: {step} take {change}{_where(f)}; no known cause fits the evidence."
     return f"Regression: {step} take {change}{_where(f)}; {_why(f, causes)}."
 
 
 def _change(f: Findings) -> str:
-    outcome = f.outcome
-    bounds = ""
-    if outcome.low is not None and outcome.high is not None:
-        bounds = f" [{outcome.low:.2f}, {outcome.high:.2f}]"
-    return f"×{outcome.ratio:.2f}{bounds} ({f.parts.normal_ms:.2f} → {f.parts.abnormal_ms:.2f} ms)"
+    times = f"({f.parts.normal_ms:.2f} → {f.parts.abnormal_ms:.2f} ms)"
+    return f"×{f.outcome.ratio:.2f}{_bounds(f)} {times}"
+
+
+def _bounds(f: Findings) -> str:
+    low, high = f.outcome.low, f.outcome.high
+    return "" if low is None or high is None else f" [{low:.2f}, {high:.2f}]"
+
+
+def _mixed(f: Findings, step: str) -> str:
+    """The whole difference, the mix's part of it, and what is left like for like."""
+    before, after = f.parts.normal_ms, f.parts.abnormal_ms
+    part = f" ({f.parts.mix_ms / f.delta_ms:.0%} of that by the mix)" if f.delta_ms else ""
+    return (
+        f"the mean step takes ×{after / before:.2f}, {before:.2f} → {after:.2f} ms{part}; like for "
+        f"like, {step} take ×{f.outcome.ratio:.2f}{_bounds(f)}"
+    )
 
 
 def _noise(f: Findings, step: str, change: str) -> str:

@@ -20,11 +20,10 @@ from functools import cached_property
 
 import numpy as np
 
-from solscope.diagnose.classic import FINDING_FROM, Classic, ClassicRow, compare_cycles
+from solscope.diagnose.classic import FINDING_FROM, ScoredRow, scored_rows
 from solscope.diagnose.cycles import Floats, cycles_of, function_name
 from solscope.diagnose.observations import CLOCK_NS, Counter, Observations
 from solscope.diagnose.sampling import readings
-from solscope.errors import UsageError
 
 COUNTER_CAUSES = (
     (r"cgroup|throttled_(us|ns|periods)|nr_throttled|quota", "cpu_quota"),
@@ -74,17 +73,10 @@ class Compared:
     abnormal: Observations
 
     @cached_property
-    def classic(self) -> Classic | None:
-        """The classic comparison; null when a run has no whole step."""
-        try:
-            return compare_cycles(cycles_of(self.normal), cycles_of(self.abnormal))
-        except UsageError:
-            return None
-
-    @property
-    def rows(self) -> list[ClassicRow]:
-        """Rows of the classic comparison."""
-        return [] if self.classic is None else self.classic.rows
+    def rows(self) -> list[ScoredRow]:
+        """Rows of the classic comparison; none when a run has no whole step."""
+        tables = [cycles_of(run) for run in (self.normal, self.abnormal)]
+        return [] if any(t.is_empty() for t in tables) else scored_rows(tables[0], tables[1])
 
 
 Ranker = Callable[[Compared], list[str]]

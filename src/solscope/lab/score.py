@@ -212,10 +212,9 @@ def score_answers(
 ) -> LabScore:
     """Score answers that were given."""
     bands = noise_bands(answered)
-    states = {item.pair.id: _state(item, bands) for item in answered}
     by_half = {half: [i for i in answered if i.pair.half == half] for half in _halves(answered)}
     moved = {
-        half: [i for i in items if states[i.pair.id] == "moved"] for half, items in by_half.items()
+        half: [i for i in items if _state(i, bands) == "moved"] for half, items in by_half.items()
     }
     closures = [
         c for i in answered if (c := i.answers[OURS].closure_pct) is not None and math.isfinite(c)
@@ -224,7 +223,7 @@ def score_answers(
         folders=folders or [],
         machine=machine or {},
         noise_pct={key: 100 * math.expm1(band) for key, band in bands.items()},
-        pairs=[_pair(item, states[item.pair.id]) for item in answered],
+        pairs=[_pair(item, _state(item, bands)) for item in answered],
         groups=[
             _group(ranker, half, group, items)
             for half in by_half
@@ -232,7 +231,7 @@ def score_answers(
             for group, items in _groups(moved[half], by_half[half]).items()
         ],
         controls=[
-            _control(ranker, half, items, states)
+            _control(ranker, half, items, bands)
             for half, items in by_half.items()
             for ranker in (OURS, *RANKERS)
         ],
@@ -286,9 +285,11 @@ def _group(ranker: str, half: str, group: str, items: list[Answered]) -> GroupSc
     )
 
 
-def _control(ranker: str, half: str, items: list[Answered], states: dict[str, str]) -> ControlScore:
-    controls = [i for i in items if states[i.pair.id] == "control"]
-    latent = [i for i in items if states[i.pair.id] == "latent"]
+def _control(
+    ranker: str, half: str, items: list[Answered], bands: dict[str, float]
+) -> ControlScore:
+    controls = [i for i in items if _state(i, bands) == "control"]
+    latent = [i for i in items if _state(i, bands) == "latent"]
     named = [_names_latent(item, ranker) for item in latent]
     right = [hit or not item.answers[ranker].alarm for hit, item in zip(named, latent, strict=True)]
     return ControlScore(

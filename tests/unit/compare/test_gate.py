@@ -5,14 +5,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import solscope
 from solscope.attribution import Attributed
 from solscope.cli import run
 from solscope.cli.gate import fraction
-from solscope.compare.bootstrap import ratio_interval
 from solscope.compare.gate import GateResult, gate
 from solscope.errors import UsageError
 from tests.making import aggregate, attributed, event
@@ -112,29 +110,6 @@ def test_a_summary_has_no_steps() -> None:
     result = gate(aggregate(row), decode(STEADY), 0.03)
     assert (result.verdict, result.checks) == ("cannot_tell", [])
     assert result.reason == "a summary without a time line has no steps"
-
-
-# --- The interval
-
-
-def test_the_interval_is_the_same_every_time_and_holds_the_ratio() -> None:
-    before, after = np.array(STEADY, float), np.array(SLOWER, float)
-    found = ratio_interval(before, after)
-    assert found == ratio_interval(before, after)
-    assert found.value == pytest.approx(1.1)
-    assert 1.08 < found.low < 1.1 < found.high < 1.12
-
-
-def test_constant_steps_give_an_interval_without_width() -> None:
-    found = ratio_interval(np.full(6, 2.0), np.full(9, 3.0))
-    assert found == pytest.approx((1.5, 1.5, 1.5))
-
-
-def test_of_intervals_over_steps_that_do_not_differ_nearly_all_hold_one() -> None:
-    draw = np.random.default_rng(1)
-    samples = [np.exp(0.1 * draw.normal(size=(2, 8))) for _ in range(60)]
-    held = [low <= 1 <= high for _, low, high in (ratio_interval(a, b) for a, b in samples)]
-    assert sum(held) >= 53
 
 
 # --- Command line

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from solscope.corpus.add import add_profiles
 from solscope.corpus.extract import ExtractOptions
 from solscope.corpus.importance import Importance, ImportanceBy, importance
-from solscope.corpus.interval import BLOCKS, blocks_of, mean_intervals
 from solscope.corpus.store import Corpus, create_corpus
 from solscope.errors import InputError, UsageError
 from solscope.report.corpus import closing, render_importance
@@ -112,32 +110,6 @@ def test_wrong_questions_are_refused(corpus: Corpus) -> None:
 def test_an_empty_store_has_no_importance(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no profile in this store"):
         importance(create_corpus(tmp_path / "empty"))
-
-
-# --- Intervals
-
-
-def test_an_interval_covers_the_true_mean_as_often_as_it_says() -> None:
-    values = np.random.default_rng(1).beta(2, 5, size=(20, 4000))
-    bounds = mean_intervals(values, np.ones(20))
-    assert bounds is not None
-    hits = (bounds[0] <= 2 / 7) & (bounds[1] >= 2 / 7)
-    assert 0.93 <= hits.mean() <= 0.97
-
-
-def test_weights_count_in_intervals() -> None:
-    parts = np.array([[0.9 * 100], [0.1], [0.1], [0.1]])
-    bounds = mean_intervals(parts, np.array([100.0, 1, 1, 1]))
-    assert bounds is not None
-    assert bounds[1, 0] > 0.85
-    assert mean_intervals(parts[:1], np.ones(1)) is None
-
-
-def test_many_profiles_are_drawn_in_blocks() -> None:
-    block = blocks_of(5 * BLOCKS)
-    assert np.bincount(block).tolist() == [5] * BLOCKS
-    assert (block == blocks_of(5 * BLOCKS)).all()
-    assert blocks_of(3).tolist() == [0, 1, 2]
 
 
 # --- Print

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import solscope
-from solscope.diagnose.classic import Classic, ClassicRow, classic, compare_cycles
+from solscope.diagnose.classic import Classic, ClassicRow, classic, compare_cycles, scored_rows
 from solscope.errors import UsageError
 from solscope.events import CYCLE_SCHEMA
 from solscope.report.classic import markdown_classic
@@ -226,6 +226,18 @@ def test_profiles_of_cycles_are_compared_as_they_are(result: Classic) -> None:
         for name in ("normal", "abnormal")
     ]
     assert classic(sides[0], sides[1]) == result
+
+
+def test_scores_alone_are_those_of_the_report(result: Classic) -> None:
+    tables = [
+        solscope.open(DATA / f"{name}_perf_data.csv").cycles for name in ("normal", "abnormal")
+    ]
+    assert tables[0] is not None
+    assert tables[1] is not None
+    assert scored_rows(tables[0], tables[1]) == [
+        (row.function, row.metric, row.device, row.suspicion_score, row.z_log_mu)
+        for row in result.rows
+    ]
 
 
 def test_nothing_to_compare_is_an_error(result: Classic) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solscope.diagnose.significance import mann_whitney_p, student_p, welch_p
+from solscope.diagnose.significance import fisher_p, mann_whitney_p, student_p, welch_p
 
 stats = pytest.importorskip("scipy.stats")
 SAMPLES = [
@@ -32,6 +32,26 @@ def test_welch_is_that_of_scipy(n: int, m: int, shift: float, ties: bool) -> Non
     first, second = drawn(n, m, shift, ties)
     truth = stats.ttest_ind(first, second, equal_var=False).pvalue
     assert welch_p(first, second) == pytest.approx(truth, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "other", "m"),
+    [
+        (3, 22, 22, 22),
+        (5, 38, 10, 38),
+        (4, 19, 0, 18),
+        (0, 9, 0, 4),
+        (7, 7, 1, 9),
+        (300, 900, 1, 80),
+    ],
+)
+def test_fisher_is_that_of_scipy(hits: int, n: int, other: int, m: int) -> None:
+    truth = stats.fisher_exact([[hits, n - hits], [other, m - other]]).pvalue
+    assert fisher_p(hits, n, other, m) == pytest.approx(truth, rel=1e-9)
+
+
+def test_fisher_of_nothing_finds_nothing() -> None:
+    assert fisher_p(0, 0, 3, 5) == 1.0
 
 
 def test_welch_without_any_spread() -> None:

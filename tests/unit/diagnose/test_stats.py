@@ -9,9 +9,7 @@ from solscope.diagnose.stats import (
     compare,
     equivalence_p,
     hodges_lehmann_ratio,
-    split_noise,
     state_of,
-    weighted_ratio,
 )
 
 reference = pytest.importorskip("scipy.stats")
@@ -85,18 +83,3 @@ def test_equivalence_needs_proof() -> None:
     assert (equivalence_p(close, DRAW.normal(110, 0.5, 20), 0.03) or 0) > 0.99
     wide = DRAW.normal(100, 30, 5)
     assert (equivalence_p(wide, DRAW.normal(100, 30, 5), 0.03) or 0) > 0.2
-
-
-def test_a_ratio_over_phases_weighs_them_as_given() -> None:
-    flat = [np.full(6, 10.0), np.full(6, 100.0)]
-    after = [np.full(6, 20.0), np.full(6, 100.0)]
-    assert weighted_ratio(flat, after, [0.5, 0.5])[0] == pytest.approx(120 / 110)
-    assert weighted_ratio(flat, after, [1.0, 0.0])[0] == pytest.approx(2.0)
-
-
-def test_noise_of_a_run_grows_with_its_spread_and_needs_four_steps() -> None:
-    calm, wild = (split_noise(DRAW.normal(100, s, 40), 0.99) for s in (1, 20))
-    assert calm is not None
-    assert wild is not None
-    assert calm < 0.02 < wild
-    assert split_noise(np.array([1.0, 2.0, 3.0]), 0.99) is None

@@ -86,6 +86,13 @@ def test_the_noise_of_pairs_without_a_fault_decides_what_moved() -> None:
     }
 
 
+def test_pairs_of_two_sessions_may_have_the_same_name() -> None:
+    items = [answered(pair("p"), 2.0, ["gc"]), answered(pair("p"), 1.0, ["none"])]
+    result = score_answers(items)
+    assert [p.state for p in result.pairs] == ["moved", "latent"]
+    assert group(result, "moved")[:2] == (1, 1)
+
+
 def test_without_such_pairs_three_percent_is_noise() -> None:
     assert noise_bands([answered(pair("p"), 2.0, [])]) == {
         "test eager": pytest.approx(math.log(1.03))

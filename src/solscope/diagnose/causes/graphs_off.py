@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from solscope.diagnose.causes import on_gpu, on_host, on_work
 from solscope.diagnose.causes.base import Cause, Support, in_families
+from solscope.diagnose.findings import Findings
+
+
+def detail(f: Findings) -> str:
+    """How much of it, when not all."""
+    replays = f.calls("graph_launch", alike=True)
+    return f" for {1 - replays.ratio:.0%} of what they replayed" if replays.abnormal else ""
+
 
 CAUSE = Cause(
     id="graphs_off",
@@ -18,4 +26,5 @@ CAUSE = Cause(
     confirm="look for enforce_eager, --disable-cuda-graph, or batch sizes that no graph was "
     "captured for",
     can_hide=True,
+    detail=detail,
 )

@@ -26,7 +26,7 @@ def batch_differs(f: Findings) -> Answer:
             )
             return Answer(True, text)
     known = {batch.phase for batch in f.units.batches}
-    if all(stratum.phase in known for stratum in f.units.strata):
+    if all(stratum.phase in known for stratum in f.units.common):
         return Answer(False, "steps hold the same numbers of requests")
     return _grids_scaled(f)
 
@@ -93,11 +93,12 @@ def attention_alone(f: Findings) -> Answer:
 
 def mix_differs(f: Findings) -> Answer:
     """Phases occur more or less often."""
-    shifts = {p: (n, a) for p, (n, a) in f.units.mix.items() if abs(a - n) >= f.limits.mix_shift}
+    moved = [(phase, f.units.mix[phase]) for phase in f.units.moved]
     text = ", ".join(
-        f"{phase or 'unnamed'} steps {n:.0%} → {a:.0%}" for phase, (n, a) in shifts.items()
+        f"{phase or 'unnamed'} steps {share.normal:.0%} → {share.abnormal:.0%}"
+        for phase, share in moved
     )
-    return Answer(bool(shifts), text or "phases occur as often as before")
+    return Answer(bool(moved), text or "phases occur as often as before")
 
 
 def prompts_differ(f: Findings) -> Answer:
@@ -107,6 +108,9 @@ def prompts_differ(f: Findings) -> Answer:
     other = [sorted(side - common) for side in rows]
     if not all(rows):
         return Answer(None, "no shapes of matrix products are recorded")
+    replays = f.calls("graph_launch", alike=True)
+    if abs(replays.delta) > f.limits.graph_launches * max(replays.normal, replays.abnormal):
+        return Answer(None, "graph replays hide the shapes of other products in each run")
     if not common or not all(other):
         return Answer(False, "matrix products have the same numbers of rows")
     text = f"tokens of a prefill {other[0][-1]} → {other[1][-1]} (rows of matrix products)"
@@ -160,7 +164,7 @@ def dtype_differs(f: Findings) -> Answer:
 def graphs_lost(f: Findings) -> Answer:
     """Work that a graph replayed is launched kernel by kernel."""
     share = Pair(f.normal.run.graph_share_pct, f.abnormal.run.graph_share_pct)
-    launches, graphs = f.calls("launch"), f.calls("graph_launch")
+    launches, graphs = f.calls("launch", alike=True), f.calls("graph_launch", alike=True)
     text = (
         f"{share.abnormal:.0f} % of the GPU time comes from graph replays (normal "
         f"{share.normal:.0f} %); {launches.abnormal:.0f} launches per step ({launches.normal:.0f})"

@@ -14,7 +14,7 @@ def explains(f: Findings) -> float:
     prompts = 0.0
     if on_work.prompts_differ(f).holds:
         prompts = sum(c.delta_ms for c in f.parts.components if c.phase != "decode")
-    return min(1.0, max(0.0, max(f.parts.mix_ms, prompts) / f.delta_ms))
+    return min(1.0, max(0.0, f.parts.mix_ms / f.delta_ms, prompts / f.delta_ms))
 
 
 CAUSE = Cause(

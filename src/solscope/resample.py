@@ -1,0 +1,230 @@
+"""How sure an estimate is, from the values at hand: every bootstrap of this project.
+
+What is drawn with replacement is what varies by itself: blocks of consecutive steps, since steps
+that follow each other resemble each other; whole profiles, since calls of one profile do; processes
+and then samples within them. Resampling n values makes the spread of a mean too small by
+sqrt((n - 1) / n), and a quantile of the normal kind is too narrow for few values; `widen` makes
+both good, so that five steps do not look surer than they are. Fixed seed: the same input gives the
+same interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+LEVEL = 0.95
+SEED = 0
+RESAMPLES = 10_000
+"""Draws of blocks of steps."""
+SPLITS = 400
+"""Random splits of one run that measure its noise."""
+POOLS = 1000
+"""Beyond so many profiles they are put together into so many pools, and pools are drawn."""
+POOL_DRAWS = 1000
+NESTED_DRAWS = 2000
+"""Draws of processes and of samples within them."""
+_CELLS = 4_000_000
+"""Resampled blocks held at one time; bounds the memory for profiles with very many steps."""
+_COLUMNS = 256
+"""Columns computed at one time."""
+_NORMAL = 1.959964
+"""97.5 % quantile of the normal distribution."""
+_TAILS = ((1 - LEVEL) / 2, 1 - (1 - LEVEL) / 2)
+_ROUND_TAILS = (0.025, 0.975)
+"""The same up to rounding: (1 - 0.95) / 2 lies a little above 0.025, which of 10,000 draws is the
+next one. Intervals over strata have always used these and all others those; figures stay as they
+were."""
+
+
+class Ratio(NamedTuple):
+    """A ratio of means with the bounds of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def generator() -> np.random.Generator:
+    """Where all draws come from."""
+    return np.random.default_rng(SEED)
+
+
+def widen(size: int) -> float:
+    """Student's quantile over the normal one (Peiser's expansion), and sqrt(n / (n - 1))."""
+    free = max(size - 1, 1)
+    z = _NORMAL
+    student = z + (z**3 + z) / (4 * free) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
+    return float(student / z * np.sqrt(size / free))
+
+
+# --- Steps, in blocks
+
+
+def block_length(size: int) -> int:
+    """Consecutive steps that are drawn together: about n^(1/3)."""
+    length: int = max(1, round(size ** (1 / 3)))
+    return length
+
+
+def resampled_means(values: Floats, draw: np.random.Generator) -> Floats:
+    """`RESAMPLES` means of resampled blocks, spread as the mean of so few values really is.
+
+    Blocks are circular, so that steps at the edges are drawn as often as others.
+    """
+    size = values.size
+    length = block_length(size)
+    blocks = np.concatenate([values, values[: length - 1]])
+    sums = np.convolve(blocks, np.ones(length), mode="valid")
+    count = -(-size // length)
+    step = max(1, _CELLS // count)
+    parts = [
+        sums[draw.integers(0, size, (min(step, RESAMPLES - at), count))].mean(axis=1)
+        for at in range(0, RESAMPLES, step)
+    ]
+    means: Floats = np.concatenate(parts) / length
+    center = float(values.mean())
+    return center + (means - center) * widen(size)
+
+
+def ratio_interval(before: Floats, after: Floats) -> Ratio:
+    """Mean of `after` over mean of `before` (which must not be 0), with its interval."""
+    draw = generator()
+    below, above = resampled_means(before, draw), resampled_means(after, draw)
+    low, high = _ratios(below, above, 0.0, _TAILS)
+    return Ratio(float(after.mean() / before.mean()), low, high)
+
+
+def weighted_ratio(
+    before: Sequence[Floats], after: Sequence[Floats], weights: Sequence[float]
+) -> Ratio:
+    """Ratio of weighted sums of means over strata, with its interval."""
+    draw = generator()
+    below, above = (
+        sum(w * resampled_means(part, draw) for w, part in zip(weights, side, strict=True))
+        for side in (before, after)
+    )
+    sums = [
+        sum(w * float(part.mean()) for w, part in zip(weights, side, strict=True))
+        for side in (before, after)
+    ]
+    low, high = _ratios(np.asarray(below), np.asarray(above), 1e-12, _ROUND_TAILS)
+    return Ratio(sums[1] / sums[0], low, high)
+
+
+def difference_interval(
+    before: Floats, after: Floats, weights: tuple[float, float]
+) -> tuple[float, float]:
+    """Interval of the difference of two means, each with a weight of its own."""
+    draw = generator()
+    first, second = resampled_means(before, draw), resampled_means(after, draw)
+    return _drawn_bounds(weights[1] * second - weights[0] * first, _ROUND_TAILS)
+
+
+def _ratios(
+    below: Floats, above: Floats, least: float, tails: tuple[float, float]
+) -> tuple[float, float]:
+    """Bounds of ratios of draws; a mean time below `least` is none, and 0/0 is no change."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.nan_to_num(above / np.maximum(below, least), nan=1.0, posinf=np.inf)
+    low, high = _drawn_bounds(ratios, tails)
+    return max(0.0, low), high
+
+
+def _drawn_bounds(draws: Floats, tails: tuple[float, float]) -> tuple[float, float]:
+    """The bounds as values that were drawn, so that an infinite one stays what it is."""
+    low, high = np.quantile(draws, tails, method="inverted_cdf")
+    return float(low), float(high)
+
+
+def split_noise(values: Floats, quantile: float) -> float | None:
+    """How far apart two halves of one run lie, as a fraction, for samples as long as the run.
+
+    Blocks of consecutive steps are dealt at random to two halves; two samples twice as long differ
+    by a factor of sqrt(2) less. Null with fewer than four values.
+    """
+    size = values.size
+    if size < 4:
+        return None
+    block = np.arange(size) // block_length(size)
+    blocks = int(block[-1]) + 1
+    draw = generator()
+    sides = np.array([draw.permutation(blocks) for _ in range(SPLITS)]) < blocks // 2
+    member = sides[:, block]
+    counts = member.sum(axis=1)
+    kept = (counts > 0) & (counts < size)
+    member, counts = member[kept], counts[kept]
+    first = (member * values).sum(axis=1) / counts
+    second = (~member * values).sum(axis=1) / (size - counts)
+    spread = np.abs(np.log(np.maximum(first, 1e-12) / np.maximum(second, 1e-12)))
+    return float(np.expm1(np.quantile(spread, quantile) / math.sqrt(2)))
+
+
+# --- Profiles
+
+
+def pools_of(profiles: int) -> npt.NDArray[np.int64]:
+    """The pool of each profile; many are put together at random, always the same way.
+
+    That keeps time and memory flat, and the spread is the same.
+    """
+    if profiles <= POOLS:
+        return np.arange(profiles)
+    return generator().permutation(np.arange(profiles) % POOLS)
+
+
+def mean_intervals(parts: Floats, weights: Floats) -> Floats | None:
+    """Low and high bound of sum(parts) / sum(weights) for each column; null for a single pool.
+
+    `parts` has a row per pool, already multiplied by its weight, and a column per mean.
+    """
+    count = weights.size
+    if count < 2:
+        return None
+    chosen = _times_drawn(count)
+    whole = chosen @ weights
+    usable = whole > 0
+    chosen, whole = chosen[usable], whole[usable]
+    bounds = []
+    for at in range(0, parts.shape[1], _COLUMNS):
+        some = parts[:, at : at + _COLUMNS]
+        center = some.sum(axis=0) / weights.sum()
+        means = center + (chosen @ some / whole[:, None] - center) * widen(count)
+        bounds.append(np.quantile(means, _TAILS, axis=0))
+    joined: Floats = np.concatenate(bounds, axis=1).clip(0.0, 1.0)
+    return joined
+
+
+def _times_drawn(count: int) -> Floats:
+    """How often each pool was drawn, a row per draw of as many pools as there are."""
+    drawn = generator().integers(0, count, (POOL_DRAWS, count))
+    cells = drawn + count * np.arange(POOL_DRAWS)[:, None]
+    counts = np.bincount(cells.ravel(), minlength=POOL_DRAWS * count)
+    return counts.reshape(POOL_DRAWS, count).astype(np.float64)
+
+
+# --- Samples within processes
+
+
+def nested_medians(processes: Sequence[Floats], draw: np.random.Generator) -> Floats:
+    """`NESTED_DRAWS` medians: processes with replacement, then samples of each with replacement."""
+    size = min(part.size for part in processes)
+    table = np.stack(
+        [part[draw.integers(0, part.size, (NESTED_DRAWS, size))] for part in processes]
+    )
+    picked = draw.integers(0, len(processes), (NESTED_DRAWS, len(processes)))
+    chosen = table[picked, np.arange(NESTED_DRAWS)[:, None]]
+    medians: Floats = np.median(chosen.reshape(NESTED_DRAWS, -1), axis=1)
+    return medians
+
+
+def bounds(draws: Floats) -> tuple[float, float]:
+    """The 95 % interval of an estimate from its draws."""
+    low, high = np.quantile(draws, _TAILS)
+    return float(low), float(high)

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from solscope.resample import (
+    POOLS,
+    bounds,
+    difference_interval,
+    generator,
+    mean_intervals,
+    nested_medians,
+    pools_of,
+    ratio_interval,
+    split_noise,
+    weighted_ratio,
+)
+
+DRAW = np.random.default_rng(7)
+STEADY = np.array([1000.0, 1010, 990, 1005, 995, 1000, 1010, 990])
+SLOWER = STEADY + 100
+
+
+# --- Steps
+
+
+def test_the_interval_is_the_same_every_time_and_holds_the_ratio() -> None:
+    before, after = STEADY, SLOWER
+    found = ratio_interval(before, after)
+    assert found == ratio_interval(before, after)
+    assert found.value == pytest.approx(1.1)
+    assert 1.08 < found.low < 1.1 < found.high < 1.12
+
+
+def test_constant_steps_give_an_interval_without_width() -> None:
+    found = ratio_interval(np.full(6, 2.0), np.full(9, 3.0))
+    assert found == pytest.approx((1.5, 1.5, 1.5))
+
+
+def test_of_intervals_over_steps_that_do_not_differ_nearly_all_hold_one() -> None:
+    draw = np.random.default_rng(1)
+    samples = [np.exp(0.1 * draw.normal(size=(2, 8))) for _ in range(60)]
+    held = [low <= 1 <= high for _, low, high in (ratio_interval(a, b) for a, b in samples)]
+    assert sum(held) >= 53
+
+
+def test_a_ratio_over_phases_weighs_them_as_given() -> None:
+    flat = [np.full(6, 10.0), np.full(6, 100.0)]
+    after = [np.full(6, 20.0), np.full(6, 100.0)]
+    assert weighted_ratio(flat, after, [0.5, 0.5])[0] == pytest.approx(120 / 110)
+    assert weighted_ratio(flat, after, [1.0, 0.0])[0] == pytest.approx(2.0)
+
+
+def test_noise_of_a_run_grows_with_its_spread_and_needs_four_steps() -> None:
+    calm, wild = (split_noise(DRAW.normal(100, s, 40), 0.99) for s in (1, 20))
+    assert calm is not None
+    assert wild is not None
+    assert calm < 0.02 < wild
+    assert split_noise(np.array([1.0, 2.0, 3.0]), 0.99) is None
+
+
+def test_one_stratum_is_the_whole_run() -> None:
+    before, after = DRAW.normal(10, 1, 30), DRAW.normal(12, 1, 30)
+    # One draw apart, of ten thousand.
+    assert weighted_ratio([before], [after], [1.0]) == pytest.approx(
+        ratio_interval(before, after), rel=1e-3
+    )
+
+
+def test_a_difference_of_weighted_means_is_held_by_its_interval() -> None:
+    before, after = DRAW.normal(10, 1, 40), DRAW.normal(12, 1, 40)
+    low, high = difference_interval(before, after, (0.5, 1.0))
+    assert low < after.mean() - before.mean() / 2 < high
+    assert high - low < 2
+
+
+# --- Profiles
+
+
+def test_an_interval_covers_the_true_mean_as_often_as_it_says() -> None:
+    values = np.random.default_rng(1).beta(2, 5, size=(20, 4000))
+    bounds = mean_intervals(values, np.ones(20))
+    assert bounds is not None
+    hits = (bounds[0] <= 2 / 7) & (bounds[1] >= 2 / 7)
+    assert 0.93 <= hits.mean() <= 0.97
+
+
+def test_weights_count_in_intervals() -> None:
+    parts = np.array([[0.9 * 100], [0.1], [0.1], [0.1]])
+    bounds = mean_intervals(parts, np.array([100.0, 1, 1, 1]))
+    assert bounds is not None
+    assert bounds[1, 0] > 0.85
+    assert mean_intervals(parts[:1], np.ones(1)) is None
+
+
+def test_many_profiles_are_drawn_in_blocks() -> None:
+    block = pools_of(5 * POOLS)
+    assert np.bincount(block).tolist() == [5] * POOLS
+    assert (block == pools_of(5 * POOLS)).all()
+    assert pools_of(3).tolist() == [0, 1, 2]
+
+
+# --- Samples within processes
+
+
+def test_processes_that_differ_make_a_median_less_sure() -> None:
+    alike = [DRAW.normal(10, 0.1, 20) for _ in range(3)]
+    apart = [part + shift for part, shift in zip(alike, (0, 1, 2), strict=True)]
+    widths = []
+    for processes in (alike, apart):
+        low, high = bounds(nested_medians(processes, generator()))
+        widths.append(high - low)
+    assert widths[0] < 0.2 < 1.5 < widths[1]
