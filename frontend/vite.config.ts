@@ -10,7 +10,7 @@ export default defineConfig({
     outDir: "../src/solscope/report/assets",
     emptyOutDir: false,
     cssCodeSplit: false,
-    modulePreload: { polyfill: false },
+    modulePreload: false,
     ...(dashboard
       ? { rollupOptions: { input: "src/main.tsx", output: { entryFileNames: "dashboard.js", chunkFileNames: "[name].js", assetFileNames: "app[extname]" } } }
       : { lib: { entry: "src/main.tsx", name: "solscope", formats: ["iife"], fileName: () => "app.js", cssFileName: "app" }, rollupOptions: { output: { inlineDynamicImports: true, assetFileNames: "app[extname]" } } }),

@@ -61,12 +61,12 @@ export function Chart({ label, height, option, watch, onClick }: Props) {
       );
     };
     let width = element.clientWidth;
+    // Told once at the beginning as well, when the chart has just been drawn.
     const observer = new ResizeObserver(() => {
+      if (element.clientWidth === width) return;
+      width = element.clientWidth;
       chart?.resize();
-      if (element.clientWidth !== width) {
-        width = element.clientWidth;
-        draw();
-      }
+      draw();
     });
     void import("./engine").then(({ init }) => {
       if (gone) return;

@@ -18,36 +18,17 @@ from starlette.types import ASGIApp
 
 from solscope.errors import InputError, LimitError, SolscopeError
 from solscope.report.html import asset
-from solscope.web.api import ENDPOINTS, Endpoint, answer
+from solscope.web.answers import answer
+from solscope.web.api import ENDPOINTS, Endpoint
 from solscope.web.guard import Guard
 from solscope.web.library import Library
 from solscope.web.openapi import openapi
+from solscope.web.page import page
 from solscope.web.upload import take_upload
 
 JSON = "application/json"
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>solscope</title>
-<link rel="stylesheet" href="/assets/app.css">
-<link rel="modulepreload" href="/assets/engine.js">
-</head>
-<body data-solscope="dashboard">
-<div id="app"></div>
-<noscript>The dashboard draws itself with a script; scripts are switched off.</noscript>
-<script type="module" src="/assets/dashboard.js"></script>
-</body>
-</html>
-"""
-_TYPES = {
-    "dashboard.js": "text/javascript",
-    "engine.js": "text/javascript",
-    "app.css": "text/css",
-}
-"""The dashboard's script, the charts it loads when there is one to draw, and the style."""
+_TYPES = {"dashboard.js": "text/javascript", "engine.js": "text/javascript"}
+"""The dashboard's script, and the charts it loads when there is one to draw."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +55,7 @@ def create_app(
         *(Route(one.path, _handler(one, library), methods=["GET"]) for one in ENDPOINTS),
         Route("/api/openapi.json", _openapi, methods=["GET"]),
         Route("/api/{rest:path}", _unknown, methods=["GET"]),
-        Route("/{rest:path}", _page, methods=["GET"]),
+        Route("/{rest:path}", _pager(library), methods=["GET"]),
     ]
     return Guard(Starlette(routes=routes), hosts, token)
 
@@ -83,7 +64,8 @@ def _handler(endpoint: Endpoint, library: Library) -> Callable[[Request], Awaita
     async def handle(request: Request) -> Response:
         query = {**request.query_params, **request.path_params}
         try:
-            body = await run_in_threadpool(answer, endpoint, library, query)
+            with library.quiet.request():
+                body = await run_in_threadpool(answer, endpoint, library, query)
         except SolscopeError as error:
             return _error(str(error), 404 if isinstance(error, InputError) else 422)
         except Exception:
@@ -119,8 +101,13 @@ async def _asset(name: str, kind: str, _: Request) -> Response:
     return Response(asset(name), media_type=kind, headers={"cache-control": "max-age=3600"})
 
 
-async def _page(_: Request) -> Response:
-    return Response(PAGE, media_type="text/html", headers={"cache-control": "no-cache"})
+def _pager(library: Library) -> Callable[[Request], Awaitable[Response]]:
+    async def handle(request: Request) -> Response:
+        with library.quiet.request():
+            text = await run_in_threadpool(page, library, request.url.path, request.query_params)
+        return Response(text, media_type="text/html", headers={"cache-control": "no-cache"})
+
+    return handle
 
 
 async def _openapi(_: Request) -> Response:

@@ -24,6 +24,7 @@ from solscope.readers import open as open_profile
 from solscope.readers.source import read_head
 from solscope.report.names import short_labels
 from solscope.web.kept import Kept, Shelf
+from solscope.web.quiet import Quiet
 from solscope.web.store import StoreView
 
 Query = Mapping[str, str]
@@ -73,6 +74,8 @@ class Library:
         """Results of which pages show a part."""
         self.skipped: list[tuple[str, str]] = []
         """Files of a folder that are no profiles, with the reason."""
+        self.quiet = Quiet()
+        """When requests come; work that can wait does."""
         self.refresh()
 
     def look_again(self) -> None:
@@ -127,6 +130,18 @@ class Library:
         key = ("results", *map(stamp, self.result_files))
         found: list[ShapeResult] = self.tables.get(key, lambda: read_results(self.result_files))
         return found
+
+    def solutions(self) -> list[str]:
+        """Names of the solutions in the results."""
+        key = ("solutions", *((path, stamp(path)) for path in self.result_files))
+
+        def make() -> bytes:
+            return msgspec.json.encode(sorted({line.solution for line in self.results()}))
+
+        if not self.result_files:
+            return []
+        kept = self.pages.get(key, lambda: self.shelf.get(key, make))
+        return msgspec.json.decode(kept, type=list[str])
 
     @property
     def entries(self) -> list[ProfileEntry]:

@@ -23,12 +23,13 @@ def serve(
 ) -> None:
     """Serve the dashboard until interrupted; `uploads` is a folder and a largest size in bytes."""
     try:
+        import anyio
         import uvicorn
 
-        from solscope.web.api import warm
         from solscope.web.app import Uploads, create_app
         from solscope.web.kept import Shelf, shelf_folder
         from solscope.web.library import Library, check_sources
+        from solscope.web.warm import warm
     except ImportError as error:
         raise MissingToolError(
             f"the dashboard needs {error.name}: pip install 'solscope[web]'"
@@ -45,17 +46,20 @@ def serve(
         address, chosen = listener.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
         query = f"/?token={token}" if token else "/"
-        say(f"solscope: {len(library.entries)} profiles on http://{shown}:{chosen}{query}")
-        say("solscope: press Ctrl-C to stop")
-        if library.has_store:
-            threading.Thread(target=warm, args=(library,), daemon=True).start()
         config = uvicorn.Config(
             create_app(library, [host], token, Uploads(*uploads) if uploads else None),
             log_level="warning",
             access_log=False,
             server_header=False,
             lifespan="off",
+            ws="none",
         )
+        config.load()
+        anyio.run(anyio.sleep, 0)  # Loads what the first request would have to wait for.
+        say(f"solscope: {len(library.entries)} profiles on http://{shown}:{chosen}{query}")
+        say("solscope: press Ctrl-C to stop")
+        if library.has_store:
+            threading.Thread(target=warm, args=(library,), daemon=True).start()
         with contextlib.suppress(KeyboardInterrupt):  # The way to stop that was told above.
             uvicorn.Server(config).run(sockets=[listener])
 
