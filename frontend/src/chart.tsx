@@ -84,6 +84,9 @@ export function Chart({ label, height, option, watch, onClick }: Props) {
   return <div class="chart" ref={place} role="img" aria-label={label} style={{ height: `${height}px` }} />;
 }
 
+/** A grid whose margins are known to hold its labels: ECharts need not lay it out twice to find out. */
+export const gridOf = (left: number, right: number, top: number, bottom: number): Option => ({ left, right, top, bottom, outerBoundsMode: "none" });
+
 export function tooltipOf(ink: Ink): Option {
   return {
     backgroundColor: ink.surface,

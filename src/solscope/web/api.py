@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +31,7 @@ from solscope.report.pages import (
     profile_page,
 )
 from solscope.views.operators import named_hardware
-from solscope.web.library import Library, ProfileEntry, Query
+from solscope.web.library import Library, ProfileEntry, Query, Working
 from solscope.web.store_questions import (
     FACTS,
     CorpusPage,
@@ -104,26 +105,42 @@ def _overview(library: Library, _: Query) -> Overview:
     )
 
 
+def _working(library: Library, _: Query) -> list[Working]:
+    return library.working
+
+
+@contextmanager
+def _watched(library: Library, *names: str) -> Iterator[None]:
+    """What is done for these profiles can be asked for meanwhile."""
+    try:
+        yield
+    finally:
+        library.done(*names)
+
+
 def _profile(library: Library, query: Query) -> ProfilePage:
     card = query.get("hardware")
     chosen = named_hardware(by_name(card)) if card else None
-    return profile_page(library.profile(query["id"]), chosen)
+    with _watched(library, query["id"]):
+        return profile_page(library.profile(query["id"]), chosen)
 
 
 def _compare(library: Library, query: Query) -> ComparisonPage:
     chosen = [library.entry(name) for name in (query["a"], query["b"])]
     if chosen[0].id == chosen[1].id:
         raise UsageError("choose two different profiles to compare")
-    return comparison_page(
-        [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
-    )
+    with _watched(library, *(entry.id for entry in chosen)):
+        return comparison_page(
+            [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
+        )
 
 
 def _diagnose(library: Library, query: Query) -> DiagnosisPage:
     chosen = [library.entry(name) for name in (query["a"], query["b"])]
-    return diagnosis_page(
-        [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
-    )
+    with _watched(library, *(entry.id for entry in chosen)):
+        return diagnosis_page(
+            [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
+        )
 
 
 def _bench(library: Library, query: Query) -> BenchPage:
@@ -140,6 +157,7 @@ def _contrast(library: Library, query: Query) -> Contrast:
 
 ENDPOINTS = (
     Endpoint("/api/overview", "What there is to show", Overview, _overview),
+    Endpoint("/api/working", "Profiles that are being read", list[Working], _working),
     Endpoint(
         "/api/profile/{id}", "One profile", ProfilePage, _profile, ("hardware",), files=("id",)
     ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -27,8 +26,8 @@ from solscope.web.page import page
 from solscope.web.upload import take_upload
 
 JSON = "application/json"
-_TYPES = {"dashboard.js": "text/javascript", "engine.js": "text/javascript"}
-"""The dashboard's script, and the charts it loads when there is one to draw."""
+_CHARTS = "engine.js"
+"""What draws charts: a file of its own, loaded when there is one to draw."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +47,7 @@ def create_app(
     """The dashboard over `library`; with a token, only for those who know it."""
     routes = [
         *([Route("/api/upload", _uploader(library, uploads), methods=["POST"])] if uploads else []),
-        *(
-            Route(f"/assets/{name}", partial(_asset, name, kind), methods=["GET"])
-            for name, kind in _TYPES.items()
-        ),
+        Route(f"/assets/{_CHARTS}", _charts, methods=["GET"]),
         *(Route(one.path, _handler(one, library), methods=["GET"]) for one in ENDPOINTS),
         Route("/api/openapi.json", _openapi, methods=["GET"]),
         Route("/api/{rest:path}", _unknown, methods=["GET"]),
@@ -97,8 +93,9 @@ def _uploader(library: Library, uploads: Uploads) -> Callable[[Request], Awaitab
     return handle
 
 
-async def _asset(name: str, kind: str, _: Request) -> Response:
-    return Response(asset(name), media_type=kind, headers={"cache-control": "max-age=3600"})
+async def _charts(_: Request) -> Response:
+    headers = {"cache-control": "max-age=3600"}
+    return Response(asset(_CHARTS), media_type="text/javascript", headers=headers)
 
 
 def _pager(library: Library) -> Callable[[Request], Awaitable[Response]]:

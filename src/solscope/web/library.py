@@ -7,6 +7,7 @@ import glob
 import hashlib
 import os
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,16 @@ class ProfileEntry(msgspec.Struct, frozen=True):
     """Size of the file; null for a demo."""
 
 
+class Working(msgspec.Struct, frozen=True):
+    """A profile that is being worked on."""
+
+    id: str
+    stage: str
+    """What is being done."""
+    seconds: float
+    """How long the whole has taken so far."""
+
+
 class Library:
     """Profiles by id, and a store."""
 
@@ -74,6 +85,7 @@ class Library:
         """Results of which pages show a part."""
         self.skipped: list[tuple[str, str]] = []
         """Files of a folder that are no profiles, with the reason."""
+        self._working: dict[str, tuple[str, float]] = {}
         self.quiet = Quiet()
         """When requests come; work that can wait does."""
         self.refresh()
@@ -158,9 +170,39 @@ class Library:
         return found
 
     def profile(self, name: str) -> Attributed:
-        """The profile with this id, opened and attributed."""
+        """The profile with this id, opened and attributed; `done` ends what `working` tells."""
         path = self.entry(name).path
-        return self._profiles.get((path, stamp(path)), lambda: attribute(open_profile(path)))
+
+        def make() -> Attributed:
+            opened = open_profile(path)
+            self._stage(name, "finding steps, layers and operators")
+            return attribute(opened)
+
+        with self._lock:
+            self._working.setdefault(name, ("reading the file", time.monotonic()))
+        found = self._profiles.get((path, stamp(path)), make)
+        self._stage(name, "working out what to show")
+        return found
+
+    def _stage(self, name: str, stage: str) -> None:
+        with self._lock:
+            if name in self._working:
+                self._working[name] = (stage, self._working[name][1])
+
+    def done(self, *names: str) -> None:
+        """Nothing is left to do for these profiles."""
+        with self._lock:
+            for name in names:
+                self._working.pop(name, None)
+
+    @property
+    def working(self) -> list[Working]:
+        """What is being done for profiles that were asked for."""
+        now = time.monotonic()
+        with self._lock:
+            return [
+                Working(name, what, now - begun) for name, (what, begun) in self._working.items()
+            ]
 
 
 def check_sources(sources: Sequence[str]) -> None:

@@ -20,6 +20,8 @@ from solscope.web.store_questions import FACTS
 
 USUAL_HARDWARE = "H20,XPU-A,H200"
 """GPUs that the suite shows when the address names none."""
+MOST_BYTES = 1_000_000
+"""Larger answers are asked for by the browser, beside the page."""
 _CHARTS = ("profile", "compare", "diagnose", "corpus", "suite", "bench")
 """Views with charts."""
 
@@ -32,13 +34,16 @@ def page(library: Library, path: str, query: Query) -> str:
     for asked in first_questions(path, query):
         name = escape(asked)
         found = _at_hand(library, asked)
-        if found is None:
+        if found is None or len(found) > MOST_BYTES:
             links.append(f'<link rel="preload" as="fetch" crossorigin href="{name}">')
         else:
             data = script_data(found)
             answers.append(f'<script type="application/json" data-answer="{name}">{data}</script>')
     return Template(asset("dashboard.html")).substitute(
-        links="\n".join(links), style=asset("app.css"), answers="\n".join(answers)
+        links="\n".join(links),
+        style=asset("app.css"),
+        answers="\n".join(answers),
+        script=asset("dashboard.js"),
     )
 
 

@@ -36,7 +36,8 @@ def _plain() -> Iterator[str]:
     yield from first_questions("/corpus", {})
     for by in get_args(ImportanceBy):
         yield question("/api/corpus/importance", {"by": by})
-    yield from first_questions("/suite", {})
+    for page in ("/suite", "/bench"):
+        yield from first_questions(page, {})
 
 
 def _filtered(library: Library) -> Iterator[str]:
