@@ -31,11 +31,11 @@ class Quiet:
                 self._open -= 1
                 self._last = time.monotonic()
 
-    def wait(self) -> None:
-        """Until no request has come for `QUIET_S`."""
+    def wait(self, quiet_s: float = QUIET_S) -> None:
+        """Until no request has come for so long."""
         while True:
             with self._lock:
-                left = QUIET_S if self._open else self._last + QUIET_S - time.monotonic()
+                left = quiet_s if self._open else self._last + quiet_s - time.monotonic()
             if left <= 0:
                 return
             time.sleep(left)

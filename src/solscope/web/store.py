@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -89,11 +88,9 @@ class StoreView:
         """The newest version, in memory where it is small enough."""
         return self._held.get(self.version(), self._hold)
 
-    def in_memory(self, wait: Callable[[], None]) -> bool:
-        """Read the newest version into memory after `wait`; whether it is small enough for it."""
-        if self._held.peek(self.version()) is None:
-            wait()
-        return isinstance(self.corpus(), Held)
+    def is_small(self) -> bool:
+        """Whether the newest version can be held in memory."""
+        return sum(size for name in HELD for _, size in self._newest.files(name)) <= MOST_BYTES
 
     def status(self) -> CorpusStatus:
         """What the store holds."""
@@ -108,8 +105,7 @@ class StoreView:
         return self._status.get(version, make)
 
     def _hold(self) -> Corpus:
-        size = sum(size for name in HELD for _, size in self._newest.files(name))
-        if size > MOST_BYTES:
+        if not self.is_small():
             return self._newest
         # Profiles first: a batch writes them last, so that what they name is in the other tables.
         return Held(self.url, {name: self._newest.raw(name).collect() for name in HELD})

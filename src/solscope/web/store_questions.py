@@ -11,7 +11,7 @@ from solscope.corpus.importance import Importance, ImportanceBy, ImportanceRow, 
 from solscope.corpus.listing import list_profiles
 from solscope.corpus.select import PHASE, fact
 from solscope.corpus.shapes import HotShapes, hot_shapes
-from solscope.corpus.store import Corpus, CorpusStatus
+from solscope.corpus.store import CorpusStatus
 from solscope.corpus.trend import Trend, TrendBy, trend
 from solscope.errors import UsageError
 from solscope.web.library import Library, Query
@@ -70,6 +70,7 @@ FACTS = ("model", "framework", "version", "gpu")
 def store_page(library: Library, query: Query) -> CorpusPage:
     """What the store holds."""
     store = library.store.corpus()
+    everything = store.profiles()
     shown = StoreProfile.__struct_fields__
     return CorpusPage(
         status=library.store.status(),
@@ -77,18 +78,12 @@ def store_page(library: Library, query: Query) -> CorpusPage:
             StoreProfile(**{name: getattr(row, name) for name in shown})
             for row in list_profiles(store, _where(query))
         ],
-        facts=fact_values(store),
+        facts={
+            name: sorted(fact(everything, name).unique().to_list())
+            for name in FACTS
+            if not everything.is_empty()
+        },
     )
-
-
-def fact_values(store: Corpus) -> dict[str, list[str]]:
-    """Values of each fact by which profiles can be chosen."""
-    everything = store.profiles()
-    return {
-        name: sorted(fact(everything, name).unique().to_list())
-        for name in FACTS
-        if not everything.is_empty()
-    }
 
 
 def importance_page(library: Library, query: Query) -> ImportancePage:
