@@ -197,8 +197,8 @@ def visit(browser: Browser, store: Path, cache: Path, page: Page, path: str, aft
             tab.wait_for_timeout(50)
         spent = one.cpu_ms() - before
         context.close()
-    told = (times[name] for name in KINDS)
-    return Visit(page.name, after, one.start_s, *told, spent)
+    told = {f"{name}_ms": float(times[name]) for name in KINDS}
+    return Visit(page=page.name, after_s=after, start_s=one.start_s, server_cpu_ms=spent, **told)
 
 
 def prepare(store: Path, cache: Path) -> float:

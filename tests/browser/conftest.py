@@ -60,6 +60,12 @@ def watched(
         context.close()
 
 
+def drawn(page: Page) -> None:
+    """Wait for all charts: those outside the window are drawn when there is time."""
+    page.wait_for_selector("main section, main h1", state="attached")
+    page.wait_for_function("!document.querySelector('.chart:not(:has(svg))')")
+
+
 @contextmanager
 def serving(sources: list[str], uploads: Uploads | None = None) -> Iterator[str]:
     """The dashboard over `sources`, in a thread; gives its address."""

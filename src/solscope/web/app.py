@@ -9,8 +9,7 @@ from pathlib import Path
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -23,6 +22,7 @@ from solscope.web.guard import Guard
 from solscope.web.library import Library
 from solscope.web.openapi import openapi
 from solscope.web.page import page
+from solscope.web.thread import in_thread
 from solscope.web.upload import take_upload
 
 JSON = "application/json"
@@ -61,12 +61,11 @@ def _handler(endpoint: Endpoint, library: Library) -> Callable[[Request], Awaita
         query = {**request.query_params, **request.path_params}
         try:
             with library.quiet.request():
-                body = await run_in_threadpool(answer, endpoint, library, query)
+                body = await in_thread(answer, endpoint, library, query)
         except SolscopeError as error:
             return _error(str(error), 404 if isinstance(error, InputError) else 422)
-        except Exception:
-            logging.getLogger("uvicorn.error").exception("%s failed", endpoint.path)
-            return _error("something unforeseen went wrong: see the server's terminal", 500)
+        except Exception as error:  # noqa: BLE001 - the browser gets a line, the terminal the rest
+            return _unforeseen(request, error)
         return Response(body, media_type=JSON, headers={"cache-control": "no-cache"})
 
     return handle
@@ -88,6 +87,10 @@ def _uploader(library: Library, uploads: Uploads) -> Callable[[Request], Awaitab
             return _error(str(error), 413)
         except SolscopeError as error:
             return _error(str(error), 422)
+        except ClientDisconnect:
+            return _error("the upload was broken off", 400)
+        except Exception as error:  # noqa: BLE001 - the browser gets a line, the terminal the rest
+            return _unforeseen(request, error)
         return Response(msgspec.json.encode(entry), 201, media_type=JSON)
 
     return handle
@@ -101,7 +104,7 @@ async def _charts(_: Request) -> Response:
 def _pager(library: Library) -> Callable[[Request], Awaitable[Response]]:
     async def handle(request: Request) -> Response:
         with library.quiet.request():
-            text = await run_in_threadpool(page, library, request.url.path, request.query_params)
+            text = await in_thread(page, library, request.url.path, request.query_params)
         return Response(text, media_type="text/html", headers={"cache-control": "no-cache"})
 
     return handle
@@ -113,6 +116,12 @@ async def _openapi(_: Request) -> Response:
 
 async def _unknown(_: Request) -> Response:
     return _error("no such question; /api/openapi.json lists them", 404)
+
+
+def _unforeseen(request: Request, error: Exception) -> Response:
+    log = logging.getLogger("uvicorn.error")
+    log.error("%s failed", request.url.path, exc_info=error)
+    return _error("something unforeseen went wrong: see the server's terminal", 500)
 
 
 def _error(message: str, status: int) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import logging
 import secrets
 import socket
 import threading
@@ -12,6 +13,9 @@ from pathlib import Path
 
 from solscope.demo import DEMOS, PREFIX
 from solscope.errors import MissingToolError, UsageError
+
+GRACE_S = 1
+"""How long requests may go on after Ctrl-C."""
 
 
 def serve(
@@ -23,7 +27,6 @@ def serve(
 ) -> None:
     """Serve the dashboard until interrupted; `uploads` is a folder and a largest size in bytes."""
     try:
-        import anyio
         import uvicorn
 
         from solscope.web.app import Uploads, create_app
@@ -53,15 +56,18 @@ def serve(
             server_header=False,
             lifespan="off",
             ws="none",
+            timeout_graceful_shutdown=GRACE_S,
         )
         config.load()
-        anyio.run(anyio.sleep, 0)  # Loads what the first request would have to wait for.
+        server = uvicorn.Server(config)
+        # At the end, requests that are cut off are not worth a line each.
+        logging.getLogger("uvicorn.error").addFilter(lambda _: not server.should_exit)
         say(f"solscope: {len(library.entries)} profiles on http://{shown}:{chosen}{query}")
         say("solscope: press Ctrl-C to stop")
         if library.has_store:
             threading.Thread(target=warm, args=(library,), daemon=True).start()
         with contextlib.suppress(KeyboardInterrupt):  # The way to stop that was told above.
-            uvicorn.Server(config).run(sockets=[listener])
+            server.run(sockets=[listener])
 
 
 def listen(host: str, port: int) -> socket.socket:
