@@ -71,17 +71,22 @@ export function Answer<T>({ path, show, wait }: { path: string; show: (value: T)
 }
 
 /** How often to look what the server is doing, in ms. */
-const LOOK = 500;
+const LOOK = 400;
 
 /** Profiles that are being read for the first time: which they are, how large, and what is being done. */
 function Waiting({ ids, overview }: { ids: string[]; overview: Asked<Overview> }) {
-  const working = ask<Working[]>("/api/working", LOOK);
+  const [long, setLong] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLong(true), LOOK);
+    return () => clearTimeout(timer);
+  }, []);
+  const working = ask<Working[]>(long ? "/api/working" : null, LOOK);
   const entries = overview.value?.profiles.filter((one) => ids.includes(one.id)) ?? [];
   return (
     <ul class="working" role="status">
       {entries.map((one) => {
         const now = working.value?.find((work) => work.id === one.id);
-        return <li key={one.id}><strong>{fileName(one.label)}</strong>{one.bytes !== null && `, ${bytes(one.bytes)}`}: {now ? <>{now.stage}<span aria-hidden="true">, {now.seconds.toFixed(1)} s so far</span>…</> : "waiting…"}<span class="faint block">{one.path}</span></li>;
+        return <li key={one.id}><strong>{fileName(one.label)}</strong>{one.bytes !== null && `, ${bytes(one.bytes)}`}: {now ? <>{now.stage}<span aria-hidden="true">, {now.seconds.toFixed(1)} s so far</span>…</> : "reading…"}<span class="faint block">{one.path}</span></li>;
       })}
       {!entries.length && <li class="faint">Reading…</li>}
     </ul>
