@@ -6,15 +6,16 @@ import json
 import threading
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
+from solscope import readers
 from solscope.corpus.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.profile import Profile
-from solscope.web import library
 from solscope.web.app import Uploads
 from tests.browser.conftest import drawn, serving, watched
 
@@ -84,7 +85,7 @@ def test_a_view_that_was_seen_before_asks_for_nothing(
     for visit in ("first", "second"):
         with watched(browser) as (page, problems):
             asked: list[str] = []
-            page.on("request", lambda one, to=asked: to.append(one.url))  # type: ignore[misc]
+            page.on("request", partial(lambda to, one: to.append(one.url), asked))
             page.goto(everything + path.format(a=a, b=b))
             page.wait_for_selector("main tbody td")
             drawn(page)
@@ -101,13 +102,13 @@ def test_a_profile_that_must_be_read_is_named_at_once(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = threading.Event()
-    real = library.open_profile
+    real = readers.open
 
     def slowly(path: str) -> Profile:
         go_on.wait(timeout=60)
         return real(path)
 
-    monkeypatch.setattr(library, "open_profile", slowly)
+    monkeypatch.setattr("solscope.web.library.open_profile", slowly)
     with serving(DEMOS[:1]) as address, watched(browser) as (page, problems):
         page.goto(address)
         page.get_by_role("link", name="vllm-b200").click()

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from solscope import readers
 from solscope.corpus.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.web import page as pages
@@ -126,9 +127,12 @@ def test_a_version_is_looked_up_again_when_the_folder_has_changed(
     view = Library([str(store)]).store
     first = view.version()
     looked: list[int] = []
-    monkeypatch.setattr(
-        type(view.newest), "version", lambda _: looked.append(1) or ("new", len(looked))
-    )
+
+    def look(_: object) -> tuple[str, int]:
+        looked.append(1)
+        return "new", len(looked)
+
+    monkeypatch.setattr(type(view.newest), "version", look)
     assert view.version() == first
     assert not looked
     (store / "profiles" / "_delta_log" / "a commit").touch()
@@ -158,12 +162,9 @@ def test_what_is_done_for_a_profile_can_be_asked(monkeypatch: pytest.MonkeyPatch
 
     def looking(name: str) -> Any:
         seen.append(client.get("/api/working").json())
-        return real(name)
+        return readers.open(name)
 
-    from solscope.web import library as libraries
-
-    real = libraries.open_profile
-    monkeypatch.setattr(libraries, "open_profile", looking)
+    monkeypatch.setattr("solscope.web.library.open_profile", looking)
     assert client.get(f"/api/profile/{entry.id}").status_code == 200
     assert [(one["id"], one["stage"]) for one in seen[0]] == [(entry.id, "reading the file")]
     assert client.get("/api/working").json() == []
