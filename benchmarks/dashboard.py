@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, sync_playwright
 
@@ -29,28 +31,71 @@ from vary import real_traces, write_variants
 ROOT = Path(__file__).resolve().parents[1]
 AIM_MS = 300
 AIM_START_S = 1.0
+AFTER_S = (0.0, 1.0)
+"""When pages are opened: at once, and when someone has had time to click on the address."""
 PATIENCE_S = 60
+UNDISTURBED_S = 0.8
+"""Time for a page to load before it is asked how long that took: asking takes time as well."""
+SETTLED_S = 5.0
+"""Time without a new answer after which all are taken to be made."""
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
-STORE_PARTS = ("#importance tbody td", "#trend .chart svg", "#profiles tbody td")
-PAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("profiles", "/", ("#profiles tbody td",)),
-    ("store", "/corpus", STORE_PARTS),
-    ("store by kernel", "/corpus?by=kernel", STORE_PARTS),
-    ("store by shape", "/corpus?by=shape", STORE_PARTS),
-    ("store, one GPU", "/corpus?gpu=H200", STORE_PARTS),
-    ("suite", "/suite", ("#suite tbody td", "#roofline .chart svg")),
-    ("suite, one operator", "/suite/unified_attention", ("#shapes tbody td",)),
-    ("benchmark", "/bench", ("#leaderboard tbody td", "#operators tbody td")),
-    ("demo profile", "/profile/{demo}", ("#kernels tbody td", "#tree .chart svg")),
+STORE_PARTS = ("#importance tbody td", "#trend .chart", "#profiles tbody td")
+PROFILE_PARTS = ("#kernels tbody td", "#tree .chart")
+RUNS = ("normal", "extra_sync")
+"""Two recordings of one serving loop on an H200, 30 MB of JSON each."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page to open, and what it consists of."""
+
+    name: str
+    path: str
+    parts: tuple[str, ...]
+    """Its tables; `{a}`, `{b}` and `{demo}` in the path are ids of profiles."""
+    first_time: bool = False
+    """Nothing of an earlier start is there: profiles must be read."""
+
+
+PAGES = (
+    Page("profiles", "/", ("#profiles tbody td",)),
+    Page("store", "/corpus", STORE_PARTS),
+    Page("store by kernel", "/corpus?by=kernel", STORE_PARTS),
+    Page("store by shape", "/corpus?by=shape", STORE_PARTS),
+    Page("store, one GPU", "/corpus?gpu=H200", STORE_PARTS),
+    Page("store, two filters", "/corpus?framework=sglang&gpu=MI300X", STORE_PARTS),
+    Page("suite", "/suite", ("#suite tbody td", "#roofline .chart")),
+    Page("suite, one operator", "/suite/unified_attention", ("#shapes tbody td",)),
+    Page("benchmark", "/bench", ("#leaderboard tbody td", "#operators tbody td")),
+    Page("benchmark, run diff", "/bench?{solutions}", ("#diff tbody td",)),
+    Page("demo profile", "/profile/{demo}", PROFILE_PARTS),
+    Page("profile", "/profile/{a}", PROFILE_PARTS),
+    Page("compare", "/compare?a={a}&b={b}", ("main tbody td", "main .chart")),
+    Page("diagnose", "/diagnose?a={a}&b={b}", ("main tbody td", "main .chart")),
+    Page("profile, first time", "/profile/{a}", PROFILE_PARTS, first_time=True),
+    Page(
+        "diagnose, first time",
+        "/diagnose?a={a}&b={b}",
+        ("main tbody td", "main .chart"),
+        first_time=True,
+    ),
 )
+KINDS = ("shown", "table", "window", "whole")
+SHOWN = "main tbody td, main .working li strong"
+"""The first thing of use: a row of a table, or which file is being read and how far that is."""
 WATCH = """
 const wanted = WANTED;
 window.solscopeTimes = {};
 const look = () => {
   const times = window.solscopeTimes;
+  if (!times.shown && document.querySelector(SHOWN)) times.shown = performance.now();
   if (!times.table && document.querySelector("main tbody td")) times.table = performance.now();
-  if (!times.whole && wanted.every((one) => document.querySelector(one)))
-    times.whole = performance.now();
+  if (!times.whole && wanted.every((one) => document.querySelector(one))) {
+    const open = [...document.querySelectorAll(".chart:not(:has(svg))")];
+    const seen = open.filter((one) => one.getBoundingClientRect().top < window.innerHeight);
+    if (!times.window && !seen.length) times.window = performance.now();
+    if (!open.length) times.whole = performance.now();
+  }
   if (!times.whole) requestAnimationFrame(look);
 };
 requestAnimationFrame(look);
@@ -62,19 +107,45 @@ class Visit:
     """One page, seen for the first time."""
 
     page: str
+    after_s: float
+    """Time between the printed address and the visit."""
     start_s: float
     """From the start of the process to the printed address."""
+    shown_ms: float
+    """From the start of the navigation to the first thing of use in the page."""
     table_ms: float
-    """From the start of the navigation to the first row of a table in the page."""
+    """To the first row of a table."""
+    window_ms: float
+    """To all tables, and all charts in the window of 1440 x 900."""
     whole_ms: float
-    """To the last of its tables and charts."""
+    """To the last chart, however far down."""
+    server_cpu_ms: float
+    """Processor time of the server since its address was printed."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A dashboard in a process of its own."""
+
+    process: subprocess.Popen[str]
+    address: str
+    start_s: float
+
+    def cpu_ms(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def ask(self, path: str) -> Any:
+        with urllib.request.urlopen(f"{self.address}{path}") as answer:
+            return json.load(answer)
 
 
 @contextmanager
-def server(store: Path, cache: Path) -> Iterator[tuple[str, float]]:
-    """The dashboard in a new process; its address, and how long it took to print it."""
+def server(store: Path, cache: Path) -> Iterator[Server]:
+    """The dashboard in a new process."""
     start = time.perf_counter()
-    command = ["serve", str(store), "demo:vllm-b200", "tests/data/bench_results.jsonl"]
+    runs = [str(path) for path in run_files() if path.is_file()]
+    command = ["serve", str(store), "demo:vllm-b200", *runs, "tests/data/bench_results.jsonl"]
     process = subprocess.Popen(
         [sys.executable, "-m", "solscope", *command, "--port", "0"],
         stderr=subprocess.PIPE,
@@ -85,44 +156,63 @@ def server(store: Path, cache: Path) -> Iterator[tuple[str, float]]:
     assert process.stderr is not None
     try:
         address = process.stderr.readline().split()[-1].rstrip("/")
-        yield address, time.perf_counter() - start
+        yield Server(process, address, time.perf_counter() - start)
     finally:
         process.terminate()
         process.communicate()
 
 
-def visit(browser: Browser, store: Path, cache: Path, name: str) -> Visit:
+def run_files() -> list[Path]:
+    """The recordings that are compared."""
+    return [DATA / "h200" / "runs" / f"{name}.trace.json.gz" for name in RUNS]
+
+
+def names_of(store: Path, cache: Path) -> dict[str, str]:
+    """What stands for the names in braces of a page's path."""
+    with server(store, cache) as one:
+        overview = one.ask("/api/overview")
+    ids = [entry["id"] for entry in overview["profiles"]]
+    a, b = overview["solutions"][:2]
+    names = {"demo": ids[0], "solutions": urlencode({"a": a, "b": b})}
+    return {**names, "a": ids[1], "b": ids[2]} if len(ids) > 2 else names
+
+
+def visit(browser: Browser, store: Path, cache: Path, page: Page, path: str, after: float) -> Visit:
     """Open one page of a new server in a new browser context."""
-    _, path, wanted = next(page for page in PAGES if page[0] == name)
-    with server(store, cache) as (address, start_s):
-        if "{demo}" in path:
-            with urllib.request.urlopen(f"{address}/api/overview") as answer:
-                path = path.replace("{demo}", json.load(answer)["profiles"][0]["id"])
-        context = browser.new_context(viewport={"width": 1440, "height": 900})
-        page = context.new_page()
-        page.add_init_script(WATCH.replace("WANTED", json.dumps(wanted)))
-        page.goto(f"{address}{path}")
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    tab = context.new_page()
+    tab.add_init_script(
+        WATCH.replace("WANTED", json.dumps(page.parts)).replace("SHOWN", json.dumps(SHOWN))
+    )
+    with server(store, cache) as one:
+        before = one.cpu_ms()
+        time.sleep(after)
+        tab.goto(f"{one.address}{path}", wait_until="commit")
+        time.sleep(UNDISTURBED_S)
         deadline = time.monotonic() + PATIENCE_S
-        while not (times := page.evaluate("window.solscopeTimes")).get("whole"):
+        while not (times := tab.evaluate("window.solscopeTimes")).get("whole"):
             if time.monotonic() > deadline:
-                sys.exit(f"{name}: not whole after {PATIENCE_S} s: {page.inner_text('main')[:500]}")
-            page.wait_for_timeout(50)
+                text = tab.inner_text("main")[:500]
+                sys.exit(f"{page.name}: not whole after {PATIENCE_S} s: {text}")
+            tab.wait_for_timeout(50)
+        spent = one.cpu_ms() - before
         context.close()
-    return Visit(name, start_s, times["table"], times["whole"])
+    told = {f"{name}_ms": float(times[name]) for name in KINDS}
+    return Visit(page=page.name, after_s=after, start_s=one.start_s, server_cpu_ms=spent, **told)
 
 
 def prepare(store: Path, cache: Path) -> float:
     """The first start over a store: how long until all that is made ahead is there."""
-    start = time.perf_counter()
-    with server(store, cache) as (address, _):
-        for by in ("operator", "shape", "category", "role", "kernel"):
-            urllib.request.urlopen(f"{address}/api/corpus/importance?by={by}").read()
-        for path in (
-            *("/api/overview", "/api/corpus", "/api/corpus/trend?what=step", "/api/bench"),
-            *("/api/suite?hardware=H20,XPU-A,H200",),
-        ):
-            urllib.request.urlopen(f"{address}{path}").read()
-    return time.perf_counter() - start
+    answers = cache / "solscope" / "answers"
+    start = last = time.perf_counter()
+    with server(store, cache):
+        count = -1
+        while time.perf_counter() - last < SETTLED_S:
+            found = len(list(answers.glob("*")))
+            if found != count:
+                count, last = found, time.perf_counter()
+            time.sleep(0.1)
+    return last - start
 
 
 def made_store(profiles: int) -> Path:
@@ -142,27 +232,51 @@ def main() -> None:
     parser.add_argument("--store", type=Path, help="a store; else that of corpus.py")
     parser.add_argument("--profiles", type=int, default=PROFILES)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", help="pages whose name holds this text")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    store = given.store or made_store(given.profiles)
+    store = (given.store or made_store(given.profiles)).absolute()
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         sys.exit("no Chromium here: scripts/install-chromium installs it")
-    visits = []
+    visits: list[Visit] = []
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        cache = Path(folder)
+        cache, bare, used = (Path(folder) / name for name in ("kept", "bare", "used"))
         first = prepare(store, cache)
+        shutil.copytree(cache, bare)
+        names = names_of(store, cache)
+        pages = [page for page in PAGES if (given.only or "") in page.name]
+        if "a" not in names:
+            print(f"no recordings in {DATA}: pages of them are left out")
+            pages = [page for page in pages if "{a}" not in page.path]
+        paths = {page.name: page.path.format(**names) for page in pages}
+        with server(store, cache) as one:
+            for page in pages:
+                if "{" in page.path and "{solutions}" not in page.path and not page.first_time:
+                    one.ask(f"/api{paths[page.name]}")
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         browser.new_context().new_page().goto("about:blank")
-        print("best, median and worst of", given.runs)
-        for name, *_ in PAGES:
-            visits += [visit(browser, store, cache, name) for _ in range(given.runs)]
-            show(name, [one for one in visits if one.page == name])
+        print(f"ms: best, median, worst of {given.runs}; processor time of the server: median")
+        for after in AFTER_S:
+            print(
+                f"\nvisited {f'{after:.0f} s' if after else 'right'} after the address is printed"
+            )
+            heads = ("first of use", "first table", "window", "whole page")
+            print(f"{'':22}{''.join(f'{head:>18}' for head in heads)}{'server':>8}")
+            for page in pages:
+                found = []
+                for _ in range(given.runs):
+                    shutil.rmtree(used, ignore_errors=True)
+                    shutil.copytree(bare if page.first_time else cache, used)
+                    found.append(visit(browser, store, used, page, paths[page.name], after))
+                show(page.name, found)
+                visits += found
         browser.close()
     starts = [one.start_s for one in visits]
     print(
-        f"start-up {min(starts):.2f} s best, {statistics.median(starts):.2f} s median "
-        f"(aim {AIM_START_S:.0f} s); first start over this store: {first:.1f} s to all answers"
+        f"\nstart-up {min(starts):.2f} s best, {statistics.median(starts):.2f} s median, "
+        f"{max(starts):.2f} s worst (aim {AIM_START_S:.0f} s); all answers made ahead "
+        f"{first:.1f} s after the first start over this store"
     )
     machine = describe()
     print("\n".join(f"{key}: {value}" for key, value in machine.items()))
@@ -173,12 +287,13 @@ def main() -> None:
 
 def show(name: str, visits: list[Visit]) -> None:
     """One line of the table."""
-    columns = [[v.table_ms for v in visits], [v.whole_ms for v in visits]]
+    columns = [[getattr(v, f"{kind}_ms") for v in visits] for kind in KINDS]
     texts = [
-        f"{min(times):5.0f} {statistics.median(times):5.0f} {max(times):5.0f}" for times in columns
+        f"{min(times):7.0f}{statistics.median(times):5.0f}{max(times):6.0f}" for times in columns
     ]
-    over = "" if min(columns[1]) <= AIM_MS else "  (above the aim)"
-    print(f"{name:20} first table {texts[0]}, whole page {texts[1]} ms{over}", flush=True)
+    server_ms = statistics.median(v.server_cpu_ms for v in visits)
+    over = "" if statistics.median(columns[-1]) <= AIM_MS else "  above the aim"
+    print(f"{name:22}{''.join(texts)}{server_ms:8.0f}{over}", flush=True)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,33 @@ export function tip(...lines: (string | null | undefined | false)[]): HTMLElemen
   return box;
 }
 
+const waiting = new Map<HTMLElement, () => void>();
+const whenIdle = (work: () => void): unknown => ("requestIdleCallback" in window ? window.requestIdleCallback(work, { timeout: 300 }) : setTimeout(work, 30));
+
+function drawNext(): void {
+  for (const [element, draw] of waiting) {
+    waiting.delete(element);
+    draw();
+    break;
+  }
+  if (waiting.size) whenIdle(drawNext);
+}
+
+/** Draw what is in the window now, and the rest one after the other when there is time. */
+function inTurn(element: HTMLElement, draw: () => void): void {
+  const { top, bottom } = element.getBoundingClientRect();
+  if (top < window.innerHeight && bottom > 0) {
+    draw();
+    return;
+  }
+  if (!waiting.size) whenIdle(drawNext);
+  waiting.set(element, draw);
+}
+
+window.addEventListener("beforeprint", () => {
+  while (waiting.size) drawNext();
+});
+
 interface Props {
   label: string;
   height: number;
@@ -65,28 +92,34 @@ export function Chart({ label, height, option, watch, onClick }: Props) {
       );
     };
     let width = element.clientWidth;
+    // Told once at the beginning as well, when the chart has just been drawn.
     const observer = new ResizeObserver(() => {
+      if (element.clientWidth === width) return;
+      width = element.clientWidth;
       chart?.resize();
-      if (element.clientWidth !== width) {
-        width = element.clientWidth;
-        draw();
-      }
+      draw();
     });
     void import("./engine").then(({ init }) => {
       if (gone) return;
-      chart = init(element, null, { renderer: "svg" });
-      if (onClick) chart.on("click", (params) => onClick(params as never));
-      draw();
-      observer.observe(element);
+      inTurn(element, () => {
+        chart = init(element, null, { renderer: "svg" });
+        if (onClick) chart.on("click", (params) => onClick(params as never));
+        draw();
+        observer.observe(element);
+      });
     });
     return () => {
       gone = true;
+      waiting.delete(element);
       observer.disconnect();
       chart?.dispose();
     };
   }, [dark, option, watch, label, onClick]);
   return <div class="chart" ref={place} role="img" aria-label={label} style={{ height: `${height}px` }} />;
 }
+
+/** A grid whose margins are known to hold its labels: ECharts need not lay it out twice to find out. */
+export const gridOf = (left: number, right: number, top: number, bottom: number): Option => ({ left, right, top, bottom, outerBoundsMode: "none" });
 
 export function tooltipOf(ink: Ink): Option {
   return {

@@ -12,7 +12,7 @@ import { ProfileView } from "./pages/profile";
 import { SuiteView } from "./pages/suite";
 import { Section, ThemeChoice } from "./parts";
 import { Table } from "./table";
-import type { BenchPage, ComparisonPage, Contrast, DiagnosisPage, Overview, ProfilePage } from "./types";
+import type { BenchPage, ComparisonPage, Contrast, DiagnosisPage, Overview, ProfilePage, Working } from "./types";
 
 export function Dashboard() {
   const { path, query } = useAddress();
@@ -38,7 +38,7 @@ export function Dashboard() {
       </header>
       <main id="main" class="dashboard">
         {!first && <Profiles overview={overview} />}
-        {first === "profile" && second && <Answer<ProfilePage> key={second} path={`/api/profile/${encodeURIComponent(second)}${hardware(query)}`} show={(page) => <><h1>{fileName(page.title)}</h1>{fileName(page.title) !== page.title && <p class="faint path">{page.title}</p>}<HardwareChoice overview={overview} /><ProfileView page={page} /></>} />}
+        {first === "profile" && second && <Answer<ProfilePage> key={second} path={`/api/profile/${encodeURIComponent(second)}${hardware(query)}`} show={(page) => <><h1>{fileName(page.title)}</h1>{fileName(page.title) !== page.title && <p class="faint path">{page.title}</p>}<HardwareChoice overview={overview} /><ProfileView page={page} /></>} wait={<Waiting ids={[second]} overview={overview} />} />}
         {first === "compare" && <Two title="Compare" path="/compare" names={["From", "To"]} overview={overview} show={(page) => <ComparisonView page={page as ComparisonPage} />} />}
         {first === "diagnose" && <Two title="Diagnose" path="/diagnose" names={["Normal", "Abnormal"]} overview={overview} show={(page) => <DiagnosisView page={page as DiagnosisPage} />} />}
         {first === "bench" && <><h1>Benchmark</h1><Answer<BenchPage> path={`/api/bench${query.get("device") ? `?device=${encodeURIComponent(query.get("device") ?? "")}` : ""}`} show={(page) => <><DeviceChoice page={page} /><BenchView page={page} /></>} /><RunDiff overview={overview} /></>}
@@ -64,10 +64,33 @@ function HardwareChoice({ overview }: { overview: Asked<Overview> }) {
   );
 }
 
-export function Answer<T>({ path, show }: { path: string; show: (value: T) => ComponentChildren }) {
+export function Answer<T>({ path, show, wait }: { path: string; show: (value: T) => ComponentChildren; wait?: ComponentChildren }) {
   const answer = ask<T>(path);
   if (answer.error) return <p role="alert" class="warnings plain">{answer.error}</p>;
-  return answer.value ? <>{show(answer.value)}</> : <p class="faint" aria-live="polite">Reading…</p>;
+  return answer.value ? <>{show(answer.value)}</> : <>{wait ?? <p class="faint" aria-live="polite">Reading…</p>}</>;
+}
+
+/** How often to look what the server is doing, in ms. */
+const LOOK = 400;
+
+/** Profiles that are being read for the first time: which they are, how large, and what is being done. */
+function Waiting({ ids, overview }: { ids: string[]; overview: Asked<Overview> }) {
+  const [long, setLong] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLong(true), LOOK);
+    return () => clearTimeout(timer);
+  }, []);
+  const working = ask<Working[]>(long ? "/api/working" : null, LOOK);
+  const entries = overview.value?.profiles.filter((one) => ids.includes(one.id)) ?? [];
+  return (
+    <ul class="working" role="status">
+      {entries.map((one) => {
+        const now = working.value?.find((work) => work.id === one.id);
+        return <li key={one.id}><strong>{fileName(one.label)}</strong>{one.bytes !== null && `, ${bytes(one.bytes)}`}: {now ? <>{now.stage}<span aria-hidden="true">, {now.seconds.toFixed(1)} s so far</span>…</> : "reading…"}<span class="faint block">{one.path}</span></li>;
+      })}
+      {!entries.length && <li class="faint">Reading…</li>}
+    </ul>
+  );
 }
 
 function Profiles({ overview }: { overview: Asked<Overview> }) {
@@ -175,7 +198,7 @@ function Two({ title, path, names, overview, show }: TwoProps) {
           </label>
         ))}
       </div>
-      {a && b ? <Answer<unknown> key={`${path} ${a} ${b}`} path={`/api${path}?a=${a}&b=${b}`} show={show} /> : <p class="about">Choose two profiles.</p>}
+      {a && b ? <Answer<unknown> key={`${path} ${a} ${b}`} path={`/api${path}?a=${a}&b=${b}`} show={show} wait={<Waiting ids={[a, b]} overview={overview} />} /> : <p class="about">Choose two profiles.</p>}
     </>
   );
 }

@@ -104,12 +104,15 @@ function toggled<Row>(open: ReadonlySet<Row>, row: Row): ReadonlySet<Row> {
   return next;
 }
 
+let made: Intl.Collator | undefined;
+const collator = (): Intl.Collator => (made ??= new Intl.Collator("en", { numeric: true }));
+
 function comparing<Row>(value: Column<Row>["value"], down: boolean) {
   return (left: Row, right: Row): number => {
     const a = value(left);
     const b = value(right);
     if (a == null || b == null) return a == null ? (b == null ? 0 : 1) : -1;
-    const way = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+    const way = typeof a === "number" && typeof b === "number" ? a - b : collator().compare(String(a), String(b));
     return down ? -way : way;
   };
 }

@@ -72,6 +72,7 @@ export type Page = ProfilePage | ComparisonPage | DiagnosisPage | BenchPage;
 export interface ReportData { solscope: string; pages: Page[]; }
 
 // Answers of the dashboard's server (`solscope.web.api`).
+export interface Working { id: string; stage: string; seconds: number; }
 export interface Overview { solscope: string; profiles: { id: string; label: string; path: string; bytes: number | null }[]; skipped: [string, string][]; results: string[]; solutions: string[]; hardware: string[]; corpus: CorpusPage["status"] | null; upload: boolean; upload_to_store: boolean; }
 export interface SuiteRow { operator: string; id: string; dtype: string; shapes: number; importance_pct: number; importance_norm_pct: number; regime: string; intensity: number; sol_us: Record<string, number | null>; prod_us: number; }
 export interface Fastest { solution: string; median_us: number; s_pct: number | null; }

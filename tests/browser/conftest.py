@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
 
 if TYPE_CHECKING:
     from solscope.web.app import Uploads
@@ -46,18 +46,28 @@ def watched(
         if message.type in ("error", "warning"):
             problems.append(message.text)
 
+    def on_failed(request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # The page itself no longer wanted it.
+            problems.append(f"failed: {request.url}")
+
     def on_dialog(dialog: Dialog) -> None:
         problems.append(dialog.message)
         dialog.dismiss()
 
     page.on("console", on_console)
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("requestfailed", lambda request: problems.append(f"failed: {request.url}"))
+    page.on("requestfailed", on_failed)
     page.on("dialog", on_dialog)
     try:
         yield page, problems
     finally:
         context.close()
+
+
+def drawn(page: Page) -> None:
+    """Wait for all charts: those outside the window are drawn when there is time."""
+    page.wait_for_selector("main section, main h1", state="attached")
+    page.wait_for_selector(".chart:not(:has(svg))", state="detached")
 
 
 @contextmanager

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import json
+import threading
+import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
+from solscope import readers
 from solscope.corpus.extract import extract
 from solscope.corpus.store import create_corpus
+from solscope.profile import Profile
 from solscope.web.app import Uploads
-from tests.browser.conftest import serving, watched
+from tests.browser.conftest import drawn, serving, watched
 
 pytestmark = pytest.mark.browser
+DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    sources = ["demo:vllm-b200", "demo:vllm-mi300x-graph", "tests/data/bench_results.jsonl"]
-    with serving(sources) as address:
+    with serving([*DEMOS, "tests/data/bench_results.jsonl"]) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """With a store as well."""
+    folder = tmp_path_factory.mktemp("store")
+    create_corpus(folder).append([extract("tests/data/kineto_b200.json.gz")])
+    with serving([*DEMOS, str(folder), "tests/data/bench_results.jsonl"]) as address:
         yield address
 
 
@@ -51,6 +66,58 @@ def test_two_profiles_are_compared_at_an_address_of_their_own(
         page.goto(deep)
         page.wait_for_selector("#sides")
         assert page.locator("#sides tbody tr").count() == 2
+        assert problems == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/", "/profile/{a}", "/profile/{a}?hardware=H200", "/compare?a={a}&b={b}", "/suite"),
+        *("/suite/rms_norm", "/suite?hardware=H200", "/bench", "/bench?a=fla&b=torch-eager"),
+        *("/corpus", "/corpus?by=shape&find=attention", "/corpus?gpu=B200&what=gemm"),
+    ],
+)
+def test_a_view_that_was_seen_before_asks_for_nothing(
+    browser: Browser, everything: str, path: str
+) -> None:
+    overview = json.load(urllib.request.urlopen(f"{everything}/api/overview"))
+    a, b = (one["id"] for one in overview["profiles"])
+    for visit in ("first", "second"):
+        with watched(browser) as (page, problems):
+            asked: list[str] = []
+            page.on("request", partial(lambda to, one: to.append(one.url), asked))
+            page.goto(everything + path.format(a=a, b=b))
+            page.wait_for_selector("main tbody td")
+            drawn(page)
+            page.wait_for_load_state("networkidle")
+            # Those two are asked again and again, to see what changes.
+            again = ("/api/overview", "/api/working")
+            questions = [url for url in asked if "/api/" in url and not url.endswith(again)]
+            assert questions == [] or visit == "first"
+            assert len(questions) == len(set(questions))
+            assert problems == []
+
+
+def test_a_profile_that_must_be_read_is_named_at_once(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+    real = readers.open
+
+    def slowly(path: str) -> Profile:
+        go_on.wait(timeout=60)
+        return real(path)
+
+    monkeypatch.setattr("solscope.web.library.open_profile", slowly)
+    with serving(DEMOS[:1]) as address, watched(browser) as (page, problems):
+        page.goto(address)
+        page.get_by_role("link", name="vllm-b200").click()
+        waiting = page.locator(".working")
+        waiting.get_by_text("reading the file").wait_for()
+        assert "vllm-b200" in waiting.inner_text()
+        go_on.set()
+        page.wait_for_selector("#kernels tbody td")
+        assert waiting.count() == 0
         assert problems == []
 
 

@@ -19,7 +19,7 @@ from solscope.bench.results import read_results
 from solscope.cli import run
 from solscope.report.html import write_html
 from solscope.report.pages import bench_page, comparison_page, profile_page
-from tests.browser.conftest import serving, watched
+from tests.browser.conftest import drawn, serving, watched
 
 pytestmark = pytest.mark.browser
 DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
@@ -137,6 +137,7 @@ def opened(page: Page, view: str, report: Path, address: str) -> None:
     )
     page.wait_for_selector("main h1", state="attached")
     page.wait_for_selector("text=Reading…", state="detached")
+    drawn(page)
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -12,7 +12,7 @@ import solscope
 from solscope import attribute
 from solscope.report.html import write_html
 from solscope.report.pages import comparison_page, diagnosis_page, profile_page
-from tests.browser.conftest import Problems, watched
+from tests.browser.conftest import Problems, drawn, watched
 from tests.making import attributed, event
 
 pytestmark = pytest.mark.browser
@@ -36,7 +36,7 @@ def opened(
     width, dark = request.param
     with watched(browser, width=width, dark=dark) as (page, problems):
         page.goto(f"file://{report}?page=2")
-        page.wait_for_selector("main section")
+        drawn(page)
         yield page, problems
 
 
@@ -86,6 +86,7 @@ def test_hostile_names_do_not_run(browser: Browser, tmp_path: Path) -> None:
     with watched(browser) as (page, problems):
         page.goto(f"file://{tmp_path}/hostile.html")
         page.wait_for_selector("#kernels")
+        drawn(page)
         page.hover("#tree .chart")
         page.wait_for_timeout(200)
         assert page.locator("img").count() == 0
@@ -116,6 +117,7 @@ def test_a_diagnosis_shows_its_verdict_and_adds_up(browser: Browser, tmp_path: P
     with watched(browser) as (page, problems):
         page.goto(f"file://{tmp_path}/why.html")
         page.wait_for_selector("#causes article")
+        drawn(page)
         assert "regression" in page.locator("#verdict h2").inner_text().lower()
         assert "cpu_contention" in page.locator("#causes article").first.inner_text()
         assert page.locator("#waterfall .chart svg").count() == 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browser.conftest import serving, watched
+from tests.browser.conftest import drawn, serving, watched
 
 pytestmark = pytest.mark.browser
 PRINTED: dict[str, Any] = json.loads(Path("tests/data/suite_page.json").read_text("utf-8"))
@@ -96,6 +96,7 @@ def test_the_roofline_switches_its_hardware_at_an_address_of_its_own(
         page.goto(f"{address}/suite")
         chart = page.locator("#roofline .chart")
         chart.wait_for()
+        drawn(page)
         assert "H200" in (chart.get_attribute("aria-label") or "")
         hollow = chart.locator("path[stroke='#3b76d1']").count()
         page.locator("#roofline").get_by_role("button", name="XPU-A").click()

@@ -1,6 +1,6 @@
 // The roofline: FLOP/s against FLOP per byte, both logarithmic, under the roofs of the GPU.
 import { useCallback } from "preact/hooks";
-import { axisOf, Chart, tip, tooltipOf, type Ink, type Option } from "../chart";
+import { axisOf, Chart, gridOf, tip, tooltipOf, type Ink, type Option } from "../chart";
 import { categoryColor, SIDES } from "../colors";
 import { axesText, number, percent, printed, us } from "../format";
 import type { OperatorRow, Roofs } from "../types";
@@ -53,9 +53,9 @@ function Points({ points, roofs, label }: { points: Point[]; roofs: Roofs | null
       const least = Math.max(LEAST, Math.min(...points.map((point) => point.tflops)) / 2);
       return {
         tooltip: { ...tooltipOf(ink), formatter: (params: { data?: { lines?: string[] } }) => (params.data?.lines ? tip(...params.data.lines) : "") },
-        grid: { left: 66, right: narrow ? 16 : 130, top: 16, bottom: 46 },
+        grid: gridOf(82, narrow ? 28 : 130, 16, 46),
         xAxis: { type: "log", name: "FLOP per byte", nameLocation: "middle", nameGap: 28, min: low, max: high, ...axisOf(ink) },
-        yAxis: { type: "log", name: "TFLOP/s", nameLocation: "middle", nameGap: 48, min: 10 ** Math.floor(Math.log10(least)), ...axisOf(ink) },
+        yAxis: { type: "log", name: "TFLOP/s", nameLocation: "middle", nameGap: 60, min: 10 ** Math.floor(Math.log10(least)), ...axisOf(ink) },
         series: [
           ...roofLines(roofs, low, high, ink, narrow),
           {

@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { go, useAddress } from "../address";
 import { ask } from "../ask";
-import { axisOf, Chart, tip, tooltipOf, type Ink, type Option } from "../chart";
+import { axisOf, Chart, gridOf, tip, tooltipOf, type Ink, type Option } from "../chart";
 import { SIDES, WORSE } from "../colors";
 import { axesText, bytes, ms, NONE, number, percent, shorten, us } from "../format";
 import { Facts, Section } from "../parts";
@@ -12,6 +12,8 @@ import type { CorpusPage, HotShape, HotShapes, ImportanceAnswer, ImportanceRow, 
 const BY = ["operator", "shape", "category", "role", "kernel"];
 /** Changes whose size can be written above the chart without overlap. */
 const MOST_LABELS = 10;
+/** Points that can be told apart. */
+const MOST_SYMBOLS = 150;
 const FACTS = ["model", "framework", "version", "gpu"];
 
 /** How fast the store grows while someone adds to it. */
@@ -157,16 +159,25 @@ function TrendSection({ what, chosen, version, set }: { what: string; chosen: st
   useNewest(asked, version);
   const trend = asked.value;
   const option = useCallback(
-    (ink: Ink): Option => ({
-      tooltip: { ...tooltipOf(ink), trigger: "item", formatter: (params: { dataIndex: number }) => {
-        const point = trend?.points[params.dataIndex];
-        return point ? tip(point.label, point.file, `${number(point.value)} ${trend?.unit}`) : "";
-      } },
-      grid: { left: 70, right: 20, top: 16, bottom: 50 },
-      xAxis: { type: "category", data: trend?.points.map((point) => point.label.slice(0, 10)) ?? [], ...axisOf(ink) },
-      yAxis: { type: "value", name: trend?.unit, nameLocation: "middle", nameGap: 52, ...axisOf(ink) },
-      series: [{ type: "line", symbolSize: 6, data: trend?.points.map((point) => point.value) ?? [], itemStyle: { color: SIDES[0] }, lineStyle: { width: 1 }, markLine: { silent: true, symbol: "none", lineStyle: { color: WORSE, type: "dashed" }, label: { show: (trend?.changes.length ?? 0) <= MOST_LABELS, color: ink.text, formatter: (params: { dataIndex: number }) => { const change = trend?.changes[params.dataIndex]?.change_pct; return change == null ? "" : `${change > 0 ? "+" : ""}${change.toFixed(0)} %`; } }, data: trend?.changes.map((change) => ({ xAxis: change.at })) ?? [] } }],
-    }),
+    (ink: Ink, narrow: boolean): Option => {
+      const points = trend?.points ?? [];
+      const changes = trend?.changes ?? [];
+      const label = (change: number | null): string => (change === null ? "" : `${change > 0 ? "+" : ""}${change.toFixed(0)} %`);
+      return {
+        tooltip: { ...tooltipOf(ink), trigger: "axis", formatter: (params: { seriesIndex: number; dataIndex: number }[]) => {
+          const point = points[params.find((one) => one.seriesIndex === 0)?.dataIndex ?? -1];
+          return point ? tip(point.label, point.file, `${number(point.value)} ${trend?.unit}`) : "";
+        } },
+        grid: gridOf(92, 44, 24, 34),
+        xAxis: { type: "category", data: points.map((point) => point.label.slice(0, 10)), ...axisOf(ink) },
+        yAxis: [{ type: "value", name: trend?.unit, nameLocation: "middle", nameGap: 70, ...axisOf(ink) }, { show: false, min: 0, max: 1 }],
+        series: [
+          { type: "line", symbolSize: 6, showSymbol: points.length <= MOST_SYMBOLS, showAllSymbol: true, data: points.map((point) => point.value), itemStyle: { color: SIDES[0] }, lineStyle: { width: 1 } },
+          // One line that goes up at every change: many mark lines take longer than all the rest.
+          { type: "line", yAxisIndex: 1, silent: true, tooltip: { show: false }, symbolSize: 0, showSymbol: changes.length <= (narrow ? 3 : MOST_LABELS), showAllSymbol: true, lineStyle: { color: WORSE, width: 1, type: "dashed" }, data: changes.flatMap((change) => [[change.at, 0], { value: [change.at, 1], label: { show: true, color: ink.text, formatter: label(change.change_pct) } }, [change.at, null]]) },
+        ],
+      };
+    },
     [trend],
   );
   return (

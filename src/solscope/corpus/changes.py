@@ -25,6 +25,12 @@ SHORTEST = 3
 LONGEST = 300
 """Values that are looked at, from the latest back; bounds time and memory."""
 SEED = 0
+FEW = 23
+"""Orders that are looked at before all the others."""
+AT_ONCE = 65_536
+"""Values of orders that are worked on at once, so that they stay in a cache."""
+TIE = 1e-10
+"""Energies that are closer than this share of the largest possible are computed again."""
 
 
 class Change(NamedTuple):
@@ -39,13 +45,12 @@ def change_points(values: Floats) -> list[Change]:
     """All significant changes, in order; at most `LONGEST` values are taken."""
     if values.size > LONGEST:
         raise ValueError(f"{values.size} values are more than {LONGEST}")
-    distances = np.abs(values[:, None] - values[None, :])
     draw = np.random.default_rng(SEED)
     found: list[Change] = []
     stretches = [(0, values.size)]
     while stretches:
         start, end = stretches.pop()
-        change = _split(distances[start:end, start:end], draw)
+        change = _split(values[start:end], draw)
         if change is not None:
             at = start + change.at
             found.append(Change(at, change.p_value))
@@ -53,27 +58,36 @@ def change_points(values: Floats) -> list[Change]:
     return sorted(found)
 
 
-def _split(distances: Floats, draw: np.random.Generator) -> Change | None:
+def _split(values: Floats, draw: np.random.Generator) -> Change | None:
     """The best split of one stretch, when chance does not explain it."""
-    count = distances.shape[0]
-    if count < 2 * SHORTEST:
+    if values.size < 2 * SHORTEST:
         return None
-    score, at = _best(distances)
+    score, at = _best(values)
     if not score > 0:
         return None
+    most = int(LEVEL * (ORDERS + 1))
     as_good = 1  # The order as it is.
-    for _ in range(ORDERS):
-        order = draw.permutation(count)
-        as_good += _best(distances[np.ix_(order, order)])[0] >= score
-        if as_good > LEVEL * (ORDERS + 1):
+    # A few orders often settle that it is chance; what they leave open takes all the others.
+    for count in (FEW, ORDERS - FEW):
+        before = draw.bit_generator.state
+        orders = np.stack([draw.permutation(values.size) for _ in range(count)], axis=1)
+        good = _as_good(values[orders], score)
+        if as_good + good.sum() > most:
+            # As if one order had been drawn after the other, up to the one that settled it.
+            drawn = int(np.argmax(as_good + good.cumsum() > most)) + 1
+            draw.bit_generator.state = before
+            for _ in range(drawn):
+                draw.permutation(values.size)
             return None  # Whatever the remaining orders say.
+        as_good += int(good.sum())
     return Change(at, as_good / (ORDERS + 1))
 
 
-def _best(distances: Floats) -> tuple[float, int]:
+def _best(values: Floats) -> tuple[float, int]:
     """Energy and place of the best split, over all places and all ends of what follows it."""
-    count = distances.shape[0]
+    count = values.size
     sums = np.zeros((count + 1, count + 1))
+    distances = np.abs(values[:, None] - values[None, :])
     np.cumsum(np.cumsum(distances, axis=0), axis=1, out=sums[1:, 1:])
     at = np.arange(SHORTEST, count - SHORTEST + 1)[:, None]
     end = np.arange(2 * SHORTEST, count + 1)[None, :]
@@ -90,3 +104,55 @@ def _best(distances: Floats) -> tuple[float, int]:
     energy[end - at < SHORTEST] = -np.inf
     place = int(np.argmax(energy))
     return float(energy.flat[place]), int(at[place // energy.shape[1], 0])
+
+
+def _as_good(orders: Floats, score: float) -> npt.NDArray[np.bool_]:
+    """For each column, the values in one order: whether its best split reaches `score`.
+
+    Sums in another sequence than those of `_best` differ in the last digits: what comes out close
+    to the score is decided by that function.
+    """
+    count = orders.shape[0]
+    width = max(1, AT_ONCE // count)
+    energies = np.concatenate(
+        [_energies(orders[:, first : first + width]) for first in range(0, orders.shape[1], width)]
+    )
+    close = TIE * count * float(np.ptp(orders[:, 0]))
+    good = energies >= score
+    for column in np.flatnonzero(np.abs(energies - score) <= close):
+        good[column] = _best(orders[:, column])[0] >= score
+    return good
+
+
+def _energies(orders: Floats) -> Floats:
+    """The energy of the best split of each column.
+
+    The same sums as in `_best`, one place after the other and for all columns at once: `reach` is
+    the sum of distances of each value to those before the place, `left` that of all pairs before
+    it, `both` that of all pairs before each end.
+    """
+    count, columns = orders.shape
+    gaps, reach, both = np.empty_like(orders), np.zeros_like(orders), np.zeros_like(orders)
+    for at in range(1, count):
+        gap = np.subtract(orders[at:], orders[at - 1], out=gaps[at:])
+        reach[at:] += np.abs(gap, out=gap)
+    np.cumsum(2 * reach, axis=0, out=both)  # By now: distances of each to all before it.
+    reach[:] = 0
+    left, best = np.zeros(columns), np.full(columns, -np.inf)
+    crosses, energy = np.empty_like(orders), np.empty_like(orders)
+    for at in range(1, count - SHORTEST + 1):
+        left += 2 * reach[at - 1]
+        gap = np.subtract(orders[at:], orders[at - 1], out=gaps[at:])
+        reach[at:] += np.abs(gap, out=gap)
+        if at < SHORTEST:
+            continue
+        after = np.arange(SHORTEST, count - at + 1)[:, None]
+        weight = at * after / (at + after)
+        inside = weight / (after * (after - 1))
+        cross = np.cumsum(reach[at:], axis=0, out=crosses[at:])[SHORTEST - 1 :]
+        here = energy[at + SHORTEST - 1 :]
+        np.multiply(cross, 2 * weight / (at * after) + 2 * inside, out=here)
+        here -= np.multiply(both[at + SHORTEST - 1 :], inside, out=cross)
+        here += np.multiply(left, inside - weight / (at * (at - 1)), out=cross)
+        np.maximum(best, here.max(axis=0), out=best)
+    return best

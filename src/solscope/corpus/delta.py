@@ -94,6 +94,14 @@ def open_existing(url: str) -> DeltaTable:
     return table
 
 
+def log_changed_ns(url: str) -> int | None:
+    """When the log of a table in a folder was last written; null elsewhere."""
+    try:
+        return None if _is_url(url) else (Path(url) / "_delta_log").stat().st_mtime_ns
+    except OSError:
+        return None
+
+
 def scan(table: DeltaTable) -> pl.LazyFrame:
     """The rows of the version that was opened; files in a folder must be there and whole."""
     found = files(table)

@@ -146,6 +146,10 @@ class Corpus:
         table = delta.open_existing(self._url("profiles"))
         return str(table.metadata().id), table.version()
 
+    def changed_ns(self) -> int | None:
+        """When profiles were last written, as the folder says; null for a store elsewhere."""
+        return delta.log_changed_ns(self._url("profiles"))
+
     def files(self, name: str) -> list[tuple[str, int]]:
         """Address and size of the files that one table consists of now."""
         return delta.files(delta.open_existing(self._url(name)))

@@ -2,6 +2,7 @@
 
     solscope serve profiles/ results.jsonl
 
-`library.py` knows what there is to show, `api.py` answers with results as JSON, `guard.py` decides
-whom to answer, `app.py` puts them together. starlette and uvicorn come with `solscope[web]`.
+`library.py` knows what there is to show, `api.py` lists the questions, `answers.py` keeps answers,
+`page.py` puts those that a view begins with into its page, `warm.py` makes them ahead, `guard.py`
+decides whom to answer, `app.py` puts all together. starlette and uvicorn come with `solscope[web]`.
 """

@@ -5,24 +5,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
 from solscope._version import __version__
-from solscope.bench.base import ShapeResult
 from solscope.bench.contrast import Contrast, contrast
-from solscope.corpus.importance import ImportanceBy
 from solscope.corpus.select import PHASE
 from solscope.corpus.shapes import HotShapes
 from solscope.corpus.store import CorpusStatus
 from solscope.corpus.trend import Trend
-from solscope.errors import SolscopeError, UsageError
+from solscope.errors import UsageError
 from solscope.hardware import names
 from solscope.report.pages import (
     BenchPage,
@@ -35,7 +31,7 @@ from solscope.report.pages import (
     profile_page,
 )
 from solscope.views.operators import named_hardware
-from solscope.web.library import Library, ProfileEntry, Query, stamp
+from solscope.web.library import Library, ProfileEntry, Query, Working
 from solscope.web.store_questions import (
     FACTS,
     CorpusPage,
@@ -101,7 +97,7 @@ def _overview(library: Library, _: Query) -> Overview:
         profiles=library.entries,
         skipped=library.skipped,
         results=library.result_files,
-        solutions=sorted({line.solution for line in _results(library)}),
+        solutions=library.solutions(),
         hardware=list(names()),
         corpus=library.store.status() if library.has_store else None,
         upload=library.takes_uploads,
@@ -109,30 +105,42 @@ def _overview(library: Library, _: Query) -> Overview:
     )
 
 
+def _working(library: Library, _: Query) -> list[Working]:
+    return library.working
+
+
+@contextmanager
+def _watched(library: Library, *names: str) -> Iterator[None]:
+    """What is done for these profiles can be asked for meanwhile."""
+    try:
+        yield
+    finally:
+        library.done(*names)
+
+
 def _profile(library: Library, query: Query) -> ProfilePage:
     card = query.get("hardware")
     chosen = named_hardware(by_name(card)) if card else None
-    return profile_page(library.profile(query["id"]), chosen)
+    with _watched(library, query["id"]):
+        return profile_page(library.profile(query["id"]), chosen)
 
 
 def _compare(library: Library, query: Query) -> ComparisonPage:
     chosen = [library.entry(name) for name in (query["a"], query["b"])]
     if chosen[0].id == chosen[1].id:
         raise UsageError("choose two different profiles to compare")
-    return comparison_page(
-        [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
-    )
+    with _watched(library, *(entry.id for entry in chosen)):
+        return comparison_page(
+            [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
+        )
 
 
 def _diagnose(library: Library, query: Query) -> DiagnosisPage:
     chosen = [library.entry(name) for name in (query["a"], query["b"])]
-    return diagnosis_page(
-        [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
-    )
-
-
-def _results(library: Library) -> list[ShapeResult]:
-    return library.results() if library.result_files else []
+    with _watched(library, *(entry.id for entry in chosen)):
+        return diagnosis_page(
+            [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
+        )
 
 
 def _bench(library: Library, query: Query) -> BenchPage:
@@ -149,6 +157,7 @@ def _contrast(library: Library, query: Query) -> Contrast:
 
 ENDPOINTS = (
     Endpoint("/api/overview", "What there is to show", Overview, _overview),
+    Endpoint("/api/working", "Profiles that are being read", list[Working], _working),
     Endpoint(
         "/api/profile/{id}", "One profile", ProfilePage, _profile, ("hardware",), files=("id",)
     ),
@@ -228,48 +237,3 @@ ENDPOINTS = (
         of_results=True,
     ),
 )
-
-
-def answer(endpoint: Endpoint, library: Library, query: Query) -> bytes:
-    """The answer as JSON; kept until what it is about changes."""
-    in_path = re.findall(r"\{(\w+)\}", endpoint.path)
-    known = {*endpoint.parameters, *in_path}
-    asked = {name: value for name, value in query.items() if name in known and value}
-
-    def make() -> bytes:
-        return msgspec.json.encode(endpoint.handle(library, asked))
-
-    for name in endpoint.files:
-        if name not in asked:
-            raise UsageError(f"the question lacks {name!r}")
-    key: tuple[object, ...] = (endpoint.path, *sorted(asked.items()))
-    if endpoint.files:
-        files = [library.entry(asked[name]).path for name in endpoint.files]
-        key = (*key, *((path, stamp(path)) for path in files))
-        return library.pages.get(key, lambda: library.shelf.get(key, make))
-    if endpoint.of_results:
-        files = [str(Path(path).absolute()) for path in library.result_files]
-        key = (*key, *((path, stamp(path)) for path in files))
-        return library.pages.get(key, lambda: library.shelf.get(key, make))
-    if endpoint.of_store:
-        store = library.store
-        key = (*key, store.version())
-        if "find" in asked:  # As many as there are words: not worth a file each.
-            return library.pages.get(key, make)
-        return library.pages.get(key, lambda: library.shelf.get((store.url, key), make))
-    return make()
-
-
-def warm(library: Library) -> None:
-    """Answer the questions that the pages of a store begin with, so that they are there already."""
-    by_path = {endpoint.path: endpoint for endpoint in ENDPOINTS}
-    importances = [{"by": by} for by in get_args(ImportanceBy)]
-    questions = [
-        ("/api/corpus", {}),
-        ("/api/corpus/importance", importances[0]),
-        ("/api/corpus/trend", {"what": "step"}),
-        *(("/api/corpus/importance", query) for query in importances[1:]),
-    ]
-    for path, query in questions:
-        with contextlib.suppress(SolscopeError):
-            answer(by_path[path], library, query)

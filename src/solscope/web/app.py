@@ -5,49 +5,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from solscope.errors import InputError, LimitError, SolscopeError
 from solscope.report.html import asset
-from solscope.web.api import ENDPOINTS, Endpoint, answer
+from solscope.web.answers import answer
+from solscope.web.api import ENDPOINTS, Endpoint
 from solscope.web.guard import Guard
 from solscope.web.library import Library
 from solscope.web.openapi import openapi
+from solscope.web.page import page
+from solscope.web.thread import in_thread
 from solscope.web.upload import take_upload
 
 JSON = "application/json"
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>solscope</title>
-<link rel="stylesheet" href="/assets/app.css">
-<link rel="modulepreload" href="/assets/engine.js">
-</head>
-<body data-solscope="dashboard">
-<div id="app"></div>
-<noscript>The dashboard draws itself with a script; scripts are switched off.</noscript>
-<script type="module" src="/assets/dashboard.js"></script>
-</body>
-</html>
-"""
-_TYPES = {
-    "dashboard.js": "text/javascript",
-    "engine.js": "text/javascript",
-    "app.css": "text/css",
-}
-"""The dashboard's script, the charts it loads when there is one to draw, and the style."""
+_CHARTS = "engine.js"
+"""What draws charts: a file of its own, loaded when there is one to draw."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +47,11 @@ def create_app(
     """The dashboard over `library`; with a token, only for those who know it."""
     routes = [
         *([Route("/api/upload", _uploader(library, uploads), methods=["POST"])] if uploads else []),
-        *(
-            Route(f"/assets/{name}", partial(_asset, name, kind), methods=["GET"])
-            for name, kind in _TYPES.items()
-        ),
+        Route(f"/assets/{_CHARTS}", _charts, methods=["GET"]),
         *(Route(one.path, _handler(one, library), methods=["GET"]) for one in ENDPOINTS),
         Route("/api/openapi.json", _openapi, methods=["GET"]),
         Route("/api/{rest:path}", _unknown, methods=["GET"]),
-        Route("/{rest:path}", _page, methods=["GET"]),
+        Route("/{rest:path}", _pager(library), methods=["GET"]),
     ]
     return Guard(Starlette(routes=routes), hosts, token)
 
@@ -83,12 +60,12 @@ def _handler(endpoint: Endpoint, library: Library) -> Callable[[Request], Awaita
     async def handle(request: Request) -> Response:
         query = {**request.query_params, **request.path_params}
         try:
-            body = await run_in_threadpool(answer, endpoint, library, query)
+            with library.quiet.request():
+                body = await in_thread(answer, endpoint, library, query)
         except SolscopeError as error:
             return _error(str(error), 404 if isinstance(error, InputError) else 422)
-        except Exception:
-            logging.getLogger("uvicorn.error").exception("%s failed", endpoint.path)
-            return _error("something unforeseen went wrong: see the server's terminal", 500)
+        except Exception as error:  # noqa: BLE001 - the browser gets a line, the terminal the rest
+            return _unforeseen(request, error)
         return Response(body, media_type=JSON, headers={"cache-control": "no-cache"})
 
     return handle
@@ -110,17 +87,27 @@ def _uploader(library: Library, uploads: Uploads) -> Callable[[Request], Awaitab
             return _error(str(error), 413)
         except SolscopeError as error:
             return _error(str(error), 422)
+        except ClientDisconnect:
+            return _error("the upload was broken off", 400)
+        except Exception as error:  # noqa: BLE001 - the browser gets a line, the terminal the rest
+            return _unforeseen(request, error)
         return Response(msgspec.json.encode(entry), 201, media_type=JSON)
 
     return handle
 
 
-async def _asset(name: str, kind: str, _: Request) -> Response:
-    return Response(asset(name), media_type=kind, headers={"cache-control": "max-age=3600"})
+async def _charts(_: Request) -> Response:
+    headers = {"cache-control": "max-age=3600"}
+    return Response(asset(_CHARTS), media_type="text/javascript", headers=headers)
 
 
-async def _page(_: Request) -> Response:
-    return Response(PAGE, media_type="text/html", headers={"cache-control": "no-cache"})
+def _pager(library: Library) -> Callable[[Request], Awaitable[Response]]:
+    async def handle(request: Request) -> Response:
+        with library.quiet.request():
+            text = await in_thread(page, library, request.url.path, request.query_params)
+        return Response(text, media_type="text/html", headers={"cache-control": "no-cache"})
+
+    return handle
 
 
 async def _openapi(_: Request) -> Response:
@@ -129,6 +116,12 @@ async def _openapi(_: Request) -> Response:
 
 async def _unknown(_: Request) -> Response:
     return _error("no such question; /api/openapi.json lists them", 404)
+
+
+def _unforeseen(request: Request, error: Exception) -> Response:
+    log = logging.getLogger("uvicorn.error")
+    log.error("%s failed", request.url.path, exc_info=error)
+    return _error("something unforeseen went wrong: see the server's terminal", 500)
 
 
 def _error(message: str, status: int) -> Response:

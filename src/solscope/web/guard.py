@@ -15,12 +15,10 @@ from urllib.parse import parse_qs, urlsplit
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from solscope.report.html import asset, digest
+
 COOKIE = "solscope_token"
 HEADERS = {
-    "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data:; "
-        "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-    ),
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
@@ -35,6 +33,8 @@ class Guard:
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] = (), token: str | None = None) -> None:
         self._app = app
+        sent = {**HEADERS, "content-security-policy": policy(asset("dashboard.js"))}
+        self._headers = [(name.encode(), value.encode()) for name, value in sent.items()]
         self._hosts = LOOPBACK | {host.lower() for host in hosts}
         self._token = token
 
@@ -46,8 +46,7 @@ class Guard:
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = [(k.encode(), v.encode()) for k, v in HEADERS.items()]
-                message["headers"] = [*message.get("headers", []), *own]
+                message["headers"] = [*message.get("headers", []), *self._headers]
             await send(message)
 
         refusal = self._refusal(scope, headers)
@@ -77,6 +76,15 @@ class Guard:
         if same(bearer, self._token) or same(_cookie(headers), self._token):
             return None
         return PlainTextResponse("open the address with ?token=... that was printed", 401)
+
+
+def policy(script: str) -> str:
+    """What a page may load and run: files from here, and the one script that it carries."""
+    return (
+        f"default-src 'none'; script-src 'self' '{digest(script)}'; style-src 'unsafe-inline'; "
+        "img-src data:; connect-src 'self'; base-uri 'none'; form-action 'self'; "
+        "frame-ancestors 'none'"
+    )
 
 
 def host_name(host: str) -> str:

@@ -28,7 +28,13 @@ class Kept(Generic[Value]):
         self._making: dict[object, threading.Lock] = {}
         self._lock = threading.Lock()
 
+    def peek(self, key: object) -> Value | None:
+        """The value, when it is there."""
+        with self._lock:
+            return self._values.get(key)
+
     def get(self, key: object, make: Callable[[], Value]) -> Value:
+        """The value, made when it is not there."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
@@ -62,24 +68,36 @@ class Shelf:
         self._folder = folder
         self._most = most
 
+    def peek(self, key: object) -> bytes | None:
+        """The kept answer, when there is one."""
+        place = self._place(key)
+        if place is not None:
+            with contextlib.suppress(OSError):
+                return place.read_bytes()
+        return None
+
     def get(self, key: object, make: Callable[[], bytes]) -> bytes:
         """The kept answer, or the one that `make` gives."""
-        if self._folder is None:
-            return make()
-        place = self._folder / f"{hashlib.sha256(repr((key, code_stamp())).encode()).hexdigest()}"
-        with contextlib.suppress(OSError):
-            return place.read_bytes()
+        kept = self.peek(key)
+        if kept is not None:
+            return kept
         value = make()
-        with contextlib.suppress(OSError):
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with new_file(place) as work:
-                work.write_bytes(value)
-            self._forget()
+        place = self._place(key)
+        if place is not None:
+            with contextlib.suppress(OSError):
+                place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with new_file(place) as work:
+                    work.write_bytes(value)
+                self._forget(place.parent)
         return value
 
-    def _forget(self) -> None:
-        assert self._folder is not None
-        files = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    def _place(self, key: object) -> Path | None:
+        if self._folder is None:
+            return None
+        return self._folder / hashlib.sha256(repr((key, code_stamp())).encode()).hexdigest()
+
+    def _forget(self, folder: Path) -> None:
+        files = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
         for path in files[: -self._most]:
             path.unlink(missing_ok=True)
 

@@ -7,6 +7,7 @@ import glob
 import hashlib
 import os
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from solscope.readers import open as open_profile
 from solscope.readers.source import read_head
 from solscope.report.names import short_labels
 from solscope.web.kept import Kept, Shelf
+from solscope.web.quiet import Quiet
 from solscope.web.store import StoreView
 
 Query = Mapping[str, str]
@@ -45,6 +47,16 @@ class ProfileEntry(msgspec.Struct, frozen=True):
     path: str
     bytes: int | None
     """Size of the file; null for a demo."""
+
+
+class Working(msgspec.Struct, frozen=True):
+    """A profile that is being worked on."""
+
+    id: str
+    stage: str
+    """What is being done."""
+    seconds: float
+    """How long the whole has taken so far."""
 
 
 class Library:
@@ -73,6 +85,9 @@ class Library:
         """Results of which pages show a part."""
         self.skipped: list[tuple[str, str]] = []
         """Files of a folder that are no profiles, with the reason."""
+        self._working: dict[str, tuple[str, float]] = {}
+        self.quiet = Quiet()
+        """When requests come; work that can wait does."""
         self.refresh()
 
     def look_again(self) -> None:
@@ -128,6 +143,18 @@ class Library:
         found: list[ShapeResult] = self.tables.get(key, lambda: read_results(self.result_files))
         return found
 
+    def solutions(self) -> list[str]:
+        """Names of the solutions in the results."""
+        key = ("solutions", *((path, stamp(path)) for path in self.result_files))
+
+        def make() -> bytes:
+            return msgspec.json.encode(sorted({line.solution for line in self.results()}))
+
+        if not self.result_files:
+            return []
+        kept = self.pages.get(key, lambda: self.shelf.get(key, make))
+        return msgspec.json.decode(kept, type=list[str])
+
     @property
     def entries(self) -> list[ProfileEntry]:
         """All profiles, in the order they were named."""
@@ -143,9 +170,39 @@ class Library:
         return found
 
     def profile(self, name: str) -> Attributed:
-        """The profile with this id, opened and attributed."""
+        """The profile with this id, opened and attributed; `done` ends what `working` tells."""
         path = self.entry(name).path
-        return self._profiles.get((path, stamp(path)), lambda: attribute(open_profile(path)))
+
+        def make() -> Attributed:
+            opened = open_profile(path)
+            self._stage(name, "finding steps, layers and operators")
+            return attribute(opened)
+
+        with self._lock:
+            self._working.setdefault(name, ("reading the file", time.monotonic()))
+        found = self._profiles.get((path, stamp(path)), make)
+        self._stage(name, "working out what to show")
+        return found
+
+    def _stage(self, name: str, stage: str) -> None:
+        with self._lock:
+            if name in self._working:
+                self._working[name] = (stage, self._working[name][1])
+
+    def done(self, *names: str) -> None:
+        """Nothing is left to do for these profiles."""
+        with self._lock:
+            for name in names:
+                self._working.pop(name, None)
+
+    @property
+    def working(self) -> list[Working]:
+        """What is being done for profiles that were asked for."""
+        now = time.monotonic()
+        with self._lock:
+            return [
+                Working(name, what, now - begun) for name, (what, begun) in self._working.items()
+            ]
 
 
 def check_sources(sources: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import logging
 import secrets
 import socket
 import threading
@@ -12,6 +13,9 @@ from pathlib import Path
 
 from solscope.demo import DEMOS, PREFIX
 from solscope.errors import MissingToolError, UsageError
+
+GRACE_S = 1
+"""How long requests may go on after Ctrl-C."""
 
 
 def serve(
@@ -25,10 +29,10 @@ def serve(
     try:
         import uvicorn
 
-        from solscope.web.api import warm
         from solscope.web.app import Uploads, create_app
         from solscope.web.kept import Shelf, shelf_folder
         from solscope.web.library import Library, check_sources
+        from solscope.web.warm import warm
     except ImportError as error:
         raise MissingToolError(
             f"the dashboard needs {error.name}: pip install 'solscope[web]'"
@@ -45,19 +49,25 @@ def serve(
         address, chosen = listener.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
         query = f"/?token={token}" if token else "/"
-        say(f"solscope: {len(library.entries)} profiles on http://{shown}:{chosen}{query}")
-        say("solscope: press Ctrl-C to stop")
-        if library.has_store:
-            threading.Thread(target=warm, args=(library,), daemon=True).start()
         config = uvicorn.Config(
             create_app(library, [host], token, Uploads(*uploads) if uploads else None),
             log_level="warning",
             access_log=False,
             server_header=False,
             lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=GRACE_S,
         )
+        config.load()
+        server = uvicorn.Server(config)
+        # At the end, requests that are cut off are not worth a line each.
+        logging.getLogger("uvicorn.error").addFilter(lambda _: not server.should_exit)
+        say(f"solscope: {len(library.entries)} profiles on http://{shown}:{chosen}{query}")
+        say("solscope: press Ctrl-C to stop")
+        if library.has_store:
+            threading.Thread(target=warm, args=(library,), daemon=True).start()
         with contextlib.suppress(KeyboardInterrupt):  # The way to stop that was told above.
-            uvicorn.Server(config).run(sockets=[listener])
+            server.run(sockets=[listener])
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
-from starlette.concurrency import run_in_threadpool
 
 from solscope.corpus.extract import extract
-from solscope.errors import LimitError, UsageError
+from solscope.errors import LimitError, SolscopeError, UsageError
 from solscope.files import new_file
 from solscope.readers import open as open_profile
 from solscope.web.library import Library, ProfileEntry
+from solscope.web.thread import in_thread
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 LONGEST_NAME = 120
@@ -49,10 +49,22 @@ async def take_upload(
                 if size > most_bytes:
                     raise LimitError(f"{target.name}: larger than {most_bytes:,} bytes")
                 file.write(piece)
-        await run_in_threadpool(open_profile, work)
-    entry = await run_in_threadpool(library.add, target)
-    stored = to_store and await run_in_threadpool(_store, library, target)
+        await in_thread(_check, work)
+    entry = await in_thread(library.add, target)
+    stored = to_store and await in_thread(_store, library, target)
     return Uploaded(**msgspec.structs.asdict(entry), stored=stored)
+
+
+def _check(work: Path) -> None:
+    """Read it once; what is wrong with it is told by its name, not by where it lay."""
+    try:
+        open_profile(work)
+    except LimitError as error:
+        raise LimitError(
+            f"{work.name}: too large when it is decompressed; nothing of it is kept"
+        ) from error
+    except SolscopeError as error:
+        raise type(error)(str(error).replace(str(work), work.name)) from error
 
 
 def _store(library: Library, path: Path) -> bool:

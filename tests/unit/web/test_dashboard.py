@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import re
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,7 @@ from starlette.testclient import TestClient
 from solscope.corpus.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.errors import UsageError
+from solscope.report.html import digest
 from solscope.web.api import ENDPOINTS
 from solscope.web.app import Uploads, create_app
 from solscope.web.kept import Kept, Shelf
@@ -138,11 +143,11 @@ def test_every_address_is_a_page_with_a_strict_policy(client: TestClient) -> Non
     for path in ("/", "/suite/rms_norm", "/compare?a=1&b=2"):
         answer = client.get(path)
         assert answer.status_code == 200
-        assert "/assets/dashboard.js" in answer.text
+        (script,) = re.findall(r'<script type="module">(.*?)</script>', answer.text, re.DOTALL)
         policy = answer.headers["content-security-policy"]
-        assert "script-src 'self'" in policy
+        assert f"script-src 'self' '{digest(script)}';" in policy
         assert "unsafe-eval" not in policy
-    assert client.get("/assets/dashboard.js").headers["content-type"].startswith("text/javascript")
+    assert client.get("/assets/engine.js").headers["content-type"].startswith("text/javascript")
     assert client.get("/assets/other.js").headers["content-type"].startswith("text/html")
 
 
@@ -242,6 +247,35 @@ def test_nothing_stays_of_a_bad_upload(
     assert answer.status_code == status
     assert answer.json()["error"]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("pack", ["gzip", "zstd", "zip"])
+def test_nothing_stays_of_a_compression_bomb(tmp_path: Path, pack: str) -> None:
+    head = b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1},'
+    app = create_app(Library(DEMOS), uploads=Uploads(tmp_path, 10_000_000))
+    client = TestClient(app, base_url="http://localhost", headers={"x-solscope": "1"})
+    answer = client.post("/api/upload?name=bomb.json", content=packed(pack, head, 200 << 20))
+    assert answer.status_code == (422 if pack == "zip" else 413)
+    error = answer.json()["error"]
+    assert error.startswith("bomb.json: ")
+    assert str(tmp_path) not in error
+    assert "\n" not in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def packed(pack: str, head: bytes, blanks: int) -> bytes:
+    """Text that ends in so many blanks, in few bytes."""
+    pieces = [head, *[b" " * (1 << 20)] * (blanks >> 20)]
+    if pack == "zip":
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("trace.json", b"".join(pieces))
+        return file.getvalue()
+    if pack == "gzip":
+        packer: Any = zlib.compressobj(1, zlib.DEFLATED, 31)
+    else:
+        packer = pytest.importorskip("zstandard").ZstdCompressor().compressobj()
+    return b"".join([*map(packer.compress, pieces), packer.flush()])
 
 
 def test_uploads_need_to_be_allowed(client: TestClient) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,6 +51,24 @@ def test_it_ends_cleanly(tmp_path: Path) -> None:
         assert process.returncode == 0
         assert out == ""
         assert "Traceback" not in err
+
+
+def test_it_ends_while_a_profile_is_coming_in(tmp_path: Path) -> None:
+    folder = tmp_path / "dropped"
+    with serving("--upload", str(folder), cache=tmp_path) as (process, address):
+        port = int(address.rstrip("/").rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as half:
+            half.sendall(
+                b"POST /api/upload?name=a.json HTTP/1.1\r\nHost: localhost\r\nX-Solscope: 1\r\n"
+                b"Content-Length: 1000000\r\n\r\n" + 1000 * b"x"
+            )
+            while not list(folder.glob(".a.json*/a.json")):
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert err == "solscope: press Ctrl-C to stop\n"
+        assert list(folder.iterdir()) == []
 
 
 @pytest.fixture

@@ -1,0 +1,97 @@
+"""Answers to questions as JSON: made once, and kept until what they are about changes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import parse_qsl, unquote, urlencode
+
+import msgspec
+
+from solscope.errors import UsageError
+from solscope.web.api import ENDPOINTS, Endpoint
+from solscope.web.library import Library, Query, stamp
+
+_BY_PATH = [
+    (re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", one.path)), one) for one in ENDPOINTS
+]
+
+
+class Keys(NamedTuple):
+    """Under what an answer is kept."""
+
+    memory: object
+    shelf: object | None
+    """Null for what is kept in memory only."""
+
+
+def answer(endpoint: Endpoint, library: Library, query: Query) -> bytes:
+    """The answer as JSON; kept until what it is about changes."""
+    asked = _asked(endpoint, query)
+
+    def make() -> bytes:
+        return msgspec.json.encode(endpoint.handle(library, asked))
+
+    keys = _keys(endpoint, library, asked)
+    if keys is None:
+        return make()
+    if keys.shelf is None:
+        return library.pages.get(keys.memory, make)
+    return library.pages.get(keys.memory, lambda: library.shelf.get(keys.shelf, make))
+
+
+def answer_at_hand(endpoint: Endpoint, library: Library, query: Query) -> bytes | None:
+    """The answer when it is kept, or takes no time to make; null when it must be worked out."""
+    keys = _keys(endpoint, library, _asked(endpoint, query))
+    if keys is None:
+        return answer(endpoint, library, query)
+    found = library.pages.peek(keys.memory)
+    if found is None and keys.shelf is not None:
+        found = library.shelf.peek(keys.shelf)
+        if found is not None:
+            library.pages.get(keys.memory, lambda: found)
+    return found
+
+
+def question(path: str, query: Query) -> str:
+    """A question as the front end writes it: names in order."""
+    told = sorted((name, value) for name, value in query.items() if value)
+    return f"{path}?{urlencode(told)}" if told else path
+
+
+def endpoint_of(asked: str) -> tuple[Endpoint, dict[str, str]]:
+    """Where a written question goes, and the names and values in it."""
+    path, _, query = asked.partition("?")
+    for pattern, endpoint in _BY_PATH:
+        match = pattern.fullmatch(path)
+        if match:
+            named = {name: unquote(value) for name, value in match.groupdict().items()}
+            return endpoint, {**dict(parse_qsl(query)), **named}
+    raise UsageError(f"no such question: {path}")
+
+
+def _asked(endpoint: Endpoint, query: Query) -> dict[str, str]:
+    known = {*endpoint.parameters, *re.findall(r"\{(\w+)\}", endpoint.path)}
+    return {name: value for name, value in query.items() if name in known and value}
+
+
+def _keys(endpoint: Endpoint, library: Library, asked: dict[str, str]) -> Keys | None:
+    """Null for an answer that is made anew each time."""
+    for name in endpoint.files:
+        if name not in asked:
+            raise UsageError(f"the question lacks {name!r}")
+    key: tuple[object, ...] = (endpoint.path, *sorted(asked.items()))
+    if endpoint.files or endpoint.of_results:
+        files = (
+            [library.entry(asked[name]).path for name in endpoint.files]
+            if endpoint.files
+            else [str(Path(path).absolute()) for path in library.result_files]
+        )
+        key = (*key, *((path, stamp(path)) for path in files))
+        return Keys(key, key)
+    if endpoint.of_store:
+        key = (*key, library.store.version())
+        # Searches are as many as there are words: not worth a file each.
+        return Keys(key, None if "find" in asked else (library.store.url, key))
+    return None

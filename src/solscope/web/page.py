@@ -1,0 +1,84 @@
+"""The page that a browser loads: script, style, and the answers that the view begins with.
+
+The front end draws a view from answers. Those that are at hand stand in the page, so that nothing
+is left to wait for; the browser is told to ask for the others at once, while it reads the script.
+The front end asks for whatever is not in the page: `first_questions` decides how soon a view is
+there, not what it shows.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from string import Template
+from urllib.parse import quote, unquote
+
+from solscope.errors import SolscopeError
+from solscope.report.html import asset, script_data
+from solscope.web.answers import answer_at_hand, endpoint_of, question
+from solscope.web.library import Library, Query
+from solscope.web.store_questions import FACTS
+
+USUAL_HARDWARE = "H20,XPU-A,H200"
+"""GPUs that the suite shows when the address names none."""
+MOST_BYTES = 1_000_000
+"""Larger answers are asked for by the browser, beside the page."""
+_CHARTS = ("profile", "compare", "diagnose", "corpus", "suite", "bench")
+"""Views with charts."""
+
+
+def page(library: Library, path: str, query: Query) -> str:
+    """The page at an address."""
+    links, answers = [], []
+    if path.split("/")[1] in _CHARTS:
+        links.append('<link rel="modulepreload" href="/assets/engine.js">')
+    for asked in first_questions(path, query):
+        name = escape(asked)
+        found = _at_hand(library, asked)
+        if found is None or len(found) > MOST_BYTES:
+            links.append(f'<link rel="preload" as="fetch" crossorigin href="{name}">')
+        else:
+            data = script_data(found)
+            answers.append(f'<script type="application/json" data-answer="{name}">{data}</script>')
+    return Template(asset("dashboard.html")).substitute(
+        links="\n".join(links),
+        style=asset("app.css"),
+        answers="\n".join(answers),
+        script=asset("dashboard.js"),
+    )
+
+
+def first_questions(path: str, query: Query) -> list[str]:
+    """What the front end asks to draw the view at this address."""
+    view, _, rest = path.strip("/").partition("/")
+    name = quote(unquote(rest), safe="")
+    given = {key: query.get(key, "") for key in ("a", "b", "hardware", "device", *FACTS)}
+    two = {key: given[key] for key in ("a", "b")}
+    facts = {key: given[key] for key in FACTS}
+    asked = ["/api/overview"]
+    if view == "profile" and name:
+        asked.append(question(f"/api/profile/{name}", {"hardware": given["hardware"]}))
+    elif view in ("compare", "diagnose") and all(two.values()):
+        asked.append(question(f"/api/{view}", two))
+    elif view == "bench":
+        asked.append(question("/api/bench", {"device": given["device"]}))
+        asked += [question("/api/bench/compare", two)] if all(two.values()) else []
+    elif view == "suite":
+        chosen = {"hardware": given["hardware"] or USUAL_HARDWARE}
+        asked.append(question(f"/api/suite/{name}" if name else "/api/suite", chosen))
+    elif view == "corpus":
+        by, what, find = (query.get(key, "") for key in ("by", "what", "find"))
+        asked += [
+            question("/api/corpus", facts),
+            question("/api/corpus/importance", {"by": by or "operator", "find": find, **facts}),
+            question("/api/corpus/trend", {"what": what or "step", **facts}),
+        ]
+    return asked
+
+
+def _at_hand(library: Library, asked: str) -> bytes | None:
+    """Null as well when the answer is an error: the front end asks again and shows it."""
+    endpoint, query = endpoint_of(asked)
+    try:
+        return answer_at_hand(endpoint, library, query)
+    except SolscopeError:
+        return None

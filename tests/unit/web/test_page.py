@@ -1,0 +1,170 @@
+"""The page that a browser loads, and the answers that stand in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import threading
+import time
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from solscope import readers
+from solscope.corpus.extract import extract
+from solscope.corpus.store import create_corpus
+from solscope.web import page as pages
+from solscope.web import store as stores
+from solscope.web.answers import endpoint_of
+from solscope.web.app import create_app
+from solscope.web.kept import Shelf
+from solscope.web.library import Library
+from solscope.web.page import first_questions
+from solscope.web.quiet import Quiet
+from solscope.web.warm import warm
+
+DEMO = "demo:vllm-b200"
+TRACE = Path("tests/data/kineto_b200.json.gz")
+
+
+def opened(library: Library, path: str) -> tuple[dict[str, Any], set[str]]:
+    """The answers in a page, by question, and the questions that the browser is to ask."""
+    text = TestClient(create_app(library), base_url="http://localhost").get(path).text
+    found = re.findall(r'<script type="application/json" data-answer="(.*?)">(.*?)</script>', text)
+    asked = re.findall(r'<link rel="preload" as="fetch" crossorigin href="(.*?)">', text)
+    return {unescape(name): json.loads(data) for name, data in found}, {*map(unescape, asked)}
+
+
+def test_a_page_carries_the_answers_that_are_at_hand() -> None:
+    library = Library([DEMO])
+    (entry,) = library.entries
+    question = f"/api/profile/{entry.id}"
+    answers, asked = opened(library, f"/profile/{entry.id}")
+    assert (set(answers), asked) == ({"/api/overview"}, {question})
+    client = TestClient(create_app(library), base_url="http://localhost")
+    page = client.get(question).json()
+    answers, asked = opened(library, f"/profile/{entry.id}")
+    assert (answers[question], asked) == (page, set())
+    assert answers["/api/overview"] == client.get("/api/overview").json()
+
+
+def test_a_large_answer_does_not_stand_in_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "MOST_BYTES", 10)
+    assert opened(Library([DEMO]), "/") == ({}, {"/api/overview"})
+
+
+def test_no_name_ends_the_script_that_it_stands_in(tmp_path: Path) -> None:
+    name = "<script>alert(1)<!--&"
+    shutil.copy(TRACE, tmp_path / f"{name}.json.gz")
+    library = Library([str(tmp_path)])
+    answers, _ = opened(library, "/")
+    assert name in answers["/api/overview"]["profiles"][0]["path"]
+    answers, asked = opened(library, '/profile/"><script>alert(1)<')
+    assert asked == {"/api/profile/%22%3E%3Cscript%3Ealert%281%29%3C"}
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "asked"),
+    [
+        ("/", {}, []),
+        ("/nothing", {}, []),
+        ("/profile/abc", {"hardware": "H200"}, ["/api/profile/abc?hardware=H200"]),
+        ("/compare", {"a": "1"}, []),
+        ("/compare", {"a": "1", "b": "2"}, ["/api/compare?a=1&b=2"]),
+        ("/bench", {"a": "x y", "b": "z"}, ["/api/bench", "/api/bench/compare?a=x+y&b=z"]),
+        ("/suite/rms_norm", {}, ["/api/suite/rms_norm?hardware=H20%2CXPU-A%2CH200"]),
+        (
+            "/corpus",
+            {"gpu": "H200", "by": "kernel", "find": "gemm"},
+            [
+                "/api/corpus?gpu=H200",
+                "/api/corpus/importance?by=kernel&find=gemm&gpu=H200",
+                "/api/corpus/trend?gpu=H200&what=step",
+            ],
+        ),
+    ],
+)
+def test_what_a_view_begins_with(path: str, query: dict[str, str], asked: list[str]) -> None:
+    found = first_questions(path, query)
+    assert found == ["/api/overview", *asked]
+    for one in found:
+        endpoint_of(one)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    corpus = create_corpus(tmp_path / "store")
+    corpus.append([extract(str(TRACE)), extract("tests/data/nsys_h100.sqlite")])
+    return tmp_path / "store"
+
+
+def test_answers_about_a_store_are_made_ahead(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = Shelf(tmp_path / "shelf")
+    library = Library([str(store)], shelf)
+    monkeypatch.setattr(library.quiet, "wait", lambda *_: None)
+    assert opened(library, "/corpus?gpu=B200")[1]
+    warm(library)
+    for path in ("/corpus", "/corpus?by=shape", "/corpus?gpu=B200", "/suite"):
+        assert opened(library, path)[1] == set()
+    kept = len(list((tmp_path / "shelf").iterdir()))
+    again = Library([str(store)], shelf)
+    monkeypatch.setattr(again.quiet, "wait", lambda *_: None)
+    warm(again)
+    assert opened(again, "/corpus?gpu=B200")[1] == set()
+    assert len(list((tmp_path / "shelf").iterdir())) == kept
+
+
+def test_a_version_is_looked_up_again_when_the_folder_has_changed(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "LOOK_AGAIN_S", 0.0)
+    view = Library([str(store)]).store
+    first = view.version()
+    looked: list[int] = []
+
+    def look(_: object) -> tuple[str, int]:
+        looked.append(1)
+        return "new", len(looked)
+
+    monkeypatch.setattr(type(view.newest), "version", look)
+    assert view.version() == first
+    assert not looked
+    (store / "profiles" / "_delta_log" / "a commit").touch()
+    assert view.version() == ("new", 1)
+
+
+def test_work_waits_until_nobody_asks() -> None:
+    quiet, ended = Quiet(), threading.Event()
+
+    def work() -> None:
+        quiet.wait(0.01)
+        ended.set()
+
+    with quiet.request():
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        time.sleep(0.05)
+        assert not ended.is_set()
+    assert ended.wait(timeout=30)
+
+
+def test_what_is_done_for_a_profile_can_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library([DEMO])
+    (entry,) = library.entries
+    client = TestClient(create_app(library), base_url="http://localhost")
+    seen: list[list[dict[str, Any]]] = []
+
+    def looking(name: str) -> Any:
+        seen.append(client.get("/api/working").json())
+        return readers.open(name)
+
+    monkeypatch.setattr("solscope.web.library.open_profile", looking)
+    assert client.get(f"/api/profile/{entry.id}").status_code == 200
+    assert [(one["id"], one["stage"]) for one in seen[0]] == [(entry.id, "reading the file")]
+    assert client.get("/api/working").json() == []
