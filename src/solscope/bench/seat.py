@@ -161,4 +161,4 @@ def close(seats: Sequence[Seat]) -> None:
             with contextlib.suppress(WorkerFailed):
                 worker.answer(max(0.0, end - time.monotonic()))
         if worker.alive:
-            worker.kill()
+            worker.dismiss()

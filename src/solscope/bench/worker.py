@@ -270,7 +270,8 @@ class Worker:
             self.torch.cuda.empty_cache()
 
     def leave(self) -> dict[str, Any]:
-        """Let go of everything, the shared memory included."""
+        """Let go of everything, the shared memory included, once no queued work writes to it."""
+        self.sync()
         self.free()
         self.memory.close()
         gc.collect()
