@@ -170,6 +170,22 @@ def test_two_runs_of_one_card_agree_within_their_intervals() -> None:
         assert found.verdict == "cannot tell"
 
 
+def test_two_runs_of_one_card_disagree_where_one_process_is_trusted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The results page names the shapes."""
+    monkeypatch.setattr("solscope.bench.contrast.ONE_PROCESS", 0.0)
+    folder = Path(__file__).parents[3] / "results" / "bench"
+    first, again = (read_results([folder / name]) for name in ("h200.jsonl", "h200-again.jsonl"))
+    told = {
+        (one.operator, solution)
+        for solution in ("torch-eager", "solscope-triton")
+        for one in contrast(first, again, solution, solution).shapes
+        if one.verdict != "cannot tell"
+    }
+    assert told == {("rms_norm", "torch-eager")}
+
+
 def test_results_survive_a_cut_off_line(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     append_result(file, line("rms_norm", "0", 20.0))
