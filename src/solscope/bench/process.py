@@ -76,7 +76,6 @@ class Worker:
     """Waits for the end of the process; its code, negative for a signal."""
     _waiting: bytes = b""
     _number: str = ""
-    l2_bytes: int | None = None
     opened: dict[str, int] = field(default_factory=dict)
     """Which generation of each arena this worker has mapped."""
     ending: bool = False
