@@ -149,7 +149,8 @@ def main() -> None:
     if options.output is not None:
         about = {
             "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "command": "python benchmarks/cross_check.py h200.jsonl -o cross-check.json",
+            "command": f"python benchmarks/cross_check.py {options.results.name} "
+            f"-o {options.output.name}",
             "device": chosen[0]["device"],
             "run": chosen[0]["run"],
             "shapes": found,

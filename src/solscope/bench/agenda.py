@@ -9,8 +9,10 @@ from typing import Any
 
 import msgspec
 
+from solscope.bench.base import ShapeResult
 from solscope.bench.catalog import Solution
 from solscope.bench.correctness import CPU_EFFORT, Checked, Effort
+from solscope.bench.failures import OWN_FAILURE
 from solscope.bench.process import Limits
 from solscope.bench.results import read_results
 from solscope.bench.seat import Candidate
@@ -26,8 +28,6 @@ GPU_SHARE = 0.15
 and references must fit."""
 MOST_PROCESSES = 48
 """Processes that are ready to be timed at the same time; each has a context of its own."""
-OWN_FAILURE = "the evaluator failed"
-"""Such a line is no result: a resumed run tries the shape again."""
 
 Progress = Callable[[str], None]
 
@@ -185,9 +185,15 @@ class Agenda:
 
 
 def _done(options: Options) -> set[tuple[Any, ...]]:
-    """Keys of the lines in the file of an earlier run."""
+    """Keys of the lines in the file of an earlier run that need no second try."""
     out = options.out
     if not options.resume or out is None or not out.exists() or not out.stat().st_size:
         return set()
-    found = read_results([out])
-    return {r.key for r in found if not (r.reason or "").startswith(OWN_FAILURE)}
+    return {r.key for r in read_results([out]) if _is_final(r, check_only=options.check_only)}
+
+
+def _is_final(line: ShapeResult, *, check_only: bool) -> bool:
+    """Whether a line says all that is asked for: what `bench check` passed has no time yet."""
+    if (line.reason or "").startswith(OWN_FAILURE):
+        return False
+    return check_only or line.status != "passed" or line.median_us is not None

@@ -8,6 +8,8 @@ of one card were seen to differ. A ratio within 1 % of 1 is never called a diffe
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -147,13 +149,15 @@ def _shape(a: ShapeResult, b: ShapeResult, medians_a: Floats, medians_b: Floats)
 
 
 def _together(found: Sequence[ShapeContrast], shares: Sequence[float], spent: float) -> float:
-    """What processes may differ by over all shapes: chance of one is made up for by others."""
-    parts = [
-        (ONE_PROCESS * share * one.a_us / spent) ** 2
-        for one, share in zip(found, shares, strict=True)
-        if min(one.processes) == 1
-    ]
-    return float(sum(parts) ** 0.5)
+    """What processes may differ by over all shapes: chance of one is made up for by others.
+
+    One process times all shapes of an operator, so those may be off by the same share.
+    """
+    parts: defaultdict[str, float] = defaultdict(float)
+    for one, share in zip(found, shares, strict=True):
+        if min(one.processes) == 1:
+            parts[one.operator] += ONE_PROCESS * share * one.a_us / spent
+    return math.hypot(*parts.values())
 
 
 def _processes(result: ShapeResult) -> list[int]:

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import math
 import secrets
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from solscope.bench import check
 from solscope.bench.base import FAILURES
 from solscope.bench.check import Verdict, Wanted
+from solscope.bench.failures import OURS, own_failure
 from solscope.bench.inputs import InputSets
 from solscope.bench.memory import Arena
 from solscope.bench.process import Spawner, WorkerFailed
+from solscope.bench.room import Room, release
 from solscope.bench.seat import Candidate, Seat, ask_all, close
 from solscope.bench.workloads import Workload, beside, rehearsal
 from solscope.operators.base import Cost, Operator
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     import torch
 
 Progress = Callable[[str], None]
-CACHED_BYTES = 24 << 30
-"""Memory that the evaluator may hold for later tensors."""
-NEED = 6.0
-"""Memory that checking a shape takes, in bytes that the operator must move."""
 TWIN_S = 1.0
 """Shapes whose inputs and reference take longer than this have no twin."""
 TOGETHER_BYTES = 1 << 30
@@ -63,37 +59,6 @@ class Effort:
 CPU_EFFORT = Effort(full_flop=4e9, full_bytes=2e8, extra_bytes=4e6)
 
 
-def release(device: str, keep: int = CACHED_BYTES) -> None:
-    """Give device memory back that no tensor uses, when it is much: that stops everything."""
-    import torch
-
-    if device != "cpu" and torch.cuda.memory_reserved() > keep:
-        torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
-        torch.cuda.empty_cache()
-
-
-class Room:
-    """Memory of the device, handed out to operators that are checked at the same time."""
-
-    def __init__(self, total: float) -> None:
-        self._total = self._left = total
-        self._changed = threading.Condition()
-
-    @contextmanager
-    def of(self, size: float) -> Iterator[None]:
-        """Wait until a shape that moves `size` bytes has room for copies and references."""
-        need = min(NEED * size, self._total)
-        with self._changed:
-            self._changed.wait_for(lambda: self._left >= need)
-            self._left -= need
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._left += need
-                self._changed.notify_all()
-
-
 @dataclass
 class Checked:
     """What was found for one candidate, by shape."""
@@ -105,7 +70,7 @@ class Checked:
     extra_cases: int = 0
     timeouts: int = 0
     everywhere: Verdict | None = None
-    """A failure that holds for every shape."""
+    """A failure that holds for every shape without a verdict of its own."""
 
     def knows(self, shape: str) -> bool:
         """Whether anything was found out about a shape."""
@@ -113,7 +78,7 @@ class Checked:
 
     def verdict(self, shape: str) -> Verdict:
         """The verdict on one shape."""
-        return self.everywhere or self.verdicts.get(shape) or Verdict("unsupported", "not checked")
+        return self.verdicts.get(shape) or self.everywhere or Verdict("unsupported", "not checked")
 
 
 def by_rows(cost: Cost, task: Task, effort: Effort) -> bool | None:
@@ -193,7 +158,10 @@ class OperatorCheck:
             progress(f"{self.operator.name} shape {shape.shape}")
             seats = [seat for seat in self._standing() if due(seat.candidate, shape)]
             with self.room.of(self.operator.cost(shape.axes).bytes):
-                self._shape(shape, seats, effort)
+                try:
+                    self._shape(shape, seats, effort)
+                except OURS as error:
+                    self._lose(seats, shape, own_failure(error))
                 self._free()
 
     def _rehearse(self, seats: Sequence[Seat], axes: dict[str, Any]) -> None:
@@ -241,14 +209,14 @@ class OperatorCheck:
     def _standing(self) -> list[Seat]:
         return [seat for seat in self.seats if self.found[seat.candidate.key].everywhere is None]
 
-    def _shape(self, shape: Workload, seats: list[Seat], effort: Effort) -> None:
+    def _shape(self, shape: Workload, seats: Sequence[Seat], effort: Effort) -> None:
         rows = by_rows(self.operator.cost(shape.axes), self.task, effort)
         if rows is None:
             why = "its reference takes too long and has no form by rows"
             self._all(seats, shape, Verdict("unsupported", why))
             return
         sets = InputSets(self.arenas["inputs"], self.task)
-        seats = self._warm(shape, seats, sets)
+        seats = list(self._warm(shape, seats, sets))
         took = 0.0
         for number in range(effort.rounds + 1):
             twin = number == effort.rounds
@@ -273,10 +241,12 @@ class OperatorCheck:
                     seats.remove(seat)
             del right
 
-    def _warm(self, shape: Workload, seats: list[Seat], sets: InputSets) -> list[Seat]:
+    def _warm(self, shape: Workload, seats: Sequence[Seat], sets: InputSets) -> Sequence[Seat]:
         """Let candidates compile for a shape at the same time, on values that are not judged.
 
-        Those that answered, right or wrong, are left. Large shapes would not fit so often.
+        Those that may go on are left. But for cheating, failures are not held against a candidate:
+        others used the memory and the inputs meanwhile. It fails again alone, or it does not.
+        Large shapes would not fit so often.
         """
         compiling = any(seat.candidate.solution.about.compiles for seat in seats)
         size = self.operator.cost(shape.axes).bytes
@@ -286,15 +256,22 @@ class OperatorCheck:
             sets.draw(shape.axes, 1)
         except (MemoryError, _oom()):
             return seats  # the first draw that is judged will say so
+        asked, cheats = seats, []
         for do, fields in (
             ("bind", {"sets": sets.specs, "mutates": []}),
             ("calls", {"order": [0], "keep": False}),
+            ("trim", {}),
         ):
-            for seat, reply in ask_all(seats, do, fields):
-                if isinstance(reply, WorkerFailed):
-                    self._note(seat, shape, Verdict(reply.status, reply.reason), sets, "none")
-                    seats = [one for one in seats if one is not seat]
-        return seats
+            replies = ask_all(asked, do, fields)
+            asked = [seat for seat, reply in replies if not isinstance(reply, WorkerFailed)]
+            for seat, reply in replies:
+                if not isinstance(reply, WorkerFailed):
+                    continue
+                self.found[seat.candidate.key].timeouts += reply.status == "timeout"
+                if reply.status == "cheating":
+                    self._note(seat, shape, Verdict("cheating", reply.reason), sets, "none")
+                    cheats.append(seat)
+        return [seat for seat in seats if not any(seat is one for one in cheats)]
 
     def _note(
         self, seat: Seat, shape: Workload, verdict: Verdict, sets: InputSets, reference: str
@@ -312,6 +289,13 @@ class OperatorCheck:
         checked.rounds[shape.shape] = checked.rounds.get(shape.shape, 0) + 1
         checked.seeds[shape.shape] = list(sets.seeds)
         checked.reference[shape.shape] = reference
+
+    def _lose(self, seats: Sequence[Seat], shape: Workload, reason: str) -> None:
+        """Take back that candidates passed a shape which could not be checked to its end."""
+        for seat in seats:
+            checked = self.found[seat.candidate.key]
+            if not checked.knows(shape.shape) or checked.verdict(shape.shape).ok:
+                checked.verdicts[shape.shape] = Verdict("unsupported", reason)
 
     def _all(self, seats: Sequence[Seat], shape: Workload, verdict: Verdict) -> None:
         for seat in seats:

@@ -38,9 +38,8 @@ class DeviceTimer:
         self.make_graph = torch.cuda.CUDAGraph
         self.graph_context = torch.cuda.graph
         properties = torch.cuda.get_device_properties(0)
-        self.l2_bytes = int(properties.L2_cache_size)
         self.cycles_per_us = float(getattr(properties, "clock_rate", None) or 1.7e6) / 1e3
-        words = FLUSH * self.l2_bytes // 4
+        words = FLUSH * int(properties.L2_cache_size) // 4
         self.flushed = torch.zeros(words, dtype=torch.float32, device="cuda")
         self.sum = torch.empty((), dtype=torch.float32, device="cuda")
         self.graph: Any = None

@@ -10,31 +10,33 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import TypeVar
 
-from solscope.bench.agenda import OWN_FAILURE, Agenda, OperatorRun, Options, Progress
+from solscope.bench.agenda import Agenda, OperatorRun, Options, Progress
 from solscope.bench.base import ShapeResult, Status
 from solscope.bench.check import Verdict
-from solscope.bench.correctness import Checked, OperatorCheck, Room, release
+from solscope.bench.correctness import Checked, OperatorCheck
+from solscope.bench.failures import OURS, own_failure
 from solscope.bench.lines import Lines
 from solscope.bench.machine import describe_run, device_name
 from solscope.bench.memory import Arena, Arenas
 from solscope.bench.process import Spawner
 from solscope.bench.results import append_result
+from solscope.bench.room import Room, release
 from solscope.bench.seat import Candidate, Seat
 from solscope.bench.sensors import BUSY_PCT, Watch
 from solscope.bench.timing import SETS, Measured, OperatorTiming
 from solscope.bench.workloads import Workload, rehearsal
-from solscope.errors import SolscopeError, UsageError
+from solscope.errors import UsageError
 from solscope.hardware import Hardware, find, match_device, with_measured
 
+T = TypeVar("T")
 PREPARED = 0.4
 """Share of an operator's time after which no further shape of it is checked."""
 WORKER_SHARE = 0.6
 ARENA_BYTES = 40 << 30
-OURS = (RuntimeError, ValueError, IndexError, KeyError, TypeError, AssertionError, MemoryError)
-"""What a reference or an input maker may raise: one shape is lost, not the run."""
 
 
 class Evaluation:
@@ -88,8 +90,12 @@ class Evaluation:
         check_end = end
         if not self.options.check_only:
             check_end -= (1 - PREPARED) * (end - time.monotonic()) if end < float("inf") else 0.0
-        with ThreadPoolExecutor(max_workers=max(1, self.options.jobs)) as pool:
-            list(pool.map(lambda one: self._check(one, check_end, spawner, arenas), wave))
+        _together(
+            lambda one: self._check(one, check_end, spawner, arenas),
+            wave,
+            self.options.jobs,
+            spawner,
+        )
         spawner.settle()
         arenas.trim()
         release(self.options.device, keep=0)
@@ -125,6 +131,8 @@ class Evaluation:
             return
         with arenas.pair() as pair:
             self._check_in(run, end, spawner, pair)
+        if spawner.stopped:
+            return
         for candidate in run.candidates:
             checked = run.checked[candidate.key]
             for shape in run.shapes:
@@ -149,7 +157,7 @@ class Evaluation:
                 due=self.agenda.due,
             )
         except OURS as error:
-            stage.give_up(_own_failure(error))
+            stage.give_up(own_failure(error))
         finally:
             stage.close()
         run.checked = stage.found
@@ -177,8 +185,7 @@ class Evaluation:
         Each operator gets its share of the time that is left.
         """
         self.progress(f"starting {', '.join(run.operator.name for run in wave)}")
-        with ThreadPoolExecutor(max_workers=len(wave)) as pool:
-            stages = list(pool.map(lambda run: self._start(run, spawner, arenas), wave))
+        stages = _together(lambda run: self._start(run, spawner, arenas), wave, len(wave), spawner)
         try:
             with arenas.pair() as pair:
                 for number, (run, stage) in enumerate(zip(wave, stages, strict=True)):
@@ -237,8 +244,8 @@ class Evaluation:
         try:
             found = stage.run(shape.axes, due, self.plan, self.options.effort, sample)
         except OURS as error:
-            verdict = Verdict("unsupported", f"{OWN_FAILURE}: {type(error).__name__}: {error}")
-            found = {name: Measured(verdict) for name in due}
+            why = own_failure(error)
+            found = {name: Measured(Verdict("unsupported", why)) for name in due}
             stage.realized = shape.axes
         bound = self.lines.bound(run.operator, shape, stage.realized)
         for candidate in run.candidates:
@@ -274,6 +281,23 @@ def evaluate(options: Options, progress: Progress = lambda _: None) -> list[Shap
     return Evaluation(options, progress).run()
 
 
+def _together(
+    work: Callable[[OperatorRun], T], runs: Sequence[OperatorRun], threads: int, spawner: Spawner
+) -> list[T]:
+    """Do something for several operators at a time; an error in one, or Ctrl-C, stops them all."""
+    with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
+        doing = [pool.submit(work, run) for run in runs]
+        try:
+            for done in as_completed(doing):
+                done.result()
+        except BaseException:
+            for one in doing:
+                one.cancel()
+            spawner.stop()
+            raise
+    return [one.result() for one in doing]
+
+
 def _load_solvers(device: str) -> None:
     """torch loads its GPU solvers on first use, and fails when two threads do so at once."""
     if device != "cpu":
@@ -281,14 +305,6 @@ def _load_solvers(device: str) -> None:
 
         one = torch.ones(1, 1, device=device)
         torch.linalg.solve_triangular(one, one, upper=False)
-
-
-def _own_failure(error: Exception) -> str:
-    """Why a shape is lost through no fault of a solution; an error when the whole device is."""
-    text = f"{type(error).__name__}: {error}"
-    if "CUDA error" in text:
-        raise SolscopeError(f"the evaluator lost the GPU ({text}); run again with --resume")
-    return f"{OWN_FAILURE}: {text}"
 
 
 def _hardware(options: Options, device: str) -> Hardware | None:

@@ -37,6 +37,10 @@ TAIL = 1500
 """Characters of a dead worker's stderr that are shown."""
 
 
+class Stopped(Exception):  # noqa: N818 - no error: somebody stopped the run
+    """No worker is started any more."""
+
+
 class WorkerFailed(Exception):  # noqa: N818 - a finding about a solution, no error of ours
     """A request that was not answered with a result: the status it means, and why."""
 
@@ -72,11 +76,10 @@ class Worker:
     """Waits for the end of the process; its code, negative for a signal."""
     _waiting: bytes = b""
     _number: str = ""
-    l2_bytes: int | None = None
     opened: dict[str, int] = field(default_factory=dict)
     """Which generation of each arena this worker has mapped."""
     ending: bool = False
-    """Killed, but nobody waited for its end yet."""
+    """Dismissed, but nobody waited for its end yet."""
 
     def ask(self, do: str, timeout_s: float, **fields: Any) -> dict[str, Any]:
         """Send a request and wait for its reply."""
@@ -130,8 +133,7 @@ class Worker:
 
     def _dead(self) -> WorkerFailed:
         """The pipe is closed: find out how the process ended."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        self.signal()
         code = self.exit_code()
         tail = self.stderr()
         self._close()
@@ -154,14 +156,24 @@ class Worker:
         return self.source != -1
 
     def kill(self) -> None:
-        """End the process and everything it started, without waiting for it.
+        """End the process and everything it started; it writes to shared memory no more."""
+        self.signal()
+        self.exit_code()
+        self._close()
+
+    def dismiss(self) -> None:
+        """End a process that has let go of the shared memory, without waiting for it.
 
         A process that used a GPU takes seconds to end; `Spawner.settle` waits for all together.
         """
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        self.signal()
         self.ending = True
         self._close()
+
+    def signal(self) -> None:
+        """Send the process and everything it started the signal that nobody survives."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
 
     def _close(self) -> None:
         for descriptor in (self.source, self.target):
@@ -228,7 +240,7 @@ class Nursery:
 
     def _waiter(self, pid: int) -> Callable[[], int]:
         def wait() -> int:
-            with self._lock, contextlib.suppress(OSError):
+            with self._lock, contextlib.suppress(OSError, MissingToolError):
                 self.channel.send(f"wait {pid}".encode())
                 return os.waitstatus_to_exitcode(int(self._receive()))
             return -signal.SIGKILL
@@ -238,8 +250,9 @@ class Nursery:
     def close(self) -> None:
         """End the process."""
         self.channel.close()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.log.close()
 
@@ -260,6 +273,8 @@ class Spawner:
         self._nurseries: list[Nursery] = []
         self._workers: list[Worker] = []
         self._lock = threading.Lock()
+        self.stopped = False
+        """What workers did from now on is no finding: they were ended."""
 
     def __enter__(self) -> Spawner:
         return self
@@ -267,14 +282,22 @@ class Spawner:
     def __exit__(self, *_: object) -> None:
         for worker in self._workers:
             if worker.alive:
-                worker.kill()
+                worker.dismiss()
         self.settle()
         for nursery in self._nurseries:
             nursery.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def stop(self) -> None:
+        """End all workers from whichever thread, so that those who wait for an answer go on."""
+        self.stopped = True
+        with self._lock:
+            for worker in self._workers:
+                if worker.alive:
+                    worker.signal()
+
     def settle(self) -> None:
-        """Wait until all workers that were ended are gone, and what they held is free."""
+        """Wait until all workers that were dismissed are gone, and what they held is free."""
         with self._lock:
             ending = [worker for worker in self._workers if worker.ending]
             self._workers = [worker for worker in self._workers if worker.alive]
@@ -285,6 +308,8 @@ class Spawner:
     def take(self) -> Worker:
         """A new worker that is ready."""
         with self._lock:
+            if self.stopped:
+                raise Stopped
             if not (self.fork and self._nurseries):
                 self._nurseries.append(Nursery(self.folder, self.limits))
             nursery = self._nurseries[-1]

@@ -91,8 +91,7 @@ class Seat:
         handles = {name: arena.handle() for name, arena in stale.items()}
         device = self.arenas["inputs"].device
         limit = self.spawner.limits.timeout_s
-        reply = worker.ask("open", limit, arenas=handles, device=device, share=self.share)
-        worker.l2_bytes = reply["l2_bytes"]
+        worker.ask("open", limit, arenas=handles, device=device, share=self.share)
         worker.opened.update({name: arena.generation for name, arena in stale.items()})
 
     def _load(self, worker: Worker) -> None:
@@ -161,4 +160,4 @@ def close(seats: Sequence[Seat]) -> None:
             with contextlib.suppress(WorkerFailed):
                 worker.answer(max(0.0, end - time.monotonic()))
         if worker.alive:
-            worker.kill()
+            worker.dismiss()

@@ -164,6 +164,7 @@ class OperatorTiming:
         part = Round(self._right(axes, sets, effort))
         for seat in seats:
             if self._stands(seat, found):
+                seat.spawner.settle()  # a process that ends keeps the device busy
                 start = time.monotonic()
                 measured = found[seat.candidate.key]
                 self._guarded(seat, sets, part, measured, plan, sample)

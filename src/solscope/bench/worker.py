@@ -77,7 +77,7 @@ class Worker:
         self.memory.open(arenas, device)
         if device != "cpu" and self.timer is None:
             self.timer = _beside("device_timer").DeviceTimer(torch)
-        return {"l2_bytes": getattr(self.timer, "l2_bytes", None)}
+        return {}
 
     def load(
         self, path: str, outputs: list[str], dynamic: bool | None, compiled: bool, build: str | None
@@ -270,7 +270,8 @@ class Worker:
             self.torch.cuda.empty_cache()
 
     def leave(self) -> dict[str, Any]:
-        """Let go of everything, the shared memory included."""
+        """Let go of everything, the shared memory included, once no queued work writes to it."""
+        self.sync()
         self.free()
         self.memory.close()
         gc.collect()

@@ -40,6 +40,7 @@ class Memory:
     def close(self) -> None:
         """Let go of all."""
         self.arenas.clear()
+        self._files.clear()
 
     def view(self, spec: dict[str, Any]) -> Any:
         """A tensor with a storage of its own, no view: compilers refuse updates of some views."""

@@ -9,8 +9,6 @@ from typing import Any
 
 
 class DeviceTimer:
-    l2_bytes = 1 << 20
-
     def __init__(self, torch: Any) -> None:
         self.captured: Any = None
 

@@ -80,6 +80,23 @@ def failures(lines: Sequence[ShapeResult]) -> str:
     return "\n".join(rows) + "\n"
 
 
+def effort(lines: Sequence[ShapeResult]) -> str:
+    """How thoroughly the lines were checked and timed, by the commands that made them."""
+    rows = [
+        "| draws of a shape | cases beside | processes | lines | solutions |",
+        "|--:|--:|--:|--:|---|",
+    ]
+
+    def asked(line: ShapeResult) -> tuple[str, ...]:
+        names = ("rounds", "extra", "restarts")
+        return tuple(re.findall(rf"--{name} (\d+)", line.run["command"])[0] for name in names)
+
+    for given, count in Counter(map(asked, lines)).most_common():
+        who = sorted({f"`{one.solution}`" for one in lines if asked(one) == given})
+        rows.append(f"| {' | '.join(given)} | {count:,} | {', '.join(who)} |")
+    return "\n".join(rows) + "\n"
+
+
 def cross_check() -> str:
     """Times of `cold-v1` beside those of Nsight Compute."""
     rows = [
@@ -95,13 +112,14 @@ def cross_check() -> str:
     return "\n".join(rows) + "\n"
 
 
-@pytest.mark.parametrize("name", ["results", "solutions", "failures", "cross-check"])
+@pytest.mark.parametrize("name", ["results", "solutions", "failures", "effort", "cross-check"])
 def test_the_page_shows_the_committed_results(name: str) -> None:
     lines = read_results([RESULTS])
     makers: dict[str, Callable[[], str]] = {
         "results": lambda: table(score(lines)),
         "solutions": lambda: by_solution(lines),
         "failures": lambda: failures(lines),
+        "effort": lambda: effort(lines),
         "cross-check": cross_check,
     }
     wanted = makers[name]()

@@ -145,6 +145,21 @@ def test_one_process_cannot_show_how_processes_differ() -> None:
     )
 
 
+def test_shapes_of_an_operator_share_what_one_process_cannot_show() -> None:
+    def lines(median_us: float, *operators: str) -> list[ShapeResult]:
+        return [
+            line(name, str(shape), median_us, samples_per_restart=[12])
+            for name in operators
+            for shape in range(4 // len(operators))
+        ]
+
+    def high(*operators: str) -> float:
+        return contrast(lines(20.0, *operators), lines(20.0, *operators)).high
+
+    assert high("rms_norm") > 1.08  # one process timed all four, so nothing makes up for it
+    assert high("rms_norm", "l2_norm") < high("rms_norm") - 0.01
+
+
 def test_two_runs_of_one_card_agree_within_their_intervals() -> None:
     folder = Path(__file__).parents[3] / "results" / "bench"
     first, again = (read_results([folder / name]) for name in ("h200.jsonl", "h200-again.jsonl"))
@@ -153,6 +168,22 @@ def test_two_runs_of_one_card_agree_within_their_intervals() -> None:
         assert len(found.shapes) == 15
         assert {one.verdict for one in found.shapes} == {"cannot tell"}
         assert found.verdict == "cannot tell"
+
+
+def test_two_runs_of_one_card_disagree_where_one_process_is_trusted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The results page names the shapes."""
+    monkeypatch.setattr("solscope.bench.contrast.ONE_PROCESS", 0.0)
+    folder = Path(__file__).parents[3] / "results" / "bench"
+    first, again = (read_results([folder / name]) for name in ("h200.jsonl", "h200-again.jsonl"))
+    told = {
+        (one.operator, solution)
+        for solution in ("torch-eager", "solscope-triton")
+        for one in contrast(first, again, solution, solution).shapes
+        if one.verdict != "cannot tell"
+    }
+    assert told == {("rms_norm", "torch-eager")}
 
 
 def test_results_survive_a_cut_off_line(tmp_path: Path) -> None:
