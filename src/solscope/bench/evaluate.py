@@ -228,7 +228,7 @@ class Evaluation:
             if due and time.monotonic() < end:
                 self.progress(f"{run.operator.name} shape {shape.shape}: timing")
                 self._time_shape(run, stage, shape, due, watch)
-        stage.close()
+        stage.rest()
 
     def _due(self, run: OperatorRun, candidate: Candidate, shape: Workload) -> bool:
         checked = run.checked[candidate.key]

@@ -144,13 +144,9 @@ def ask_all(
     return found
 
 
-def close(seats: Sequence[Seat]) -> None:
-    """End the workers of all seats, at the same time."""
-    leaving = []
-    for seat in seats:
-        worker, seat._worker = seat._worker, None
-        if worker is not None and worker.alive:
-            leaving.append(worker)
+def leave(seats: Sequence[Seat]) -> list[Worker]:
+    """Let all live workers give back what they hold, at the same time; those that still live."""
+    leaving = [seat._worker for seat in seats if seat._worker is not None and seat._worker.alive]
     for worker in leaving:
         with contextlib.suppress(WorkerFailed):
             worker.post("leave")
@@ -159,5 +155,12 @@ def close(seats: Sequence[Seat]) -> None:
         if worker.alive:
             with contextlib.suppress(WorkerFailed):
                 worker.answer(max(0.0, end - time.monotonic()))
-        if worker.alive:
-            worker.dismiss()
+    return [worker for worker in leaving if worker.alive]
+
+
+def close(seats: Sequence[Seat]) -> None:
+    """End the workers of all seats, at the same time."""
+    for worker in leave(seats):
+        worker.dismiss()
+    for seat in seats:
+        seat._worker = None

@@ -20,7 +20,7 @@ from solscope.bench.correctness import Effort, by_rows
 from solscope.bench.inputs import InputSets
 from solscope.bench.memory import Arena
 from solscope.bench.process import WorkerFailed
-from solscope.bench.seat import Seat, ask_all, close
+from solscope.bench.seat import Seat, ask_all, close, leave
 from solscope.bench.statistics import median, quantile, timing
 from solscope.operators.base import Operator
 from solscope.operators.task import Task
@@ -112,6 +112,10 @@ class OperatorTiming:
         """Axes of the last shape as its inputs realized them."""
         self.seeds: list[int] = []
         """Seeds of the last shape, in the order of their use."""
+
+    def rest(self) -> None:
+        """Let the workers give back what they hold. One that ends would disturb the next timing."""
+        leave([seat for group in self.seats for seat in group])
 
     def close(self) -> None:
         """End the workers."""
