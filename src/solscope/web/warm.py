@@ -20,8 +20,6 @@ from solscope.web.library import Library
 from solscope.web.page import first_questions
 from solscope.web.store_questions import CorpusPage
 
-LONG_QUIET_S = 5.0
-"""Time without a request after which the store is read, though nobody has asked."""
 MOST_FILTERS = 24
 """Values of filters whose answers are made ahead."""
 
@@ -34,7 +32,7 @@ def warm(library: Library) -> None:
     with contextlib.suppress(SolscopeError):
         # Remembered as a whole: what cannot be answered leaves nothing behind to know it by.
         library.shelf.get(("filters", store.url, store.version()), lambda: _filters(library))
-        library.quiet.wait(LONG_QUIET_S)
+        library.quiet.wait()
         store.corpus()  # So that the next new question finds it in memory.
 
 
