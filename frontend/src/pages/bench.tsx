@@ -37,6 +37,7 @@ export function BenchView({ page }: { page: BenchPage }) {
           ["Date", machine.time ? machine.time.replace("T", " ").slice(0, 16) : NONE],
         ]} />
         {machine.versions && <p class="about">{Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`).join(", ")}</p>}
+        {page.runs > 1 && machine.command && <p class="about">{number(page.runs)} runs; the newest:</p>}
         {machine.command && <p class="command"><code>{machine.command}</code></p>}
       </Section>
       <Section id="leaderboard" title="Solutions">

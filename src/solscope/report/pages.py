@@ -147,7 +147,9 @@ class BenchPage(msgspec.Struct, frozen=True, tag="bench", tag_field="kind"):
     leaderboard: Leaderboard
     shapes: list[BenchShape]
     machine: dict[str, Any]
-    """Versions, machine and command of the first result."""
+    """Versions, machine and command of the newest run."""
+    runs: int
+    """From which the results are."""
     production_s: dict[str, float]
     """Median S of the deployed kernels on XPU-A by operator, as the public suite states it."""
 
@@ -233,7 +235,8 @@ def bench_page(results: Sequence[ShapeResult], title: str, device: str | None = 
         devices=sorted(counts),
         leaderboard=leaderboard(results, chosen),
         shapes=[_bench_shape(line) for line in lines],
-        machine=lines[0].run,
+        machine=max((line.run for line in lines), key=lambda run: str(run.get("time"))),
+        runs=len({(run.get("time"), run.get("command")) for run in (line.run for line in lines)}),
         production_s=production_s() if lines[0].suite == PUBLIC_SUITE else {},
     )
 
