@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -35,17 +35,23 @@ FAILURES: tuple[Status, ...] = (
 """What makes a run exit with 1; a shape that a solution does not support is no failure."""
 
 
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
+"""A time, a count or a share; sums of larger ones would stop being numbers."""
+
+
 class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
     """Times of one method, in microseconds per call."""
 
-    median_us: float | None = None
-    iqr_us: float | None = None
+    median_us: Amount | None = None
+    iqr_us: Amount | None = None
     """From the 25th to the 75th percentile."""
-    p20_us: float | None = None
-    p80_us: float | None = None
-    samples: list[float] = msgspec.field(default_factory=list)
+    p20_us: Amount | None = None
+    p80_us: Amount | None = None
+    samples: list[Amount] = msgspec.field(default_factory=list)
     """Every sample, process by process."""
-    samples_per_restart: list[int] = msgspec.field(default_factory=list)
+    samples_per_restart: list[Annotated[int, msgspec.Meta(ge=0)]] = msgspec.field(
+        default_factory=list
+    )
     """How many of them each process gave."""
     clock: str | None = None
     """What read the time: `kineto`, `events`, or `evaluator`, the clock of the other process."""
@@ -85,20 +91,22 @@ class ShapeResult(msgspec.Struct, frozen=True):
     """How `median_us` was taken."""
     reason: str | None = None
     """Why it did not pass."""
-    median_us: float | None = None
-    iqr_us: float | None = None
-    p20_us: float | None = None
-    p80_us: float | None = None
-    samples: list[float] = msgspec.field(default_factory=list)
-    samples_per_restart: list[int] = msgspec.field(default_factory=list)
-    bound_us: float | None = None
+    median_us: Amount | None = None
+    iqr_us: Amount | None = None
+    p20_us: Amount | None = None
+    p80_us: Amount | None = None
+    samples: list[Amount] = msgspec.field(default_factory=list)
+    samples_per_restart: list[Annotated[int, msgspec.Meta(ge=0)]] = msgspec.field(
+        default_factory=list
+    )
+    bound_us: Amount | None = None
     """Least time by the corrected cost, caches cold, vendor's peaks."""
     limiter: str | None = None
     s: float | None = None
     """bound_us / median_us."""
-    published_us: float | None = None
+    published_us: Amount | None = None
     """The bound as the public suite states it."""
-    measured_bound_us: float | None = None
+    measured_bound_us: Amount | None = None
     """The bound with the peaks that were measured on such a card."""
     bound_reason: str | None = None
     """Why there is no bound."""
@@ -111,23 +119,23 @@ class ShapeResult(msgspec.Struct, frozen=True):
     """Draws of inputs that were checked, those of other sizes included."""
     checked_calls: int = 0
     """Timed calls whose outputs were checked."""
-    seconds: float | None = None
+    seconds: Amount | None = None
     """What timing took, all processes and checks included."""
-    setup_us: float | None = None
+    setup_us: Amount | None = None
     """Median time of `setup`, which is not part of the time."""
-    host_us: float | None = None
+    host_us: Amount | None = None
     """Median time to queue a call."""
     methods: dict[str, Timing] = msgspec.field(default_factory=dict)
     """Every method that was run."""
     sensors: Sensors | None = None
     axes: dict[str, Any] = msgspec.field(default_factory=dict)
-    scale: float = 1.0
+    scale: Amount = 1.0
     """Factor on the sizes; scores use 1 alone."""
-    weight: float = 1.0
+    weight: Amount = 1.0
     """Share of the shape in the operator's time in production."""
-    calls: float | None = None
+    calls: Amount | None = None
     """Calls of the shape in production."""
-    importance: float | None = None
+    importance: Amount | None = None
     """Share of the operator in production's GPU time; all operators together are 1."""
     suite: str = ""
     seeds: list[int] = msgspec.field(default_factory=list)

@@ -134,7 +134,7 @@ def _passed(lines: Sequence[ShapeResult]) -> dict[tuple[str, str], ShapeResult]:
         (name, result.shape): result
         for name in names
         for result in sorted(best_per_shape(lines, name), key=lambda r: -r.weight)
-        if result.samples
+        if result.samples and min(result.samples) > 0
     }
 
 
@@ -161,8 +161,9 @@ def _together(found: Sequence[ShapeContrast], shares: Sequence[float], spent: fl
 
 
 def _processes(result: ShapeResult) -> list[int]:
-    """Samples of each process that gave any."""
-    return [count for count in result.samples_per_restart or [len(result.samples)] if count]
+    """Samples of each process that gave any; one process where the counts do not add up."""
+    counts = [count for count in result.samples_per_restart if count]
+    return counts if sum(counts) == len(result.samples) else [len(result.samples)]
 
 
 def _medians(result: ShapeResult, draw: Generator) -> Floats:

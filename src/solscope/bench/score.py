@@ -130,7 +130,7 @@ def _with_method(result: ShapeResult, method: str) -> ShapeResult:
     if method == result.method:
         return result
     found = result.methods.get(method)
-    if found is None or found.median_us is None:
+    if found is None or not found.median_us:
         return msgspec.structs.replace(result, median_us=None, s=None, method=method)
     s = None if result.bound_us is None else result.bound_us / found.median_us
     return msgspec.structs.replace(
@@ -175,8 +175,8 @@ def _operator(name: str, importance: float, shapes: int, best: list[ShapeResult]
         shapes_passed=len(best),
         shapes=shapes,
         covered_weight=sum(r.weight for r in best),
-        bound_us=least / sum(calls) if calls else None,
-        median_us=spent / sum(calls) if calls else None,
+        bound_us=least / sum(calls) if any(calls) else None,
+        median_us=spent / sum(calls) if any(calls) else None,
         published_s=stated / spent if spent and has_stated else None,
         recoverable=None if s is None else importance * (1 - s),
         best=dict(sorted(winners.items(), key=lambda pair: -pair[1])),

@@ -193,8 +193,54 @@ def test_results_survive_a_cut_off_line(tmp_path: Path) -> None:
         out.write(b'{"operator": "rms_')
     assert len(read_results([file])) == 1
     append_result(file, line("rms_norm", "0", 30.0))
-    with pytest.raises(InputError, match="line 2 is no result"):
+    assert [r.median_us for r in read_results([file])] == [20.0, 30.0]
+
+
+def test_only_half_a_line_of_ours_is_passed_over_or_taken_out(tmp_path: Path) -> None:
+    whole = tmp_path / "r.jsonl"
+    append_result(whole, line("rms_norm", "0", 20.0))
+    whole.write_bytes(whole.read_bytes().rstrip(b"\n"))
+    append_result(whole, line("rms_norm", "0", 30.0))
+    assert len(read_results([whole])) == 2
+    for foreign in (b"a note of mine", b'{"operator": "rms_norm"}'):
+        other = tmp_path / "other.jsonl"
+        other.write_bytes(whole.read_bytes() + foreign)
+        with pytest.raises(InputError, match="line 3 is no result"):
+            read_results([other])
+        append_result(other, line("rms_norm", "0", 30.0))
+        assert foreign in other.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"iqr_us": -1.0},
+        {"bound_us": 1e308},
+        {"calls": 1e308},
+        {"weight": 1e308},
+        {"samples": [-1.0]},
+        {"samples_per_restart": [-1]},
+        {"methods": {"warm-v1": {"median_us": -1.0}}},
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    file = tmp_path / "r.jsonl"
+    append_result(file, line("rms_norm", "0", 20.0, **wrong))
+    with pytest.raises(InputError, match="line 1 is no result"):
         read_results([file])
+
+
+def test_zeros_and_counts_that_do_not_fit_make_no_number() -> None:
+    none_called = score([line("rms_norm", "0", 20.0, calls=0.0)])
+    assert none_called.operators[0].s is None
+    assert none_called.operators[0].median_us is None
+    untimed = line("rms_norm", "0", 20.0, methods={"warm-v1": Timing(median_us=0.0)})
+    assert score([untimed], method="warm-v1").operators[0].shapes_passed == 0
+    good = [line("rms_norm", "0", 20.0)]
+    with pytest.raises(InputError, match="no shape passed in both"):
+        contrast(good, [line("rms_norm", "0", 20.0, samples=[0.0] * 12)])
+    found = contrast(good, [line("rms_norm", "0", 20.0, samples_per_restart=[0])])
+    assert found.shapes[0].processes == (2, 1)
 
 
 def test_the_last_of_several_lines_counts() -> None:
