@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from solscope.bench.base import ShapeResult
-from solscope.bench.contrast import ONE_PROCESS, Contrast
+from solscope.bench.contrast import ONE_PROCESS, RESOLUTION, Contrast
 from solscope.bench.leaderboard import Leaderboard
 from solscope.bench.score import Score
 from solscope.report.terminal import Column, counted, heading, number, table, to_text
@@ -135,6 +135,8 @@ def render_contrast(found: Contrast, *, width: int, color: bool) -> str:
         f"{counted(len(found.shapes), 'shape')}: {found.faster} faster, {found.slower} slower, "
         f"{found.cannot_tell} cannot tell; only in A {found.only_a}, only in B {found.only_b}",
     ]
+    if found.cannot_tell:
+        notes.append(f"cannot tell: the interval reaches into 1 ± {RESOLUTION:.2f}")
     single = sum(min(one.processes) == 1 for one in found.shapes)
     if single:
         notes.append(
@@ -194,6 +196,13 @@ def render_leaderboard(found: Leaderboard, *, width: int, color: bool) -> str:
         width,
     )
     title = f"{found.device}, suite {found.suite}, {found.method}"
-    note = Text(f"best of all per shape: S {_share(found.best.weighted_s)}")
-    parts: list[RenderableType] = [heading(title), overall, Text(""), by_operator, Text(""), note]
+    notes = [f"best of all per shape: S {_share(found.best.weighted_s)}"]
+    if any(
+        (entry.operators.get(one.operator) or 0.0) > (one.s or 0.0)
+        for one in found.best.operators
+        for entry in found.entries
+    ):
+        notes.append("S of a solution is over the shapes it passed: best, over more, can be lower")
+    parts: list[RenderableType] = [heading(title), overall, Text(""), by_operator, Text("")]
+    parts.extend(map(Text, notes))
     return to_text(parts, width, color)

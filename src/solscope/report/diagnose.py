@@ -147,7 +147,10 @@ def _comparability(result: Diagnosis) -> Iterator[str]:
 
 
 def _steps(side: RunSummary) -> str:
-    dropped = ", ".join(f"{count} {reason}" for reason, count in side.dropped.items())
+    reasons = dict(side.dropped)
+    if rest := side.steps_in_recording - side.steps - sum(reasons.values()):
+        reasons["with too few like them in both runs"] = rest
+    dropped = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
     text = f"{side.steps} of {counted(side.steps_in_recording, 'step')} compared"
     text += f" (left out: {dropped})" if dropped else ""
     text += f"; {counted(side.samples, 'sensor sample')} within"

@@ -14,9 +14,9 @@ from solscope.report.terminal import heading as heading_line
 
 GROUPS = {
     "moved": "all that moved",
-    "slow": "step >= 1.3x slower",
-    "slow_timed": "step >= 1.3x slower without the profiler",
-    "slow_any": "step >= 1.3x slower, also where runs without a fault differ by as much",
+    "slow": "step >= 1.3x slower, beyond the noise",
+    "slow_timed": "step >= 1.3x slower without the profiler, beyond the noise",
+    "slow_any": "step >= 1.3x slower",
 }
 _WRONG = 2
 """Pairs with the right cause at this place or below are listed."""

@@ -267,3 +267,17 @@ def test_commands_print_and_exit(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert run(["bench", "leaderboard", str(before), str(after)]) == 0
     assert "other" in capsys.readouterr().out
     assert run(["bench", "score", str(tmp_path / "none.jsonl")]) == 2
+
+
+def test_notes_say_what_a_reader_would_take_for_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.jsonl"
+    append_result(file, line("rms_norm", "0", 20.0))
+    assert run(["bench", "compare", str(file), str(file)]) == 0
+    assert "cannot tell: the interval reaches into 1 ± 0.01" in capsys.readouterr().out
+    assert run(["bench", "leaderboard", str(file)]) == 0
+    assert "can be lower" not in capsys.readouterr().out
+    append_result(file, line("rms_norm", "1", 100.0, solution="other"))
+    assert run(["bench", "leaderboard", str(file)]) == 0
+    assert "best, over more, can be lower" in capsys.readouterr().out
