@@ -138,6 +138,14 @@ class BenchShape(msgspec.Struct, frozen=True):
     weight: float
 
 
+class BenchRun(msgspec.Struct, frozen=True):
+    """When and how results were made; null where a line does not tell it as text."""
+
+    time: str | None
+    command: str | None
+    versions: dict[str, str] | None
+
+
 class BenchPage(msgspec.Struct, frozen=True, tag="bench", tag_field="kind"):
     """Results of the benchmark: solutions, operators, shapes."""
 
@@ -146,8 +154,8 @@ class BenchPage(msgspec.Struct, frozen=True, tag="bench", tag_field="kind"):
     """All devices that the results are of; the page is about one."""
     leaderboard: Leaderboard
     shapes: list[BenchShape]
-    machine: dict[str, Any]
-    """Versions, machine and command of the newest run."""
+    machine: BenchRun
+    """The newest run."""
     runs: int
     """From which the results are."""
     production_s: dict[str, float]
@@ -230,14 +238,26 @@ def bench_page(results: Sequence[ShapeResult], title: str, device: str | None = 
     counts = Counting(line.device for line in results)
     chosen = device or (counts.most_common(1)[0][0] if counts else None)
     lines = select(results, None, chosen)
+    runs = [_bench_run(line.run) for line in lines]
     return BenchPage(
         title=title,
         devices=sorted(counts),
         leaderboard=leaderboard(results, chosen),
         shapes=[_bench_shape(line) for line in lines],
-        machine=max((line.run for line in lines), key=lambda run: str(run.get("time"))),
-        runs=len({(run.get("time"), run.get("command")) for run in (line.run for line in lines)}),
+        machine=max(runs, key=lambda run: run.time or ""),
+        runs=len({(run.time, run.command) for run in runs}),
         production_s=production_s() if lines[0].suite == PUBLIC_SUITE else {},
+    )
+
+
+def _bench_run(run: dict[str, Any]) -> BenchRun:
+    time, command, versions = (run.get(name) for name in ("time", "command", "versions"))
+    return BenchRun(
+        time=time if isinstance(time, str) else None,
+        command=command if isinstance(command, str) else None,
+        versions={name: str(version) for name, version in versions.items()}
+        if isinstance(versions, dict)
+        else None,
     )
 
 

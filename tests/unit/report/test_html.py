@@ -118,6 +118,17 @@ def test_benchmark_results_make_a_page(tmp_path: Path) -> None:
     assert page["production_s"]["unified_attention"] == pytest.approx(0.074, abs=0.001)
 
 
+def test_a_run_that_is_told_as_something_else_than_text_is_left_out(tmp_path: Path) -> None:
+    lines = Path("tests/data/bench_results.jsonl").read_text().splitlines()
+    odd = {"time": 5, "command": ["solscope", {"bench": 1}], "versions": "x"}
+    source, target = tmp_path / "odd.jsonl", tmp_path / "bench.html"
+    source.write_text("".join(json.dumps(json.loads(one) | {"run": odd}) + "\n" for one in lines))
+    assert run(["report", str(source), "-o", str(target)]) == 0
+    (page,) = data_of(target.read_text())["pages"]
+    assert page["machine"] == {"time": None, "command": None, "versions": None}
+    assert page["runs"] == 1
+
+
 def test_profiles_and_results_do_not_mix(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["report", "demo:vllm-b200", "tests/data/bench_results.jsonl"]) == 2
     assert "not both" in capsys.readouterr().err
