@@ -90,15 +90,15 @@ def score(
     markdown: bool,
     as_json: bool,
 ) -> None:
-    """Diagnose every pair of DIR, and compare with what was injected.
+    """Diagnose every pair of DIR, or of the folders in it, and compare with what was injected.
 
     Beside our diagnosis stand three baselines: suspicion score, max |Z log mu| and median
     |log ratio|. Without DIR, the recordings in results/lab of the repository are scored.
     """
-    from solscope.lab.score import committed
+    from solscope.lab.score import committed, packed
     from solscope.lab.score import score as score_pairs
 
-    chosen = list(folders) or committed(Path.cwd())
+    chosen = packed(folders) or committed(Path.cwd())
     result = score_pairs(chosen, without=without, progress=_count if _watched() else None)
     if _watched():
         _count("")

@@ -187,11 +187,23 @@ def _answer(job: tuple[Path, Pair, Sequence[Part], Diagnose | None]) -> Answered
     return answer_all(pair, normal, abnormal, diagnose or answer)
 
 
+def packed(folders: Iterable[Path]) -> list[Path]:
+    """Folders of packed pairs: those given, or where one has none itself, those below it."""
+    return [
+        found
+        for folder in folders
+        for found in ([] if (folder / PAIRS).exists() else _below(folder)) or [folder]
+    ]
+
+
+def _below(folder: Path) -> list[Path]:
+    return sorted(file.parent for file in folder.rglob(PAIRS))
+
+
 def committed(start: Path) -> list[Path]:
     """Folders of packed pairs in `results/lab` of the repository that `start` lies in."""
     for folder in (start, *start.parents):
-        found = sorted(file.parent for file in (folder / RESULTS).rglob(PAIRS))
-        if found:
+        if found := _below(folder / RESULTS):
             return found
     raise UsageError(
         f"no {RESULTS} with {PAIRS} here; name a folder that `solscope lab pack` wrote"

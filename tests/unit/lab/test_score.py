@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
 from solscope.lab.answers import OURS, Answer, Answered, noise_bands
 from solscope.lab.pairs import Pair, normal_pairs
 from solscope.lab.rankers import RANKERS
-from solscope.lab.score import LabScore, committed, score_answers, wilson
+from solscope.lab.score import LabScore, committed, packed, score_answers, wilson
 from solscope.report.lab import markdown_score, render_score
 
 
@@ -166,13 +167,23 @@ def test_a_slow_pair_within_the_noise_is_listed_when_it_went_wrong() -> None:
     assert "quick" not in listed
 
 
-def test_committed_results_are_looked_for_upwards(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_committed_results_are_looked_for_upwards(tmp_path: Path) -> None:
     folder = tmp_path / "results" / "lab" / "h200"
     folder.mkdir(parents=True)
     (folder / "pairs.jsonl").write_text("{}\n")
     below = tmp_path / "src"
     below.mkdir()
     assert committed(below) == [folder]
+
+
+def test_a_folder_of_folders_stands_for_those_below_it(tmp_path: Path) -> None:
+    for name in ("tune", "test"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "pairs.jsonl").touch()
+    assert packed([tmp_path]) == [tmp_path / "test", tmp_path / "tune"]
+    assert packed([tmp_path / "tune"]) == [tmp_path / "tune"]
+    (tmp_path / "tune" / "empty").mkdir()
+    assert packed([tmp_path / "tune" / "empty"]) == [tmp_path / "tune" / "empty"]
 
 
 def test_with_the_right_cause_left_out_the_rest_is_scaled_up() -> None:
