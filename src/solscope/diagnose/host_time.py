@@ -201,7 +201,8 @@ def _shapes(events: pl.DataFrame, activities: pl.DataFrame) -> dict[str, dict[st
     table = events.select(pl.col("name").cast(pl.String), pl.col("input_dims").cast(pl.String))[
         rows
     ]
-    counts = table.drop_nulls().group_by("name", "input_dims").len().sort("len", descending=True)
+    seen_in_order = table.drop_nulls().group_by("name", "input_dims", maintain_order=True).len()
+    counts = seen_in_order.sort("len", descending=True, maintain_order=True)
     found: dict[str, dict[str, int]] = {}
     for name, dims, count in counts.iter_rows():
         seen = found.setdefault(name, {})

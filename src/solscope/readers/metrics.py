@@ -3,8 +3,8 @@
 `device` is `Host` or empty for a host sensor, `GPU 0` or `0` for a GPU. Opened alone, the file is a
 profile without events; beside a trace (`X.trace.json.gz` and `X.metrics.csv`) `attach_metrics` adds
 it to the trace's profile. Samples outside the trace are kept: whoever uses them cuts them.
-A row whose time or value is no finite number is skipped and counted. Units, and which metrics are
-counters, are in `metric_kinds.py`.
+A row whose time or value is no number, or one too large to compute with, is skipped and counted.
+Units, and which metrics are counters, are in `metric_kinds.py`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from solscope.readers.base import Head, ReadOptions
 from solscope.readers.source import read_all
 
 LIMIT_BYTES = 1 << 30
+LARGEST = 1e60
+"""No sensor reads more; fourth powers, which a test of means needs, stay finite."""
 _COLUMNS = tuple(METRIC_SCHEMA)
 _HEADER = re.compile(r'\s*"?t_ns"?\s*,\s*"?metric"?\s*,\s*"?device"?\s*,\s*"?value"?\s*(?:\n|$)')
 _CSV_SCHEMA = {"t_ns": pl.Int64, "metric": pl.String, "device": pl.String, "value": pl.Float64}
@@ -188,7 +190,7 @@ def _clean(raw: pl.DataFrame) -> pl.DataFrame:
         pl.col("metric").replace("", None),
         pl.when(host).then(-1).otherwise(ordinal).alias("device"),
         pl.col("value").cast(pl.Float64, strict=False),
-    ).filter(pl.col("value").is_finite())
+    ).filter(pl.col("value").is_between(-LARGEST, LARGEST))
     table = table.drop_nulls().filter(pl.col("t_ns") >= 0)
     host_as_null = pl.when(pl.col("device") >= 0).then(pl.col("device"))
     return conform(table.with_columns(host_as_null.alias("device")), METRIC_SCHEMA)

@@ -11,6 +11,7 @@ import pytest
 from solscope.diagnose.causes import CAUSE_MODULES, UNKNOWN, causes
 from solscope.diagnose.diagnosis import diagnose_runs
 from solscope.diagnose.findings import Findings, find
+from solscope.diagnose.observations import HostOp, Observations
 from solscope.diagnose.rank import rank
 from tests.unit.diagnose.making import EAGER, GRAPH, PAGEABLE, PINNED, SHAPES, Made
 
@@ -258,6 +259,21 @@ def test_a_longer_context_is_told_by_shapes_where_they_are() -> None:
     assert result.verdict == "workload_changed"
     assert result.causes[0].id == "workload_context"
     assert "1536" in result.causes[0].evidence[0]
+
+
+@pytest.mark.parametrize(("start", "changed"), [(513, False), (530, False), (1024, True)])
+def test_contexts_that_grow_are_told_by_their_mean(start: int, changed: bool) -> None:
+    def growing(run: Observations, lengths: range) -> Observations:
+        name = "aten::_flash_attention"
+        shapes = {SHAPES.replace("1536", str(length)): 12 for length in lengths}
+        others = [op for op in run.host_ops if op.name != name]
+        return msgspec.structs.replace(run, host_ops=[*others, HostOp(name, 240, 1, 1, 1, shapes)])
+
+    normal = growing(EAGER.run(), range(513, 519))
+    abnormal = growing(slower_host(EAGER, 2.0).run(3), range(start, start + 3))
+    result = diagnose_runs(normal, abnormal)
+    assert (result.verdict == "workload_changed") is changed
+    assert (result.causes[0].id == "workload_context") is changed
 
 
 def test_what_is_there_without_effect_is_latent() -> None:

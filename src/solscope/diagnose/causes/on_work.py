@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from solscope.diagnose.causes.base import Answer
 from solscope.diagnose.findings import Findings
@@ -43,7 +46,11 @@ def _grids_scaled(f: Findings) -> Answer:
 
 
 def context_in_shapes(f: Findings) -> Answer:
-    """Attention with the same queries over longer or shorter keys."""
+    """Attention with the same queries over longer or shorter keys.
+
+    Contexts grow from step to step, so that runs of the same requests hardly ever have the same
+    set of lengths: what counts is the mean.
+    """
     sides = [_attention_shapes(run) for run in (f.normal, f.abnormal)]
     for name in sides[0]:
         if name not in sides[1]:
@@ -51,29 +58,37 @@ def context_in_shapes(f: Findings) -> Answer:
         before, after = sides[0][name], sides[1][name]
         for query, keys in before.items():
             other = after.get(query)
-            if other and other != keys:
+            if other and abs(_mean_size(other) / _mean_size(keys) - 1) > f.limits.kernel_grew:
                 text = f"{name}: queries {query}, keys {_short(keys)} → {_short(other)}"
                 return Answer(True, text)
         if set(before) & set(after):
-            return Answer(False, "attention has the same shapes")
+            return Answer(False, "attention has keys of about the same length")
     return Answer(None, "no shapes of attention are recorded")
 
 
-def _short(shapes: set[str]) -> str:
+def _short(shapes: Iterable[str]) -> str:
     return ", ".join(sorted(shapes)[:2])
 
 
-def _attention_shapes(run: Observations) -> dict[str, dict[str, set[str]]]:
-    """By operator: shape of the queries, and the shapes of the keys that came with them."""
-    out: dict[str, dict[str, set[str]]] = {}
+def _mean_size(shapes: Mapping[str, int]) -> float:
+    """Mean number of elements over launches, at least 1."""
+    sizes = {text: math.prod(map(int, re.findall(r"\d+", text))) for text in shapes}
+    launches = max(1, sum(shapes.values()))
+    return max(1.0, sum(sizes[text] * count for text, count in shapes.items()) / launches)
+
+
+def _attention_shapes(run: Observations) -> dict[str, dict[str, Counter[str]]]:
+    """By operator: shape of the queries, and the shapes of the keys with them, by launches."""
+    out: dict[str, dict[str, Counter[str]]] = {}
     for op in run.host_ops:
         if not _ATTENTION.search(op.name):
             continue
-        for text in op.shapes:
+        for text, launches in op.shapes.items():
             # Long lists are cut when they are kept: the first two inputs are enough.
             found = re.match(r"\[(\[[\d,]*\]),(\[[\d,]*\])", text)
             if found:
-                out.setdefault(op.name, {}).setdefault(found[1], set()).add(found[2])
+                of_query = out.setdefault(op.name, {}).setdefault(found[1], Counter())
+                of_query[found[2]] += launches
     return out
 
 
