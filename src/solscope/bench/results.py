@@ -49,8 +49,8 @@ def read_results(paths: Iterable[Path | str]) -> list[ShapeResult]:
 
 
 def latest(results: Sequence[ShapeResult]) -> list[ShapeResult]:
-    """Of several lines for the same shape by the same solution, the last."""
-    found = {(r.operator, r.shape, r.solution, r.scale, r.suite): r for r in results}
+    """Of several lines for the same shape by the same solution on the same device, the last."""
+    found = {(r.operator, r.shape, r.solution, r.scale, r.suite, r.device): r for r in results}
     return list(found.values())
 
 

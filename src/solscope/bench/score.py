@@ -122,7 +122,12 @@ def select(
         values = sorted({getattr(r, what) for r in full})
         if len(values) > 1:
             raise UsageError(f"results of several {what}s ({', '.join(values)}); give one")
-    return full if method is None else [_with_method(r, method) for r in full]
+    if method is None:
+        return full
+    methods = sorted({name for r in full for name in (r.method, *r.methods)})
+    if method not in methods:
+        raise UsageError(f"no times by {method!r} (there are: {', '.join(methods)})")
+    return [_with_method(r, method) for r in full]
 
 
 def _with_method(result: ShapeResult, method: str) -> ShapeResult:

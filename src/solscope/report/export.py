@@ -39,6 +39,8 @@ def check_target(target: Path, source: str, *, force: bool) -> None:
     """Refuse what must not be replaced, before any work is done."""
     if target.exists() and target.resolve() == Path(source).resolve():
         raise UsageError(f"{target} is the profile itself: name another file")
+    if target.is_dir():
+        raise UsageError(f"{target} is a folder: name a file")
     if target.exists() and not force:
         raise UsageError(f"{target} exists; pass --force to replace it")
     if not target.absolute().parent.is_dir():

@@ -62,7 +62,9 @@ def serve(
         server = uvicorn.Server(config)
         # At the end, requests that are cut off are not worth a line each.
         logging.getLogger("uvicorn.error").addFilter(lambda _: not server.should_exit)
-        say(f"solscope: {len(library.entries)} profiles on http://{shown}:{chosen}{query}")
+        count = len(library.entries)
+        profiles = "1 profile" if count == 1 else f"{count} profiles"
+        say(f"solscope: {profiles} on http://{shown}:{chosen}{query}")
         say("solscope: press Ctrl-C to stop")
         if library.has_store:
             threading.Thread(target=warm, args=(library,), daemon=True).start()

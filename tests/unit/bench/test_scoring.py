@@ -248,6 +248,24 @@ def test_the_last_of_several_lines_counts() -> None:
     assert [one.median_us for one in latest(rows)] == [40.0]
 
 
+def test_a_later_run_on_another_card_replaces_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "r.jsonl"
+    append_result(file, line("rms_norm", "0", 20.0))
+    append_result(file, line("rms_norm", "0", 40.0, device="NVIDIA B200"))
+    assert score(read_results([file]), device="NVIDIA H200").weighted_s == 0.5
+    assert score(read_results([file]), device="NVIDIA B200").weighted_s == 0.25
+    assert run(["bench", "score", str(file)]) == 2
+    assert "several devices (NVIDIA B200, NVIDIA H200)" in capsys.readouterr().err
+    assert run(["report", str(file), "-o", str(tmp_path / "r.html")]) == 0
+
+
+def test_a_method_that_was_not_run_is_named_with_those_that_were() -> None:
+    with pytest.raises(UsageError, match=r"no times by 'grpah-v1' \(there are: cold-v1\)"):
+        score([line("rms_norm", "0", 20.0)], method="grpah-v1")
+
+
 def test_commands_print_and_exit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, after = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     append_result(before, line("rms_norm", "0", 20.0))

@@ -132,3 +132,11 @@ def test_a_run_that_is_told_as_something_else_than_text_is_left_out(tmp_path: Pa
 def test_profiles_and_results_do_not_mix(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["report", "demo:vllm-b200", "tests/data/bench_results.jsonl"]) == 2
     assert "not both" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_folder_is_no_place_to_write_to(
+    tmp_path: Path, force: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["report", "demo:vllm-b200", "-o", str(tmp_path), *force]) == 2
+    assert "is a folder: name a file" in capsys.readouterr().err
