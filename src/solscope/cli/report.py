@@ -99,7 +99,7 @@ def command(
     profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
     labels = short_labels([one.profile.path for one in profiles])
     if diagnose and len(profiles) != 2:
-        raise click.UsageError(f"--diagnose takes two profiles, not {len(profiles)}")
+        raise click.UsageError(f"--diagnose takes two different profiles, not {len(profiles)}")
     pages: list[Page] = [diagnosis_page(profiles, labels)] if diagnose else []
     pages += [comparison_page(profiles, labels)] if len(profiles) > 1 else []
     pages += [profile_page(one, card, config) for one in profiles]

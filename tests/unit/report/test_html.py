@@ -140,3 +140,11 @@ def test_a_folder_is_no_place_to_write_to(
 ) -> None:
     assert run(["report", "demo:vllm-b200", "-o", str(tmp_path), *force]) == 2
     assert "is a folder: name a file" in capsys.readouterr().err
+
+
+def test_a_profile_is_not_diagnosed_against_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same = ["demo:vllm-b200", "demo:vllm-b200"]
+    assert run(["report", "--diagnose", *same, "-o", str(tmp_path / "r.html")]) == 2
+    assert "takes two different profiles, not 1" in capsys.readouterr().err
