@@ -69,8 +69,8 @@ def command(
         raise click.UsageError("name an output: --perfetto, --parquet or --csv")
     from solscope.report.export import check_target, export, redact_attributed, say_redacted
 
-    for path in targets.values():
-        check_target(path, file, force=force)
+    for form, path in targets.items():
+        check_target(path, file, force=force, folder=form == "parquet")
     attributed, counts = open_attributed(file, rule_files, max_expansion), None
     if redact:
         attributed, counts = redact_attributed(attributed)

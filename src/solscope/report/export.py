@@ -35,11 +35,11 @@ class Written(msgspec.Struct, frozen=True):
     bytes: int
 
 
-def check_target(target: Path, source: str, *, force: bool) -> None:
-    """Refuse what must not be replaced, before any work is done."""
+def check_target(target: Path, source: str, *, force: bool, folder: bool = False) -> None:
+    """Refuse what must not be replaced, before any work is done; `folder` is what is written."""
     if target.exists() and target.resolve() == Path(source).resolve():
         raise UsageError(f"{target} is the profile itself: name another file")
-    if target.is_dir():
+    if target.is_dir() and not folder:
         raise UsageError(f"{target} is a folder: name a file")
     if target.exists() and not force:
         raise UsageError(f"{target} exists; pass --force to replace it")
@@ -49,7 +49,7 @@ def check_target(target: Path, source: str, *, force: bool) -> None:
 
 def export(attributed: Attributed, form: Format, target: Path, *, force: bool = False) -> Written:
     """Write `attributed` to `target` in one of the formats."""
-    check_target(target, attributed.profile.path, force=force)
+    check_target(target, attributed.profile.path, force=force, folder=form == "parquet")
     events = _WRITERS[form](attributed, target)
     return Written(str(target), form, events, _size(target))
 
