@@ -37,6 +37,7 @@ FAILURES: tuple[Status, ...] = (
 
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
 """A time, a count or a share; sums of larger ones would stop being numbers."""
+Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,9 +50,7 @@ class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
     p80_us: Amount | None = None
     samples: list[Amount] = msgspec.field(default_factory=list)
     """Every sample, process by process."""
-    samples_per_restart: list[Annotated[int, msgspec.Meta(ge=0)]] = msgspec.field(
-        default_factory=list
-    )
+    samples_per_restart: list[Count] = msgspec.field(default_factory=list)
     """How many of them each process gave."""
     clock: str | None = None
     """What read the time: `kineto`, `events`, or `evaluator`, the clock of the other process."""
@@ -96,9 +95,7 @@ class ShapeResult(msgspec.Struct, frozen=True):
     p20_us: Amount | None = None
     p80_us: Amount | None = None
     samples: list[Amount] = msgspec.field(default_factory=list)
-    samples_per_restart: list[Annotated[int, msgspec.Meta(ge=0)]] = msgspec.field(
-        default_factory=list
-    )
+    samples_per_restart: list[Count] = msgspec.field(default_factory=list)
     bound_us: Amount | None = None
     """Least time by the corrected cost, caches cold, vendor's peaks."""
     limiter: str | None = None

@@ -260,7 +260,7 @@ class OperatorCheck:
             sets.draw(shape.axes, 1)
         except (MemoryError, _oom()):
             return seats  # the first draw that is judged will say so
-        asked, cheats = seats, []
+        asked, cheats = seats, set()
         for do, fields in (
             ("bind", {"sets": sets.specs, "mutates": []}),
             ("calls", {"order": [0], "keep": False}),
@@ -274,8 +274,8 @@ class OperatorCheck:
                 self.found[seat.candidate.key].timeouts += reply.status == "timeout"
                 if reply.status == "cheating":
                     self._note(seat, shape, Verdict("cheating", reply.reason), sets, "none")
-                    cheats.append(seat)
-        return [seat for seat in seats if not any(seat is one for one in cheats)]
+                    cheats.add(seat.candidate.key)
+        return [seat for seat in seats if seat.candidate.key not in cheats]
 
     def _note(
         self, seat: Seat, shape: Workload, verdict: Verdict, sets: InputSets, reference: str

@@ -49,8 +49,8 @@ def describe_run(device: str, command: list[str]) -> dict[str, Any]:
         "command": " ".join(command),
         "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "versions": versions,
-        "platform": f"{platform.system()} {_kernel()} {platform.machine()}",
-        "cpu": _cpu(),
+        "platform": f"{platform.system()} {kernel_version()} {platform.machine()}",
+        "cpu": cpu_name() or platform.processor(),
         "cores": os.cpu_count(),
     }
     if device != "cpu":
@@ -62,18 +62,19 @@ def describe_run(device: str, command: list[str]) -> dict[str, Any]:
     return about
 
 
-def _kernel() -> str:
+def kernel_version() -> str:
     """The version of the operating system's kernel, without the name of its build."""
     return platform.release().partition("-")[0]
 
 
-def _cpu() -> str:
+def cpu_name() -> str | None:
+    """The processor as Linux names it; null elsewhere."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return platform.processor()
+        return None
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+    return names[0] if names else None
 
 
 def command_line() -> list[str]:

@@ -57,11 +57,13 @@ def command(
     from solscope.views.steps import step_times
 
     summaries, collectives, times = [], {}, {}
+    draw = can_draw() and not (as_json or markdown)
     for path in find_profiles(files, note_skipped):
         attributed = open_attributed(path, rule_files, max_expansion)
         summaries.append(summarize(attributed, top))
         collectives[summaries[-1].path] = collective_calls(attributed)
-        times[summaries[-1].path] = step_times(attributed)
+        if draw:
+            times[summaries[-1].path] = step_times(attributed)
     groups = runs(summaries, collectives)
     if as_json:
         from solscope.report.json import render_json
@@ -80,6 +82,6 @@ def command(
             width=terminal_width(),
             color=use_color(),
             full_names=full_names,
-            drawn=times if can_draw() else None,
+            drawn=times if draw else None,
         )
     )

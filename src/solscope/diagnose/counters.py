@@ -119,7 +119,7 @@ def compare_counters(
     normal: Observations, abnormal: Observations, limits: Thresholds = THRESHOLDS
 ) -> list[CounterChange]:
     """All sensors of both runs, tested."""
-    sides = [{(c.name, c.device): c for c in run.counters} for run in (normal, abnormal)]
+    sides = [by_key(run) for run in (normal, abnormal)]
     keys = sorted(
         {*sides[0], *sides[1]}, key=lambda key: (key[0], -1 if key[1] is None else key[1])
     )
@@ -152,6 +152,11 @@ def meaning(name: str, grows: bool, *, in_cycles: bool = False) -> Meaning:
     """
     known = MEANINGS.get(name, Meaning("1/s" if grows else "as recorded", "consequence"))
     return Meaning("as recorded", known.part) if in_cycles and not grows else known
+
+
+def by_key(run: Observations) -> dict[tuple[str, int | None], Counter]:
+    """The sensors of a run, by name and device."""
+    return {(counter.name, counter.device): counter for counter in run.counters}
 
 
 def series(run: Observations, counter: Counter | None) -> Series:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solscope.diagnose.counters import series
+from solscope.diagnose.counters import by_key, series
 from solscope.diagnose.observations import Observations
 from solscope.diagnose.units import match
 
@@ -33,7 +33,7 @@ def trends(normal: Observations, abnormal: Observations) -> Trends:
         rows = [(stratum.normal, stratum.abnormal)[side] for stratum in units.strata]
         at = np.sort(np.concatenate([np.empty(0, np.int64), *rows]))
         steps.append((factor * (units.normal, units.abnormal)[side].wall[at] / 1e6).tolist())
-    sides = [{(c.name, c.device): c for c in run.counters} for run in (normal, abnormal)]
+    sides = [by_key(run) for run in (normal, abnormal)]
     return Trends(
         steps_ms=(steps[0], steps[1]),
         counters={

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from solscope._version import __version__
+from solscope.bench.machine import cpu_name, kernel_version
 
 
 def describe(device: str) -> dict[str, Any]:
@@ -24,10 +25,10 @@ def describe(device: str) -> dict[str, Any]:
         "solscope": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "kernel": platform.release().partition("-")[0],
+        "kernel": kernel_version(),
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
     }
     if device.startswith("cuda"):
         properties = torch.cuda.get_device_properties(0)
@@ -38,12 +39,6 @@ def describe(device: str) -> dict[str, Any]:
             "driver": _driver(),
         }
     return facts
-
-
-def _cpu_name() -> str | None:
-    with Path("/proc/cpuinfo").open() as file:
-        names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    return names[0] if names else None
 
 
 def _driver() -> str | None:

@@ -18,7 +18,7 @@ from solscope.bench.base import ShapeResult
 from solscope.bench.leaderboard import Leaderboard, leaderboard
 from solscope.bench.score import select
 from solscope.compare.profiles import Comparison, compare_profiles
-from solscope.diagnose.counters import series
+from solscope.diagnose.counters import by_key, series
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
 from solscope.diagnose.observations import Counter, Observations
 from solscope.diagnose.observe import observe
@@ -293,7 +293,7 @@ def _bench_shape(line: ShapeResult) -> BenchShape:
 
 
 def _sensors(observed: Sequence[Observations]) -> list[SensorLine]:
-    sides = [{(c.name, c.device): c for c in run.counters} for run in observed]
+    sides = [by_key(run) for run in observed]
     keys = sorted({key for side in sides for key in side}, key=str)
     return [_sensor(observed, [side.get(key) for side in sides], *key) for key in keys]
 

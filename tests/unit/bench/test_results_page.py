@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from solscope.bench.base import ShapeResult
 from solscope.bench.results import read_results
 from solscope.bench.score import Score, score
 from solscope.report.pages import production_s
+from tests.blocks import check_block
 
 ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "results" / "bench" / "h200.jsonl"
@@ -122,15 +122,7 @@ def test_the_page_shows_the_committed_results(name: str) -> None:
         "effort": lambda: effort(lines),
         "cross-check": cross_check,
     }
-    wanted = makers[name]()
-    block = re.compile(f"(<!-- {name} -->\n)(.*?)(<!-- end of {name} -->)", re.DOTALL)
-    text = PAGE.read_text(encoding="utf-8")
-    if os.environ.get("SOLSCOPE_UPDATE_GOLDEN"):
-        PAGE.write_text(block.sub(lambda m: m[1] + wanted + m[3], text), encoding="utf-8")
-        return
-    found = block.search(text)
-    assert found
-    assert found[2] == wanted
+    check_block(PAGE, name, makers[name]())
 
 
 def test_cold_calls_take_what_nsight_compute_says() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +14,7 @@ from solscope.lab.pairs import read_pairs
 from solscope.lab.plan import STRENGTHS, plan
 from solscope.lab.rankers import RANKERS
 from solscope.lab.score import LabScore, Rate, committed, score
+from tests.blocks import check_block
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "explain" / "lab.md"
@@ -87,25 +87,13 @@ def frozen() -> LabScore:
     return msgspec.json.decode(FROZEN.read_bytes(), type=LabScore)
 
 
-def check_block(name: str, table: str) -> None:
-    """The docs page has the table between its marks; goldens are rewritten when asked for."""
-    block = re.compile(rf"(<!-- {name} -->\n)(.*?)(<!-- end of {name} -->)", re.DOTALL)
-    text = PAGE.read_text(encoding="utf-8")
-    if os.environ.get("SOLSCOPE_UPDATE_GOLDEN"):
-        PAGE.write_text(block.sub(lambda m: m[1] + table + m[3], text), encoding="utf-8")
-        return
-    found = block.search(text)
-    assert found
-    assert found[2] == table
-
-
 def test_the_docs_keep_the_score_of_the_frozen_rules(frozen: LabScore) -> None:
-    check_block("frozen", results(frozen))
+    check_block(PAGE, "frozen", results(frozen))
 
 
 @pytest.mark.long
 def test_the_docs_show_the_score_of_the_committed_recordings(scored: LabScore) -> None:
-    check_block("results", results(scored))
+    check_block(PAGE, "results", results(scored))
 
 
 @pytest.mark.long
