@@ -102,7 +102,7 @@ class ShapeResult(msgspec.Struct, frozen=True):
     s: float | None = None
     """bound_us / median_us."""
     published_us: Amount | None = None
-    """The bound as the public suite states it."""
+    """The bound as the public suite states it; null for shapes of other suites."""
     measured_bound_us: Amount | None = None
     """The bound with the peaks that were measured on such a card."""
     bound_reason: str | None = None

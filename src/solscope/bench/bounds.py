@@ -28,18 +28,24 @@ def shape_bound(
     axes: Mapping[str, Any],
     realized: Mapping[str, Any],
     hardware: Hardware | None,
+    *,
+    published: bool = True,
 ) -> ShapeBound:
-    """Bounds on `hardware`, caches cold; `realized` are the axes of the inputs that were drawn."""
+    """Bounds on `hardware`, caches cold; `realized` are the axes of the inputs that were drawn.
+
+    `published` says whether the shape is one of the public suite: what its formulas give for other
+    shapes nobody published.
+    """
     if hardware is None:
         return ShapeBound(reason="no hardware file describes this device")
     cost = operator.cost(realized)
     found = bound(cost, hardware, cold=True)
     if any(name.startswith("tensor.") for name in found.missing):
         return ShapeBound(reason=f"{hardware.name} has no figure for {', '.join(found.missing)}")
-    published = None
-    if operator.published is not None:
-        published = published_bound(operator.published(axes), hardware).time_us
-    return ShapeBound(found.time_us, found.limiter, published, _measured(cost, hardware.name), None)
+    stated = None
+    if published and operator.published is not None:
+        stated = published_bound(operator.published(axes), hardware).time_us
+    return ShapeBound(found.time_us, found.limiter, stated, _measured(cost, hardware.name), None)
 
 
 def _measured(cost: Cost, name: str) -> float | None:

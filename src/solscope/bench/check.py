@@ -59,6 +59,12 @@ class Verdict:
         if self.ok:
             self.status, self.reason = status, reason
 
+    def fail_too(self, status: Status, reason: str) -> None:
+        """Note a failure that may explain, or go with, one that was noted before."""
+        if not self.ok:
+            self.reason = f"{self.reason}; {reason}"
+        self.fail(status, reason)
+
 
 def wanted(task: Task, inputs: dict[str, Any], rows: list[int] | None) -> Wanted:
     """The reference on these inputs, whole or at rows."""

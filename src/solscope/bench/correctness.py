@@ -18,7 +18,7 @@ from solscope.bench import check
 from solscope.bench.base import FAILURES
 from solscope.bench.check import Verdict, Wanted
 from solscope.bench.failures import OURS, own_failure
-from solscope.bench.inputs import InputSets
+from solscope.bench.inputs import InputSets, Repeated
 from solscope.bench.memory import Arena
 from solscope.bench.process import Spawner, WorkerFailed
 from solscope.bench.room import Room, release
@@ -317,13 +317,16 @@ class OperatorCheck:
 
         `inner` rows are neither the first nor the last, where remembered values would be.
         """
-        for value in sets.tensors(0).values():
-            if _rows_of_floats(value):
-                count = value.shape[0]
-                chosen = range(1, count - 1) if inner and count > 3 else range(count)
-                here, there = secrets.SystemRandom().sample(chosen, 2)
-                value[here] = value[there].clone()
-        sets.accept(0)
+        repeated = []
+        for name, value in sets.tensors(0).items():
+            dim = _row_dim(value)
+            if dim is None or (dim and name in self.task.running):
+                continue
+            count = value.shape[dim]
+            chosen = range(1, count - 1) if inner and count > 3 else range(count)
+            to, row = secrets.SystemRandom().sample(chosen, 2)
+            repeated.append(Repeated(name, dim, row, to))
+        sets.repeat_rows(0, repeated)
 
     def _judge(self, seat: Seat, sets: InputSets, right: Wanted) -> Verdict:
         """Run one candidate on the set at hand and judge what it did."""
@@ -348,7 +351,7 @@ class OperatorCheck:
             verdict.fail(failed.status, failed.reason)
         changed = sets.changed(0)
         if changed:
-            verdict.fail("mutated_input", f"changed its input {', '.join(changed)}")
+            verdict.fail_too("mutated_input", f"changed its input {', '.join(changed)}")
             sets.restore(0)
         for name, tensor in before.items():
             views[name].copy_(tensor)
@@ -377,15 +380,13 @@ def _oom() -> type[Exception]:
     return torch.OutOfMemoryError
 
 
-def _rows_of_floats(value: Any) -> bool:
+def _row_dim(value: Any) -> int | None:
+    """Along which dimension the rows of a float input lie: the first with more than one."""
     import torch
 
-    return (
-        isinstance(value, torch.Tensor)
-        and value.is_floating_point()
-        and value.dim() > 0
-        and value.shape[0] > 1
-    )
+    if not (isinstance(value, torch.Tensor) and value.is_floating_point()):
+        return None
+    return next((dim for dim, size in enumerate(value.shape) if size > 1), None)
 
 
 def _at_rows(tensor: torch.Tensor, rows: list[int] | None) -> torch.Tensor:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from solscope.bench.memory import Arena, aligned, extent, fingerprint, place, view
@@ -18,6 +19,16 @@ def drawn_seed() -> int:
     return secrets.randbits(48)
 
 
+@dataclass(frozen=True)
+class Repeated:
+    """Row `row` of an input, counted along `dim`, written over row `to`."""
+
+    name: str
+    dim: int
+    row: int
+    to: int
+
+
 class InputSets:
     """The inputs of one shape, drawn several times into one arena."""
 
@@ -28,11 +39,13 @@ class InputSets:
         self.seeds: list[int] = []
         self._prints: list[dict[str, torch.Tensor]] = []
         self._drawn: tuple[dict[str, Any], Variant, list[int]] = ({}, "typical", [])
+        self._repeated: list[list[Repeated]] = []
 
     def draw(self, axes: Mapping[str, Any], count: int, variant: Variant = "typical") -> None:
         """Fill `count` sets with new values, each from a seed of its own."""
         seeds = [drawn_seed() for _ in range(count)]
         self.specs, self._prints, self._drawn = [], [], (dict(axes), variant, seeds)
+        self._repeated = [[] for _ in seeds]
         offset = 0
         for number, seed in enumerate(seeds):
             made = self.task.inputs(
@@ -85,13 +98,29 @@ class InputSets:
             if name not in self.task.mutates and not bool((now[name] == before).all())
         ]
 
+    def repeat_rows(self, index: int, rows: Sequence[Repeated]) -> None:
+        """Write rows of some inputs over other rows: a draw that differs there alone."""
+        self._repeated[index] += rows
+        self._repeat(index, rows)
+        self._accept(index)
+
+    def _repeat(self, index: int, rows: Sequence[Repeated]) -> None:
+        values = self.tensors(index)
+        for one in rows:
+            value = values[one.name]
+            value.select(one.dim, one.to).copy_(value.select(one.dim, one.row))
+
     def restore(self, index: int) -> None:
-        """Write the inputs of a set again, after they were changed."""
+        """Write the inputs of a set again as the evaluator last had them, after a solution did."""
         self._write(index, self._drawn[2][index])
+        self._repeat(index, self._repeated[index])
+        self._accept(index)
 
     def redraw(self, index: int) -> None:
         """New values for one set, at the same addresses."""
+        self._repeated[index] = []
         self._write(index, drawn_seed())
+        self._accept(index)
 
     def _write(self, index: int, seed: int) -> None:
         axes, variant, _ = self._drawn
@@ -102,10 +131,9 @@ class InputSets:
                 spec[name] = value
             elif extent(value) <= aligned(spec[name]["tensor"]["bytes"]):
                 spec[name] = {"tensor": place(self.arena, value, spec[name]["tensor"]["offset"])}
-        self.accept(index)
 
-    def accept(self, index: int) -> None:
-        """Take the present contents as the right ones, after the evaluator changed them."""
+    def _accept(self, index: int) -> None:
+        """Take the present contents as the right ones."""
         self._prints[index] = self._fingerprints(index)
 
     def _fingerprints(self, index: int) -> dict[str, torch.Tensor]:

@@ -13,7 +13,7 @@ from solscope.bench.correctness import Checked
 from solscope.bench.seat import Candidate
 from solscope.bench.statistics import median
 from solscope.bench.timing import Measured
-from solscope.bench.workloads import Workload
+from solscope.bench.workloads import DEFAULT_SUITE, Workload
 from solscope.hardware import Hardware
 from solscope.operators.base import Axes, Operator
 
@@ -33,7 +33,8 @@ class Lines:
 
     def bound(self, operator: Operator, shape: Workload, realized: Axes) -> ShapeBound:
         """The bound of a shape, by the axes that its inputs realized."""
-        return shape_bound(operator, shape.axes, realized, self.hardware)
+        published = shape.suite == DEFAULT_SUITE
+        return shape_bound(operator, shape.axes, realized, self.hardware, published=published)
 
     def checked(
         self,

@@ -155,6 +155,7 @@ TASK = Task(
             ),
         )
     },
+    running=("g",),
     vary=("sequences", "tokens"),
 )
 

@@ -166,6 +166,7 @@ TASK = Task(
         ),
     },
     mutates=("state",),
+    running=("g",),
     vary=("sequences", "tokens"),
 )
 

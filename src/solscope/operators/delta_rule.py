@@ -92,8 +92,8 @@ def in_chunks(x: torch.Tensor, size: int) -> torch.Tensor:
 
 
 def from_chunks(x: torch.Tensor, tokens: int) -> torch.Tensor:
-    """[B, chunks, heads, size, ...] as [B, tokens, heads, ...]."""
-    return x.transpose(2, 3).flatten(1, 2)[:, :tokens]
+    """[B, chunks, heads, size, ...] as [B, tokens, heads, ...], dense: kernels rely on it."""
+    return x.transpose(2, 3).flatten(1, 2)[:, :tokens].contiguous()
 
 
 def running_sums(gamma: torch.Tensor, size: int) -> torch.Tensor:

@@ -163,11 +163,12 @@ TASK = Task(
                 kind="close",
                 atol=0.02,
                 rtol=1e-2,
-                rms=2.5e-3,
-                row_rms=5e-3,
+                rms=4.5e-3,
+                row_rms=7e-3,
                 matched=0.999,
                 why="products summed in fp32 and one rounding to bf16 (1.7e-3), another where k is "
-                "split; bf16 operands cut to 8 bits give 4e-2",
+                "split; fp8 summed in the 14 bits that Hopper's tensor cores keep, as cuBLAS does, "
+                "was measured at 3.5e-3 for k = 14,336; bf16 operands cut to 8 bits give 4e-2",
             ),
         )
     },

@@ -140,5 +140,7 @@ class Task:
     valid tokens), so that the bound is that of the inputs at hand; null where axes say it all."""
     mutates: tuple[str, ...] = ()
     """Inputs that a solution updates in place; each is also an output of that name."""
+    running: tuple[str, ...] = ()
+    """Inputs that are running sums along their rows, so that no row may stand in for another."""
     vary: tuple[str, ...] = ()
     """Axes that a solution must take at any size: checked at sizes beside the listed ones."""

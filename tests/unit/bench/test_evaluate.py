@@ -9,10 +9,12 @@ import pytest
 
 pytest.importorskip("torch")
 
+import solscope.bench
 from solscope.bench.base import ShapeResult
 from solscope.bench.results import read_results
 from solscope.cli import run
 
+SOLUTIONS = Path(solscope.bench.__file__).parent / "solutions"
 FAST = ["--device", "cpu", "--small", "--extra", "2", "--rounds", "1"]
 TIMED = [*FAST, "--restarts", "2", "--seconds-per-shape", "0.05"]
 CONTRACT = {
@@ -81,6 +83,51 @@ def test_templates_in_other_languages_have_a_kernel_of_their_own(
     for path in tmp_path.glob("*.py"):
         compile(path.read_text(), path.name, "exec")
     assert f'language = "{language}"' in (tmp_path / "solution.toml").read_text()
+
+
+REMEMBERS = """
+from _honest import run as honest
+KNOWN = {}
+def run(q, k, v, h, g, scale, chunk_size):
+    key = tuple(q.reshape(-1)[:4].tolist())
+    if key not in KNOWN:
+        KNOWN[key] = honest(q, k, v, h, g, scale, chunk_size)
+    return KNOWN[key].clone()
+"""
+SCRIBBLES = """
+from _honest import run as honest
+CALLS = []
+def run(q, k, v, h, g, scale, chunk_size):
+    out = honest(q, k, v, h, g, scale, chunk_size)
+    CALLS.append(1)
+    if len(CALLS) == 2:
+        q.zero_()
+    return out
+"""
+
+
+def test_one_sequence_has_twins_and_what_one_candidate_spoils_the_next_does_not_see(
+    tmp_path: Path,
+) -> None:
+    operator = "chunk_delta_rule_output"
+    honest = (SOLUTIONS / "torch_eager" / f"{operator}.py").read_text(encoding="utf-8")
+    arguments = ["bench", "run", "--op", operator, "--shapes", "0"]
+    for name, text in (("remembers", REMEMBERS), ("scribbles", SCRIBBLES)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "_honest.py").write_text(honest, encoding="utf-8")
+        (folder / f"{operator}.py").write_text(text, encoding="utf-8")
+        arguments += ["--solution", str(folder)]
+    out = tmp_path / "r.jsonl"
+    arguments += ["--solution", "torch-eager", "--out", str(out), *TIMED]
+    assert run([*arguments, "--extra", "0"]) == 1
+    found = {one.solution: one for one in read_results([out])}
+    assert (found["remembers"].status, found["remembers"].rounds) in (
+        ("wrong_numbers", 2),
+        ("wrong_numbers", 3),
+    )
+    assert (found["scribbles"].status, found["scribbles"].rounds) == ("mutated_input", 2)
+    assert (found["torch-eager"].status, found["torch-eager"].rounds) == ("passed", 3)
 
 
 def test_a_shape_that_is_too_big_says_so(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from solscope.bench.bounds import shape_bound  # noqa: E402
 from solscope.bench.catalog import built_in, find_solution  # noqa: E402
 from solscope.bench.check import draw_rows  # noqa: E402
 from solscope.bench.device_timer import spans  # noqa: E402
+from solscope.bench.inputs import InputSets, Repeated  # noqa: E402
 from solscope.bench.sensors import Reading, Watch  # noqa: E402
 from solscope.bench.statistics import is_noisy, quantile, timing  # noqa: E402
 from solscope.bench.timing import recalled  # noqa: E402
@@ -117,6 +118,26 @@ def test_tensors_keep_their_strides_in_an_arena() -> None:
     arena.close()
 
 
+def test_a_twin_is_written_again_as_a_twin() -> None:
+    task = operator("chunk_delta_rule_output").task
+    assert task is not None
+    sizes = dict.fromkeys(("v_heads", "q_heads", "key_dim", "value_dim"), 8)
+    sets = InputSets(memory.Arena("cpu"), task)
+    sets.draw({"sequences": 1, "tokens": 100, "chunk_size": 64, **sizes}, 1)
+    drawn = sets.tensors(0)["q"].clone()
+    sets.repeat_rows(0, [Repeated("q", dim=1, row=7, to=3)])
+    twin = sets.tensors(0)["q"].clone()
+    assert torch.equal(twin[:, 3], drawn[:, 7])
+    assert torch.equal(twin[:, 4:], drawn[:, 4:])
+    assert sets.changed(0) == []
+    sets.tensors(0)["q"].fill_(1.0)
+    assert sets.changed(0) == ["q"]
+    sets.restore(0)
+    assert torch.equal(sets.tensors(0)["q"], twin)
+    assert sets.changed(0) == []
+    sets.arena.close()
+
+
 def test_a_fingerprint_sees_swapped_values_in_large_tensors() -> None:
     arena = memory.Arena("cpu")
     arena.reserve(1 << 20)
@@ -207,6 +228,7 @@ def test_a_bound_needs_a_device_and_names_what_it_is() -> None:
     assert found.bound_us is not None
     assert found.measured_bound_us is not None
     assert found.measured_bound_us > found.bound_us
+    assert shape_bound(op, axes, axes, find("H200"), published=False).published_us is None
 
 
 def test_sensors_give_the_readings_of_their_windows() -> None:
