@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +9,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from solscope.cli.bench_results import compare, leaderboard, score
-from solscope.cli.common import Decorator, emit, json_option, terminal_width, use_color
+from solscope.cli.common import (
+    Decorator,
+    emit,
+    json_option,
+    progress_line,
+    terminal_width,
+    use_color,
+)
 
 if TYPE_CHECKING:
     from solscope.bench.agenda import Options
     from solscope.bench.base import ShapeResult
 
-LOG_EVERY_S = 5.0
-"""Progress in a log, where no line can be overwritten."""
 METHODS = ("cold", "warm", "graph")
 
 
@@ -266,23 +269,9 @@ def _methods(text: str) -> tuple[str, ...]:
 
 def _evaluate(options: Options) -> list[ShapeResult]:
     from solscope.bench.evaluate import evaluate
-    from solscope.text import clean
 
-    start = last = time.monotonic()
-
-    def progress(message: str) -> None:
-        nonlocal last
-        if sys.stderr.isatty():
-            click.echo(f"\r\x1b[K{clean(message)}", nl=False, err=True)
-        elif time.monotonic() - last > LOG_EVERY_S:
-            last = time.monotonic()
-            click.echo(f"solscope: {last - start:.0f} s: {clean(message)}", err=True)
-
-    try:
+    with progress_line() as progress:
         return evaluate(options, progress)
-    finally:
-        if sys.stderr.isatty():
-            click.echo("\r\x1b[K", nl=False, err=True)
 
 
 def _finish(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 PROGRESS_FROM_BYTES = 8 << 20
 """Files smaller than this are read before a bar could be looked at."""
+LOG_EVERY_S = 5.0
+"""Progress in a log, where no line can be overwritten."""
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -189,6 +192,31 @@ def _read_options(path: str, max_expansion: int) -> Iterator[ReadOptions]:
             max_expansion=max_expansion,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[str], None]]:
+    """A function that says on stderr how far a long command is.
+
+    A terminal shows one line that changes; a log gets a line every few seconds.
+    """
+    from solscope.text import clean
+
+    start = last = time.monotonic()
+    if sys.stderr.isatty():
+        try:
+            yield lambda text: click.echo(f"\r\x1b[K{clean(text)}", nl=False, err=True)
+        finally:
+            click.echo("\r\x1b[K", nl=False, err=True)
+        return
+
+    def log(text: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LOG_EVERY_S:
+            last = time.monotonic()
+            click.echo(f"solscope: {last - start:.0f} s: {clean(text)}", err=True)
+
+    yield log
 
 
 def terminal_width() -> int:

@@ -87,7 +87,8 @@ def command(
     from solscope.diagnose.diagnosis import diagnose_units
     from solscope.diagnose.units import match
 
-    units = match(*(_open(path, rule_files, max_expansion) for path in (normal, abnormal)))
+    before, after = (_open(path, rule_files, max_expansion) for path in (normal, abnormal))
+    units = match(before, after)
     result = diagnose_units(units)
     top = top or ROWS
     if as_json:

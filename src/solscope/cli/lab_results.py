@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from solscope.cli.common import emit, json_option, terminal_width, use_color
-from solscope.text import clean
+from solscope.cli.common import emit, json_option, progress_line, terminal_width, use_color
 
 if TYPE_CHECKING:
     from solscope.lab.strip import Part
@@ -17,15 +15,6 @@ if TYPE_CHECKING:
 
 def _say(name: str) -> None:
     click.echo(f"solscope: {name}", err=True)
-
-
-def _watched() -> bool:
-    return sys.stderr.isatty()
-
-
-def _count(text: str) -> None:
-    """Show progress on one line of the terminal."""
-    click.echo(f"\r\x1b[K{clean(text)}", nl=False, err=True)
 
 
 @click.command("pack", short_help="From raw recordings to files that a repository can keep.")
@@ -99,9 +88,8 @@ def score(
     from solscope.lab.score import score as score_pairs
 
     chosen = packed(folders) or committed(Path.cwd())
-    result = score_pairs(chosen, without=without, progress=_count if _watched() else None)
-    if _watched():
-        _count("")
+    with progress_line() as progress:
+        result = score_pairs(chosen, without=without, progress=progress)
     if as_json:
         from solscope.report.json import render_json
 
