@@ -52,6 +52,7 @@ def score(
 @click.argument("after", metavar="B", type=click.Path(path_type=Path))
 @click.option("--solution-a", metavar="NAME", help="Solution of A; its best per shape else.")
 @click.option("--solution-b", metavar="NAME", help="Solution of B; its best per shape else.")
+@device_name_option
 @method_option
 @json_option
 @click.pass_context
@@ -61,6 +62,7 @@ def compare(
     after: Path,
     solution_a: str | None,
     solution_b: str | None,
+    device: str | None,
     method: str | None,
     as_json: bool,
 ) -> None:
@@ -71,7 +73,8 @@ def compare(
     from solscope.bench.contrast import contrast
     from solscope.bench.results import read_results
 
-    found = contrast(read_results([before]), read_results([after]), solution_a, solution_b, method)
+    sides = read_results([before]), read_results([after])
+    found = contrast(*sides, solution_a, solution_b, device, method)
     if as_json:
         from solscope.report.json import render_json
 
