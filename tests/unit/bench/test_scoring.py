@@ -286,7 +286,9 @@ def test_commands_print_and_exit(tmp_path: Path, capsys: pytest.CaptureFixture[s
         "shapes",
     }
     assert run(["bench", "compare", str(before), str(after)]) == 1
-    assert "1.250" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "1.250" in printed
+    assert "A µs" in printed
     assert run(["bench", "leaderboard", str(before), str(after)]) == 0
     assert "other" in capsys.readouterr().out
     assert run(["bench", "score", str(tmp_path / "none.jsonl")]) == 2
