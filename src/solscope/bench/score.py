@@ -22,7 +22,6 @@ from solscope.bench.results import latest
 from solscope.bench.workloads import workloads
 from solscope.errors import InputError, UsageError
 
-
 _ONE_OF = {
     "device": "choose one with --on DEVICE",
     "suite": "give files of one suite",

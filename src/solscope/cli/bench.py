@@ -17,6 +17,7 @@ from solscope.cli.common import (
     terminal_width,
     use_color,
 )
+from solscope.cli.output import OutputPath
 
 if TYPE_CHECKING:
     from solscope.bench.agenda import Options
@@ -55,7 +56,7 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--out",
-            type=click.Path(dir_okay=False, path_type=Path),
+            type=OutputPath(),
             metavar="FILE",
             help="Append one JSON line per shape and solution to this file.",
         ),
@@ -298,7 +299,7 @@ def _finish(
 @click.option(
     "-o",
     "--output",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=OutputPath("folder"),
     metavar="DIR",
     help="Folder to write; OP-solution when left out.",
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from solscope.cli.common import emit, json_option, terminal_width, use_color
+from solscope.cli.output import OutputPath
 
 
 @click.command("capture", short_help="Record sensors of a process, beside its profile.")
@@ -20,7 +21,7 @@ from solscope.cli.common import emit, json_option, terminal_width, use_color
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputPath(),
     metavar="FILE",
     help="NAME.metrics.csv or NAME.metrics.parquet, to lie beside NAME.trace.json.gz.",
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.common import emit, json_option, progress_line, terminal_width, use_color
+from solscope.cli.output import OutputPath
 
 if TYPE_CHECKING:
     from solscope.lab.strip import Part
@@ -29,7 +30,7 @@ def _say(name: str) -> None:
     "-o",
     "--output",
     required=True,
-    type=click.Path(path_type=Path),
+    type=OutputPath("folder"),
     metavar="DIR",
     help="Folder to write.",
 )

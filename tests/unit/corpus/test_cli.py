@@ -134,6 +134,10 @@ def test_export_suite(store: str, tmp_path: Path, capsys: Captured) -> None:
     assert json.loads(out.read_text())["name"] == "mine"
     assert run(["corpus", "export-suite", store, str(out)]) == 2
     assert run(["corpus", "export-suite", store, str(out), "--force"]) == 0
+    capsys.readouterr()
+    assert run(["corpus", "export-suite", store, "-"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["name"], len(printed["operators"])) == ("corpus", 2)
 
 
 def test_trend_fails_a_job_that_got_slower(store: str, tmp_path: Path, capsys: Captured) -> None:

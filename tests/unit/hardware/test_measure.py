@@ -10,6 +10,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from solscope.cli import run
 from solscope.errors import MissingToolError, UsageError
 from solscope.hardware import load, measure
 from solscope.hardware.measure import Card, Measured, Reading, Timing
@@ -192,6 +193,16 @@ def test_the_written_file_loads_again(tmp_path: Path) -> None:
     assert found.peaks["tensor.bf16"].source == "solscope hardware measure on NVIDIA H200"
     assert found.about == {"driver_version": "580.1", "skipped": "tensor.fp8: no??[31m"}
     assert [file.name for file in tmp_path.iterdir()] == [path.name], "nothing half-written"
+
+
+def test_standard_output_gets_the_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(measure, "measure", lambda _say: MEASURED)
+    assert run(["hardware", "measure", "--out", "-"]) == 0
+    path = tmp_path / "printed.toml"
+    path.write_text(capsys.readouterr().out, encoding="utf-8")
+    assert load(path).value("tensor.bf16") == 777.691e12
 
 
 def test_an_existing_file_is_kept(tmp_path: Path) -> None:
