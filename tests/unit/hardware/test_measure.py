@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -232,6 +233,21 @@ def test_without_a_gpu_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "torch", torch)
     with pytest.raises(MissingToolError, match="finds none"):
         measure.import_torch()
+
+
+def test_it_runs_from_a_clone_without_any_package(tmp_path: Path) -> None:
+    """`-S` and `-E` hide all that is installed: what is left is a clone and Python."""
+    file = Path(measure.__file__)
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", str(file), str(tmp_path / "a.toml")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("solscope: measuring needs PyTorch: pip install torch")
+    assert done.stderr.count("\n") == 1
 
 
 def test_alone_it_says_how_to_call_it(capsys: pytest.CaptureFixture[str]) -> None:
