@@ -12,6 +12,7 @@ from solscope.cli.bench_results import compare, leaderboard, score
 from solscope.cli.common import (
     Decorator,
     emit,
+    emit_json,
     json_option,
     progress_line,
     terminal_width,
@@ -281,9 +282,7 @@ def _finish(
     from solscope.bench.base import FAILURES
 
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json({"results": results}))
+        emit_json({"results": results})
     else:
         from solscope.report.bench import render_results
 
@@ -319,9 +318,7 @@ def new(operator: str, output: Path | None, language: str, force: bool, as_json:
     folder = output or Path(f"{operator}-solution")
     written = write_template(operator, folder, language, force=force)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json({"files": [str(path) for path in written]}))
+        emit_json({"files": [str(path) for path in written]})
         return
     emit("\n".join(str(path) for path in written))
     click.echo(f"solscope: next: solscope bench check {folder} --op {operator}", err=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from solscope.cli.common import Decorator, emit, json_option, terminal_width, use_color
+from solscope.cli.common import Decorator, emit, emit_json, json_option, terminal_width, use_color
 
 files_argument: Decorator = click.argument(
     "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
@@ -38,9 +38,7 @@ def score(
 
     found = compute(read_results(files), solution, device, method)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(found))
+        emit_json(found)
         return
     from solscope.report.bench import render_score
 
@@ -76,9 +74,7 @@ def compare(
     sides = read_results([before]), read_results([after])
     found = contrast(*sides, solution_a, solution_b, device, method)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(found))
+        emit_json(found)
     else:
         from solscope.report.bench import render_contrast
 
@@ -101,9 +97,7 @@ def leaderboard(
 
     found = rank(read_results(files), device, method)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(found))
+        emit_json(found)
         return
     from solscope.report.bench import render_leaderboard
 

@@ -133,9 +133,7 @@ def each_profile(files: tuple[str, ...], analyze: Callable[[str], Any]) -> list[
 def emit_each(results: list[Any], render: Callable[[Any], str], as_json: bool) -> None:
     """Print one result, or several one after the other; as JSON, several are a list."""
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(results[0] if len(results) == 1 else {"profiles": results}))
+        emit_json(results[0] if len(results) == 1 else {"profiles": results})
     else:
         emit("\n".join(map(render, results)))
 
@@ -151,6 +149,11 @@ class ProfilePath(click.Path):
         demos = [f"{PREFIX}{name}" for name in DEMOS]
         found = [CompletionItem(name) for name in demos if name.startswith(incomplete)]
         return found if incomplete and found else super().shell_complete(ctx, param, incomplete)
+
+
+profiles_argument: Decorator = click.argument(
+    "files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE|FOLDER|GLOB..."
+)
 
 
 def note_skipped(path: str, reason: str) -> None:
@@ -250,3 +253,10 @@ def _on_screen() -> bool:
 def emit(text: str) -> None:
     """Write a result to stdout."""
     click.echo(text, nl=not text.endswith("\n"))
+
+
+def emit_json(result: Any) -> None:
+    """Write a result to stdout, as JSON."""
+    from solscope.report.json import render_json
+
+    emit(render_json(result))

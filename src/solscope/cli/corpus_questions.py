@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from solscope.cli.common import Decorator, emit, json_option
+from solscope.cli.common import Decorator, emit, emit_json, json_option
 from solscope.cli.corpus import fail, parse_where, show, store_argument, where_option
 from solscope.cli.output import STDOUT, OutputPath, check_one_stdout, written
 
@@ -131,9 +131,7 @@ def export_suite(
         return
     shapes = sum(len(entry.shapes) for entry in suite.operators)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json({"path": str(out), "operators": len(suite.operators), "shapes": shapes}))
+        emit_json({"path": str(out), "operators": len(suite.operators), "shapes": shapes})
         return
     emit(f"{out}: {len(suite.operators)} operators, {shapes} shapes")
 

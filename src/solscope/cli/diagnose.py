@@ -11,6 +11,7 @@ from solscope.cli.common import (
     ProfilePath,
     can_draw,
     emit,
+    emit_json,
     expansion_option,
     json_option,
     markdown_option,
@@ -72,8 +73,6 @@ def command(
       solscope diagnose good.json.gz bad.json.gz --json | jq .causes[0].id
       solscope diagnose normal_perf_data.csv abnormal_perf_data.csv --classic
     """
-    from solscope.report.json import render_json
-
     if as_classic:
         from solscope.diagnose.classic import classic
         from solscope.report.classic import markdown_classic
@@ -82,7 +81,10 @@ def command(
         runs = [_run(path, rule_files, max_expansion) for path in (normal, abnormal)]
         first, second = short_labels([normal, abnormal])
         compared = classic(runs[0], runs[1], (first, second))
-        emit(render_json(compared) if as_json else markdown_classic(compared, top))
+        if as_json:
+            emit_json(compared)
+        else:
+            emit(markdown_classic(compared, top))
         return 0
     from solscope.diagnose.diagnosis import diagnose_units
     from solscope.diagnose.units import match
@@ -92,7 +94,7 @@ def command(
     result = diagnose_units(units)
     top = top or ROWS
     if as_json:
-        emit(render_json(result))
+        emit_json(result)
     else:
         from solscope.report.diagnose import markdown_diagnosis, render_diagnosis
 

@@ -10,6 +10,7 @@ import click
 from solscope.cli.common import (
     ProfilePath,
     emit,
+    emit_json,
     expansion_option,
     json_option,
     open_attributed,
@@ -87,8 +88,6 @@ def command(
         with written(path) as work:
             done.append(export(attributed, form, work, force=force))
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json({"written": done, "redacted": counts}))
+        emit_json({"written": done, "redacted": counts})
     elif STDOUT not in targets.values():
         emit("\n".join(item.path for item in done))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from solscope.cli.common import emit, json_option, terminal_width, use_color
+from solscope.cli.common import emit, emit_json, json_option, terminal_width, use_color
 from solscope.cli.output import STDOUT, OutputPath, check_one_stdout, written
 
 if TYPE_CHECKING:
@@ -98,6 +98,4 @@ def measure_command(out: Path | None, force: bool, as_json: bool) -> None:
 
 
 def _emit_json(hardware: Sequence[Hardware]) -> None:
-    from solscope.report.json import render_json
-
-    emit(render_json({"hardware": list(hardware)}))
+    emit_json({"hardware": list(hardware)})

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from solscope.cli.common import emit, json_option, progress_line, terminal_width, use_color
+from solscope.cli.common import (
+    emit,
+    emit_json,
+    json_option,
+    progress_line,
+    terminal_width,
+    use_color,
+)
 from solscope.cli.output import OutputPath
 
 if TYPE_CHECKING:
@@ -47,9 +54,7 @@ def pack(raw: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> Non
     for pair, reason in packed.left_out.items():
         click.echo(f"solscope: left out {pair}: {reason}", err=True)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(packed))
+        emit_json(packed)
         return
     emit(
         f"{packed.folder}: {packed.pairs} pairs, {packed.recordings} recordings, "
@@ -92,9 +97,7 @@ def score(
     with progress_line() as progress:
         result = score_pairs(chosen, without=without, progress=progress)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(result))
+        emit_json(result)
         return
     from solscope.report.lab import markdown_score, render_score
 

@@ -11,6 +11,7 @@ import click
 from solscope.cli.common import (
     ProfilePath,
     emit,
+    emit_json,
     expansion_option,
     hardware_option,
     json_option,
@@ -118,8 +119,6 @@ def _write(pages: Sequence[Page], title: str, output: Path, as_json: bool) -> No
     with written(output) as work:
         size = write_html(pages, title, work)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json({"written": str(output), "bytes": size, "pages": len(pages)}))
+        emit_json({"written": str(output), "bytes": size, "pages": len(pages)})
     elif output != STDOUT:
         emit(f"{output} ({size / 1e6:.2f} MB)")
