@@ -11,13 +11,16 @@ same interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+Int64s: TypeAlias = npt.NDArray[np.int64]
 
 LEVEL = 0.95
 SEED = 0
@@ -32,6 +35,8 @@ NESTED_DRAWS = 2000
 """Draws of processes and of samples within them."""
 _CELLS = 4_000_000
 """Resampled blocks held at one time; bounds the memory for profiles with very many steps."""
+_KEPT_CELLS = 1_000_000
+"""Draws of samples with no more resampled blocks than this, 8 MB, are kept."""
 _COLUMNS = 256
 """Columns computed at one time."""
 _NORMAL = 1.959964
@@ -73,42 +78,88 @@ def block_length(size: int) -> int:
     return length
 
 
-def resampled_means(values: Floats, draw: np.random.Generator) -> Floats:
-    """`RESAMPLES` means of resampled blocks, spread as the mean of so few values really is.
+def resampled_means(samples: Sequence[Floats]) -> list[Floats]:
+    """For each sample, `RESAMPLES` means, spread as the mean of so few values really is.
 
-    Blocks are circular, so that steps at the edges are drawn as often as others.
+    Blocks of consecutive values are drawn. They are circular, so that steps at the edges are drawn
+    as often as others.
     """
+    drawn = _draws(tuple(values.size for values in samples))
+    return [_means(values, parts) for values, parts in zip(samples, drawn, strict=True)]
+
+
+def _means(values: Floats, drawn: Iterable[Int64s]) -> Floats:
     size = values.size
     length = block_length(size)
     blocks = np.concatenate([values, values[: length - 1]])
     sums = np.convolve(blocks, np.ones(length), mode="valid")
-    count = -(-size // length)
-    step = max(1, _CELLS // count)
-    parts = [
-        sums[draw.integers(0, size, (min(step, RESAMPLES - at), count))].mean(axis=1)
-        for at in range(0, RESAMPLES, step)
-    ]
-    means: Floats = np.concatenate(parts) / length
+    means: Floats = np.concatenate([sums.take(part).mean(axis=1) for part in drawn]) / length
     center = float(values.mean())
     return center + (means - center) * widen(size)
 
 
-def ratio_interval(before: Floats, after: Floats) -> Ratio:
-    """Mean of `after` over mean of `before` (which must not be 0), with its interval."""
+def _draws(sizes: tuple[int, ...]) -> Iterable[Iterable[Int64s]]:
+    """Which blocks are drawn from samples of these sizes, a row per draw.
+
+    The seed is fixed, so that samples of the same sizes get the same draws; a diagnosis compares
+    hundreds of such, and draws for short ones are kept.
+    """
+    cells = RESAMPLES * sum(_blocks(size) for size in sizes)
+    return _kept_draws(sizes) if cells <= _KEPT_CELLS else _new_draws(sizes)
+
+
+def _new_draws(sizes: tuple[int, ...]) -> Iterator[Iterator[Int64s]]:
     draw = generator()
-    below, above = resampled_means(before, draw), resampled_means(after, draw)
-    low, high = _ratios(below, above, 0.0, _TAILS)
-    return Ratio(float(after.mean() / before.mean()), low, high)
+    return (_drawn_blocks(size, draw) for size in sizes)
+
+
+@lru_cache(maxsize=8)
+def _kept_draws(sizes: tuple[int, ...]) -> list[list[Int64s]]:
+    return [list(parts) for parts in _new_draws(sizes)]
+
+
+def _drawn_blocks(size: int, draw: np.random.Generator) -> Iterator[Int64s]:
+    step = max(1, _CELLS // _blocks(size))
+    for at in range(0, RESAMPLES, step):
+        yield draw.integers(0, size, (min(step, RESAMPLES - at), _blocks(size)))
+
+
+def _blocks(size: int) -> int:
+    """Blocks that together are as long as the sample."""
+    return -(-size // block_length(size))
+
+
+@dataclass(frozen=True)
+class TwoSamples:
+    """Steps of two runs; they are resampled once for all intervals that are asked for."""
+
+    before: Floats
+    after: Floats
+
+    @cached_property
+    def _means(self) -> list[Floats]:
+        return resampled_means((self.before, self.after))
+
+    def ratio(self) -> Ratio:
+        """Mean of `after` over mean of `before` (which must not be 0), with its interval."""
+        below, above = self._means
+        low, high = _ratios(below, above, 0.0, _TAILS)
+        return Ratio(float(self.after.mean() / self.before.mean()), low, high)
+
+    def difference(self, weights: tuple[float, float]) -> tuple[float, float]:
+        """Interval of the difference of the means, each with a weight of its own."""
+        below, above = self._means
+        return _drawn_bounds(weights[1] * above - weights[0] * below, _ROUND_TAILS)
 
 
 def weighted_ratio(
     before: Sequence[Floats], after: Sequence[Floats], weights: Sequence[float]
 ) -> Ratio:
     """Ratio of weighted sums of means over strata, with its interval."""
-    draw = generator()
+    means = resampled_means((*before, *after))
     below, above = (
-        sum(w * resampled_means(part, draw) for w, part in zip(weights, side, strict=True))
-        for side in (before, after)
+        sum(w * part for w, part in zip(weights, side, strict=True))
+        for side in (means[: len(before)], means[len(before) :])
     )
     sums = [
         sum(w * float(part.mean()) for w, part in zip(weights, side, strict=True))
@@ -116,15 +167,6 @@ def weighted_ratio(
     ]
     low, high = _ratios(np.asarray(below), np.asarray(above), 1e-12, _ROUND_TAILS)
     return Ratio(sums[1] / sums[0], low, high)
-
-
-def difference_interval(
-    before: Floats, after: Floats, weights: tuple[float, float]
-) -> tuple[float, float]:
-    """Interval of the difference of two means, each with a weight of its own."""
-    draw = generator()
-    first, second = resampled_means(before, draw), resampled_means(after, draw)
-    return _drawn_bounds(weights[1] * second - weights[0] * first, _ROUND_TAILS)
 
 
 def _ratios(

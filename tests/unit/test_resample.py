@@ -5,13 +5,12 @@ import pytest
 
 from solscope.resample import (
     POOLS,
+    TwoSamples,
     bounds,
-    difference_interval,
     generator,
     mean_intervals,
     nested_medians,
     pools_of,
-    ratio_interval,
     split_noise,
     weighted_ratio,
 )
@@ -26,21 +25,29 @@ SLOWER = STEADY + 100
 
 def test_the_interval_is_the_same_every_time_and_holds_the_ratio() -> None:
     before, after = STEADY, SLOWER
-    found = ratio_interval(before, after)
-    assert found == ratio_interval(before, after)
+    found = TwoSamples(before, after).ratio()
+    assert found == TwoSamples(before, after).ratio()
     assert found.value == pytest.approx(1.1)
     assert 1.08 < found.low < 1.1 < found.high < 1.12
 
 
+def test_draws_that_are_kept_are_those_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after = DRAW.normal(10, 1, 30), DRAW.normal(12, 1, 20)
+    kept = TwoSamples(before, after).ratio()
+    monkeypatch.setattr("solscope.resample._KEPT_CELLS", 0)
+    monkeypatch.setattr("solscope.resample._CELLS", 1000)
+    assert TwoSamples(before, after).ratio() == kept
+
+
 def test_constant_steps_give_an_interval_without_width() -> None:
-    found = ratio_interval(np.full(6, 2.0), np.full(9, 3.0))
+    found = TwoSamples(np.full(6, 2.0), np.full(9, 3.0)).ratio()
     assert found == pytest.approx((1.5, 1.5, 1.5))
 
 
 def test_of_intervals_over_steps_that_do_not_differ_nearly_all_hold_one() -> None:
     draw = np.random.default_rng(1)
     samples = [np.exp(0.1 * draw.normal(size=(2, 8))) for _ in range(60)]
-    held = [low <= 1 <= high for _, low, high in (ratio_interval(a, b) for a, b in samples)]
+    held = [low <= 1 <= high for _, low, high in (TwoSamples(a, b).ratio() for a, b in samples)]
     assert sum(held) >= 53
 
 
@@ -63,13 +70,13 @@ def test_one_stratum_is_the_whole_run() -> None:
     before, after = DRAW.normal(10, 1, 30), DRAW.normal(12, 1, 30)
     # One draw apart, of ten thousand.
     assert weighted_ratio([before], [after], [1.0]) == pytest.approx(
-        ratio_interval(before, after), rel=1e-3
+        TwoSamples(before, after).ratio(), rel=1e-3
     )
 
 
 def test_a_difference_of_weighted_means_is_held_by_its_interval() -> None:
     before, after = DRAW.normal(10, 1, 40), DRAW.normal(12, 1, 40)
-    low, high = difference_interval(before, after, (0.5, 1.0))
+    low, high = TwoSamples(before, after).difference((0.5, 1.0))
     assert low < after.mean() - before.mean() / 2 < high
     assert high - low < 2
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from solscope.cli import run
-from solscope.cli.common import can_draw, use_color
+from solscope.cli.common import can_draw, progress_line, use_color
 
 DEMO = ["show", "--top", "1", "demo:vllm-b200"]
 
@@ -22,6 +22,13 @@ class Screen(io.TextIOWrapper):
 
     def isatty(self) -> bool:
         return self.terminal
+
+
+def written(screen: Screen) -> str:
+    screen.flush()
+    buffer = screen.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue().decode()
 
 
 CASES = {
@@ -62,3 +69,22 @@ def test_a_pipe_gets_neither(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(DEMO) == 0
     printed = capsys.readouterr().out
     assert not set(printed) & set("▁▂▃▄▅▆▇█▏▎▍▌▋▊▉\x1b")
+
+
+def test_progress_is_one_line_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen("utf-8", terminal=True)
+    monkeypatch.setattr(sys, "stderr", screen)
+    with progress_line() as progress:
+        progress("1 of 2: a\nb")
+    assert written(screen) == "\r\x1b[K1 of 2: a\\x0ab\r\x1b[K"
+
+
+def test_progress_in_a_log_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Screen("utf-8", terminal=False)
+    seconds = iter([0.0, 1.0, 5.0, 5.0, 6.0, 12.0, 12.0])
+    monkeypatch.setattr("solscope.cli.common.time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr(sys, "stderr", log)
+    with progress_line() as progress:
+        for done in range(1, 5):
+            progress(f"{done} of 4")
+    assert written(log) == "solscope: 5 s: 2 of 4\nsolscope: 12 s: 4 of 4\n"

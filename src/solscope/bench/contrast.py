@@ -77,14 +77,19 @@ def contrast(
     b: Sequence[ShapeResult],
     solution_a: str | None = None,
     solution_b: str | None = None,
+    device: str | None = None,
     method: str | None = None,
 ) -> Contrast:
-    """Compare the passed shapes of two sets; the fastest solution of each counts per shape."""
+    """Compare the passed shapes of two sets; the fastest solution of each counts per shape.
+
+    `device` and `method` choose among the devices of the results and the methods that were run.
+    """
     import numpy as np
 
     from solscope.resample import generator
 
-    lines_a, lines_b = select(a, solution_a, method=method), select(b, solution_b, method=method)
+    lines_a = select(a, solution_a, device, method)
+    lines_b = select(b, solution_b, device, method)
     if lines_a[0].device != lines_b[0].device:
         raise InputError(
             f"A was measured on {lines_a[0].device}, B on {lines_b[0].device}: not comparable"

@@ -36,8 +36,8 @@ TWINS = 2
 TWIN_S = 1.0
 """Shapes whose inputs and reference take longer than this have no twins. On the CPU it is time of
 this thread: others that are busy must not open a gap in the guard."""
-TOGETHER_BYTES = 1 << 30
-"""Candidates compile at the same time for shapes that move up to this much."""
+MOVED_BYTES_TO_COMPILE_TOGETHER = 1 << 30
+"""Candidates compile at the same time for shapes whose call moves up to this much."""
 TIMEOUTS = 2
 """A solution that does not answer so often is not asked again."""
 
@@ -254,7 +254,7 @@ class OperatorCheck:
         """
         compiling = any(seat.candidate.solution.about.compiles for seat in seats)
         size = self.operator.cost(shape.axes).bytes
-        if not compiling or len(seats) < 2 or size > TOGETHER_BYTES:
+        if not compiling or len(seats) < 2 or size > MOVED_BYTES_TO_COMPILE_TOGETHER:
             return seats
         try:
             sets.draw(shape.axes, 1)

@@ -28,7 +28,13 @@ from solscope.errors import MissingToolError
 
 PACKAGE = Path(__file__).parents[1]
 """The folder of solscope, which workers may not read."""
-FILES = ("worker.py", "worker_guard.py", "worker_memory.py", "device_timer.py")
+FILES = (
+    "worker.py",
+    "worker_guard.py",
+    "worker_memory.py",
+    "worker_outputs.py",
+    "device_timer.py",
+)
 START_S = 180.0
 """A worker that has not imported torch by then is given up."""
 ENVIRONMENT = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}

@@ -22,6 +22,12 @@ from solscope.bench.results import latest
 from solscope.bench.workloads import workloads
 from solscope.errors import InputError, UsageError
 
+_ONE_OF = {
+    "device": "choose one with --on DEVICE",
+    "suite": "give files of one suite",
+}
+"""What results that are scored together have in common, and what to do where they have not."""
+
 
 class OperatorScore(msgspec.Struct, frozen=True):
     """One operator over its shapes."""
@@ -118,10 +124,10 @@ def select(
     if not full:
         known = sorted({f"{r.solution} on {r.device}" for r in results})
         raise UsageError(f"no such results (there are: {', '.join(known)})")
-    for what in ("device", "suite"):
+    for what, remedy in _ONE_OF.items():
         values = sorted({getattr(r, what) for r in full})
         if len(values) > 1:
-            raise UsageError(f"results of several {what}s ({', '.join(values)}); give one")
+            raise UsageError(f"results of several {what}s ({', '.join(values)}); {remedy}")
     if method is None:
         return full
     methods = sorted({name for r in full for name in (r.method, *r.methods)})

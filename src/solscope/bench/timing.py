@@ -29,8 +29,8 @@ SETS = 3
 """Draws that the timed calls rotate over."""
 RECALL = 2.0
 """A call on values seen before that is this many times faster than the first was not computed."""
-TOGETHER_BYTES = 1 << 30
-"""Processes warm up at the same time on inputs up to this size."""
+SET_BYTES_TO_WARM_TOGETHER = 1 << 30
+"""Processes warm up at the same time where one set of inputs is smaller than this."""
 REFERENCES_S = 0.25
 """Beyond this much time for references, the remaining sets are timed without being checked."""
 TRIALS = 3
@@ -183,7 +183,7 @@ class OperatorTiming:
 
     def _warm(self, seats: Sequence[Seat], sets: InputSets, found: dict[str, Measured]) -> None:
         """Run every process on the present values: all at once, for some compile, or one by one."""
-        together = sets.bytes < TOGETHER_BYTES
+        together = sets.bytes < SET_BYTES_TO_WARM_TOGETHER
         for group in [seats] if together else [[seat] for seat in seats]:
             for do, fields in (
                 ("bind", {"sets": sets.specs, "mutates": list(self.task.mutates)}),

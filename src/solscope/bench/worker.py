@@ -36,14 +36,6 @@ FULL = "can't allocate memory"
 """What torch says when a tensor on the CPU does not fit."""
 
 
-class Unusable(Exception):  # noqa: N818 - a finding, not an error of this program
-    """What the solution returned is not what a solution may return; `kind` is the status."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
 class Worker:
     """State of the process: shared memory, the solution, bound inputs, results kept."""
 
@@ -55,9 +47,11 @@ class Worker:
         self.before = self.watched(torch)
         self.device = "cpu"
         self.memory = _beside("worker_memory").Memory(torch)
+        returned = _beside("worker_outputs")
+        self.outputs = returned.Outputs(torch)
+        self.unusable: type[Exception] = returned.Unusable
         self.run: Any = None
         self.setup: Any = None
-        self.wanted: list[str] = []
         self.compiled = False
         self.sets: list[dict[str, Any]] = []
         self.pristine: list[dict[str, Any]] = []
@@ -83,7 +77,7 @@ class Worker:
         self, path: str, outputs: list[str], dynamic: bool | None, compiled: bool, build: str | None
     ) -> dict[str, Any]:
         """Import the solution at `path`; `build` is the cache folder of a CUDA C++ one."""
-        self.wanted = outputs
+        self.outputs.wanted = outputs
         folder = str(Path(path).parent)
         if folder not in sys.path:
             sys.path.insert(0, folder)
@@ -92,7 +86,7 @@ class Worker:
         module = _module("solution", path)
         run = getattr(module, "run", None)
         if not callable(run):
-            raise Unusable("crashed", f"{Path(path).name} has no function run")
+            raise self.unusable("crashed", f"{Path(path).name} has no function run")
         self.setup = getattr(module, "setup", None)
         self.compiled = compiled
         if compiled:
@@ -145,52 +139,13 @@ class Worker:
 
     def call(self, index: int) -> dict[str, Any]:
         """Call the solution once; its outputs by name."""
-        result = self.run(**self.sets[index])
-        if isinstance(result, self.plain) or result is None:
-            result = () if result is None else (result,)
-        if isinstance(result, dict):
-            if sorted(result) != sorted(self.wanted):
-                raise Unusable("wrong_shape", f"outputs {sorted(result)}, not {self.wanted}")
-            return {name: result[name] for name in self.wanted}
-        if not isinstance(result, (tuple, list)):
-            return dict.fromkeys(self.wanted, result)
-        if len(result) != len(self.wanted):
-            raise Unusable("wrong_shape", f"{len(result)} outputs instead of {len(self.wanted)}")
-        return dict(zip(self.wanted, result, strict=True))
+        named: dict[str, Any] = self.outputs.named(self.run(**self.sets[index]))
+        return named
 
     def describe(self, outputs: dict[str, Any], index: int) -> list[dict[str, Any]]:
-        """Shape, dtype and owner of each output; anything but a plain tensor is refused."""
-        return [
-            {
-                "name": name,
-                "shape": list(self._plain(name, tensor).shape),
-                "dtype": str(tensor.dtype).removeprefix("torch."),
-                "alias": self._alias(tensor, index),
-            }
-            for name, tensor in outputs.items()
-        ]
-
-    def _plain(self, name: str, tensor: Any) -> Any:
-        kind = type(tensor)
-        if kind is not self.plain:
-            if issubclass(kind, self.plain) or hasattr(kind, "__torch_function__"):
-                raise Unusable("cheating", f"output {name} is a {kind.__name__}, no plain tensor")
-            raise Unusable("wrong_shape", f"output {name} is a {kind.__name__}, no tensor")
-        if tensor.layout is not self.torch.strided or tensor.device.type != self.device:
-            where = f"{tensor.layout} on {tensor.device}"
-            raise Unusable("wrong_shape", f"output {name} is {where}, not dense on {self.device}")
-        return tensor
-
-    def _alias(self, tensor: Any, index: int) -> str | None:
-        """The input whose memory an output is."""
-        start = tensor.data_ptr()
-        for name, value in self.sets[index].items():
-            if isinstance(value, self.plain) and value.numel():
-                size = sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
-                first = value.data_ptr()
-                if first <= start <= first + size * value.element_size():
-                    return name
-        return None
+        """What the evaluator is told about the outputs of a call."""
+        told: list[dict[str, Any]] = self.outputs.describe(outputs, self.sets[index], self.device)
+        return told
 
     def once(self, index: int, poison: list[int]) -> dict[str, Any]:
         """One call for correctness: outputs are copied in stream order, then poisoned."""
@@ -230,7 +185,7 @@ class Worker:
                 tensor = tensor.index_select(0, rows)
             data = tensor.contiguous().reshape(-1).view(self.torch.uint8)
             if data.numel() != request["bytes"]:
-                raise Unusable("wrong_shape", f"output {request['name']} changed its size")
+                raise self.unusable("wrong_shape", f"output {request['name']} changed its size")
             target[request["offset"] : request["offset"] + data.numel()].copy_(data)
         self.sync()
         return {}
@@ -349,10 +304,10 @@ def _module(name: str, path: str) -> ModuleType:
     return module
 
 
-def failure(error: BaseException, torch: ModuleType) -> dict[str, Any]:
+def failure(error: BaseException, torch: ModuleType, unusable: type[Exception]) -> dict[str, Any]:
     """An exception as a reply: what kind of failure it is, and where it happened."""
-    if isinstance(error, Unusable):
-        kind = error.kind
+    if isinstance(error, unusable):
+        kind = error.kind  # type: ignore[attr-defined]
     elif isinstance(error, (ImportError, NotImplementedError)):
         kind = "unsupported"
     elif isinstance(error, (MemoryError, torch.OutOfMemoryError)) or FULL in str(error):
@@ -396,7 +351,7 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
         try:
             reply = getattr(worker, request.pop("do"))(**request)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the failure is the reply
-            reply = failure(error, torch)
+            reply = failure(error, torch, worker.unusable)
             del error
         reply |= {
             "number": number,

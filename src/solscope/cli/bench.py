@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +9,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from solscope.cli.bench_results import compare, leaderboard, score
-from solscope.cli.common import Decorator, emit, json_option, terminal_width, use_color
+from solscope.cli.common import (
+    Decorator,
+    emit,
+    emit_json,
+    json_option,
+    progress_line,
+    terminal_width,
+    use_color,
+)
+from solscope.cli.output import OutputPath
 
 if TYPE_CHECKING:
     from solscope.bench.agenda import Options
     from solscope.bench.base import ShapeResult
 
-LOG_EVERY_S = 5.0
-"""Progress in a log, where no line can be overwritten."""
 METHODS = ("cold", "warm", "graph")
 
 
@@ -52,7 +57,7 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--out",
-            type=click.Path(dir_okay=False, path_type=Path),
+            type=OutputPath(),
             metavar="FILE",
             help="Append one JSON line per shape and solution to this file.",
         ),
@@ -266,23 +271,9 @@ def _methods(text: str) -> tuple[str, ...]:
 
 def _evaluate(options: Options) -> list[ShapeResult]:
     from solscope.bench.evaluate import evaluate
-    from solscope.text import clean
 
-    start = last = time.monotonic()
-
-    def progress(message: str) -> None:
-        nonlocal last
-        if sys.stderr.isatty():
-            click.echo(f"\r\x1b[K{clean(message)}", nl=False, err=True)
-        elif time.monotonic() - last > LOG_EVERY_S:
-            last = time.monotonic()
-            click.echo(f"solscope: {last - start:.0f} s: {clean(message)}", err=True)
-
-    try:
+    with progress_line() as progress:
         return evaluate(options, progress)
-    finally:
-        if sys.stderr.isatty():
-            click.echo("\r\x1b[K", nl=False, err=True)
 
 
 def _finish(
@@ -291,9 +282,7 @@ def _finish(
     from solscope.bench.base import FAILURES
 
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json({"results": results}))
+        emit_json({"results": results})
     else:
         from solscope.report.bench import render_results
 
@@ -309,7 +298,7 @@ def _finish(
 @click.option(
     "-o",
     "--output",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=OutputPath("folder"),
     metavar="DIR",
     help="Folder to write; OP-solution when left out.",
 )
@@ -329,9 +318,7 @@ def new(operator: str, output: Path | None, language: str, force: bool, as_json:
     folder = output or Path(f"{operator}-solution")
     written = write_template(operator, folder, language, force=force)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json({"files": [str(path) for path in written]}))
+        emit_json({"files": [str(path) for path in written]})
         return
     emit("\n".join(str(path) for path in written))
     click.echo(f"solscope: next: solscope bench check {folder} --op {operator}", err=True)

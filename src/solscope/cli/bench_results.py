@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from solscope.cli.common import Decorator, emit, json_option, terminal_width, use_color
+from solscope.cli.common import Decorator, emit, emit_json, json_option, terminal_width, use_color
 
 files_argument: Decorator = click.argument(
     "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
@@ -38,9 +38,7 @@ def score(
 
     found = compute(read_results(files), solution, device, method)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(found))
+        emit_json(found)
         return
     from solscope.report.bench import render_score
 
@@ -52,6 +50,7 @@ def score(
 @click.argument("after", metavar="B", type=click.Path(path_type=Path))
 @click.option("--solution-a", metavar="NAME", help="Solution of A; its best per shape else.")
 @click.option("--solution-b", metavar="NAME", help="Solution of B; its best per shape else.")
+@device_name_option
 @method_option
 @json_option
 @click.pass_context
@@ -61,6 +60,7 @@ def compare(
     after: Path,
     solution_a: str | None,
     solution_b: str | None,
+    device: str | None,
     method: str | None,
     as_json: bool,
 ) -> None:
@@ -71,11 +71,10 @@ def compare(
     from solscope.bench.contrast import contrast
     from solscope.bench.results import read_results
 
-    found = contrast(read_results([before]), read_results([after]), solution_a, solution_b, method)
+    sides = read_results([before]), read_results([after])
+    found = contrast(*sides, solution_a, solution_b, device, method)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(found))
+        emit_json(found)
     else:
         from solscope.report.bench import render_contrast
 
@@ -98,9 +97,7 @@ def leaderboard(
 
     found = rank(read_results(files), device, method)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(found))
+        emit_json(found)
         return
     from solscope.report.bench import render_leaderboard
 

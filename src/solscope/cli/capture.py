@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from solscope.cli.common import emit, json_option, terminal_width, use_color
+from solscope.cli.common import emit, emit_json, json_option, terminal_width, use_color
+from solscope.cli.output import OutputPath
 
 
 @click.command("capture", short_help="Record sensors of a process, beside its profile.")
@@ -20,7 +21,7 @@ from solscope.cli.common import emit, json_option, terminal_width, use_color
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputPath(),
     metavar="FILE",
     help="NAME.metrics.csv or NAME.metrics.parquet, to lie beside NAME.trace.json.gz.",
 )
@@ -86,9 +87,7 @@ def command(
     else:
         recording = attach.attach(pid or attach.find_process(find or ""), target)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(recording))
+        emit_json(recording)
     else:
         from solscope.report.capture import render_recording
 
@@ -104,9 +103,8 @@ def _list(pid: int | None, spin: bool, as_json: bool) -> None:
     found = find_sensors(os.getpid() if pid is None else pid, spin)
     if as_json:
         from solscope.report.capture import sensors_json
-        from solscope.report.json import render_json
 
-        emit(render_json(sensors_json(found)))
+        emit_json(sensors_json(found))
         return
     from solscope.report.capture import render_sensors
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 PROGRESS_FROM_BYTES = 8 << 20
 """Files smaller than this are read before a bar could be looked at."""
+LOG_EVERY_S = 5.0
+"""Progress in a log, where no line can be overwritten."""
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -130,9 +133,7 @@ def each_profile(files: tuple[str, ...], analyze: Callable[[str], Any]) -> list[
 def emit_each(results: list[Any], render: Callable[[Any], str], as_json: bool) -> None:
     """Print one result, or several one after the other; as JSON, several are a list."""
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(results[0] if len(results) == 1 else {"profiles": results}))
+        emit_json(results[0] if len(results) == 1 else {"profiles": results})
     else:
         emit("\n".join(map(render, results)))
 
@@ -148,6 +149,11 @@ class ProfilePath(click.Path):
         demos = [f"{PREFIX}{name}" for name in DEMOS]
         found = [CompletionItem(name) for name in demos if name.startswith(incomplete)]
         return found if incomplete and found else super().shell_complete(ctx, param, incomplete)
+
+
+profiles_argument: Decorator = click.argument(
+    "files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE|FOLDER|GLOB..."
+)
 
 
 def note_skipped(path: str, reason: str) -> None:
@@ -191,6 +197,31 @@ def _read_options(path: str, max_expansion: int) -> Iterator[ReadOptions]:
         )
 
 
+@contextmanager
+def progress_line() -> Iterator[Callable[[str], None]]:
+    """A function that says on stderr how far a long command is.
+
+    A terminal shows one line that changes; a log gets a line every few seconds.
+    """
+    from solscope.text import clean
+
+    start = last = time.monotonic()
+    if sys.stderr.isatty():
+        try:
+            yield lambda text: click.echo(f"\r\x1b[K{clean(text)}", nl=False, err=True)
+        finally:
+            click.echo("\r\x1b[K", nl=False, err=True)
+        return
+
+    def log(text: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LOG_EVERY_S:
+            last = time.monotonic()
+            click.echo(f"solscope: {last - start:.0f} s: {clean(text)}", err=True)
+
+    yield log
+
+
 def terminal_width() -> int:
     """Columns of the terminal; 120 in a pipe, or what COLUMNS says."""
     return max(60, shutil.get_terminal_size((120, 40)).columns)
@@ -222,3 +253,10 @@ def _on_screen() -> bool:
 def emit(text: str) -> None:
     """Write a result to stdout."""
     click.echo(text, nl=not text.endswith("\n"))
+
+
+def emit_json(result: Any) -> None:
+    """Write a result to stdout, as JSON."""
+    from solscope.report.json import render_json
+
+    emit(render_json(result))

@@ -9,6 +9,7 @@ import click
 from solscope.cli.common import (
     ProfilePath,
     emit,
+    emit_json,
     expansion_option,
     json_option,
     markdown_option,
@@ -68,9 +69,7 @@ def command(
     labels = short_labels([attributed.profile.path for attributed in profiles])
     result = compare_profiles(profiles, labels, phase=phase)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(result))
+        emit_json(result)
     elif markdown:
         emit(markdown_compare(result, top=top))
     else:

@@ -14,6 +14,7 @@ from solscope.cli.common import (
     Decorator,
     ProfilePath,
     emit,
+    emit_json,
     expansion_option,
     json_option,
     model_options,
@@ -95,9 +96,7 @@ def fail() -> None:
 def show(result: Any, as_json: bool, render: Any, *arguments: Any, **options: Any) -> None:
     """Print a result as JSON, or as `render` does."""
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(result))
+        emit_json(result)
         return
     emit(render(*arguments, **options, width=terminal_width(), color=use_color()))
 
@@ -249,9 +248,7 @@ def remove(store: str, profiles: tuple[str, ...], as_json: bool) -> None:
     corpus = open_corpus(store)
     removed = corpus.remove(find_ids(corpus, profiles))
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json({"removed": removed}))
+        emit_json({"removed": removed})
         return
     for identity in removed:
         emit(f"removed {identity}")

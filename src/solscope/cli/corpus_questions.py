@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from solscope.cli.common import Decorator, emit, json_option
+from solscope.cli.common import Decorator, emit, emit_json, json_option
 from solscope.cli.corpus import fail, parse_where, show, store_argument, where_option
+from solscope.cli.output import STDOUT, OutputPath, check_one_stdout, written
 
 top_option: Decorator = click.option(
     "--top", default=20, show_default=True, type=click.IntRange(min=1), help="Rows to print."
@@ -96,7 +97,7 @@ def shapes_command(
 
 @click.command("export-suite", short_help="Hot shapes as a suite for the benchmark.")
 @store_argument
-@click.argument("out", metavar="OUT", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("out", metavar="OUT", type=OutputPath(stdout=True))
 @click.option("--name", metavar="NAME", help="Name of the suite; that of the file when left out.")
 @cover_option
 @click.option(
@@ -117,21 +118,22 @@ def export_suite(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Write the hot shapes of all operators as a suite file."""
+    """Write the hot shapes of all operators as a suite file; OUT may be -, standard output."""
     from solscope.corpus.export import suite_of, write_suite
     from solscope.corpus.store import open_corpus
 
-    suite = suite_of(
-        open_corpus(store), name or out.stem, cover, buckets, weight, parse_where(where)
-    )
-    path = write_suite(suite, out, force=force)
+    check_one_stdout(out, as_json=as_json)
+    name = name or ("corpus" if out == STDOUT else out.stem)
+    suite = suite_of(open_corpus(store), name, cover, buckets, weight, parse_where(where))
+    with written(out) as work:
+        write_suite(suite, work, force=force)
+    if out == STDOUT:
+        return
     shapes = sum(len(entry.shapes) for entry in suite.operators)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json({"path": str(path), "operators": len(suite.operators), "shapes": shapes}))
+        emit_json({"path": str(out), "operators": len(suite.operators), "shapes": shapes})
         return
-    emit(f"{path}: {len(suite.operators)} operators, {shapes} shapes")
+    emit(f"{out}: {len(suite.operators)} operators, {shapes} shapes")
 
 
 @click.command("trend", short_help="Changes from profile to profile; exit 1 when slower.")

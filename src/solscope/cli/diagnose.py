@@ -11,6 +11,7 @@ from solscope.cli.common import (
     ProfilePath,
     can_draw,
     emit,
+    emit_json,
     expansion_option,
     json_option,
     markdown_option,
@@ -72,10 +73,6 @@ def command(
       solscope diagnose good.json.gz bad.json.gz --json | jq .causes[0].id
       solscope diagnose normal_perf_data.csv abnormal_perf_data.csv --classic
     """
-    from solscope import diagnose_runs
-    from solscope.diagnose.trends import trends
-    from solscope.report.json import render_json
-
     if as_classic:
         from solscope.diagnose.classic import classic
         from solscope.report.classic import markdown_classic
@@ -84,21 +81,29 @@ def command(
         runs = [_run(path, rule_files, max_expansion) for path in (normal, abnormal)]
         first, second = short_labels([normal, abnormal])
         compared = classic(runs[0], runs[1], (first, second))
-        emit(render_json(compared) if as_json else markdown_classic(compared, top))
+        if as_json:
+            emit_json(compared)
+        else:
+            emit(markdown_classic(compared, top))
         return 0
-    before = _open(normal, rule_files, max_expansion)
-    after = _open(abnormal, rule_files, max_expansion)
-    result = diagnose_runs(before, after)
+    from solscope.diagnose.diagnosis import diagnose_units
+    from solscope.diagnose.units import match
+
+    before, after = (_open(path, rule_files, max_expansion) for path in (normal, abnormal))
+    units = match(before, after)
+    result = diagnose_units(units)
     top = top or ROWS
     if as_json:
-        emit(render_json(result))
+        emit_json(result)
     else:
         from solscope.report.diagnose import markdown_diagnosis, render_diagnosis
 
         if markdown:
             emit(markdown_diagnosis(result, top=top))
         else:
-            drawn = trends(before, after) if can_draw() else None
+            from solscope.diagnose.trends import trends
+
+            drawn = trends(units) if can_draw() else None
             width, color = terminal_width(), use_color()
             emit(render_diagnosis(result, top=top, width=width, color=color, drawn=drawn))
     return 1 if result.verdict == "regression" else 0

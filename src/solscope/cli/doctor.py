@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from solscope.cli.common import emit, json_option, terminal_width, use_color
+from solscope.cli.common import emit, emit_json, json_option, terminal_width, use_color
 
 
 @click.command("doctor", short_help="Say what this installation can do.")
@@ -20,9 +20,7 @@ def command(as_json: bool) -> None:
 
     found = examine()
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(found))
+        emit_json(found)
         return
     from solscope.report.doctor import render_doctor
 

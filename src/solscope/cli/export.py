@@ -10,16 +10,18 @@ import click
 from solscope.cli.common import (
     ProfilePath,
     emit,
+    emit_json,
     expansion_option,
     json_option,
     open_attributed,
     rules_option,
 )
+from solscope.cli.output import STDOUT, OutputPath, check_one_stdout, written
 
 if TYPE_CHECKING:
     from solscope.report.export import Format
 
-_FILE = click.Path(path_type=Path)
+_FILE = OutputPath(stdout=True)
 
 
 @click.command("export", short_help="Write a profile for Perfetto, spreadsheets or Parquet.")
@@ -31,7 +33,10 @@ _FILE = click.Path(path_type=Path)
     help="Chrome JSON with added tracks, for ui.perfetto.dev; .gz and .zst compress.",
 )
 @click.option(
-    "--parquet", type=_FILE, metavar="OUT", help="Folder of Parquet files that solscope opens too."
+    "--parquet",
+    type=OutputPath("folder"),
+    metavar="OUT",
+    help="Folder of Parquet files that solscope opens too.",
 )
 @click.option("--csv", type=_FILE, metavar="OUT", help="One row per GPU activity.")
 @click.option(
@@ -55,7 +60,8 @@ def command(
     """Write a profile for other programs: Perfetto, spreadsheets, anything that reads Parquet.
 
     The Perfetto file is the trace again, from whatever format, with tracks for steps, phases,
-    layers, roles, categories and idle time with its cause. At least one output must be named.
+    layers, roles, categories and idle time with its cause. At least one output must be named; one
+    of --perfetto and --csv may be -, which is standard output.
 
     \b
     Examples:
@@ -69,16 +75,19 @@ def command(
         raise click.UsageError("name an output: --perfetto, --parquet or --csv")
     from solscope.report.export import check_target, export, redact_attributed, say_redacted
 
+    check_one_stdout(*targets.values(), as_json=as_json)
     for form, path in targets.items():
-        check_target(path, file, force=force, folder=form == "parquet")
+        if path != STDOUT:
+            check_target(path, file, force=force, folder=form == "parquet")
     attributed, counts = open_attributed(file, rule_files, max_expansion), None
     if redact:
         attributed, counts = redact_attributed(attributed)
         click.echo(say_redacted(counts), err=True)
-    written = [export(attributed, form, path, force=force) for form, path in targets.items()]
+    done = []
+    for form, path in targets.items():
+        with written(path) as work:
+            done.append(export(attributed, form, work, force=force))
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json({"written": written, "redacted": counts}))
-    else:
-        emit("\n".join(item.path for item in written))
+        emit_json({"written": done, "redacted": counts})
+    elif STDOUT not in targets.values():
+        emit("\n".join(item.path for item in done))

@@ -10,6 +10,7 @@ import click
 from solscope.cli.common import (
     ProfilePath,
     emit,
+    emit_json,
     expansion_option,
     json_option,
     open_attributed,
@@ -107,9 +108,7 @@ def command(
     after = open_attributed(candidate, rule_files, max_expansion)
     result = gate(before, after, max_regression, strict=strict, phase=phase, budgets=budgets)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(result))
+        emit_json(result)
     else:
         from solscope.report.gate import render_gate
 

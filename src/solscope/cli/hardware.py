@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from solscope.cli.common import emit, json_option, terminal_width, use_color
+from solscope.cli.common import emit, emit_json, json_option, terminal_width, use_color
+from solscope.cli.output import STDOUT, OutputPath, check_one_stdout, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,9 +65,10 @@ def show_command(names: tuple[str, ...], measured: bool, as_json: bool) -> None:
 @command.command("measure")
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputPath(stdout=True),
     metavar="FILE",
-    help="Where to write; by default NAME.measured.toml beside the vendor's file.",
+    help="Where to write, - for standard output; by default NAME.measured.toml beside the "
+    "vendor's file.",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
@@ -79,9 +81,15 @@ def measure_command(out: Path | None, force: bool, as_json: bool) -> None:
     from solscope.hardware.measure import card_name, check_free, measure, write
     from solscope.report.hardware import render_show
 
+    check_one_stdout(out, as_json=as_json)
     path = out or measured_path(card_name())
-    check_free(path, force=force)
-    write(measure(lambda line: click.echo(line, err=True)), path, force=force)
+    if path != STDOUT:
+        check_free(path, force=force)
+    measured = measure(lambda line: click.echo(line, err=True))
+    with written(path) as work:
+        write(measured, work, force=force)
+    if path == STDOUT:
+        return
     click.echo(f"wrote {path}", err=True)
     if as_json:
         _emit_json([load(path)])
@@ -90,6 +98,4 @@ def measure_command(out: Path | None, force: bool, as_json: bool) -> None:
 
 
 def _emit_json(hardware: Sequence[Hardware]) -> None:
-    from solscope.report.json import render_json
-
-    emit(render_json({"hardware": list(hardware)}))
+    emit_json({"hardware": list(hardware)})

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.common import (
-    ProfilePath,
     can_draw,
     companion_option,
     each_profile,
@@ -21,6 +20,7 @@ from solscope.cli.common import (
     model_options,
     open_attributed,
     open_model,
+    profiles_argument,
     rules_option,
     terminal_width,
     use_color,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @click.command("hotspots", short_help="Rank what to fix first.")
-@click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE|FOLDER|GLOB...")
+@profiles_argument
 @hardware_option
 @click.option(
     "--target",

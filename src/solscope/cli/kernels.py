@@ -12,6 +12,7 @@ from solscope.cli.common import (
     can_draw,
     companion_option,
     emit,
+    emit_json,
     expansion_option,
     full_names_option,
     json_option,
@@ -83,9 +84,7 @@ def command(
     if as_json:
         import msgspec
 
-        from solscope.report.json import render_json
-
-        emit(render_json(msgspec.structs.replace(result, kernels=result.kernels[:top])))
+        emit_json(msgspec.structs.replace(result, kernels=result.kernels[:top]))
         return
     from solscope.report.kernels import markdown_kernels, render_kernels
 
@@ -108,11 +107,12 @@ def command(
 
 def _explain(name: str, op: str | None, rule_files: tuple[Path, ...], as_json: bool) -> None:
     from solscope import load_rules
-    from solscope.report.json import render_json
     from solscope.text import clean
 
     # Arguments that are not valid UTF-8 arrive as surrogates, which nothing can print.
     printable = name.encode(errors="replace").decode()
     explanation = load_rules(rule_files).explain(printable, op)
-    text = "\n".join(clean(line) for line in str(explanation).splitlines())
-    emit(render_json(explanation) if as_json else text)
+    if as_json:
+        emit_json(explanation)
+    else:
+        emit("\n".join(clean(line) for line in str(explanation).splitlines()))

@@ -8,6 +8,7 @@ import click
 
 from solscope.cli.common import Decorator, emit, json_option
 from solscope.cli.lab_results import pack, score
+from solscope.cli.output import OutputPath
 
 
 def _names(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[str, ...]:
@@ -48,7 +49,7 @@ command.add_command(score)
 out_option: Decorator = click.option(
     "--out",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=OutputPath("folder"),
     metavar="DIR",
     help="Folder for recordings, pairs.jsonl and machine.json.",
 )

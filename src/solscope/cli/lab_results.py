@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from solscope.cli.common import emit, json_option, terminal_width, use_color
-from solscope.text import clean
+from solscope.cli.common import (
+    emit,
+    emit_json,
+    json_option,
+    progress_line,
+    terminal_width,
+    use_color,
+)
+from solscope.cli.output import OutputPath
 
 if TYPE_CHECKING:
     from solscope.lab.strip import Part
@@ -17,15 +23,6 @@ if TYPE_CHECKING:
 
 def _say(name: str) -> None:
     click.echo(f"solscope: {name}", err=True)
-
-
-def _watched() -> bool:
-    return sys.stderr.isatty()
-
-
-def _count(text: str) -> None:
-    """Show progress on one line of the terminal."""
-    click.echo(f"\r\x1b[K{clean(text)}", nl=False, err=True)
 
 
 @click.command("pack", short_help="From raw recordings to files that a repository can keep.")
@@ -40,7 +37,7 @@ def _count(text: str) -> None:
     "-o",
     "--output",
     required=True,
-    type=click.Path(path_type=Path),
+    type=OutputPath("folder"),
     metavar="DIR",
     help="Folder to write.",
 )
@@ -57,9 +54,7 @@ def pack(raw: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> Non
     for pair, reason in packed.left_out.items():
         click.echo(f"solscope: left out {pair}: {reason}", err=True)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(packed))
+        emit_json(packed)
         return
     emit(
         f"{packed.folder}: {packed.pairs} pairs, {packed.recordings} recordings, "
@@ -99,13 +94,10 @@ def score(
     from solscope.lab.score import score as score_pairs
 
     chosen = packed(folders) or committed(Path.cwd())
-    result = score_pairs(chosen, without=without, progress=_count if _watched() else None)
-    if _watched():
-        _count("")
+    with progress_line() as progress:
+        result = score_pairs(chosen, without=without, progress=progress)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(result))
+        emit_json(result)
         return
     from solscope.report.lab import markdown_score, render_score
 

@@ -11,6 +11,7 @@ from solscope.cli.common import (
     ProfilePath,
     can_draw,
     emit,
+    emit_json,
     expansion_option,
     json_option,
     markdown_option,
@@ -87,9 +88,7 @@ def command(
     labels = short_labels([attributed.profile.path for attributed in profiles])
     result = layers(profiles, labels, phase=phase, layer=layer, per=per, stat=stat)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(result))
+        emit_json(result)
     elif markdown:
         emit(markdown_layers(result))
     elif as_csv:

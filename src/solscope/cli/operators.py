@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.common import (
-    ProfilePath,
     bound_option,
     can_draw,
     companion_option,
@@ -22,6 +21,7 @@ from solscope.cli.common import (
     model_options,
     open_attributed,
     open_model,
+    profiles_argument,
     rules_option,
     terminal_width,
     use_color,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @click.command("operators", short_help="Hold operators against the speed of light.")
-@click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE|FOLDER|GLOB...")
+@profiles_argument
 @hardware_option
 @click.option(
     "--by",

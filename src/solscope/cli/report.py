@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from solscope.cli.common import (
     ProfilePath,
     emit,
+    emit_json,
     expansion_option,
     hardware_option,
     json_option,
@@ -18,6 +21,10 @@ from solscope.cli.common import (
     open_model,
     rules_option,
 )
+from solscope.cli.output import STDOUT, OutputPath, check_one_stdout, written
+
+if TYPE_CHECKING:
+    from solscope.report.pages import Page
 
 
 @click.command("report", short_help="Write one HTML file to look at and to mail.")
@@ -25,11 +32,11 @@ from solscope.cli.common import (
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=OutputPath(stdout=True),
     default=Path("report.html"),
     show_default=True,
     metavar="OUT",
-    help="The file to write.",
+    help="The file to write; - for standard output.",
 )
 @click.option(
     "--diagnose",
@@ -69,12 +76,11 @@ def command(
     """
     from solscope import find_profiles
     from solscope.bench.results import is_results
-    from solscope.report.export import check_target
-    from solscope.report.html import write_html
     from solscope.report.names import short_labels
-    from solscope.report.pages import Page, comparison_page, diagnosis_page, profile_page
+    from solscope.report.pages import comparison_page, diagnosis_page, profile_page
     from solscope.views.operators import named_hardware
 
+    check_one_stdout(output, as_json=as_json)
     results = [path for path in files if is_results(path)]
     if results and len(results) < len(files):
         raise click.UsageError("give profiles, or benchmark results (.jsonl), not both")
@@ -82,18 +88,12 @@ def command(
         from solscope.bench.results import read_results
         from solscope.report.pages import bench_page
 
-        check_target(output, results[0], force=force)
+        _check(output, results, force)
         title = ", ".join(Path(path).name for path in results)
-        _say(
-            write_html([bench_page(read_results(results), title)], title, output),
-            1,
-            output,
-            as_json,
-        )
+        _write([bench_page(read_results(results), title)], title, output, as_json)
         return
     paths = find_profiles(files, note_skipped)
-    for path in paths:
-        check_target(output, path, force=force)
+    _check(output, paths, force)
     card = None if hardware is None else named_hardware(hardware)
     config = open_model(model, batch, context)
     profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
@@ -103,13 +103,22 @@ def command(
     pages: list[Page] = [diagnosis_page(profiles, labels)] if diagnose else []
     pages += [comparison_page(profiles, labels)] if len(profiles) > 1 else []
     pages += [profile_page(one, card, config) for one in profiles]
-    _say(write_html(pages, " · ".join(labels), output), len(pages), output, as_json)
+    _write(pages, " · ".join(labels), output, as_json)
 
 
-def _say(size: int, pages: int, output: Path, as_json: bool) -> None:
+def _check(output: Path, sources: Sequence[str], force: bool) -> None:
+    from solscope.report.export import check_target
+
+    for source in () if output == STDOUT else sources:
+        check_target(output, source, force=force)
+
+
+def _write(pages: Sequence[Page], title: str, output: Path, as_json: bool) -> None:
+    from solscope.report.html import write_html
+
+    with written(output) as work:
+        size = write_html(pages, title, work)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json({"written": str(output), "bytes": size, "pages": pages}))
-    else:
+        emit_json({"written": str(output), "bytes": size, "pages": len(pages)})
+    elif output != STDOUT:
         emit(f"{output} ({size / 1e6:.2f} MB)")

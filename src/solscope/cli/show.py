@@ -7,15 +7,16 @@ from pathlib import Path
 import click
 
 from solscope.cli.common import (
-    ProfilePath,
     can_draw,
     emit,
+    emit_json,
     expansion_option,
     full_names_option,
     json_option,
     markdown_option,
     note_skipped,
     open_attributed,
+    profiles_argument,
     rules_option,
     terminal_width,
     use_color,
@@ -23,7 +24,7 @@ from solscope.cli.common import (
 
 
 @click.command("show", short_help="Say where the GPU time goes.")
-@click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE|FOLDER|GLOB...")
+@profiles_argument
 @click.option(
     "--top", default=10, show_default=True, type=click.IntRange(min=0), help="Kernels to list."
 )
@@ -66,9 +67,7 @@ def command(
             times[summaries[-1].path] = step_times(attributed)
     groups = runs(summaries, collectives)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json({"profiles": summaries, "runs": groups}))
+        emit_json({"profiles": summaries, "runs": groups})
         return
     from solscope.report.show import markdown_show, render_show
 

@@ -10,6 +10,7 @@ from solscope.cli.common import (
     Decorator,
     bound_option,
     emit,
+    emit_json,
     json_option,
     terminal_width,
     use_color,
@@ -72,9 +73,7 @@ def list_operators(suite: str, as_json: bool) -> None:
 
     rows = suite_list() if suite == "atrex" else listed_rows(load(suite))
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json({"operators": rows}))
+        emit_json({"operators": rows})
         return
     from solscope.report.suite import render_list
 
@@ -91,9 +90,7 @@ def show(operator: str, suite: str, as_json: bool) -> None:
 
     card = describe(load(suite), operator)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json(card))
+        emit_json(card)
         return
     from solscope.report.suite_show import render_card
 
@@ -110,9 +107,7 @@ def roofline(hardware: list[str], bound: BoundKind, as_json: bool) -> None:
 
     rows = suite_roofline(hardware, bound=bound)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json({"operators": rows}))
+        emit_json({"operators": rows})
         return
     from solscope.report.suite import render_roofline
 
@@ -131,9 +126,7 @@ def shapes(operator: str, suite: str, hardware: list[str], as_json: bool) -> Non
     if suite != "atrex":
         listed = listed_shapes(load(suite), operator, hardware)
         if as_json:
-            from solscope.report.json import render_json
-
-            emit(render_json({"shapes": listed}))
+            emit_json({"shapes": listed})
             return
         from solscope.report.suite_show import render_listed
 
@@ -141,9 +134,7 @@ def shapes(operator: str, suite: str, hardware: list[str], as_json: bool) -> Non
         return
     rows = suite_shapes(operator, hardware)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json({"shapes": rows}))
+        emit_json({"shapes": rows})
         return
     from solscope.report.suite import render_shapes
 
@@ -169,9 +160,7 @@ def verify(operators: tuple[str, ...], suite: str, as_json: bool) -> None:
 
     found = verify_suite(load(suite), operators, progress=progress)
     if as_json:
-        from solscope.report.json import render_json
-
-        emit(render_json({"operators": found}))
+        emit_json({"operators": found})
     else:
         from solscope.report.suite_show import render_verified
 

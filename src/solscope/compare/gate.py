@@ -21,7 +21,7 @@ from solscope.attribution.classify import CATEGORIES
 from solscope.compare.units import Unit, phases_of, shared_phases, steps_unit
 from solscope.errors import UsageError
 from solscope.profile import ProfileWarning
-from solscope.resample import Floats, Ratio, ratio_interval
+from solscope.resample import Floats, Ratio, TwoSamples
 
 Verdict = Literal["ok", "worse", "cannot_tell"]
 MIN_STEPS = 5
@@ -178,7 +178,7 @@ def _judge(sample: _Sample) -> tuple[Ratio | None, Verdict, str]:
         return None, "cannot_tell", f"no {sample.what} time in the baseline"
     if np.array_equal(before, after):
         return Ratio(1.0, 1.0, 1.0), "ok", "the same values on both sides"
-    found = ratio_interval(before, after)
+    found = TwoSamples(before, after).ratio()
     return found, *_against(found, limit)
 
 

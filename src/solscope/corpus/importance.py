@@ -62,8 +62,10 @@ class ImportanceRow(msgspec.Struct, frozen=True):
     bound_cover_pct: float
     """Share of `time_ms` in calls with a bound."""
     recoverable_pct: float | None
-    """Weighted mean share of GPU time that calls at 80 % of their bound would give back; null
-    without bounds."""
+    """Weighted mean share of GPU time that calls at 80 % of their bound, or of the time expected
+    with uniform routing, would give back; null without bounds. More than the hotspots of the same
+    profiles add up to: those see whole steps, and hold calls to HBM where the caches cannot keep
+    what a step reads. A store has no bytes by kind to do so."""
     operator: str | None = None
     """By shape: the operator."""
     axes: dict[str, Any] | None = None

@@ -153,7 +153,8 @@ def compare_cycles(
     """Compare two cycle tables."""
     sides = [_side(table, label) for table, label in zip((normal, abnormal), labels, strict=True)]
     tables = [_main_unit(normal), _main_unit(abnormal)]
-    rows = [_row(key, a, b) for key, a, b in _paired(tables[0], tables[1])]
+    paired = _paired(tables[0], tables[1])
+    rows = [_row(*pair, score) for pair, score in zip(paired, _scores(paired), strict=True)]
     rows.sort(key=_by_score)
     like = sides[0].unit == sides[1].unit
     delta = sides[1].mean_us - sides[0].mean_us if like else None
@@ -176,8 +177,7 @@ def scored_rows(normal: pl.DataFrame, abnormal: pl.DataFrame) -> list[ScoredRow]
     return sorted(
         (
             ScoredRow(key[0], key[1], device_name(key[2]), score.suspicion, score.z_log_mu)
-            for key, a, b in paired
-            for score in [_score(a, b)]
+            for (key, _, _), score in zip(paired, _scores(paired), strict=True)
         ),
         key=_by_score,
     )
@@ -246,7 +246,10 @@ def _groups(cycles: pl.DataFrame) -> dict[_Key, _Group]:
 _NOTHING = _Group(np.empty(0), np.empty(0), None)
 
 
-def _paired(normal: pl.DataFrame, abnormal: pl.DataFrame) -> list[tuple[_Key, _Group, _Group]]:
+_Paired: TypeAlias = tuple[_Key, _Group, _Group]
+
+
+def _paired(normal: pl.DataFrame, abnormal: pl.DataFrame) -> list[_Paired]:
     """Every row of either side; a side without it has no values."""
     before, after = _groups(normal), _groups(abnormal)
     keys = {**before, **after}
@@ -263,13 +266,18 @@ class _Score(NamedTuple):
         return abs(self.delta_beta) * (abs(self.z_beta) + abs(self.z_log_mu))
 
 
-def _score(a: _Group, b: _Group) -> _Score:
-    delta_beta = _mean(b.beta) - _mean(a.beta)
-    return _Score(delta_beta, _z(a.beta, b.beta), _z(_log(a.mu), _log(b.mu)))
+def _scores(paired: list[_Paired]) -> list[_Score]:
+    """Of every row; a run has a thousand of them, so that means are computed many at a time."""
+    sides = ([before for _, before, _ in paired], [after for _, _, after in paired])
+    betas = [_moments([group.beta for group in side]) for side in sides]
+    logs = [_moments([_log(group.mu) for group in side]) for side in sides]
+    return [
+        _Score(after.mean - before.mean, _z(before, after), _z(log_before, log_after))
+        for before, after, log_before, log_after in zip(*betas, *logs, strict=True)
+    ]
 
 
-def _row(key: _Key, a: _Group, b: _Group) -> ClassicRow:
-    score = _score(a, b)
+def _row(key: _Key, a: _Group, b: _Group, score: _Score) -> ClassicRow:
     tested = min(a.beta.size, b.beta.size) > 1
     return ClassicRow(
         function=key[0],
@@ -285,7 +293,7 @@ def _row(key: _Key, a: _Group, b: _Group) -> ClassicRow:
         mu_normal=_mean(a.mu),
         mu_abnormal=_mean(b.mu),
         delta_mu=_mean(b.mu) - _mean(a.mu),
-        z_mu=_z(a.mu, b.mu),
+        z_mu=_z(*_moments([a.mu, b.mu])),
         z_log_mu=score.z_log_mu,
         p_mu=_welch(a.mu, b.mu) if tested else 1.0,
         u_p_mu=mann_whitney_p(a.mu, b.mu) if tested else 1.0,
@@ -307,9 +315,28 @@ def _log(mu: Floats) -> Floats:
     return np.log1p(np.maximum(mu, 0.0))
 
 
-def _z(normal: Floats, abnormal: Floats) -> float:
-    std = float(normal.std(ddof=1)) if normal.size > 1 else 0.0
-    return (_mean(abnormal) - _mean(normal)) / std if std > SMALLEST_STD else 0.0
+class _Moments(NamedTuple):
+    mean: float = 0.0
+    std: float = 0.0
+
+
+def _moments(samples: Sequence[Floats]) -> list[_Moments]:
+    """Mean and standard deviation of each sample, 0 where there is none; one size at a time."""
+    found = [_Moments()] * len(samples)
+    by_size: dict[int, list[int]] = {}
+    for at, values in enumerate(samples):
+        by_size.setdefault(values.size, []).append(at)
+    by_size.pop(0, None)
+    for size, places in by_size.items():
+        table = np.stack([samples[at] for at in places])
+        stds = table.std(axis=1, ddof=1) if size > 1 else np.zeros(len(places))
+        for at, mean, std in zip(places, table.mean(axis=1).tolist(), stds.tolist(), strict=True):
+            found[at] = _Moments(mean, std)
+    return found
+
+
+def _z(normal: _Moments, abnormal: _Moments) -> float:
+    return (abnormal.mean - normal.mean) / normal.std if normal.std > SMALLEST_STD else 0.0
 
 
 def _welch(normal: Floats, abnormal: Floats) -> float | None:

@@ -17,7 +17,7 @@ from solscope.diagnose.sampling import readings
 from solscope.diagnose.stats import Comparison, benjamini_hochberg, compare, state_of
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.readers.metric_kinds import metric_kind
-from solscope.resample import Floats
+from solscope.resample import Floats, TwoSamples
 
 Part = Literal["driver", "consequence"]
 
@@ -128,7 +128,8 @@ def compare_counters(
         for key in keys
     ]
     tests = [
-        compare(a.values, b.values, limits.min_samples_tested, limits.equivalence) for a, b in pairs
+        compare(TwoSamples(a.values, b.values), limits.min_samples_tested, limits.equivalence)
+        for a, b in pairs
     ]
     q_values = benjamini_hochberg([test.p_mann_whitney for test in tests])
     in_cycles = anchor_of(normal) is not None

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -71,6 +72,10 @@ class _Reading:
     mu: Floats
     """By cycle; nan without a sample."""
     estimated: npt.NDArray[np.bool_]
+
+    @cached_property
+    def known(self) -> npt.NDArray[np.bool_]:
+        return np.isfinite(self.mu)
 
 
 def cycles_of(observed: Observations) -> pl.DataFrame:
@@ -137,9 +142,8 @@ def _parts(number: int, function: _Function, sampled: list[_Reading]) -> Iterato
     unread = ran.copy()
     for metric, reading in enumerate(sampled):
         if pattern.match(reading.metric):
-            known = np.isfinite(reading.mu)
-            unread &= ~known
-            at = np.flatnonzero(ran & known)
+            unread &= ~reading.known
+            at = np.flatnonzero(ran & reading.known)
             values = (function.ns[at], function.calls[at], reading.mu[at], reading.estimated[at])
             yield _Part(number, metric, at, *values)
     at = np.flatnonzero(unread)

@@ -30,7 +30,7 @@ from solscope.diagnose.stats import Comparison, State, benjamini_hochberg, compa
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.diagnose.units import Stratum, Units
 from solscope.intervals import Int64s
-from solscope.resample import Floats, difference_interval
+from solscope.resample import Floats, TwoSamples
 
 Family = Literal[
     "compute", "comm", "memcpy", "host", "sync", "alloc", "gc", "io", "launch_wait", "unlinked"
@@ -118,8 +118,7 @@ class _Cell:
 
     key: tuple[str, str]
     stratum: Stratum
-    before: Floats
-    after: Floats
+    samples: TwoSamples
     weights: tuple[float, float]
     count_effect: float
 
@@ -133,7 +132,7 @@ def decompose(units: Units, limits: Thresholds = THRESHOLDS) -> Decomposition:
         sum(w[side] * t[side] for w, t in zip(weights, walls, strict=True)) for side in (0, 1)
     ]
     mix = sum((w[1] - w[0]) * (t[0] + t[1]) / 2 for w, t in zip(weights, walls, strict=True))
-    tests = [compare(c.before, c.after, limits.min_steps, limits.equivalence) for c in cells]
+    tests = [compare(c.samples, limits.min_steps, limits.equivalence) for c in cells]
     q_values = benjamini_hochberg([test.p_mann_whitney for test in tests])
     delta = totals[1] - totals[0]
     components = [
@@ -183,7 +182,7 @@ def _cells(units: Units, stratum: Stratum) -> Iterable[_Cell]:
             calls = [scale[s] * weights[s] * _calls(runs[s], rows[s], key) for s in (0, 1)]
             totals = [weights[s] * _mean(values[s]) for s in (0, 1)]
             effect = _count_effect(per_class) if key[0] != "idle" else _by_midpoint(calls, totals)
-            yield _Cell(key, stratum, values[0], values[1], weights, effect)
+            yield _Cell(key, stratum, TwoSamples(values[0], values[1]), weights, effect)
 
 
 def _values(tile: Tile | None, rows: Int64s) -> Floats:
@@ -224,7 +223,7 @@ def _classes(
 
 def _count_effect(sides: list[dict[tuple[str, str | None], tuple[float, float]]]) -> float:
     effect = 0.0
-    for key in {*sides[0], *sides[1]}:
+    for key in {**sides[0], **sides[1]}:
         pair = [side.get(key, (0.0, 0.0)) for side in sides]
         effect += _by_midpoint([n for n, _ in pair], [t for _, t in pair])
     return effect
@@ -254,12 +253,14 @@ def _component(
 ) -> Component:
     before, after = (
         weight * _mean(values)
-        for weight, values in zip(cell.weights, (cell.before, cell.after), strict=True)
+        for weight, values in zip(
+            cell.weights, (cell.samples.before, cell.samples.after), strict=True
+        )
     )
     delta = after - before
     bounds: tuple[float, float] | None = None
     if q is not None:
-        bounds = difference_interval(cell.before, cell.after, cell.weights)
+        bounds = cell.samples.difference(cell.weights)
     return Component(
         component=f"{cell.key[0]}.{cell.key[1]}",
         phase=cell.stratum.phase,

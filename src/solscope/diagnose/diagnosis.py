@@ -24,7 +24,7 @@ from solscope.diagnose.observe import observe
 from solscope.diagnose.rank import Excluded, NamedCause, Ranking, nothing, rank, unknown
 from solscope.diagnose.significance import mann_whitney_p
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
-from solscope.diagnose.units import Side, Units
+from solscope.diagnose.units import Side, Units, match
 from solscope.diagnose.wording import sentence_of
 from solscope.intervals import Int64s
 
@@ -104,8 +104,14 @@ def diagnose_runs(
 ) -> Diagnosis:
     """Say what changed between two runs and why; profiles are observed first."""
     runs = [run if isinstance(run, Observations) else observe(run) for run in (normal, abnormal)]
-    found = find(runs[0], runs[1], limits or THRESHOLDS)
-    return _refused(found) if isinstance(found, Units) else _diagnosed(found)
+    limits = limits or THRESHOLDS
+    return diagnose_units(match(runs[0], runs[1], limits), limits)
+
+
+def diagnose_units(units: Units, limits: Thresholds = THRESHOLDS) -> Diagnosis:
+    """The same for runs whose steps are matched, so that others can use the match as well."""
+    found = find(units, limits)
+    return _refused(units) if found is None else _diagnosed(found)
 
 
 def _refused(units: Units) -> Diagnosis:
@@ -285,8 +291,8 @@ def _pace(f: Findings) -> list[str]:
 
 def _gone(f: Findings) -> list[NamedCause]:
     """Why the abnormal run is the faster one: what slowed the normal run down, seen from there."""
-    found = find(f.abnormal, f.normal, f.limits)
-    if isinstance(found, Units):
+    found = find(match(f.abnormal, f.normal, f.limits), f.limits)
+    if found is None:
         return [unknown(1.0)]
     return [
         c if c.id == UNKNOWN else msgspec.structs.replace(c, title=f"in the normal run: {c.title}")

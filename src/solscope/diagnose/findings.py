@@ -21,7 +21,7 @@ from solscope.diagnose.observations import HostOp, KernelClass, Observations
 from solscope.diagnose.outcome import Outcome, outcome_of
 from solscope.diagnose.pairs import KernelPair, Pair, SectionPair
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
-from solscope.diagnose.units import Units, match
+from solscope.diagnose.units import Units
 
 _BLOCKING = re.compile(
     r"(?i)synchronize|memcpy|copy|::item|_local_scalar|nonzero|::to$|::cpu$|GraphLaunch|malloc|free"
@@ -349,13 +349,11 @@ class Findings:
         )
 
 
-def find(
-    normal: Observations, abnormal: Observations, limits: Thresholds = THRESHOLDS
-) -> Findings | Units:
-    """Compare two runs; only the units when these must not be compared."""
-    units = match(normal, abnormal, limits)
+def find(units: Units, limits: Thresholds = THRESHOLDS) -> Findings | None:
+    """Compare two runs whose steps are matched; null when these must not be compared."""
     if units.comparable == "refuse":
-        return units
+        return None
+    normal, abnormal = units.normal.run, units.abnormal.run
     parts = decompose(units, limits)
     return Findings(
         normal=normal,

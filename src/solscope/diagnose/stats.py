@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from solscope.diagnose.significance import mann_whitney_p, student_p, welch_p
-from solscope.resample import Floats, ratio_interval
+from solscope.resample import Floats, TwoSamples
 
 State = Literal["changed", "unchanged", "unclear", "not_tested"]
 MOST_PAIRS = 400
@@ -42,14 +42,15 @@ class Comparison(msgspec.Struct, frozen=True):
     """Two one-sided tests: small when the difference lies within the margin for sure."""
 
 
-def compare(before: Floats, after: Floats, min_n: int, margin: float) -> Comparison:
+def compare(samples: TwoSamples, min_n: int, margin: float) -> Comparison:
     """All statistics of two samples."""
+    before, after = samples.before, samples.after
     n = [before.size, after.size]
     normal, abnormal = (float(np.median(v)) if v.size else None for v in (before, after))
     if min(n) < min_n:
         return Comparison(n, normal, abnormal)
     known = before.mean() > 0
-    bounds = ratio_interval(before, after) if known and not np.array_equal(before, after) else None
+    bounds = samples.ratio() if known and not np.array_equal(before, after) else None
     return Comparison(
         n=n,
         normal=normal,

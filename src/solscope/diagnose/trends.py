@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solscope.diagnose.counters import by_key, series
-from solscope.diagnose.observations import Observations
-from solscope.diagnose.units import match
+from solscope.diagnose.units import Units
 
 Pair = tuple[Sequence[float], Sequence[float]]
 """Values of the normal and of the abnormal run."""
@@ -25,9 +24,9 @@ class Trends:
     """By name and device: readings, or rates of a count that grows, in the unit of the counter."""
 
 
-def trends(normal: Observations, abnormal: Observations) -> Trends:
-    """Compared steps and all sensors, in order of time."""
-    units = match(normal, abnormal)
+def trends(units: Units) -> Trends:
+    """Compared steps and all sensors of both runs, in order of time."""
+    normal, abnormal = units.normal.run, units.abnormal.run
     steps = []
     for side, factor in ((0, 1.0), (1, units.factor)):
         rows = [(stratum.normal, stratum.abnormal)[side] for stratum in units.strata]

@@ -362,6 +362,6 @@ def _by_category(calls: dict[tuple[str, str], float]) -> dict[tuple[str, str], f
 
 
 def _overlap(calls: list[dict[tuple[str, str], float]], factor: float) -> float:
-    keys = {*calls[0], *calls[1]}
+    keys = {**calls[0], **calls[1]}
     pairs = [(calls[0].get(k, 0.0), factor * calls[1].get(k, 0.0)) for k in keys]
     return sum(min(p) for p in pairs) / max(sum(max(p) for p in pairs), 1e-12)

@@ -1,8 +1,11 @@
 """Probe the card at hand: what it reaches, not what its data sheet says.
 
-Needs torch and the standard library only, so it also runs by itself on a bare machine:
+Needs torch and the standard library only, so it also runs from a clone on a bare machine:
 
-    python3 measure.py OUT.toml [NAME]
+    python3 src/solscope/hardware/measure.py OUT.toml [NAME]
+
+That is why all of it is one file: modules beside it would be read through `solscope.hardware`,
+which needs msgspec.
 
 Every number is a median of windows timed with device events, the best of several sizes. Inputs are
 random: zeros run faster. Matrix products are timed in bursts after a pause, where the clock is
@@ -568,11 +571,17 @@ def write(measured: Measured, path: Path, *, force: bool = False) -> None:
 def main(arguments: list[str]) -> int:
     """Measure without the rest of solscope: OUT.toml [NAME]."""
     if not 1 <= len(arguments) <= 2:
-        sys.stderr.write("usage: python3 measure.py OUT.toml [NAME]\n")
+        _log("usage: python3 measure.py OUT.toml [NAME]")
         return 2
+    from solscope.errors import SolscopeError
+
     path = Path(arguments[0])
-    check_free(path, force=False)
-    write(measure(_log, arguments[1] if len(arguments) == 2 else None), path)
+    try:
+        check_free(path, force=False)
+        write(measure(_log, arguments[1] if len(arguments) == 2 else None), path)
+    except SolscopeError as error:
+        _log(f"solscope: {error}")
+        return 2
     _log(f"wrote {path}")
     return 0
 

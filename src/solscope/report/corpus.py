@@ -20,6 +20,7 @@ from solscope.corpus.verify import Verification
 from solscope.report.operators import axes_text
 from solscope.report.terminal import Column, counted, heading, number, pct, table, to_text
 from solscope.text import clean, shorten
+from solscope.views.hotspots import TARGET_PCT
 
 
 def render_add(result: AddResult, *, width: int, color: bool) -> str:
@@ -160,6 +161,11 @@ _IMPORTANCE = (
     Column("name", text=True),
 )
 
+_RECOVERABLE = (
+    f"recoverable = share of GPU time that comes back at {TARGET_PCT:.0f} % of the bound; "
+    "`solscope hotspots`, which sees whole steps, counts less"
+)
+
 
 def render_importance(result: Importance, *, top: int, width: int, color: bool) -> str:
     """Most important first; the printed shares add up to 100.00 %."""
@@ -171,7 +177,11 @@ def render_importance(result: Importance, *, top: int, width: int, color: bool) 
     else:
         by = f"by {result.by}"
         parts += _shares(by, result.profiles, result.total_gpu_ms, result.rows, top, width)
-    return to_text([*parts, Text(result.definition)], width, color)
+    notes = [Text(result.definition)]
+    tables = [group.rows for group in result.groups] or [result.rows]
+    if any(row.recoverable_pct is not None for rows in tables for row in rows):
+        notes.append(Text(_RECOVERABLE))
+    return to_text([*parts, *notes], width, color)
 
 
 def _shares(

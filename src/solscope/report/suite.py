@@ -19,7 +19,7 @@ def time_text(value_us: float | None, us_digits: int = 2, ms_digits: int = 2) ->
         return "-"
     if value_us >= _THOUSAND:
         return f"{half_up(value_us / _THOUSAND, ms_digits)} ms"
-    return f"{half_up(value_us, us_digits)} us"
+    return f"{half_up(value_us, us_digits)} µs"
 
 
 def intensity_text(value: float) -> str:

@@ -257,7 +257,12 @@ def test_a_later_run_on_another_card_replaces_nothing(
     assert score(read_results([file]), device="NVIDIA H200").weighted_s == 0.5
     assert score(read_results([file]), device="NVIDIA B200").weighted_s == 0.25
     assert run(["bench", "score", str(file)]) == 2
-    assert "several devices (NVIDIA B200, NVIDIA H200)" in capsys.readouterr().err
+    several = "several devices (NVIDIA B200, NVIDIA H200); choose one with --on DEVICE"
+    assert several in capsys.readouterr().err
+    assert run(["bench", "compare", str(file), str(file)]) == 2
+    assert several in capsys.readouterr().err
+    assert run(["bench", "compare", str(file), str(file), "--on", "NVIDIA B200"]) == 0
+    assert "NVIDIA B200, cold-v1" in capsys.readouterr().out
     assert run(["report", str(file), "-o", str(tmp_path / "r.html")]) == 0
 
 
@@ -281,7 +286,9 @@ def test_commands_print_and_exit(tmp_path: Path, capsys: pytest.CaptureFixture[s
         "shapes",
     }
     assert run(["bench", "compare", str(before), str(after)]) == 1
-    assert "1.250" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "1.250" in printed
+    assert "A µs" in printed
     assert run(["bench", "leaderboard", str(before), str(after)]) == 0
     assert "other" in capsys.readouterr().out
     assert run(["bench", "score", str(tmp_path / "none.jsonl")]) == 2

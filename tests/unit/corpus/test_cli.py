@@ -121,7 +121,9 @@ def test_importance_and_shapes(store: str, capsys: Captured) -> None:
     assert sum(row["importance_pct"] for row in found["rows"]) == pytest.approx(100)
     assert found["groups"][0]["group"] == {"gpu": "H200", "phase": "(unknown)"}
     assert run(["corpus", "importance", store, "--group-by", "gpu"]) == 0
-    assert "gpu H200" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "gpu H200" in printed
+    assert "recoverable = share of GPU time that comes back at 80 % of the bound" in printed
     found = asked(capsys, "shapes", store, "dense_gemm", "--cover", "0.5")
     assert found["operators"][0]["shapes"][0]["weight"] == pytest.approx(1)
     assert run(["corpus", "importance", store, "--where", "gpu"]) == 2
@@ -134,6 +136,10 @@ def test_export_suite(store: str, tmp_path: Path, capsys: Captured) -> None:
     assert json.loads(out.read_text())["name"] == "mine"
     assert run(["corpus", "export-suite", store, str(out)]) == 2
     assert run(["corpus", "export-suite", store, str(out), "--force"]) == 0
+    capsys.readouterr()
+    assert run(["corpus", "export-suite", store, "-"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["name"], len(printed["operators"])) == ("corpus", 2)
 
 
 def test_trend_fails_a_job_that_got_slower(store: str, tmp_path: Path, capsys: Captured) -> None:

@@ -13,6 +13,7 @@ from solscope.diagnose.diagnosis import diagnose_runs
 from solscope.diagnose.findings import Findings, find
 from solscope.diagnose.observations import HostOp, Observations
 from solscope.diagnose.rank import rank
+from solscope.diagnose.units import match
 from tests.unit.diagnose.making import EAGER, GRAPH, PAGEABLE, PINNED, SHAPES, Made
 
 
@@ -164,7 +165,7 @@ def test_every_cause_is_documented() -> None:
 
 def findings(name: str) -> Findings:
     normal, abnormal = HAPPENED[name]
-    found = find(normal.run(), abnormal.run(3))
+    found = find(match(normal.run(), abnormal.run(3)))
     assert isinstance(found, Findings)
     return found
 

@@ -16,7 +16,9 @@ from solscope.diagnose.causes import CAUSE_MODULES
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
 from solscope.diagnose.observations import Observations, save
 from solscope.diagnose.observe import observe
+from solscope.diagnose.thresholds import Thresholds
 from solscope.diagnose.trends import trends
+from solscope.diagnose.units import Side, _side, match
 from tests.unit.diagnose.making import EAGER
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
@@ -188,6 +190,24 @@ def test_the_verdict_comes_first_at_any_width(
     assert [line for line in lines if line.endswith("abnormal")]
 
 
+def test_steps_are_matched_once_also_where_they_are_drawn(
+    saved: tuple[str, str], capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides = []
+
+    def counted(observed: Observations, limits: Thresholds) -> Side:
+        sides.append(observed.run.name)
+        return _side(observed, limits)
+
+    monkeypatch.setattr("solscope.diagnose.units._side", counted)
+    monkeypatch.setattr("solscope.cli.diagnose.can_draw", lambda: True)
+
+    assert run(["diagnose", *saved]) == 1
+
+    assert "▁" in capsys.readouterr().out
+    assert len(sides) == 2
+
+
 def test_markdown(saved: tuple[str, str], capsys: Any) -> None:
     assert run(["diagnose", *saved, "--markdown", "--top", "3"]) == 1
     text = capsys.readouterr().out
@@ -217,7 +237,7 @@ def test_trends_are_what_the_diagnosis_sums_up() -> None:
     normal, abnormal = EAGER.run(), slow.run()
     found = diagnose_runs(normal, abnormal)
 
-    drawn = trends(normal, abnormal)
+    drawn = trends(match(normal, abnormal))
 
     for times, side in zip(drawn.steps_ms, (found.normal, found.abnormal), strict=True):
         assert len(times) == side.steps
@@ -230,6 +250,6 @@ def test_trends_are_what_the_diagnosis_sums_up() -> None:
 
 def test_a_sensor_of_one_run_has_no_trend_in_the_other() -> None:
     counters = {"host_procs_running": 3.0}
-    drawn = trends(EAGER.run(), EAGER.but(counters=counters).run())
+    drawn = trends(match(EAGER.run(), EAGER.but(counters=counters).run()))
     assert drawn.counters["host_procs_running", None][0] == []
     assert set(drawn.counters["host_procs_running", None][1]) == {3.0}

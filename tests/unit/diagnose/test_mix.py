@@ -32,7 +32,7 @@ def cause_ids(result: Diagnosis) -> list[str]:
 
 
 def found(normal: Observations, abnormal: Observations) -> Findings:
-    findings = find(normal, abnormal)
+    findings = find(match(normal, abnormal))
     assert isinstance(findings, Findings)
     return findings
 

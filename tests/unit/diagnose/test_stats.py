@@ -11,6 +11,7 @@ from solscope.diagnose.stats import (
     hodges_lehmann_ratio,
     state_of,
 )
+from solscope.resample import TwoSamples
 
 reference = pytest.importorskip("scipy.stats")
 DRAW = np.random.default_rng(7)
@@ -19,7 +20,7 @@ SLOWER = DRAW.normal(130, 5, 24)
 
 
 def test_tests_agree_with_scipy() -> None:
-    found = compare(STEADY, SLOWER, 4, 0.03)
+    found = compare(TwoSamples(STEADY, SLOWER), 4, 0.03)
     u = reference.mannwhitneyu(STEADY, SLOWER)
     t = reference.ttest_ind(STEADY, SLOWER, equal_var=False)
     assert found.p_mann_whitney == pytest.approx(u.pvalue, rel=1e-6)
@@ -31,11 +32,13 @@ def test_ties_and_small_samples_agree_with_scipy() -> None:
     tied = np.array([1.0, 1.0, 2.0, 2.0, 3.0])
     for before, after in ((few, many), (tied, tied + 1)):
         expected = reference.mannwhitneyu(before, after).pvalue
-        assert compare(before, after, 4, 0.03).p_mann_whitney == pytest.approx(expected, rel=1e-6)
+        assert compare(TwoSamples(before, after), 4, 0.03).p_mann_whitney == pytest.approx(
+            expected, rel=1e-6
+        )
 
 
 def test_effects() -> None:
-    found = compare(STEADY, SLOWER, 4, 0.03)
+    found = compare(TwoSamples(STEADY, SLOWER), 4, 0.03)
     assert found.ratio == pytest.approx(1.3, abs=0.03)
     assert found.low is not None
     assert found.high is not None
@@ -51,7 +54,7 @@ def test_hodges_lehmann_is_the_median_of_all_ratios_and_needs_positive_values() 
 
 
 def test_too_few_values_are_not_tested() -> None:
-    found = compare(np.array([1.0, 2.0, 3.0]), SLOWER, 4, 0.03)
+    found = compare(TwoSamples(np.array([1.0, 2.0, 3.0]), SLOWER), 4, 0.03)
     assert (found.n, found.normal, found.p_mann_whitney) == ([3, 24], 2.0, None)
     assert state_of(found, None, 0.05, 0.03) == "not_tested"
 
@@ -65,7 +68,7 @@ def test_states() -> None:
         (same, again, "unchanged"),
         (noisy, DRAW.normal(104, 30, 6), "unclear"),
     ):
-        found = compare(before, after, 4, 0.03)
+        found = compare(TwoSamples(before, after), 4, 0.03)
         assert state_of(found, found.p_mann_whitney, 0.05, 0.03) == expected
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from solscope.cli import run
 from solscope.errors import MissingToolError, UsageError
 from solscope.hardware import load, measure
 from solscope.hardware.measure import Card, Measured, Reading, Timing
@@ -194,6 +196,16 @@ def test_the_written_file_loads_again(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == [path.name], "nothing half-written"
 
 
+def test_standard_output_gets_the_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(measure, "measure", lambda _say: MEASURED)
+    assert run(["hardware", "measure", "--out", "-"]) == 0
+    path = tmp_path / "printed.toml"
+    path.write_text(capsys.readouterr().out, encoding="utf-8")
+    assert load(path).value("tensor.bf16") == 777.691e12
+
+
 def test_an_existing_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("mine", encoding="utf-8")
@@ -221,6 +233,21 @@ def test_without_a_gpu_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "torch", torch)
     with pytest.raises(MissingToolError, match="finds none"):
         measure.import_torch()
+
+
+def test_it_runs_from_a_clone_without_any_package(tmp_path: Path) -> None:
+    """`-S` and `-E` hide all that is installed: what is left is a clone and Python."""
+    file = Path(measure.__file__)
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", str(file), str(tmp_path / "a.toml")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("solscope: measuring needs PyTorch: pip install torch")
+    assert done.stderr.count("\n") == 1
 
 
 def test_alone_it_says_how_to_call_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -17,6 +19,8 @@ Half = Literal["tune", "test"]
 Family = Literal["host", "gpu", "software", "workload", "none"]
 SetDose = Callable[[float], None]
 BOTH: tuple[Mode, ...] = ("eager", "graph")
+IDLE_S = 0.005
+"""How often a thread without a dose looks whether it has one."""
 
 
 @dataclass
@@ -74,3 +78,50 @@ class Fault(ABC):
         if self.needs_gpu and not rig.loop.on_gpu:
             return "needs a GPU"
         return None
+
+
+class SettingsFault(Fault):
+    """A fault that is nothing but other settings of the loop."""
+
+    @abstractmethod
+    def settings(self, base: Settings, dose: float) -> dict[str, Any]:
+        """What differs from the normal run."""
+
+    @contextmanager
+    def inject(self, rig: Rig) -> Iterator[SetDose]:
+        try:
+            yield lambda dose: rig.change(**self.settings(rig.base, dose))
+        finally:
+            rig.change()
+
+
+class ThreadFault(Fault):
+    """A thread of the same process that does something again and again."""
+
+    @abstractmethod
+    def work(self, rig: Rig, dose: float) -> None:
+        """One round, with the pause after it."""
+
+    @contextmanager
+    def inject(self, rig: Rig) -> Iterator[SetDose]:
+        present = 0.0
+        done = threading.Event()
+
+        def run() -> None:
+            while not done.is_set():
+                if present > 0.0:
+                    self.work(rig, present)
+                else:
+                    time.sleep(IDLE_S)
+
+        def set_dose(dose: float) -> None:
+            nonlocal present
+            present = dose
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        try:
+            yield set_dose
+        finally:
+            done.set()
+            thread.join()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Any
 
-from solscope.lab.faults.base import Fault, Rig, SetDose
+from solscope.lab.faults.base import SettingsFault
+from solscope.lab.loop import Settings
 from solscope.lab.model import Variant
 
 
-class DtypeChanged(Fault):
+class DtypeChanged(SettingsFault):
     """Dose: layers whose products are in 32-bit floats."""
 
     name = "dtype_changed"
@@ -22,12 +22,8 @@ class DtypeChanged(Fault):
     integer = True
     rebuilds = True
 
-    @contextmanager
-    def inject(self, rig: Rig) -> Iterator[SetDose]:
-        try:
-            yield lambda dose: rig.change(variant=Variant(float32_layers=round(dose)))
-        finally:
-            rig.change()
+    def settings(self, base: Settings, dose: float) -> dict[str, Any]:  # noqa: ARG002
+        return {"variant": Variant(float32_layers=round(dose))}
 
 
 FAULT = DtypeChanged()

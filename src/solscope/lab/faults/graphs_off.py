@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Any
 
-from solscope.lab.faults.base import Fault, Rig, SetDose
+from solscope.lab.faults.base import SettingsFault
+from solscope.lab.loop import Settings
 
 
-class GraphsOff(Fault):
+class GraphsOff(SettingsFault):
     """Dose: share of the steps that run eagerly."""
 
     name = "graphs_off"
@@ -21,12 +21,8 @@ class GraphsOff(Fault):
     highest = 1.0
     search = False
 
-    @contextmanager
-    def inject(self, rig: Rig) -> Iterator[SetDose]:
-        try:
-            yield lambda dose: rig.change(eager_share=dose)
-        finally:
-            rig.change()
+    def settings(self, base: Settings, dose: float) -> dict[str, Any]:  # noqa: ARG002
+        return {"eager_share": dose}
 
 
 FAULT = GraphsOff()

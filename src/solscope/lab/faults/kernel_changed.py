@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Any
 
-from solscope.lab.faults.base import Fault, Rig, SetDose
+from solscope.lab.faults.base import SettingsFault
+from solscope.lab.loop import Settings
 from solscope.lab.model import Variant
 
 
-class KernelChanged(Fault):
+class KernelChanged(SettingsFault):
     """Dose: layers that lost the fused kernel."""
 
     name = "kernel_changed"
@@ -22,12 +22,8 @@ class KernelChanged(Fault):
     integer = True
     rebuilds = True
 
-    @contextmanager
-    def inject(self, rig: Rig) -> Iterator[SetDose]:
-        try:
-            yield lambda dose: rig.change(variant=Variant(math_attention_layers=round(dose)))
-        finally:
-            rig.change()
+    def settings(self, base: Settings, dose: float) -> dict[str, Any]:  # noqa: ARG002
+        return {"variant": Variant(math_attention_layers=round(dose))}
 
 
 FAULT = KernelChanged()

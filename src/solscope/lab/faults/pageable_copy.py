@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from solscope.lab.faults.base import Fault, Rig, SetDose
+from solscope.lab.faults.base import SettingsFault
+from solscope.lab.loop import Settings
 
 
-class PageableCopy(Fault):
+class PageableCopy(SettingsFault):
     """Dose: chunks per step that are uploaded from memory that is not pinned."""
 
     name = "pageable_copy"
@@ -22,12 +21,8 @@ class PageableCopy(Fault):
     integer = True
     base: ClassVar[dict[str, Any]] = {"upload_chunks": 64, "staged_chunks": 0}
 
-    @contextmanager
-    def inject(self, rig: Rig) -> Iterator[SetDose]:
-        try:
-            yield lambda dose: rig.change(pageable_chunks=round(dose))
-        finally:
-            rig.change()
+    def settings(self, base: Settings, dose: float) -> dict[str, Any]:  # noqa: ARG002
+        return {"pageable_chunks": round(dose)}
 
 
 FAULT = PageableCopy()

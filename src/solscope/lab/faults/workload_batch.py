@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Any
 
-from solscope.lab.faults.base import Fault, Rig, SetDose
+from solscope.lab.faults.base import SettingsFault
+from solscope.lab.loop import Settings
 
 
-class WorkloadBatch(Fault):
+class WorkloadBatch(SettingsFault):
     """Dose: requests added to the batch."""
 
     name = "workload_batch"
@@ -20,12 +20,8 @@ class WorkloadBatch(Fault):
     integer = True
     rebuilds = True
 
-    @contextmanager
-    def inject(self, rig: Rig) -> Iterator[SetDose]:
-        try:
-            yield lambda dose: rig.change(batch=rig.base.batch + round(dose))
-        finally:
-            rig.change()
+    def settings(self, base: Settings, dose: float) -> dict[str, Any]:
+        return {"batch": base.batch + round(dose)}
 
 
 FAULT = WorkloadBatch()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Any
 
-from solscope.lab.faults.base import Fault, Rig, SetDose
+from solscope.lab.faults.base import SettingsFault
+from solscope.lab.loop import Settings
 
 GRAIN = 64
 
 
-class WorkloadContext(Fault):
+class WorkloadContext(SettingsFault):
     """Dose: tokens added to the context of every request, in steps of 64."""
 
     name = "workload_context"
@@ -22,15 +22,8 @@ class WorkloadContext(Fault):
     integer = True
     rebuilds = True
 
-    @contextmanager
-    def inject(self, rig: Rig) -> Iterator[SetDose]:
-        def set_dose(dose: float) -> None:
-            rig.change(context=rig.base.context + GRAIN * round(dose / GRAIN))
-
-        try:
-            yield set_dose
-        finally:
-            rig.change()
+    def settings(self, base: Settings, dose: float) -> dict[str, Any]:
+        return {"context": base.context + GRAIN * round(dose / GRAIN)}
 
 
 FAULT = WorkloadContext()

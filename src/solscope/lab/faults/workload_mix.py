@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Any
 
-from solscope.lab.faults.base import Fault, Rig, SetDose
+from solscope.lab.faults.base import SettingsFault
+from solscope.lab.loop import Settings
 
 
-class WorkloadMix(Fault):
+class WorkloadMix(SettingsFault):
     """Dose: how many times as often as in the normal run a step prefills."""
 
     name = "workload_mix"
@@ -19,16 +19,9 @@ class WorkloadMix(Fault):
     highest = 8.0
     search = False
 
-    @contextmanager
-    def inject(self, rig: Rig) -> Iterator[SetDose]:
-        def set_dose(dose: float) -> None:
-            every = rig.base.prefill_every
-            rig.change(prefill_every=max(1, round(every / dose)) if dose else every)
-
-        try:
-            yield set_dose
-        finally:
-            rig.change()
+    def settings(self, base: Settings, dose: float) -> dict[str, Any]:
+        every = base.prefill_every
+        return {"prefill_every": max(1, round(every / dose)) if dose else every}
 
 
 FAULT = WorkloadMix()

@@ -31,6 +31,7 @@ class Hotspot(msgspec.Struct, frozen=True):
     efficiency_pct: float | None
     """Bound / time."""
     recoverable_us: float
+    """Of a step, above the target share of what the calls can reach: their bound, or HBM."""
     recoverable_pct_of_step: float
     confidence: Literal["high", "medium", "low"]
     why: str

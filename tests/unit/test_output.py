@@ -1,0 +1,72 @@
+"""Where commands write: files, folders, and `-`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from solscope.cli import run
+
+DEMO = "demo:vllm-b200"
+
+
+def test_html_goes_to_standard_output_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["report", DEMO, "-o", "page.html"]) == 0
+    assert capsys.readouterr().out.startswith("page.html (")
+    assert run(["report", DEMO, "-o", "-"]) == 0
+    assert capsys.readouterr().out == Path("page.html").read_text(encoding="utf-8")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_one_export_goes_to_standard_output_and_others_to_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "a.csv"
+    assert run(["export", DEMO, "--perfetto", "-", "--csv", str(table)]) == 0
+    assert json.loads(capsys.readouterr().out)["traceEvents"]
+    assert run(["export", DEMO, "--csv", "-"]) == 0
+    assert capsys.readouterr().out == table.read_text(encoding="utf-8")
+
+
+def test_a_file_may_still_be_called_dash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["export", DEMO, "--csv", "./-"]) == 0
+    assert Path("-").read_text(encoding="utf-8").startswith("row,kind,name")
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (["report", DEMO, "-o", "-", "--json"], "one result fits on standard output"),
+        (["export", DEMO, "--csv", "-", "--json"], "one result fits on standard output"),
+        (["export", DEMO, "--csv", "-", "--perfetto", "-"], "one result fits on standard output"),
+        (["export", DEMO, "--parquet", "-"], "name a folder"),
+        (["bench", "check", "torch-eager", "--out", "-"], "name a file"),
+        (["bench", "new", "rms_norm", "-o", "-"], "name a folder"),
+        (["capture", "--pid", "1", "-o", "-"], "name a file"),
+        (["lab", "record", "--out", "-"], "name a folder"),
+        (["lab", "pack", ".", "-o", "-"], "name a folder"),
+        (["report", DEMO, "-o", "."], ". is a folder: name a file"),
+        (["bench", "new", "rms_norm", "-o", "a"], "a is a file: name a folder"),
+    ],
+)
+def test_refusals_are_one_line(
+    command: list[str],
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a").touch()
+    assert run(command) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert reason in printed.err
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
