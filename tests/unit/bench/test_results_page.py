@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 
 import msgspec
 import pytest
@@ -13,12 +14,15 @@ import pytest
 from solscope.bench.base import ShapeResult
 from solscope.bench.results import read_results
 from solscope.bench.score import Score, score
+from solscope.bench.workloads import workloads
 from solscope.report.pages import production_s
 from tests.blocks import check_block
 
 ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "results" / "bench" / "h200.jsonl"
 PAGE = ROOT / "docs" / "reference" / "results.md"
+DECODE = ROOT / "results" / "bench" / "h200-decode.jsonl"
+CHECKS = ROOT / "results" / "bench" / "h200-checks.jsonl"
 CROSS_CHECK = ROOT / "results" / "bench" / "cross-check.json"
 
 
@@ -112,7 +116,45 @@ def cross_check() -> str:
     return "\n".join(rows) + "\n"
 
 
-@pytest.mark.parametrize("name", ["results", "solutions", "failures", "effort", "cross-check"])
+def family(line: ShapeResult) -> str:
+    """What a shape of the decode set is an example of."""
+    first = line.shape.partition("-")[0]
+    kinds = {
+        "dense_gemm": first,
+        "unified_attention": {"decode": "decode", "prefix": "cached prefix"}.get(first, "mixed"),
+    }
+    return kinds.get(line.operator, "")
+
+
+def decode_set(lines: Sequence[ShapeResult]) -> str:
+    """Median S of every solution by kind of shape, and the range of the best."""
+    names = [name for name, _ in Counter(one.solution for one in lines).most_common()]
+    rows = [
+        f"| operator | shapes | {' | '.join(f'`{name}`' for name in names)} | best, from to |",
+        f"|---|--:|{'--:|' * len(names)}--:|",
+    ]
+    for operator, kind in dict.fromkeys((one.operator, family(one)) for one in lines):
+        own = [one for one in lines if (one.operator, family(one)) == (operator, kind)]
+        by_name = {
+            name: [one.s for one in own if one.solution == name and one.s is not None]
+            for name in names
+        }
+        best = [
+            max(one.s or 0.0 for one in own if one.shape == shape)
+            for shape in dict.fromkeys(one.shape for one in own)
+        ]
+        medians = (pct(median(found)) if found else "–" for found in by_name.values())
+        rows.append(
+            f"| `{operator}`{', ' * bool(kind)}{kind} | {len(best)} | {' | '.join(medians)} | "
+            f"{pct(min(best))} to {pct(max(best))} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["results", "solutions", "failures", "effort", "cross-check", "decode"],
+)
 def test_the_page_shows_the_committed_results(name: str) -> None:
     lines = read_results([RESULTS])
     makers: dict[str, Callable[[], str]] = {
@@ -121,6 +163,7 @@ def test_the_page_shows_the_committed_results(name: str) -> None:
         "failures": lambda: failures(lines),
         "effort": lambda: effort(lines),
         "cross-check": cross_check,
+        "decode": lambda: decode_set(read_results([DECODE])),
     }
     check_block(PAGE, name, makers[name]())
 
@@ -132,14 +175,31 @@ def test_cold_calls_take_what_nsight_compute_says() -> None:
     assert all(0.95 <= one["cold_over_ncu"] <= 1.05 for one in long)
 
 
+def test_torch_passes_on_every_shape_of_the_suite() -> None:
+    listed = {(name, one.shape) for name, shapes in workloads("atrex").items() for one in shapes}
+    lines = read_results([RESULTS])
+    for solution in ("torch-eager", "torch-compile"):
+        own = [one for one in lines if one.solution == solution and one.status == "passed"]
+        assert {(one.operator, one.shape) for one in own} == listed
+        assert all(one.median_us and one.methods["cold-v1"] for one in own)
+
+
+def test_baselines_pass_the_default_checks_on_a_gpu() -> None:
+    lines = read_results([CHECKS])
+    assert {one.status for one in lines} == {"passed"}
+    assert len({one.operator for one in lines if one.solution == "torch-eager"}) == 30
+    assert not any(re.search("--rounds|--extra", one.run["command"]) for one in lines)
+
+
 def test_no_passed_result_beats_its_bound() -> None:
-    for line in read_results([RESULTS]):
-        if line.status == "passed" and line.s is not None:
+    for line in read_results([RESULTS, DECODE]):
+        if line.status == "passed":
+            assert line.s is not None
             assert line.s <= 1, (line.operator, line.shape, line.solution)
 
 
 def test_results_name_the_machine_and_the_command() -> None:
-    for line in read_results([RESULTS]):
+    for line in read_results([RESULTS, DECODE]):
         assert line.device == "NVIDIA H200"
         assert line.run["command"].startswith("solscope bench run")
         assert {"torch", "triton", "python"} <= set(line.run["versions"])
