@@ -11,7 +11,8 @@ import msgspec
 
 from solscope.errors import UsageError
 from solscope.web.api import ENDPOINTS, Endpoint
-from solscope.web.library import Library, Query, stamp
+from solscope.web.library import Library, Query
+from solscope.web.sources import stamp
 
 _BY_PATH = [
     (re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", one.path)), one) for one in ENDPOINTS

@@ -1,42 +1,60 @@
-"""Answers made ahead, while nobody asks: those that the pages of a store begin with.
+"""What is made ready while nobody asks: the libraries that make answers, and answers ahead.
 
-First what every visitor sees, then the same for each single value of a filter. What an earlier
-start has kept is only read. A request comes first: between two answers this waits until none has
-come for a while.
+A dashboard starts with what was kept. Afterwards the libraries are loaded, and with a store the
+answers that its pages begin with are made: first what every visitor sees, then the same for each
+single value of a filter. What an earlier start has kept is only read. A request comes first:
+between two pieces of work this waits until none has come for a while.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from importlib import import_module
 from typing import get_args
 
 import msgspec
 
-from solscope.corpus.importance import ImportanceBy
 from solscope.errors import SolscopeError
 from solscope.web.answers import answer, answer_at_hand, endpoint_of, question
+from solscope.web.api import ENDPOINTS
 from solscope.web.library import Library
 from solscope.web.page import first_questions
-from solscope.web.store_questions import CorpusPage
 
 MOST_FILTERS = 24
 """Values of filters whose answers are made ahead."""
+_LIBRARIES = ("numpy", "polars")
+"""Loaded one by one before what needs them, so that a request never waits for all."""
 
 
 def warm(library: Library) -> None:
-    """Make what is not kept yet."""
+    """Load what makes answers, and make those that are not kept yet."""
+    for name in _LIBRARIES:
+        library.quiet.wait()
+        import_module(name)
+    if library.has_store:
+        library.quiet.wait()
+        with contextlib.suppress(SolscopeError):
+            library.store.corpus()  # So that a new question finds it in memory.
+    for endpoint in ENDPOINTS:
+        library.quiet.wait()
+        _ = endpoint.handle
+    if library.has_store:
+        _make_ahead(library)
+
+
+def _make_ahead(library: Library) -> None:
     for asked in _plain():
         _make(library, asked)
     store = library.store
     with contextlib.suppress(SolscopeError):
         # Remembered as a whole: what cannot be answered leaves nothing behind to know it by.
         library.shelf.get(("filters", store.url, store.version()), lambda: _filters(library))
-        library.quiet.wait()
-        store.corpus()  # So that the next new question finds it in memory.
 
 
 def _plain() -> Iterator[str]:
+    from solscope.corpus.importance import ImportanceBy
+
     yield from first_questions("/corpus", {})
     for by in get_args(ImportanceBy):
         yield question("/api/corpus/importance", {"by": by})
@@ -54,6 +72,8 @@ def _filters(library: Library) -> bytes:
 
 
 def _filtered(library: Library) -> Iterator[str]:
+    from solscope.web.store_questions import CorpusPage
+
     endpoint, query = endpoint_of("/api/corpus")
     values = msgspec.json.decode(answer(endpoint, library, query), type=CorpusPage).facts
     # Where there is a single value, it chooses everything: the page does not offer it.

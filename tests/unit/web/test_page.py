@@ -159,12 +159,13 @@ def test_what_is_done_for_a_profile_can_be_asked(monkeypatch: pytest.MonkeyPatch
     (entry,) = library.entries
     client = TestClient(create_app(library), base_url="http://localhost")
     seen: list[list[dict[str, Any]]] = []
+    read = readers.open
 
     def looking(name: str) -> Any:
         seen.append(client.get("/api/working").json())
-        return readers.open(name)
+        return read(name)
 
-    monkeypatch.setattr("solscope.web.library.open_profile", looking)
+    monkeypatch.setattr(readers, "open", looking)
     assert client.get(f"/api/profile/{entry.id}").status_code == 200
     assert [(one["id"], one["stage"]) for one in seen[0]] == [(entry.id, "reading the file")]
     assert client.get("/api/working").json() == []
