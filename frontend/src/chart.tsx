@@ -32,30 +32,33 @@ export function tip(...lines: (string | null | undefined | false)[]): HTMLElemen
 }
 
 const waiting = new Map<HTMLElement, () => void>();
-const whenIdle = (work: () => void): unknown => ("requestIdleCallback" in window ? window.requestIdleCallback(work, { timeout: 300 }) : setTimeout(work, 30));
 
-function drawNext(): void {
+/** How long to draw before the browser may answer to the reader again, in ms. */
+const SLICE = 40;
+
+function drawFor(time: number): void {
+  const end = performance.now() + time;
   for (const [element, draw] of waiting) {
     waiting.delete(element);
     draw();
-    break;
+    if (performance.now() > end) break;
   }
-  if (waiting.size) whenIdle(drawNext);
+  if (waiting.size) setTimeout(drawFor, 0, SLICE);
 }
 
-/** Draw what is in the window now, and the rest one after the other when there is time. */
+/** Draw what is in the window now, and the rest as soon as that can be seen: many at a time, since each frame in between costs more than a small chart. */
 function inTurn(element: HTMLElement, draw: () => void): void {
   const { top, bottom } = element.getBoundingClientRect();
   if (top < window.innerHeight && bottom > 0) {
     draw();
     return;
   }
-  if (!waiting.size) whenIdle(drawNext);
+  if (!waiting.size) requestAnimationFrame(() => setTimeout(drawFor, 0, SLICE));
   waiting.set(element, draw);
 }
 
 window.addEventListener("beforeprint", () => {
-  while (waiting.size) drawNext();
+  if (waiting.size) drawFor(Infinity);
 });
 
 interface Props {
@@ -85,7 +88,6 @@ export function Chart({ label, height, option, watch, onClick }: Props) {
         {
           animation: false,
           textStyle: { fontFamily: FONT, color: ink.text },
-          aria: { enabled: true, label: { description: label } },
           ...option(ink, narrow),
         } as EChartsCoreOption,
         true,

@@ -33,14 +33,27 @@ def warm(library: Library) -> None:
         library.quiet.wait()
         import_module(name)
     if library.has_store:
-        library.quiet.wait()
         with contextlib.suppress(SolscopeError):
-            library.store.corpus()  # So that a new question finds it in memory.
+            _practice(library)
     for endpoint in ENDPOINTS:
         library.quiet.wait()
         _ = endpoint.handle
     if library.has_store:
         _make_ahead(library)
+
+
+def _practice(library: Library) -> None:
+    """Answer about a few profiles: the first time takes several times as long as the next."""
+    from solscope.web.store_questions import importance_page, store_trend
+
+    library.quiet.wait()
+    library.store.corpus()
+    counts = library.store.status().gpus
+    if counts:
+        rarest = {"gpu": min(counts, key=lambda gpu: counts[gpu])}
+        for ask in (importance_page, store_trend):
+            library.quiet.wait()
+            ask(library, rarest)
 
 
 def _make_ahead(library: Library) -> None:

@@ -52,6 +52,15 @@ def test_a_page_carries_the_answers_that_are_at_hand() -> None:
     assert answers["/api/overview"] == client.get("/api/overview").json()
 
 
+def test_an_answer_is_begun_before_it_is_asked_for() -> None:
+    library = Library([DEMO])
+    assert opened(library, "/suite")[1]
+    deadline = time.monotonic() + 60
+    while opened(library, "/suite")[1]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_a_large_answer_does_not_stand_in_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MOST_BYTES", 10)
     assert opened(Library([DEMO]), "/") == ({}, {"/api/overview"})
