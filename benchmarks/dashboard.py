@@ -66,6 +66,7 @@ PAGES = (
     Page("store by shape", "/corpus?by=shape", STORE_PARTS),
     Page("store, one GPU", "/corpus?gpu=H200", STORE_PARTS),
     Page("store, two filters", "/corpus?framework=sglang&gpu=MI300X", STORE_PARTS),
+    Page("store, new question", "/corpus?framework=sglang&gpu=MI300X&what=attention", STORE_PARTS),
     Page("suite", "/suite", ("#suite tbody td", "#roofline .chart")),
     Page("suite, one operator", "/suite/unified_attention", ("#shapes tbody td",)),
     Page("benchmark", "/bench", ("#leaderboard tbody td", "#operators tbody td")),

@@ -11,6 +11,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from starlette.testclient import TestClient
 
@@ -25,7 +26,8 @@ from solscope.web.kept import Shelf
 from solscope.web.library import Library
 from solscope.web.page import first_questions
 from solscope.web.quiet import Quiet
-from solscope.web.warm import warm
+from solscope.web.store_questions import store_page
+from solscope.web.warm import choices, warm
 
 DEMO = "demo:vllm-b200"
 TRACE = Path("tests/data/kineto_b200.json.gz")
@@ -119,7 +121,8 @@ def test_answers_about_a_store_are_made_ahead(
     monkeypatch.setattr(library.quiet, "wait", lambda *_: None)
     assert opened(library, "/corpus?gpu=B200")[1]
     warm(library)
-    for path in ("/corpus", "/corpus?by=shape", "/corpus?gpu=B200", "/suite"):
+    pair = "/corpus?framework=vllm&gpu=B200"
+    for path in ("/corpus", "/corpus?by=shape", "/corpus?gpu=B200", pair, "/suite"):
         assert opened(library, path)[1] == set()
     kept = len(list((tmp_path / "shelf").iterdir()))
     again = Library([str(store)], shelf)
@@ -127,6 +130,19 @@ def test_answers_about_a_store_are_made_ahead(
     warm(again)
     assert opened(again, "/corpus?gpu=B200")[1] == set()
     assert len(list((tmp_path / "shelf").iterdir())) == kept
+
+
+def test_the_filters_of_most_profiles_are_answered_first(store: Path) -> None:
+    page = store_page(Library([str(store)]), {})
+    known, unknown = sorted(page.profiles, key=lambda one: one.gpu is None)
+    assert choices(msgspec.structs.replace(page, profiles=[unknown, known, known])) == [
+        {"framework": "vllm"},
+        {"gpu": "B200"},
+        {"framework": "(unknown)"},
+        {"gpu": "(unknown)"},
+        {"framework": "vllm", "gpu": "B200"},
+        {"framework": "(unknown)", "gpu": "(unknown)"},
+    ]
 
 
 def test_a_version_is_looked_up_again_when_the_folder_has_changed(
