@@ -46,7 +46,7 @@ def check_sources(sources: Sequence[str], shelf: Shelf) -> None:
 def find_sources(sources: Sequence[str], shelf: Shelf) -> Found:
     """The profiles behind files, folders, globs and demos."""
     if all(source.startswith(PREFIX) for source in sources):
-        return Found(list(sources), [])
+        return Found(list(dict.fromkeys(sources)), [])
     key = ("found", *map(state, sources))
     paths, skipped = json.loads(shelf.get(key, lambda: _find(sources)))
     return Found(paths, [(path, why) for path, why in skipped])
@@ -61,7 +61,7 @@ def state(source: str) -> object:
         within = [path]
     else:
         within = [Path(name) for name in glob.glob(source)]  # noqa: PTH207
-    return str(path.absolute()), sorted((str(one), stamp(one)) for one in within)
+    return source, str(path.absolute()), sorted((str(one), stamp(one)) for one in within)
 
 
 def stamp(path: str | Path) -> tuple[int, int] | None:

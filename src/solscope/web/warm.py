@@ -39,13 +39,12 @@ def warm(library: Library) -> None:
     for name in _LIBRARIES:
         library.quiet.wait()
         import_module(name)
-    if library.has_store:
-        with contextlib.suppress(SolscopeError):
-            _practice(library)
     for endpoint in ENDPOINTS:
         library.quiet.wait()
         _ = endpoint.handle
     if library.has_store:
+        with contextlib.suppress(SolscopeError):
+            _practice(library)
         _make_ahead(library)
 
 

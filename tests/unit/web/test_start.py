@@ -112,6 +112,17 @@ def test_files_are_recognized_again_only_when_they_change(
         check_sources([str(first)], shelf)
 
 
+def test_profiles_are_named_as_they_were_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = Shelf(tmp_path / "shelf")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.json").write_text('{"traceEvents": []}')
+    for name in ("a.json", "./a.json", str(tmp_path / "a.json")):
+        assert find_sources([name, name], shelf).paths == [name]
+    assert find_sources(["demo:vllm-b200"] * 2, shelf).paths == ["demo:vllm-b200"]
+
+
 def test_names_need_not_be_text(tmp_path: Path) -> None:
     shelf, name = Shelf(tmp_path / "shelf"), os.fsdecode(b"a\xff.json")
     folder = tmp_path / "folder"
