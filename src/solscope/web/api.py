@@ -85,7 +85,7 @@ ENDPOINTS = (
     Endpoint(
         "/api/bench/compare",
         "Two solutions of the results against each other",
-        "bench_questions:solutions",
+        "solution_questions:solutions",
         ("a", "b"),
         of_results=True,
     ),

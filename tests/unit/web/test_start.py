@@ -84,6 +84,21 @@ def test_a_page_that_must_be_made_is_asked_for_by_the_browser(tmp_path: Path) ->
     assert waits == {"/": False, "/suite": True}
 
 
+def test_two_solutions_are_compared_without_the_libraries_that_read_profiles() -> None:
+    code = (
+        "import sys\n"
+        "from solscope.web.library import Library\n"
+        "from solscope.web.answers import answer, endpoint_of\n"
+        "library = Library(['tests/data/bench_results.jsonl'])\n"
+        "a, b = library.solutions()[:2]\n"
+        "endpoint, _ = endpoint_of('/api/bench/compare')\n"
+        "assert b'verdict' in answer(endpoint, library, {'a': a, 'b': b})\n"
+        "assert 'polars' not in sys.modules\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env=environment)
+
+
 def test_files_are_recognized_again_only_when_they_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
