@@ -32,30 +32,32 @@ export function tip(...lines: (string | null | undefined | false)[]): HTMLElemen
 }
 
 const waiting = new Map<HTMLElement, () => void>();
-const whenIdle = (work: () => void): unknown => ("requestIdleCallback" in window ? window.requestIdleCallback(work, { timeout: 300 }) : setTimeout(work, 30));
 
-function drawNext(): void {
+/** How long to draw before the browser may answer to the reader again, in ms. */
+const SLICE = 40;
+
+function drawFor(time: number): void {
+  const end = performance.now() + time;
   for (const [element, draw] of waiting) {
     waiting.delete(element);
     draw();
-    break;
+    if (performance.now() > end) break;
   }
-  if (waiting.size) whenIdle(drawNext);
+  if (waiting.size) setTimeout(drawFor, 0, SLICE);
 }
 
-/** Draw what is in the window now, and the rest one after the other when there is time. */
-function inTurn(element: HTMLElement, draw: () => void): void {
-  const { top, bottom } = element.getBoundingClientRect();
-  if (top < window.innerHeight && bottom > 0) {
+/** Draw what is in the window now, and the rest as soon as that can be seen: many at a time, since each frame in between costs more than a small chart. */
+function inTurn(element: HTMLElement, inWindow: boolean, draw: () => void): void {
+  if (inWindow) {
     draw();
     return;
   }
-  if (!waiting.size) whenIdle(drawNext);
+  if (!waiting.size) requestAnimationFrame(() => setTimeout(drawFor, 0, SLICE));
   waiting.set(element, draw);
 }
 
 window.addEventListener("beforeprint", () => {
-  while (waiting.size) drawNext();
+  if (waiting.size) drawFor(Infinity);
 });
 
 interface Props {
@@ -76,8 +78,12 @@ export function Chart({ label, height, option, watch, onClick }: Props) {
     let chart: EChartsType | null = null;
     let gone = false;
     let drawn: boolean | null = null;
+    // Asked once for all charts, before any is drawn: afterwards each question would lay out the page anew.
+    const { top, bottom } = element.getBoundingClientRect();
+    const inWindow = top < window.innerHeight && bottom > 0;
+    let width = element.clientWidth;
     const draw = () => {
-      const narrow = element.clientWidth < 560;
+      const narrow = width < 560;
       // What was drawn for another width leaves labels behind in a treemap.
       if (drawn !== null && drawn !== narrow) chart?.clear();
       drawn = narrow;
@@ -85,24 +91,22 @@ export function Chart({ label, height, option, watch, onClick }: Props) {
         {
           animation: false,
           textStyle: { fontFamily: FONT, color: ink.text },
-          aria: { enabled: true, label: { description: label } },
           ...option(ink, narrow),
         } as EChartsCoreOption,
         true,
       );
     };
-    let width = element.clientWidth;
     // Told once at the beginning as well, when the chart has just been drawn.
     const observer = new ResizeObserver(() => {
       if (element.clientWidth === width) return;
       width = element.clientWidth;
-      chart?.resize();
+      chart?.resize({ width });
       draw();
     });
     void import("./engine").then(({ init }) => {
       if (gone) return;
-      inTurn(element, () => {
-        chart = init(element, null, { renderer: "svg" });
+      inTurn(element, inWindow, () => {
+        chart = init(element, null, { renderer: "svg", width, height });
         if (onClick) chart.on("click", (params) => onClick(params as never));
         draw();
         observer.observe(element);
@@ -114,7 +118,7 @@ export function Chart({ label, height, option, watch, onClick }: Props) {
       observer.disconnect();
       chart?.dispose();
     };
-  }, [dark, option, watch, label, onClick]);
+  }, [dark, option, watch, label, height, onClick]);
   return <div class="chart" ref={place} role="img" aria-label={label} style={{ height: `${height}px` }} />;
 }
 

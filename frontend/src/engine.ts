@@ -1,12 +1,12 @@
 // The parts of ECharts that charts here use. Large, so the dashboard loads it beside the first tables.
 import { BarChart, CustomChart, LineChart, ScatterChart, TreemapChart } from "echarts/charts";
-import { AriaComponent, DataZoomComponent, GridComponent, LegendComponent, TooltipComponent } from "echarts/components";
+import { DataZoomComponent, GridComponent, LegendPlainComponent, TooltipComponent } from "echarts/components";
 import { init, setPlatformAPI, use } from "echarts/core";
 import { SVGRenderer } from "echarts/renderers";
 
 use([
   BarChart, CustomChart, LineChart, ScatterChart, TreemapChart,
-  AriaComponent, DataZoomComponent, GridComponent, LegendComponent, TooltipComponent,
+  DataZoomComponent, GridComponent, LegendPlainComponent, TooltipComponent,
   SVGRenderer,
 ]);
 

@@ -108,7 +108,7 @@ def test_a_profile_that_must_be_read_is_named_at_once(
         go_on.wait(timeout=60)
         return real(path)
 
-    monkeypatch.setattr("solscope.web.library.open_profile", slowly)
+    monkeypatch.setattr(readers, "open", slowly)
     with serving(DEMOS[:1]) as address, watched(browser) as (page, problems):
         page.goto(address)
         page.get_by_role("link", name="vllm-b200").click()

@@ -1,6 +1,6 @@
 // Step times of both runs: every step as a point along time, and how they spread.
 import { useCallback } from "preact/hooks";
-import { axisOf, Chart, tip, tooltipOf, type Ink, type Option } from "../chart";
+import { axisOf, Chart, gridOf, tip, tooltipOf, type Ink, type Option } from "../chart";
 import { SIDES } from "../colors";
 import { ms } from "../format";
 import type { StepTime } from "../types";
@@ -10,7 +10,7 @@ export function StepTimes({ runs, labels }: { runs: StepTime[][]; labels: string
     (ink: Ink): Option => ({
       tooltip: { ...tooltipOf(ink), formatter: (params: { seriesName: string; data: { step: StepTime } }) => tip(`${params.seriesName}: ${ms(params.data.step.time_ms)}`, `${params.data.step.phase ?? "phase unknown"}, at ${ms(params.data.step.start_ms)}`) },
       legend: { top: 0, right: 8, itemGap: 20, textStyle: { color: ink.text } },
-      grid: { left: 60, right: 20, top: 34, bottom: 44 },
+      grid: gridOf(60, 20, 34, 44),
       xAxis: { type: "value", name: "ms since the first step", nameLocation: "middle", nameGap: 26, ...axisOf(ink) },
       yAxis: { type: "value", name: "step ms", min: 0, ...axisOf(ink) },
       series: runs.map((steps, at) => ({ type: "scatter", name: labels[at], symbol: at ? "diamond" : "circle", symbolSize: at ? 9 : 8, itemStyle: { color: SIDES[at], opacity: 0.8 }, data: steps.filter((step) => step.whole).map((step) => ({ value: [step.start_ms, step.time_ms], step })) })),
@@ -40,7 +40,7 @@ export function Histogram({ runs, labels }: { runs: StepTime[][]; labels: string
       return {
         tooltip: { ...tooltipOf(ink), trigger: "axis" },
         legend: { top: 0, right: 8, itemGap: 20, textStyle: { color: ink.text } },
-        grid: { left: 60, right: 20, top: 34, bottom: 44 },
+        grid: gridOf(60, 20, 34, 44),
         xAxis: { type: "category", name: "step ms", nameLocation: "middle", nameGap: 26, data: Array.from({ length: BINS }, (_, at) => (low + at * width).toPrecision(3)), ...axisOf(ink) },
         yAxis: { type: "value", name: "% of steps", ...axisOf(ink) },
         series: times.map((values, at) => ({ type: "bar", name: labels[at], itemStyle: { color: SIDES[at], opacity: 0.75 }, barGap: "-100%", data: count(values) })),

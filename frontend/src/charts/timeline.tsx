@@ -1,6 +1,6 @@
 // Steps along the time line: one bar per step, colored by phase, with the busy part filled.
 import { useCallback, useMemo } from "preact/hooks";
-import { axisOf, Chart, tip, tooltipOf, type Ink, type Option } from "../chart";
+import { axisOf, Chart, gridOf, tip, tooltipOf, type Ink, type Option } from "../chart";
 import { phaseColor } from "../colors";
 import { ms, number, percent } from "../format";
 import type { TimelineStep } from "../types";
@@ -31,7 +31,7 @@ export function StepTimeline({ steps: all, span }: { steps: TimelineStep[]; span
           return tip(`${step.name} (step ${step.step}${step.cut ? ", cut" : ""})`, `${step.phase ?? "phase unknown"} · ${ms(step.time_ms)} · GPU busy ${percent((100 * step.busy_ms) / step.time_ms)}`, step.tokens !== null && `${number(step.tokens)} tokens, ${number(step.requests)} requests`);
         } },
         legend: { data: phases, top: 0, right: 8, textStyle: { color: ink.text }, itemWidth: 12, itemHeight: 12 },
-        grid: { left: 56, right: 24, top: 34, bottom: many ? 70 : 44 },
+        grid: gridOf(56, 24, 34, many ? 70 : 44),
         xAxis: { type: "value", min: start, max: end, name: "ms", nameLocation: "middle", nameGap: 22, ...axisOf(ink), axisLabel: { color: ink.faint, hideOverlap: true, formatter: (value: number) => number(value) }, splitLine: { show: false } },
         yAxis: { type: "value", name: "step ms", min: 0, ...axisOf(ink) },
         dataZoom: many ? [{ type: "slider", filterMode: "weakFilter", height: 18, bottom: 12, borderColor: ink.line, textStyle: { color: ink.faint }, labelFormatter: (value: number) => `${number(value)}` }, { type: "inside", filterMode: "weakFilter", zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false }] : [],

@@ -1,6 +1,6 @@
 // From one total to another, part by part; the bars add up.
 import { useCallback, useMemo } from "preact/hooks";
-import { axisOf, Chart, tip, tooltipOf, type Ink, type Option } from "../chart";
+import { axisOf, Chart, gridOf, tip, tooltipOf, type Ink, type Option } from "../chart";
 import { BETTER, SIDES, WORSE } from "../colors";
 import { ms, number, percent, shorten, signed } from "../format";
 
@@ -22,9 +22,9 @@ export function Waterfall({ before, after, beforeName, afterName, parts, most = 
         const step = steps[params.dataIndex];
         return step ? tip(step.name, step.note) : "";
       } },
-      grid: { left: narrow ? 112 : 220, right: 84, top: 8, bottom: 44 },
+      grid: gridOf(roomFor(steps, narrow), 84, 8, 44),
       xAxis: { type: "value", min: start, name: "ms", nameLocation: "middle", nameGap: 26, ...axisOf(ink), axisLabel: { color: ink.faint, hideOverlap: true, formatter: (value: number) => number(value, 4) } },
-      yAxis: { type: "category", inverse: true, data: steps.map((step) => step.name), ...axisOf(ink), splitLine: { show: false }, axisLabel: { color: ink.text, interval: 0, formatter: (name: string) => shorten(name, narrow ? 16 : 34) } },
+      yAxis: { type: "category", inverse: true, data: steps.map((step) => step.name), ...axisOf(ink), splitLine: { show: false }, axisLabel: { color: ink.text, interval: 0, formatter: (name: string) => short(name, narrow) } },
       series: [
         { type: "bar", stack: "all", silent: true, itemStyle: { color: "transparent" }, data: steps.map((step) => (step.total ? start : Math.min(step.from, step.to))) },
         { type: "bar", stack: "all", barMaxWidth: 20, barMinHeight: 1, label: { show: true, position: "right", color: ink.text, formatter: (params: { dataIndex: number }) => label(steps[params.dataIndex]) }, data: steps.map((step) => ({ value: step.total ? step.to - start : Math.abs(step.to - step.from), itemStyle: { color: step.color } })) },
@@ -39,6 +39,11 @@ export function Waterfall({ before, after, beforeName, afterName, parts, most = 
     </>
   );
 }
+
+const short = (name: string, narrow: boolean): string => shorten(name, narrow ? 16 : 34);
+
+/** Width for the names of the parts. */
+const roomFor = (steps: Step[], narrow: boolean): number => Math.max(narrow ? 112 : 220, ...steps.map((step) => 16 + 7.2 * short(step.name, narrow).length));
 
 const label = (step: Step | undefined): string => (step ? (step.total ? ms(step.to) : signed(step.to - step.from, ms)) : "");
 

@@ -1,6 +1,6 @@
 // Results of the benchmark: who is fastest, how far from the limit, and how sure.
 import { useCallback, useMemo } from "preact/hooks";
-import { axisOf, Chart, tip, tooltipOf, type Ink, type Option } from "../chart";
+import { axisOf, Chart, gridOf, tip, tooltipOf, type Ink, type Option } from "../chart";
 import { SIDES } from "../colors";
 import { axesText, NONE, number, percent, shorten, us } from "../format";
 import { Bar, Facts, Section } from "../parts";
@@ -82,7 +82,7 @@ function Samples({ row }: { row: BenchShape }) {
   const option = useCallback(
     (ink: Ink): Option => ({
       tooltip: { ...tooltipOf(ink), formatter: (params: { dataIndex: number; value: number }) => tip(`sample ${params.dataIndex + 1}: ${us(params.value)}`) },
-      grid: { left: 64, right: 12, top: 10, bottom: 24 },
+      grid: gridOf(64, 12, 10, 24),
       xAxis: { type: "category", data: row.samples.map((_, at) => at + 1), ...axisOf(ink) },
       yAxis: { type: "value", scale: true, name: "µs", ...axisOf(ink) },
       series: [{ type: "scatter", symbolSize: 5, itemStyle: { color: SIDES[0] }, data: row.samples }],

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 import polars as pl
 
+from solscope.corpus.place import is_url
 from solscope.errors import DamagedFileError, InputError, MissingToolError, UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def require() -> Any:
 def create(url: str, columns: pl.Schema, name: str, about: dict[str, str | None]) -> None:
     """An empty table; one that is there already stays as it is."""
     delta = require()
-    if not _is_url(url) and unquote(url) != url:
+    if not is_url(url) and unquote(url) != url:
         raise UsageError(f"{url}: Delta Lake takes %20 in a path for a space; choose another name")
     fields = [delta.Field(column, _delta_type(dtype)) for column, dtype in columns.items()]
     delta.DeltaTable.create(
@@ -94,18 +95,10 @@ def open_existing(url: str) -> DeltaTable:
     return table
 
 
-def log_changed_ns(url: str) -> int | None:
-    """When the log of a table in a folder was last written; null elsewhere."""
-    try:
-        return None if _is_url(url) else (Path(url) / "_delta_log").stat().st_mtime_ns
-    except OSError:
-        return None
-
-
 def scan(table: DeltaTable) -> pl.LazyFrame:
     """The rows of the version that was opened; files in a folder must be there and whole."""
     found = files(table)
-    if not found or _is_url(found[0][0]):
+    if not found or is_url(found[0][0]):
         return pl.scan_delta(table)
     for file, size in found:
         # Polars ends in a panic at a file that is shorter than the table says.
@@ -122,12 +115,8 @@ def files(table: DeltaTable) -> list[tuple[str, int]]:
     """Path or URL, and size, of the files that the opened version consists of."""
     sizes = pl.DataFrame(table.get_add_actions(flatten=True))["size_bytes"].to_list()
     # Paths are given as in a URL, with %20 for a space, though without `file://`.
-    names = [uri if _is_url(uri) else unquote(uri) for uri in table.file_uris()]
+    names = [uri if is_url(uri) else unquote(uri) for uri in table.file_uris()]
     return list(zip(names, sizes, strict=True))
-
-
-def _is_url(address: str) -> bool:
-    return "://" in address
 
 
 def _size(file: str) -> int | None:
@@ -193,7 +182,7 @@ def commit(url: str, change: Callable[[DeltaTable], T]) -> T:
 def _check_writable(url: str) -> None:
     """`InputError` for a folder without the right to write, before any work is done."""
     for folder in (Path(url), Path(url) / "_delta_log"):
-        if not _is_url(url) and folder.is_dir() and not os.access(folder, os.W_OK):
+        if not is_url(url) and folder.is_dir() and not os.access(folder, os.W_OK):
             raise InputError(f"{folder}: no right to write in this folder of the store")
 
 

@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 import polars as pl
 
 from solscope.corpus import delta
+from solscope.corpus.place import normal
 from solscope.corpus.schema import SCHEMA_VERSION, TABLES, VERSION_KEY, schema
+from solscope.corpus.status import CorpusStatus
 from solscope.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -33,32 +34,6 @@ if TYPE_CHECKING:
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 _TIME_DIGITS = 16
 """Hexadecimal digits of an entry that are its time, ns; the rest is random."""
-
-
-class CorpusStatus(msgspec.Struct, frozen=True):
-    """What a store holds."""
-
-    profiles: int
-    events: int
-    """Events of their files, kept or not."""
-    bytes: int
-    """Size of the files that the tables consist of now."""
-    schema: int
-    """Version of the tables."""
-    engine: str
-    """What keeps the tables, with its version."""
-    gpu_ms: float
-    """GPU time of all profiles."""
-    files: int
-    """Files that the tables consist of now."""
-    leftover_entries: int
-    """Attempts whose rows are not part of the store: killed or at work."""
-    gpus: dict[str, int]
-    """Profiles by GPU."""
-    models: dict[str, int]
-    """Profiles by model."""
-    frameworks: dict[str, int]
-    """Profiles by framework."""
 
 
 @dataclass(frozen=True)
@@ -146,10 +121,6 @@ class Corpus:
         table = delta.open_existing(self._url("profiles"))
         return str(table.metadata().id), table.version()
 
-    def changed_ns(self) -> int | None:
-        """When profiles were last written, as the folder says; null for a store elsewhere."""
-        return delta.log_changed_ns(self._url("profiles"))
-
     def files(self, name: str) -> list[tuple[str, int]]:
         """Address and size of the files that one table consists of now."""
         return delta.files(delta.open_existing(self._url(name)))
@@ -184,7 +155,7 @@ def live(rows: pl.DataFrame) -> pl.DataFrame:
 
 def create_corpus(url: str | os.PathLike[str]) -> Corpus:
     """Make an empty store in a folder or at an object-store URL; one that exists is opened."""
-    text = _normal(url)
+    text = normal(url)
     if not _SCHEME.match(text):
         folder = Path(text)
         if folder.exists() and not folder.is_dir():
@@ -200,7 +171,7 @@ def create_corpus(url: str | os.PathLike[str]) -> Corpus:
 
 def open_corpus(url: str | os.PathLike[str]) -> Corpus:
     """Open a store that `create_corpus` made; `InputError` when there is none."""
-    text = _normal(url)
+    text = normal(url)
     table = delta.open_table(f"{text}/profiles")
     if table is None:
         raise InputError(f"{text}: no profile store; make one with `solscope corpus init {text}`")
@@ -213,13 +184,6 @@ def open_corpus(url: str | os.PathLike[str]) -> Corpus:
             f"{SCHEMA_VERSION}: use the solscope that wrote it, or build the store again"
         )
     return Corpus(text)
-
-
-def _normal(url: str | os.PathLike[str]) -> str:
-    text = os.fspath(url)
-    if text.startswith("file://"):
-        text = text.removeprefix("file://")
-    return text.rstrip("/") or "/"
 
 
 def _new_entry() -> str:

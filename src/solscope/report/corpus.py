@@ -14,7 +14,7 @@ from solscope.corpus.add import AddResult
 from solscope.corpus.importance import UNMAPPED, Importance, ImportanceRow
 from solscope.corpus.listing import ListedProfile
 from solscope.corpus.shapes import HotShape, HotShapes
-from solscope.corpus.store import CorpusStatus
+from solscope.corpus.status import CorpusStatus
 from solscope.corpus.trend import Trend, TrendChange
 from solscope.corpus.verify import Verification
 from solscope.report.operators import axes_text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import threading
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode
@@ -11,7 +13,8 @@ import msgspec
 
 from solscope.errors import UsageError
 from solscope.web.api import ENDPOINTS, Endpoint
-from solscope.web.library import Library, Query, stamp
+from solscope.web.library import Library, Query
+from solscope.web.sources import stamp
 
 _BY_PATH = [
     (re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", one.path)), one) for one in ENDPOINTS
@@ -52,6 +55,17 @@ def answer_at_hand(endpoint: Endpoint, library: Library, query: Query) -> bytes 
         if found is not None:
             library.pages.get(keys.memory, lambda: found)
     return found
+
+
+def begin(library: Library, asked: str) -> None:
+    """Start to make an answer that is about to be asked for; whoever asks is told what is wrong."""
+    endpoint, query = endpoint_of(asked)
+
+    def make() -> None:
+        with contextlib.suppress(Exception), library.quiet.request():
+            answer(endpoint, library, query)
+
+    threading.Thread(target=make, daemon=True).start()
 
 
 def question(path: str, query: Query) -> str:

@@ -1,74 +1,25 @@
-"""The JSON API: one function per question, each with the type of its answer.
+"""The JSON API: the list of questions that can be asked.
 
-`ENDPOINTS` is the list of them; routes and the OpenAPI description are both made from it.
+Routes and the OpenAPI description are made from `ENDPOINTS`. A question names the function that
+answers it, which is loaded when an answer has to be made: most answers are kept, and a dashboard
+that only reads them starts without the libraries that make them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
-import msgspec
+if TYPE_CHECKING:
+    from solscope.web.library import Library, Query
 
-from solscope._version import __version__
-from solscope.bench.contrast import Contrast, contrast
-from solscope.corpus.select import PHASE
-from solscope.corpus.shapes import HotShapes
-from solscope.corpus.store import CorpusStatus
-from solscope.corpus.trend import Trend
-from solscope.errors import UsageError
-from solscope.hardware import names
-from solscope.report.pages import (
-    BenchPage,
-    ComparisonPage,
-    DiagnosisPage,
-    ProfilePage,
-    bench_page,
-    comparison_page,
-    diagnosis_page,
-    profile_page,
-)
-from solscope.views.operators import named_hardware
-from solscope.web.library import Library, ProfileEntry, Query, Working
-from solscope.web.store_questions import (
-    FACTS,
-    CorpusPage,
-    ImportancePage,
-    importance_page,
-    store_page,
-    store_shapes,
-    store_trend,
-)
-from solscope.web.suite_questions import (
-    ShapesPage,
-    SuitePage,
-    by_name,
-    shapes_page,
-    suite_page,
-)
+    Handler = Callable[[Library, Query], Any]
 
-
-class Overview(msgspec.Struct, frozen=True):
-    """What the dashboard has to show."""
-
-    solscope: str
-    profiles: list[ProfileEntry]
-    skipped: list[tuple[str, str]]
-    """Files that are no profiles, with the reason."""
-    results: list[str]
-    """Files of benchmark results."""
-    solutions: list[str]
-    """Solutions in them."""
-    hardware: list[str]
-    """GPUs that bounds can be computed for."""
-    corpus: CorpusStatus | None
-    """The profile store; null when none is shown."""
-    upload: bool
-    """Whether profiles can be dropped onto the page."""
-    upload_to_store: bool
-    """Whether they can go into the store as well."""
+FACTS = ("model", "framework", "version", "gpu")
+"""What profiles of a store can be chosen by here."""
+_CHOICE = ("phase", *FACTS)
 
 
 @dataclass(frozen=True)
@@ -77,9 +28,8 @@ class Endpoint:
 
     path: str
     summary: str
-    answer: Any
-    """Type of the answer."""
-    handle: Callable[[Library, Query], Any]
+    answered_by: str
+    """Module of this package and function; the type that it returns is that of the answer."""
     parameters: tuple[str, ...] = ()
     """Names in the query string; those in the path are found there."""
     files: tuple[str, ...] = ()
@@ -89,150 +39,95 @@ class Endpoint:
     of_results: bool = False
     """The answer is kept until a file of benchmark results changes."""
 
+    @property
+    def handle(self) -> Handler:
+        """The function that answers."""
+        module, _, name = self.answered_by.partition(":")
+        return cast("Handler", getattr(import_module(f"solscope.web.{module}"), name))
 
-def _overview(library: Library, _: Query) -> Overview:
-    library.look_again()
-    return Overview(
-        solscope=__version__,
-        profiles=library.entries,
-        skipped=library.skipped,
-        results=library.result_files,
-        solutions=library.solutions(),
-        hardware=list(names()),
-        corpus=library.store.status() if library.has_store else None,
-        upload=library.takes_uploads,
-        upload_to_store=library.takes_uploads and library.has_store,
-    )
-
-
-def _working(library: Library, _: Query) -> list[Working]:
-    return library.working
-
-
-@contextmanager
-def _watched(library: Library, *names: str) -> Iterator[None]:
-    """What is done for these profiles can be asked for meanwhile."""
-    try:
-        yield
-    finally:
-        library.done(*names)
-
-
-def _profile(library: Library, query: Query) -> ProfilePage:
-    card = query.get("hardware")
-    chosen = named_hardware(by_name(card)) if card else None
-    with _watched(library, query["id"]):
-        return profile_page(library.profile(query["id"]), chosen)
-
-
-def _compare(library: Library, query: Query) -> ComparisonPage:
-    chosen = [library.entry(name) for name in (query["a"], query["b"])]
-    if chosen[0].id == chosen[1].id:
-        raise UsageError("choose two different profiles to compare")
-    with _watched(library, *(entry.id for entry in chosen)):
-        return comparison_page(
-            [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
-        )
-
-
-def _diagnose(library: Library, query: Query) -> DiagnosisPage:
-    chosen = [library.entry(name) for name in (query["a"], query["b"])]
-    with _watched(library, *(entry.id for entry in chosen)):
-        return diagnosis_page(
-            [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
-        )
-
-
-def _bench(library: Library, query: Query) -> BenchPage:
-    return bench_page(library.results(), ", ".join(library.result_files), query.get("device"))
-
-
-def _contrast(library: Library, query: Query) -> Contrast:
-    for name in ("a", "b"):
-        if name not in query:
-            raise UsageError(f"the question lacks {name!r}, a solution")
-    results = library.results()
-    return contrast(results, results, query["a"], query["b"])
+    @property
+    def answer(self) -> Any:
+        """Type of the answer."""
+        return get_type_hints(self.handle)["return"]
 
 
 ENDPOINTS = (
-    Endpoint("/api/overview", "What there is to show", Overview, _overview),
-    Endpoint("/api/working", "Profiles that are being read", list[Working], _working),
+    Endpoint("/api/overview", "What there is to show", "overview:overview"),
+    Endpoint("/api/working", "Profiles that are being read", "overview:working"),
     Endpoint(
-        "/api/profile/{id}", "One profile", ProfilePage, _profile, ("hardware",), files=("id",)
+        "/api/profile/{id}",
+        "One profile",
+        "profile_questions:profile",
+        ("hardware",),
+        files=("id",),
     ),
     Endpoint(
         "/api/compare",
         "Two profiles side by side",
-        ComparisonPage,
-        _compare,
+        "profile_questions:compare",
         ("a", "b"),
         files=("a", "b"),
     ),
     Endpoint(
         "/api/diagnose",
         "What changed between a normal and an abnormal run, and why",
-        DiagnosisPage,
-        _diagnose,
+        "profile_questions:diagnose",
         ("a", "b"),
         files=("a", "b"),
     ),
     Endpoint(
         "/api/bench",
         "Results of the benchmark, and the best of them",
-        BenchPage,
-        _bench,
+        "bench_questions:bench",
         ("device",),
         of_results=True,
     ),
     Endpoint(
         "/api/bench/compare",
         "Two solutions of the results against each other",
-        Contrast,
-        _contrast,
+        "solution_questions:solutions",
         ("a", "b"),
         of_results=True,
     ),
     Endpoint(
-        "/api/corpus", "The profiles of the store", CorpusPage, store_page, FACTS, of_store=True
+        "/api/corpus",
+        "The profiles of the store",
+        "store_questions:store_page",
+        FACTS,
+        of_store=True,
     ),
     Endpoint(
         "/api/corpus/importance",
         "Share of GPU time over the profiles of the store",
-        ImportancePage,
-        importance_page,
-        ("by", "weight", "find", "most", PHASE, *FACTS),
+        "store_questions:importance_page",
+        ("by", "weight", "find", "most", *_CHOICE),
         of_store=True,
     ),
     Endpoint(
         "/api/corpus/shapes/{operator}",
         "The shapes that cover 95 % of an operator's time",
-        HotShapes,
-        store_shapes,
-        (PHASE, *FACTS),
+        "store_questions:store_shapes",
+        _CHOICE,
         of_store=True,
     ),
     Endpoint(
         "/api/corpus/trend",
         "An operator, a category or the step over time, with its changes",
-        Trend,
-        store_trend,
-        ("what", "order", PHASE, *FACTS),
+        "store_questions:store_trend",
+        ("what", "order", *_CHOICE),
         of_store=True,
     ),
     Endpoint(
         "/api/suite",
         "The suite's operators and rooflines",
-        SuitePage,
-        suite_page,
+        "suite_questions:suite_page",
         ("hardware",),
         of_results=True,
     ),
     Endpoint(
         "/api/suite/{operator}",
         "Shapes of one operator",
-        ShapesPage,
-        shapes_page,
+        "suite_questions:shapes_page",
         ("hardware",),
         of_results=True,
     ),

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from solscope.attribution import Attributed, attribute
-from solscope.bench.base import ShapeResult
 from solscope.bench.results import is_results, read_results
-from solscope.corpus.store import open_corpus
-from solscope.demo import DEMOS, PREFIX
+from solscope.corpus.place import is_store
 from solscope.errors import InputError, SolscopeError, UsageError
-from solscope.readers import choose, find_profiles
-from solscope.readers import open as open_profile
-from solscope.readers.source import read_head
 from solscope.report.names import short_labels
 from solscope.web.kept import Kept, Shelf
 from solscope.web.quiet import Quiet
+from solscope.web.sources import find_sources, stamp
 from solscope.web.store import StoreView
+
+if TYPE_CHECKING:
+    from solscope.attribution import Attributed
+    from solscope.bench.base import ShapeResult
 
 Query = Mapping[str, str]
 """Names and values of a question."""
@@ -68,7 +66,7 @@ class Library:
             raise UsageError(f"{len(stores)} profile stores given; the dashboard shows one")
         self.shelf = shelf or Shelf(None)
         """Answers of earlier starts."""
-        self._store = StoreView(open_corpus(stores[0]), self.shelf) if stores else None
+        self._store = StoreView(stores[0], self.shelf) if stores else None
         self.result_files = [source for source in sources if is_results(source)]
         others = {*stores, *self.result_files}
         self._sources = [source for source in sources if source not in others]
@@ -103,12 +101,7 @@ class Library:
             self._refresh()
 
     def _refresh(self) -> None:
-        skipped: list[tuple[str, str]] = []
-        paths = (
-            find_profiles(self._sources, lambda p, why: skipped.append((p, why)))
-            if self._sources
-            else []
-        )
+        paths, skipped = find_sources(self._sources, self.shelf)
         entries = {
             name: ProfileEntry(name, label, path, _size(path))
             for path, label in zip(paths, short_labels(paths), strict=True)
@@ -171,6 +164,9 @@ class Library:
 
     def profile(self, name: str) -> Attributed:
         """The profile with this id, opened and attributed; `done` ends what `working` tells."""
+        from solscope.attribution import attribute
+        from solscope.readers import open as open_profile
+
         path = self.entry(name).path
 
         def make() -> Attributed:
@@ -205,38 +201,10 @@ class Library:
             ]
 
 
-def check_sources(sources: Sequence[str]) -> None:
-    """Raise for what cannot be shown: better said at the start than by a page."""
-    for source in sources:
-        path = Path(source)
-        if source.startswith(PREFIX):
-            if source.removeprefix(PREFIX) not in DEMOS:
-                raise UsageError(f"no demo {source!r} (there are: {', '.join(DEMOS)})")
-        elif path.is_file():
-            if not is_results(source):
-                choose(read_head(path))
-        elif not (path.is_dir() or is_store(source) or glob.has_magic(source)):
-            raise InputError(f"{source}: no such file or folder")
-
-
-def is_store(source: str) -> bool:
-    """Whether a source is a profile store, a folder or a URL."""
-    return "://" in source or (Path(source) / "profiles" / "_delta_log").is_dir()
-
-
 def profile_id(path: str) -> str:
     """A short name that can stand in an address."""
     where = path if path.startswith("demo:") else os.fspath(Path(path).absolute())
     return hashlib.sha256(where.encode("utf-8", "surrogateescape")).hexdigest()[:12]
-
-
-def stamp(path: str) -> tuple[int, int] | None:
-    """Changes when the file does; null for what is no file."""
-    try:
-        stat = Path(path).stat()
-    except OSError:
-        return None
-    return (stat.st_mtime_ns, stat.st_size)
 
 
 def _size(path: str) -> int | None:

@@ -1,7 +1,8 @@
 """The page that a browser loads: script, style, and the answers that the view begins with.
 
 The front end draws a view from answers. Those that are at hand stand in the page, so that nothing
-is left to wait for; the browser is told to ask for the others at once, while it reads the script.
+is left to wait for. The others are begun here, and the browser is told to ask for them at once,
+while it reads the script.
 The front end asks for whatever is not in the page: `first_questions` decides how soon a view is
 there, not what it shows.
 """
@@ -14,9 +15,9 @@ from urllib.parse import quote, unquote
 
 from solscope.errors import SolscopeError
 from solscope.report.html import asset, script_data
-from solscope.web.answers import answer_at_hand, endpoint_of, question
+from solscope.web.answers import answer_at_hand, begin, endpoint_of, question
+from solscope.web.api import FACTS
 from solscope.web.library import Library, Query
-from solscope.web.store_questions import FACTS
 
 USUAL_HARDWARE = "H20,XPU-A,H200"
 """GPUs that the suite shows when the address names none."""
@@ -34,6 +35,8 @@ def page(library: Library, path: str, query: Query) -> str:
     for asked in first_questions(path, query):
         name = escape(asked)
         found = _at_hand(library, asked)
+        if found is None:
+            begin(library, asked)
         if found is None or len(found) > MOST_BYTES:
             links.append(f'<link rel="preload" as="fetch" crossorigin href="{name}">')
         else:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-QUIET_S = 0.4
+QUIET_S = 0.25
 """Time without a request after which work may begin."""
 
 

@@ -31,18 +31,20 @@ def serve(
 
         from solscope.web.app import Uploads, create_app
         from solscope.web.kept import Shelf, shelf_folder
-        from solscope.web.library import Library, check_sources
+        from solscope.web.library import Library
+        from solscope.web.sources import check_sources
         from solscope.web.warm import warm
     except ImportError as error:
         raise MissingToolError(
             f"the dashboard needs {error.name}: pip install 'solscope[web]'"
         ) from error
-    check_sources(sources)
+    shelf = Shelf(shelf_folder())
+    check_sources(sources, shelf)
     if uploads is not None:
         uploads[0].mkdir(parents=True, exist_ok=True)
         kept = sorted(path for path in uploads[0].iterdir() if path.is_file())
         sources = [*sources, *(str(path) for path in kept if not path.name.startswith("."))]
-    library = Library(sources or [f"{PREFIX}{name}" for name in DEMOS], Shelf(shelf_folder()))
+    library = Library(sources or [f"{PREFIX}{name}" for name in DEMOS], shelf)
     library.takes_uploads = uploads is not None
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     with listen(host, port) as listener:
@@ -66,8 +68,7 @@ def serve(
         profiles = "1 profile" if count == 1 else f"{count} profiles"
         say(f"solscope: {profiles} on http://{shown}:{chosen}{query}")
         say("solscope: press Ctrl-C to stop")
-        if library.has_store:
-            threading.Thread(target=warm, args=(library,), daemon=True).start()
+        threading.Thread(target=warm, args=(library,), daemon=True).start()
         with contextlib.suppress(KeyboardInterrupt):  # The way to stop that was told above.
             server.run(sockets=[listener])
 

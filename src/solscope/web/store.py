@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-import polars as pl
 
-from solscope.corpus.store import Corpus, CorpusStatus
+from solscope.corpus.place import changed_ns, normal
+from solscope.corpus.status import CorpusStatus
 from solscope.web.kept import Kept, Shelf
+
+if TYPE_CHECKING:
+    from solscope.corpus.store import Corpus
 
 LOOK_AGAIN_S = 1.0
 """How long a version is taken for the newest, when the folder does not say that it is."""
@@ -20,16 +24,6 @@ MOST_BYTES = 40_000_000
 HELD = ("profiles", "times", "steps")
 
 Version = tuple[str, int]
-
-
-@dataclass(frozen=True)
-class Held(Corpus):
-    """One version of a store, read into memory: questions about it read no file."""
-
-    frames: dict[str, pl.DataFrame]
-
-    def raw(self, name: str) -> pl.LazyFrame:
-        return self.frames[name].lazy() if name in self.frames else super().raw(name)
 
 
 class _Seen(NamedTuple):
@@ -41,43 +35,54 @@ class _Seen(NamedTuple):
     changed_ns: int | None
     """When the store was last written; null when it was written only just now, or cannot tell."""
 
-    def holds(self, corpus: Corpus) -> bool:
+    def holds(self, url: str) -> bool:
         if time.monotonic() - self.looked_s <= LOOK_AGAIN_S:
             return True
-        return self.changed_ns is not None and self.changed_ns == corpus.changed_ns()
+        return self.changed_ns is not None and self.changed_ns == changed_ns(url)
 
 
 class StoreView:
-    """A store, its newest version, and what is known about it."""
+    """A store, its newest version, and what is known about it.
 
-    def __init__(self, corpus: Corpus, shelf: Shelf) -> None:
-        self._newest = corpus
+    It is opened when something must be read from it; `InputError` when there is none.
+    """
+
+    def __init__(self, url: str, shelf: Shelf) -> None:
+        self.url = normal(url)
+        """Where the store is."""
         self.shelf = shelf
         self._held: Kept[Corpus] = Kept(1)
         self._status: Kept[CorpusStatus] = Kept(1)
         self._seen: _Seen | None = None
         self._lock = threading.Lock()
+        self.version()  # So that a store that cannot be shown is told of at the start.
 
-    @property
-    def url(self) -> str:
-        """Where the store is."""
-        return self._newest.url
-
-    @property
+    @cached_property
     def newest(self) -> Corpus:
-        """The store itself, for writing."""
-        return self._newest
+        """The store itself."""
+        from solscope.corpus.store import open_corpus
+
+        return open_corpus(self.url)
 
     def version(self) -> Version:
         """Changes with every batch that is added or removed."""
         with self._lock:
-            if self._seen is None or not self._seen.holds(self._newest):
-                changed = self._newest.changed_ns()
+            if self._seen is None or not self._seen.holds(self.url):
+                changed = changed_ns(self.url)
                 # Two writes within one tick of the file system's clock look like one.
                 if changed is not None and time.time_ns() - changed < LOOK_AGAIN_S * 1e9:
                     changed = None
-                self._seen = _Seen(self._newest.version(), time.monotonic(), changed)
+                self._seen = _Seen(self._look(changed), time.monotonic(), changed)
             return self._seen.version
+
+    def _look(self, changed: int | None) -> Version:
+        """The newest version; that of a folder that says when it was written is kept."""
+        if changed is None:
+            return self.newest.version()
+        key = (str(Path(self.url).absolute()), changed, "version")
+        kept = self.shelf.get(key, lambda: msgspec.json.encode(self.newest.version()))
+        name, number = msgspec.json.decode(kept, type=Version)
+        return name, number
 
     def look_again(self) -> None:
         """Forget which version was the newest: someone has written."""
@@ -90,7 +95,7 @@ class StoreView:
 
     def is_small(self) -> bool:
         """Whether the newest version can be held in memory."""
-        return sum(size for name in HELD for _, size in self._newest.files(name)) <= MOST_BYTES
+        return sum(size for name in HELD for _, size in self.newest.files(name)) <= MOST_BYTES
 
     def status(self) -> CorpusStatus:
         """What the store holds."""
@@ -98,14 +103,13 @@ class StoreView:
 
         def make() -> CorpusStatus:
             kept = self.shelf.get(
-                (self.url, version, "status"), lambda: msgspec.json.encode(self._newest.status())
+                (self.url, version, "status"), lambda: msgspec.json.encode(self.newest.status())
             )
             return msgspec.json.decode(kept, type=CorpusStatus)
 
         return self._status.get(version, make)
 
     def _hold(self) -> Corpus:
-        if not self.is_small():
-            return self._newest
-        # Profiles first: a batch writes them last, so that what they name is in the other tables.
-        return Held(self.url, {name: self._newest.raw(name).collect() for name in HELD})
+        from solscope.web.held import hold
+
+        return hold(self.newest, HELD) if self.is_small() else self.newest

@@ -11,9 +11,10 @@ from solscope.corpus.importance import Importance, ImportanceBy, ImportanceRow, 
 from solscope.corpus.listing import list_profiles
 from solscope.corpus.select import PHASE, fact
 from solscope.corpus.shapes import HotShapes, hot_shapes
-from solscope.corpus.store import CorpusStatus
+from solscope.corpus.status import CorpusStatus
 from solscope.corpus.trend import Trend, TrendBy, trend
 from solscope.errors import UsageError
+from solscope.web.api import FACTS
 from solscope.web.library import Library, Query
 
 
@@ -63,8 +64,6 @@ class ImportancePage(msgspec.Struct, frozen=True):
 
 MOST_ROWS = 200
 """Rows of a long table in one answer, unless the question asks for more."""
-FACTS = ("model", "framework", "version", "gpu")
-"""What profiles of a store can be chosen by here."""
 
 
 def store_page(library: Library, query: Query) -> CorpusPage:

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from solscope.corpus.extract import extract
 from solscope.errors import LimitError, SolscopeError, UsageError
 from solscope.files import new_file
-from solscope.readers import open as open_profile
 from solscope.web.library import Library, ProfileEntry
 from solscope.web.thread import in_thread
 
@@ -57,6 +55,8 @@ async def take_upload(
 
 def _check(work: Path) -> None:
     """Read it once; what is wrong with it is told by its name, not by where it lay."""
+    from solscope.readers import open as open_profile
+
     try:
         open_profile(work)
     except LimitError as error:
@@ -68,6 +68,8 @@ def _check(work: Path) -> None:
 
 
 def _store(library: Library, path: Path) -> bool:
+    from solscope.corpus.extract import extract
+
     store = library.store
     added = store.newest.append([extract(str(path))])
     store.look_again()

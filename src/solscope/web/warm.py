@@ -1,42 +1,79 @@
-"""Answers made ahead, while nobody asks: those that the pages of a store begin with.
+"""What is made ready while nobody asks: the libraries that make answers, and answers ahead.
 
-First what every visitor sees, then the same for each single value of a filter. What an earlier
-start has kept is only read. A request comes first: between two answers this waits until none has
-come for a while.
+A dashboard starts with what was kept. Afterwards the libraries are loaded, and with a store the
+answers that its pages begin with are made: first what every visitor sees, then the same for values
+of a filter and for pairs of them. What an earlier start has kept is only read. A request comes
+first: between two pieces of work this waits until none has come for a while.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator
-from typing import get_args
+from importlib import import_module
+from itertools import combinations
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
-from solscope.corpus.importance import ImportanceBy
 from solscope.errors import SolscopeError
 from solscope.web.answers import answer, answer_at_hand, endpoint_of, question
+from solscope.web.api import ENDPOINTS
 from solscope.web.library import Library
 from solscope.web.page import first_questions
-from solscope.web.store_questions import CorpusPage
 
-MOST_FILTERS = 24
+if TYPE_CHECKING:
+    from solscope.web.store_questions import CorpusPage
+
+MOST_VALUES = 24
 """Values of filters whose answers are made ahead."""
+MOST_PAIRS = 24
+"""Pairs of them: most do not occur, and those that do are few."""
+_LIBRARIES = ("numpy", "polars")
+"""Loaded one by one before what needs them, so that a request never waits for all."""
 
 
 def warm(library: Library) -> None:
-    """Make what is not kept yet."""
+    """Load what makes answers, and make those that are not kept yet."""
+    for name in _LIBRARIES:
+        library.quiet.wait()
+        import_module(name)
+    for endpoint in ENDPOINTS:
+        library.quiet.wait()
+        _ = endpoint.handle
+    if library.has_store:
+        with contextlib.suppress(SolscopeError):
+            _practice(library)
+        _make_ahead(library)
+
+
+def _practice(library: Library) -> None:
+    """Answer about a few profiles: the first time takes several times as long as the next."""
+    from solscope.web.store_questions import importance_page, store_trend
+
+    library.quiet.wait()
+    library.store.corpus()
+    counts = library.store.status().gpus
+    if counts:
+        rarest = {"gpu": min(counts, key=lambda gpu: counts[gpu])}
+        for ask in (importance_page, store_trend):
+            library.quiet.wait()
+            ask(library, rarest)
+
+
+def _make_ahead(library: Library) -> None:
     for asked in _plain():
         _make(library, asked)
     store = library.store
     with contextlib.suppress(SolscopeError):
         # Remembered as a whole: what cannot be answered leaves nothing behind to know it by.
         library.shelf.get(("filters", store.url, store.version()), lambda: _filters(library))
-        library.quiet.wait()
-        store.corpus()  # So that the next new question finds it in memory.
 
 
 def _plain() -> Iterator[str]:
+    from solscope.corpus.importance import ImportanceBy
+
     yield from first_questions("/corpus", {})
     for by in get_args(ImportanceBy):
         yield question("/api/corpus/importance", {"by": by})
@@ -45,7 +82,7 @@ def _plain() -> Iterator[str]:
 
 
 def _filters(library: Library) -> bytes:
-    """Make the answers for single filters of a store that can be held in memory."""
+    """Make the answers for filters of a store that can be held in memory."""
     library.quiet.wait()
     if library.store.is_small():
         for asked in _filtered(library):
@@ -54,12 +91,28 @@ def _filters(library: Library) -> bytes:
 
 
 def _filtered(library: Library) -> Iterator[str]:
+    from solscope.web.store_questions import CorpusPage
+
     endpoint, query = endpoint_of("/api/corpus")
-    values = msgspec.json.decode(answer(endpoint, library, query), type=CorpusPage).facts
+    page = msgspec.json.decode(answer(endpoint, library, query), type=CorpusPage)
+    for chosen in choices(page):
+        yield from first_questions("/corpus", chosen)
+
+
+def choices(page: CorpusPage) -> list[dict[str, str]]:
+    """Single values of filters, then pairs of values; those that most profiles have come first."""
+    from solscope.corpus.select import UNKNOWN
+
     # Where there is a single value, it chooses everything: the page does not offer it.
-    choices = [(name, value) for name, of in values.items() if len(of) > 1 for value in of]
-    for name, value in choices[:MOST_FILTERS]:
-        yield from first_questions("/corpus", {name: value})
+    offered = [name for name, values in page.facts.items() if len(values) > 1]
+    told = [[(name, getattr(one, name) or UNKNOWN) for name in offered] for one in page.profiles]
+    return [
+        dict(chosen)
+        for size, most in ((1, MOST_VALUES), (2, MOST_PAIRS))
+        for chosen, _ in Counter(
+            one for facts in told for one in combinations(facts, size)
+        ).most_common(most)
+    ]
 
 
 def _make(library: Library, asked: str) -> None:

@@ -16,7 +16,7 @@ from solscope.corpus import (
     published,
     schema,
     shapes,
-    store,
+    status,
     trend,
     verify,
 )
@@ -30,7 +30,7 @@ EXPLAINED = DOCS / "explain" / "importance.md"
 UPDATE = os.environ.get("SOLSCOPE_UPDATE_GOLDEN") == "1"
 
 STRUCTS: tuple[type[msgspec.Struct], ...] = (
-    store.CorpusStatus,
+    status.CorpusStatus,
     add.AddResult,
     add.FailedFile,
     listing.ListedProfile,

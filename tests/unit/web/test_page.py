@@ -11,6 +11,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from starlette.testclient import TestClient
 
@@ -25,7 +26,8 @@ from solscope.web.kept import Shelf
 from solscope.web.library import Library
 from solscope.web.page import first_questions
 from solscope.web.quiet import Quiet
-from solscope.web.warm import warm
+from solscope.web.store_questions import store_page
+from solscope.web.warm import choices, warm
 
 DEMO = "demo:vllm-b200"
 TRACE = Path("tests/data/kineto_b200.json.gz")
@@ -50,6 +52,15 @@ def test_a_page_carries_the_answers_that_are_at_hand() -> None:
     answers, asked = opened(library, f"/profile/{entry.id}")
     assert (answers[question], asked) == (page, set())
     assert answers["/api/overview"] == client.get("/api/overview").json()
+
+
+def test_an_answer_is_begun_before_it_is_asked_for() -> None:
+    library = Library([DEMO])
+    assert opened(library, "/suite")[1]
+    deadline = time.monotonic() + 60
+    while opened(library, "/suite")[1]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_large_answer_does_not_stand_in_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +121,8 @@ def test_answers_about_a_store_are_made_ahead(
     monkeypatch.setattr(library.quiet, "wait", lambda *_: None)
     assert opened(library, "/corpus?gpu=B200")[1]
     warm(library)
-    for path in ("/corpus", "/corpus?by=shape", "/corpus?gpu=B200", "/suite"):
+    pair = "/corpus?framework=vllm&gpu=B200"
+    for path in ("/corpus", "/corpus?by=shape", "/corpus?gpu=B200", pair, "/suite"):
         assert opened(library, path)[1] == set()
     kept = len(list((tmp_path / "shelf").iterdir()))
     again = Library([str(store)], shelf)
@@ -118,6 +130,19 @@ def test_answers_about_a_store_are_made_ahead(
     warm(again)
     assert opened(again, "/corpus?gpu=B200")[1] == set()
     assert len(list((tmp_path / "shelf").iterdir())) == kept
+
+
+def test_the_filters_of_most_profiles_are_answered_first(store: Path) -> None:
+    page = store_page(Library([str(store)]), {})
+    known, unknown = sorted(page.profiles, key=lambda one: one.gpu is None)
+    assert choices(msgspec.structs.replace(page, profiles=[unknown, known, known])) == [
+        {"framework": "vllm"},
+        {"gpu": "B200"},
+        {"framework": "(unknown)"},
+        {"gpu": "(unknown)"},
+        {"framework": "vllm", "gpu": "B200"},
+        {"framework": "(unknown)", "gpu": "(unknown)"},
+    ]
 
 
 def test_a_version_is_looked_up_again_when_the_folder_has_changed(
@@ -159,12 +184,13 @@ def test_what_is_done_for_a_profile_can_be_asked(monkeypatch: pytest.MonkeyPatch
     (entry,) = library.entries
     client = TestClient(create_app(library), base_url="http://localhost")
     seen: list[list[dict[str, Any]]] = []
+    read = readers.open
 
     def looking(name: str) -> Any:
         seen.append(client.get("/api/working").json())
-        return readers.open(name)
+        return read(name)
 
-    monkeypatch.setattr("solscope.web.library.open_profile", looking)
+    monkeypatch.setattr(readers, "open", looking)
     assert client.get(f"/api/profile/{entry.id}").status_code == 200
     assert [(one["id"], one["stage"]) for one in seen[0]] == [(entry.id, "reading the file")]
     assert client.get("/api/working").json() == []

@@ -1,0 +1,52 @@
+"""Questions that are answered anew each time: what there is to show, and what is being done."""
+
+from __future__ import annotations
+
+import msgspec
+
+from solscope._version import __version__
+from solscope.corpus.status import CorpusStatus
+from solscope.hardware import names
+from solscope.web.library import Library, ProfileEntry, Query, Working
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """What the dashboard has to show."""
+
+    solscope: str
+    profiles: list[ProfileEntry]
+    skipped: list[tuple[str, str]]
+    """Files that are no profiles, with the reason."""
+    results: list[str]
+    """Files of benchmark results."""
+    solutions: list[str]
+    """Solutions in them."""
+    hardware: list[str]
+    """GPUs that bounds can be computed for."""
+    corpus: CorpusStatus | None
+    """The profile store; null when none is shown."""
+    upload: bool
+    """Whether profiles can be dropped onto the page."""
+    upload_to_store: bool
+    """Whether they can go into the store as well."""
+
+
+def overview(library: Library, _: Query) -> Overview:
+    """What there is to show."""
+    library.look_again()
+    return Overview(
+        solscope=__version__,
+        profiles=library.entries,
+        skipped=library.skipped,
+        results=library.result_files,
+        solutions=library.solutions(),
+        hardware=list(names()),
+        corpus=library.store.status() if library.has_store else None,
+        upload=library.takes_uploads,
+        upload_to_store=library.takes_uploads and library.has_store,
+    )
+
+
+def working(library: Library, _: Query) -> list[Working]:
+    """What is being done for profiles that were asked for."""
+    return library.working

@@ -1,0 +1,91 @@
+"""What the user named: which of it is a store, results or profiles, and whether it can be shown.
+
+Telling a profile from another file takes the readers, and they take large libraries. What was found
+is kept until a file changes, so that the next start needs neither.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from solscope.bench.results import is_results
+from solscope.corpus.place import is_store
+from solscope.demo import DEMOS, PREFIX
+from solscope.errors import InputError, UsageError
+from solscope.web.kept import Shelf
+
+
+class Found(NamedTuple):
+    """The profiles behind the sources."""
+
+    paths: list[str]
+    skipped: list[tuple[str, str]]
+    """Files of a folder that are no profiles, with the reason."""
+
+
+def check_sources(sources: Sequence[str], shelf: Shelf) -> None:
+    """Raise for what cannot be shown: better said at the start than by a page."""
+    files = []
+    for source in sources:
+        path = Path(source)
+        if source.startswith(PREFIX):
+            if source.removeprefix(PREFIX) not in DEMOS:
+                raise UsageError(f"no demo {source!r} (there are: {', '.join(DEMOS)})")
+        elif path.is_file():
+            files += [] if is_results(source) else [source]
+        elif not (path.is_dir() or is_store(source) or glob.has_magic(source)):
+            raise InputError(f"{source}: no such file or folder")
+    if files:
+        shelf.get(("known", *map(state, files)), lambda: _recognize(files))
+
+
+def find_sources(sources: Sequence[str], shelf: Shelf) -> Found:
+    """The profiles behind files, folders, globs and demos."""
+    if all(source.startswith(PREFIX) for source in sources):
+        return Found(list(dict.fromkeys(sources)), [])
+    key = ("found", *map(state, sources))
+    paths, skipped = json.loads(shelf.get(key, lambda: _find(sources)))
+    return Found(paths, [(path, why) for path, why in skipped])
+
+
+def state(source: str) -> object:
+    """Changes with everything on which it depends what a source stands for."""
+    path = Path(source)
+    if path.is_dir():
+        within = [path, *path.glob("*"), *path.glob("*/*")]
+    elif path.exists() or not glob.has_magic(source):
+        within = [path]
+    else:
+        within = [Path(name) for name in glob.glob(source)]  # noqa: PTH207
+    return source, str(path.absolute()), sorted((str(one), stamp(one)) for one in within)
+
+
+def stamp(path: str | Path) -> tuple[int, int] | None:
+    """Changes when the file does; null for what is no file."""
+    try:
+        stat = Path(path).stat()
+    except OSError:
+        return None
+    return (stat.st_mtime_ns, stat.st_size)
+
+
+def _recognize(files: Sequence[str]) -> bytes:
+    from solscope.readers import choose
+    from solscope.readers.source import read_head
+
+    for file in files:
+        choose(read_head(Path(file)))
+    return b"all"
+
+
+def _find(sources: Sequence[str]) -> bytes:
+    from solscope.readers import find_profiles
+
+    skipped: list[tuple[str, str]] = []
+    paths = find_profiles(sources, lambda path, why: skipped.append((path, why)))
+    # Not msgspec: a name need not be valid UTF-8.
+    return json.dumps([paths, skipped]).encode()

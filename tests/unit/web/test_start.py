@@ -1,0 +1,154 @@
+"""A dashboard that is started again: what it needs, and what it finds kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from solscope import readers
+from solscope.corpus.extract import extract
+from solscope.corpus.store import create_corpus
+from solscope.errors import InputError, SolscopeError
+from solscope.web.answers import answer, endpoint_of
+from solscope.web.kept import Shelf
+from solscope.web.library import Library
+from solscope.web.sources import check_sources, find_sources
+from solscope.web.warm import warm
+
+ROOT = Path(__file__).parents[3]
+TRACE = "tests/data/kineto_b200.json.gz"
+SERVE = """
+import json, sys
+import uvicorn
+import solscope.web.warm
+from starlette.testclient import TestClient
+from solscope.cli import run
+
+def visit(server, sockets):
+    client = TestClient(server.config.app, base_url="http://localhost")
+    waits = {path: 'as="fetch"' in client.get(path).text for path in asked}
+    print(json.dumps([waits, [name for name in large if name in sys.modules]]))
+
+uvicorn.Server.run = visit
+solscope.web.warm.warm = lambda library: None
+large = ["numpy", "polars", "deltalake", "solscope.readers", "solscope.report.pages"]
+asked, sources = json.loads(sys.argv[1])
+sys.exit(run(["serve", "--port", "0", *sources]))
+"""
+"""Starts, opens pages, and tells which of them wait for an answer, and what is loaded."""
+
+
+def serve_again(cache: Path, paths: list[str], sources: list[str]) -> Any:
+    """What `SERVE` tells in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", SERVE, json.dumps([paths, sources])],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "XDG_CACHE_HOME": str(cache)},
+    )
+    return json.loads(done.stdout)
+
+
+def test_kept_answers_are_served_without_the_libraries_that_made_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    store = tmp_path / "store"
+    create_corpus(store).append([extract(TRACE)])
+    os.utime(store / "profiles" / "_delta_log", (0, 0))  # Written long ago.
+    sources = [str(store), TRACE, "tests/data/bench_results.jsonl"]
+    shelf = Shelf(tmp_path / "solscope" / "answers")
+    check_sources(sources, shelf)
+    library = Library(sources, shelf)
+    monkeypatch.setattr(library.quiet, "wait", lambda *_: None)
+    warm(library)
+    (entry,) = library.entries
+    endpoint, query = endpoint_of(f"/api/profile/{entry.id}")
+    answer(endpoint, library, query)
+    paths = ["/", "/corpus", "/suite", "/bench", f"/profile/{entry.id}"]
+    waits, loaded = serve_again(tmp_path, [*paths, "/corpus?by=shape"], sources)
+    assert waits == dict.fromkeys([*paths, "/corpus?by=shape"], False)
+    assert loaded == []
+
+
+def test_a_page_that_must_be_made_is_asked_for_by_the_browser(tmp_path: Path) -> None:
+    waits, _ = serve_again(tmp_path, ["/", "/suite"], ["demo:vllm-b200"])
+    assert waits == {"/": False, "/suite": True}
+
+
+def test_two_solutions_are_compared_without_the_libraries_that_read_profiles() -> None:
+    code = (
+        "import sys\n"
+        "from solscope.web.library import Library\n"
+        "from solscope.web.answers import answer, endpoint_of\n"
+        "library = Library(['tests/data/bench_results.jsonl'])\n"
+        "a, b = library.solutions()[:2]\n"
+        "endpoint, _ = endpoint_of('/api/bench/compare')\n"
+        "assert b'verdict' in answer(endpoint, library, {'a': a, 'b': b})\n"
+        "assert 'polars' not in sys.modules\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env=environment)
+
+
+def test_files_are_recognized_again_only_when_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf, folder = Shelf(tmp_path / "shelf"), tmp_path / "folder"
+    (folder / "rank0").mkdir(parents=True)
+    first, second = folder / "a.json", folder / "rank0" / "b.json"
+    first.write_text('{"traceEvents": []}')
+    second.write_text('{"traceEvents": []}')
+    sources = [str(folder), str(folder / "a.*")]
+    check_sources([str(first)], shelf)
+    found = find_sources(sources, shelf)
+    assert found.paths == [str(first), str(second)]
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("it reads again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(readers, "choose", refuse)
+        patched.setattr(readers, "find_profiles", refuse)
+        check_sources([str(first)], shelf)
+        assert find_sources(sources, shelf) == found
+    second.write_text("no trace at all")
+    assert find_sources(sources, shelf).paths == [str(first)]
+    first.write_text("nor is this")
+    with pytest.raises(SolscopeError):
+        check_sources([str(first)], shelf)
+
+
+def test_profiles_are_named_as_they_were_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = Shelf(tmp_path / "shelf")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.json").write_text('{"traceEvents": []}')
+    for name in ("a.json", "./a.json", str(tmp_path / "a.json")):
+        assert find_sources([name, name], shelf).paths == [name]
+    assert find_sources(["demo:vllm-b200"] * 2, shelf).paths == ["demo:vllm-b200"]
+
+
+def test_names_need_not_be_text(tmp_path: Path) -> None:
+    shelf, name = Shelf(tmp_path / "shelf"), os.fsdecode(b"a\xff.json")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / name).write_text('{"traceEvents": []}')
+    for _ in range(2):
+        assert find_sources([str(folder)], shelf).paths == [str(folder / name)]
+
+
+def test_what_is_no_store_is_told_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "profiles" / "_delta_log").mkdir(parents=True)
+    os.utime(tmp_path / "profiles" / "_delta_log", (0, 0))
+    with pytest.raises(InputError, match="no profile store"):
+        Library([str(tmp_path)], Shelf(tmp_path / "shelf"))
