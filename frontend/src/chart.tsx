@@ -70,7 +70,7 @@ function inTurn(element: HTMLElement, draw: () => void): void {
 
 /** Width of a chart on paper, in CSS pixels: within the margins of A4 and of Letter. */
 const PAPER = 680;
-const drawers = new Set<(paper: boolean) => void>();
+const drawers = new Set<(printing: boolean) => void>();
 
 // On paper all is dark on white, and as wide as the page: a chart that was drawn for the screen would make all else small.
 window.addEventListener("beforeprint", () => {
@@ -86,11 +86,13 @@ interface Props {
   height: number;
   /** `areaOf` tells the place of a node of a treemap while its label is written. */
   option: (ink: Ink, narrow: boolean, areaOf: (dataIndex: number) => Area | undefined) => Option;
+  /** Width on paper, where not all of it. */
+  paper?: number;
   watch?: unknown;
   onClick?: (params: { data: unknown; name: string }) => void;
 }
 
-export function Chart({ label, height, option, watch, onClick }: Props) {
+export function Chart({ label, height, option, paper = PAPER, watch, onClick }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const dark = useDark();
   useEffect(() => {
@@ -102,7 +104,7 @@ export function Chart({ label, height, option, watch, onClick }: Props) {
     let drawn: boolean | null = null;
     const areaOf = (at: number) => (chart as unknown as Laid | null)?.getModel().getSeriesByIndex(0).getData().getItemLayout(at);
     const draw = () => {
-      const narrow = (onPaper ? PAPER : element.clientWidth) < 560;
+      const narrow = (onPaper ? paper : element.clientWidth) < 560;
       const ink = dark && !onPaper ? DARK : LIGHT;
       // What was drawn for another width leaves labels behind in a treemap.
       if (drawn !== null && drawn !== narrow) chart?.clear();
@@ -125,9 +127,9 @@ export function Chart({ label, height, option, watch, onClick }: Props) {
       chart?.resize();
       draw();
     });
-    const turn = (paper: boolean) => {
-      onPaper = paper;
-      chart?.resize({ width: paper ? PAPER : "auto" });
+    const turn = (printing: boolean) => {
+      onPaper = printing;
+      chart?.resize({ width: printing ? paper : "auto" });
       draw();
     };
     drawers.add(turn);

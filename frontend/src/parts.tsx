@@ -120,8 +120,8 @@ export function ThemeChoice() {
 /** A sentence of the library: what stands between backticks is code. */
 export const Sentence = ({ text }: { text: string }) => <>{text.split(/`([^`]+)`/).map((part, at) => (at % 2 ? <code key={at}>{part}</code> : part))}</>;
 
-/** Where a name may be broken: after `_`, `::` and the like, and before a capital. */
-const ENDS = /(?<=[_/,<>])(?=[^_/,<>\s])|(?<=::)|(?<=\.)(?=[a-zA-Z])|(?<=[a-z])(?=[A-Z])/;
+/** Where a name may be broken: after `_`, `:` and the like, and before a capital. */
+const ENDS = /(?<=[_,<>])(?=[^_,<>\s])|(?<=\/)(?=\w{3})|(?<=:)(?=[^:\s])|(?<=\.)(?=[a-zA-Z])|(?<=[a-z])(?=[A-Z])/;
 
 /** A name that breaks where its words end. */
 export const Breaking = ({ text }: { text: string }) => <>{text.split(ENDS).flatMap((part, at) => (at ? [<wbr key={at} />, part] : [part]))}</>;

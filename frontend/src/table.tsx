@@ -63,7 +63,7 @@ export function Table<Row>({ caption, columns: all, rows, search, sort, most = 5
         </div>
       )}
       <div class="scroll" ref={place} tabIndex={0} role="region" aria-label={caption}>
-        <table class={[all.length > MANY && "dense", whole && "whole"].filter(Boolean).join(" ")}>
+        <table class={[all.length >= MANY && "dense", whole && "whole"].filter(Boolean).join(" ")}>
           <caption class="hidden">{caption}</caption>
           <thead>
             <tr>
@@ -109,7 +109,8 @@ export function Table<Row>({ caption, columns: all, rows, search, sort, most = 5
 function content<Row>(column: Column<Row>, row: Row): ComponentChildren {
   if (column.show) return column.show(row);
   const value = column.value(row);
-  return typeof value === "string" ? <Breaking text={value} /> : number(value);
+  if (typeof value !== "string") return number(value);
+  return column.tight ? value : <Breaking text={value} />;
 }
 
 const cell = <Row,>(column: Column<Row>): string => `${column.text ? "text" : "number"}${column.long ? " long" : ""}${column.tight ? " tight" : ""}`;

@@ -97,6 +97,11 @@ def test_what_a_row_opens_does_not_widen_its_table(browser: Browser, address: st
         page.locator("#suite").get_by_role("button", name="Open rms_norm").click()
         page.wait_for_selector("tr.detail tbody tr")
         assert page.evaluate(SIDEWAYS) == []
+        page.goto(f"{address}/bench")
+        page.locator("#operators").get_by_role("button", name="Open").first.click()
+        page.locator("tr.detail").get_by_role("button", name="Open").first.click()
+        page.wait_for_selector("tr.detail .chart svg")
+        assert page.evaluate(SIDEWAYS) == []
         assert problems == []
 
 

@@ -219,3 +219,25 @@ def ranked(folder: Path, rank: int, wait_us: int) -> Attributed:
         world_size=4,
     )
     return attribute(replace(made, path=str(folder / f"rank{rank}.json")))
+
+
+def test_areas_are_entered_and_left_again(browser: Browser, report: Path) -> None:
+    with watched(browser) as (page, problems):
+        page.goto(f"file://{report}?page=2")
+        page.wait_for_selector("#tree svg")
+        labels = "[...document.querySelectorAll('#tree svg text')].map(e => e.textContent)"
+        before = page.evaluate(labels)
+        assert "all_reduce  22.8 %" in before
+        page.locator("#tree .chart").click(position={"x": 60, "y": 200})  # A kernel of up_gate.
+        crumbs = page.locator("#tree .crumbs button")
+        page.wait_for_selector("#tree .crumbs >> text=up_gate")
+        assert [one.split()[0] for one in crumbs.all_inner_texts()] == ["GPU", "prefill", "up_gate"]
+        page.wait_for_selector("#tree svg text")
+        inside = page.evaluate(labels)
+        assert 0 < len(inside) < len(before)
+        assert not any("all_reduce" in one for one in inside)
+        crumbs.first.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#tree svg text >> text=all_reduce")
+        assert page.evaluate(labels) == before
+        assert problems == []

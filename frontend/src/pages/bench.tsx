@@ -74,7 +74,7 @@ const SHAPES: Column<BenchShape>[] = [
 
 function Shapes({ page, operator }: { page: BenchPage; operator: string }) {
   const rows = useMemo(() => page.shapes.filter((row) => row.operator === operator), [page, operator]);
-  return <Table caption={`Shapes of ${operator}`} columns={SHAPES} rows={rows} most={40} search={(row) => `${row.solution} ${row.status} ${axesText(row.axes)}`} detail={(row) => (row.samples.length ? <Samples row={row} /> : <p>{row.reason ?? "not timed"}</p>)} />;
+  return <Table caption={`Shapes of ${operator}`} columns={SHAPES} rows={rows} most={40} sort={{ id: "shape", down: false }} search={(row) => `${row.solution} ${row.status} ${axesText(row.axes)}`} detail={(row) => (row.samples.length ? <Samples row={row} /> : <p>{row.reason ?? "not timed"}</p>)} />;
 }
 
 /** Every sample of one result, in the order in which they were taken. */

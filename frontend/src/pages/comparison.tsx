@@ -36,7 +36,7 @@ function Phase({ phase, labels }: { phase: PhaseComparison; labels: string[] }) 
   const id = `phase-${phase.phase ?? phase.per}`;
   const total = (at: number) => phase.steps[at]?.time_ms ?? phase.gpu_ms[at] ?? 0;
   return (
-    <Section id={id} title={`${name[0]?.toUpperCase()}${name.slice(1)}: ${labels.map((label, at) => `${label} ${ms(total(at))}`).join(" · ")}`} about={phase.per === "step" ? "Per step of this phase and per GPU; the first profile is what the others are compared with." : "Totals of whole profiles, whose work may differ: shares, not speed."}>
+    <Section id={id} title={`${name[0]?.toUpperCase()}${name.slice(1)}: ${labels.map((label, at) => `${label} ${ms(total(at)).replace(" ", "\u00a0")}`).join(" · ")}`} about={phase.per === "step" ? "Per step of this phase and per GPU; the first profile is what the others are compared with." : "Totals of whole profiles, whose work may differ: shares, not speed."}>
       {labels.slice(1).map((label, index) => {
         const differences = phase.differences.filter((one) => one.profile === label);
         if (phase.per !== "step" || !differences.length) return null;
@@ -102,7 +102,7 @@ function Group({ group }: { group: LayerGroup }) {
     <tbody>
       {group.rows.map((row, at) => (
         <tr key={at}>
-          <th scope="row" class="text">{row.role}</th>
+          <th scope="row" class="text"><Breaking text={row.role} /></th>
           {row.time_us.map((value, side) => <td key={side} class="number">{us(value)}</td>)}
           <td class="number">{ratio(row.time_us)}</td>
           <td class="text spare kernels">{row.kernels.map((names, side) => names.length > 0 && <div key={side} class={`side-${side % 4}`} title={names.join(", ")}><Breaking text={shorten(names.join(", "), 90)} /></div>)}</td>
@@ -116,7 +116,7 @@ function Group({ group }: { group: LayerGroup }) {
 function SumRow({ name, values, strong }: { name: string; values: (number | null)[]; strong?: boolean }) {
   return (
     <tr class={strong ? "sum strong" : "sum"}>
-      <th scope="row" class="text">{name}</th>
+      <th scope="row" class="text"><Breaking text={name} /></th>
       {values.map((value, at) => <td key={at} class="number">{us(value)}</td>)}
       <td class="number">{ratio(values)}</td>
       <td class="spare" />

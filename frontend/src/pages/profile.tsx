@@ -38,7 +38,7 @@ export function ProfileView({ page }: { page: ProfilePage }) {
           <Table caption="Steps by phase" columns={PHASES} rows={summary.steps.phases} />
         </Section>
       )}
-      <Section id="tree" title="Where the time goes" about="Phase, layer, role, kernel, colored by category. Click to go in, use the path below to come back. Areas add up exactly.">
+      <Section id="tree" title="Where the time goes" about="Phase, layer, role, kernel, colored by category. Click to go in; the path above the areas leads back. Areas add up exactly.">
         <Tree page={page} />
       </Section>
       {summary.kernels > 0 && <Hotspots page={page} />}
@@ -77,7 +77,7 @@ function Tree({ page }: { page: ProfilePage }) {
           <button type="button" aria-pressed={layers} onClick={() => setLayers(true)}>By layer</button>
         </div>
       )}
-      <TimeTree tree={layers && page.layer_tree ? page.layer_tree : page.tree} depth={layers ? 2 : 3} />
+      <TimeTree key={String(layers)} tree={layers && page.layer_tree ? page.layer_tree : page.tree} depth={layers ? 2 : 3} />
     </>
   );
 }
@@ -149,14 +149,14 @@ function Hotspots({ page }: { page: ProfilePage }) {
 
 const OPERATORS: Column<OperatorRow>[] = [
   { id: "op", title: "Operator", text: true, long: true, value: (row) => row.op, show: (row) => <span class="opener" title={row.op}><Dot category={row.category} /><span><Breaking text={shorten(row.op, 34)} /></span></span> },
-  { id: "axes", spare: 9, title: "Axes", text: true, long: true, value: (row) => axesText(row.axes), show: (row) => <span class="axes">{shorten(axesText(row.axes), 90)}</span> },
-  { id: "calls", spare: 5, title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
+  { id: "axes", spare: 5, title: "Axes", text: true, long: true, value: (row) => axesText(row.axes), show: (row) => <span class="axes">{shorten(axesText(row.axes), 90)}</span> },
+  { id: "calls", spare: 6, title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
   { id: "pct", title: "GPU time", value: (row) => row.pct, show: (row) => percent(row.pct) },
   { id: "time", spare: 3, title: "Per call", value: (row) => row.time_us, show: (row) => us(row.time_us) },
-  { id: "tflops", spare: 7, title: "TFLOP/s", value: (row) => row.tflops, show: (row) => number(row.tflops) },
-  { id: "tbps", spare: 8, title: "TB/s", value: (row) => row.tbps, show: (row) => number(row.tbps) },
+  { id: "tflops", spare: 8, title: "TFLOP/s", value: (row) => row.tflops, show: (row) => number(row.tflops) },
+  { id: "tbps", spare: 9, title: "TB/s", value: (row) => row.tbps, show: (row) => number(row.tbps) },
   { id: "bound", spare: 4, title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us) },
-  { id: "limit", spare: 6, title: "Limit", text: true, tight: true, value: (row) => row.limiter, show: (row) => row.limiter ?? NONE },
+  { id: "limit", spare: 7, title: "Limit", text: true, tight: true, value: (row) => row.limiter, show: (row) => row.limiter ?? NONE },
   { id: "s", title: "S", help: "Bound / time", value: (row) => row.efficiency_pct, show: (row) => percent(row.efficiency_pct) },
 ];
 
