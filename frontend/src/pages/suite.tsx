@@ -54,7 +54,7 @@ function Operators({ page }: { page: SuitePage }) {
     ...page.measured.flatMap((one) => measuredColumns(one)),
   ], [page]);
   return (
-    <Section id="suite" title="Operators">
+    <Section id="suite" title="Operators" about="Regime as published: C is bound by compute, M by memory, I by indexing. AI is FLOP per byte. S is T_SOL over T_Prod: 100 % is the limit of the hardware.">
       <Table caption="Operators of the suite" columns={columns} rows={page.operators} sort={{ id: "importance", down: true }} search={(row) => `${row.operator} ${row.id} ${row.dtype}`} detail={(row) => <Shapes operator={row.operator} hardware={page.hardware} />} />
     </Section>
   );
