@@ -4,10 +4,14 @@ import { useEffect, useState } from "preact/hooks";
 
 const listeners = new Set<() => void>();
 
+/** Go to a view. One that only answers otherwise stays where it is; another one begins at its top, for the keyboard too. */
 export function go(to: string): void {
+  const before = window.location.pathname;
   window.history.pushState(null, "", to);
-  window.scrollTo(0, 0);
   for (const tell of listeners) tell();
+  if (window.location.pathname === before) return;
+  window.scrollTo(0, 0);
+  document.getElementById("main")?.focus({ preventScroll: true });
 }
 
 window.addEventListener("popstate", () => {

@@ -48,8 +48,8 @@ export function ask<T>(path: string | null, period?: number): Asked<T> {
           setError(null);
         } else setError((body as { error?: string }).error ?? `the server answered ${response.status}`);
       })
-      .catch((problem: unknown) => {
-        if (!stop.signal.aborted) setError(`no answer from the server: ${String(problem)}`);
+      .catch(() => {
+        if (!stop.signal.aborted) setError("the server does not answer: is `solscope serve` still running?");
       });
     return () => stop.abort();
   }, [question, turn]);

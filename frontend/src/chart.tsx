@@ -18,6 +18,20 @@ export interface Ink {
 const LIGHT: Ink = { text: "#1d2129", faint: "#5b6370", line: "#dfe3e8", surface: "#ffffff" };
 const DARK: Ink = { text: "#e6e9ee", faint: "#a3abb8", line: "#363c47", surface: "#1b1f27" };
 
+/** The place of a node of a treemap, as it was laid out. */
+export interface Area { width: number; height: number; borderWidth: number; isLeafRoot: boolean }
+
+const ruler = document.createElement("canvas").getContext("2d");
+
+/** How wide a text is in a chart. */
+export function widthOf(text: string, size: number): number {
+  if (!ruler) return 0.6 * size * text.length;
+  ruler.font = `${size}px ${FONT}`;
+  return ruler.measureText(text).width;
+}
+
+interface Laid { getModel(): { getSeriesByIndex(at: number): { getData(): { getItemLayout(at: number): Area | undefined } } } }
+
 /** Lines of a tooltip as elements: text of a profile is never markup. */
 export function tip(...lines: (string | null | undefined | false)[]): HTMLElement {
   const box = document.createElement("div");
@@ -56,25 +70,37 @@ function inTurn(element: HTMLElement, inWindow: boolean, draw: () => void): void
   waiting.set(element, draw);
 }
 
+/** Width of a chart on paper, in CSS pixels: within the margins of A4 and of Letter. */
+const PAPER = 680;
+const drawers = new Set<(printing: boolean) => void>();
+
+// On paper all is dark on white, and as wide as the page: a chart that was drawn for the screen would make all else small.
 window.addEventListener("beforeprint", () => {
   if (waiting.size) drawFor(Infinity);
+  for (const draw of drawers) draw(true);
+});
+window.addEventListener("afterprint", () => {
+  for (const draw of drawers) draw(false);
 });
 
 interface Props {
   label: string;
   height: number;
-  option: (ink: Ink, narrow: boolean) => Option;
+  /** `areaOf` tells the place of a node of a treemap while its label is written. */
+  option: (ink: Ink, narrow: boolean, areaOf: (dataIndex: number) => Area | undefined) => Option;
+  /** Width on paper, where not all of it. */
+  paper?: number;
   watch?: unknown;
   onClick?: (params: { data: unknown; name: string }) => void;
 }
 
-export function Chart({ label, height, option, watch, onClick }: Props) {
+export function Chart({ label, height, option, paper = PAPER, watch, onClick }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const dark = useDark();
   useEffect(() => {
     const element = place.current;
     if (!element) return;
-    const ink = dark ? DARK : LIGHT;
+    let onPaper = false;
     let chart: EChartsType | null = null;
     let gone = false;
     let drawn: boolean | null = null;
@@ -82,8 +108,10 @@ export function Chart({ label, height, option, watch, onClick }: Props) {
     const { top, bottom } = element.getBoundingClientRect();
     const inWindow = top < window.innerHeight && bottom > 0;
     let width = element.clientWidth;
+    const areaOf = (at: number) => (chart as unknown as Laid | null)?.getModel().getSeriesByIndex(0).getData().getItemLayout(at);
     const draw = () => {
-      const narrow = width < 560;
+      const narrow = (onPaper ? paper : width) < 560;
+      const ink = dark && !onPaper ? DARK : LIGHT;
       // What was drawn for another width leaves labels behind in a treemap.
       if (drawn !== null && drawn !== narrow) chart?.clear();
       drawn = narrow;
@@ -91,18 +119,24 @@ export function Chart({ label, height, option, watch, onClick }: Props) {
         {
           animation: false,
           textStyle: { fontFamily: FONT, color: ink.text },
-          ...option(ink, narrow),
+          ...option(ink, narrow, areaOf),
         } as EChartsCoreOption,
         true,
       );
     };
     // Told once at the beginning as well, when the chart has just been drawn.
     const observer = new ResizeObserver(() => {
-      if (element.clientWidth === width) return;
+      if (onPaper || element.clientWidth === width) return;
       width = element.clientWidth;
       chart?.resize({ width });
       draw();
     });
+    const turn = (printing: boolean) => {
+      onPaper = printing;
+      chart?.resize({ width: printing ? paper : width });
+      draw();
+    };
+    drawers.add(turn);
     void import("./engine").then(({ init }) => {
       if (gone) return;
       inTurn(element, inWindow, () => {
@@ -115,6 +149,7 @@ export function Chart({ label, height, option, watch, onClick }: Props) {
     return () => {
       gone = true;
       waiting.delete(element);
+      drawers.delete(turn);
       observer.disconnect();
       chart?.dispose();
     };

@@ -10,7 +10,7 @@ import { ComparisonView } from "./pages/comparison";
 import { DiagnosisView } from "./pages/diagnosis";
 import { ProfileView } from "./pages/profile";
 import { SuiteView } from "./pages/suite";
-import { Section, ThemeChoice } from "./parts";
+import { Breaking, Problem, Section, ThemeChoice, WithParts } from "./parts";
 import { Table } from "./table";
 import type { BenchPage, ComparisonPage, Contrast, DiagnosisPage, Overview, ProfilePage, Working } from "./types";
 
@@ -18,9 +18,10 @@ export function Dashboard() {
   const { path, query } = useAddress();
   const overview = ask<Overview>("/api/overview", 3000);
   const [first, second] = path.split("/").filter(Boolean);
+  const title = titleOf(first, second, query, overview.value);
   useEffect(() => {
-    document.title = `${[first, second].filter(Boolean).join(" ") || "profiles"} · solscope`;
-  }, [first, second]);
+    document.title = `${title} · solscope`;
+  }, [title]);
   return (
     <>
       <a class="skip" href="#main">Skip to the content</a>
@@ -36,16 +37,49 @@ export function Dashboard() {
         </nav>
         <ThemeChoice />
       </header>
-      <main id="main" class="dashboard">
+      <main id="main" class="dashboard" tabIndex={-1}>
+        {overview.error && overview.value && <Problem text={`What is shown may be old: ${overview.error}`} />}
         {!first && <Profiles overview={overview} />}
-        {first === "profile" && second && <Answer<ProfilePage> key={second} path={`/api/profile/${encodeURIComponent(second)}${hardware(query)}`} show={(page) => <><h1>{fileName(page.title)}</h1>{fileName(page.title) !== page.title && <p class="faint path">{page.title}</p>}<HardwareChoice overview={overview} /><ProfileView page={page} /></>} wait={<Waiting ids={[second]} overview={overview} />} />}
-        {first === "compare" && <Two title="Compare" path="/compare" names={["From", "To"]} overview={overview} show={(page) => <ComparisonView page={page as ComparisonPage} />} />}
-        {first === "diagnose" && <Two title="Diagnose" path="/diagnose" names={["Normal", "Abnormal"]} overview={overview} show={(page) => <DiagnosisView page={page as DiagnosisPage} />} />}
+        {first === "profile" && <Profile id={second ?? ""} overview={overview} />}
+        {first === "compare" && <Two title="Compare" path="/compare" names={["From", "To"]} overview={overview} show={(page) => <WithParts watch={page}><ComparisonView page={page as ComparisonPage} /></WithParts>} />}
+        {first === "diagnose" && <Two title="Diagnose" path="/diagnose" names={["Normal", "Abnormal"]} overview={overview} show={(page) => <WithParts watch={page}><DiagnosisView page={page as DiagnosisPage} /></WithParts>} />}
         {first === "bench" && <><h1>Benchmark</h1><Answer<BenchPage> path={`/api/bench${query.get("device") ? `?device=${encodeURIComponent(query.get("device") ?? "")}` : ""}`} show={(page) => <><DeviceChoice page={page} /><BenchView page={page} /></>} /><RunDiff overview={overview} /></>}
         {first === "corpus" && <CorpusView total={overview.value?.corpus?.profiles ?? 0} />}
         {first === "suite" && <SuiteView overview={overview.value} operator={second} />}
-        {first && !["profile", "compare", "diagnose", "bench", "corpus", "suite"].includes(first) && <><h1>There is no page here</h1><p><Link to="/">Profiles</Link></p></>}
+        {first && !["profile", "compare", "diagnose", "bench", "corpus", "suite"].includes(first) && <><h1>There is no page here</h1><p>The address may be old, or of another dashboard. <Link to="/">All profiles</Link></p></>}
       </main>
+    </>
+  );
+}
+
+const VIEWS: Record<string, string> = { compare: "Compare", diagnose: "Diagnose", bench: "Benchmark", corpus: "Profile store", suite: "Operator suite" };
+
+/** What a view is about, for the browser's tabs and history. */
+function titleOf(first: string | undefined, second: string | undefined, query: URLSearchParams, overview: Overview | null): string {
+  const label = (id: string | null | undefined) => overview?.profiles.find((one) => one.id === id)?.label;
+  if (!first) return "Profiles";
+  if (first === "profile") return label(second) ?? "Profile";
+  const about = first === "suite" ? second : [label(query.get("a")), label(query.get("b"))].filter(Boolean).join(first === "diagnose" ? " → " : " · ");
+  return [about, VIEWS[first] ?? "No page"].filter(Boolean).join(" · ");
+}
+
+/** One profile, and where to go from it. */
+function Profile({ id, overview }: { id: string; overview: Asked<Overview> }) {
+  const { query } = useAddress();
+  const path = overview.value?.profiles.find((one) => one.id === id)?.path;
+  const name = path === undefined ? "Profile" : fileName(path);
+  const to = encodeURIComponent(id);
+  return (
+    <>
+      <h1><Breaking text={name} /></h1>
+      {overview.value && path === undefined && <p><Link to="/">All profiles</Link></p>}
+      {path !== undefined && name !== path && <p class="faint path"><Breaking text={path} /></p>}
+      <Answer<ProfilePage> key={id} path={`/api/profile/${to}${hardware(query)}`} wait={<Waiting ids={[id]} overview={overview} />} show={(page) => (
+        <WithParts watch={page}>
+          <p class="choose"><HardwareChoice overview={overview} /><Link to={`/compare?a=${to}`}>Compare with another</Link> · <Link to={`/diagnose?a=${to}`}>Diagnose another against it</Link></p>
+          <ProfileView page={page} />
+        </WithParts>
+      )} />
     </>
   );
 }
@@ -66,7 +100,7 @@ function HardwareChoice({ overview }: { overview: Asked<Overview> }) {
 
 export function Answer<T>({ path, show, wait }: { path: string; show: (value: T) => ComponentChildren; wait?: ComponentChildren }) {
   const answer = ask<T>(path);
-  if (answer.error) return <p role="alert" class="warnings plain">{answer.error}</p>;
+  if (answer.error) return <Problem text={answer.error} />;
   return answer.value ? <>{show(answer.value)}</> : <>{wait ?? <p class="faint" aria-live="polite">Reading…</p>}</>;
 }
 
@@ -94,9 +128,8 @@ function Waiting({ ids, overview }: { ids: string[]; overview: Asked<Overview> }
 }
 
 function Profiles({ overview }: { overview: Asked<Overview> }) {
-  if (overview.error) return <p role="alert" class="warnings plain">{overview.error}</p>;
   const value = overview.value;
-  if (!value) return <p class="faint">Reading…</p>;
+  if (!value) return <><h1>Profiles</h1>{overview.error ? <Problem text={overview.error} /> : <p class="faint">Reading…</p>}</>;
   return (
     <>
     <h1 class="hidden">Profiles</h1>
@@ -104,13 +137,25 @@ function Profiles({ overview }: { overview: Asked<Overview> }) {
       {value.upload && <Upload done={overview.again} toStore={value.upload_to_store} />}
       <Table caption="Profiles" rows={value.profiles} search={(row) => `${row.label} ${row.path}`} columns={[
         { id: "label", title: "Profile", text: true, long: true, value: (row) => row.label, show: (row) => <Link to={`/profile/${row.id}`}>{row.label}</Link> },
-        { id: "path", title: "File", text: true, spare: true, value: (row) => row.path },
+        { id: "path", spare: 1, title: "File", text: true, value: (row) => row.path },
         { id: "size", title: "Size", value: (row) => row.bytes, show: (row) => bytes(row.bytes) },
       ]} />
       {value.skipped.length > 0 && <details><summary>{value.skipped.length} files are no profiles</summary><ul>{value.skipped.map(([path, why]) => <li key={path}>{path}: {why}</li>)}</ul></details>}
     </Section>
     </>
   );
+}
+
+/** Send one file; whether it was taken, and what to say about it. */
+async function upload(file: File, store: boolean): Promise<[boolean, string]> {
+  try {
+    const answer = await fetch(`/api/upload?name=${encodeURIComponent(file.name)}${store ? "&store=1" : ""}`, { method: "POST", body: file, headers: { "X-Solscope": "1" } });
+    const body = (await answer.json()) as { error?: string; stored?: boolean };
+    if (!answer.ok) return [false, body.error ?? `the server answered ${answer.status}`];
+    return [true, `added${store ? (body.stored ? ", and to the store" : "; the store had it already") : ""}`];
+  } catch {
+    return [false, "not sent: the server does not answer"];
+  }
 }
 
 /** Profiles dropped here, or chosen, go to the server one after another. */
@@ -120,10 +165,9 @@ function Upload({ done, toStore }: { done: () => void; toStore: boolean }) {
   const send = async (files: FileList | null | undefined) => {
     for (const file of files ?? []) {
       setLines((before) => [...before, `${file.name}: sending ${bytes(file.size)}…`]);
-      const answer = await fetch(`/api/upload?name=${encodeURIComponent(file.name)}${store ? "&store=1" : ""}`, { method: "POST", body: file, headers: { "X-Solscope": "1" } });
-      const body = (await answer.json()) as { error?: string; stored?: boolean };
-      setLines((before) => [...before.slice(0, -1), answer.ok ? `${file.name}: added${store ? (body.stored ? ", and to the store" : "; the store had it already") : ""}` : `${file.name}: ${body.error}`]);
-      if (answer.ok) done();
+      const [ok, said] = await upload(file, store);
+      setLines((before) => [...before.slice(0, -1), `${file.name}: ${said}`]);
+      if (ok) done();
     }
   };
   return (
@@ -167,9 +211,10 @@ function RunDiff({ overview }: { overview: Asked<Overview> }) {
         <Table caption="Shapes" rows={found.shapes} most={25} sort={{ id: "ratio", down: false }} search={(row) => row.operator} columns={[
           { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator },
           { id: "shape", title: "#", text: true, tight: true, value: (row) => row.shape },
-          { id: "a", title: "A", value: (row) => row.a_us, show: (row) => us(row.a_us) },
-          { id: "b", title: "B", value: (row) => row.b_us, show: (row) => us(row.b_us) },
-          { id: "ratio", title: "B / A", value: (row) => row.ratio, show: (row) => <>{row.ratio.toFixed(3)}<span class="faint spare"> [{row.low.toFixed(3)}, {row.high.toFixed(3)}]</span></> },
+          { id: "a", spare: 2, title: "A", value: (row) => row.a_us, show: (row) => us(row.a_us) },
+          { id: "b", spare: 1, title: "B", value: (row) => row.b_us, show: (row) => us(row.b_us) },
+          { id: "ratio", title: "B / A", value: (row) => row.ratio, show: (row) => row.ratio.toFixed(3) },
+          { id: "interval", spare: 3, title: "Interval", value: (row) => row.low, show: (row) => `${row.low.toFixed(3)} to ${row.high.toFixed(3)}` },
           { id: "verdict", title: "B is", text: true, tight: true, value: (row) => row.verdict },
         ]} />
       </>} />}
@@ -184,6 +229,7 @@ function Two({ title, path, names, overview, show }: TwoProps) {
   const { query } = useAddress();
   const [a, b] = [query.get("a") ?? "", query.get("b") ?? ""];
   const profiles = overview.value?.profiles ?? [];
+  const other = path === "/compare" ? { path: "/diagnose", name: "Diagnose" } : { path: "/compare", name: "Compare" };
   const pick = (side: "a" | "b", id: string) => go(`${path}?a=${side === "a" ? id : a}&b=${side === "b" ? id : b}`);
   return (
     <>
@@ -197,6 +243,8 @@ function Two({ title, path, names, overview, show }: TwoProps) {
             </select>
           </label>
         ))}
+        {a && b && <button type="button" onClick={() => go(`${path}?a=${b}&b=${a}`)}>Swap</button>}
+        {a && b && <> <Link to={`${other.path}?a=${a}&b=${b}`}>{other.name} these two</Link></>}
       </div>
       {a && b ? <Answer<unknown> key={`${path} ${a} ${b}`} path={`/api${path}?a=${a}&b=${b}`} show={show} wait={<Waiting ids={[a, b]} overview={overview} />} /> : <p class="about">Choose two profiles.</p>}
     </>

@@ -13,7 +13,7 @@ export function number(value: number | null | undefined, digits = 3): string {
 }
 
 export function percent(value: number | null | undefined, digits = 1): string {
-  return value === null || value === undefined || !Number.isFinite(value) ? NONE : `${value.toFixed(digits).replace(/^-(0(?:\.0*)?)$/, "$1")} %`;
+  return value === null || value === undefined || !Number.isFinite(value) ? NONE : `${value.toFixed(digits).replace(/^-(?=0(?:\.0*)?$)/, "").replace("-", "−")} %`;
 }
 
 /** `1 step`, `2 steps`. */
@@ -23,11 +23,14 @@ export const counted = (count: number, noun: string): string => `${number(count)
 export function time(ns: number | null | undefined): string {
   if (ns === null || ns === undefined || !Number.isFinite(ns)) return NONE;
   const size = Math.abs(ns);
-  if (size >= 1e9) return `${number(ns / 1e9, 4)} s`;
-  if (size >= 1e6) return `${number(ns / 1e6, 4)} ms`;
-  if (size >= 1e3) return `${number(ns / 1e3, 4)} µs`;
-  return `${number(ns)} ns`;
+  if (size >= 1e9) return `${digits(ns / 1e9)} s`;
+  if (size >= 1e6) return `${digits(ns / 1e6)} ms`;
+  if (size >= 1e3) return `${digits(ns / 1e3)} µs`;
+  return ns === 0 ? "0" : `${number(ns)} ns`;
 }
+
+/** Four digits, zeros at the end as well, so that a column of times stands even. */
+const digits = (value: number): string => (Math.abs(value) >= 100 ? number(value) : value.toPrecision(4));
 
 export const ms = (value: number | null | undefined): string => time(value == null ? value : value * 1e6);
 export const us = (value: number | null | undefined): string => time(value == null ? value : value * 1e3);

@@ -1,6 +1,6 @@
 // Small parts that every page uses.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { categoryColor } from "./colors";
 import { choose, chosen, type Choice } from "./dark";
 import { NONE, percent } from "./format";
@@ -15,6 +15,26 @@ export function Section({ id, title, about, children }: { id: string; title: str
     </section>
   );
 }
+
+/** A page with a list of its sections beside it, where there is room. */
+export function WithParts({ watch, children }: { watch: unknown; children: ComponentChildren }) {
+  const place = useRef<HTMLDivElement>(null);
+  const [parts, setParts] = useState<[string, string][]>([]);
+  useEffect(() => {
+    setParts([...(place.current?.querySelectorAll("section") ?? [])].map((one) => [one.id, one.querySelector("h2")?.textContent ?? one.id]));
+    // The browser looked for this part before there was a page.
+    if (window.location.hash) document.getElementById(window.location.hash.slice(1))?.scrollIntoView();
+  }, [watch]);
+  return (
+    <div class="columns">
+      <nav aria-label="Parts of this page" class="parts"><ul>{parts.map(([id, title]) => <li key={id}><a href={`#${id}`}>{title.split(":")[0]}</a></li>)}</ul></nav>
+      <div ref={place} class="content">{children}</div>
+    </div>
+  );
+}
+
+/** Something that went wrong; what stands between backticks is code. */
+export const Problem = ({ text }: { text: string }) => <p role="alert" class="warnings plain"><Sentence text={text} /></p>;
 
 export function Facts({ facts }: { facts: [string, ComponentChildren][] }) {
   return (
@@ -89,21 +109,24 @@ export function ThemeChoice() {
     set(next);
   };
   return (
-    <label class="theme">
-      <span class="hidden">Colors</span>
-      <select value={now} onChange={(event) => pick(event.currentTarget.value as Choice)}>
-        <option value="auto">System colors</option>
-        <option value="light">Light</option>
-        <option value="dark">Dark</option>
-      </select>
-    </label>
+    <select class="theme" aria-label="Colors" value={now} onChange={(event) => pick(event.currentTarget.value as Choice)}>
+      <option value="auto">Auto</option>
+      <option value="light">Light</option>
+      <option value="dark">Dark</option>
+    </select>
   );
 }
 
 /** A sentence of the library: what stands between backticks is code. */
 export const Sentence = ({ text }: { text: string }) => <>{text.split(/`([^`]+)`/).map((part, at) => (at % 2 ? <code key={at}>{part}</code> : part))}</>;
 
+/** Where a name may be broken: after `_`, `:` and the like, and before a capital. */
+const ENDS = /(?<=[_,<>])(?=[^_,<>\s])|(?<=\/)(?=\w{3})|(?<=:)(?=[^:\s])|(?<=\.)(?=[a-zA-Z])|(?<=[a-z])(?=[A-Z])/;
+
+/** A name that breaks where its words end. */
+export const Breaking = ({ text }: { text: string }) => <>{text.split(ENDS).flatMap((part, at) => (at ? [<wbr key={at} />, part] : [part]))}</>;
+
 /** A long name that can be opened whole. */
 export function Name({ short, full }: { short: string; full: string }) {
-  return short === full ? <span class="name">{full}</span> : <details class="name"><summary>{short}</summary><code>{full}</code></details>;
+  return short === full ? <span class="name"><Breaking text={full} /></span> : <details class="name"><summary><Breaking text={short} /></summary><code>{full}</code></details>;
 }

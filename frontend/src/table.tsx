@@ -1,7 +1,9 @@
 // A table that sorts by any column and filters by text; plain HTML, so that it prints and reads aloud.
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
+import { useFit } from "./fit";
 import { number } from "./format";
+import { Breaking } from "./parts";
 
 export interface Column<Row> {
   id: string;
@@ -11,8 +13,8 @@ export interface Column<Row> {
   show?: (row: Row) => ComponentChildren;
   text?: boolean;
   help?: string;
-  /** Left out on narrow screens. */
-  spare?: boolean;
+  /** Left out where the table would be wider than its place, the highest first; a button brings it back. */
+  spare?: number;
   /** Never broken into lines. */
   tight?: boolean;
   /** Holds long text: keeps a readable width and lets the table scroll. */
@@ -29,36 +31,46 @@ interface Props<Row> {
   detail?: (row: Row) => ComponentChildren;
 }
 
-export function Table<Row>({ caption, columns, rows, search, sort, most = 50, detail }: Props<Row>) {
+/** Columns from which on a table is set closer. */
+const MANY = 10;
+
+export function Table<Row>({ caption, columns: all, rows, search, sort, most = 50, detail }: Props<Row>) {
   const [order, setOrder] = useState(sort);
   const [query, setQuery] = useState("");
-  const [all, setAll] = useState(false);
+  const [long, setLong] = useState(false);
   const [open, setOpen] = useState<ReadonlySet<Row>>(new Set());
   const found = useMemo(() => {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean);
     const kept = search && words.length ? rows.filter((row) => words.every((word) => search(row).toLowerCase().includes(word))) : rows;
-    const column = order && columns.find((one) => one.id === order.id);
+    const column = order && all.find((one) => one.id === order.id);
     return column && order ? [...kept].sort(comparing(column.value, order.down)) : kept;
-  }, [rows, query, order, columns, search]);
-  const shown = all ? found : found.slice(0, most);
+  }, [rows, query, order, all, search]);
+  const shown = long ? found : found.slice(0, most);
+  const { place, columns, whole, setWhole } = useFit(all, shown, order?.id);
+  const searches = search !== undefined && rows.length > 8;
   return (
     <div class="table">
-      {search && rows.length > 8 && (
-        <label class="search">
-          <span class="hidden">Filter {caption}</span>
-          <input type="search" placeholder="Filter…" value={query} onInput={(event) => setQuery(event.currentTarget.value)} />
-          <span class="faint" aria-live="polite">{found.length === rows.length ? `${number(rows.length)} rows` : `${number(found.length)} of ${number(rows.length)} rows`}</span>
-        </label>
+      {(searches || whole || columns.length < all.length) && (
+        <div class="tools">
+          {searches && (
+            <label class="search">
+              <span class="hidden">Filter {caption}</span>
+              <input type="search" placeholder="Filter…" value={query} onInput={(event) => setQuery(event.currentTarget.value)} />
+              <span class="faint" aria-live="polite">{found.length === rows.length ? `${number(rows.length)} rows` : `${number(found.length)} of ${number(rows.length)} rows`}</span>
+            </label>
+          )}
+          {(whole || columns.length < all.length) && <button type="button" class="fit" aria-pressed={whole} onClick={() => setWhole(!whole)}>{whole ? "Fewer columns" : `All ${all.length} columns`}</button>}
+        </div>
       )}
-      <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
-        <table>
+      <div class="scroll" ref={place} tabIndex={0} role="region" aria-label={caption}>
+        <table class={[all.length >= MANY && "dense", whole && "whole"].filter(Boolean).join(" ")}>
           <caption class="hidden">{caption}</caption>
           <thead>
             <tr>
               {columns.map((column) => (
                 <th key={column.id} scope="col" class={cell(column)} aria-sort={order?.id === column.id ? (order.down ? "descending" : "ascending") : "none"}>
                   <button type="button" title={column.help} onClick={() => setOrder({ id: column.id, down: order?.id === column.id ? !order.down : !column.text })}>
-                    {column.title.split(" ").flatMap((word, at) => [at ? " " : "", <span key={at} class="word">{word}</span>])}
+                    {column.title.split(" ").flatMap((word, at) => [at ? " " : "", <span key={at} class="word"><Breaking text={word} /></span>])}
                     {order?.id === column.id && <span aria-hidden="true" class="arrow">{order.down ? "▾" : "▴"}</span>}
                   </button>
                 </th>
@@ -88,15 +100,20 @@ export function Table<Row>({ caption, columns, rows, search, sort, most = 50, de
         </table>
       </div>
       {found.length > shown.length && (
-        <button type="button" class="more" onClick={() => setAll(true)}>Show all {number(found.length)} rows</button>
+        <button type="button" class="more" onClick={() => setLong(true)}>Show all {number(found.length)} rows</button>
       )}
     </div>
   );
 }
 
-const content = <Row,>(column: Column<Row>, row: Row): ComponentChildren => (column.show ? column.show(row) : (column.value(row) ?? "–"));
+function content<Row>(column: Column<Row>, row: Row): ComponentChildren {
+  if (column.show) return column.show(row);
+  const value = column.value(row);
+  if (typeof value !== "string") return number(value);
+  return column.tight ? value : <Breaking text={value} />;
+}
 
-const cell = <Row,>(column: Column<Row>): string => `${column.text ? "text" : "number"}${column.spare ? " spare" : ""}${column.long ? " long" : ""}${column.tight ? " tight" : ""}`;
+const cell = <Row,>(column: Column<Row>): string => `${column.text ? "text" : "number"}${column.long ? " long" : ""}${column.tight ? " tight" : ""}`;
 
 function toggled<Row>(open: ReadonlySet<Row>, row: Row): ReadonlySet<Row> {
   const next = new Set(open);

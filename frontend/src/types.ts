@@ -51,6 +51,12 @@ export interface ComparisonPage {
   comparison: { profiles: { label: string; path: string; devices: string[]; steps: number; cut: number; compared_pct: number | null; coverage: Coverage }[]; phases: PhaseComparison[]; left_out: string[]; warnings: Warning[] };
   layers: LayerTable | null; no_layers: string | null; summaries: Summary[];
 }
+export interface RankRow { rank: number; path: string; device: string; kernels: number; gpu_span_ms: number | null; gpu_busy_pct: number | null; compute_ms: number | null; comm_ms: number | null; exposed_comm_ms: number | null; }
+export interface RankWait { rank: number; collectives: number; transfer_ms: number; wait_ms: number; }
+export interface RanksPage {
+  kind: "ranks"; title: string; computes_longest: number[]; summaries: Summary[];
+  run: { world_size: number | null; ranks: RankRow[]; missing: number[]; skew: { ranks: RankWait[]; slowest: number | null; reason: string | null } | null };
+}
 export interface Component { component: string; phase: string | null; family: string; normal_ms: number; abnormal_ms: number; delta_ms: number; count_effect_ms: number; duration_effect_ms: number; share_of_delta_pct: number | null; q: number | null; state: string; low_ms: number | null; high_ms: number | null; }
 export interface NamedCause { id: string; family: string; title: string; confidence: number; evidence: string[]; against: string[]; explains_pct: number | null; confirm: string; }
 export interface CounterChange { name: string; device: number | null; unit: string; part: string; normal: number | null; abnormal: number | null; q: number | null; state: string; }
@@ -68,7 +74,7 @@ export interface Score { device: string; suite: string; method: string; solution
 export interface Entry { solution: string; weighted_s: number | null; covered: number; shapes_passed: number; shapes_failed: number; wins: number; operators: Record<string, number | null>; }
 export interface BenchShape { operator: string; shape: string; solution: string; status: string; reason: string | null; median_us: number | null; p20_us: number | null; p80_us: number | null; graph_us: number | null; bound_us: number | null; published_us: number | null; limiter: string | null; s: number | null; max_error: number | null; samples: number[]; axes: Record<string, unknown>; weight: number; }
 export interface BenchPage { kind: "bench"; title: string; devices: string[]; leaderboard: { device: string; suite: string; method: string; best: Score; entries: Entry[] }; shapes: BenchShape[]; machine: { command?: string; time?: string; versions?: Record<string, string> }; runs: number; production_s: Record<string, number>; }
-export type Page = ProfilePage | ComparisonPage | DiagnosisPage | BenchPage;
+export type Page = ProfilePage | ComparisonPage | RanksPage | DiagnosisPage | BenchPage;
 export interface ReportData { solscope: string; pages: Page[]; }
 
 // Answers of the dashboard's server (`solscope.web.api`).

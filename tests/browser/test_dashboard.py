@@ -210,3 +210,65 @@ def test_an_address_without_a_page_says_so(browser: Browser, address: str) -> No
         page.goto(f"{address}/profile/nothing")
         page.wait_for_selector("[role=alert]")
         assert [one for one in problems if "404" not in one] == []
+
+
+def test_a_choice_within_a_view_leaves_it_where_it_is(browser: Browser, address: str) -> None:
+    with watched(browser) as (page, problems):
+        page.goto(f"{address}/suite")
+        page.wait_for_selector("#roofline .chart svg")
+        switch = page.locator("#roofline").get_by_role("button", name="XPU-A")
+        switch.scroll_into_view_if_needed()
+        before = page.evaluate("scrollY")
+        switch.click()
+        page.wait_for_selector("#roofline .chart[aria-label*='XPU-A']")
+        assert page.evaluate("scrollY") == before > 0
+        page.get_by_role("link", name="Compare").click()
+        page.wait_for_selector("h1:has-text('Compare')")
+        assert page.evaluate("[scrollY, document.activeElement.id]") == [0, "main"]
+        assert problems == []
+
+
+def test_a_tab_is_named_after_what_it_shows(browser: Browser, address: str) -> None:
+    overview = json.load(urllib.request.urlopen(f"{address}/api/overview"))
+    a, b = (one["id"] for one in overview["profiles"])
+    expected = {
+        "/": "Profiles · solscope",
+        f"/profile/{a}": "demo:vllm-b200 · solscope",
+        f"/compare?a={a}&b={b}": "demo:vllm-b200 · demo:vllm-mi300x-graph · Compare · solscope",
+        "/suite/rms_norm": "rms_norm · Operator suite · solscope",
+        "/nothing": "No page · solscope",
+    }
+    with watched(browser) as (page, _):
+        found = {}
+        for path, title in expected.items():
+            page.goto(address + path)
+            page.wait_for_function("(title) => document.title === title", arg=title)
+            found[path] = page.title()
+        assert found == expected
+
+
+def test_from_a_profile_to_a_comparison_to_a_diagnosis_and_swapped(
+    browser: Browser, address: str
+) -> None:
+    with watched(browser) as (page, problems):
+        page.goto(address)
+        page.get_by_role("link", name="vllm-b200").click()
+        page.get_by_role("link", name="Compare with another").click()
+        page.get_by_label("To").select_option(label="demo:vllm-mi300x-graph")
+        page.wait_for_selector("#sides tbody tr")
+        page.get_by_role("button", name="Swap").click()
+        page.wait_for_selector("#sides tbody tr:first-child:has-text('mi300x')")
+        page.get_by_role("link", name="Diagnose these two").click()
+        page.wait_for_selector("#verdict")
+        assert "/diagnose?a=" in page.url
+        assert problems == []
+
+
+def test_when_the_server_is_gone_the_page_stays_and_says_so(browser: Browser) -> None:
+    with watched(browser) as (page, _):
+        with serving(DEMOS[:1]) as address:
+            page.goto(address)
+            page.wait_for_selector("#profiles tbody a")
+        page.locator("[role=alert]").wait_for(timeout=15_000)
+        assert "is solscope serve still running?" in page.locator("[role=alert]").inner_text()
+        assert page.locator("#profiles tbody a").count() == 1

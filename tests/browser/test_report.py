@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,16 @@ from playwright.sync_api import Browser, Page
 
 import solscope
 from solscope import attribute
+from solscope.attribution import Attributed
 from solscope.report.html import write_html
-from solscope.report.pages import comparison_page, diagnosis_page, profile_page
+from solscope.report.pages import (
+    comparison_page,
+    diagnosis_page,
+    profile_page,
+    ranks_pages,
+)
 from tests.browser.conftest import Problems, drawn, watched
-from tests.making import attributed, event
+from tests.making import attributed, event, profile
 
 pytestmark = pytest.mark.browser
 DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
@@ -164,4 +171,73 @@ def test_paper_is_white(browser: Browser, report: Path, dark: bool) -> None:
         color = "getComputedStyle(document.querySelector('h1')).color"
         assert page.evaluate(color) == "rgb(29, 33, 41)"
         assert not page.locator("header").is_visible()
+        assert problems == []
+
+
+def test_pages_of_a_report_are_in_the_address_and_in_the_history(
+    browser: Browser, report: Path
+) -> None:
+    with watched(browser) as (page, problems):
+        page.goto(f"file://{report}")
+        page.wait_for_selector("#sides")
+        assert page.locator("nav.pages button").first.inner_text() == "Comparison"
+        page.locator("nav.pages button").nth(2).click()
+        page.wait_for_selector("#kernels")
+        assert page.url.endswith("?page=3")
+        page.go_back()
+        page.wait_for_selector("#sides")
+        page.goto(f"file://{report}?page=3#kernels")
+        page.wait_for_function(
+            "() => document.querySelector('#kernels')?.getBoundingClientRect().top < 200"
+        )
+        assert problems == []
+
+
+def test_ranks_of_one_run_have_a_page(browser: Browser, tmp_path: Path) -> None:
+    ranks = [ranked(tmp_path, rank, wait) for rank, wait in ((0, 30), (1, 10), (3, 25))]
+    pages = ranks_pages([*ranks, attributed(event("kernel", "gemm", 0, 10))])
+    assert len(pages) == 1
+    write_html(pages, "ranks", tmp_path / "ranks.html")
+    with watched(browser) as (page, problems):
+        page.goto(f"file://{tmp_path}/ranks.html")
+        part = page.locator("#ranks")
+        assert "the others wait for rank 1" in part.inner_text()
+        assert "No file for rank 2" in part.inner_text()
+        assert part.locator("tbody tr").count() == 3
+        assert part.locator("tbody tr").first.inner_text().split()[-2:] == ["20.00", "µs"]
+        widths = "[...document.querySelectorAll('#time .stack')].map(e => e.style.width)"
+        assert page.evaluate(widths)[0] == "100%"
+        assert problems == []
+
+
+def ranked(folder: Path, rank: int, wait_us: int) -> Attributed:
+    """A rank that computes for 100 µs and then is in a collective for `wait_us`."""
+    made = profile(
+        event("kernel", "gemm", 0, 100_000),
+        event("kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 100_000, 1000 * wait_us),
+        rank=rank,
+        world_size=4,
+    )
+    return attribute(replace(made, path=str(folder / f"rank{rank}.json")))
+
+
+def test_areas_are_entered_and_left_again(browser: Browser, report: Path) -> None:
+    with watched(browser) as (page, problems):
+        page.goto(f"file://{report}?page=2")
+        page.wait_for_selector("#tree svg")
+        labels = "[...document.querySelectorAll('#tree svg text')].map(e => e.textContent)"
+        before = page.evaluate(labels)
+        assert "all_reduce  22.8 %" in before
+        page.locator("#tree .chart").click(position={"x": 60, "y": 200})  # A kernel of up_gate.
+        crumbs = page.locator("#tree .crumbs button")
+        page.wait_for_selector("#tree .crumbs >> text=up_gate")
+        assert [one.split()[0] for one in crumbs.all_inner_texts()] == ["GPU", "prefill", "up_gate"]
+        page.wait_for_selector("#tree svg text")
+        inside = page.evaluate(labels)
+        assert 0 < len(inside) < len(before)
+        assert not any("all_reduce" in one for one in inside)
+        crumbs.first.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#tree svg text >> text=all_reduce")
+        assert page.evaluate(labels) == before
         assert problems == []

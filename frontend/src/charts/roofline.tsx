@@ -94,7 +94,9 @@ function roofLines(roofs: Roofs | null, low: number, high: number, ink: Ink, nar
     showSymbol: false,
     silent: true,
     lineStyle: { color: ink.faint, width: pipe === "tensor.bf16" ? 2 : 1, type: pipe === "tensor.bf16" ? "solid" : "dashed" },
-    endLabel: { show: !narrow, formatter: `${pipe} ${number(peak)}`, color: ink.faint, fontSize: 11, distance: 6, verticalAlign: at === 0 ? "bottom" : "top" },
+    endLabel: narrow
+      ? { show: true, formatter: `${pipe.replace(/^\w+\./, "")} ${number(peak)}`, color: ink.faint, fontSize: 10, align: "right", verticalAlign: "bottom", distance: 0, offset: [0, -2] }
+      : { show: true, formatter: `${pipe} ${number(peak)}`, color: ink.faint, fontSize: 11, distance: 6, verticalAlign: at === 0 ? "bottom" : "top" },
     data: [[low, low * slope], [peak / slope, peak], [high, peak]],
   }));
 }

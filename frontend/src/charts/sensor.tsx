@@ -19,7 +19,7 @@ export function Sensor({ line, labels, unit }: { line: SensorLine; labels: strin
   return (
     <figure class="sensor">
       <figcaption>{line.name}{line.device === null ? "" : ` (GPU ${line.device})`} <span class="faint">{unit}</span></figcaption>
-      <Chart label={`${line.name} in both runs`} height={150} option={option} />
+      <Chart label={`${line.name} in both runs`} height={150} paper={215} option={option} />
     </figure>
   );
 }

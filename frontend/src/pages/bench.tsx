@@ -15,14 +15,14 @@ export function BenchView({ page }: { page: BenchPage }) {
   const operators = useMemo<Column<OperatorScore>[]>(() => [
     { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator },
     { id: "importance", title: "Importance", value: (row) => row.importance, show: (row) => share(row.importance) },
-    { id: "bound", title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us), spare: true },
-    { id: "time", title: "Best", value: (row) => row.median_us, show: (row) => us(row.median_us) },
-    { id: "who", title: "Who", text: true, value: (row) => Object.entries(row.best).sort((a, b) => b[1] - a[1]).map(([name, wins]) => `${name} ${wins}`).join(", "), spare: true },
+    { id: "bound", spare: 6, title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us) },
+    { id: "time", spare: 3, title: "Best", value: (row) => row.median_us, show: (row) => us(row.median_us) },
+    { id: "who", spare: 8, title: "Who", text: true, value: (row) => Object.entries(row.best).sort((a, b) => b[1] - a[1]).map(([name, wins]) => `${name} ${wins}`).join(", ") },
     { id: "s", title: "S", help: "Bound over time, shapes weighted by their time in production", value: (row) => row.s, show: (row) => <span class="with-bar">{share(row.s)}<Bar share={100 * (row.s ?? 0)} /></span> },
-    { id: "published", title: "S, published bound", value: (row) => row.published_s, show: (row) => share(row.published_s), spare: true },
-    ...(Object.keys(page.production_s).length ? [{ id: "xpu", title: "S of XPU-A", help: "Deployed kernels on XPU-A, median shape, as published", value: (row: OperatorScore) => page.production_s[row.operator], show: (row: OperatorScore) => share(page.production_s[row.operator]) }] : []),
-    { id: "back", title: "Recoverable", value: (row) => row.recoverable, show: (row) => share(row.recoverable) },
-    { id: "shapes", title: "Shapes", value: (row) => row.shapes_passed, show: (row) => `${row.shapes_passed} of ${row.shapes}` },
+    { id: "published", spare: 7, title: "S, published bound", value: (row) => row.published_s, show: (row) => share(row.published_s) },
+    ...(Object.keys(page.production_s).length ? [{ id: "xpu", spare: 2, title: "S of XPU-A", help: "Deployed kernels on XPU-A, median shape, as published", value: (row: OperatorScore) => page.production_s[row.operator], show: (row: OperatorScore) => share(page.production_s[row.operator]) }] : []),
+    { id: "back", spare: 4, title: "Recoverable", value: (row) => row.recoverable, show: (row) => share(row.recoverable) },
+    { id: "shapes", spare: 5, title: "Shapes", value: (row) => row.shapes_passed, show: (row) => `${row.shapes_passed} of ${row.shapes}` },
   ], [page]);
   return (
     <>
@@ -53,28 +53,28 @@ export function BenchView({ page }: { page: BenchPage }) {
 const ENTRIES: Column<Entry>[] = [
   { id: "solution", title: "Solution", text: true, value: (row) => row.solution },
   { id: "s", title: "S", value: (row) => row.weighted_s, show: (row) => <span class="with-bar">{share(row.weighted_s)}<Bar share={100 * (row.weighted_s ?? 0)} /></span> },
-  { id: "covered", title: "Importance covered", value: (row) => row.covered, show: (row) => share(row.covered), spare: true },
-  { id: "wins", title: "Fastest on", value: (row) => row.wins, show: (row) => `${number(row.wins)} ${row.wins === 1 ? "shape" : "shapes"}` },
-  { id: "passed", title: "Passed", value: (row) => row.shapes_passed },
-  { id: "failed", title: "Failed", value: (row) => row.shapes_failed },
+  { id: "covered", spare: 4, title: "Importance covered", value: (row) => row.covered, show: (row) => share(row.covered) },
+  { id: "wins", spare: 1, title: "Fastest on", value: (row) => row.wins, show: (row) => `${number(row.wins)} ${row.wins === 1 ? "shape" : "shapes"}` },
+  { id: "passed", spare: 2, title: "Passed", value: (row) => row.shapes_passed },
+  { id: "failed", spare: 3, title: "Failed", value: (row) => row.shapes_failed },
 ];
 
 const SHAPES: Column<BenchShape>[] = [
   { id: "shape", title: "#", text: true, tight: true, value: (row) => row.shape },
-  { id: "axes", title: "Axes", text: true, long: true, value: (row) => axesText(row.axes), show: (row) => <span class="axes">{shorten(axesText(row.axes), 80)}</span>, spare: true },
+  { id: "axes", spare: 9, title: "Axes", text: true, long: true, value: (row) => axesText(row.axes), show: (row) => <span class="axes">{shorten(axesText(row.axes), 80)}</span> },
   { id: "solution", title: "Solution", text: true, tight: true, value: (row) => row.solution },
-  { id: "status", title: "Status", text: true, tight: true, value: (row) => row.status, show: (row) => <span title={row.reason ?? undefined}>{row.status.replaceAll("_", " ")}</span> },
+  { id: "status", spare: 3, title: "Status", text: true, tight: true, value: (row) => row.status, show: (row) => <span title={row.reason ?? undefined}>{row.status.replaceAll("_", " ")}</span> },
   { id: "median", title: "Median", value: (row) => row.median_us, show: (row) => us(row.median_us) },
-  { id: "spread", title: "p20 to p80", value: (row) => (row.p80_us ?? 0) - (row.p20_us ?? 0), show: (row) => (row.p20_us === null ? NONE : `${us(row.p20_us)} to ${us(row.p80_us)}`), spare: true },
-  { id: "graph", title: "In a graph", value: (row) => row.graph_us, show: (row) => us(row.graph_us), spare: true },
-  { id: "bound", title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us) },
-  { id: "limit", title: "Limit", text: true, tight: true, value: (row) => row.limiter ?? NONE, spare: true },
+  { id: "spread", spare: 7, title: "p20 to p80", value: (row) => (row.p80_us ?? 0) - (row.p20_us ?? 0), show: (row) => (row.p20_us === null ? NONE : `${us(row.p20_us)} to ${us(row.p80_us)}`) },
+  { id: "graph", spare: 8, title: "In a graph", value: (row) => row.graph_us, show: (row) => us(row.graph_us) },
+  { id: "bound", spare: 4, title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us) },
+  { id: "limit", spare: 6, title: "Limit", text: true, tight: true, value: (row) => row.limiter ?? NONE },
   { id: "s", title: "S", value: (row) => row.s, show: (row) => share(row.s) },
 ];
 
 function Shapes({ page, operator }: { page: BenchPage; operator: string }) {
   const rows = useMemo(() => page.shapes.filter((row) => row.operator === operator), [page, operator]);
-  return <Table caption={`Shapes of ${operator}`} columns={SHAPES} rows={rows} most={40} search={(row) => `${row.solution} ${row.status} ${axesText(row.axes)}`} detail={(row) => (row.samples.length ? <Samples row={row} /> : <p>{row.reason ?? "not timed"}</p>)} />;
+  return <Table caption={`Shapes of ${operator}`} columns={SHAPES} rows={rows} most={40} sort={{ id: "shape", down: false }} search={(row) => `${row.solution} ${row.status} ${axesText(row.axes)}`} detail={(row) => (row.samples.length ? <Samples row={row} /> : <p>{row.reason ?? "not timed"}</p>)} />;
 }
 
 /** Every sample of one result, in the order in which they were taken. */

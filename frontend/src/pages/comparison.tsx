@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { Waterfall } from "../charts/waterfall";
 import { ms, NONE, number, percent, shorten, signed, times, us } from "../format";
-import { Dot, Section, Warnings } from "../parts";
+import { Breaking, Dot, Section, Warnings } from "../parts";
 import { Table, type Column } from "../table";
 import type { ComparisonPage, Difference, LayerGroup, LayerTable, Part, PhaseComparison } from "../types";
 
@@ -14,13 +14,13 @@ export function ComparisonView({ page }: { page: ComparisonPage }) {
       <Section id="sides" title="Profiles">
         <Table caption="Profiles" rows={comparison.profiles.map((side, at) => ({ ...side, summary: page.summaries[at] }))} columns={[
           { id: "label", title: "Profile", text: true, value: (row) => row.label },
-          { id: "gpu", title: "GPU", text: true, value: (row) => row.devices.join(", ") || NONE },
+          { id: "gpu", spare: 2, title: "GPU", text: true, value: (row) => row.devices.join(", ") || NONE },
           { id: "steps", title: "Steps", value: (row) => row.steps, show: (row) => `${row.steps}${row.cut ? ` (${row.cut} cut)` : ""}` },
-          { id: "span", title: "Span", value: (row) => row.summary?.gpu_span_ms, show: (row) => ms(row.summary?.gpu_span_ms), spare: true },
-          { id: "busy", title: "GPU busy", value: (row) => row.summary?.gpu_busy_pct, show: (row) => percent(row.summary?.gpu_busy_pct), spare: true },
-          { id: "compute", title: "Computing", value: (row) => row.summary?.compute_ms, show: (row) => ms(row.summary?.compute_ms), spare: true },
-          { id: "comm", title: "Exposed communication", value: (row) => row.summary?.exposed_comm_ms, show: (row) => (row.summary?.comm_ms === 0 ? "none" : ms(row.summary?.exposed_comm_ms)), spare: true },
-          { id: "compared", title: "GPU time compared", value: (row) => row.compared_pct, show: (row) => percent(row.compared_pct) },
+          { id: "span", spare: 4, title: "Span", value: (row) => row.summary?.gpu_span_ms, show: (row) => ms(row.summary?.gpu_span_ms) },
+          { id: "busy", spare: 3, title: "GPU busy", value: (row) => row.summary?.gpu_busy_pct, show: (row) => percent(row.summary?.gpu_busy_pct) },
+          { id: "compute", spare: 5, title: "Computing", value: (row) => row.summary?.compute_ms, show: (row) => ms(row.summary?.compute_ms) },
+          { id: "comm", spare: 6, title: "Exposed communication", value: (row) => row.summary?.exposed_comm_ms, show: (row) => (row.summary?.comm_ms === 0 ? "none" : ms(row.summary?.exposed_comm_ms)) },
+          { id: "compared", spare: 1, title: "GPU time compared", value: (row) => row.compared_pct, show: (row) => percent(row.compared_pct) },
         ]} />
         {comparison.left_out.length > 0 && <p class="about">Not compared: {comparison.left_out.join(", ")}.</p>}
         <Warnings warnings={comparison.warnings} />
@@ -36,7 +36,7 @@ function Phase({ phase, labels }: { phase: PhaseComparison; labels: string[] }) 
   const id = `phase-${phase.phase ?? phase.per}`;
   const total = (at: number) => phase.steps[at]?.time_ms ?? phase.gpu_ms[at] ?? 0;
   return (
-    <Section id={id} title={`${name[0]?.toUpperCase()}${name.slice(1)}: ${labels.map((label, at) => `${label} ${ms(total(at))}`).join(" · ")}`} about={phase.per === "step" ? "Per step of this phase and per GPU; the first profile is what the others are compared with." : "Totals of whole profiles, whose work may differ: shares, not speed."}>
+    <Section id={id} title={`${name[0]?.toUpperCase()}${name.slice(1)}: ${labels.map((label, at) => `${label} ${ms(total(at)).replace(" ", "\u00a0")}`).join(" · ")}`} about={phase.per === "step" ? "Per step of this phase and per GPU; the first profile is what the others are compared with." : "Totals of whole profiles, whose work may differ: shares, not speed."}>
       {labels.slice(1).map((label, index) => {
         const differences = phase.differences.filter((one) => one.profile === label);
         if (phase.per !== "step" || !differences.length) return null;
@@ -56,9 +56,9 @@ const partName = (one: Difference): string => [one.group, one.name].filter(Boole
 
 function Parts({ caption, parts, labels, dots }: { caption: string; parts: Part[]; labels: string[]; dots?: boolean }) {
   const columns = useMemo<Column<Part>[]>(() => [
-    { id: "name", title: "Part", text: true, tight: dots, long: !dots, value: (row) => row.name, show: (row) => <>{dots && <Dot category={row.name} />}{shorten(row.name, 50)}</> },
-    ...labels.map((label, at): Column<Part> => ({ id: `time-${at}`, title: label, value: (row) => row.time_ms[at], show: (row) => ms(row.time_ms[at]) })),
-    ...labels.slice(1).map((label, index): Column<Part> => ({ id: `diff-${index}`, title: `${label} − ${labels[0]}`, value: (row) => change(row, index + 1), show: (row) => <Change value={change(row, index + 1)} /> })),
+    { id: "name", title: "Part", text: true, tight: dots, long: !dots, value: (row) => row.name, show: (row) => <>{dots && <Dot category={row.name} />}<Breaking text={shorten(row.name, 50)} /></> },
+    ...labels.map((label, at): Column<Part> => ({ id: `time-${at}`, spare: at + 1, title: label, value: (row) => row.time_ms[at], show: (row) => ms(row.time_ms[at]) })),
+    ...labels.slice(1).map((label, index): Column<Part> => ({ id: `diff-${index}`, title: labels.length === 2 ? "Difference" : `Δ ${label}`, help: `${label} minus ${labels[0]}`, value: (row) => change(row, index + 1), show: (row) => <Change value={change(row, index + 1)} /> })),
   ], [parts, labels, dots]);
   return <Table caption={caption} columns={columns} rows={parts} most={20} sort={{ id: "time-0", down: true }} search={(row) => row.name} />;
 }
@@ -77,7 +77,7 @@ function Layers({ table }: { table: LayerTable }) {
         <div class="scroll" key={kind.kind} tabIndex={0} role="region" aria-label={`Layer ${kind.kind}`}>
           <table class="layers">
             <caption>{kind.kind} ({kind.layers.map((count) => `${count} layers`).join(" / ")})</caption>
-            <thead><tr><th scope="col" class="text">Role</th>{table.profiles.map((name, at) => <th key={at} scope="col" class={`number side-${at % 4}`}>{name}</th>)}<th scope="col" class="number">Ratio</th><th scope="col" class="text spare">Kernels</th></tr></thead>
+            <thead><tr><th scope="col" class="text">Role</th>{table.profiles.map((name, at) => <th key={at} scope="col" class={`number side-${at % 4}`}><Breaking text={name} /></th>)}<th scope="col" class="number">Ratio</th><th scope="col" class="text spare">Kernels</th></tr></thead>
             {kind.groups.map((group) => <Group key={group.group} group={group} />)}
             <tbody><SumRow name="One layer" values={kind.sum_us} strong /></tbody>
           </table>
@@ -86,7 +86,7 @@ function Layers({ table }: { table: LayerTable }) {
       <div class="scroll">
         <table class="layers">
           <caption>A whole pass</caption>
-          <thead><tr><th scope="col" class="text">Part</th>{table.profiles.map((name, at) => <th key={at} scope="col" class={`number side-${at % 4}`}>{name}</th>)}<th scope="col" class="number">Ratio</th><td class="spare" /></tr></thead>
+          <thead><tr><th scope="col" class="text">Part</th>{table.profiles.map((name, at) => <th key={at} scope="col" class={`number side-${at % 4}`}><Breaking text={name} /></th>)}<th scope="col" class="number">Ratio</th><td class="spare" /></tr></thead>
           <tbody>
             {table.outside.map((group) => <SumRow key={group.group} name={group.group} values={group.sum_us} />)}
             {sums.map(([name, values]) => <SumRow key={name} name={name} values={values} strong={name === "End to end"} />)}
@@ -102,10 +102,10 @@ function Group({ group }: { group: LayerGroup }) {
     <tbody>
       {group.rows.map((row, at) => (
         <tr key={at}>
-          <th scope="row" class="text">{row.role}</th>
+          <th scope="row" class="text"><Breaking text={row.role} /></th>
           {row.time_us.map((value, side) => <td key={side} class="number">{us(value)}</td>)}
           <td class="number">{ratio(row.time_us)}</td>
-          <td class="text spare kernels">{row.kernels.map((names, side) => names.length > 0 && <div key={side} class={`side-${side % 4}`} title={names.join(", ")}>{shorten(names.join(", "), 90)}</div>)}</td>
+          <td class="text spare kernels">{row.kernels.map((names, side) => names.length > 0 && <div key={side} class={`side-${side % 4}`} title={names.join(", ")}><Breaking text={shorten(names.join(", "), 90)} /></div>)}</td>
         </tr>
       ))}
       <SumRow name={`${group.group}, sum`} values={group.sum_us} />
@@ -116,7 +116,7 @@ function Group({ group }: { group: LayerGroup }) {
 function SumRow({ name, values, strong }: { name: string; values: (number | null)[]; strong?: boolean }) {
   return (
     <tr class={strong ? "sum strong" : "sum"}>
-      <th scope="row" class="text">{name}</th>
+      <th scope="row" class="text"><Breaking text={name} /></th>
       {values.map((value, at) => <td key={at} class="number">{us(value)}</td>)}
       <td class="number">{ratio(values)}</td>
       <td class="spare" />

@@ -5,7 +5,7 @@ import { ask } from "../ask";
 import { axisOf, Chart, gridOf, tip, tooltipOf, type Ink, type Option } from "../chart";
 import { SIDES, WORSE } from "../colors";
 import { axesText, bytes, ms, NONE, number, percent, shorten, us } from "../format";
-import { Facts, Section } from "../parts";
+import { Breaking, Facts, Problem, Section } from "../parts";
 import { Table, type Column } from "../table";
 import type { CorpusPage, HotShape, HotShapes, ImportanceAnswer, ImportanceRow, ListedProfile, Trend } from "../types";
 
@@ -42,7 +42,7 @@ export function CorpusView({ total }: { total: number }) {
     else next.delete(name);
     go(`/corpus?${next}`);
   };
-  if (asked.error) return <p role="alert" class="warnings plain">{asked.error}</p>;
+  if (asked.error) return <><h1>Profile store</h1><Problem text={asked.error} /></>;
   const page = asked.value;
   const version = total || "";
   return (
@@ -91,19 +91,19 @@ function Importance({ by, find, chosen, version, set }: ImportanceProps) {
   useNewest(asked, version);
   const most = Math.max(1, ...(asked.value?.rows.map((row) => row.ci95_pct?.[1] ?? row.importance_pct) ?? []));
   const columns = useMemo<Column<ImportanceRow>[]>(() => [
-    { id: "key", title: titled(by), text: true, long: true, value: (row) => row.key, show: (row) => <span title={row.key}>{shorten(row.operator && row.axes ? `${row.operator} ${axesText(row.axes)}` : row.key, 90)}</span> },
+    { id: "key", title: titled(by), text: true, long: true, value: (row) => row.key, show: (row) => <span title={row.key}><Breaking text={shorten(row.operator && row.axes ? `${row.operator} ${axesText(row.axes)}` : row.key, 90)} /></span> },
     { id: "importance", title: "Importance", value: (row) => row.importance_pct, show: (row) => <span class="with-bar">{percent(row.importance_pct, 2)}<Interval row={row} most={most} /></span> },
-    { id: "ci", title: "95 % interval", value: (row) => row.ci95_pct?.[0] ?? null, show: (row) => (row.ci95_pct ? `${row.ci95_pct[0].toFixed(1)} to ${row.ci95_pct[1].toFixed(1)}` : NONE), spare: true },
-    { id: "profiles", title: "Profiles", value: (row) => row.profiles },
-    { id: "calls", title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls), spare: true },
-    { id: "p50", title: "p50", value: (row) => row.p50_us, show: (row) => us(row.p50_us) },
-    { id: "bound", title: "Bound p50", value: (row) => row.bound_p50_us, show: (row) => us(row.bound_p50_us), spare: true },
+    { id: "ci", spare: 6, title: "95 % interval", value: (row) => row.ci95_pct?.[0] ?? null, show: (row) => (row.ci95_pct ? `${row.ci95_pct[0].toFixed(1)} to ${row.ci95_pct[1].toFixed(1)}` : NONE) },
+    { id: "profiles", spare: 5, title: "Profiles", value: (row) => row.profiles },
+    { id: "calls", spare: 8, title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
+    { id: "p50", spare: 4, title: "p50", value: (row) => row.p50_us, show: (row) => us(row.p50_us) },
+    { id: "bound", spare: 7, title: "Bound p50", value: (row) => row.bound_p50_us, show: (row) => us(row.bound_p50_us) },
     { id: "s", title: "S", value: (row) => row.s_pct, show: (row) => percent(row.s_pct) },
-    { id: "back", title: "Recoverable", value: (row) => row.recoverable_pct, show: (row) => percent(row.recoverable_pct) },
+    { id: "back", spare: 3, title: "Recoverable", value: (row) => row.recoverable_pct, show: (row) => percent(row.recoverable_pct) },
   ], [by, most]);
   return (
     <Section id="importance" title="Importance" about={asked.value?.definition}>
-      {asked.error && <p role="alert">{asked.error}</p>}
+      {asked.error && <Problem text={asked.error} />}
       {asked.value && (asked.value.in_all > asked.value.rows.length || find) && (
         <label class="search">
           <span class="hidden">Find in all rows</span>
@@ -132,12 +132,12 @@ function Interval({ row, most }: { row: ImportanceRow; most: number }) {
 const SHAPES: Column<HotShape>[] = [
   { id: "axes", title: "Axes", text: true, long: true, value: (row) => axesText(row.axes) },
   { id: "weight", title: "Weight", value: (row) => row.weight, show: (row) => percent(100 * row.weight) },
-  { id: "sum", title: "Up to here", value: (row) => row.cumulative, show: (row) => percent(100 * row.cumulative), spare: true },
-  { id: "shapes", title: "Shapes", help: "Shapes that count as this one", value: (row) => row.shapes, spare: true },
-  { id: "p50", title: "p50", value: (row) => row.p50_us, show: (row) => us(row.p50_us) },
-  { id: "bound", title: "Bound p50", value: (row) => row.bound_p50_us, show: (row) => us(row.bound_p50_us) },
+  { id: "sum", spare: 4, title: "Up to here", value: (row) => row.cumulative, show: (row) => percent(100 * row.cumulative) },
+  { id: "shapes", spare: 5, title: "Shapes", help: "Shapes that count as this one", value: (row) => row.shapes },
+  { id: "p50", spare: 2, title: "p50", value: (row) => row.p50_us, show: (row) => us(row.p50_us) },
+  { id: "bound", spare: 3, title: "Bound p50", value: (row) => row.bound_p50_us, show: (row) => us(row.bound_p50_us) },
   { id: "s", title: "S", value: (row) => row.s_pct, show: (row) => percent(row.s_pct) },
-  { id: "where", title: "Seen in", text: true, value: (row) => `${row.origin.profiles} profiles, ${row.origin.gpus.join(", ")}`, spare: true },
+  { id: "where", spare: 6, title: "Seen in", text: true, value: (row) => `${row.origin.profiles} profiles, ${row.origin.gpus.join(", ")}` },
 ];
 
 function Shapes({ operator, chosen }: { operator: string; chosen: string }) {
@@ -174,7 +174,7 @@ function TrendSection({ what, chosen, version, set }: { what: string; chosen: st
         series: [
           { type: "line", symbolSize: 6, showSymbol: points.length <= MOST_SYMBOLS, showAllSymbol: true, data: points.map((point) => point.value), itemStyle: { color: SIDES[0] }, lineStyle: { width: 1 } },
           // One line that goes up at every change: many mark lines take longer than all the rest.
-          { type: "line", yAxisIndex: 1, silent: true, tooltip: { show: false }, symbolSize: 0, showSymbol: changes.length <= (narrow ? 3 : MOST_LABELS), showAllSymbol: true, lineStyle: { color: WORSE, width: 1, type: "dashed" }, data: changes.flatMap((change) => [[change.at, 0], { value: [change.at, 1], label: { show: true, color: ink.text, formatter: label(change.change_pct) } }, [change.at, null]]) },
+          { type: "line", yAxisIndex: 1, silent: true, tooltip: { show: false }, symbolSize: 0, showSymbol: changes.length <= (narrow ? 3 : MOST_LABELS), showAllSymbol: true, lineStyle: { color: WORSE, width: 1, type: "dashed", opacity: changes.length > (narrow ? 12 : 40) ? 0.35 : 1 }, data: changes.flatMap((change) => [[change.at, 0], { value: [change.at, 1], label: { show: true, color: ink.text, formatter: label(change.change_pct) } }, [change.at, null]]) },
         ],
       };
     },
@@ -185,18 +185,18 @@ function TrendSection({ what, chosen, version, set }: { what: string; chosen: st
       <label class="field">of{" "}
         <input key={what} defaultValue={what} onChange={(event) => set(event.currentTarget.value)} aria-label="Operator, category or step" />
       </label>
-      {asked.error ? <p role="alert" class="warnings plain">{asked.error}</p> : trend && <Chart label={`${trend.what} over ${trend.points.length} profiles`} height={240} option={option} />}
+      {asked.error ? <Problem text={asked.error} /> : trend && <Chart label={`${trend.what} over ${trend.points.length} profiles`} height={240} option={option} />}
     </Section>
   );
 }
 
 const PROFILES: Column<ListedProfile>[] = [
-  { id: "file", title: "File", text: true, long: true, value: (row) => row.file, show: (row) => <span title={row.file}>{row.file.split("/").slice(-2).join("/")}</span> },
-  { id: "model", title: "Model", text: true, value: (row) => row.model ?? NONE, spare: true },
-  { id: "framework", title: "Framework", text: true, value: (row) => [row.framework, row.version].filter(Boolean).join(" ") || NONE },
-  { id: "gpu", title: "GPU", text: true, value: (row) => row.gpu ?? NONE },
-  { id: "date", title: "Recorded", text: true, value: (row) => (row.recorded_ns ? new Date(row.recorded_ns / 1e6).toISOString().slice(0, 10) : NONE), spare: true },
-  { id: "steps", title: "Steps", value: (row) => row.steps },
+  { id: "file", title: "File", text: true, long: true, value: (row) => row.file, show: (row) => <span title={row.file}><Breaking text={row.file.split("/").slice(-2).join("/")} /></span> },
+  { id: "model", spare: 5, title: "Model", text: true, value: (row) => row.model ?? NONE },
+  { id: "framework", spare: 2, title: "Framework", text: true, value: (row) => [row.framework, row.version].filter(Boolean).join(" ") || NONE },
+  { id: "gpu", spare: 1, title: "GPU", text: true, value: (row) => row.gpu ?? NONE },
+  { id: "date", spare: 6, title: "Recorded", text: true, value: (row) => (row.recorded_ns ? new Date(row.recorded_ns / 1e6).toISOString().slice(0, 10) : NONE) },
+  { id: "steps", spare: 4, title: "Steps", value: (row) => row.steps },
   { id: "time", title: "GPU time", value: (row) => row.gpu_ms, show: (row) => ms(row.gpu_ms) },
-  { id: "decode", title: "Decode", value: (row) => row.decode_pct, show: (row) => percent(row.decode_pct, 0), spare: true },
+  { id: "decode", spare: 7, title: "Decode", value: (row) => row.decode_pct, show: (row) => percent(row.decode_pct, 0) },
 ];

@@ -5,7 +5,7 @@ import { Sensor } from "../charts/sensor";
 import { Waterfall } from "../charts/waterfall";
 import { counted, ms, NONE, number, percent, signed } from "../format";
 import { SIDES } from "../colors";
-import { Bar, Facts, Section, Sentence } from "../parts";
+import { Bar, Breaking, Facts, Section, Sentence } from "../parts";
 import { Table, type Column } from "../table";
 import type { Component, CounterChange, Diagnosis, DiagnosisPage, NamedCause, RunSummary } from "../types";
 
@@ -66,7 +66,7 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
 
 const title = (verdict: string): string => `${verdict[0]?.toUpperCase()}${verdict.slice(1).replaceAll("_", " ")}`;
 
-const side = (run: RunSummary) => <>{run.p50_ms === null ? NONE : <>{ms(run.p50_ms)} <span class="faint">p99 {ms(run.p99_ms)}, {run.steps} of {run.steps_in_recording} steps</span></>}</>;
+const side = (run: RunSummary) => <>{run.p50_ms === null ? NONE : <>p50 {ms(run.p50_ms)} <span class="faint block small">p99 {ms(run.p99_ms)}, {run.steps} of {run.steps_in_recording} steps</span></>}</>;
 
 function waterfallParts(found: Diagnosis) {
   const phases = new Set(found.components.map((one) => one.phase)).size;
@@ -89,23 +89,23 @@ const Delta = ({ value }: { value: number }) => <span class={value > 0 ? "worse"
 
 const COMPONENTS: Column<Component>[] = [
   { id: "component", title: "Component", text: true, long: true, value: (row) => row.component },
-  { id: "phase", title: "Phase", text: true, value: (row) => row.phase ?? NONE, spare: true },
-  { id: "normal", title: "Normal", value: (row) => row.normal_ms, show: (row) => ms(row.normal_ms), spare: true },
-  { id: "abnormal", title: "Abnormal", value: (row) => row.abnormal_ms, show: (row) => ms(row.abnormal_ms), spare: true },
+  { id: "phase", spare: 8, title: "Phase", text: true, value: (row) => row.phase ?? NONE },
+  { id: "normal", spare: 4, title: "Normal", value: (row) => row.normal_ms, show: (row) => ms(row.normal_ms) },
+  { id: "abnormal", spare: 3, title: "Abnormal", value: (row) => row.abnormal_ms, show: (row) => ms(row.abnormal_ms) },
   { id: "delta", title: "Difference", value: (row) => row.delta_ms, show: (row) => <Delta value={row.delta_ms} /> },
-  { id: "count", title: "By count", value: (row) => row.count_effect_ms, show: (row) => signed(row.count_effect_ms, ms), spare: true },
-  { id: "duration", title: "By duration", value: (row) => row.duration_effect_ms, show: (row) => signed(row.duration_effect_ms, ms), spare: true },
+  { id: "count", spare: 7, title: "By count", value: (row) => row.count_effect_ms, show: (row) => signed(row.count_effect_ms, ms) },
+  { id: "duration", spare: 6, title: "By duration", value: (row) => row.duration_effect_ms, show: (row) => signed(row.duration_effect_ms, ms) },
   { id: "share", title: "Of difference", value: (row) => row.share_of_delta_pct, show: (row) => percent(row.share_of_delta_pct) },
-  { id: "q", title: "q", help: "Mann-Whitney over steps, corrected for all components", value: (row) => row.q, show: (row) => (row.q === null ? "not tested" : row.q < 0.001 ? "< 0.001" : number(row.q)), spare: true },
+  { id: "q", spare: 5, title: "q", help: "Mann-Whitney over steps, corrected for all components", value: (row) => row.q, show: (row) => (row.q === null ? "not tested" : row.q < 0.001 ? "< 0.001" : number(row.q)) },
 ];
 
 const COUNTERS: Column<CounterChange>[] = [
-  { id: "name", title: "Sensor", text: true, long: true, value: (row) => row.name, show: (row) => <>{row.name}{row.device === null ? "" : ` (GPU ${row.device})`}</> },
-  { id: "part", title: "Part", text: true, tight: true, value: (row) => row.part, spare: true },
+  { id: "name", title: "Sensor", text: true, long: true, value: (row) => row.name, show: (row) => <><Breaking text={row.name} />{row.device === null ? "" : ` (GPU ${row.device})`}</> },
+  { id: "part", spare: 3, title: "Part", text: true, tight: true, value: (row) => row.part },
   { id: "normal", title: "Normal", value: (row) => row.normal, show: (row) => number(row.normal) },
   { id: "abnormal", title: "Abnormal", value: (row) => row.abnormal, show: (row) => number(row.abnormal) },
-  { id: "unit", title: "Unit", text: true, tight: true, value: (row) => row.unit },
-  { id: "state", title: "State", text: true, tight: true, value: (row) => row.state.replaceAll("_", " ") },
+  { id: "unit", title: "Unit", text: true, value: (row) => row.unit },
+  { id: "state", spare: 2, title: "State", text: true, tight: true, value: (row) => row.state.replaceAll("_", " ") },
 ];
 
 const sensorRank = (one: CounterChange | undefined): number => (one ? (one.state === "changed" ? 0 : 4) + (one.part === "driver" ? 0 : 1) : 9);

@@ -5,7 +5,7 @@ import { drawnSteps, StepTimeline } from "../charts/timeline";
 import { TimeTree } from "../charts/tree";
 import { categoryColor } from "../colors";
 import { axesText, bytes, counted, ms, NONE, number, percent, shorten, time, us } from "../format";
-import { Bar, CoverageTable, Dot, Facts, Name, Section, Warnings } from "../parts";
+import { Bar, Breaking, CoverageTable, Dot, Facts, Name, Section, Warnings } from "../parts";
 import { Table, type Column } from "../table";
 import type { DeviceSummary, Hotspot, KernelRow, OperatorRow, PhaseSteps, ProfilePage } from "../types";
 
@@ -38,7 +38,7 @@ export function ProfileView({ page }: { page: ProfilePage }) {
           <Table caption="Steps by phase" columns={PHASES} rows={summary.steps.phases} />
         </Section>
       )}
-      <Section id="tree" title="Where the time goes" about="Phase, layer, role, kernel, colored by category. Click to go in, use the path below to come back. Areas add up exactly.">
+      <Section id="tree" title="Where the time goes" about="Phase, layer, role, kernel, colored by category. Click to go in; the path above the areas leads back. Areas add up exactly.">
         <Tree page={page} />
       </Section>
       {summary.kernels > 0 && <Hotspots page={page} />}
@@ -77,7 +77,7 @@ function Tree({ page }: { page: ProfilePage }) {
           <button type="button" aria-pressed={layers} onClick={() => setLayers(true)}>By layer</button>
         </div>
       )}
-      <TimeTree tree={layers && page.layer_tree ? page.layer_tree : page.tree} depth={layers ? 2 : 3} />
+      <TimeTree key={String(layers)} tree={layers && page.layer_tree ? page.layer_tree : page.tree} depth={layers ? 2 : 3} />
     </>
   );
 }
@@ -106,35 +106,35 @@ function Categories({ page }: { page: ProfilePage }) {
 const DEVICES: Column<DeviceSummary>[] = [
   { id: "rank", title: "Rank", value: (row) => row.rank },
   { id: "device", title: "GPU", text: true, value: (row) => row.device, show: (row) => <>{row.device ?? NONE} <span class="faint">{row.name}</span></> },
-  { id: "kernels", title: "Kernels", value: (row) => row.kernels, show: (row) => number(row.kernels) },
+  { id: "kernels", spare: 2, title: "Kernels", value: (row) => row.kernels, show: (row) => number(row.kernels) },
   { id: "span", title: "Span", value: (row) => row.gpu_span_ms, show: (row) => ms(row.gpu_span_ms) },
   { id: "busy", title: "Busy", value: (row) => row.gpu_busy_pct, show: (row) => percent(row.gpu_busy_pct) },
-  { id: "time", title: "Kernel time", value: (row) => row.kernel_time_ms, show: (row) => ms(row.kernel_time_ms) },
-  { id: "comm", title: "Exposed communication", value: (row) => row.exposed_comm_ms, show: (row) => exposed(row.exposed_comm_ms, row.comm_ms), spare: true },
+  { id: "time", spare: 1, title: "Kernel time", value: (row) => row.kernel_time_ms, show: (row) => ms(row.kernel_time_ms) },
+  { id: "comm", spare: 3, title: "Exposed communication", value: (row) => row.exposed_comm_ms, show: (row) => exposed(row.exposed_comm_ms, row.comm_ms) },
 ];
 
 const PHASES: Column<PhaseSteps>[] = [
   { id: "phase", title: "Phase", text: true, value: (row) => row.phase ?? "not known" },
   { id: "count", title: "Steps", value: (row) => row.count },
   { id: "p50", title: "p50", value: (row) => row.p50_ms, show: (row) => ms(row.p50_ms) },
-  { id: "p90", title: "p90", value: (row) => row.p90_ms, show: (row) => ms(row.p90_ms) },
-  { id: "p99", title: "p99", value: (row) => row.p99_ms, show: (row) => ms(row.p99_ms) },
-  { id: "gap", title: "Gap p50", value: (row) => row.gap_p50_ms, show: (row) => ms(row.gap_p50_ms), spare: true },
-  { id: "tokens", title: "Tokens", value: (row) => row.tokens, show: (row) => number(row.tokens), spare: true },
-  { id: "tpot", title: "TPOT", help: "Mean time from the start of a decode step to the start of the next", value: (row) => row.tpot_ms, show: (row) => ms(row.tpot_ms), spare: true },
+  { id: "p90", spare: 4, title: "p90", value: (row) => row.p90_ms, show: (row) => ms(row.p90_ms) },
+  { id: "p99", spare: 2, title: "p99", value: (row) => row.p99_ms, show: (row) => ms(row.p99_ms) },
+  { id: "gap", spare: 6, title: "Gap p50", value: (row) => row.gap_p50_ms, show: (row) => ms(row.gap_p50_ms) },
+  { id: "tokens", spare: 5, title: "Tokens", value: (row) => row.tokens, show: (row) => number(row.tokens) },
+  { id: "tpot", spare: 3, title: "TPOT", help: "Mean time from the start of a decode step to the start of the next", value: (row) => row.tpot_ms, show: (row) => ms(row.tpot_ms) },
   { id: "rate", title: "Tokens/s", value: (row) => row.tokens_per_s, show: (row) => number(row.tokens_per_s) },
 ];
 
 const HOTSPOTS: Column<Hotspot>[] = [
   { id: "rank", title: "#", value: (row) => row.rank },
-  { id: "what", title: "What", text: true, long: true, value: (row) => row.operator, show: (row) => <span title={axesText(row.axes)}>{row.kind === "operator" ? "" : `${row.kind}: `}{shorten(row.operator, 48)}{row.role ? <span class="faint"> {row.role}</span> : null}</span> },
+  { id: "what", title: "What", text: true, long: true, value: (row) => row.operator, show: (row) => <span title={axesText(row.axes)}>{row.kind === "operator" ? "" : `${row.kind}: `}<Breaking text={shorten(row.operator, 48)} />{row.role ? <span class="faint"> {row.role}</span> : null}</span> },
   { id: "saves", title: "Saves per step", value: (row) => row.recoverable_us, show: (row) => us(row.recoverable_us) },
-  { id: "share", title: "Of step", value: (row) => row.recoverable_pct_of_step, show: (row) => <span class="with-bar">{percent(row.recoverable_pct_of_step)}<Bar share={row.recoverable_pct_of_step} /></span> },
-  { id: "time", title: "Time", value: (row) => row.time_us, show: (row) => us(row.time_us) },
-  { id: "bound", title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us), spare: true },
-  { id: "s", title: "S", value: (row) => row.efficiency_pct, show: (row) => percent(row.efficiency_pct) },
-  { id: "limit", title: "Limit", text: true, tight: true, value: (row) => row.limiter, show: (row) => row.limiter ?? NONE, spare: true },
-  { id: "sure", title: "Sure", text: true, tight: true, value: (row) => row.confidence, spare: true },
+  { id: "share", spare: 2, title: "Of step", value: (row) => row.recoverable_pct_of_step, show: (row) => <span class="with-bar">{percent(row.recoverable_pct_of_step)}<Bar share={row.recoverable_pct_of_step} /></span> },
+  { id: "time", spare: 4, title: "Time", value: (row) => row.time_us, show: (row) => us(row.time_us) },
+  { id: "bound", spare: 6, title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us) },
+  { id: "s", spare: 3, title: "S", value: (row) => row.efficiency_pct, show: (row) => percent(row.efficiency_pct) },
+  { id: "limit", spare: 7, title: "Limit", text: true, tight: true, value: (row) => row.limiter, show: (row) => row.limiter ?? NONE },
+  { id: "sure", spare: 8, title: "Sure", text: true, tight: true, value: (row) => row.confidence },
 ];
 
 function Hotspots({ page }: { page: ProfilePage }) {
@@ -148,15 +148,15 @@ function Hotspots({ page }: { page: ProfilePage }) {
 }
 
 const OPERATORS: Column<OperatorRow>[] = [
-  { id: "op", title: "Operator", text: true, long: true, value: (row) => row.op, show: (row) => <span class="opener" title={row.op}><Dot category={row.category} /><span>{shorten(row.op, 34)}</span></span> },
-  { id: "axes", title: "Axes", text: true, long: true, value: (row) => axesText(row.axes), show: (row) => <span class="axes">{shorten(axesText(row.axes), 90)}</span>, spare: true },
-  { id: "calls", title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
+  { id: "op", title: "Operator", text: true, long: true, value: (row) => row.op, show: (row) => <span class="opener" title={row.op}><Dot category={row.category} /><span><Breaking text={shorten(row.op, 34)} /></span></span> },
+  { id: "axes", spare: 5, title: "Axes", text: true, long: true, value: (row) => axesText(row.axes), show: (row) => <span class="axes">{shorten(axesText(row.axes), 90)}</span> },
+  { id: "calls", spare: 6, title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
   { id: "pct", title: "GPU time", value: (row) => row.pct, show: (row) => percent(row.pct) },
-  { id: "time", title: "Per call", value: (row) => row.time_us, show: (row) => us(row.time_us) },
-  { id: "tflops", title: "TFLOP/s", value: (row) => row.tflops, show: (row) => number(row.tflops), spare: true },
-  { id: "tbps", title: "TB/s", value: (row) => row.tbps, show: (row) => number(row.tbps), spare: true },
-  { id: "bound", title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us) },
-  { id: "limit", title: "Limit", text: true, tight: true, value: (row) => row.limiter, show: (row) => row.limiter ?? NONE, spare: true },
+  { id: "time", spare: 3, title: "Per call", value: (row) => row.time_us, show: (row) => us(row.time_us) },
+  { id: "tflops", spare: 8, title: "TFLOP/s", value: (row) => row.tflops, show: (row) => number(row.tflops) },
+  { id: "tbps", spare: 9, title: "TB/s", value: (row) => row.tbps, show: (row) => number(row.tbps) },
+  { id: "bound", spare: 4, title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us) },
+  { id: "limit", spare: 7, title: "Limit", text: true, tight: true, value: (row) => row.limiter, show: (row) => row.limiter ?? NONE },
   { id: "s", title: "S", help: "Bound / time", value: (row) => row.efficiency_pct, show: (row) => percent(row.efficiency_pct) },
 ];
 
@@ -171,7 +171,7 @@ function Operators({ page }: { page: ProfilePage }) {
         <details>
           <summary>Without a cost: {percent(table.no_cost.reduce((sum, row) => sum + row.pct, 0))} of the GPU time</summary>
           <Table caption="Calls without a cost" rows={table.no_cost} columns={[
-            { id: "op", title: "What", text: true, value: (row) => row.op, show: (row) => shorten(row.op, 60) },
+            { id: "op", title: "What", text: true, value: (row) => row.op, show: (row) => <Breaking text={shorten(row.op, 60)} /> },
             { id: "why", title: "Why", text: true, value: (row) => row.reason },
             { id: "calls", title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
             { id: "pct", title: "GPU time", value: (row) => row.pct, show: (row) => percent(row.pct) },
@@ -207,13 +207,13 @@ function Idle({ page }: { page: ProfilePage }) {
 
 const KERNELS: Column<KernelRow>[] = [
   { id: "name", title: "Kernel", text: true, long: true, value: (row) => row.short_name, show: (row) => <span class="opener"><Dot category={row.category} /><span><Name short={shorten(row.short_name, 56)} full={row.name} /></span></span> },
-  { id: "category", title: "Category", text: true, tight: true, value: (row) => row.category, spare: true },
-  { id: "calls", title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
+  { id: "category", spare: 5, title: "Category", text: true, tight: true, value: (row) => row.category },
+  { id: "calls", spare: 2, title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
   { id: "total", title: "Total", value: (row) => row.total_ns, show: (row) => time(row.total_ns) },
   { id: "pct", title: "Share", value: (row) => row.pct, show: (row) => percent(row.pct) },
-  { id: "mean", title: "Mean", value: (row) => row.mean_ns, show: (row) => time(row.mean_ns) },
-  { id: "median", title: "Median", value: (row) => row.median_ns, show: (row) => time(row.median_ns), spare: true },
-  { id: "max", title: "Max", value: (row) => row.max_ns, show: (row) => time(row.max_ns), spare: true },
+  { id: "mean", spare: 3, title: "Mean", value: (row) => row.mean_ns, show: (row) => time(row.mean_ns) },
+  { id: "median", spare: 7, title: "Median", value: (row) => row.median_ns, show: (row) => time(row.median_ns) },
+  { id: "max", spare: 6, title: "Max", value: (row) => row.max_ns, show: (row) => time(row.max_ns) },
 ];
 
 function Kernels({ page }: { page: ProfilePage }) {

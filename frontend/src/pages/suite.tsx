@@ -4,9 +4,9 @@ import { go, Link, useAddress } from "../address";
 import { ask } from "../ask";
 import { SuiteRoofline } from "../charts/roofline";
 import { axesText, NONE, percent, printed, printedIntensity } from "../format";
-import { Bar, Section } from "../parts";
+import { Bar, Breaking, Problem, Section } from "../parts";
 import { Table, type Column } from "../table";
-import type { Measured, MeasuredShapes, Overview, ShapeRow, ShapesPage, SuitePage, SuiteRow } from "../types";
+import type { Fastest, Measured, MeasuredShapes, Overview, ShapeRow, ShapesPage, SuitePage, SuiteRow } from "../types";
 
 const REGIME: Record<string, string> = { C: "compute", M: "memory", I: "indexing" };
 const USUAL = "H20,XPU-A,H200";
@@ -32,7 +32,7 @@ export function SuiteView({ overview, operator }: { overview: Overview | null; o
         <legend>Hardware</legend>
         {overview?.hardware.map((name) => <label key={name}><input type="checkbox" checked={wanted.includes(name)} disabled={wanted.length === 1 && wanted[0] === name} onChange={(event) => toggle(name, event.currentTarget.checked)} /> {name}</label>)}
       </fieldset>
-      {asked.error && <p role="alert" class="warnings plain">{asked.error}</p>}
+      {asked.error && <Problem text={asked.error} />}
       {operator && <Section id="shapes" title={operator} about={<Link to={`/suite?${query}`}>All operators</Link>}><Shapes operator={operator} hardware={wanted} /></Section>}
       {page && !operator && <Operators page={page} />}
       {page && !operator && <Roofs page={page} roof={query.get("roof")} pick={(roof) => to({ roof })} />}
@@ -42,19 +42,19 @@ export function SuiteView({ overview, operator }: { overview: Overview | null; o
 
 function Operators({ page }: { page: SuitePage }) {
   const columns = useMemo<Column<SuiteRow>[]>(() => [
-    { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator, show: (row) => <>{row.operator} <span class="faint">{row.id}</span></> },
-    { id: "dtype", title: "dtype", text: true, tight: true, value: (row) => row.dtype, spare: true },
-    { id: "shapes", title: "Shapes", value: (row) => row.shapes },
+    { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator, show: (row) => <><Breaking text={row.operator} /> <span class="faint small">{row.id}</span></> },
+    { id: "dtype", spare: 9, title: "dtype", text: true, tight: true, value: (row) => row.dtype },
+    { id: "shapes", spare: 6, title: "Shapes", value: (row) => row.shapes },
     { id: "importance", title: "Importance", help: "Share of GPU time as published; all together 109.5 %", value: (row) => row.importance_pct, show: (row) => <span class="with-bar">{percent(row.importance_pct)}<Bar share={row.importance_pct} /></span> },
-    { id: "regime", title: "Regime", text: true, tight: true, value: (row) => row.regime, show: (row) => <abbr title={REGIME[row.regime]}>{row.regime}</abbr>, spare: true },
-    { id: "ai", title: "AI", help: "FLOP per byte", value: (row) => row.intensity, show: (row) => printedIntensity(row.intensity), spare: true },
-    ...page.hardware.map((name): Column<SuiteRow> => ({ id: `sol-${name}`, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], show: (row) => printed(row.sol_us[name]) })),
-    { id: "prod", title: "T_Prod XPU-A", value: (row) => row.prod_us, show: (row) => printed(row.prod_us, 0, 1) },
+    { id: "regime", spare: 7, title: "Regime", text: true, tight: true, value: (row) => row.regime, show: (row) => <abbr title={REGIME[row.regime]}>{row.regime}</abbr> },
+    { id: "ai", spare: 8, title: "AI", help: "FLOP per byte", value: (row) => row.intensity, show: (row) => printedIntensity(row.intensity) },
+    ...page.hardware.map((name): Column<SuiteRow> => ({ id: `sol-${name}`, spare: 5, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], show: (row) => printed(row.sol_us[name]) })),
+    { id: "prod", spare: 3, title: "T_Prod XPU-A", value: (row) => row.prod_us, show: (row) => printed(row.prod_us, 0, 1) },
     { id: "s", title: "S XPU-A", help: "T_SOL / T_Prod, median over the shapes, as published", value: (row) => page.median_s_pct[row.operator], show: (row) => percent(page.median_s_pct[row.operator]) },
     ...page.measured.flatMap((one) => measuredColumns(one)),
   ], [page]);
   return (
-    <Section id="suite" title="Operators">
+    <Section id="suite" title="Operators" about="Regime as published: C is bound by compute, M by memory, I by indexing. AI is FLOP per byte. S is T_SOL over T_Prod: 100 % is the limit of the hardware.">
       <Table caption="Operators of the suite" columns={columns} rows={page.operators} sort={{ id: "importance", down: true }} search={(row) => `${row.operator} ${row.id} ${row.dtype}`} detail={(row) => <Shapes operator={row.operator} hardware={page.hardware} />} />
     </Section>
   );
@@ -64,11 +64,13 @@ function Operators({ page }: { page: SuitePage }) {
 function measuredColumns({ device, operators, hardware }: Measured): Column<SuiteRow>[] {
   const name = hardware ?? device;
   return [
-    { id: `best-${device}`, title: `Best ${name}`, help: `Fastest solution that passed on the middle shape, measured on ${device}`, value: (row) => operators[row.operator]?.middle?.median_us, show: (row) => printed(operators[row.operator]?.middle?.median_us) },
-    { id: `who-${device}`, title: "Who", text: true, tight: true, value: (row) => operators[row.operator]?.middle?.solution, show: (row) => operators[row.operator]?.middle?.solution ?? NONE, spare: true },
+    { id: `best-${device}`, spare: 2, title: `Best ${name}`, help: `Fastest solution that passed on the middle shape, measured on ${device}, and which it is`, value: (row) => operators[row.operator]?.middle?.median_us, show: (row) => <Best fastest={operators[row.operator]?.middle} /> },
     { id: `s-${device}`, title: `S ${name}`, help: `Bound over best time on ${device}, over all shapes that passed`, value: (row) => operators[row.operator]?.s_pct, show: (row) => percent(operators[row.operator]?.s_pct) },
   ];
 }
+
+/** A time and whose it is. */
+const Best = ({ fastest }: { fastest: Fastest | null | undefined }) => (fastest ? <>{printed(fastest.median_us)}<span class="faint small block">{fastest.solution}</span></> : <>{NONE}</>);
 
 /** The roofs of one GPU at a time, and every operator under them. */
 function Roofs({ page, roof, pick }: { page: SuitePage; roof: string | null; pick: (roof: string) => void }) {
@@ -100,19 +102,19 @@ function Shapes({ operator, hardware }: { operator: string; hardware: string[] }
   const columns = useMemo<Column<ShapeRow>[]>(() => [
     { id: "id", title: "#", value: (row) => row.id },
     { id: "what", title: "Shape", text: true, long: true, value: (row) => row.description, show: (row) => <span title={axesText(row.axes)}>{row.description}</span> },
-    ...(asked.value?.hardware ?? []).map((name): Column<ShapeRow> => ({ id: `sol-${name}`, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], show: (row) => printed(row.sol_us[name]) })),
-    { id: "prod", title: "T_Prod XPU-A", value: (row) => row.prod_us, show: (row) => printed(row.prod_us) },
-    { id: "s", title: "S", help: "T_SOL / T_Prod on XPU-A, as published", value: (row) => row.s_pct, show: (row) => <span class="with-bar">{percent(row.s_pct)}<Bar share={row.s_pct} /></span> },
+    ...(asked.value?.hardware ?? []).map((name): Column<ShapeRow> => ({ id: `sol-${name}`, spare: 5, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], show: (row) => printed(row.sol_us[name]) })),
+    { id: "prod", spare: 3, title: "T_Prod XPU-A", value: (row) => row.prod_us, show: (row) => printed(row.prod_us) },
+    { id: "s", title: "S XPU-A", help: "T_SOL / T_Prod on XPU-A, as published", value: (row) => row.s_pct, show: (row) => <span class="with-bar">{percent(row.s_pct)}<Bar share={row.s_pct} /></span> },
     ...measured.flatMap(shapeColumns),
   ], [asked.value]);
-  if (asked.error) return <p role="alert">{asked.error}</p>;
+  if (asked.error) return <Problem text={asked.error} />;
   return asked.value ? <Table caption={`Shapes of ${operator}`} columns={columns} rows={asked.value.shapes} most={100} /> : <p class="faint">Reading…</p>;
 }
 
 function shapeColumns({ device, shapes }: MeasuredShapes): Column<ShapeRow>[] {
+  const name = device.replace(/^NVIDIA |^AMD (Instinct )?/, "");
   return [
-    { id: `best-${device}`, title: `Best ${device}`, value: (row) => shapes[row.id]?.median_us, show: (row) => printed(shapes[row.id]?.median_us) },
-    { id: `who-${device}`, title: "Who", text: true, tight: true, value: (row) => shapes[row.id]?.solution, show: (row) => shapes[row.id]?.solution ?? NONE, spare: true },
-    { id: `s-${device}`, title: `S ${device}`, value: (row) => shapes[row.id]?.s_pct, show: (row) => percent(shapes[row.id]?.s_pct) },
+    { id: `best-${device}`, spare: 2, title: `Best ${name}`, help: `Fastest solution that passed, measured on ${device}, and which it is`, value: (row) => shapes[row.id]?.median_us, show: (row) => <Best fastest={shapes[row.id]} /> },
+    { id: `s-${device}`, title: `S ${name}`, help: `Bound over best time on ${device}`, value: (row) => shapes[row.id]?.s_pct, show: (row) => percent(shapes[row.id]?.s_pct) },
   ];
 }

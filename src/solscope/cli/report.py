@@ -64,9 +64,10 @@ def command(
 ) -> None:
     """Write profiles as one HTML file that needs nothing else: no network, no server.
 
-    One profile gives its page; several give a comparison and a page each; results of
-    `solscope bench run` give solutions, operators and shapes. The file holds the names
-    in the profile: redact a profile before you share it (solscope export --redact).
+    One profile gives its page; several give a comparison and a page each, and a page of
+    ranks where they are ranks of one run; results of `solscope bench run` give
+    solutions, operators and shapes. The file holds the names in the profile: redact a
+    profile before you share it (solscope export --redact).
 
     \b
     Examples:
@@ -77,7 +78,12 @@ def command(
     from solscope import find_profiles
     from solscope.bench.results import is_results
     from solscope.report.names import short_labels
-    from solscope.report.pages import comparison_page, diagnosis_page, profile_page
+    from solscope.report.pages import (
+        comparison_page,
+        diagnosis_page,
+        profile_page,
+        ranks_pages,
+    )
     from solscope.views.operators import named_hardware
 
     check_one_stdout(output, as_json=as_json)
@@ -101,6 +107,7 @@ def command(
     if diagnose and len(profiles) != 2:
         raise click.UsageError(f"--diagnose takes two different profiles, not {len(profiles)}")
     pages: list[Page] = [diagnosis_page(profiles, labels)] if diagnose else []
+    pages += ranks_pages(profiles)
     pages += [comparison_page(profiles, labels)] if len(profiles) > 1 else []
     pages += [profile_page(one, card, config) for one in profiles]
     _write(pages, " · ".join(labels), output, as_json)

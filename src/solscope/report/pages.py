@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter as Counting
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -26,11 +27,13 @@ from solscope.errors import InputError, UsageError
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
 from solscope.suite.tables import suite_list, suite_shapes
+from solscope.views.collectives import collective_calls
 from solscope.views.hotspots import HotspotTable, hotspots
 from solscope.views.idle import CAUSES
 from solscope.views.kernels import KernelTable, kernels
 from solscope.views.layers import LayerTable, layers
 from solscope.views.operators import OperatorTable, hardware_of, operator_table
+from solscope.views.ranks import Run, computes_longest, runs
 from solscope.views.summary import Summary, summarize
 from solscope.views.timeline import Timeline, timeline
 from solscope.views.tree import TimeNode, time_tree
@@ -81,6 +84,17 @@ class ComparisonPage(msgspec.Struct, frozen=True, tag="comparison", tag_field="k
     no_layers: str | None
     """Why there is no table of layers."""
     summaries: list[Summary]
+
+
+class RanksPage(msgspec.Struct, frozen=True, tag="ranks", tag_field="kind"):
+    """The ranks of one run, each from a file of its own."""
+
+    title: str
+    run: Run
+    computes_longest: list[int]
+    """Ranks that compute clearly longer than the fastest."""
+    summaries: list[Summary]
+    """Of the files, in the order of the ranks."""
 
 
 class StepTime(msgspec.Struct, frozen=True):
@@ -162,7 +176,7 @@ class BenchPage(msgspec.Struct, frozen=True, tag="bench", tag_field="kind"):
     """Median S of the deployed kernels on XPU-A by operator, as the public suite states it."""
 
 
-Page = ProfilePage | ComparisonPage | DiagnosisPage | BenchPage
+Page = ProfilePage | ComparisonPage | RanksPage | DiagnosisPage | BenchPage
 
 
 def roofs_of(card: Hardware) -> Roofs:
@@ -213,6 +227,27 @@ def comparison_page(profiles: Sequence[Attributed], labels: Sequence[str]) -> Co
         no_layers=reason,
         summaries=[summarize(profile) for profile in profiles],
     )
+
+
+def ranks_pages(profiles: Sequence[Attributed]) -> list[RanksPage]:
+    """One page for each run whose ranks are files among these profiles."""
+    ranked = [one for one in profiles if one.profile.metadata.rank is not None]
+    if len(ranked) < 2:
+        return []
+    summaries = {one.profile.path: summarize(one, top=0) for one in ranked}
+    calls = {one.profile.path: collective_calls(one) for one in ranked}
+    found = runs(list(summaries.values()), calls)
+    return [
+        RanksPage(
+            title=Path(run.name).name,
+            run=run,
+            computes_longest=computes_longest(run),
+            summaries=[summaries[row.path] for row in run.ranks],
+        )
+        for run in found
+        # One file that merges its ranks lists them on its own page.
+        if len({row.path for row in run.ranks}) > 1
+    ]
 
 
 def diagnosis_page(runs: Sequence[Attributed], labels: Sequence[str]) -> DiagnosisPage:

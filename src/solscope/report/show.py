@@ -29,14 +29,12 @@ from solscope.report.terminal import (
 )
 from solscope.text import clean, shorten
 from solscope.views.idle import CAUSES
-from solscope.views.ranks import Run
+from solscope.views.ranks import Run, computes_longest
 from solscope.views.steps import StepTimes
 from solscope.views.summary import CategoryTime, Summary
 
 SIDE_BY_SIDE = 4
 """Up to this many profiles stand beside each other; more become a table with a row each."""
-UNEVEN = 1.02
-"""A rank is called the slowest only when it computes longer than the fastest by this factor."""
 LINE, LONGEST_LINE = 9, 40
 """Columns of the line of step times: at least, at most."""
 STEP_NUMBERS = 89
@@ -345,8 +343,7 @@ def _rows(summaries: Sequence[Summary], width: int) -> list[RenderableType]:
 
 def _run(run: Run, members: Sequence[Summary], width: int) -> list[RenderableType]:
     """The ranks of a run, and what is unsafe about each."""
-    compute = [row.compute_ms or 0.0 for row in run.ranks]
-    uneven = max(compute) > UNEVEN * min(compute)
+    longest = computes_longest(run)
     columns = [
         Column("rank", text=True),
         Column("kernels"),
@@ -359,7 +356,7 @@ def _run(run: Run, members: Sequence[Summary], width: int) -> list[RenderableTyp
     ]
     rows = [
         (
-            f"{row.rank}" + (" *" if uneven and row.compute_ms == max(compute) else ""),
+            f"{row.rank}" + (" *" if row.rank in longest else ""),
             f"{row.kernels:,}",
             number(row.gpu_span_ms),
             pct(row.gpu_busy_pct),
@@ -375,7 +372,7 @@ def _run(run: Run, members: Sequence[Summary], width: int) -> list[RenderableTyp
         heading(f"{Path(run.name).name}: {len(run.ranks)} ranks{size}"),
         table(columns, rows, width),
     ]
-    if uneven:
+    if longest:
         parts.append(Text("* computes longest"))
     parts += _skew_lines(run, width)
     if run.missing:

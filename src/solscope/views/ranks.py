@@ -15,6 +15,9 @@ from solscope.views.summary import DeviceSummary, Summary
 MAX_WORLD = 1 << 16
 """A run of more ranks than this is a damaged number; missing ones are not listed."""
 
+UNEVEN = 1.02
+"""A rank computes longest only when it computes longer than the fastest by this factor."""
+
 
 class RankRow(msgspec.Struct, frozen=True):
     """One rank of a run."""
@@ -70,6 +73,14 @@ def runs(
     found = [_run(name, size, members, collectives) for (name, size), members in groups.items()]
     # A rank that occurs twice means that these files are not the ranks of one run.
     return [run for run in found if 1 < len(run.ranks) == len({row.rank for row in run.ranks})]
+
+
+def computes_longest(run: Run) -> list[int]:
+    """Ranks that compute longest; empty where all compute about as long."""
+    compute = [row.compute_ms or 0.0 for row in run.ranks]
+    if max(compute) <= UNEVEN * min(compute):
+        return []
+    return [row.rank for row in run.ranks if row.compute_ms == max(compute)]
 
 
 def _run_name(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -9,7 +10,8 @@ import pytest
 
 import solscope
 from solscope import attribute
-from solscope.report.pages import diagnosis_page
+from solscope.report.pages import diagnosis_page, ranks_pages
+from tests.making import attributed, event, profile
 
 RUNS = Path(__file__).parents[4] / "shared" / "data" / "h200" / "runs"
 
@@ -30,3 +32,15 @@ def test_sensors_are_drawn_in_the_unit_of_the_table() -> None:
     assert len(times) == len(values) == counters["oncpu_ns", None].test.n[0]
     assert times == sorted(times)
     assert max(values) < 200
+
+
+def test_ranks_of_one_run_make_a_page_and_other_profiles_none() -> None:
+    made = [
+        attribute(replace(profile(event("kernel", "gemm", 0, 10), rank=rank), path=path))
+        for rank, path in ((1, "d/rank1.json"), (0, "d/rank0.json"), (0, "other.json"))
+    ]
+    (page,) = ranks_pages([*made, attributed(event("kernel", "gemm", 0, 10))])
+    assert page.title == "*.json"
+    assert [row.rank for row in page.run.ranks] == [0, 1]
+    assert [one.path for one in page.summaries] == ["d/rank0.json", "d/rank1.json"]
+    assert ranks_pages(made[1:]) == []

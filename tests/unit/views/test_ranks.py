@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from solscope.views.ranks import runs
+from solscope.views.ranks import computes_longest, runs
 from solscope.views.summary import Summary, summarize
 from tests.making import attributed, event
 
@@ -55,3 +55,11 @@ def test_ranks_merged_into_one_file_are_a_run() -> None:
     )
     (run,) = runs([summarize(made)])
     assert [(row.rank, row.kernel_time_ms) for row in run.ranks] == [(0, 100e-6), (1, 90e-6)]
+
+
+def test_a_rank_that_computes_clearly_longer_is_named() -> None:
+    (run,) = runs([summary("rank0.json", 0), summary("rank1.json", 1)])
+    assert computes_longest(run) == []
+    slower = msgspec.structs.replace(run.ranks[1], compute_ms=1.03 * (run.ranks[1].compute_ms or 0))
+    uneven = msgspec.structs.replace(run, ranks=[run.ranks[0], slower])
+    assert computes_longest(uneven) == [1]

@@ -1,0 +1,88 @@
+// The ranks of one run: what each did with its time, and for which the others wait.
+import { useMemo } from "preact/hooks";
+import { categoryColor } from "../colors";
+import { fileName, ms, number, percent } from "../format";
+import { Breaking, Section } from "../parts";
+import { Table, type Column } from "../table";
+import type { RankRow, RanksPage, Summary } from "../types";
+
+interface Row extends RankRow { summary: Summary | undefined; wait_ms: number | undefined }
+
+const PARTS: [string, string, (summary: Summary) => number | null][] = [
+  ["computing", categoryColor("gemm"), (one) => one.compute_ms],
+  ["communication that nothing hides", categoryColor("comm"), (one) => one.exposed_comm_ms],
+  ["copies that nothing hides", categoryColor("memcpy"), (one) => one.exposed_memcpy_ms],
+];
+
+export function RanksView({ page }: { page: RanksPage }) {
+  const { run } = page;
+  const rows = useMemo<Row[]>(() => run.ranks.map((row, at) => ({ ...row, summary: page.summaries[at], wait_ms: run.skew?.ranks.find((one) => one.rank === row.rank)?.wait_ms })), [page]);
+  const columns = useMemo(() => [...COLUMNS.slice(0, 3), ...stepColumns(page.summaries), ...COLUMNS.slice(3)], [page]);
+  return (
+    <>
+      <Section id="ranks" title={`${number(run.ranks.length)} ranks${run.world_size ? ` of ${number(run.world_size)}` : ""}`} about="Each rank from a file of its own. Waiting is what a rank spends in collectives beyond the shortest of all ranks; clocks are not compared.">
+        <p class="sentence">{verdict(page)}</p>
+        {run.missing.length > 0 && <p class="warnings plain">No file for rank {run.missing.join(", ")}.</p>}
+        <Table caption="Ranks" columns={columns} rows={rows} most={64} search={(row) => `${row.rank} ${row.path} ${row.device}`} />
+      </Section>
+      <Section id="time" title="What each rank did with its time" about="From its first to its last activity; the parts add up to the span, what is left is idle.">
+        <p class="legend">{PARTS.map(([name, color]) => <span key={name}><span class="dot" aria-hidden="true" style={{ background: color }} />{name}</span>)}</p>
+        <div class="scroll">
+          <table class="bars">
+            <caption class="hidden">Time of each rank by part</caption>
+            <thead><tr><th scope="col" class="text">Rank</th><th scope="col" class="number">Span</th><th scope="col" class="number">Idle</th><th scope="col" class="text wide">Parts</th></tr></thead>
+            <tbody>{rows.map((row) => row.summary && <Parts key={row.rank} rank={row.rank} summary={row.summary} most={Math.max(...rows.map((one) => one.gpu_span_ms ?? 0))} />)}</tbody>
+          </table>
+        </div>
+      </Section>
+      <Section id="warnings" title="Warnings">
+        {page.summaries.some((one) => one.warnings.length) ? <ul class="warnings">{page.summaries.flatMap((one) => one.warnings.map((found, at) => <li key={`${one.path} ${at}`}>rank {one.rank}: <code>{found.code}</code> {found.message}</li>))}</ul> : <p class="about">No warning: nothing was found that makes these numbers unsafe.</p>}
+      </Section>
+    </>
+  );
+}
+
+function verdict({ run, computes_longest: longest }: RanksPage): string {
+  const skew = run.skew;
+  const waits = skew?.slowest == null ? `Waiting in collectives cannot be told: ${skew?.reason ?? "no collectives"}.` : `In collectives the others wait for rank ${skew.slowest}.`;
+  const computes = longest.length ? ` Rank ${longest.join(", ")} ${longest.length === 1 ? "computes" : "compute"} longest.` : " All ranks compute about as long.";
+  return waits + computes;
+}
+
+const COLUMNS: Column<Row>[] = [
+  { id: "rank", title: "Rank", text: true, tight: true, value: (row) => row.rank },
+  { id: "file", spare: 9, title: "File", text: true, value: (row) => row.path, show: (row) => <span title={row.path}><Breaking text={fileName(row.path)} /></span> },
+  { id: "gpu", spare: 8, title: "GPU", text: true, value: (row) => row.device },
+  { id: "kernels", spare: 7, title: "Kernels", value: (row) => row.kernels },
+  { id: "span", spare: 4, title: "Span", value: (row) => row.gpu_span_ms, show: (row) => ms(row.gpu_span_ms) },
+  { id: "busy", spare: 3, title: "GPU busy", value: (row) => row.gpu_busy_pct, show: (row) => percent(row.gpu_busy_pct) },
+  { id: "compute", title: "Computing", value: (row) => row.compute_ms, show: (row) => ms(row.compute_ms) },
+  { id: "comm", spare: 6, title: "Communication", value: (row) => row.comm_ms, show: (row) => (row.comm_ms ? ms(row.comm_ms) : "none") },
+  { id: "exposed", spare: 5, title: "Exposed", help: "Communication during which nothing else ran", value: (row) => row.exposed_comm_ms, show: (row) => ms(row.exposed_comm_ms) },
+  { id: "wait", title: "Waiting", help: "In collectives, beyond the shortest of all ranks", value: (row) => row.wait_ms, show: (row) => ms(row.wait_ms) },
+];
+
+/** The middle step of each phase that any rank has. */
+function stepColumns(summaries: Summary[]): Column<Row>[] {
+  const phases = [...new Set(summaries.flatMap((one) => (one.steps.found_by === "whole_profile" ? [] : one.steps.phases.map((phase) => phase.phase))))];
+  return phases.map((phase): Column<Row> => {
+    const middle = (row: Row) => row.summary?.steps.phases.find((one) => one.phase === phase)?.p50_ms;
+    return { id: `step-${phase}`, spare: 2, title: `${phase ?? "step"} p50`, help: `Middle time of ${phase ?? "all"} steps`, value: middle, show: (row) => ms(middle(row)) };
+  });
+}
+
+function Parts({ rank, summary, most }: { rank: number; summary: Summary; most: number }) {
+  const share = (value: number | null) => (most ? (100 * (value ?? 0)) / most : 0);
+  return (
+    <tr>
+      <th scope="row" class="text">{rank}</th>
+      <td class="number">{ms(summary.gpu_span_ms)}</td>
+      <td class="number">{percent(summary.gpu_idle_pct)}</td>
+      <td class="wide">
+        <span class="bar stack" role="img" aria-label={PARTS.map(([name, , value]) => `${name} ${ms(value(summary))}`).join(", ")} style={{ width: `${share(summary.gpu_span_ms)}%` }}>
+          {PARTS.map(([name, color, value]) => <span key={name} title={`${name}: ${ms(value(summary))}`} style={{ width: `${summary.gpu_span_ms ? (100 * (value(summary) ?? 0)) / summary.gpu_span_ms : 0}%`, background: color }} />)}
+        </span>
+      </td>
+    </tr>
+  );
+}
