@@ -1,9 +1,9 @@
 """What is made ready while nobody asks: the libraries that make answers, and answers ahead.
 
-A dashboard starts with what was kept. Afterwards the libraries are loaded, and with a store the
-answers that its pages begin with are made: first what every visitor sees, then the same for values
-of a filter and for pairs of them. What an earlier start has kept is only read. A request comes
-first: between two pieces of work this waits until none has come for a while.
+A dashboard starts with what was kept. Afterwards the libraries are loaded, and the answers that
+pages begin with are made: those of the store and of the suite that every visitor sees, then those
+for values of the store's filters and for pairs of them. What an earlier start has kept is only
+read. A request comes first: between two pieces of work this waits until none has come for a while.
 """
 
 from __future__ import annotations
@@ -45,7 +45,12 @@ def warm(library: Library) -> None:
     if library.has_store:
         with contextlib.suppress(SolscopeError):
             _practice(library)
-        _make_ahead(library)
+        for asked in _of_store():
+            _make(library, asked)
+    for asked in _of_suite():
+        _make(library, asked)
+    if library.has_store:
+        _make_filtered(library)
 
 
 def _practice(library: Library) -> None:
@@ -62,23 +67,28 @@ def _practice(library: Library) -> None:
             ask(library, rarest)
 
 
-def _make_ahead(library: Library) -> None:
-    for asked in _plain():
-        _make(library, asked)
-    store = library.store
-    with contextlib.suppress(SolscopeError):
-        # Remembered as a whole: what cannot be answered leaves nothing behind to know it by.
-        library.shelf.get(("filters", store.url, store.version()), lambda: _filters(library))
-
-
-def _plain() -> Iterator[str]:
+def _of_store() -> Iterator[str]:
     from solscope.corpus.importance import ImportanceBy
 
     yield from first_questions("/corpus", {})
     for by in get_args(ImportanceBy):
         yield question("/api/corpus/importance", {"by": by})
+
+
+def _of_suite() -> Iterator[str]:
+    from solscope.suite.data import load_suite
+
     for page in ("/suite", "/bench"):
         yield from first_questions(page, {})
+    for one in load_suite().by_importance:
+        yield from first_questions(f"/suite/{one.name}", {})
+
+
+def _make_filtered(library: Library) -> None:
+    store = library.store
+    with contextlib.suppress(SolscopeError):
+        # Remembered as a whole: what cannot be answered leaves nothing behind to know it by.
+        library.shelf.get(("filters", store.url, store.version()), lambda: _filters(library))
 
 
 def _filters(library: Library) -> bytes:

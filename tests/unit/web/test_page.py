@@ -132,6 +132,17 @@ def test_answers_about_a_store_are_made_ahead(
     assert len(list((tmp_path / "shelf").iterdir())) == kept
 
 
+def test_answers_about_the_suite_are_made_ahead_without_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Library(["tests/data/bench_results.jsonl"], Shelf(tmp_path))
+    monkeypatch.setattr(library.quiet, "wait", lambda *_: None)
+    assert opened(library, "/suite/rms_norm")[1]
+    warm(library)
+    for path in ("/suite", "/bench", "/suite/rms_norm", "/suite/layer_norm"):
+        assert opened(library, path)[1] == set()
+
+
 def test_the_filters_of_most_profiles_are_answered_first(store: Path) -> None:
     page = store_page(Library([str(store)]), {})
     known, unknown = sorted(page.profiles, key=lambda one: one.gpu is None)

@@ -73,9 +73,10 @@ def test_kept_answers_are_served_without_the_libraries_that_made_them(
     (entry,) = library.entries
     endpoint, query = endpoint_of(f"/api/profile/{entry.id}")
     answer(endpoint, library, query)
-    paths = ["/", "/corpus", "/suite", "/bench", f"/profile/{entry.id}"]
-    waits, loaded = serve_again(tmp_path, [*paths, "/corpus?by=shape"], sources)
-    assert waits == dict.fromkeys([*paths, "/corpus?by=shape"], False)
+    paths = ["/", "/corpus", "/corpus?by=shape", "/bench", f"/profile/{entry.id}"]
+    paths += ["/suite", "/suite/rms_norm"]
+    waits, loaded = serve_again(tmp_path, paths, sources)
+    assert waits == dict.fromkeys(paths, False)
     assert loaded == []
 
 
