@@ -104,6 +104,7 @@ function Importance({ by, find, chosen, version, set }: ImportanceProps) {
   return (
     <Section id="importance" title="Importance" about={asked.value?.definition}>
       {asked.error && <Problem text={asked.error} />}
+      {asked.value?.warnings.map((text) => <p key={text} class="warnings plain">{text}</p>)}
       {asked.value && (asked.value.in_all > asked.value.rows.length || find) && (
         <label class="search">
           <span class="hidden">Find in all rows</span>

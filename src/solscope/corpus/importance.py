@@ -94,6 +94,8 @@ class Importance(msgspec.Struct, frozen=True):
     """Most important first; `(unmapped)` last."""
     groups: list[ImportanceGroup]
     """The same for each group; empty unless grouped."""
+    warnings: list[str]
+    """What makes these numbers unsafe."""
 
 
 def importance(
@@ -120,7 +122,20 @@ def importance(
         total_gpu_ms=whole.total_gpu_ms,
         rows=whole.rows,
         groups=_groups(rows, weight_of, by, list(group_by)) if group_by else [],
+        warnings=_beyond_the_bound(whole.rows),
     )
+
+
+def _beyond_the_bound(rows: Sequence[ImportanceRow]) -> list[str]:
+    """A warning where calls took less time than anything could."""
+    beyond = [(row.s_pct, row.key) for row in rows if row.s_pct is not None and row.s_pct > 100]
+    if not beyond:
+        return []
+    most, key = max(beyond)
+    return [
+        f"S is above 100 % in {len(beyond)} of {len(rows)} rows ({key}: {most:.1f} %): their "
+        "times, sizes or GPU are not what the profiles say, or the bound is wrong"
+    ]
 
 
 def definition(weight: str) -> str:

@@ -181,6 +181,7 @@ def render_importance(result: Importance, *, top: int, width: int, color: bool) 
     tables = [group.rows for group in result.groups] or [result.rows]
     if any(row.recoverable_pct is not None for rows in tables for row in rows):
         notes.append(Text(_RECOVERABLE))
+    notes += [Text(f"warning: {clean(text)}") for text in result.warnings]
     return to_text([*parts, *notes], width, color)
 
 

@@ -60,6 +60,8 @@ class ImportancePage(msgspec.Struct, frozen=True):
     """The first of those found, most important first."""
     shown_pct: float
     """Importance of `rows` together."""
+    warnings: list[str]
+    """What makes the whole table unsafe."""
 
 
 MOST_ROWS = 200
@@ -106,6 +108,7 @@ def importance_page(library: Library, query: Query) -> ImportancePage:
         found=len(found),
         rows=rows,
         shown_pct=sum(row.importance_pct for row in rows),
+        warnings=whole.warnings,
     )
 
 

@@ -70,6 +70,16 @@ def test_a_row_tells_calls_times_bound_and_what_would_come_back(corpus: Corpus) 
     assert (unmapped.s_pct, unmapped.recoverable_pct, unmapped.bound_p50_us) == (None, None, None)
 
 
+def test_calls_beyond_their_bound_are_a_warning(corpus: Corpus, tmp_path: Path) -> None:
+    assert importance(corpus).warnings == []
+    made = create_corpus(tmp_path / "store")
+    add_profiles(made, [write_trace(tmp_path / "a.json", m=1 << 20)], workers=1)
+    result = importance(made)
+    (text,) = result.warnings
+    assert text.startswith("S is above 100 % in 2 of 3 rows (elementwise: ")
+    assert text in render_importance(result, top=9, width=300, color=False)
+
+
 def test_frequency_times_mean_share_is_importance(corpus: Corpus) -> None:
     for row in importance(corpus, "shape").rows:
         assert row.frequency_pct * row.share_pct / 100 == pytest.approx(row.importance_pct)
