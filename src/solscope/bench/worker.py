@@ -6,8 +6,8 @@ replies are lines of JSON; tensors are views of memory that the evaluator shared
 returns is handed back as bytes in a second shared memory, and the evaluator judges it.
 
 Refused and reported, whatever the solution does with the error: importing solscope, opening its
-files or the evaluator's process, connecting to other machines, replacing functions that this file
-or a timer uses.
+files or the evaluator's process, connecting to other machines, replacing functions or kernels that
+this file or a timer uses.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ class Worker:
         self.torch = torch
         self.plain = torch.Tensor
         self.found = found
-        self.watched = _beside("worker_guard").watched
-        self.before = self.watched(torch)
+        self.tampering = _beside("worker_guard").Tampering(torch)
         self.device = "cpu"
         self.memory = _beside("worker_memory").Memory(torch)
         returned = _beside("worker_outputs")
@@ -150,8 +149,7 @@ class Worker:
     def once(self, index: int, poison: list[int]) -> dict[str, Any]:
         """One call for correctness: outputs are copied in stream order, then poisoned."""
         self.drop()
-        for size in poison:
-            self.torch.empty(size, dtype=self.torch.uint8, device=self.device).fill_(POISON)
+        self._poison_free(poison)
         outputs = self.call(index)
         described = self.describe(outputs, index)
         self.kept = [{name: tensor.clone() for name, tensor in outputs.items()}]
@@ -211,6 +209,13 @@ class Worker:
         if tensor.numel() and tensor.is_contiguous():
             tensor.reshape(-1).view(self.torch.uint8).fill_(POISON)
 
+    def _poison_free(self, sizes: list[int]) -> None:
+        """Poison memory that outputs of these sizes will be given: of two equal ones, two pieces."""
+        byte = self.torch.uint8
+        held = [self.torch.empty(size, dtype=byte, device=self.device) for size in sizes]
+        for tensor in held:
+            tensor.fill_(POISON)
+
     def free(self) -> dict[str, Any]:
         """Release everything that belongs to the shape."""
         self.sets, self.kept, self.pristine = [], [], []
@@ -253,14 +258,11 @@ class Worker:
 
     def timed(self, order: list[list[Any]], kineto: bool, spin_us: float) -> dict[str, Any]:
         """Time one call per entry [set, cold]; results are kept for the evaluator's questions."""
-        reply, kept = self.timer.time(self._timed_call, self._put_back, order, kineto, spin_us)
+        reply, kept = self.timer.time(self.call, self._put_back, order, kineto, spin_us)
         self.kept = kept
         indices = [index for index, _ in order]
         pairs = zip(kept, indices, strict=True)
         return {**reply, "outputs": [self.describe(outputs, index) for outputs, index in pairs]}
-
-    def _timed_call(self, index: int) -> Any:
-        return self.call(index)
 
     def _put_back(self, index: int) -> None:
         for name, tensor in self.pristine[index].items():
@@ -282,9 +284,9 @@ class Worker:
         return {}
 
     def tampered(self) -> list[str]:
-        """Functions that were replaced since the start."""
-        now = self.watched(self.torch)
-        return [name for name, value in self.before.items() if now[name] is not value]
+        """What was replaced since the start."""
+        found: list[str] = self.tampering.found()
+        return found
 
 
 CLOCK = time.perf_counter
