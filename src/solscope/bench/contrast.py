@@ -94,6 +94,8 @@ def contrast(
         raise InputError(
             f"A was measured on {lines_a[0].device}, B on {lines_b[0].device}: not comparable"
         )
+    if lines_a[0].suite != lines_b[0].suite:
+        raise InputError(f"A is of the suite {lines_a[0].suite}, B of {lines_b[0].suite}")
     if lines_a[0].method != lines_b[0].method:
         raise InputError(f"A was timed by {lines_a[0].method}, B by {lines_b[0].method}")
     best_a, best_b = _passed(lines_a), _passed(lines_b)

@@ -210,7 +210,7 @@ class Worker:
             tensor.reshape(-1).view(self.torch.uint8).fill_(POISON)
 
     def _poison_free(self, sizes: list[int]) -> None:
-        """Poison memory that outputs of these sizes will be given: of two equal ones, two pieces."""
+        """Poison what outputs of these sizes will be given: of two equal ones, two pieces."""
         byte = self.torch.uint8
         held = [self.torch.empty(size, dtype=byte, device=self.device) for size in sizes]
         for tensor in held:

@@ -130,6 +130,15 @@ def test_one_sequence_has_twins_and_what_one_candidate_spoils_the_next_does_not_
     assert (found["torch-eager"].status, found["torch-eager"].rounds) == ("passed", 3)
 
 
+def test_a_small_shape_has_a_bound_that_nobody_published(tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    what = ["--op", "fused_moe", "--shapes", "0", "--solution", "torch-eager", "--hardware", "H200"]
+    assert run(["bench", "run", *what, "--out", str(out), *TIMED]) == 0
+    (line,) = read_results([out])
+    assert line.bound_us is not None
+    assert line.published_us is None
+
+
 def test_a_shape_that_is_too_big_says_so(tmp_path: Path) -> None:
     out = tmp_path / "r.jsonl"
     arguments = ["bench", "run", "--op", "rms_norm", "--solution", "torch-eager", "--shapes", "0"]

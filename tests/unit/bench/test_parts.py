@@ -13,15 +13,17 @@ from solscope.bench import memory  # noqa: E402
 from solscope.bench.bounds import shape_bound  # noqa: E402
 from solscope.bench.catalog import built_in, find_solution  # noqa: E402
 from solscope.bench.check import draw_rows  # noqa: E402
+from solscope.bench.correctness import CPU_EFFORT  # noqa: E402
 from solscope.bench.device_timer import spans  # noqa: E402
 from solscope.bench.inputs import InputSets, Repeated  # noqa: E402
 from solscope.bench.sensors import Reading, Watch  # noqa: E402
 from solscope.bench.statistics import is_noisy, quantile, timing  # noqa: E402
-from solscope.bench.timing import recalled  # noqa: E402
+from solscope.bench.timing import SETS, OperatorTiming, Plan, recalled  # noqa: E402
 from solscope.bench.workloads import beside, choose, scaled, workloads  # noqa: E402
 from solscope.errors import InputError, UsageError  # noqa: E402
 from solscope.hardware import find  # noqa: E402
 from solscope.operators import operator  # noqa: E402
+from solscope.operators.task import Draw  # noqa: E402
 
 # --- Solutions
 
@@ -135,7 +137,37 @@ def test_a_twin_is_written_again_as_a_twin() -> None:
     sets.restore(0)
     assert torch.equal(sets.tensors(0)["q"], twin)
     assert sets.changed(0) == []
+    sets.redraw(0)
+    assert not torch.equal(sets.tensors(0)["q"], twin)
+    sets.restore(0)
+    assert torch.equal(sets.tensors(0)["q"], twin)
     sets.arena.close()
+
+
+def test_sizes_that_a_draw_decides_are_those_of_the_draws_that_are_timed() -> None:
+    one = operator("fused_moe")
+    assert one.task is not None
+    realized = one.task.realized
+    assert realized is not None
+    axes = {"tokens": 6, "hidden": 16, "intermediate": 8, "experts": 128, "top_k": 4}
+    arenas = {"inputs": memory.Arena("cpu"), "outputs": memory.Arena("cpu")}
+    stage = OperatorTiming(one, [[]], arenas)
+    stage.run(axes, set(), Plan(("cpu-v1",)), CPU_EFFORT, lambda *_: None)
+    timed = [one.task.inputs(axes, Draw(seed=seed)) for seed in stage.seeds[-SETS:]]
+    experts = sorted(realized(axes, inputs)["active_experts"] for inputs in timed)
+    assert stage.realized == {**axes, "active_experts": experts[1]}
+    for arena in arenas.values():
+        arena.close()
+
+
+def test_a_fingerprint_sees_every_change_of_small_tensors() -> None:
+    arena = memory.Arena("cpu")
+    arena.reserve(1 << 10)
+    found = memory.view(arena, memory.place(arena, torch.tensor([7, 7, 7], dtype=torch.uint8), 0))
+    before = memory.fingerprint(found)
+    found.copy_(torch.tensor([9, 6, 7], dtype=torch.uint8))  # 1 x 7 + 2 x 7 = 1 x 9 + 2 x 6
+    assert not torch.equal(memory.fingerprint(found), before)
+    arena.close()
 
 
 def test_a_fingerprint_sees_swapped_values_in_large_tensors() -> None:

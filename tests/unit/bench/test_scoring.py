@@ -186,6 +186,20 @@ def test_two_runs_of_one_card_disagree_where_one_process_is_trusted(
     assert told == {("rms_norm", "torch-eager")}
 
 
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({"device": "NVIDIA B200"}, "B on NVIDIA B200: not comparable"),
+        ({"suite": "decode"}, "A is of the suite atrex, B of decode"),
+        ({"method": "warm-v1"}, "A was timed by cold-v1, B by warm-v1"),
+        ({"status": "wrong_numbers"}, "no shape passed in both"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(other: dict[str, str], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        contrast([line("rms_norm", "0", 20.0)], [line("rms_norm", "0", 20.0, **other)])
+
+
 def test_results_survive_a_cut_off_line(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     append_result(file, line("rms_norm", "0", 20.0))
