@@ -48,6 +48,7 @@ class Worker:
         self.memory = _beside("worker_memory").Memory(torch)
         returned = _beside("worker_outputs")
         self.outputs = returned.Outputs(torch)
+        self.updates = returned.Updates
         self.unusable: type[Exception] = returned.Unusable
         self.run: Any = None
         self.setup: Any = None
@@ -170,8 +171,7 @@ class Worker:
         if not keep:
             return {}
         self.kept = kept
-        pairs = zip(kept, order, strict=True)
-        return {"outputs": [self.describe(outputs, index) for outputs, index in pairs]}
+        return self.described(order)
 
     def take(self, requests: list[dict[str, Any]]) -> dict[str, Any]:
         """Copy kept outputs, whole or some rows, to places of the shared memory."""
@@ -256,17 +256,17 @@ class Worker:
             self.timer.rehearse()
         return {}
 
-    def timed(self, order: list[list[Any]], kineto: bool, spin_us: float) -> dict[str, Any]:
-        """Time one call per entry [set, cold]; results are kept for the evaluator's questions."""
-        reply, kept = self.timer.time(self.call, self._put_back, order, kineto, spin_us)
-        self.kept = kept
-        indices = [index for index, _ in order]
-        pairs = zip(kept, indices, strict=True)
-        return {**reply, "outputs": [self.describe(outputs, index) for outputs, index in pairs]}
+    def timed(
+        self, order: list[list[Any]], kineto: bool, spin_us: float, copied: list[int]
+    ) -> dict[str, Any]:
+        """Time one call per entry [set, cold]; results are kept for the evaluator's questions.
 
-    def _put_back(self, index: int) -> None:
-        for name, tensor in self.pristine[index].items():
-            self.sets[index][name].copy_(tensor)
+        What the calls `copied` made of tensors that are updated is kept, too.
+        """
+        updates = self.updates(self.sets, self.pristine, copied)
+        reply, kept = self.timer.time(self.call, updates.put_back, order, kineto, spin_us)
+        self.kept = updates.beside(kept)
+        return {**reply, **self.described([index for index, _ in order])}
 
     def capture(self, order: list[int]) -> dict[str, Any]:
         """Record these calls in a CUDA graph."""
@@ -274,7 +274,7 @@ class Worker:
         return {}
 
     def described(self, order: list[int]) -> dict[str, Any]:
-        """The outputs that the graph writes."""
+        """The outputs of the calls that are kept; `order` gives the set of each."""
         pairs = zip(self.kept, order, strict=True)
         return {"outputs": [self.describe(outputs, index) for outputs, index in pairs]}
 

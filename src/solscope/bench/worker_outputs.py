@@ -1,10 +1,11 @@
-"""What a solution returned: outputs by name, and what the evaluator is told about them.
+"""What a solution returned or updated: outputs by name, and what the evaluator is told about them.
 
 Copied beside the solution with `worker.py`, whose process it runs in; imports nothing of solscope.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -74,3 +75,34 @@ class Outputs:
                 if first <= start <= first + size * value.element_size():
                     return name
         return None
+
+
+class Updates:
+    """Puts back tensors that a solution updates, and copies what some of its calls made of them."""
+
+    def __init__(
+        self, sets: list[dict[str, Any]], pristine: list[dict[str, Any]], copied: Sequence[int]
+    ) -> None:
+        self.sets = sets
+        self.pristine = pristine
+        self.copied = frozenset(copied)
+        """Numbers of the calls to copy from."""
+        self.calls = 0
+        self.last: dict[int, int] = {}
+        """The last call on each set."""
+        self.copies: dict[int, dict[str, Any]] = {}
+
+    def put_back(self, index: int) -> None:
+        """Make a set ready for the next call, which will be on it."""
+        updated = {name: self.sets[index][name] for name in self.pristine[index]}
+        before = self.last.get(index)
+        if before in self.copied:
+            self.copies[before] = {name: tensor.clone() for name, tensor in updated.items()}
+        self.last[index] = self.calls
+        self.calls += 1
+        for name, tensor in updated.items():
+            tensor.copy_(self.pristine[index][name])
+
+    def beside(self, kept: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What calls returned, with the copies beside it."""
+        return [{**own, **self.copies.get(number, {})} for number, own in enumerate(kept)]
