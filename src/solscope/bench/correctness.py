@@ -104,6 +104,7 @@ class OperatorCheck:
         spawner: Spawner,
         arenas: dict[str, Arena],
         room: Room,
+        share: float | None = None,
     ) -> None:
         if operator.task is None:
             raise AssertionError(f"{operator.name} has no task")
@@ -112,7 +113,7 @@ class OperatorCheck:
         self.arenas = arenas
         self.device = arenas["inputs"].device
         self.room = room
-        self.seats = [Seat(spawner, candidate, arenas) for candidate in candidates]
+        self.seats = [Seat(spawner, candidate, arenas, share) for candidate in candidates]
         self.found = {candidate.key: Checked() for candidate in candidates}
         self._clock = time.thread_time if self.device == "cpu" else time.monotonic
 
