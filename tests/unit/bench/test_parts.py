@@ -16,10 +16,12 @@ from solscope.bench.check import draw_rows  # noqa: E402
 from solscope.bench.correctness import CPU_EFFORT  # noqa: E402
 from solscope.bench.device_timer import spans  # noqa: E402
 from solscope.bench.inputs import InputSets, Repeated  # noqa: E402
-from solscope.bench.sensors import Reading, Watch  # noqa: E402
+from solscope.bench.machine import PACKAGES  # noqa: E402
+from solscope.bench.sensors import Card, Reading, Watch  # noqa: E402
 from solscope.bench.statistics import is_noisy, quantile, timing  # noqa: E402
 from solscope.bench.timing import SETS, OperatorTiming, Plan, recalled  # noqa: E402
 from solscope.bench.workloads import beside, choose, scaled, workloads  # noqa: E402
+from solscope.capture.base import MissingSensorError  # noqa: E402
 from solscope.errors import InputError, UsageError  # noqa: E402
 from solscope.hardware import find  # noqa: E402
 from solscope.operators import operator  # noqa: E402
@@ -261,6 +263,31 @@ def test_a_bound_needs_a_device_and_names_what_it_is() -> None:
     assert found.measured_bound_us is not None
     assert found.measured_bound_us > found.bound_us
     assert shape_bound(op, axes, axes, find("H200"), published=False).published_us is None
+
+
+def test_sensors_are_those_of_the_gpu_that_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Machine:
+        gpus = ("a", "b")
+
+        def devices(self) -> list[str]:
+            return list(self.gpus)
+
+        def by_uuid(self, uuid: str) -> str | None:
+            return uuid if uuid in self.gpus else None
+
+    monkeypatch.setattr("solscope.bench.sensors.Nvml", Machine)
+    assert Card("b")._device == "b"
+    for unknown in (None, "c"):
+        with pytest.raises(MissingSensorError, match="which of 2 GPUs"):
+            Card(unknown)
+    monkeypatch.setattr(Machine, "gpus", ("a",))
+    assert Card(None)._device == "a"
+
+
+def test_versions_of_every_package_that_a_solution_needs_are_recorded() -> None:
+    needed = {name for one in built_in() for name in one.about.dependencies}
+    assert "sglang" in needed
+    assert needed - {"einops", "ninja", "nvidia-ml-py", "packaging", "requests"} <= set(PACKAGES)
 
 
 def test_sensors_give_the_readings_of_their_windows() -> None:
