@@ -191,6 +191,16 @@ def test_baselines_pass_the_default_checks_on_a_gpu() -> None:
     assert not any(re.search("--rounds|--extra", one.run["command"]) for one in lines)
 
 
+def test_the_page_says_how_often_the_card_was_at_its_power_cap() -> None:
+    told = []
+    for file in (RESULTS, DECODE):
+        passed = [one for one in read_results([file]) if one.status == "passed"]
+        capped = sum("power cap" in one.sensors.throttle for one in passed if one.sensors)
+        told.append(f"{capped} of the {len(passed):,}")
+    page = PAGE.read_text(encoding="utf-8")
+    assert all(one in page for one in told), told
+
+
 def test_no_passed_result_beats_its_bound() -> None:
     for line in read_results([RESULTS, DECODE]):
         if line.status == "passed":
