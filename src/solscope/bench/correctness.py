@@ -85,11 +85,14 @@ class Checked:
 
 
 def by_rows(cost: Cost, task: Task, effort: Effort) -> bool | None:
-    """Whether the reference is taken at rows; null when no affordable reference exists."""
+    """Whether the reference is taken at rows; null when no affordable reference exists.
+
+    Rows will do where they show every output.
+    """
     flop, size = cost.flop / effort.full_flop, cost.bytes / effort.full_bytes
     if max(flop, size) <= 1:
         return False
-    if task.sampled is not None:
+    if task.sampled is not None and not task.unsampled:
         return True
     return False if max(flop, size) <= effort.never else None
 
@@ -217,7 +220,7 @@ class OperatorCheck:
     def _shape(self, shape: Workload, seats: Sequence[Seat], effort: Effort) -> None:
         rows = by_rows(self.operator.cost(shape.axes), self.task, effort)
         if rows is None:
-            why = "its reference takes too long and has no form by rows"
+            why = "its reference takes too long and has no form by rows that shows every output"
             self._all(seats, shape, Verdict("unsupported", why))
             return
         sets = InputSets(self.arenas["inputs"], self.task)

@@ -130,8 +130,11 @@ class Task:
     outputs: Mapping[str, Output]
     sampled: Callable[[Inputs, torch.Tensor], Outputs] | None = field(default=None, repr=False)
     """sampled(inputs, rows): the outputs at these rows of dimension 0 without computing the rest,
-    for shapes whose full reference takes too long and for checks of every timed call. Outputs that
-    cannot be had by rows are left out; null where only the full reference exists."""
+    for shapes whose full reference takes too long and for checks of every timed call; null where
+    only the full reference exists."""
+    unsampled: tuple[str, ...] = ()
+    """Outputs that cannot be had by rows and that `sampled` leaves out. With any, a shape passes by
+    the full reference only."""
     rows: Callable[[Inputs], int] | None = None
     """rows(inputs): how many rows `sampled` may be asked for; null where that is dimension 0 of the
     first tensor of the inputs."""
