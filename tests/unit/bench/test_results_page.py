@@ -119,11 +119,9 @@ def cross_check() -> str:
 def family(line: ShapeResult) -> str:
     """What a shape of the decode set is an example of."""
     first = line.shape.partition("-")[0]
-    kinds = {
-        "dense_gemm": first,
-        "unified_attention": {"decode": "decode", "prefix": "cached prefix"}.get(first, "mixed"),
-    }
-    return kinds.get(line.operator, "")
+    names = {"prefix": "cached prefix", "page64": "decode", "verify": "4 queries each"}
+    split = line.operator in ("dense_gemm", "unified_attention")
+    return names.get(first, first) if split else ""
 
 
 def decode_set(lines: Sequence[ShapeResult]) -> str:
