@@ -21,7 +21,6 @@ import resource
 import socket
 import sys
 import time
-import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,8 +31,6 @@ CACHED_BYTES = 1 << 30
 """Memory that a worker may hold for later calls while others are timed."""
 RECOMPILES = 64
 """Sizes of one operator that torch.compile may specialize for; beyond, it would run eagerly."""
-FULL = "can't allocate memory"
-"""What torch says when a tensor on the CPU does not fit."""
 
 
 class Worker:
@@ -50,8 +47,10 @@ class Worker:
         self.outputs = returned.Outputs(torch)
         self.updates = returned.Updates
         self.unusable: type[Exception] = returned.Unusable
+        self.failure = returned.failure
         self.run: Any = None
         self.setup: Any = None
+        self.unplanned: list[str] = []
         self.compiled = False
         self.sets: list[dict[str, Any]] = []
         self.pristine: list[dict[str, Any]] = []
@@ -74,10 +73,17 @@ class Worker:
         return {}
 
     def load(
-        self, path: str, outputs: list[str], dynamic: bool | None, compiled: bool, build: str | None
+        self,
+        path: str,
+        outputs: list[str],
+        unplanned: list[str],
+        dynamic: bool | None,
+        compiled: bool,
+        build: str | None,
     ) -> dict[str, Any]:
         """Import the solution at `path`; `build` is the cache folder of a CUDA C++ one."""
         self.outputs.wanted = outputs
+        self.unplanned = unplanned
         folder = str(Path(path).parent)
         if folder not in sys.path:
             sys.path.insert(0, folder)
@@ -104,7 +110,7 @@ class Worker:
         if self.setup is not None:
             for one in self.sets:
                 start = CLOCK()
-                one["plan"] = self.setup(**{k: self._planned(v) for k, v in one.items()})
+                one["plan"] = self.setup(**{k: self._planned(k, v) for k, v in one.items()})
                 spent.append(1e6 * (CLOCK() - start))
         return {"setup_us": spent}
 
@@ -127,11 +133,11 @@ class Worker:
         if isinstance(value, self.plain) and value.is_floating_point() and value.dim() > 1:
             self.torch._dynamo.mark_static(value, value.dim() - 1)
 
-    def _planned(self, value: Any) -> Any:
-        """What `setup` may see: integers and plain values; of floats the shape alone."""
+    def _planned(self, name: str, value: Any) -> Any:
+        """What `setup` may see: what holds for a whole step; of the rest the shape alone."""
         if not isinstance(value, self.plain):
             return value
-        if value.is_floating_point():
+        if value.is_floating_point() or name in self.unplanned:
             return self.torch.empty_like(value, device="meta")
         return value.clone()
 
@@ -306,21 +312,6 @@ def _module(name: str, path: str) -> ModuleType:
     return module
 
 
-def failure(error: BaseException, torch: ModuleType, unusable: type[Exception]) -> dict[str, Any]:
-    """An exception as a reply: what kind of failure it is, and where it happened."""
-    if isinstance(error, unusable):
-        kind = error.kind  # type: ignore[attr-defined]
-    elif isinstance(error, (ImportError, NotImplementedError)):
-        kind = "unsupported"
-    elif isinstance(error, (MemoryError, torch.OutOfMemoryError)) or FULL in str(error):
-        kind = "oom"
-    else:
-        kind = "crashed"
-    message = f"{type(error).__name__}: {error}" if kind == "crashed" else str(error)
-    place = "".join(traceback.format_exception(type(error), error, error.__traceback__)[-3:])
-    return {"failed": kind, "reason": message[:2000], "traceback": place[-4000:]}
-
-
 def serve(config: dict[str, Any], source: int, target: int) -> None:
     """Answer requests until the pipe closes."""
     import torch
@@ -353,7 +344,7 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
         try:
             reply = getattr(worker, request.pop("do"))(**request)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the failure is the reply
-            reply = failure(error, torch, worker.unusable)
+            reply = worker.failure(error, torch)
             del error
         reply |= {
             "number": number,

@@ -1,13 +1,17 @@
-"""What a solution returned or updated: outputs by name, and what the evaluator is told about them.
+"""What a solution returned, updated or raised, and what the evaluator is told about it.
 
 Copied beside the solution with `worker.py`, whose process it runs in; imports nothing of solscope.
 """
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
+
+FULL = "can't allocate memory"
+"""What torch says when a tensor on the CPU does not fit."""
 
 
 class Unusable(Exception):  # noqa: N818 - a finding, not an error of this program
@@ -16,6 +20,21 @@ class Unusable(Exception):  # noqa: N818 - a finding, not an error of this progr
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+def failure(error: BaseException, torch: ModuleType) -> dict[str, Any]:
+    """An exception as a reply: what kind of failure it is, and where it happened."""
+    if isinstance(error, Unusable):
+        kind = error.kind
+    elif isinstance(error, (ImportError, NotImplementedError)):
+        kind = "unsupported"
+    elif isinstance(error, (MemoryError, torch.OutOfMemoryError)) or FULL in str(error):
+        kind = "oom"
+    else:
+        kind = "crashed"
+    message = f"{type(error).__name__}: {error}" if kind == "crashed" else str(error)
+    place = "".join(traceback.format_exception(type(error), error, error.__traceback__)[-3:])
+    return {"failed": kind, "reason": message[:2000], "traceback": place[-4000:]}
 
 
 class Outputs:

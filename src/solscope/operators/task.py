@@ -145,5 +145,8 @@ class Task:
     """Inputs that a solution updates in place; each is also an output of that name."""
     running: tuple[str, ...] = ()
     """Inputs that are running sums along their rows, so that no row may stand in for another."""
+    unplanned: tuple[str, ...] = ()
+    """Integer inputs that every layer computes anew, routes of tokens: `setup` of a solution, whose
+    time does not count, sees their shape alone, as of floats. Others are the same for a step."""
     vary: tuple[str, ...] = ()
     """Axes that a solution must take at any size: checked at sizes beside the listed ones."""

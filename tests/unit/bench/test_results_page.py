@@ -47,7 +47,8 @@ def table(found: Score, in_graphs: Score) -> str:
         lines.append(
             f"| `{one.operator}` | {pct(one.importance)} | {number(one.bound_us)} | "
             f"{number(one.median_us)} | {who or '–'} | {pct(one.s)} | "
-            f"{pct(graph[one.operator])} | {one.shapes_passed} of {one.shapes} | {pct(deployed[one.operator])} |"
+            f"{pct(graph[one.operator])} | {one.shapes_passed} of {one.shapes} | "
+            f"{pct(deployed[one.operator])} |"
         )
     lines.append(
         f"| all of these | {pct(found.covered)} | | | | {pct(found.weighted_s)} | "
