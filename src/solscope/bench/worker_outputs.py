@@ -5,8 +5,10 @@ Copied beside the solution with `worker.py`, whose process it runs in; imports n
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -32,9 +34,16 @@ def failure(error: BaseException, torch: ModuleType) -> dict[str, Any]:
         kind = "oom"
     else:
         kind = "crashed"
-    message = f"{type(error).__name__}: {error}" if kind == "crashed" else str(error)
-    place = "".join(traceback.format_exception(type(error), error, error.__traceback__)[-3:])
-    return {"failed": kind, "reason": message[:2000], "traceback": place[-4000:]}
+    raised = f"{type(error).__name__}{_where(error)}: {error}"
+    return {"failed": kind, "reason": (raised if kind == "crashed" else str(error))[:2000]}
+
+
+def _where(error: BaseException) -> str:
+    """The last line of the solution's own files that it went through."""
+    folder = str(Path(getattr(sys.modules.get("solution"), "__file__", None) or "/none").parent)
+    places = traceback.extract_tb(error.__traceback__)
+    own = [place for place in places if str(Path(place.filename).parent) == folder]
+    return f" at {Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
 
 
 class Outputs:

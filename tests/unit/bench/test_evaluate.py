@@ -130,6 +130,16 @@ def test_one_sequence_has_twins_and_what_one_candidate_spoils_the_next_does_not_
     assert (found["torch-eager"].status, found["torch-eager"].rounds) == ("passed", 3)
 
 
+def test_a_crash_says_where_in_the_solution(tmp_path: Path) -> None:
+    file, out = tmp_path / "mine.py", tmp_path / "r.jsonl"
+    file.write_text("def run(x, weight, eps):\n    return x.reshape(7, -1, 0)\n", encoding="utf-8")
+    what = ["bench", "check", str(file), "--op", "rms_norm", "--shapes", "0", "--out", str(out)]
+    assert run([*what, *FAST]) == 1
+    (found,) = read_results([out])
+    assert found.status == "crashed"
+    assert "RuntimeError at mine.py, line 2: " in (found.reason or "")
+
+
 ROUTES = """
 from _honest import run as honest
 def setup(**inputs):
