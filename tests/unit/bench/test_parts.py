@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import c_void_p
 from pathlib import Path
 from typing import NamedTuple
 
@@ -267,21 +268,21 @@ def test_a_bound_needs_a_device_and_names_what_it_is() -> None:
 
 def test_sensors_are_those_of_the_gpu_that_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     class Machine:
-        gpus = ("a", "b")
+        gpus = "ab"
 
-        def devices(self) -> list[str]:
-            return list(self.gpus)
+        def devices(self) -> list[c_void_p]:
+            return [c_void_p(ord(name)) for name in self.gpus]
 
-        def by_uuid(self, uuid: str) -> str | None:
-            return uuid if uuid in self.gpus else None
+        def by_uuid(self, uuid: str) -> c_void_p | None:
+            return c_void_p(ord(uuid)) if uuid in self.gpus else None
 
     monkeypatch.setattr("solscope.bench.sensors.Nvml", Machine)
-    assert Card("b")._device == "b"
+    assert Card("b")._device.value == ord("b")
     for unknown in (None, "c"):
         with pytest.raises(MissingSensorError, match="which of 2 GPUs"):
             Card(unknown)
-    monkeypatch.setattr(Machine, "gpus", ("a",))
-    assert Card(None)._device == "a"
+    monkeypatch.setattr(Machine, "gpus", "a")
+    assert Card(None)._device.value == ord("a")
 
 
 def test_versions_of_every_package_that_a_solution_needs_are_recorded() -> None:
