@@ -34,8 +34,10 @@ def failure(error: BaseException, torch: ModuleType) -> dict[str, Any]:
         kind = "oom"
     else:
         kind = "crashed"
-    raised = f"{type(error).__name__}{_where(error)}: {error}"
-    return {"failed": kind, "reason": (raised if kind == "crashed" else str(error))[:2000]}
+    message = str(error)
+    if kind == "crashed" and not isinstance(error, Unusable):
+        message = f"{type(error).__name__}{_where(error)}: {message}"
+    return {"failed": kind, "reason": message[:2000]}
 
 
 def _where(error: BaseException) -> str:

@@ -138,6 +138,9 @@ def test_a_crash_says_where_in_the_solution(tmp_path: Path) -> None:
     (found,) = read_results([out])
     assert found.status == "crashed"
     assert "RuntimeError at mine.py, line 2: " in (found.reason or "")
+    file.write_text("walk = 1\n", encoding="utf-8")
+    assert run([*what, *FAST]) == 1
+    assert read_results([out])[-1].reason == "mine.py has no function run"
 
 
 ROUTES = """
