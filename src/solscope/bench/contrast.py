@@ -94,6 +94,8 @@ def contrast(
         raise InputError(
             f"A was measured on {lines_a[0].device}, B on {lines_b[0].device}: not comparable"
         )
+    if lines_a[0].suite != lines_b[0].suite:
+        raise InputError(f"A is of the suite {lines_a[0].suite}, B of {lines_b[0].suite}")
     if lines_a[0].method != lines_b[0].method:
         raise InputError(f"A was timed by {lines_a[0].method}, B by {lines_b[0].method}")
     best_a, best_b = _passed(lines_a), _passed(lines_b)
@@ -101,12 +103,11 @@ def contrast(
     if not shared:
         raise InputError("no shape passed in both")
     draw = generator()
-    found, means_a, means_b, shares = [], [], [], []
+    shares = _shares([best_a[key] for key in shared])
+    found, means_a, means_b = [], [], []
     for key in shared:
         medians_a, medians_b = (_medians(side[key], draw) for side in (best_a, best_b))
         found.append(_shape(best_a[key], best_b[key], medians_a, medians_b))
-        share = best_a[key].weight * (best_a[key].importance or 1.0)
-        shares.append(share / (best_a[key].median_us or 1.0))
         means_a.append(medians_a)
         means_b.append(medians_b)
     weights = np.array(shares)[:, None]
@@ -131,6 +132,14 @@ def contrast(
         only_b=len(best_b) - len(shared),
         shapes=found,
     )
+
+
+def _shares(lines: Sequence[ShapeResult]) -> list[float]:
+    """Calls of each shape, relative to the others, by its share of production's time."""
+    spent = [r.weight * (1.0 if r.importance is None else r.importance) for r in lines]
+    if not any(spent):
+        spent = [r.weight for r in lines]
+    return [time / (r.median_us or 1.0) for time, r in zip(spent, lines, strict=True)]
 
 
 def _passed(lines: Sequence[ShapeResult]) -> dict[tuple[str, str], ShapeResult]:

@@ -85,11 +85,14 @@ class Checked:
 
 
 def by_rows(cost: Cost, task: Task, effort: Effort) -> bool | None:
-    """Whether the reference is taken at rows; null when no affordable reference exists."""
+    """Whether the reference is taken at rows; null when no affordable reference exists.
+
+    Rows will do where they show every output.
+    """
     flop, size = cost.flop / effort.full_flop, cost.bytes / effort.full_bytes
     if max(flop, size) <= 1:
         return False
-    if task.sampled is not None:
+    if task.sampled is not None and not task.unsampled:
         return True
     return False if max(flop, size) <= effort.never else None
 
@@ -104,6 +107,7 @@ class OperatorCheck:
         spawner: Spawner,
         arenas: dict[str, Arena],
         room: Room,
+        share: float | None = None,
     ) -> None:
         if operator.task is None:
             raise AssertionError(f"{operator.name} has no task")
@@ -112,7 +116,7 @@ class OperatorCheck:
         self.arenas = arenas
         self.device = arenas["inputs"].device
         self.room = room
-        self.seats = [Seat(spawner, candidate, arenas) for candidate in candidates]
+        self.seats = [Seat(spawner, candidate, arenas, share) for candidate in candidates]
         self.found = {candidate.key: Checked() for candidate in candidates}
         self._clock = time.thread_time if self.device == "cpu" else time.monotonic
 
@@ -216,7 +220,7 @@ class OperatorCheck:
     def _shape(self, shape: Workload, seats: Sequence[Seat], effort: Effort) -> None:
         rows = by_rows(self.operator.cost(shape.axes), self.task, effort)
         if rows is None:
-            why = "its reference takes too long and has no form by rows"
+            why = "its reference takes too long and has no form by rows that shows every output"
             self._all(seats, shape, Verdict("unsupported", why))
             return
         sets = InputSets(self.arenas["inputs"], self.task)

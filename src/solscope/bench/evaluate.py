@@ -36,7 +36,9 @@ T = TypeVar("T")
 PREPARED = 0.4
 """Share of an operator's time after which no further shape of it is checked."""
 WORKER_SHARE = 0.6
+"""Share of the GPU's memory that a worker may take: one that leaks must not starve the others."""
 ARENA_BYTES = 40 << 30
+"""Memory that is reserved at once for the inputs of an operator's shapes, at most."""
 
 
 class Evaluation:
@@ -146,7 +148,7 @@ class Evaluation:
     def _check_in(
         self, run: OperatorRun, end: float, spawner: Spawner, arenas: dict[str, Arena]
     ) -> None:
-        stage = OperatorCheck(run.operator, run.candidates, spawner, arenas, self.room)
+        stage = OperatorCheck(run.operator, run.candidates, spawner, arenas, self.room, self._share)
         try:
             stage.build()
             stage.run(

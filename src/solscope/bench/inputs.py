@@ -54,9 +54,9 @@ class InputSets:
             tensors = {name: value for name, value in made.items() if _is_tensor(value)}
             size = sum(aligned(extent(tensor)) for tensor in tensors.values())
             if number == 0:
-                self.arena.reserve((size + size // 8) * count + count * aligned(1))
+                self.arena.reserve(size * count)
             elif offset + size > self.arena.data.numel():
-                self._move(offset + (size + size // 4) * (count - number))
+                raise AssertionError("the size of the inputs depends on the seed")
             spec: dict[str, Any] = {}
             for name, value in made.items():
                 if _is_tensor(value):
@@ -68,12 +68,6 @@ class InputSets:
             del made, tensors
         self.seeds += seeds
         self._prints = [self._fingerprints(index) for index in range(count)]
-
-    def _move(self, size: int) -> None:
-        """More room: draws of one shape may differ in size."""
-        before = self.arena.data.clone()
-        self.arena.reserve(size)
-        self.arena.data[: before.numel()].copy_(before)
 
     def tensors(self, index: int) -> dict[str, Any]:
         """The inputs of one set, as views of the shared memory, with plain values."""
@@ -111,14 +105,13 @@ class InputSets:
             value.select(one.dim, one.to).copy_(value.select(one.dim, one.row))
 
     def restore(self, index: int) -> None:
-        """Write the inputs of a set again as the evaluator last had them, after a solution did."""
+        """Write the inputs of a set again as they were drawn, twin rows included."""
         self._write(index, self._drawn[2][index])
         self._repeat(index, self._repeated[index])
         self._accept(index)
 
     def redraw(self, index: int) -> None:
-        """New values for one set, at the same addresses."""
-        self._repeated[index] = []
+        """New values for one set, at the same addresses, until it is restored."""
         self._write(index, drawn_seed())
         self._accept(index)
 
@@ -129,8 +122,11 @@ class InputSets:
         for name, value in made.items():
             if not _is_tensor(value):
                 spec[name] = value
-            elif extent(value) <= aligned(spec[name]["tensor"]["bytes"]):
-                spec[name] = {"tensor": place(self.arena, value, spec[name]["tensor"]["offset"])}
+                continue
+            before = spec[name]["tensor"]
+            if extent(value) != before["bytes"]:
+                raise AssertionError(f"the size of {name} depends on the seed")
+            spec[name] = {"tensor": place(self.arena, value, before["offset"])}
 
     def _accept(self, index: int) -> None:
         """Take the present contents as the right ones."""

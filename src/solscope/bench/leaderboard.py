@@ -38,7 +38,7 @@ class Leaderboard(msgspec.Struct, frozen=True):
 def leaderboard(
     results: Sequence[ShapeResult], device: str | None = None, method: str | None = None
 ) -> Leaderboard:
-    """Rank the solutions by S over the importance that they cover."""
+    """Rank the solutions by S times the importance that they cover."""
     chosen = select(results, None, device, method)
     best = score(results, None, device, method)
     winners: dict[str, int] = {}

@@ -33,7 +33,7 @@ class Lines:
 
     def bound(self, operator: Operator, shape: Workload, realized: Axes) -> ShapeBound:
         """The bound of a shape, by the axes that its inputs realized."""
-        published = shape.suite == DEFAULT_SUITE
+        published = shape.suite == DEFAULT_SUITE and self.scale == 1
         return shape_bound(operator, shape.axes, realized, self.hardware, published=published)
 
     def checked(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import shlex
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -13,7 +14,11 @@ from typing import Any
 from solscope._version import __version__
 from solscope.errors import MissingToolError
 
-PACKAGES = ("torch", "triton", "numpy", "fla-core", "liger-kernel", "flashinfer-python")
+PACKAGES = (
+    *("torch", "triton", "numpy", "fla-core", "liger-kernel", "sglang"),
+    *("flashinfer-python", "apache-tvm-ffi"),
+)
+"""What solutions that ship run on; their versions are part of a result."""
 
 
 def import_torch() -> Any:
@@ -46,7 +51,7 @@ def describe_run(device: str, command: list[str]) -> dict[str, Any]:
             continue
     versions["torch"] = str(torch.__version__)
     about: dict[str, Any] = {
-        "command": " ".join(command),
+        "command": shlex.join(command),
         "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "versions": versions,
         "platform": f"{platform.system()} {kernel_version()} {platform.machine()}",

@@ -101,6 +101,7 @@ class Seat:
             self.spawner.limits.first_s,
             path=str(candidate.path),
             outputs=returned(candidate.task),
+            unplanned=list(candidate.task.unplanned),
             **candidate.solution.load_options(candidate.operator),
         )
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from solscope.bench.base import Sensors
 from solscope.bench.statistics import median
 from solscope.capture.base import MissingSensorError
-from solscope.capture.nvml import Nvml
+from solscope.capture.nvml import Nvml, Utilization
 
 PERIOD_S = 0.02
 BUSY_PCT = 5
@@ -46,14 +46,21 @@ class Reading(NamedTuple):
 
 
 class Card:
-    """The first GPU; MissingSensorError where there is none."""
+    """The GPU that is timed; MissingSensorError where NVML does not know it.
 
-    def __init__(self) -> None:
+    NVML counts all GPUs of the machine, CUDA those that the process may see: of several the one
+    with torch's UUID is taken.
+    """
+
+    def __init__(self, uuid: str | None) -> None:
         self._nvml = Nvml()
         devices = self._nvml.devices()
         if not devices:
             raise MissingSensorError("NVML finds no GPU")
-        self._device = devices[0]
+        known = self._nvml.by_uuid(uuid) if uuid is not None and len(devices) > 1 else None
+        if known is None and len(devices) > 1:
+            raise MissingSensorError(f"NVML cannot tell which of {len(devices)} GPUs is timed")
+        self._device = devices[0] if known is None else known
 
     def _number(self, name: str, *arguments: int) -> float:
         value = self._nvml.number(name, self._device, *arguments)
@@ -72,7 +79,7 @@ class Card:
 
     def busy_pct(self) -> float:
         """Share of the last moments in which the GPU worked, in the quietest of them."""
-        found = _Utilization()
+        found = Utilization()
         readings = []
         for _ in range(BUSY_READINGS):
             code = self._nvml.call(
@@ -91,10 +98,6 @@ class Card:
         return text.value.decode()
 
 
-class _Utilization(ctypes.Structure):
-    _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
-
-
 class Watch:
     """Reads the GPU in the background; a context manager."""
 
@@ -108,7 +111,7 @@ class Watch:
             self.reason = "no GPU is used"
             return
         try:
-            self.card = Card()
+            self.card = Card(_uuid())
         except MissingSensorError as error:
             self.reason = str(error)
 
@@ -144,6 +147,14 @@ class Watch:
             temperature_c=_range([reading.temperature_c for reading in found]),
             throttle=[name for bit, name in THROTTLE.items() if seen & bit],
         )
+
+
+def _uuid() -> str | None:
+    """What CUDA calls the GPU that torch uses."""
+    import torch
+
+    found = getattr(torch.cuda.get_device_properties(0), "uuid", None)
+    return None if found is None else str(found)
 
 
 def _range(values: Sequence[float]) -> list[float]:

@@ -1,8 +1,9 @@
 """Whether timed calls were right: what they returned, asked for after they are over.
 
-One call of each set, drawn at random, is compared to the reference: whole, or at rows that were
-drawn after the calls. Every other call must have returned the same bytes at those rows; one that
-did not is compared to the reference itself.
+One call of each set, drawn at random, is compared to the reference: whole, or at rows that the
+worker did not know. Every other call must have returned the same bytes at such rows; one that did
+not is compared to the reference itself. Of tensors that are updated in place the last call of each
+set is judged; other calls where they were copied before they were put back.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from solscope.bench import check
 from solscope.bench.check import Part, Verdict, Wanted
 from solscope.bench.inputs import InputSets
 from solscope.bench.seat import Seat
+from solscope.operators.task import Task
 
 if TYPE_CHECKING:
     import torch
@@ -56,23 +58,40 @@ def _check_set(
     names = [facts["name"] for facts in described[chosen]]
     known = [name for name in names if name in wanted.outputs]
     rows = {facts["name"]: _rows(wanted, facts) for facts in described[chosen]}
+    copies = {call: _copies(task, wanted, described[call]) for call in calls}
     parts: list[Part] = [(chosen, name, wanted.rows) for name in known]
     parts += [(call, name, rows[name]) for call in calls for name in names]
+    parts += [(call, name, wanted.rows) for call in calls for name in copies[call]]
     limit = seat.spawner.limits.timeout_s
-    got = check.fetch(seat.worker, seat.arenas["outputs"], described, parts, limit)
-    first = dict(zip(known, got, strict=False))
+    got = iter(check.fetch(seat.worker, seat.arenas["outputs"], described, parts, limit))
+    first = {name: next(got) for name in known}
+    by_call = {call: [next(got) for _ in names] for call in calls}
+    updated = {call: {name: next(got) for name in copies[call]} for call in calls}
     views = sets.tensors(index)
     for name in (name for name in task.mutates if name in wanted.outputs):
         # as the last call left it
         first[name] = views[name] if wanted.rows is None else views[name][wanted.rows]
     check.compare(task, first, wanted, verdict)
-    del got[: len(known)]
-    by_call = {call: got[at * len(names) :][: len(names)] for at, call in enumerate(calls)}
-    for call, own in by_call.items():
-        if call != chosen and verdict.ok:
-            verdict.calls += 1
-            if not all(map(_same, own, by_call[chosen])):
-                _judge_again(seat, known, wanted, described, call, verdict)
+    others = [call for call in calls if call != chosen and (names or copies[call])]
+    differing = [
+        call
+        for call in others
+        if not all(map(_same, by_call[call], by_call[chosen]))
+        or not all(_same(one, first[name]) for name, one in updated[call].items())
+    ]
+    verdict.calls += len(others) - len(differing)
+    for call in differing:  # each overwrites what was fetched before
+        if verdict.ok:
+            _judge_again(seat, known + copies[call], wanted, described, call, verdict)
+
+
+def _copies(task: Task, wanted: Wanted, facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Updated tensors of a call that were copied and that there is a reference for."""
+    return [
+        one["name"]
+        for one in facts
+        if one["name"] in task.mutates and one["name"] in wanted.outputs
+    ]
 
 
 def _rows(wanted: Wanted, facts: Mapping[str, Any]) -> list[int] | None:
@@ -99,7 +118,6 @@ def _judge_again(
 ) -> None:
     """Compare a call that differs in bytes to the reference itself."""
     task = seat.candidate.task
-    verdict.calls -= 1
     limit = seat.spawner.limits.timeout_s
     parts: list[Part] = [(call, name, wanted.rows) for name in names]
     got = check.fetch(seat.worker, seat.arenas["outputs"], described, parts, limit)

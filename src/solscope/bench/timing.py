@@ -109,7 +109,7 @@ class OperatorTiming:
         """By restart, then by candidate."""
         self.arenas = arenas
         self.realized: dict[str, Any] = {}
-        """Axes of the last shape as its inputs realized them."""
+        """Axes of the last shape as the inputs that were timed realized them."""
         self.seeds: list[int] = []
         """Seeds of the last shape, in the order of their use."""
 
@@ -161,10 +161,9 @@ class OperatorTiming:
         seats = [seat for group in self.seats for seat in group if seat.candidate.key in hashes]
         sets = InputSets(self.arenas["inputs"], self.task)
         sets.draw(axes, SETS)
-        realized = self.task.realized
-        self.realized = dict(realized(axes, sets.tensors(0))) if realized else dict(axes)
         self._warm(seats, sets, found)
         sets.draw(axes, SETS)
+        self.realized = self._realized(axes, sets)
         part = Round(self._right(axes, sets, effort))
         for seat in seats:
             if self._stands(seat, found):
@@ -176,6 +175,14 @@ class OperatorTiming:
             seat.tidy("free")
         self.seeds = sets.seeds
         return found
+
+    def _realized(self, axes: dict[str, Any], sets: InputSets) -> dict[str, Any]:
+        """The axes as one of the draws at hand realized them: the middle one, as of times."""
+        realized = self.task.realized
+        if realized is None:
+            return dict(axes)
+        found = [dict(realized(axes, sets.tensors(index))) for index in range(SETS)]
+        return sorted(found, key=lambda one: self.operator.cost(one).bytes)[SETS // 2]
 
     def _stands(self, seat: Seat, found: dict[str, Measured]) -> bool:
         measured = found.get(seat.candidate.key)

@@ -8,6 +8,7 @@ here, by the evaluator's clock around replays, and no single call may claim far 
 from __future__ import annotations
 
 import math
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from solscope.bench.timing import (
     recalled,
     recalls,
 )
+from solscope.operators.task import Task
 
 SHORT_US = 60.0
 """Calls that events give less than this are timed by Kineto: events add a few microseconds."""
@@ -34,6 +36,8 @@ FIRST_SPIN_US = 1500.0
 """Head start of the host for the first calls, whose time to queue is not known yet."""
 KEPT_BYTES = 4 << 30
 """Outputs that a worker keeps for questions, at most."""
+COPIED_BYTES = 1 << 30
+"""Copies of updated tensors that a worker keeps, at most."""
 MOST_SAMPLES = 200
 FLUSH_US = 60.0
 """About what a flush and its surroundings take."""
@@ -57,7 +61,7 @@ def sample_gpu(
 ) -> None:
     """Time one process of one candidate on the GPU."""
     rotation = [[index, True] for index in range(SETS)]
-    first = seat.ask("timed", order=rotation, kineto=False, spin_us=FIRST_SPIN_US)
+    first = _timed(seat, rotation, FIRST_SPIN_US)
     call_us = median(first["events_us"])
     host_us = median(first["host_us"])
     measured.host_us.append(host_us)
@@ -71,7 +75,7 @@ def sample_gpu(
         samples = _singles(seat, sets, part, measured, plan, pace)
 
     def trial() -> tuple[list[float], list[float]]:
-        times = seat.ask("timed", order=rotation * 3, kineto=False, spin_us=spin_us)["events_us"]
+        times = _timed(seat, rotation * 3, spin_us)["events_us"]
         seat.ask("drop")
         return times[:SETS], times[SETS:]
 
@@ -86,6 +90,30 @@ def sample_gpu(
             _graph(seat, sets, part, measured, plan, seconds, median(samples["cold-v1"]))
         else:
             measured.reasons["graph-v1"] = why
+
+
+def _timed(
+    seat: Seat,
+    order: Sequence[Sequence[Any]],
+    spin_us: float,
+    *,
+    kineto: bool = False,
+    copied: Sequence[int] = (),
+) -> dict[str, Any]:
+    """Let the worker time one call per entry [set, cold]."""
+    return seat.ask("timed", order=order, kineto=kineto, spin_us=spin_us, copied=copied)
+
+
+def _copied(sets: InputSets, task: Task, calls: int) -> list[int]:
+    """Calls of which updated tensors are copied, so that more than the last ones can be checked.
+
+    As many as can be kept, drawn at random.
+    """
+    updated = [sets.tensors(0)[name] for name in task.mutates]
+    size = sum(tensor.numel() * tensor.element_size() for tensor in updated)
+    if not size:
+        return []
+    return secrets.SystemRandom().sample(range(calls), min(calls, COPIED_BYTES // size))
 
 
 @dataclass(frozen=True)
@@ -126,9 +154,7 @@ def _few(
     check_calls(seat, sets, part.right, first["outputs"], range(SETS), measured.verdict)
     seat.ask("drop")
     if "warm-v1" in plan.methods:
-        order = [[0, False]] * 2
-        reply = seat.ask("timed", order=order, kineto=False, spin_us=FIRST_SPIN_US)
-        found["warm-v1"] = reply["events_us"]
+        found["warm-v1"] = _timed(seat, [[0, False]] * 2, FIRST_SPIN_US)["events_us"]
         seat.ask("drop")
     return found
 
@@ -153,7 +179,8 @@ def _singles(
     while True:
         cold = [[number % SETS, True] for number in range(batch)]
         order = cold + ([[0, False]] * batch if warm else [])
-        reply = seat.ask("timed", order=order, kineto=kineto, spin_us=pace.spin_us)
+        copied = _copied(sets, seat.candidate.task, len(order))
+        reply = _timed(seat, order, pace.spin_us, kineto=kineto, copied=copied)
         if kineto and "span_us" not in reply:
             measured.reasons["kineto"] = reply.get("span_reason", "")
             kineto = False

@@ -205,7 +205,10 @@ def _sampled(task: Task, inputs: Inputs, wanted: Outputs) -> str:
     if not count:
         return ""
     rows = torch.tensor(sorted({0, count // 2, count - 1}), device=next(_tensors(inputs)).device)
-    for name, part in task.sampled(inputs, rows).items():
+    found = task.sampled(inputs, rows)
+    if {*found, *task.unsampled} != set(task.outputs):
+        return f"sampled gives {list(found)}, and {list(task.unsampled)} is said to be left out"
+    for name, part in found.items():
         whole = wanted[name][rows]
         if part.shape != whole.shape:
             return f"sampled {name} has shape {list(part.shape)}"

@@ -6,8 +6,8 @@ replies are lines of JSON; tensors are views of memory that the evaluator shared
 returns is handed back as bytes in a second shared memory, and the evaluator judges it.
 
 Refused and reported, whatever the solution does with the error: importing solscope, opening its
-files or the evaluator's process, connecting to other machines, replacing functions that this file
-or a timer uses.
+files or the evaluator's process, connecting to other machines, replacing functions or kernels that
+this file or a timer uses.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import resource
 import socket
 import sys
 import time
-import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,8 +31,6 @@ CACHED_BYTES = 1 << 30
 """Memory that a worker may hold for later calls while others are timed."""
 RECOMPILES = 64
 """Sizes of one operator that torch.compile may specialize for; beyond, it would run eagerly."""
-FULL = "can't allocate memory"
-"""What torch says when a tensor on the CPU does not fit."""
 
 
 class Worker:
@@ -43,15 +40,17 @@ class Worker:
         self.torch = torch
         self.plain = torch.Tensor
         self.found = found
-        self.watched = _beside("worker_guard").watched
-        self.before = self.watched(torch)
+        self.tampering = _beside("worker_guard").Tampering(torch)
         self.device = "cpu"
         self.memory = _beside("worker_memory").Memory(torch)
         returned = _beside("worker_outputs")
         self.outputs = returned.Outputs(torch)
+        self.updates = returned.Updates
         self.unusable: type[Exception] = returned.Unusable
+        self.failure = returned.failure
         self.run: Any = None
         self.setup: Any = None
+        self.unplanned: list[str] = []
         self.compiled = False
         self.sets: list[dict[str, Any]] = []
         self.pristine: list[dict[str, Any]] = []
@@ -74,10 +73,17 @@ class Worker:
         return {}
 
     def load(
-        self, path: str, outputs: list[str], dynamic: bool | None, compiled: bool, build: str | None
+        self,
+        path: str,
+        outputs: list[str],
+        unplanned: list[str],
+        dynamic: bool | None,
+        compiled: bool,
+        build: str | None,
     ) -> dict[str, Any]:
         """Import the solution at `path`; `build` is the cache folder of a CUDA C++ one."""
         self.outputs.wanted = outputs
+        self.unplanned = unplanned
         folder = str(Path(path).parent)
         if folder not in sys.path:
             sys.path.insert(0, folder)
@@ -104,7 +110,7 @@ class Worker:
         if self.setup is not None:
             for one in self.sets:
                 start = CLOCK()
-                one["plan"] = self.setup(**{k: self._planned(v) for k, v in one.items()})
+                one["plan"] = self.setup(**{k: self._planned(k, v) for k, v in one.items()})
                 spent.append(1e6 * (CLOCK() - start))
         return {"setup_us": spent}
 
@@ -127,11 +133,11 @@ class Worker:
         if isinstance(value, self.plain) and value.is_floating_point() and value.dim() > 1:
             self.torch._dynamo.mark_static(value, value.dim() - 1)
 
-    def _planned(self, value: Any) -> Any:
-        """What `setup` may see: integers and plain values; of floats the shape alone."""
+    def _planned(self, name: str, value: Any) -> Any:
+        """What `setup` may see: what holds for a whole step; of the rest the shape alone."""
         if not isinstance(value, self.plain):
             return value
-        if value.is_floating_point():
+        if value.is_floating_point() or name in self.unplanned:
             return self.torch.empty_like(value, device="meta")
         return value.clone()
 
@@ -150,8 +156,7 @@ class Worker:
     def once(self, index: int, poison: list[int]) -> dict[str, Any]:
         """One call for correctness: outputs are copied in stream order, then poisoned."""
         self.drop()
-        for size in poison:
-            self.torch.empty(size, dtype=self.torch.uint8, device=self.device).fill_(POISON)
+        self._poison_free(poison)
         outputs = self.call(index)
         described = self.describe(outputs, index)
         self.kept = [{name: tensor.clone() for name, tensor in outputs.items()}]
@@ -172,8 +177,7 @@ class Worker:
         if not keep:
             return {}
         self.kept = kept
-        pairs = zip(kept, order, strict=True)
-        return {"outputs": [self.describe(outputs, index) for outputs, index in pairs]}
+        return self.described(order)
 
     def take(self, requests: list[dict[str, Any]]) -> dict[str, Any]:
         """Copy kept outputs, whole or some rows, to places of the shared memory."""
@@ -210,6 +214,13 @@ class Worker:
     def _poison(self, tensor: Any) -> None:
         if tensor.numel() and tensor.is_contiguous():
             tensor.reshape(-1).view(self.torch.uint8).fill_(POISON)
+
+    def _poison_free(self, sizes: list[int]) -> None:
+        """Poison what outputs of these sizes will be given: of two equal ones, two pieces."""
+        byte = self.torch.uint8
+        held = [self.torch.empty(size, dtype=byte, device=self.device) for size in sizes]
+        for tensor in held:
+            tensor.fill_(POISON)
 
     def free(self) -> dict[str, Any]:
         """Release everything that belongs to the shape."""
@@ -251,20 +262,17 @@ class Worker:
             self.timer.rehearse()
         return {}
 
-    def timed(self, order: list[list[Any]], kineto: bool, spin_us: float) -> dict[str, Any]:
-        """Time one call per entry [set, cold]; results are kept for the evaluator's questions."""
-        reply, kept = self.timer.time(self._timed_call, self._put_back, order, kineto, spin_us)
-        self.kept = kept
-        indices = [index for index, _ in order]
-        pairs = zip(kept, indices, strict=True)
-        return {**reply, "outputs": [self.describe(outputs, index) for outputs, index in pairs]}
+    def timed(
+        self, order: list[list[Any]], kineto: bool, spin_us: float, copied: list[int]
+    ) -> dict[str, Any]:
+        """Time one call per entry [set, cold]; results are kept for the evaluator's questions.
 
-    def _timed_call(self, index: int) -> Any:
-        return self.call(index)
-
-    def _put_back(self, index: int) -> None:
-        for name, tensor in self.pristine[index].items():
-            self.sets[index][name].copy_(tensor)
+        What the calls `copied` made of tensors that are updated is kept, too.
+        """
+        updates = self.updates(self.sets, self.pristine, copied)
+        reply, kept = self.timer.time(self.call, updates.put_back, order, kineto, spin_us)
+        self.kept = updates.beside(kept)
+        return {**reply, **self.described([index for index, _ in order])}
 
     def capture(self, order: list[int]) -> dict[str, Any]:
         """Record these calls in a CUDA graph."""
@@ -272,7 +280,7 @@ class Worker:
         return {}
 
     def described(self, order: list[int]) -> dict[str, Any]:
-        """The outputs that the graph writes."""
+        """The outputs of the calls that are kept; `order` gives the set of each."""
         pairs = zip(self.kept, order, strict=True)
         return {"outputs": [self.describe(outputs, index) for outputs, index in pairs]}
 
@@ -282,9 +290,9 @@ class Worker:
         return {}
 
     def tampered(self) -> list[str]:
-        """Functions that were replaced since the start."""
-        now = self.watched(self.torch)
-        return [name for name, value in self.before.items() if now[name] is not value]
+        """What was replaced since the start."""
+        found: list[str] = self.tampering.found()
+        return found
 
 
 CLOCK = time.perf_counter
@@ -302,21 +310,6 @@ def _module(name: str, path: str) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def failure(error: BaseException, torch: ModuleType, unusable: type[Exception]) -> dict[str, Any]:
-    """An exception as a reply: what kind of failure it is, and where it happened."""
-    if isinstance(error, unusable):
-        kind = error.kind  # type: ignore[attr-defined]
-    elif isinstance(error, (ImportError, NotImplementedError)):
-        kind = "unsupported"
-    elif isinstance(error, (MemoryError, torch.OutOfMemoryError)) or FULL in str(error):
-        kind = "oom"
-    else:
-        kind = "crashed"
-    message = f"{type(error).__name__}: {error}" if kind == "crashed" else str(error)
-    place = "".join(traceback.format_exception(type(error), error, error.__traceback__)[-3:])
-    return {"failed": kind, "reason": message[:2000], "traceback": place[-4000:]}
 
 
 def serve(config: dict[str, Any], source: int, target: int) -> None:
@@ -351,7 +344,7 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
         try:
             reply = getattr(worker, request.pop("do"))(**request)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the failure is the reply
-            reply = failure(error, torch, worker.unusable)
+            reply = worker.failure(error, torch)
             del error
         reply |= {
             "number": number,

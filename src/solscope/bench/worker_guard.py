@@ -6,21 +6,57 @@ refused and kept, whatever it does with the error.
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
+import re
 import sys
 import time
 from types import ModuleType
 from typing import Any
 
-FOREIGN = ("socket.connect", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
+FOREIGN = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
+"""Ways to start a program that reads what this process may not."""
+MOVES = ("os.link", "os.rename")
+"""Ways to give a file another name, but for links that are followed."""
+WATCHED = {
+    "time": ("perf_counter", "perf_counter_ns", "time", "monotonic", "sleep"),
+    "torch": (
+        *("empty", "equal", "allclose", "isclose", "testing"),
+        *("sum", "tensor", "zeros", "empty_like", "as_tensor", "frombuffer"),
+    ),
+    "torch.Tensor": (
+        *("copy_", "clone", "contiguous", "view", "reshape", "fill_", "to", "data_ptr", "set_"),
+        *("__eq__", "__getitem__", "index_select", "double", "float", "numel", "is_contiguous"),
+        *("shape", "dtype", "device", "layout", "untyped_storage"),
+    ),
+    "torch.cuda": ("synchronize", "Event", "Stream", "current_stream", "CUDAGraph", "_sleep"),
+    "torch.cuda.Event": ("record", "elapsed_time", "synchronize", "__new__"),
+    "torch.cuda.Stream": ("synchronize",),
+    "torch.cuda.CUDAGraph": ("replay",),
+    "torch.profiler": ("profile",),
+    "torch.profiler.profile": ("start", "stop"),
+    "json": ("dumps", "loads"),
+    "os": ("read", "write"),
+}
+"""What timing and copying rely on, by owner."""
+KERNELS = frozenset(
+    ("clone", "contiguous", "copy_", "empty", "fill_", "index_select", "set_", "sum", "view")
+)
+"""Operators of torch that are called while outputs are copied or caches flushed."""
 
 
 def guard(forbidden: list[str], found: list[str]) -> None:
     """Refuse the evaluator's files and processes; what was tried is kept in `found`."""
-    paths = tuple(forbidden)
-    decode, isinstance_, str_, bytes_ = os.fsdecode, isinstance, str, bytes
+    decode, real, join, isinstance_ = os.fsdecode, os.path.realpath, os.path.join, isinstance
+    str_, bytes_ = str, bytes
+    paths = tuple(join(real(path), "") for path in forbidden)
+    named = re.compile(
+        "|".join(rf"{re.escape(path[:-1])}(?![\w.-])" for path in (*forbidden, *paths))
+    )
+
+    def inside(path: Any) -> bool:
+        """Whether this is one of the folders or in it, however it is written."""
+        return isinstance_(path, (str_, bytes_)) and join(real(decode(path)), "").startswith(paths)
 
     def refuse(what: str) -> None:
         found.append(what)
@@ -28,9 +64,11 @@ def guard(forbidden: list[str], found: list[str]) -> None:
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
-            path = arguments[0]
-            if isinstance_(path, (str_, bytes_)) and decode(path).startswith(paths):
-                refuse(f"opened {decode(path)}")
+            if inside(arguments[0]):
+                refuse(f"opened {decode(arguments[0])}")
+        elif event in MOVES:
+            if inside(arguments[0]):
+                refuse(f"gave {decode(arguments[0])} another name")
         elif event == "import":
             if str_(arguments[0]).partition(".")[0] == "solscope":
                 refuse(f"imported {arguments[0]}")
@@ -38,45 +76,75 @@ def guard(forbidden: list[str], found: list[str]) -> None:
             address = arguments[1]
             if isinstance_(address, tuple) and not str_(address[0]).startswith(("127.", "::1")):
                 refuse(f"connected to {address[0]}")
-        elif event in FOREIGN and any(path in repr(arguments[:2]) for path in paths):
+        elif event in FOREIGN and named.search(repr(arguments[:2])):
             refuse(f"started a program on the evaluator: {repr(arguments[:2])[:300]}")
 
     sys.addaudithook(hook)
 
 
-def watched(torch: ModuleType) -> dict[str, Any]:
-    """The functions that timing and copying rely on, by name, as they are now."""
-    owners: dict[str, Any] = {
-        "time": time,
-        "torch": torch,
-        "torch.Tensor": torch.Tensor,
-        "torch.cuda": torch.cuda,
-        "torch.cuda.Event": torch.cuda.Event,
-        "torch.cuda.Stream": torch.cuda.Stream,
-        "torch.cuda.CUDAGraph": torch.cuda.CUDAGraph,
-        "torch.profiler": torch.profiler,
-        "torch.profiler.profile": torch.profiler.profile,
-        "json": json,
-        "os": os,
-    }
-    names = {
-        "time": ("perf_counter", "perf_counter_ns", "time", "monotonic", "sleep"),
-        "torch": ("empty", "equal", "allclose", "isclose", "testing"),
-        "torch.Tensor": (
-            *("copy_", "clone", "contiguous", "view", "reshape", "fill_", "to", "data_ptr"),
-            *("__eq__", "__getitem__", "index_select", "double", "float"),
-        ),
-        "torch.cuda": ("synchronize", "Event", "Stream", "current_stream", "CUDAGraph", "_sleep"),
-        "torch.cuda.Event": ("record", "elapsed_time", "synchronize", "__new__"),
-        "torch.cuda.Stream": ("synchronize",),
-        "torch.cuda.CUDAGraph": ("replay",),
-        "torch.profiler": ("profile",),
-        "torch.profiler.profile": ("start", "stop"),
-        "json": ("dumps", "loads"),
-        "os": ("read", "write"),
-    }
-    return {
-        f"{owner}.{name}": inspect.getattr_static(owners[owner], name, None)
-        for owner, group in names.items()
-        for name in group
-    }
+class Tampering:
+    """What a solution has replaced in its process since this was made."""
+
+    def __init__(self, torch: ModuleType) -> None:
+        from torch.utils._device import DeviceContext
+
+        self.torch = torch
+        self.harmless = DeviceContext
+        """The mode of `torch.set_default_device`."""
+        self.functions = self._functions()
+        self.registered = len(torch.library._impls)
+        self.kernels = self._kernels()
+
+    def found(self) -> list[str]:
+        """Functions that were replaced, modes that are on, kernels that were overridden."""
+        now = self._functions()
+        functions = [name for name, value in self.functions.items() if now[name] is not value]
+        if len(self.torch.library._impls) == self.registered:
+            return functions + self._modes()
+        return functions + self._modes() + sorted(self._kernels() - self.kernels)
+
+    def _functions(self) -> dict[str, Any]:
+        torch = self.torch
+        owners: dict[str, Any] = {
+            "time": time,
+            "torch": torch,
+            "torch.Tensor": torch.Tensor,
+            "torch.cuda": torch.cuda,
+            "torch.cuda.Event": torch.cuda.Event,
+            "torch.cuda.Stream": torch.cuda.Stream,
+            "torch.cuda.CUDAGraph": torch.cuda.CUDAGraph,
+            "torch.profiler": torch.profiler,
+            "torch.profiler.profile": torch.profiler.profile,
+            "json": json,
+            "os": os,
+        }
+        return {
+            f"{owner}.{name}": _as_defined(owners[owner], name)
+            for owner, names in WATCHED.items()
+            for name in names
+        }
+
+    def _modes(self) -> list[str]:
+        """Modes see, and may change, whatever torch is asked to do in this thread."""
+        c = self.torch._C
+        modes = [c._get_function_stack_at(at) for at in range(c._len_torch_function_stack())]
+        modes += [c._get_dispatch_stack_at(at) for at in range(c._len_torch_dispatch_stack())]
+        kinds = [type(mode) for mode in modes]
+        return [f"torch by a mode, {kind.__name__}" for kind in kinds if kind is not self.harmless]
+
+    def _kernels(self) -> set[str]:
+        """Kernels of torch's own operators that were registered from Python."""
+        found = set()
+        for entry in self.torch.library._impls:
+            space, name, key = entry.split("/")
+            if space == "aten" and key != "Meta" and name.partition(".")[0] in KERNELS:
+                found.add(f"the kernel of {entry}")
+        return found
+
+
+def _as_defined(owner: Any, name: str) -> Any:
+    """An attribute as its module or class, or a class that it derives from, defines it."""
+    for place in getattr(owner, "__mro__", (owner,)):
+        if name in vars(place):
+            return vars(place)[name]
+    return None

@@ -1,12 +1,19 @@
-"""What a solution returned: outputs by name, and what the evaluator is told about them.
+"""What a solution returned, updated or raised, and what the evaluator is told about it.
 
 Copied beside the solution with `worker.py`, whose process it runs in; imports nothing of solscope.
 """
 
 from __future__ import annotations
 
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+FULL = "can't allocate memory"
+"""What torch says when a tensor on the CPU does not fit."""
 
 
 class Unusable(Exception):  # noqa: N818 - a finding, not an error of this program
@@ -15,6 +22,30 @@ class Unusable(Exception):  # noqa: N818 - a finding, not an error of this progr
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+def failure(error: BaseException, torch: ModuleType) -> dict[str, Any]:
+    """An exception as a reply: what kind of failure it is, and where it happened."""
+    if isinstance(error, Unusable):
+        kind = error.kind
+    elif isinstance(error, (ImportError, NotImplementedError)):
+        kind = "unsupported"
+    elif isinstance(error, (MemoryError, torch.OutOfMemoryError)) or FULL in str(error):
+        kind = "oom"
+    else:
+        kind = "crashed"
+    message = str(error)
+    if kind == "crashed" and not isinstance(error, Unusable):
+        message = f"{type(error).__name__}{_where(error)}: {message}"
+    return {"failed": kind, "reason": message[:2000]}
+
+
+def _where(error: BaseException) -> str:
+    """The last line of the solution's own files that it went through."""
+    folder = str(Path(getattr(sys.modules.get("solution"), "__file__", None) or "/none").parent)
+    places = traceback.extract_tb(error.__traceback__)
+    own = [place for place in places if str(Path(place.filename).parent) == folder]
+    return f" at {Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
 
 
 class Outputs:
@@ -74,3 +105,34 @@ class Outputs:
                 if first <= start <= first + size * value.element_size():
                     return name
         return None
+
+
+class Updates:
+    """Puts back tensors that a solution updates, and copies what some of its calls made of them."""
+
+    def __init__(
+        self, sets: list[dict[str, Any]], pristine: list[dict[str, Any]], copied: Sequence[int]
+    ) -> None:
+        self.sets = sets
+        self.pristine = pristine
+        self.copied = frozenset(copied)
+        """Numbers of the calls to copy from."""
+        self.calls = 0
+        self.last: dict[int, int] = {}
+        """The last call on each set."""
+        self.copies: dict[int, dict[str, Any]] = {}
+
+    def put_back(self, index: int) -> None:
+        """Make a set ready for the next call, which will be on it."""
+        updated = {name: self.sets[index][name] for name in self.pristine[index]}
+        before = self.last.get(index)
+        if before in self.copied:
+            self.copies[before] = {name: tensor.clone() for name, tensor in updated.items()}
+        self.last[index] = self.calls
+        self.calls += 1
+        for name, tensor in updated.items():
+            tensor.copy_(self.pristine[index][name])
+
+    def beside(self, kept: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What calls returned, with the copies beside it."""
+        return [{**own, **self.copies.get(number, {})} for number, own in enumerate(kept)]

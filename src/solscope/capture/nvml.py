@@ -22,7 +22,9 @@ _MAX_SAMPLES = 1024
 _UNKNOWN_BYTES = (1 << 64) - 1
 
 
-class _Utilization(ctypes.Structure):
+class Utilization(ctypes.Structure):
+    """Shares of the last moments in which the GPU, and its memory, worked; percent."""
+
     _fields_ = (("gpu", c_uint), ("memory", c_uint))
 
 
@@ -80,6 +82,12 @@ class Nvml:
                 handles.append(handle)
         return handles
 
+    def by_uuid(self, uuid: str) -> ctypes.c_void_p | None:
+        """The device that CUDA knows by this UUID."""
+        handle = ctypes.c_void_p()
+        code = self.call("nvmlDeviceGetHandleByUUID", f"GPU-{uuid}".encode(), byref(handle))
+        return handle if code == _SUCCESS else None
+
     def number(self, name: str, handle: ctypes.c_void_p, *arguments: int) -> int | None:
         """A reading that is one number of 32 bits."""
         value = c_uint()
@@ -123,7 +131,7 @@ class GpuState:
         self._processes = (_Process * _MAX_PROCESSES)()
 
     def sample(self, write: Write) -> None:
-        rates = _Utilization()
+        rates = Utilization()
         if self._call("nvmlDeviceGetUtilizationRates", byref(rates)):
             self._write(write, gpu_usage=rates.gpu, gpu_mem_util=rates.memory)
         number, handle = self._nvml.number, self._handle

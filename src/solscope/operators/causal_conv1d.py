@@ -99,6 +99,7 @@ TASK = Task(
     inputs=inputs,
     reference=reference,
     sampled=sampled,
+    unsampled=("conv_state",),
     outputs={
         "out": Output(
             "bfloat16",

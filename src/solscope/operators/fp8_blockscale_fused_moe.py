@@ -195,6 +195,7 @@ TASK = Task(
             ),
         )
     },
+    unplanned=("topk_ids",),
     vary=("tokens",),
 )
 

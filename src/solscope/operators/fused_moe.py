@@ -133,6 +133,7 @@ TASK = Task(
             ),
         )
     },
+    unplanned=("topk_ids",),
     vary=("tokens",),
 )
 

@@ -164,6 +164,7 @@ TASK = Task(
     inputs=inputs,
     reference=reference,
     sampled=sampled,
+    unsampled=("state",),
     rows=lambda inputs: len(inputs["v"]),
     outputs={
         "out": Output(

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _SLICE = 1 << 24
 """Elements judged at a time."""
+_INF = float("inf")
+_FAR = 256
+"""Steps between codes of 8-bit floats that have nothing to do with each other."""
 
 
 def judge(
@@ -27,7 +30,7 @@ def judge(
     """Judge one output; `inputs` as they were before the call, `outputs` all of the solution's."""
     if got.shape != wanted.shape:
         shapes = f"{list(got.shape)} instead of {list(wanted.shape)}"
-        return Judgement(ok=False, max_error=float("inf"), reason=f"shape {shapes}")
+        return Judgement(ok=False, max_error=_INF, reason=f"shape {shapes}")
     if output.compare is not None:
         return output.compare(got, wanted, inputs, outputs)
     return within(output.tolerance, got, wanted)
@@ -71,9 +74,9 @@ def _close(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
         a, b = part.double(), right.double()
         finite = torch.isfinite(b)
         same = (a == b) | (a.isnan() & b.isnan())
-        error = torch.where(same, 0.0, (a - b).abs()).nan_to_num(nan=float("inf"))
-        outside += int((error > tolerance.atol + tolerance.rtol * b.abs()).sum())
-        outside += int((~finite & ~same & ~(error > tolerance.atol)).sum())
+        error = torch.where(same, 0.0, (a - b).abs()).nan_to_num(nan=_INF, posinf=_INF)
+        off = (error > tolerance.atol + tolerance.rtol * b.abs()) | (~finite & ~same)
+        outside += int(off.sum())
         largest, at = error.max(0)
         if float(largest) > worst:
             worst, worst_at = float(largest), start + int(at)
@@ -140,7 +143,7 @@ def exactly(got: torch.Tensor, wanted: torch.Tensor) -> Judgement:
         count = int(wrong.sum())
         if count:
             differing += count
-            error = torch.where(wrong, (a - b).abs(), 0.0).nan_to_num(nan=float("inf"))
+            error = torch.where(wrong, (a - b).abs(), 0.0).nan_to_num(nan=_INF, posinf=_INF)
             worst = max(worst, float(error.max()))
             first = start + int(wrong.int().argmax()) if first is None else first
     reason = ""
@@ -154,15 +157,17 @@ def _codes(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
     one_off, further, worst, place = 0, 0, 0.0, None
     squared_error = squared_wanted = 0.0
     for start, part, right in _slices(got, wanted):
+        a, b = part.float(), right.float()
         steps = (_ordered(part) - _ordered(right)).abs()
+        # the code of NaN is next to the largest number's, or zero's: no number is near it
+        steps = steps.masked_fill(a.isnan() ^ b.isnan(), _FAR).masked_fill(a.isnan() & b.isnan(), 0)
         one_off += int((steps == 1).sum())
         far = steps > 1
         count = int(far.sum())
         if count and place is None:
             place = start + int(far.int().argmax())
         further += count
-        a, b = part.float(), right.float()
-        error = (a - b).abs().masked_fill(steps == 0, 0.0).nan_to_num(nan=float("inf"))
+        error = (a - b).abs().masked_fill(steps == 0, 0.0).nan_to_num(nan=_INF, posinf=_INF)
         worst = max(worst, float(error.max()))
         squared_error += float(error.double().square().sum())
         squared_wanted += float(b.nan_to_num().double().square().sum())
@@ -182,14 +187,14 @@ def _ordered(values: torch.Tensor) -> torch.Tensor:
     import torch
 
     if values.element_size() != 1:
-        return values.to(torch.int32) * 256  # not an 8-bit float: nothing is near
+        return values.to(torch.int32) * _FAR  # not an 8-bit float: nothing is near
     code = values.view(torch.uint8).to(torch.int16)
     magnitude = code & 0x7F
     return torch.where(code > 0x7F, -magnitude, magnitude)
 
 
 def _zero_or_inf(squared_error: float) -> float:
-    return 0.0 if squared_error == 0 else float("inf")
+    return 0.0 if squared_error == 0 else _INF
 
 
 def _place(flat: int, tensor: torch.Tensor) -> str:

@@ -141,6 +141,7 @@ TASK = Task(
         "num_tokens_post_pad": Output("int32", _INTEGERS),
     },
     realized=realized,
+    unplanned=("topk_ids",),
     vary=("tokens",),
 )
 

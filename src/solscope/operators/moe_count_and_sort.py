@@ -86,6 +86,7 @@ TASK = Task(
         "expert_token_counts": Output("int32", _INTEGERS),
         "cumsum": Output("int32", _INTEGERS),
     },
+    unplanned=("topk_ids",),
     vary=("tokens",),
 )
 

@@ -130,8 +130,11 @@ class Task:
     outputs: Mapping[str, Output]
     sampled: Callable[[Inputs, torch.Tensor], Outputs] | None = field(default=None, repr=False)
     """sampled(inputs, rows): the outputs at these rows of dimension 0 without computing the rest,
-    for shapes whose full reference takes too long and for checks of every timed call. Outputs that
-    cannot be had by rows are left out; null where only the full reference exists."""
+    for shapes whose full reference takes too long and for checks of every timed call; null where
+    only the full reference exists."""
+    unsampled: tuple[str, ...] = ()
+    """Outputs that cannot be had by rows and that `sampled` leaves out. With any, a shape passes by
+    the full reference only."""
     rows: Callable[[Inputs], int] | None = None
     """rows(inputs): how many rows `sampled` may be asked for; null where that is dimension 0 of the
     first tensor of the inputs."""
@@ -142,5 +145,8 @@ class Task:
     """Inputs that a solution updates in place; each is also an output of that name."""
     running: tuple[str, ...] = ()
     """Inputs that are running sums along their rows, so that no row may stand in for another."""
+    unplanned: tuple[str, ...] = ()
+    """Integer inputs that every layer computes anew, routes of tokens: `setup` of a solution, whose
+    time does not count, sees their shape alone, as of floats. Others are the same for a step."""
     vary: tuple[str, ...] = ()
     """Axes that a solution must take at any size: checked at sizes beside the listed ones."""

@@ -130,6 +130,50 @@ def test_one_sequence_has_twins_and_what_one_candidate_spoils_the_next_does_not_
     assert (found["torch-eager"].status, found["torch-eager"].rounds) == ("passed", 3)
 
 
+def test_a_crash_says_where_in_the_solution(tmp_path: Path) -> None:
+    file, out = tmp_path / "mine.py", tmp_path / "r.jsonl"
+    file.write_text("def run(x, weight, eps):\n    return x.reshape(7, -1, 0)\n", encoding="utf-8")
+    what = ["bench", "check", str(file), "--op", "rms_norm", "--shapes", "0", "--out", str(out)]
+    assert run([*what, *FAST]) == 1
+    (found,) = read_results([out])
+    assert found.status == "crashed"
+    assert "RuntimeError at mine.py, line 2: " in (found.reason or "")
+    file.write_text("walk = 1\n", encoding="utf-8")
+    assert run([*what, *FAST]) == 1
+    assert read_results([out])[-1].reason == "mine.py has no function run"
+
+
+ROUTES = """
+from _honest import run as honest
+def setup(**inputs):
+    return honest(**inputs)
+def run(plan, **inputs):
+    return tuple(part.clone() for part in plan)
+"""
+
+
+@pytest.mark.parametrize("operator", ["moe_align_block_size", "moe_count_and_sort"])
+def test_what_a_layer_computes_is_no_plan_of_a_step(operator: str, tmp_path: Path) -> None:
+    honest = (SOLUTIONS / "torch_eager" / f"{operator}.py").read_text(encoding="utf-8")
+    (tmp_path / "_honest.py").write_text(honest, encoding="utf-8")
+    (tmp_path / f"{operator}.py").write_text(ROUTES, encoding="utf-8")
+    out = tmp_path / "r.jsonl"
+    what = ["bench", "check", str(tmp_path), "--op", operator, "--shapes", "0", "--out", str(out)]
+    run([*what, *FAST])
+    (found,) = read_results([out])
+    assert found.status in ("unsupported", "wrong_shape")
+    assert "meta" in (found.reason or "")
+
+
+def test_a_small_shape_has_a_bound_that_nobody_published(tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    what = ["--op", "fused_moe", "--shapes", "0", "--solution", "torch-eager", "--hardware", "H200"]
+    assert run(["bench", "run", *what, "--out", str(out), *TIMED]) == 0
+    (line,) = read_results([out])
+    assert line.bound_us is not None
+    assert line.published_us is None
+
+
 def test_a_shape_that_is_too_big_says_so(tmp_path: Path) -> None:
     out = tmp_path / "r.jsonl"
     arguments = ["bench", "run", "--op", "rms_norm", "--solution", "torch-eager", "--shapes", "0"]

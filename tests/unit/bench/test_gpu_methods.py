@@ -84,3 +84,21 @@ def test_a_timed_call_that_is_wrong_is_found(tmp_path: Path) -> None:
     )
     (result,) = run(["rms_norm"], find_solution(str(file)))
     assert result.status == "wrong_numbers"
+
+
+def test_an_update_that_some_timed_calls_leave_out_is_found(tmp_path: Path) -> None:
+    """The last calls on each set are right, and so is what can be seen when all are over."""
+    file = tmp_path / "rests.py"
+    file.write_text(
+        "import torch\n"
+        "CALLS = 0\n\n\n"
+        "def run(x, residual, weight, eps):\n"
+        "    global CALLS\n"
+        "    CALLS += 1\n"
+        "    if 10 <= CALLS < 20:\n"
+        "        return\n"
+        "    residual += x\n"
+        "    x.copy_(torch.nn.functional.rms_norm(residual, (x.shape[-1],), weight, eps))\n"
+    )
+    (result,) = run(["fused_add_rms_norm"], find_solution(str(file)))
+    assert result.status == "wrong_numbers"

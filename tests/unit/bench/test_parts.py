@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import c_void_p
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,15 +14,19 @@ from solscope.bench import memory  # noqa: E402
 from solscope.bench.bounds import shape_bound  # noqa: E402
 from solscope.bench.catalog import built_in, find_solution  # noqa: E402
 from solscope.bench.check import draw_rows  # noqa: E402
+from solscope.bench.correctness import CPU_EFFORT  # noqa: E402
 from solscope.bench.device_timer import spans  # noqa: E402
 from solscope.bench.inputs import InputSets, Repeated  # noqa: E402
-from solscope.bench.sensors import Reading, Watch  # noqa: E402
+from solscope.bench.machine import PACKAGES  # noqa: E402
+from solscope.bench.sensors import Card, Reading, Watch  # noqa: E402
 from solscope.bench.statistics import is_noisy, quantile, timing  # noqa: E402
-from solscope.bench.timing import recalled  # noqa: E402
+from solscope.bench.timing import SETS, OperatorTiming, Plan, recalled  # noqa: E402
 from solscope.bench.workloads import beside, choose, scaled, workloads  # noqa: E402
+from solscope.capture.base import MissingSensorError  # noqa: E402
 from solscope.errors import InputError, UsageError  # noqa: E402
 from solscope.hardware import find  # noqa: E402
 from solscope.operators import operator  # noqa: E402
+from solscope.operators.task import Draw  # noqa: E402
 
 # --- Solutions
 
@@ -135,7 +140,37 @@ def test_a_twin_is_written_again_as_a_twin() -> None:
     sets.restore(0)
     assert torch.equal(sets.tensors(0)["q"], twin)
     assert sets.changed(0) == []
+    sets.redraw(0)
+    assert not torch.equal(sets.tensors(0)["q"], twin)
+    sets.restore(0)
+    assert torch.equal(sets.tensors(0)["q"], twin)
     sets.arena.close()
+
+
+def test_sizes_that_a_draw_decides_are_those_of_the_draws_that_are_timed() -> None:
+    one = operator("fused_moe")
+    assert one.task is not None
+    realized = one.task.realized
+    assert realized is not None
+    axes = {"tokens": 6, "hidden": 16, "intermediate": 8, "experts": 128, "top_k": 4}
+    arenas = {"inputs": memory.Arena("cpu"), "outputs": memory.Arena("cpu")}
+    stage = OperatorTiming(one, [[]], arenas)
+    stage.run(axes, set(), Plan(("cpu-v1",)), CPU_EFFORT, lambda *_: None)
+    timed = [one.task.inputs(axes, Draw(seed=seed)) for seed in stage.seeds[-SETS:]]
+    experts = sorted(realized(axes, inputs)["active_experts"] for inputs in timed)
+    assert stage.realized == {**axes, "active_experts": experts[1]}
+    for arena in arenas.values():
+        arena.close()
+
+
+def test_a_fingerprint_sees_every_change_of_small_tensors() -> None:
+    arena = memory.Arena("cpu")
+    arena.reserve(1 << 10)
+    found = memory.view(arena, memory.place(arena, torch.tensor([7, 7, 7], dtype=torch.uint8), 0))
+    before = memory.fingerprint(found)
+    found.copy_(torch.tensor([9, 6, 7], dtype=torch.uint8))  # 1 x 7 + 2 x 7 = 1 x 9 + 2 x 6
+    assert not torch.equal(memory.fingerprint(found), before)
+    arena.close()
 
 
 def test_a_fingerprint_sees_swapped_values_in_large_tensors() -> None:
@@ -229,6 +264,32 @@ def test_a_bound_needs_a_device_and_names_what_it_is() -> None:
     assert found.measured_bound_us is not None
     assert found.measured_bound_us > found.bound_us
     assert shape_bound(op, axes, axes, find("H200"), published=False).published_us is None
+
+
+def test_sensors_are_those_of_the_gpu_that_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Machine:
+        gpus = "ab"
+
+        def devices(self) -> list[c_void_p]:
+            return [c_void_p(ord(name)) for name in self.gpus]
+
+        def by_uuid(self, uuid: str) -> c_void_p | None:
+            return c_void_p(ord(uuid)) if uuid in self.gpus else None
+
+    monkeypatch.setattr("solscope.bench.sensors.Nvml", Machine)
+    assert Card("b")._device.value == ord("b")
+    for unknown in (None, "c"):
+        with pytest.raises(MissingSensorError, match="which of 2 GPUs"):
+            Card(unknown)
+    monkeypatch.setattr(Machine, "gpus", "a")
+    assert Card(None)._device.value == ord("a")
+
+
+def test_versions_of_every_package_that_a_solution_needs_are_recorded() -> None:
+    stated = {name for one in built_in() for name in one.about.dependencies}
+    needed = {name.partition("==")[0] for name in stated}
+    assert "sglang" in needed
+    assert needed - {"einops", "ninja", "nvidia-ml-py", "packaging", "requests"} <= set(PACKAGES)
 
 
 def test_sensors_give_the_readings_of_their_windows() -> None:

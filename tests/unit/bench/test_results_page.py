@@ -34,21 +34,25 @@ def pct(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
-def table(found: Score) -> str:
+def table(found: Score, in_graphs: Score) -> str:
     deployed = production_s()
+    graph = {one.operator: one.s for one in in_graphs.operators}
     lines = [
-        "| operator | importance | bound µs | best µs | who (shapes) | S | shapes | S of XPU-A |",
-        "|---|--:|--:|--:|---|--:|--:|--:|",
+        "| operator | importance | bound µs | best µs | who (shapes) | S | S in graphs | shapes | "
+        "S of XPU-A |",
+        "|---|--:|--:|--:|---|--:|--:|--:|--:|",
     ]
     for one in sorted(found.operators, key=lambda one: -one.importance):
         who = ", ".join(f"{n} {c}" for n, c in sorted(one.best.items(), key=lambda kv: -kv[1]))
         lines.append(
             f"| `{one.operator}` | {pct(one.importance)} | {number(one.bound_us)} | "
             f"{number(one.median_us)} | {who or '–'} | {pct(one.s)} | "
-            f"{one.shapes_passed} of {one.shapes} | {pct(deployed[one.operator])} |"
+            f"{pct(graph[one.operator])} | {one.shapes_passed} of {one.shapes} | "
+            f"{pct(deployed[one.operator])} |"
         )
     lines.append(
-        f"| all of these | {pct(found.covered)} | | | | {pct(found.weighted_s)} | | |",
+        f"| all of these | {pct(found.covered)} | | | | {pct(found.weighted_s)} | "
+        f"{pct(in_graphs.weighted_s)} | | |",
     )
     return "\n".join(lines) + "\n"
 
@@ -119,11 +123,9 @@ def cross_check() -> str:
 def family(line: ShapeResult) -> str:
     """What a shape of the decode set is an example of."""
     first = line.shape.partition("-")[0]
-    kinds = {
-        "dense_gemm": first,
-        "unified_attention": {"decode": "decode", "prefix": "cached prefix"}.get(first, "mixed"),
-    }
-    return kinds.get(line.operator, "")
+    names = {"prefix": "cached prefix", "page64": "decode", "verify": "4 queries each"}
+    split = line.operator in ("dense_gemm", "unified_attention")
+    return names.get(first, first) if split else ""
 
 
 def decode_set(lines: Sequence[ShapeResult]) -> str:
@@ -158,7 +160,7 @@ def decode_set(lines: Sequence[ShapeResult]) -> str:
 def test_the_page_shows_the_committed_results(name: str) -> None:
     lines = read_results([RESULTS])
     makers: dict[str, Callable[[], str]] = {
-        "results": lambda: table(score(lines)),
+        "results": lambda: table(score(lines), score(lines, method="graph-v1")),
         "solutions": lambda: by_solution(lines),
         "failures": lambda: failures(lines),
         "effort": lambda: effort(lines),
@@ -189,6 +191,16 @@ def test_baselines_pass_the_default_checks_on_a_gpu() -> None:
     assert {one.status for one in lines} == {"passed"}
     assert len({one.operator for one in lines if one.solution == "torch-eager"}) == 30
     assert not any(re.search("--rounds|--extra", one.run["command"]) for one in lines)
+
+
+def test_the_page_says_how_often_the_card_was_at_its_power_cap() -> None:
+    told = []
+    for file in (RESULTS, DECODE):
+        passed = [one for one in read_results([file]) if one.status == "passed"]
+        capped = sum("power cap" in one.sensors.throttle for one in passed if one.sensors)
+        told.append(f"{capped} of the {len(passed):,}")
+    page = PAGE.read_text(encoding="utf-8")
+    assert all(one in page for one in told), told
 
 
 def test_no_passed_result_beats_its_bound() -> None:

@@ -186,6 +186,31 @@ def test_two_runs_of_one_card_disagree_where_one_process_is_trusted(
     assert told == {("rms_norm", "torch-eager")}
 
 
+def test_an_operator_without_importance_does_not_decide() -> None:
+    def lines(norm_us: float, other_us: float, importance: float) -> list[ShapeResult]:
+        return [
+            line("rms_norm", "0", norm_us, importance=importance),
+            line("l2_norm", "0", other_us, importance=0.0),
+        ]
+
+    assert contrast(lines(20, 20, 0.5), lines(10, 40, 0.5)).ratio == pytest.approx(0.5)
+    assert contrast(lines(20, 20, 0.0), lines(10, 40, 0.0)).ratio == pytest.approx(1.25)
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({"device": "NVIDIA B200"}, "B on NVIDIA B200: not comparable"),
+        ({"suite": "decode"}, "A is of the suite atrex, B of decode"),
+        ({"method": "warm-v1"}, "A was timed by cold-v1, B by warm-v1"),
+        ({"status": "wrong_numbers"}, "no shape passed in both"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(other: dict[str, str], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        contrast([line("rms_norm", "0", 20.0)], [line("rms_norm", "0", 20.0, **other)])
+
+
 def test_results_survive_a_cut_off_line(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     append_result(file, line("rms_norm", "0", 20.0))

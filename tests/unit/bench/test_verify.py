@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from solscope.bench.correctness import CPU_EFFORT, by_rows
 from solscope.bench.verify import VARIANTS, Verification, eager_solution, outputs_of, verify
 from solscope.bench.verify import wrong_outputs as wrong
 from solscope.operators import operator
+from solscope.operators.base import Cost
 from solscope.operators.task import Draw
 from solscope.suite.axes import suite_axes
 from solscope.suite.data import load_suite
@@ -80,3 +82,18 @@ def test_a_wrong_reference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_operator_without_a_task_is_said() -> None:
     assert verify("copy", []) == Verification("copy", 0, 0, ["it has no executable half"], 0.0)
+
+
+def test_an_output_that_rows_do_not_show_is_checked_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = operator("causal_conv1d").task
+    assert task is not None
+    large = Cost(flops={"vector.fp32": 2 * CPU_EFFORT.full_flop})
+    assert by_rows(large, task, CPU_EFFORT) is False
+    too_large = Cost(flops={"vector.fp32": 2 * CPU_EFFORT.never * CPU_EFFORT.full_flop})
+    assert by_rows(too_large, task, CPU_EFFORT) is None
+    norm = operator("rms_norm").task
+    assert norm is not None
+    assert by_rows(too_large, norm, CPU_EFFORT) is True
+    monkeypatch.setitem(task.__dict__, "unsampled", ())
+    found = verify("causal_conv1d", small_shapes("causal_conv1d")[:1])
+    assert any("left out" in failure for failure in found.failures)

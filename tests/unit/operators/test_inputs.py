@@ -39,3 +39,17 @@ def test_inputs_are_dense(name: str, axes: Axes) -> None:
         if torch.is_tensor(value) and not value.is_contiguous()
     }
     assert not strided
+
+
+@pytest.mark.parametrize(("name", "axes"), LISTED)
+def test_sizes_do_not_depend_on_the_seed(name: str, axes: Axes) -> None:
+    task = operator(name).task
+    assert task is not None
+    first, second = (
+        {
+            key: value.shape if torch.is_tensor(value) else None
+            for key, value in task.inputs(axes, Draw(seed=seed)).items()
+        }
+        for seed in (3, 4)
+    )
+    assert first == second

@@ -29,7 +29,11 @@ def test_nan_and_infinity_are_not_close_to_numbers() -> None:
         assert not within(Tolerance("close", atol=1e9, rms=1e9), torch.full((4,), bad), wanted).ok
     infinite = torch.tensor([1.0, float("-inf"), float("nan")])
     assert within(Tolerance("close", atol=1e-6), infinite, infinite.clone()).ok
-    assert not within(Tolerance("close", atol=1e-6), torch.zeros(3), infinite).ok
+    for value in (float("inf"), float("-inf"), float("nan")):
+        verdict = within(
+            Tolerance("close", atol=1.0, rtol=1.0), torch.zeros(1), torch.full((1,), value)
+        )
+        assert (verdict.ok, verdict.max_error) == (False, float("inf"))
 
 
 def test_exactly_names_the_first_difference() -> None:
@@ -57,6 +61,21 @@ def test_codes_around_zero_are_neighbors() -> None:
     zero = encode(torch.tensor([0.0, -0.0]), "e4m3fn")
     least = torch.tensor([0x81, 0x01], dtype=torch.uint8).view(torch.float8_e4m3fn)
     assert within(Tolerance("codes", matched=0.0), least, zero).ok
+
+
+def test_no_number_is_a_neighbor_of_nan() -> None:
+    for fp8, value, code in (
+        ("e4m3fn", 448.0, 0x7F),
+        ("e4m3fn", -448.0, 0xFF),
+        ("e4m3fnuz", 0.0, 0x80),
+    ):
+        number = encode(torch.tensor([value]), fp8)
+        nan = torch.tensor([code], dtype=torch.uint8).view(number.dtype)
+        assert nan.float().isnan()
+        for got, wanted in ((nan, number), (number, nan)):
+            verdict = within(Tolerance("codes", matched=0.0), got, wanted)
+            assert (verdict.ok, verdict.max_error) == (False, float("inf"))
+        assert within(Tolerance("codes"), nan, nan.clone()).ok
 
 
 def test_shape_and_compare() -> None:
