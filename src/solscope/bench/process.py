@@ -21,9 +21,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
+
+import msgspec
 
 from solscope.bench.base import Status
+from solscope.bench.memory import ARENAS
 from solscope.errors import MissingToolError
 
 PACKAGE = Path(__file__).parents[1]
@@ -32,6 +35,7 @@ FILES = (
     "worker.py",
     "worker_guard.py",
     "worker_memory.py",
+    "worker_nursery.py",
     "worker_outputs.py",
     "device_timer.py",
 )
@@ -39,6 +43,8 @@ START_S = 180.0
 """A worker that has not imported torch by then is given up."""
 ENVIRONMENT = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 """Many workers compile at a time: each by itself, into the cache that all share."""
+MOST_BYTES = 64 << 20
+"""A longer reply is none of a worker's."""
 TAIL = 1500
 """Characters of a dead worker's stderr that are shown."""
 
@@ -55,6 +61,43 @@ class WorkerFailed(Exception):  # noqa: N818 - a finding about a solution, no er
         self.status: Status = status
         self.reason = reason
         self.dead = dead
+
+
+class _Described(msgspec.Struct):
+    """An output as a worker describes it."""
+
+    name: str
+    shape: list[Annotated[int, msgspec.Meta(ge=0)]]
+    dtype: str
+    alias: str | None
+
+
+class _Reply(msgspec.Struct):
+    """What every reply has, and what the evaluator computes with."""
+
+    tried: list[str]
+    tampered: list[str]
+    failed: Status | None = None
+    reason: str = ""
+    setup_us: list[float] = []
+    events_us: list[float] = []
+    host_us: list[float] = []
+    lag_us: list[float] = []
+    span_us: list[float] = []
+    activities: list[float] = []
+
+
+def _is_whole(reply: dict[str, Any]) -> bool:
+    """Whether a reply is of the form that workers send."""
+    try:
+        if msgspec.convert(reply, _Reply).failed == "passed":
+            return False
+        outputs = msgspec.convert(reply.get("outputs", []), list[Any])
+        for one in outputs:
+            msgspec.convert(one if isinstance(one, list) else [one], list[_Described])
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -108,6 +151,8 @@ class Worker:
         if reply.get("number") != self._number:
             self.kill()
             raise WorkerFailed("cheating", "a reply that was not asked for", dead=True)
+        if not _is_whole(reply):
+            raise self._garbled()
         if reply["tried"]:
             self.kill()
             raise WorkerFailed("cheating", reply["tried"][0], dead=True)
@@ -129,13 +174,19 @@ class Worker:
             if not more:
                 raise self._dead()
             self._waiting += more
+            if len(self._waiting) > MOST_BYTES:
+                raise self._garbled()
         line, _, self._waiting = self._waiting.partition(b"\n")
         try:
             reply = json.loads(line)
             return dict(reply)
-        except (ValueError, TypeError):
-            self.kill()
-            raise WorkerFailed("cheating", "a reply that is no message", dead=True) from None
+        except (ValueError, TypeError, RecursionError):
+            raise self._garbled() from None
+
+    def _garbled(self) -> WorkerFailed:
+        """Only a solution that writes to the evaluator's pipe can have sent this."""
+        self.kill()
+        return WorkerFailed("cheating", "a reply that is no message", dead=True)
 
     def _dead(self) -> WorkerFailed:
         """The pipe is closed: find out how the process ended."""
@@ -178,8 +229,9 @@ class Worker:
 
     def signal(self) -> None:
         """Send the process and everything it started the signal that nobody survives."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        for end in (os.killpg, os.kill):  # it leads no group before it has a session of its own
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                end(self.pid, signal.SIGKILL)
 
     def _close(self) -> None:
         for descriptor in (self.source, self.target):
@@ -189,7 +241,7 @@ class Worker:
 
 
 class Nursery:
-    """A process with torch in it that starts workers; see `worker.nursery`."""
+    """A process with torch in it that starts workers; see `worker_nursery`."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self.channel, theirs = socket.socketpair()
@@ -198,6 +250,7 @@ class Nursery:
             "forbidden": [f"{PACKAGE}{os.sep}", f"/proc/{os.getpid()}/"],
             "memory_bytes": limits.memory_bytes,
             "threads": limits.threads,
+            "arenas": ARENAS,
         }
         self.log = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives with the process
         self.process = subprocess.Popen(
@@ -322,6 +375,8 @@ class Spawner:
             worker = nursery.start(self.folder, fork=self.fork)
             self._workers.append(worker)
         reply = worker._line(START_S)
+        if self.stopped:
+            raise Stopped
         if not reply.get("ready"):
             raise worker._dead()
         return worker

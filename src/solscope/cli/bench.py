@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -272,6 +273,10 @@ def _methods(text: str) -> tuple[str, ...]:
 def _evaluate(options: Options) -> list[ShapeResult]:
     from solscope.bench.evaluate import evaluate
 
+    # Whoever ends the program, a terminal that closes included, leaves no worker and no memory.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
     with progress_line() as progress:
         return evaluate(options, progress)
 
