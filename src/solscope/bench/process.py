@@ -251,6 +251,8 @@ class Nursery:
             "memory_bytes": limits.memory_bytes,
             "threads": limits.threads,
             "arenas": ARENAS,
+            "folder": str(folder),
+            "evaluator": os.getpid(),
         }
         self.log = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives with the process
         self.process = subprocess.Popen(
@@ -280,6 +282,11 @@ class Nursery:
             raise MissingToolError(f"a worker process did not start: {text[-1] if text else ''}")
         return message
 
+    @property
+    def alive(self) -> bool:
+        """Whether it can start workers."""
+        return self.process.poll() is None
+
     def start(self, folder: Path, *, fork: bool) -> Worker:
         """A new worker."""
         if not self._ready:
@@ -289,11 +296,15 @@ class Nursery:
         ours, target = os.pipe()
         log = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives with the worker
         word = b"fork" if fork else b"become"
-        with self._lock:
-            socket.send_fds(self.channel, [word], [ours, theirs, log.fileno()])
-            pid = int(self._receive()) if fork else self.process.pid
-        os.close(ours)
-        os.close(theirs)
+        try:
+            with self._lock:
+                socket.send_fds(self.channel, [word], [ours, theirs, log.fileno()])
+                pid = int(self._receive()) if fork else self.process.pid
+        except OSError as error:
+            raise MissingToolError(f"the process that starts workers ended: {error}") from None
+        finally:
+            os.close(ours)
+            os.close(theirs)
         code = self._waiter(pid) if fork else self.process.wait
         return Worker(pid, there, target, log, code)
 
@@ -369,7 +380,7 @@ class Spawner:
         with self._lock:
             if self.stopped:
                 raise Stopped
-            if not (self.fork and self._nurseries):
+            if not (self.fork and self._nurseries and self._nurseries[-1].alive):
                 self._nurseries.append(Nursery(self.folder, self.limits))
             nursery = self._nurseries[-1]
             worker = nursery.start(self.folder, fork=self.fork)

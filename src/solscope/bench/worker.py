@@ -314,7 +314,8 @@ def failure(error: BaseException, torch: ModuleType, unusable: type[Exception]) 
         kind = "oom"
     else:
         kind = "crashed"
-    message = f"{type(error).__name__}: {error}" if kind == "crashed" else str(error)
+    named = kind == "crashed" and not isinstance(error, unusable)
+    message = f"{type(error).__name__}: {error}" if named else str(error)
     message = message.encode("utf-8", "backslashreplace").decode()
     place = "".join(traceback.format_exception(type(error), error, error.__traceback__)[-3:])
     return {"failed": kind, "reason": message[:2000], "traceback": place[-4000:]}
@@ -337,7 +338,7 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
     torch.set_grad_enabled(False)
     found: list[str] = []
     worker = Worker(torch, found)
-    _beside("worker_guard").guard(config["forbidden"], found)
+    _beside("worker_guard").guard(config, found)
     send({"ready": True, "torch": torch.__version__})
     waiting = b""
     while True:

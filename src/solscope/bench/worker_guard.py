@@ -17,9 +17,15 @@ from typing import Any
 FOREIGN = ("socket.connect", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
 
 
-def guard(forbidden: list[str], found: list[str]) -> None:
+REMOVALS = ("os.remove", "os.rename", "os.rmdir", "os.truncate", "shutil.rmtree")
+SIGNALS = ("os.kill", "os.killpg")
+
+
+def guard(config: dict[str, Any], found: list[str]) -> None:
     """Refuse the evaluator's files and processes; what was tried is kept in `found`."""
-    paths = tuple(forbidden)
+    paths = tuple(config["forbidden"])
+    shared, folder = tuple(config["arenas"]), config["folder"]
+    everyone = (config["evaluator"], os.getppid(), 1)
     decode, isinstance_, str_, bytes_ = os.fsdecode, isinstance, str, bytes
 
     def refuse(what: str) -> None:
@@ -38,10 +44,27 @@ def guard(forbidden: list[str], found: list[str]) -> None:
             address = arguments[1]
             if isinstance_(address, tuple) and not str_(address[0]).startswith(("127.", "::1")):
                 refuse(f"connected to {address[0]}")
+        elif event in REMOVALS:
+            path = _place(arguments[0])
+            if path.startswith(shared) or path.rstrip("/") in (folder, f"{folder}/solutions"):
+                refuse(f"removed or cut off the evaluator's {path}")
+        elif event in SIGNALS:
+            if abs(arguments[0]) in everyone:
+                refuse(f"sent a signal to process {arguments[0]}, which is not its own")
         elif event in FOREIGN and any(path in repr(arguments[:2]) for path in paths):
             refuse(f"started a program on the evaluator: {repr(arguments[:2])[:300]}")
 
     sys.addaudithook(hook)
+
+
+def _place(target: Any) -> str:
+    """The path that an argument names: text, bytes, or the number of an open file."""
+    try:
+        if isinstance(target, int):
+            return os.readlink(f"/proc/self/fd/{target}")
+        return os.path.abspath(os.fsdecode(target))
+    except (OSError, TypeError, ValueError):
+        return ""
 
 
 def watched(torch: ModuleType) -> dict[str, Any]:
