@@ -220,7 +220,9 @@ def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> 
     from solscope.bench.process import Limits
     from solscope.bench.workloads import SMALL
 
-    names = [] if values["operators"] == "all" else values["operators"].split(",")
+    names = [name.strip() for name in values["operators"].split(",") if name.strip()]
+    if not names:
+        raise click.BadParameter(f"{values['operators']!r}: name operators, or all")
     memory = values["memory_limit"]
     limits = Limits(
         timeout_s=values["timeout"],
@@ -235,7 +237,7 @@ def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> 
         }
         more["methods"] = _methods(values["methods"])
     return Options(
-        operators=[name.strip() for name in names if name.strip()],
+        operators=[] if names == ["all"] else names,
         solutions=[find_solution(name) for name in solutions],
         check_only=check_only,
         limits=limits,
