@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _GENERATIONS = itertools.count(1)
 KEPT_BYTES = 2 << 30
 """Arenas larger than this are freed after use."""
-FOLDERS = tuple(dict.fromkeys(("/dev/shm", tempfile.gettempdir())))
+FOLDERS = tuple(dict.fromkeys(("/dev/shm", tempfile.gettempdir())))  # noqa: S108 - shared memory
 """Where arenas of the CPU lie: the first that is there and has room. Containers often have 64 MB of
 shared memory, and a write beyond what there is would end the process that writes."""
 _PREFIX = f"solscope-arena-{secrets.token_hex(4)}-"

@@ -21,12 +21,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Annotated, Any
-
-import msgspec
+from typing import IO, Any
 
 from solscope.bench.base import Status
 from solscope.bench.memory import ARENAS
+from solscope.bench.reply import is_whole
 from solscope.errors import MissingToolError
 
 PACKAGE = Path(__file__).parents[1]
@@ -61,43 +60,6 @@ class WorkerFailed(Exception):  # noqa: N818 - a finding about a solution, no er
         self.status: Status = status
         self.reason = reason
         self.dead = dead
-
-
-class _Described(msgspec.Struct):
-    """An output as a worker describes it."""
-
-    name: str
-    shape: list[Annotated[int, msgspec.Meta(ge=0)]]
-    dtype: str
-    alias: str | None
-
-
-class _Reply(msgspec.Struct):
-    """What every reply has, and what the evaluator computes with."""
-
-    tried: list[str]
-    tampered: list[str]
-    failed: Status | None = None
-    reason: str = ""
-    setup_us: list[float] = []
-    events_us: list[float] = []
-    host_us: list[float] = []
-    lag_us: list[float] = []
-    span_us: list[float] = []
-    activities: list[float] = []
-
-
-def _is_whole(reply: dict[str, Any]) -> bool:
-    """Whether a reply is of the form that workers send."""
-    try:
-        if msgspec.convert(reply, _Reply).failed == "passed":
-            return False
-        outputs = msgspec.convert(reply.get("outputs", []), list[Any])
-        for one in outputs:
-            msgspec.convert(one if isinstance(one, list) else [one], list[_Described])
-    except msgspec.ValidationError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -151,7 +113,7 @@ class Worker:
         if reply.get("number") != self._number:
             self.kill()
             raise WorkerFailed("cheating", "a reply that was not asked for", dead=True)
-        if not _is_whole(reply):
+        if not is_whole(reply):
             raise self._garbled()
         if reply["tried"]:
             self.kill()

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -18,13 +19,15 @@ FOREIGN = ("socket.connect", "subprocess.Popen", "os.exec", "os.posix_spawn", "o
 
 
 REMOVALS = ("os.remove", "os.rename", "os.rmdir", "os.truncate", "shutil.rmtree")
+SHARED = "/solscope-arena-"
+"""In the paths of memory that evaluators share, this one's and others'."""
 SIGNALS = ("os.kill", "os.killpg")
 
 
 def guard(config: dict[str, Any], found: list[str]) -> None:
     """Refuse the evaluator's files and processes; what was tried is kept in `found`."""
     paths = tuple(config["forbidden"])
-    shared, folder = tuple(config["arenas"]), config["folder"]
+    folder = config["folder"]
     everyone = (config["evaluator"], os.getppid(), 1)
     decode, isinstance_, str_, bytes_ = os.fsdecode, isinstance, str, bytes
 
@@ -46,7 +49,7 @@ def guard(config: dict[str, Any], found: list[str]) -> None:
                 refuse(f"connected to {address[0]}")
         elif event in REMOVALS:
             path = _place(arguments[0])
-            if path.startswith(shared) or path.rstrip("/") in (folder, f"{folder}/solutions"):
+            if SHARED in path or path in (folder, f"{folder}/solutions"):
                 refuse(f"removed or cut off the evaluator's {path}")
         elif event in SIGNALS:
             if abs(arguments[0]) in everyone:
@@ -61,8 +64,8 @@ def _place(target: Any) -> str:
     """The path that an argument names: text, bytes, or the number of an open file."""
     try:
         if isinstance(target, int):
-            return os.readlink(f"/proc/self/fd/{target}")
-        return os.path.abspath(os.fsdecode(target))
+            return str(Path(f"/proc/self/fd/{target}").readlink())
+        return str(Path(os.fsdecode(target)).absolute())
     except (OSError, TypeError, ValueError):
         return ""
 

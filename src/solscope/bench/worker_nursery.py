@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import glob
 import json
 import os
 import shutil
@@ -104,9 +103,9 @@ def _leave(config: dict[str, Any], workers: set[int]) -> None:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
     _end_strays(set())
-    for prefix in config["arenas"]:
-        for name in glob.glob(f"{glob.escape(prefix)}*"):
-            Path(name).unlink(missing_ok=True)
+    for prefix in map(Path, config["arenas"]):
+        for path in prefix.parent.glob(f"{prefix.name}*"):
+            path.unlink(missing_ok=True)
     shutil.rmtree(Path(__file__).parent, ignore_errors=True)
     os._exit(0)
 

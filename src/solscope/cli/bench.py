@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -275,12 +277,23 @@ def _methods(text: str) -> tuple[str, ...]:
 def _evaluate(options: Options) -> list[ShapeResult]:
     from solscope.bench.evaluate import evaluate
 
-    # Whoever ends the program, a terminal that closes included, leaves no worker and no memory.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, signal.default_int_handler)
-    with progress_line() as progress:
+    with _ended_as_by_hand(), progress_line() as progress:
         return evaluate(options, progress)
+
+
+@contextmanager
+def _ended_as_by_hand() -> Iterator[None]:
+    """SIGTERM, and a terminal that closes, end a run as Ctrl-C does: no worker stays, no memory."""
+    here = threading.current_thread() is threading.main_thread()
+    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if here]
+    taken = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _finish(

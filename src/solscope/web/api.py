@@ -18,7 +18,7 @@ from solscope.corpus.select import PHASE
 from solscope.corpus.shapes import HotShapes
 from solscope.corpus.store import CorpusStatus
 from solscope.corpus.trend import Trend
-from solscope.errors import UsageError
+from solscope.errors import SolscopeError, UsageError
 from solscope.hardware import names
 from solscope.report.pages import (
     BenchPage,
@@ -92,12 +92,18 @@ class Endpoint:
 
 def _overview(library: Library, _: Query) -> Overview:
     library.look_again()
+    skipped = list(library.skipped)
+    try:
+        solutions = library.solutions()
+    except (SolscopeError, OSError) as error:  # of the results alone; all else can be shown
+        solutions, why = [], str(error)
+        skipped += [(path, why) for path in library.result_files if path in why]
     return Overview(
         solscope=__version__,
         profiles=library.entries,
-        skipped=library.skipped,
+        skipped=skipped,
         results=library.result_files,
-        solutions=library.solutions(),
+        solutions=solutions,
         hardware=list(names()),
         corpus=library.store.status() if library.has_store else None,
         upload=library.takes_uploads,
