@@ -103,12 +103,12 @@ class Agenda:
             lacking = ", ".join(name for name in listed if name not in runnable)
             self.progress(f"left out, because nothing can be checked against: {lacking}")
         names = self.options.operators or runnable
+        found = [self._run(name, listed, folder) for name in names]
         solutions = self.options.solutions
         if not any(solution.file(name) for solution in solutions for name in names):
             who = ", ".join(solution.name for solution in solutions)
             what = names[0] if len(names) == 1 else "any of these operators"
             raise UsageError(f"{who} has no file for {what}: name it {names[0]}.py")
-        found = [self._run(name, listed, folder) for name in names]
         return sorted(
             (one for one in found if one.shapes and one.candidates),
             key=lambda one: -one.shapes[0].importance,
