@@ -42,7 +42,7 @@ START_S = 180.0
 """A worker that has not imported torch by then is given up."""
 ENVIRONMENT = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 """Many workers compile at a time: each by itself, into the cache that all share."""
-MOST_BYTES = 64 << 20
+MOST_BYTES = 16 << 20
 """A longer reply is none of a worker's."""
 TAIL = 1500
 """Characters of a dead worker's stderr that are shown."""
