@@ -20,6 +20,8 @@ def new_file(target: Path) -> Iterator[Path]:
     """A path to write to; becomes `target` at the end, or nothing when that fails."""
     if target.is_dir():
         raise UsageError(f"{target} is a folder: name a file")
+    if target.exists() and not target.is_file():
+        raise UsageError(f"{target} is no regular file and is not replaced: name a file")
     with _work_folder(target) as folder:
         work = folder / target.name
         yield work

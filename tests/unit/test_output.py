@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from solscope.cli import run
+from solscope.errors import UsageError
+from solscope.files import new_file
 
 DEMO = "demo:vllm-b200"
 
@@ -70,3 +73,15 @@ def test_refusals_are_one_line(
     assert printed.err.count("\n") == 1
     assert reason in printed.err
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_device_is_not_replaced_by_a_file() -> None:
+    with pytest.raises(UsageError, match="no regular file"), new_file(Path("/dev/null")):
+        raise AssertionError("nothing may be written")
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_program_without_standard_output_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert run(["suite", "list"]) == 0
+    sys.stdout.close()

@@ -104,6 +104,11 @@ class Agenda:
             self.progress(f"left out, because nothing can be checked against: {lacking}")
         names = self.options.operators or runnable
         found = [self._run(name, listed, folder) for name in names]
+        solutions = self.options.solutions
+        if not any(solution.file(name) for solution in solutions for name in names):
+            who = ", ".join(solution.name for solution in solutions)
+            what = names[0] if len(names) == 1 else "any of these operators"
+            raise UsageError(f"{who} has no file for {what}: name it {names[0]}.py")
         return sorted(
             (one for one in found if one.shapes and one.candidates),
             key=lambda one: -one.shapes[0].importance,

@@ -183,4 +183,8 @@ def _folder(path: Path) -> Solution:
         about = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), About)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise InputError(f"{file}: {error}") from None
-    return Solution(name, FOLDER / about.base if about.base else path, about)
+    if about.base is None:
+        return Solution(name, path, about)
+    if about.base not in {one.name for one in FOLDER.iterdir()}:
+        raise InputError(f"{file}: base: there is no built-in solution {about.base!r}")
+    return Solution(name, FOLDER / about.base, about)

@@ -23,7 +23,7 @@ from solscope.bench.lines import Lines
 from solscope.bench.machine import describe_run, device_name
 from solscope.bench.memory import Arena, Arenas
 from solscope.bench.process import Spawner
-from solscope.bench.results import append_result
+from solscope.bench.results import append_result, require_appendable
 from solscope.bench.room import Room, release
 from solscope.bench.seat import Candidate, Seat
 from solscope.bench.sensors import BUSY_PCT, Watch
@@ -280,6 +280,8 @@ class Evaluation:
 
 def evaluate(options: Options, progress: Progress = lambda _: None) -> list[ShapeResult]:
     """Run solutions on shapes; one result per shape and solution."""
+    if options.out is not None:
+        require_appendable(options.out)
     return Evaluation(options, progress).run()
 
 

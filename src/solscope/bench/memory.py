@@ -10,6 +10,7 @@ import itertools
 import math
 import mmap
 import os
+import secrets
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 _GENERATIONS = itertools.count(1)
 KEPT_BYTES = 2 << 30
 """Arenas larger than this are freed after use."""
+FOLDERS = tuple(dict.fromkeys(("/dev/shm", tempfile.gettempdir())))  # noqa: S108 - shared memory
+"""Where arenas of the CPU lie: the first that is there and has room. Containers often have 64 MB of
+shared memory, and a write beyond what there is would end the process that writes."""
+_PREFIX = f"solscope-arena-{secrets.token_hex(4)}-"
+ARENAS = tuple(f"{folder}/{_PREFIX}" for folder in FOLDERS)
+"""How the files of this process begin: what a kill leaves, the nursery of the workers removes."""
 ALIGNMENT = 512
 """Bytes; as the CUDA allocator aligns, so that kernels see usual pointers."""
 
@@ -63,8 +70,7 @@ class Arena:
         if self.device != "cpu":
             self.data = torch.empty(size, dtype=torch.uint8, device=self.device)
             return
-        folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - shared memory
-        descriptor, name = tempfile.mkstemp(prefix="solscope-arena-", dir=folder)
+        descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=_roomy(size))
         try:
             os.ftruncate(descriptor, size)
             memory = mmap.mmap(descriptor, size)
@@ -92,6 +98,16 @@ class Arena:
         """A dense tensor at an offset."""
         size = math.prod(shape) * dtype.itemsize
         return self.data[offset : offset + size].view(dtype).reshape(shape)
+
+
+def _roomy(size: int) -> str:
+    """A folder for a file of `size` bytes; MemoryError when there is none."""
+    for folder in FOLDERS:
+        if os.access(folder, os.W_OK):
+            room = os.statvfs(folder)
+            if room.f_bavail * room.f_frsize >= size:
+                return folder
+    raise MemoryError(f"no room for {size / 1e6:,.0f} MB in {' or '.join(FOLDERS)}")
 
 
 class Arenas:

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from solscope.bench.base import Status
+from solscope.bench.memory import ARENAS
+from solscope.bench.reply import is_whole
 from solscope.errors import MissingToolError
 
 PACKAGE = Path(__file__).parents[1]
@@ -32,6 +34,7 @@ FILES = (
     "worker.py",
     "worker_guard.py",
     "worker_memory.py",
+    "worker_nursery.py",
     "worker_outputs.py",
     "device_timer.py",
 )
@@ -39,6 +42,8 @@ START_S = 180.0
 """A worker that has not imported torch by then is given up."""
 ENVIRONMENT = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 """Many workers compile at a time: each by itself, into the cache that all share."""
+MOST_BYTES = 16 << 20
+"""A longer reply is none of a worker's."""
 TAIL = 1500
 """Characters of a dead worker's stderr that are shown."""
 
@@ -108,6 +113,8 @@ class Worker:
         if reply.get("number") != self._number:
             self.kill()
             raise WorkerFailed("cheating", "a reply that was not asked for", dead=True)
+        if not is_whole(reply):
+            raise self._garbled()
         if reply["tried"]:
             self.kill()
             raise WorkerFailed("cheating", reply["tried"][0], dead=True)
@@ -129,13 +136,19 @@ class Worker:
             if not more:
                 raise self._dead()
             self._waiting += more
+            if len(self._waiting) > MOST_BYTES:
+                raise self._garbled()
         line, _, self._waiting = self._waiting.partition(b"\n")
         try:
             reply = json.loads(line)
             return dict(reply)
-        except (ValueError, TypeError):
-            self.kill()
-            raise WorkerFailed("cheating", "a reply that is no message", dead=True) from None
+        except (ValueError, TypeError, RecursionError):
+            raise self._garbled() from None
+
+    def _garbled(self) -> WorkerFailed:
+        """Only a solution that writes to the evaluator's pipe can have sent this."""
+        self.kill()
+        return WorkerFailed("cheating", "a reply that is no message", dead=True)
 
     def _dead(self) -> WorkerFailed:
         """The pipe is closed: find out how the process ended."""
@@ -178,8 +191,9 @@ class Worker:
 
     def signal(self) -> None:
         """Send the process and everything it started the signal that nobody survives."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        for end in (os.killpg, os.kill):  # it leads no group before it has a session of its own
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                end(self.pid, signal.SIGKILL)
 
     def _close(self) -> None:
         for descriptor in (self.source, self.target):
@@ -189,7 +203,7 @@ class Worker:
 
 
 class Nursery:
-    """A process with torch in it that starts workers; see `worker.nursery`."""
+    """A process with torch in it that starts workers; see `worker_nursery`."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self.channel, theirs = socket.socketpair()
@@ -198,6 +212,9 @@ class Nursery:
             "forbidden": [f"{PACKAGE}{os.sep}", f"/proc/{os.getpid()}/"],
             "memory_bytes": limits.memory_bytes,
             "threads": limits.threads,
+            "arenas": ARENAS,
+            "folder": str(folder),
+            "evaluator": os.getpid(),
         }
         self.log = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives with the process
         self.process = subprocess.Popen(
@@ -227,6 +244,11 @@ class Nursery:
             raise MissingToolError(f"a worker process did not start: {text[-1] if text else ''}")
         return message
 
+    @property
+    def alive(self) -> bool:
+        """Whether it can start workers."""
+        return self.process.poll() is None
+
     def start(self, folder: Path, *, fork: bool) -> Worker:
         """A new worker."""
         if not self._ready:
@@ -236,11 +258,15 @@ class Nursery:
         ours, target = os.pipe()
         log = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives with the worker
         word = b"fork" if fork else b"become"
-        with self._lock:
-            socket.send_fds(self.channel, [word], [ours, theirs, log.fileno()])
-            pid = int(self._receive()) if fork else self.process.pid
-        os.close(ours)
-        os.close(theirs)
+        try:
+            with self._lock:
+                socket.send_fds(self.channel, [word], [ours, theirs, log.fileno()])
+                pid = int(self._receive()) if fork else self.process.pid
+        except OSError as error:
+            raise MissingToolError(f"the process that starts workers ended: {error}") from None
+        finally:
+            os.close(ours)
+            os.close(theirs)
         code = self._waiter(pid) if fork else self.process.wait
         return Worker(pid, there, target, log, code)
 
@@ -316,12 +342,14 @@ class Spawner:
         with self._lock:
             if self.stopped:
                 raise Stopped
-            if not (self.fork and self._nurseries):
+            if not (self.fork and self._nurseries and self._nurseries[-1].alive):
                 self._nurseries.append(Nursery(self.folder, self.limits))
             nursery = self._nurseries[-1]
             worker = nursery.start(self.folder, fork=self.fork)
             self._workers.append(worker)
         reply = worker._line(START_S)
+        if self.stopped:
+            raise Stopped
         if not reply.get("ready"):
             raise worker._dead()
         return worker

@@ -6,15 +6,16 @@ takes it out: in the middle of a file it would make all of it unreadable.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from solscope.bench.base import ShapeResult
-from solscope.errors import InputError
+from solscope.errors import InputError, UsageError
 
 _DECODER = msgspec.json.Decoder(ShapeResult)
 _START = b'{"operator"'
@@ -39,7 +40,7 @@ def read_results(paths: Iterable[Path | str]) -> list[ShapeResult]:
                 continue
             try:
                 found.append(_DECODER.decode(line))
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, RecursionError) as error:
                 if number == len(lines) and _is_half(line):
                     continue
                 raise InputError(f"{path}: line {number} is no result: {error}") from None
@@ -54,22 +55,57 @@ def latest(results: Sequence[ShapeResult]) -> list[ShapeResult]:
     return list(found.values())
 
 
+def require_appendable(path: Path) -> None:
+    """Raise where no line could be added at the end: better said before a run than after it."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: name a file")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: there is no folder {path.parent}; make it first")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"{path}: may not be written; name another file")
+    if path.is_file():
+        with path.open("rb") as file:
+            start = file.read(4096).lstrip()
+        if start and not start.startswith(b"{"):
+            raise UsageError(f"{path} holds something else than results: name another file")
+
+
 def append_result(path: Path, result: ShapeResult) -> None:
-    """Write one line so that it survives whatever comes next."""
-    with path.open("ab+") as file:
-        rest = _unended(file)
-        if _is_half(rest):
-            file.truncate(file.seek(-len(rest), os.SEEK_END))
-        elif rest:
-            file.write(b"\n")
-        file.write(msgspec.json.encode(result) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    """Write one line so that it survives whatever comes next; whole, or not at all."""
+    line = msgspec.json.encode(result) + b"\n"
+    try:
+        with path.open("ab+", buffering=0) as file:
+            rest = _unended(file)
+            if _is_half(rest):
+                file.truncate(file.seek(-len(rest), os.SEEK_END))
+            elif rest:
+                line = b"\n" + line
+            _write_whole(file, line)
+    except OSError as error:
+        raise InputError(
+            f"{path}: {error.strerror or error}: a result could not be written; mend that and run "
+            "again with --resume"
+        ) from None
 
 
-def _unended(file: BinaryIO) -> bytes:
+def _write_whole(file: FileIO, line: bytes) -> None:
+    end = file.seek(0, os.SEEK_END) if file.seekable() else None
+    try:
+        left = memoryview(line)
+        while left:
+            left = left[file.write(left) or 0 :]
+        with contextlib.suppress(OSError) if end is None else contextlib.nullcontext():
+            os.fsync(file.fileno())
+    except OSError:
+        if end is not None:
+            with contextlib.suppress(OSError):
+                file.truncate(end)
+        raise
+
+
+def _unended(file: FileIO) -> bytes:
     """What stands after the last end of a line; a whole file is read only where there is any."""
-    if not file.tell():
+    if not file.seekable() or not file.tell():
         return b""
     file.seek(-1, os.SEEK_END)
     if file.read(1) == b"\n":
@@ -84,6 +120,6 @@ def _is_half(line: bytes) -> bool:
         return False
     try:
         msgspec.json.decode(line)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return True
     return False

@@ -34,6 +34,8 @@ def check_calls(
 ) -> None:
     """Judge the calls that a worker keeps; `order` gives the set of each."""
     task = seat.candidate.task
+    if len(described) != len(order):
+        verdict.fail("cheating", "a reply that does not tell of every call")
     for call, index in enumerate(order):
         wanted = right[index]
         if wanted is not None and verdict.ok:

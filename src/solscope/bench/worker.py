@@ -329,7 +329,7 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
     torch.set_grad_enabled(False)
     found: list[str] = []
     worker = Worker(torch, found)
-    _beside("worker_guard").guard(config["forbidden"], found)
+    _beside("worker_guard").guard(config, found)
     send({"ready": True, "torch": torch.__version__})
     waiting = b""
     while True:
@@ -343,7 +343,7 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
         number = request.pop("number")
         try:
             reply = getattr(worker, request.pop("do"))(**request)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the failure is the reply
+        except BaseException as error:  # noqa: BLE001 - the failure is the reply
             reply = worker.failure(error, torch)
             del error
         reply |= {
@@ -354,40 +354,7 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
         send(reply)
 
 
-def nursery(config: dict[str, Any], channel: socket.socket) -> None:
-    """Import torch once, then start workers as they are asked for, each a fork of this process.
-
-    No solution ever runs here. `become` turns this process itself into the worker, for machines
-    where a fork of a process with torch in it cannot use the device.
-    """
-    sys.path[:0] = config["paths"]
-    import torch
-    import torch.profiler
-
-    channel.send(json.dumps({"torch": str(torch.__version__)}).encode())
-    while True:
-        request, descriptors, _, _ = socket.recv_fds(channel, 4096, 3)
-        word, _, rest = request.decode().partition(" ")
-        if not word:
-            os._exit(0)
-        if word == "wait":
-            channel.send(str(os.waitpid(int(rest), 0)[1]).encode())
-            continue
-        child = 0 if word == "become" else os.fork()
-        if child:
-            for descriptor in descriptors:
-                os.close(descriptor)
-            channel.send(str(child).encode())
-            continue
-        if word != "become":
-            os.setsid()
-        channel.close()
-        source, target, log = descriptors
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        serve(config, source, target)
-
-
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        nursery(json.loads(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])))
+        channel = socket.socket(fileno=int(sys.argv[2]))
+        _beside("worker_nursery").nursery(json.loads(sys.argv[1]), channel, serve)

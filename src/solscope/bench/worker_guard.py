@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import time
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -43,10 +44,17 @@ KERNELS = frozenset(
     ("clone", "contiguous", "copy_", "empty", "fill_", "index_select", "set_", "sum", "view")
 )
 """Operators of torch that are called while outputs are copied or caches flushed."""
+REMOVALS = ("os.remove", "os.rename", "os.rmdir", "os.truncate", "shutil.rmtree")
+"""Ways to take a file from others that use it."""
+SHARED = "/solscope-arena-"
+"""In the paths of memory that evaluators share, this one's and others'."""
+SIGNALS = ("os.kill", "os.killpg")
 
 
-def guard(forbidden: list[str], found: list[str]) -> None:
+def guard(config: dict[str, Any], found: list[str]) -> None:
     """Refuse the evaluator's files and processes; what was tried is kept in `found`."""
+    forbidden, folder = config["forbidden"], config["folder"]
+    everyone = (config["evaluator"], os.getppid(), 1)
     decode, real, join, isinstance_ = os.fsdecode, os.path.realpath, os.path.join, isinstance
     str_, bytes_ = str, bytes
     paths = tuple(join(real(path), "") for path in forbidden)
@@ -66,9 +74,8 @@ def guard(forbidden: list[str], found: list[str]) -> None:
         if event == "open":
             if inside(arguments[0]):
                 refuse(f"opened {decode(arguments[0])}")
-        elif event in MOVES:
-            if inside(arguments[0]):
-                refuse(f"gave {decode(arguments[0])} another name")
+        elif event in MOVES and inside(arguments[0]):
+            refuse(f"gave {decode(arguments[0])} another name")
         elif event == "import":
             if str_(arguments[0]).partition(".")[0] == "solscope":
                 refuse(f"imported {arguments[0]}")
@@ -76,10 +83,27 @@ def guard(forbidden: list[str], found: list[str]) -> None:
             address = arguments[1]
             if isinstance_(address, tuple) and not str_(address[0]).startswith(("127.", "::1")):
                 refuse(f"connected to {address[0]}")
+        elif event in REMOVALS:
+            path = _place(arguments[0])
+            if SHARED in path or path in (folder, f"{folder}/solutions"):
+                refuse(f"removed or cut off the evaluator's {path}")
+        elif event in SIGNALS:
+            if abs(arguments[0]) in everyone:
+                refuse(f"sent a signal to process {arguments[0]}, which is not its own")
         elif event in FOREIGN and named.search(repr(arguments[:2])):
             refuse(f"started a program on the evaluator: {repr(arguments[:2])[:300]}")
 
     sys.addaudithook(hook)
+
+
+def _place(target: Any) -> str:
+    """The path that an argument names: text, bytes, or the number of an open file."""
+    try:
+        if isinstance(target, int):
+            return str(Path(f"/proc/self/fd/{target}").readlink())
+        return str(Path(os.fsdecode(target)).absolute())
+    except (OSError, TypeError, ValueError):
+        return ""
 
 
 class Tampering:
@@ -136,7 +160,7 @@ class Tampering:
         """Kernels of torch's own operators that were registered from Python."""
         found = set()
         for entry in self.torch.library._impls:
-            space, name, key = entry.split("/")
+            space, name, key = (*entry.split("/"), "", "")[:3]
             if space == "aten" and key != "Meta" and name.partition(".")[0] in KERNELS:
                 found.add(f"the kernel of {entry}")
         return found

@@ -73,7 +73,7 @@ def choose(listed: Sequence[Workload], shapes: str) -> list[Workload]:
     """Shapes by `all`, by ids (`1,4,7`), or the first so many by weight (`top3`)."""
     if shapes == "all":
         return list(listed)
-    if shapes.startswith("top") and shapes[3:].isdigit():
+    if shapes.startswith("top") and shapes[3:].isdecimal() and int(shapes[3:]):
         ordered = sorted(listed, key=lambda one: -one.weight)
         return ordered[: int(shapes[3:])]
     wanted = [part.strip() for part in shapes.split(",") if part.strip()]

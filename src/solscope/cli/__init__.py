@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import TextIO
 
 import click
 
@@ -114,6 +115,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
+    # A program that was started with these closed has none: what it says goes nowhere.
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
     try:
         code = app.main(
             args=None if arguments is None else list(arguments),
@@ -156,6 +160,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if type(error).__name__ != "PanicException":  # what a panic in Polars becomes
             raise
         return _bug(error)
+
+
+def _nowhere() -> TextIO:
+    return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
 
 
 def _bug(error: BaseException) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -219,7 +222,9 @@ def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> 
     from solscope.bench.process import Limits
     from solscope.bench.workloads import SMALL
 
-    names = [] if values["operators"] == "all" else values["operators"].split(",")
+    names = [name.strip() for name in values["operators"].split(",") if name.strip()]
+    if not names:
+        raise click.BadParameter(f"{values['operators']!r}: name operators, or all")
     memory = values["memory_limit"]
     limits = Limits(
         timeout_s=values["timeout"],
@@ -234,7 +239,7 @@ def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> 
         }
         more["methods"] = _methods(values["methods"])
     return Options(
-        operators=[name.strip() for name in names if name.strip()],
+        operators=[] if names == ["all"] else names,
         solutions=[find_solution(name) for name in solutions],
         check_only=check_only,
         limits=limits,
@@ -272,8 +277,23 @@ def _methods(text: str) -> tuple[str, ...]:
 def _evaluate(options: Options) -> list[ShapeResult]:
     from solscope.bench.evaluate import evaluate
 
-    with progress_line() as progress:
+    with _ended_as_by_hand(), progress_line() as progress:
         return evaluate(options, progress)
+
+
+@contextmanager
+def _ended_as_by_hand() -> Iterator[None]:
+    """SIGTERM, and a terminal that closes, end a run as Ctrl-C does: no worker stays, no memory."""
+    here = threading.current_thread() is threading.main_thread()
+    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if here]
+    taken = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _finish(

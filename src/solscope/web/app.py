@@ -87,6 +87,8 @@ def _uploader(library: Library, uploads: Uploads) -> Callable[[Request], Awaitab
             return _error(str(error), 413)
         except SolscopeError as error:
             return _error(str(error), 422)
+        except OSError as error:
+            return _error(f"the upload cannot be kept: {error.strerror or error}", 507)
         except ClientDisconnect:
             return _error("the upload was broken off", 400)
         except Exception as error:  # noqa: BLE001 - the browser gets a line, the terminal the rest

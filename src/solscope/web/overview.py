@@ -6,6 +6,7 @@ import msgspec
 
 from solscope._version import __version__
 from solscope.corpus.status import CorpusStatus
+from solscope.errors import SolscopeError
 from solscope.hardware import names
 from solscope.web.library import Library, ProfileEntry, Query, Working
 
@@ -34,12 +35,18 @@ class Overview(msgspec.Struct, frozen=True):
 def overview(library: Library, _: Query) -> Overview:
     """What there is to show."""
     library.look_again()
+    skipped = list(library.skipped)
+    try:
+        solutions = library.solutions()
+    except (SolscopeError, OSError) as error:  # of the results alone; all else can be shown
+        solutions, why = [], str(error)
+        skipped += [(path, why) for path in library.result_files if path in why]
     return Overview(
         solscope=__version__,
         profiles=library.entries,
-        skipped=library.skipped,
+        skipped=skipped,
         results=library.result_files,
-        solutions=library.solutions(),
+        solutions=solutions,
         hardware=list(names()),
         corpus=library.store.status() if library.has_store else None,
         upload=library.takes_uploads,

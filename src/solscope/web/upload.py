@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,8 @@ from solscope.web.thread import in_thread
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 LONGEST_NAME = 120
+_TAKING: set[Path] = set()
+"""Where uploads that are not over yet will lie."""
 
 
 class Uploaded(ProfileEntry, frozen=True):
@@ -37,9 +40,7 @@ async def take_upload(
     With `to_store` the profile store takes it as well.
     """
     target = folder / safe_name(name)
-    if target.exists():
-        raise UsageError(f"{target.name} is here already: rename the file to upload it again")
-    with new_file(target) as work:
+    with _only(target), new_file(target) as work:
         size = 0
         with work.open("xb") as file:
             async for piece in body:
@@ -51,6 +52,18 @@ async def take_upload(
     entry = await in_thread(library.add, target)
     stored = to_store and await in_thread(_store, library, target)
     return Uploaded(**msgspec.structs.asdict(entry), stored=stored)
+
+
+@contextmanager
+def _only(target: Path) -> Iterator[None]:
+    """Refuse a name that is taken, or that another upload is about to take."""
+    if target in _TAKING or target.exists():
+        raise UsageError(f"{target.name} is here already: rename the file to upload it again")
+    _TAKING.add(target)
+    try:
+        yield
+    finally:
+        _TAKING.discard(target)
 
 
 def _check(work: Path) -> None:

@@ -1,0 +1,87 @@
+"""Results are written whole or not at all, and what cannot be written is said before a run."""
+
+from __future__ import annotations
+
+import errno
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from solscope.bench.base import ShapeResult
+from solscope.bench.catalog import find_solution
+from solscope.bench.results import (
+    _write_whole,
+    append_result,
+    read_results,
+    require_appendable,
+)
+from solscope.bench.workloads import choose, workloads
+from solscope.cli import run
+from solscope.errors import InputError, UsageError
+
+LINE = ShapeResult("rms_norm", "0", "mine", "passed", "cpu", "cpu-v1")
+
+
+class Full(FileIO):
+    """A file on a disk that has room for a few bytes more."""
+
+    def write(self, data: Any) -> int:
+        if self.tell() > 10:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(bytes(data)[:5])
+
+
+def test_nothing_of_a_line_stays_on_a_full_disk(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(b"before\n")
+    with Full(str(path), "ab+") as file, pytest.raises(OSError, match="No space"):
+        _write_whole(file, b"a line that is too long\n")
+    assert path.read_bytes() == b"before\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
+def test_a_full_disk_is_one_line_that_says_what_to_do() -> None:
+    with pytest.raises(InputError, match=r"/dev/full: No space .* --resume"):
+        append_result(Path("/dev/full"), LINE)
+
+
+def test_a_file_that_cannot_take_results_is_refused_first(tmp_path: Path) -> None:
+    require_appendable(tmp_path / "new.jsonl")
+    append_result(tmp_path / "r.jsonl", LINE)
+    require_appendable(tmp_path / "r.jsonl")
+    (tmp_path / "mine.py").write_text("def run(): ...\n")
+    for name in ("mine.py", "missing/r.jsonl", "."):
+        with pytest.raises(UsageError):
+            require_appendable(tmp_path / name)
+    assert (tmp_path / "mine.py").read_text() == "def run(): ...\n"
+
+
+def test_a_line_that_is_nested_too_deeply_is_no_result(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    append_result(path, LINE)
+    nested = "[" * 5000 + "]" * 5000
+    path.write_text(path.read_text().replace('"axes":{}', f'"axes":{{"a":{nested}}}'))
+    with pytest.raises(InputError, match="line 1 is no result"):
+        read_results([path])
+
+
+def test_what_would_run_nothing_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "empty").mkdir()
+    check = ["bench", "check", str(tmp_path / "empty"), "--device", "cpu", "--small"]
+    assert run([*check, "--op", "rms_norm"]) == 2
+    assert "no file for rms_norm" in capsys.readouterr().err
+    assert run([*check, "--op", ","]) == 2
+    with pytest.raises(UsageError, match="top0"):
+        choose(workloads("atrex")["rms_norm"], "top0")
+
+
+@pytest.mark.parametrize("base", ["nope", "../../bench", ".."])
+def test_a_base_is_a_built_in_solution(tmp_path: Path, base: str) -> None:
+    (tmp_path / "solution.toml").write_text(f'base = "{base}"\n')
+    with pytest.raises(InputError, match="no built-in solution"):
+        find_solution(str(tmp_path))

@@ -1,0 +1,68 @@
+"""What goes wrong around the dashboard costs one answer, not the dashboard."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from starlette.testclient import TestClient
+
+from solscope.errors import UsageError
+from solscope.web.app import Uploads, create_app
+from solscope.web.library import Library
+from solscope.web.upload import take_upload
+
+DEMO = "demo:vllm-b200"
+RESULTS = Path(__file__).parents[2] / "data" / "bench_results.jsonl"
+EMPTY_TRACE = b'{"traceEvents": []}'
+
+
+def test_results_that_become_unreadable_leave_the_rest(tmp_path: Path) -> None:
+    results = tmp_path / "r.jsonl"
+    shutil.copy(RESULTS, results)
+    client = TestClient(create_app(Library([DEMO, str(results)])), base_url="http://localhost")
+    assert client.get("/api/overview").json()["solutions"]
+    results.write_text("no results any more\n")
+    answer = client.get("/api/overview")
+    assert answer.status_code == 200
+    overview = answer.json()
+    assert (len(overview["profiles"]), overview["solutions"]) == (1, [])
+    [(path, why)] = overview["skipped"]
+    assert path == str(results)
+    assert "line 1 is no result" in why
+    assert "line 1 is no result" in client.get("/api/bench").json()["error"]
+
+
+def test_an_upload_without_a_place_is_one_line(tmp_path: Path) -> None:
+    app = create_app(Library([DEMO]), uploads=Uploads(tmp_path / "gone", 1000))
+    client = TestClient(app, base_url="http://localhost", headers={"x-solscope": "1"})
+    answer = client.post("/api/upload?name=a.json", content=EMPTY_TRACE)
+    assert answer.status_code == 507
+    assert "cannot be kept" in answer.json()["error"]
+
+
+def test_of_two_uploads_of_one_name_the_first_stays(tmp_path: Path) -> None:
+    library = Library([DEMO])
+
+    async def both() -> list[object]:
+        begun = asyncio.Event()
+
+        async def slow() -> AsyncIterator[bytes]:
+            begun.set()
+            await asyncio.sleep(0.05)
+            yield EMPTY_TRACE
+
+        async def quick() -> AsyncIterator[bytes]:
+            yield EMPTY_TRACE + b" "
+
+        first = asyncio.ensure_future(take_upload(library, tmp_path, "a.json", slow(), 1000))
+        await begun.wait()
+        second = take_upload(library, tmp_path, "a.json", quick(), 1000)
+        return list(await asyncio.gather(first, second, return_exceptions=True))
+
+    first, second = asyncio.run(both())
+    assert isinstance(second, UsageError)
+    assert not isinstance(first, BaseException)
+    assert (tmp_path / "a.json").read_bytes() == EMPTY_TRACE
