@@ -108,7 +108,8 @@ def check_shapes(
     task: Task, described: Sequence[Mapping[str, Any]], right: Wanted, verdict: Verdict
 ) -> None:
     """Shapes, dtypes and ownership of one call's outputs, as its worker described them."""
-    if [facts["name"] for facts in described] != returned(task):
+    names = [facts["name"] for facts in described]
+    if [name for name in names if name not in task.mutates] != returned(task):
         verdict.fail("cheating", "a reply that does not tell of every output")
         return
     for facts in described:
