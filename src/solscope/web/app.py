@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 
 from solscope.errors import InputError, LimitError, SolscopeError
 from solscope.report.html import asset
+from solscope.text import encodable
 from solscope.web.answers import answer
 from solscope.web.api import ENDPOINTS, Endpoint
 from solscope.web.guard import Guard
@@ -111,7 +112,9 @@ def _pager(library: Library) -> Callable[[Request], Awaitable[Response]]:
 
 
 async def _openapi(_: Request) -> Response:
-    return Response(msgspec.json.encode(openapi(ENDPOINTS)), media_type=JSON)
+    # In a thread: it loads the libraries that make answers, for the types of those.
+    document = await in_thread(openapi, ENDPOINTS)
+    return Response(msgspec.json.encode(document), media_type=JSON)
 
 
 async def _unknown(_: Request) -> Response:
@@ -125,4 +128,5 @@ def _unforeseen(request: Request, error: Exception) -> Response:
 
 
 def _error(message: str, status: int) -> Response:
-    return Response(msgspec.json.encode({"error": message}), status, media_type=JSON)
+    body = msgspec.json.encode({"error": encodable(message)})  # It may name a file.
+    return Response(body, status, media_type=JSON)

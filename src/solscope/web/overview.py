@@ -7,6 +7,7 @@ import msgspec
 from solscope._version import __version__
 from solscope.corpus.status import CorpusStatus
 from solscope.hardware import names
+from solscope.text import encodable
 from solscope.web.library import Library, ProfileEntry, Query, Working
 
 
@@ -38,7 +39,7 @@ def overview(library: Library, _: Query) -> Overview:
         solscope=__version__,
         profiles=library.entries,
         skipped=library.skipped,
-        results=library.result_files,
+        results=list(map(encodable, library.result_files)),
         solutions=library.solutions(),
         hardware=list(names()),
         corpus=library.store.status() if library.has_store else None,
