@@ -91,7 +91,7 @@ def _asked(endpoint: Endpoint, query: Query) -> dict[str, str]:
 
 def _keys(endpoint: Endpoint, library: Library, asked: dict[str, str]) -> Keys | None:
     """Null for an answer that is made anew each time."""
-    for name in endpoint.files:
+    for name in (*endpoint.files, *endpoint.needs):
         if name not in asked:
             raise UsageError(f"the question lacks {name!r}")
     key: tuple[object, ...] = (endpoint.path, *sorted(asked.items()))

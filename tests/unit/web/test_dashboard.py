@@ -143,6 +143,23 @@ def test_every_endpoint_is_described(client: TestClient) -> None:
     assert {"ProfilePage", "ComparisonPage", "Overview", "Error"} <= names
     for found in references(document):
         assert found.removeprefix("#/components/schemas/") in names
+    asked = document["paths"]["/api/bench/compare"]["get"]["parameters"]
+    assert [(one["name"], one["required"]) for one in asked] == [("a", True), ("b", True)]
+
+
+def test_uploads_are_described_where_they_are_taken(taking: TestClient) -> None:
+    described = taking.get("/api/openapi.json").json()["paths"]["/api/upload"]["post"]
+    assert [one["name"] for one in described["parameters"]] == ["name", "store", "X-Solscope"]
+    schema = described["responses"]["201"]["content"]["application/json"]["schema"]
+    assert schema == {"$ref": "#/components/schemas/Uploaded"}
+
+
+def test_the_chart_engine_is_sent_once_for_each_version(client: TestClient) -> None:
+    first = client.get("/assets/engine.js")
+    assert (first.status_code, first.headers["cache-control"]) == (200, "no-cache")
+    known = {"if-none-match": first.headers["etag"]}
+    again = client.get("/assets/engine.js", headers=known)
+    assert (again.status_code, again.content) == (304, b"")
 
 
 def references(value: Any) -> list[str]:
