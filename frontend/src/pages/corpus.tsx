@@ -194,9 +194,9 @@ function TrendSection({ what, chosen, version, set }: { what: string; chosen: st
 const PROFILES: Column<ListedProfile>[] = [
   { id: "file", title: "File", text: true, long: true, value: (row) => row.file, show: (row) => <span title={row.file}><Breaking text={row.file.split("/").slice(-2).join("/")} /></span> },
   { id: "model", spare: 5, title: "Model", text: true, value: (row) => row.model ?? NONE },
-  { id: "framework", spare: 2, title: "Framework", text: true, value: (row) => [row.framework, row.version].filter(Boolean).join(" ") || NONE },
+  { id: "framework", spare: 2, title: "Framework", text: true, tight: true, value: (row) => [row.framework, row.version].filter(Boolean).join(" ") || NONE },
   { id: "gpu", spare: 1, title: "GPU", text: true, value: (row) => row.gpu ?? NONE },
-  { id: "date", spare: 6, title: "Recorded", text: true, value: (row) => (row.recorded_ns ? new Date(row.recorded_ns / 1e6).toISOString().slice(0, 10) : NONE) },
+  { id: "date", spare: 6, title: "Recorded", text: true, tight: true, value: (row) => (row.recorded_ns ? new Date(row.recorded_ns / 1e6).toISOString().slice(0, 10) : NONE) },
   { id: "steps", spare: 4, title: "Steps", value: (row) => row.steps },
   { id: "time", title: "GPU time", value: (row) => row.gpu_ms, show: (row) => ms(row.gpu_ms) },
   { id: "decode", spare: 7, title: "Decode", value: (row) => row.decode_pct, show: (row) => percent(row.decode_pct, 0) },
