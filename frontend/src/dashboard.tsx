@@ -230,7 +230,8 @@ function Two({ title, path, names, overview, show }: TwoProps) {
   const [a, b] = [query.get("a") ?? "", query.get("b") ?? ""];
   const profiles = overview.value?.profiles ?? [];
   const other = path === "/compare" ? { path: "/diagnose", name: "Diagnose" } : { path: "/compare", name: "Compare" };
-  const pick = (side: "a" | "b", id: string) => go(`${path}?a=${side === "a" ? id : a}&b=${side === "b" ? id : b}`);
+  const two = (first: string, second: string) => `?a=${encodeURIComponent(first)}&b=${encodeURIComponent(second)}`;
+  const pick = (side: "a" | "b", id: string) => go(path + two(side === "a" ? id : a, side === "b" ? id : b));
   return (
     <>
       <h1>{title}</h1>
@@ -243,10 +244,10 @@ function Two({ title, path, names, overview, show }: TwoProps) {
             </select>
           </label>
         ))}
-        {a && b && <button type="button" onClick={() => go(`${path}?a=${b}&b=${a}`)}>Swap</button>}
-        {a && b && <> <Link to={`${other.path}?a=${a}&b=${b}`}>{other.name} these two</Link></>}
+        {a && b && <button type="button" onClick={() => go(path + two(b, a))}>Swap</button>}
+        {a && b && <> <Link to={other.path + two(a, b)}>{other.name} these two</Link></>}
       </div>
-      {a && b ? <Answer<unknown> key={`${path} ${a} ${b}`} path={`/api${path}?a=${a}&b=${b}`} show={show} wait={<Waiting ids={[a, b]} overview={overview} />} /> : <p class="about">Choose two profiles.</p>}
+      {a && b ? <Answer<unknown> key={`${path} ${a} ${b}`} path={`/api${path}${two(a, b)}`} show={show} wait={<Waiting ids={[a, b]} overview={overview} />} /> : <p class="about">Choose two profiles.</p>}
     </>
   );
 }

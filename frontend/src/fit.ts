@@ -14,10 +14,11 @@ const SCROLL_BAR = 24;
 export function useFit<Column extends Sparable>(all: Column[], rows: unknown, kept: string | undefined): Fit<Column> {
   const place = useRef<HTMLDivElement>(null);
   const [whole, setWhole] = useState(false);
-  const [left, setLeft] = useState(NOTHING);
   const measured = useRef(0);
   const ids = all.map((one) => one.id).join("\n");
-  useEffect(() => setLeft(NOTHING), [ids]);
+  const [fit, setFit] = useState({ ids, left: NOTHING });
+  // Other columns have to be measured anew.
+  const left = fit.ids === ids ? fit.left : NOTHING;
   const shown = whole ? all : all.filter((one) => !left.has(one.id) || one.id === kept);
   useLayoutEffect(() => {
     const element = place.current;
@@ -27,13 +28,13 @@ export function useFit<Column extends Sparable>(all: Column[], rows: unknown, ke
     // A table that is too wide has every column at its least width.
     const heads = [...(element.querySelector("tr")?.cells ?? [])].map((one) => one.offsetWidth);
     const leaving = leave(shown, heads, element.clientWidth, kept);
-    if (leaving.length) setLeft(new Set([...left, ...leaving]));
+    if (leaving.length) setFit({ ids, left: new Set([...left, ...leaving]) });
   }, [ids, rows, left, whole, kept]);
   useEffect(() => {
     const element = place.current;
     if (!element) return;
     const observer = new ResizeObserver(() => {
-      if (Math.abs(element.clientWidth - measured.current) >= SCROLL_BAR) setLeft(new Set());
+      if (Math.abs(element.clientWidth - measured.current) >= SCROLL_BAR) setFit((before) => ({ ...before, left: new Set() }));
     });
     observer.observe(element);
     return () => observer.disconnect();

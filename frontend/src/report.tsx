@@ -14,6 +14,9 @@ const titleOf = (page: Page): string => (page.kind === "profile" ? fileName(page
 /** What a page is called where there are several. */
 const TABS: Record<string, string> = { comparison: "Comparison", diagnosis: "Diagnosis", ranks: "Ranks" };
 
+/** Pages of one kind, such as the ranks of two runs, are told apart by their titles. */
+const tabOf = (page: Page, all: Page[]): string => (all.filter((one) => one.kind === page.kind).length > 1 ? titleOf(page) : (TABS[page.kind] ?? titleOf(page)));
+
 export function PageView({ page }: { page: Page }) {
   if (page.kind === "profile") return <ProfileView page={page} />;
   if (page.kind === "bench") return <BenchView page={page} />;
@@ -34,9 +37,13 @@ export function Report({ data }: { data: ReportData }) {
   }, []);
   if (!page) return <p>This report has no page.</p>;
   const open = (next: number) => {
-    window.history.pushState(null, "", `?page=${next + 1}`);
     setAt(next);
     window.scrollTo(0, 0);
+    try {
+      window.history.pushState(null, "", `?page=${next + 1}`);
+    } catch {
+      // Viewers that show a file in a frame of their own have no history for it.
+    }
   };
   return (
     <>
@@ -45,7 +52,7 @@ export function Report({ data }: { data: ReportData }) {
         <span class="brand">solscope</span>
         {data.pages.length > 1 && (
           <nav aria-label="Pages" class="pages">
-            {data.pages.map((one, index) => <button key={index} type="button" title={one.title} aria-current={index === at ? "page" : undefined} onClick={() => open(index)}>{TABS[one.kind] ?? titleOf(one)}</button>)}
+            {data.pages.map((one, index) => <button key={index} type="button" title={one.title} aria-current={index === at ? "page" : undefined} onClick={() => open(index)}>{tabOf(one, data.pages)}</button>)}
           </nav>
         )}
         <ThemeChoice />

@@ -45,7 +45,7 @@ export function Table<Row>({ caption, columns: all, rows, search, sort, most = 5
     const column = order && all.find((one) => one.id === order.id);
     return column && order ? [...kept].sort(comparing(column.value, order.down)) : kept;
   }, [rows, query, order, all, search]);
-  const shown = long ? found : found.slice(0, most);
+  const shown = useMemo(() => (long ? found : found.slice(0, most)), [found, long, most]);
   const { place, columns, whole, setWhole } = useFit(all, shown, order?.id);
   const searches = search !== undefined && rows.length > 8;
   return (

@@ -8,11 +8,17 @@ import re
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
     """`text` without anything that could steer a terminal: such characters show as `\\x1b`."""
     return _UNSAFE.sub(lambda m: f"\\x{ord(m.group()):02x}", text)
+
+
+def encodable(text: str) -> str:
+    """`text` that can be printed and saved: names of files need not be valid UTF-8."""
+    return _LONE_SURROGATE.sub("\ufffd", text)
 
 
 def shorten(text: str, width: int) -> str:

@@ -164,7 +164,7 @@ def test_a_growing_store_is_seen_to_grow(browser: Browser, tmp_path: Path) -> No
         assert page.locator("#profiles tbody tr").count() == 1
         store.append([extract("tests/data/rocprofv3.json.gz")])
         page.wait_for_selector("#profiles tbody tr >> nth=1", timeout=15_000)
-        assert "1 profiles added" in page.get_by_role("status").inner_text()
+        assert "1 profile added" in page.get_by_role("status").inner_text()
         assert problems == []
 
 

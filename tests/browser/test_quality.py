@@ -7,24 +7,31 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, Response
 
 import solscope
 from solscope import attribute
 from solscope.bench.results import read_results
 from solscope.cli import run
+from solscope.corpus.extract import extract
+from solscope.corpus.store import create_corpus
 from solscope.report.html import write_html
-from solscope.report.pages import bench_page, comparison_page, profile_page
+from solscope.report.pages import bench_page, comparison_page, profile_page, ranks_pages
+from solscope.web.library import profile_id
 from tests.browser.conftest import drawn, serving, watched
+from tests.making import event, profile
 
 pytestmark = pytest.mark.browser
 DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
 RESULTS = "tests/data/bench_results.jsonl"
 SHARED = Path(__file__).parents[3] / "shared" / "data"
+MOST_BYTES = 2_000_000
+"""Of a page with all that it loads, uncompressed."""
 LEAST_CONTRAST = 4.5
 """WCAG 2.2 AA for text of normal size; large text may have 3."""
 
@@ -112,28 +119,38 @@ STRUCTURE = """() => {
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("report") / "report.html"
     profiles = [attribute(solscope.open(name)) for name in DEMOS]
+    ranks = [
+        attribute(replace(profile(event("kernel", "gemm", 0, 10), rank=rank), path=f"{rank}.json"))
+        for rank in (0, 1)
+    ]
     pages: list[Any] = [
         profile_page(profiles[0]),
         comparison_page(profiles, ["b200", "mi300x"]),
         bench_page(read_results([RESULTS]), "results"),
+        *ranks_pages(ranks),
     ]
     write_html(pages, "demos", target)
     return target
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving([*DEMOS, RESULTS]) as address:
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    store = tmp_path_factory.mktemp("store") / "store"
+    create_corpus(store).append([extract(name) for name in DEMOS])
+    with serving([*DEMOS, RESULTS, str(store)]) as address:
         yield address
 
 
-VIEWS = ["profile", "comparison", "bench", "/", "/suite", "/compare", "/nothing"]
+A, B = map(profile_id, DEMOS)
+KINDS = ["profile", "comparison", "bench", "ranks"]
+"""Pages of the report, in order."""
+SERVED = ["/", "/suite", "/corpus", f"/profile/{A}", f"/diagnose?a={A}&b={B}", "/compare"]
+VIEWS = [*KINDS, *SERVED, "/nothing"]
 
 
 def opened(page: Page, view: str, report: Path, address: str) -> None:
-    kinds = VIEWS[:3]
     page.goto(
-        f"file://{report}?page={kinds.index(view) + 1}" if view in kinds else f"{address}{view}"
+        f"file://{report}?page={KINDS.index(view) + 1}" if view in KINDS else f"{address}{view}"
     )
     page.wait_for_selector("main h1", state="attached")
     page.wait_for_selector("text=Reading…", state="detached")
@@ -231,6 +248,19 @@ def test_a_page_prints_without_its_controls(browser: Browser, report: Path) -> N
         page.emulate_media(media="print")
         assert not page.locator("header").is_visible()
         assert page.locator("#kernels table").is_visible()
+
+
+def test_pages_of_the_dashboard_are_light(browser: Browser, report: Path, address: str) -> None:
+    def weight(view: str) -> int:
+        answers: list[Response] = []
+        with watched(browser) as (page, _):
+            page.on("response", lambda one: answers.append(one))
+            opened(page, view, report, address)
+            return sum(len(one.body()) for one in answers)
+
+    weights = {view: weight(view) for view in SERVED}
+    assert min(weights.values()) > 50_000  # Script and style are in every page.
+    assert {view: found for view, found in weights.items() if found > MOST_BYTES} == {}
 
 
 @pytest.mark.parametrize("name", ["h200/graph/normal", "h200/models/qwen3next4l"])

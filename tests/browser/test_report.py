@@ -87,6 +87,21 @@ def test_pages_of_a_report_switch(browser: Browser, report: Path) -> None:
         assert problems == []
 
 
+def test_pages_switch_in_a_frame_without_history(browser: Browser, report: Path) -> None:
+    with watched(browser) as (page, problems):
+        page.goto("about:blank")
+        page.evaluate(
+            "text => { const frame = document.createElement('iframe');"
+            "frame.sandbox = 'allow-scripts'; frame.width = 1200; frame.height = 800;"
+            "frame.srcdoc = text; document.body.append(frame); }",
+            report.read_text(encoding="utf-8"),
+        )
+        frame = page.frame_locator("iframe")
+        frame.locator("nav.pages button").nth(2).click()
+        assert frame.locator("h1").inner_text() == "demo:vllm-mi300x-graph"
+        assert problems == []
+
+
 def test_hostile_names_do_not_run(browser: Browser, tmp_path: Path) -> None:
     made = attributed(event("kernel", HOSTILE, 0, 10), event("kernel", "b", 20, 10))
     write_html([profile_page(made)], HOSTILE, tmp_path / "hostile.html")

@@ -79,6 +79,16 @@ def test_progress_is_one_line_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     assert written(screen) == "\r\x1b[K1 of 2: a\\x0ab\r\x1b[K"
 
 
+def test_progress_never_wraps(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen("utf-8", terminal=True)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("COLUMNS", "20")
+    with progress_line() as progress:
+        progress("a long name of a solution on a shape")
+    shown = written(screen).split("\x1b[K")[1].rstrip("\r")
+    assert (len(shown), "…" in shown) == (19, True)
+
+
 def test_progress_in_a_log_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Screen("utf-8", terminal=False)
     seconds = iter([0.0, 1.0, 5.0, 5.0, 6.0, 12.0, 12.0])

@@ -2,7 +2,7 @@
 import { useCallback } from "preact/hooks";
 import { axisOf, Chart, gridOf, tip, tooltipOf, type Ink, type Option } from "../chart";
 import { categoryColor, SIDES } from "../colors";
-import { axesText, number, percent, printed, us } from "../format";
+import { counted, axesText, number, percent, printed, us } from "../format";
 import type { OperatorRow, Roofs } from "../types";
 
 const LEAST = 1e-3;
@@ -24,7 +24,7 @@ export function Roofline({ rows, roofs }: { rows: OperatorRow[]; roofs: Roofs | 
       row.op, axesText(row.axes),
       `${number(row.tflops)} TFLOP/s · ${number(row.tbps)} TB/s · ${number(row.intensity)} FLOP/byte`,
       `${us(row.time_us)} per call, bound ${us(row.bound_us)} (${row.limiter ?? "unknown"}), S ${percent(row.efficiency_pct)}`,
-      `${number(row.calls)} calls · ${percent(row.pct)} of GPU time`,
+      `${counted(row.calls, "call")} · ${percent(row.pct)} of GPU time`,
     ],
   }));
   if (!points.length) return <p class="about">No operator of this profile has both FLOP and bytes, so there is no point to draw.</p>;

@@ -2,7 +2,7 @@
 import { useCallback, useState } from "preact/hooks";
 import { Chart, tip, tooltipOf, widthOf, type Area, type Ink, type Option } from "../chart";
 import { categoryColor } from "../colors";
-import { number, percent, shorten, time } from "../format";
+import { counted, percent, shorten, time } from "../format";
 import type { TimeNode } from "../types";
 
 /** A node as ECharts has it: without the nodes below, which it would copy once per level; `at` leads to it. */
@@ -79,7 +79,7 @@ export function TimeTree({ tree, depth }: { tree: TimeNode; depth: number }) {
       };
       const head = { show: true, height: HEAD.line, padding: [0, 4], color: ink.text, fontSize: HEAD.size, formatter: labeled(headLabel) };
       return {
-        tooltip: { ...tooltipOf(ink), formatter: ({ data }: { data?: Leaf }) => (data?.at ? tip(data.name, `${time(data.value)} · ${percent((100 * data.value) / tree.time_ns)} of GPU time`, `${number(data.calls)} calls${data.category ? ` · ${data.category}` : ""}`) : "") },
+        tooltip: { ...tooltipOf(ink), formatter: ({ data }: { data?: Leaf }) => (data?.at ? tip(data.name, `${time(data.value)} · ${percent((100 * data.value) / tree.time_ns)} of GPU time`, `${counted(data.calls, "call")}${data.category ? ` · ${data.category}` : ""}`) : "") },
         series: [{
           type: "treemap",
           name: "GPU time",

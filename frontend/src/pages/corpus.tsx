@@ -4,7 +4,7 @@ import { go, useAddress } from "../address";
 import { ask } from "../ask";
 import { axisOf, Chart, gridOf, tip, tooltipOf, type Ink, type Option } from "../chart";
 import { SIDES, WORSE } from "../colors";
-import { axesText, bytes, ms, NONE, number, percent, shorten, us } from "../format";
+import { counted, axesText, bytes, ms, NONE, number, percent, shorten, us } from "../format";
 import { Breaking, Facts, Problem, Section } from "../parts";
 import { Table, type Column } from "../table";
 import type { CorpusPage, HotShape, HotShapes, ImportanceAnswer, ImportanceRow, ListedProfile, Trend } from "../types";
@@ -23,7 +23,7 @@ function Growing({ profiles }: { profiles: number }) {
   const first = seen[0];
   if (seen.length < 2 || !first || profiles === first[1]) return null;
   const seconds = (Date.now() - first[0]) / 1000;
-  return <p class="faint" role="status">The store is growing: {number(profiles - first[1])} profiles added since this page opened, {number((profiles - first[1]) / seconds)} per second.</p>;
+  return <p class="faint" role="status">The store is growing: {counted(profiles - first[1], "profile")} added since this page opened, {number((profiles - first[1]) / seconds)} per second.</p>;
 }
 
 const UNMAPPED = "(unmapped)";
@@ -182,7 +182,7 @@ function TrendSection({ what, chosen, version, set }: { what: string; chosen: st
     [trend],
   );
   return (
-    <Section id="trend" title="Over time" about={trend ? `The latest ${number(trend.points.length)} profiles in order of their date${trend.left_out ? `; ${number(trend.left_out)} others are older, or have no date or no such part` : ""}. Dashed lines mark where the values change.` : undefined}>
+    <Section id="trend" title="Over time" about={trend ? `The latest ${counted(trend.points.length, "profile")} in order of their date${trend.left_out ? `; ${number(trend.left_out)} others are older, or have no date or no such part` : ""}. Dashed lines mark where the values change.` : undefined}>
       <label class="field">of{" "}
         <input key={what} defaultValue={what} onChange={(event) => set(event.currentTarget.value)} aria-label="Operator, category or step" />
       </label>
@@ -194,9 +194,9 @@ function TrendSection({ what, chosen, version, set }: { what: string; chosen: st
 const PROFILES: Column<ListedProfile>[] = [
   { id: "file", title: "File", text: true, long: true, value: (row) => row.file, show: (row) => <span title={row.file}><Breaking text={row.file.split("/").slice(-2).join("/")} /></span> },
   { id: "model", spare: 5, title: "Model", text: true, value: (row) => row.model ?? NONE },
-  { id: "framework", spare: 2, title: "Framework", text: true, value: (row) => [row.framework, row.version].filter(Boolean).join(" ") || NONE },
+  { id: "framework", spare: 2, title: "Framework", text: true, tight: true, value: (row) => [row.framework, row.version].filter(Boolean).join(" ") || NONE },
   { id: "gpu", spare: 1, title: "GPU", text: true, value: (row) => row.gpu ?? NONE },
-  { id: "date", spare: 6, title: "Recorded", text: true, value: (row) => (row.recorded_ns ? new Date(row.recorded_ns / 1e6).toISOString().slice(0, 10) : NONE) },
+  { id: "date", spare: 6, title: "Recorded", text: true, tight: true, value: (row) => (row.recorded_ns ? new Date(row.recorded_ns / 1e6).toISOString().slice(0, 10) : NONE) },
   { id: "steps", spare: 4, title: "Steps", value: (row) => row.steps },
   { id: "time", title: "GPU time", value: (row) => row.gpu_ms, show: (row) => ms(row.gpu_ms) },
   { id: "decode", spare: 7, title: "Decode", value: (row) => row.decode_pct, show: (row) => percent(row.decode_pct, 0) },

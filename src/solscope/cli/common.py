@@ -203,12 +203,14 @@ def progress_line() -> Iterator[Callable[[str], None]]:
 
     A terminal shows one line that changes; a log gets a line every few seconds.
     """
-    from solscope.text import clean
+    from solscope.text import clean, shorten
 
     start = last = time.monotonic()
     if sys.stderr.isatty():
+        # A text that wraps would leave its first line behind.
+        most = shutil.get_terminal_size().columns - 1
         try:
-            yield lambda text: click.echo(f"\r\x1b[K{clean(text)}", nl=False, err=True)
+            yield lambda text: click.echo(f"\r\x1b[K{shorten(text, most)}", nl=False, err=True)
         finally:
             click.echo("\r\x1b[K", nl=False, err=True)
         return

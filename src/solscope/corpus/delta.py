@@ -119,6 +119,11 @@ def files(table: DeltaTable) -> list[tuple[str, int]]:
     return list(zip(names, sizes, strict=True))
 
 
+def written_ms(table: DeltaTable) -> int:
+    """When the opened version was written, as its log says, Unix time."""
+    return int(table.history(1)[0].get("timestamp", 0))
+
+
 def _size(file: str) -> int | None:
     try:
         return Path(file).stat().st_size

@@ -116,10 +116,13 @@ class Corpus:
         entries = self.raw(name).select("entry").unique().collect()
         return sorted(entries.join(self.profiles(), on="entry", how="anti")["entry"].to_list())
 
-    def version(self) -> tuple[str, int]:
-        """Which store this is and how often its profiles were written: changes with every batch."""
+    def version(self) -> tuple[str, int, int]:
+        """Which store this is, how often its profiles were written, and when last (Unix time, ms).
+
+        Changes with every batch. The time tells apart what was written to two copies of a store.
+        """
         table = delta.open_existing(self._url("profiles"))
-        return str(table.metadata().id), table.version()
+        return str(table.metadata().id), table.version(), delta.written_ms(table)
 
     def files(self, name: str) -> list[tuple[str, int]]:
         """Address and size of the files that one table consists of now."""

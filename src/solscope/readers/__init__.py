@@ -18,6 +18,7 @@ from solscope.readers.base import Head, Reader, ReadOptions
 from solscope.readers.find import Skipped, find
 from solscope.readers.source import read_head
 from solscope.registry import Registry
+from solscope.text import encodable
 
 READER_MODULES = {
     "kineto": "solscope.readers.kineto",
@@ -73,13 +74,11 @@ def open(  # noqa: A001 - public as solscope.open, like gzip.open
     if path.is_dir():
         if not is_saved_profile(path):
             raise InputError(f"{path} is a folder, not a profile; name one file in it")
-        return replace(load_saved(path), path=str(path))
+        return replace(load_saved(path), path=encodable(str(path)))
     profile = choose(read_head(path)).read(path, options)
     if asked.startswith(demo.PREFIX):
         return replace(profile, path=asked)
-    # Names that are not valid UTF-8 could not be printed or saved.
-    printable = os.fsencode(path).decode(errors="replace")
-    return replace(attach_metrics(profile, path), path=printable)
+    return replace(attach_metrics(profile, path), path=encodable(str(path)))
 
 
 def find_profiles(

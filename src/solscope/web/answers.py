@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode
 
@@ -14,7 +13,7 @@ import msgspec
 from solscope.errors import UsageError
 from solscope.web.api import ENDPOINTS, Endpoint
 from solscope.web.library import Library, Query
-from solscope.web.sources import stamp
+from solscope.web.sources import read_from
 
 _BY_PATH = [
     (re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", one.path)), one) for one in ENDPOINTS
@@ -92,17 +91,18 @@ def _asked(endpoint: Endpoint, query: Query) -> dict[str, str]:
 
 def _keys(endpoint: Endpoint, library: Library, asked: dict[str, str]) -> Keys | None:
     """Null for an answer that is made anew each time."""
-    for name in endpoint.files:
+    for name in (*endpoint.files, *endpoint.needs):
         if name not in asked:
             raise UsageError(f"the question lacks {name!r}")
     key: tuple[object, ...] = (endpoint.path, *sorted(asked.items()))
-    if endpoint.files or endpoint.of_results:
-        files = (
-            [library.entry(asked[name]).path for name in endpoint.files]
-            if endpoint.files
-            else [str(Path(path).absolute()) for path in library.result_files]
-        )
-        key = (*key, *((path, stamp(path)) for path in files))
+    if endpoint.files:
+        entries = [library.entry(asked[name]) for name in endpoint.files]
+        # One profile is shown with its path; two are called by labels, which depend on all others.
+        shown = [one.path if len(entries) == 1 else one.label for one in entries]
+        key = (*key, *shown, *(read_from(library.path(one.id)) for one in entries))
+        return Keys(key, key)
+    if endpoint.of_results:
+        key = (*key, *library.result_stamps())
         return Keys(key, key)
     if endpoint.of_store:
         key = (*key, library.store.version())

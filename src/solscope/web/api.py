@@ -34,6 +34,8 @@ class Endpoint:
     """Names in the query string; those in the path are found there."""
     files: tuple[str, ...] = ()
     """Parameters that name profiles: the answer is kept until one of their files changes."""
+    needs: tuple[str, ...] = ()
+    """Other parameters without which there is no answer."""
     of_store: bool = False
     """The answer is kept until the profile store changes."""
     of_results: bool = False
@@ -87,6 +89,7 @@ ENDPOINTS = (
         "Two solutions of the results against each other",
         "solution_questions:solutions",
         ("a", "b"),
+        needs=("a", "b"),
         of_results=True,
     ),
     Endpoint(

@@ -15,7 +15,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from solscope.errors import InputError, LimitError, SolscopeError
-from solscope.report.html import asset
+from solscope.report.html import asset, digest
+from solscope.text import encodable
 from solscope.web.answers import answer
 from solscope.web.api import ENDPOINTS, Endpoint
 from solscope.web.guard import Guard
@@ -49,7 +50,7 @@ def create_app(
         *([Route("/api/upload", _uploader(library, uploads), methods=["POST"])] if uploads else []),
         Route(f"/assets/{_CHARTS}", _charts, methods=["GET"]),
         *(Route(one.path, _handler(one, library), methods=["GET"]) for one in ENDPOINTS),
-        Route("/api/openapi.json", _openapi, methods=["GET"]),
+        Route("/api/openapi.json", _describer(uploads is not None), methods=["GET"]),
         Route("/api/{rest:path}", _unknown, methods=["GET"]),
         Route("/{rest:path}", _pager(library), methods=["GET"]),
     ]
@@ -98,9 +99,13 @@ def _uploader(library: Library, uploads: Uploads) -> Callable[[Request], Awaitab
     return handle
 
 
-async def _charts(_: Request) -> Response:
-    headers = {"cache-control": "max-age=3600"}
-    return Response(asset(_CHARTS), media_type="text/javascript", headers=headers)
+async def _charts(request: Request) -> Response:
+    text = asset(_CHARTS)
+    # Asked for again each time: another version of the program would draw with an old engine.
+    headers = {"cache-control": "no-cache", "etag": f'"{digest(text)}"'}
+    if request.headers.get("if-none-match") == headers["etag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(text, media_type="text/javascript", headers=headers)
 
 
 def _pager(library: Library) -> Callable[[Request], Awaitable[Response]]:
@@ -112,8 +117,13 @@ def _pager(library: Library) -> Callable[[Request], Awaitable[Response]]:
     return handle
 
 
-async def _openapi(_: Request) -> Response:
-    return Response(msgspec.json.encode(openapi(ENDPOINTS)), media_type=JSON)
+def _describer(takes_uploads: bool) -> Callable[[Request], Awaitable[Response]]:
+    async def handle(_: Request) -> Response:
+        # In a thread: it loads the libraries that make answers, for the types of those.
+        document = await in_thread(openapi, ENDPOINTS, takes_uploads)
+        return Response(msgspec.json.encode(document), media_type=JSON)
+
+    return handle
 
 
 async def _unknown(_: Request) -> Response:
@@ -127,4 +137,5 @@ def _unforeseen(request: Request, error: Exception) -> Response:
 
 
 def _error(message: str, status: int) -> Response:
-    return Response(msgspec.json.encode({"error": message}), status, media_type=JSON)
+    body = msgspec.json.encode({"error": encodable(message)})  # It may name a file.
+    return Response(body, status, media_type=JSON)

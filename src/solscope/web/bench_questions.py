@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from solscope.report.pages import BenchPage, bench_page
+from solscope.text import encodable
 from solscope.web.library import Library, Query
 
 
 def bench(library: Library, query: Query) -> BenchPage:
     """All results, and the best of them."""
-    return bench_page(library.results(), ", ".join(library.result_files), query.get("device"))
+    title = ", ".join(map(encodable, library.result_files))
+    return bench_page(library.results(), title, query.get("device"))

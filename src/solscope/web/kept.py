@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -69,11 +70,11 @@ class Shelf:
         self._most = most
 
     def peek(self, key: object) -> bytes | None:
-        """The kept answer, when there is one."""
+        """The kept answer, when there is one; an empty file is what a crash of the machine left."""
         place = self._place(key)
         if place is not None:
             with contextlib.suppress(OSError):
-                return place.read_bytes()
+                return place.read_bytes() or None
         return None
 
     def get(self, key: object, make: Callable[[], bytes]) -> bytes:
@@ -97,9 +98,12 @@ class Shelf:
         return self._folder / hashlib.sha256(repr((key, code_stamp())).encode()).hexdigest()
 
     def _forget(self, folder: Path) -> None:
-        files = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
-        for path in files[: -self._most]:
-            path.unlink(missing_ok=True)
+        entries = sorted(folder.iterdir(), key=lambda path: path.lstat().st_mtime_ns)
+        for path in entries[: -self._most]:
+            if path.is_dir():  # Left by a server that was killed while it wrote.
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def shelf_folder() -> Path:
@@ -109,8 +113,14 @@ def shelf_folder() -> Path:
 
 
 @cache
-def code_stamp() -> int:
+def code_stamp() -> str:
     """Changes with every change of the program, which may change its answers."""
-    package = Path(__file__).resolve().parents[1]
-    files = (path for path in package.rglob("*") if path.suffix not in ("", ".pyc"))
-    return max(path.stat().st_mtime_ns for path in files)
+    return _stamp_of(Path(__file__).resolve().parents[1])
+
+
+def _stamp_of(package: Path) -> str:
+    """Of all files, not the newest alone: one may go, be put back, or have no date of its own."""
+    files = sorted(path for path in package.rglob("*") if path.suffix not in ("", ".pyc"))
+    stats = [(str(path), path.stat()) for path in files]
+    told = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
+    return hashlib.sha256(repr(told).encode()).hexdigest()

@@ -17,9 +17,10 @@ from solscope.bench.results import is_results, read_results
 from solscope.corpus.place import is_store
 from solscope.errors import InputError, SolscopeError, UsageError
 from solscope.report.names import short_labels
-from solscope.web.kept import Kept, Shelf
+from solscope.text import encodable
+from solscope.web.kept import Kept, Shelf, Value
 from solscope.web.quiet import Quiet
-from solscope.web.sources import find_sources, stamp
+from solscope.web.sources import find_sources, held, read_from, stamp
 from solscope.web.store import StoreView
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class ProfileEntry(msgspec.Struct, frozen=True):
     """Stable as long as its path is."""
     label: str
     path: str
+    """As text: the name of a file need not be."""
     bytes: int | None
     """Size of the file; null for a demo."""
 
@@ -76,6 +78,7 @@ class Library:
         self._looking = threading.Lock()
         self._looked: list[object] = []
         self._entries: dict[str, ProfileEntry] = {}
+        self._paths: dict[str, str] = {}
         self._profiles: Kept[Attributed] = Kept(KEPT_PROFILES)
         self.pages: Kept[bytes] = Kept(KEPT_PAGES)
         """Encoded answers."""
@@ -90,25 +93,29 @@ class Library:
 
     def look_again(self) -> None:
         """See whether folders hold other files than before; what is wrong with them can wait."""
-        if self._looked != list(map(stamp, self._sources)):
+        if self._looked != list(map(held, self._sources)):
             with contextlib.suppress(SolscopeError):
                 self.refresh()
 
     def refresh(self) -> None:
         """Look again what the folders hold."""
         with self._looking:
-            self._looked = list(map(stamp, self._sources))
+            self._looked = list(map(held, self._sources))
             self._refresh()
 
     def _refresh(self) -> None:
         paths, skipped = find_sources(self._sources, self.shelf)
+        by_id = {profile_id(path): path for path in paths}
+        shown = [encodable(path) for path in by_id.values()]
         entries = {
-            name: ProfileEntry(name, label, path, _size(path))
-            for path, label in zip(paths, short_labels(paths), strict=True)
-            for name in (profile_id(path),)
+            name: ProfileEntry(name, label, text, _size(path))
+            for (name, path), text, label in zip(
+                by_id.items(), shown, short_labels(shown), strict=True
+            )
         }
         with self._lock:
-            self._entries, self.skipped = entries, skipped
+            self._entries, self._paths = entries, by_id
+            self.skipped = [(encodable(path), encodable(why)) for path, why in skipped]
 
     def add(self, path: Path) -> ProfileEntry:
         """Take one more file."""
@@ -132,13 +139,17 @@ class Library:
         """All benchmark results; `InputError` when there are none."""
         if not self.result_files:
             raise InputError("no benchmark results are shown here; name a results file (.jsonl)")
-        key = ("results", *map(stamp, self.result_files))
+        key = ("results", *self.result_stamps())
         found: list[ShapeResult] = self.tables.get(key, lambda: read_results(self.result_files))
         return found
 
+    def result_stamps(self) -> list[tuple[str, str, object]]:
+        """The files of results as they were named, where they lie, and what changes with them."""
+        return [(name, str(Path(name).absolute()), stamp(name)) for name in self.result_files]
+
     def solutions(self) -> list[str]:
         """Names of the solutions in the results."""
-        key = ("solutions", *((path, stamp(path)) for path in self.result_files))
+        key = ("solutions", *self.result_stamps())
 
         def make() -> bytes:
             return msgspec.json.encode(sorted({line.solution for line in self.results()}))
@@ -156,18 +167,18 @@ class Library:
 
     def entry(self, name: str) -> ProfileEntry:
         """The profile with this id."""
-        with self._lock:
-            found = self._entries.get(name)
-        if found is None:
-            raise InputError(f"there is no profile {name!r} here")
-        return found
+        return _known(self._entries, name)
+
+    def path(self, name: str) -> str:
+        """Where the profile with this id lies."""
+        return _known(self._paths, name)
 
     def profile(self, name: str) -> Attributed:
         """The profile with this id, opened and attributed; `done` ends what `working` tells."""
         from solscope.attribution import attribute
         from solscope.readers import open as open_profile
 
-        path = self.entry(name).path
+        path = self.path(name)
 
         def make() -> Attributed:
             opened = open_profile(path)
@@ -176,7 +187,7 @@ class Library:
 
         with self._lock:
             self._working.setdefault(name, ("reading the file", time.monotonic()))
-        found = self._profiles.get((path, stamp(path)), make)
+        found = self._profiles.get((path, *read_from(path)), make)
         self._stage(name, "working out what to show")
         return found
 
@@ -199,6 +210,13 @@ class Library:
             return [
                 Working(name, what, now - begun) for name, (what, begun) in self._working.items()
             ]
+
+
+def _known(by_id: Mapping[str, Value], name: str) -> Value:
+    found = by_id.get(name)
+    if found is None:
+        raise InputError(f"there is no profile {name!r} here")
+    return found
 
 
 def profile_id(path: str) -> str:

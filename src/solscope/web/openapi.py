@@ -10,12 +10,16 @@ import msgspec
 
 from solscope._version import __version__
 from solscope.web.api import Endpoint
+from solscope.web.upload import Uploaded
+
+_ERROR = {"$ref": "#/components/schemas/Error"}
 
 
-def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+def openapi(endpoints: Sequence[Endpoint], takes_uploads: bool = False) -> dict[str, Any]:
     """An OpenAPI 3.1 document."""
-    schemas, components = msgspec.json.schema_components(
-        [endpoint.answer for endpoint in endpoints], ref_template="#/components/schemas/{name}"
+    (uploaded, *schemas), components = msgspec.json.schema_components(
+        [Uploaded, *(endpoint.answer for endpoint in endpoints)],
+        ref_template="#/components/schemas/{name}",
     )
     return {
         "openapi": "3.1.0",
@@ -23,7 +27,8 @@ def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         "paths": {
             endpoint.path: {"get": _operation(endpoint, schema)}
             for endpoint, schema in zip(endpoints, schemas, strict=True)
-        },
+        }
+        | ({"/api/upload": {"post": _upload(uploaded)}} if takes_uploads else {}),
         "components": {
             "schemas": {
                 **components,
@@ -38,28 +43,46 @@ def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 
 
 def _operation(endpoint: Endpoint, schema: dict[str, Any]) -> dict[str, Any]:
-    text = {"type": "string"}
     in_path = re.findall(r"\{(\w+)\}", endpoint.path)
     parameters = [
-        *({"name": n, "in": "path", "required": True, "schema": text} for n in in_path),
+        *(_parameter(name, "path", True) for name in in_path),
         *(
-            {"name": n, "in": "query", "required": n in endpoint.files, "schema": text}
-            for n in endpoint.parameters
+            _parameter(name, "query", name in (*endpoint.files, *endpoint.needs))
+            for name in endpoint.parameters
         ),
     ]
-    refused = {
-        "description": "The question cannot be answered; `error` says why.",
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
-    }
+    refused = _response("The question cannot be answered; `error` says why.", _ERROR)
     return {
         "summary": endpoint.summary,
         "parameters": parameters,
         "responses": {
-            "200": {
-                "description": endpoint.summary,
-                "content": {"application/json": {"schema": schema}},
-            },
+            "200": _response(endpoint.summary, schema),
             "404": refused,
             "422": refused,
         },
     }
+
+
+def _upload(schema: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "summary": "Take a profile",
+        "parameters": [
+            _parameter("name", "query", True),
+            _parameter("store", "query", False) | {"description": "1: into the store as well."},
+            _parameter("X-Solscope", "header", True) | {"description": "Anything."},
+        ],
+        "requestBody": {"required": True, "content": {"application/octet-stream": {}}},
+        "responses": {
+            "201": _response("The profile that was taken", schema),
+            "413": _response("It is too large.", _ERROR),
+            "422": _response("It is no profile, or is there already.", _ERROR),
+        },
+    }
+
+
+def _parameter(name: str, place: str, required: bool) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": required, "schema": {"type": "string"}}
+
+
+def _response(description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}

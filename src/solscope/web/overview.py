@@ -8,6 +8,7 @@ from solscope._version import __version__
 from solscope.corpus.status import CorpusStatus
 from solscope.errors import SolscopeError
 from solscope.hardware import names
+from solscope.text import encodable
 from solscope.web.library import Library, ProfileEntry, Query, Working
 
 
@@ -40,12 +41,14 @@ def overview(library: Library, _: Query) -> Overview:
         solutions = library.solutions()
     except (SolscopeError, OSError) as error:  # of the results alone; all else can be shown
         solutions, why = [], str(error)
-        skipped += [(path, why) for path in library.result_files if path in why]
+        skipped += [
+            (encodable(path), encodable(why)) for path in library.result_files if path in why
+        ]
     return Overview(
         solscope=__version__,
         profiles=library.entries,
         skipped=skipped,
-        results=library.result_files,
+        results=list(map(encodable, library.result_files)),
         solutions=solutions,
         hardware=list(names()),
         corpus=library.store.status() if library.has_store else None,

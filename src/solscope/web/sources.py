@@ -18,6 +18,9 @@ from solscope.demo import DEMOS, PREFIX
 from solscope.errors import InputError, UsageError
 from solscope.web.kept import Shelf
 
+_METRICS = ("csv", "parquet")
+"""How files of samples end, as `NAME.metrics.csv`."""
+
 
 class Found(NamedTuple):
     """The profiles behind the sources."""
@@ -64,13 +67,34 @@ def state(source: str) -> object:
     return source, str(path.absolute()), sorted((str(one), stamp(one)) for one in within)
 
 
-def stamp(path: str | Path) -> tuple[int, int] | None:
-    """Changes when the file does; null for what is no file."""
+def held(source: str) -> object:
+    """Changes when a folder holds other files than before, or a pattern matches others."""
+    path = Path(source)
+    if path.is_dir():
+        return [stamp(path), *(stamp(one) for one in sorted(path.glob("[rR][aA][nN][kK]*")))]
+    return stamp(path) or sorted(glob.glob(source))  # noqa: PTH207
+
+
+def read_from(profile: str) -> tuple[tuple[str, object], ...]:
+    """All that a profile is read from, with stamps: its files, and samples of sensors beside it."""
+    path = Path(profile)
+    pieces = path.name.split(".")
+    stems = [".".join(pieces[:end]) for end in range(1, len(pieces))]
+    beside = [path.with_name(f"{stem}.metrics.{end}") for stem in stems for end in _METRICS]
+    within = sorted(path.glob("*")) if path.is_dir() else []
+    return tuple((str(one), stamp(one)) for one in (path.absolute(), *within, *beside))
+
+
+def stamp(path: str | Path) -> tuple[int, int, int] | None:
+    """Changes when the file does, also when it is replaced by one of equal size and date.
+
+    Null for what is no file.
+    """
     try:
         stat = Path(path).stat()
     except OSError:
         return None
-    return (stat.st_mtime_ns, stat.st_size)
+    return (stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns)
 
 
 def _recognize(files: Sequence[str]) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from solscope.corpus.place import changed_ns, normal
+from solscope.corpus.place import changed_ns, is_url, normal
 from solscope.corpus.status import CorpusStatus
 from solscope.web.kept import Kept, Shelf
 
@@ -23,7 +23,7 @@ MOST_BYTES = 40_000_000
 """Tables that are held in memory, by the size of their files; they unpack to about 30 times it."""
 HELD = ("profiles", "times", "steps")
 
-Version = tuple[str, int]
+Version = tuple[str, int, int]
 
 
 class _Seen(NamedTuple):
@@ -48,8 +48,9 @@ class StoreView:
     """
 
     def __init__(self, url: str, shelf: Shelf) -> None:
-        self.url = normal(url)
-        """Where the store is."""
+        place = normal(url)
+        self.url = place if is_url(place) else str(Path(place).absolute())
+        """Where the store is, wherever the server was started: answers are kept by it."""
         self.shelf = shelf
         self._held: Kept[Corpus] = Kept(1)
         self._status: Kept[CorpusStatus] = Kept(1)
@@ -79,10 +80,10 @@ class StoreView:
         """The newest version; that of a folder that says when it was written is kept."""
         if changed is None:
             return self.newest.version()
-        key = (str(Path(self.url).absolute()), changed, "version")
+        key = (self.url, changed, "version")
         kept = self.shelf.get(key, lambda: msgspec.json.encode(self.newest.version()))
-        name, number = msgspec.json.decode(kept, type=Version)
-        return name, number
+        found: Version = msgspec.json.decode(kept, type=Version)
+        return found
 
     def look_again(self) -> None:
         """Forget which version was the newest: someone has written."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import zipfile
 import zlib
 from pathlib import Path
@@ -18,7 +19,6 @@ from solscope.errors import UsageError
 from solscope.report.html import digest
 from solscope.web.api import ENDPOINTS
 from solscope.web.app import Uploads, create_app
-from solscope.web.kept import Kept, Shelf
 from solscope.web.library import Library
 from solscope.web.serve import is_loopback, listen
 
@@ -76,6 +76,19 @@ def test_a_new_file_in_a_folder_is_found(tmp_path: Path) -> None:
     assert len(ids(client)) == 2
 
 
+def test_a_new_file_is_found_wherever_a_source_looks(tmp_path: Path) -> None:
+    sources = [tmp_path / "folder", tmp_path / "*.json"]
+    files = [tmp_path / "folder" / "rank0" / "a.json", tmp_path / "b.json"]
+    files[0].parent.mkdir(parents=True)
+    for file in files:
+        file.write_text('{"traceEvents": []}')
+    library = Library(list(map(str, sources)))
+    for file in files:
+        shutil.copy(file, file.with_name(f"new_{file.name}"))
+    library.look_again()
+    assert sorted(one.label for one in library.entries) == ["a", "b", "new_a", "new_b"]
+
+
 def test_bounds_follow_the_chosen_hardware(client: TestClient) -> None:
     first, _ = ids(client)
     named = [
@@ -130,6 +143,23 @@ def test_every_endpoint_is_described(client: TestClient) -> None:
     assert {"ProfilePage", "ComparisonPage", "Overview", "Error"} <= names
     for found in references(document):
         assert found.removeprefix("#/components/schemas/") in names
+    asked = document["paths"]["/api/bench/compare"]["get"]["parameters"]
+    assert [(one["name"], one["required"]) for one in asked] == [("a", True), ("b", True)]
+
+
+def test_uploads_are_described_where_they_are_taken(taking: TestClient) -> None:
+    described = taking.get("/api/openapi.json").json()["paths"]["/api/upload"]["post"]
+    assert [one["name"] for one in described["parameters"]] == ["name", "store", "X-Solscope"]
+    schema = described["responses"]["201"]["content"]["application/json"]["schema"]
+    assert schema == {"$ref": "#/components/schemas/Uploaded"}
+
+
+def test_the_chart_engine_is_sent_once_for_each_version(client: TestClient) -> None:
+    first = client.get("/assets/engine.js")
+    assert (first.status_code, first.headers["cache-control"]) == (200, "no-cache")
+    known = {"if-none-match": first.headers["etag"]}
+    again = client.get("/assets/engine.js", headers=known)
+    assert (again.status_code, again.content) == (304, b"")
 
 
 def references(value: Any) -> list[str]:
@@ -316,18 +346,6 @@ def test_without_a_store_the_questions_about_it_say_so(client: TestClient) -> No
     assert "no profile store" in client.get("/api/corpus").json()["error"]
 
 
-def test_kept_values_are_made_once_and_forgotten_in_order() -> None:
-    made: list[int] = []
-    kept: Kept[int] = Kept(2)
-
-    def get(key: int) -> int:
-        return kept.get(key, lambda: made.append(key) or key)  # type: ignore[func-returns-value]
-
-    for key in (1, 2, 1, 3, 1, 2):
-        assert get(key) == key
-    assert made == [1, 2, 3, 2]
-
-
 def test_listening_says_what_is_wrong() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
@@ -397,38 +415,3 @@ def test_the_suite_has_our_results_beside_it() -> None:
     assert measured["operators"]["rms_norm"]["shapes_passed"] == 2
     (shapes,) = client.get("/api/suite/rms_norm").json()["measured"]
     assert {one["solution"] for one in shapes["shapes"].values()} == {"fla"}
-
-
-def test_answers_outlive_the_server(tmp_path: Path) -> None:
-    made: list[int] = []
-
-    def get(key: object, most: int = 10) -> bytes:
-        def make() -> bytes:
-            made.append(1)
-            return repr(key).encode()
-
-        return Shelf(tmp_path / "shelf", most).get(key, make)
-
-    assert get("a") == get("a") == b"'a'"
-    assert len(made) == 1
-    get("b")
-    get("c", most=2)
-    assert len(list((tmp_path / "shelf").iterdir())) == 2
-    assert (tmp_path / "shelf").stat().st_mode & 0o077 == 0
-
-
-def test_a_shelf_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
-    for folder in (None, tmp_path / "file"):
-        assert Shelf(folder).get("a", lambda: b"made") == b"made"
-
-
-def test_what_fails_is_not_kept() -> None:
-    kept: Kept[int] = Kept(2)
-    with pytest.raises(UsageError):
-        kept.get("a", lambda: _fail())
-    assert kept.get("a", lambda: 1) == 1
-
-
-def _fail() -> int:
-    raise UsageError("no")

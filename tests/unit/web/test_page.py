@@ -164,15 +164,15 @@ def test_a_version_is_looked_up_again_when_the_folder_has_changed(
     first = view.version()
     looked: list[int] = []
 
-    def look(_: object) -> tuple[str, int]:
+    def look(_: object) -> tuple[str, int, int]:
         looked.append(1)
-        return "new", len(looked)
+        return "new", len(looked), 1
 
     monkeypatch.setattr(type(view.newest), "version", look)
     assert view.version() == first
     assert not looked
     (store / "profiles" / "_delta_log" / "a commit").touch()
-    assert view.version() == ("new", 1)
+    assert view.version() == ("new", 1, 1)
 
 
 def test_work_waits_until_nobody_asks() -> None:

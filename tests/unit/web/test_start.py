@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from solscope import readers
 from solscope.corpus.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.errors import InputError, SolscopeError
 from solscope.web.answers import answer, endpoint_of
+from solscope.web.app import create_app
 from solscope.web.kept import Shelf
 from solscope.web.library import Library
 from solscope.web.sources import check_sources, find_sources
@@ -146,6 +148,14 @@ def test_names_need_not_be_text(tmp_path: Path) -> None:
     (folder / name).write_text('{"traceEvents": []}')
     for _ in range(2):
         assert find_sources([str(folder)], shelf).paths == [str(folder / name)]
+    library = Library([str(folder)], shelf)
+    client = TestClient(create_app(library), base_url="http://localhost")
+    (entry,) = client.get("/api/overview").json()["profiles"]
+    assert (entry["label"], entry["path"]) == ("a\ufffd", f"{folder}/a\ufffd.json")
+    asked = f"/api/profile/{entry['id']}"
+    assert client.get(asked).json()["summary"]["path"] == entry["path"]
+    (folder / name).unlink()
+    assert "a\ufffd.json" in client.get(asked).json()["error"]
 
 
 def test_what_is_no_store_is_told_at_the_start(tmp_path: Path) -> None:

@@ -109,8 +109,9 @@ class ThreadFault(Fault):
 
         def run() -> None:
             while not done.is_set():
-                if present > 0.0:
-                    self.work(rig, present)
+                dose = present  # Read once: it may be set to 0 meanwhile.
+                if dose > 0.0:
+                    self.work(rig, dose)
                 else:
                     time.sleep(IDLE_S)
 
