@@ -161,6 +161,10 @@ def render_contrast(found: Contrast, *, width: int, color: bool) -> str:
         f"{counted(len(found.shapes), 'shape')}: {found.faster} faster, {found.slower} slower, "
         f"{found.cannot_tell} cannot tell; only in A {found.only_a}, only in B {found.only_b}",
     ]
+    if found.a != found.b and len(found.a) + len(found.b) > 2:
+        notes.append(
+            "other solutions on either side: --solution-a and --solution-b compare single ones"
+        )
     if found.cannot_tell:
         notes.append(f"cannot tell: the interval reaches into 1 ± {RESOLUTION:.2f}")
     single = sum(min(one.processes) == 1 for one in found.shapes)

@@ -302,6 +302,13 @@ def test_notes_say_what_a_reader_would_take_for_a_mistake(
     append_result(file, line("rms_norm", "0", 20.0))
     assert run(["bench", "compare", str(file), str(file)]) == 0
     assert "cannot tell: the interval reaches into 1 ± 0.01" in capsys.readouterr().out
+    other = tmp_path / "b.jsonl"
+    append_result(other, line("rms_norm", "0", 20.0))
+    append_result(other, line("rms_norm", "0", 30.0, solution="yours"))
+    assert run(["bench", "compare", str(file), str(other)]) == 0
+    assert "--solution-a" in capsys.readouterr().out
+    assert run(["bench", "compare", str(file), str(other), "--solution-b", "yours"]) == 1
+    assert "--solution-a" not in capsys.readouterr().out
     assert run(["bench", "leaderboard", str(file)]) == 0
     assert "can be lower" not in capsys.readouterr().out
     append_result(file, line("rms_norm", "1", 100.0, solution="other"))
