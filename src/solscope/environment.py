@@ -24,9 +24,10 @@ TOOLS = {
     "amd-smi": "describes AMD GPUs",
 }
 EXTRAS = {
-    "bench": ("torch", "`solscope hardware measure`"),
+    "bench": ("torch", "`solscope bench` and `solscope hardware measure`"),
     "corpus": ("deltalake", "`solscope corpus`"),
     "ray": ("ray", "`solscope corpus add --engine ray`"),
+    "web": ("starlette", "`solscope serve`"),
 }
 """Optional parts: the package each needs, and what it is for."""
 

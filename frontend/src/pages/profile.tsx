@@ -127,7 +127,7 @@ const PHASES: Column<PhaseSteps>[] = [
 
 const HOTSPOTS: Column<Hotspot>[] = [
   { id: "rank", title: "#", value: (row) => row.rank },
-  { id: "what", title: "What", text: true, long: true, value: (row) => row.operator, show: (row) => <span title={axesText(row.axes)}>{row.kind === "operator" ? "" : `${row.kind}: `}<Breaking text={shorten(row.operator, 48)} />{row.role ? <span class="faint"> {row.role}</span> : null}</span> },
+  { id: "what", title: "What", text: true, long: true, value: (row) => row.operator, show: (row) => <span title={axesText(row.axes)}>{row.kind === "operator" ? "" : `${row.kind}: `}<Breaking text={shorten(row.operator, 48)} />{row.role && row.role !== row.operator ? <span class="faint"> {row.role}</span> : null}</span> },
   { id: "saves", title: "Saves per step", value: (row) => row.recoverable_us, show: (row) => us(row.recoverable_us) },
   { id: "share", spare: 2, title: "Of step", value: (row) => row.recoverable_pct_of_step, show: (row) => <span class="with-bar">{percent(row.recoverable_pct_of_step)}<Bar share={row.recoverable_pct_of_step} /></span> },
   { id: "time", spare: 4, title: "Time", value: (row) => row.time_us, show: (row) => us(row.time_us) },

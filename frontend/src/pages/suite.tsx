@@ -27,7 +27,7 @@ export function SuiteView({ overview, operator }: { overview: Overview | null; o
   return (
     <>
       <h1>Operator suite</h1>
-      <p class="about">30 production operators with 440 hot shapes; importance from 1,303 production profiles. T_SOL by the published formula for the middle shape, T_Prod of the deployed kernel on XPU-A{overview && overview.results.length > 0 ? "; what was measured here stands beside it" : ""}. Open an operator for every shape.</p>
+      <p class="about">30 production operators with 440 hot shapes; importance from 1,303 production profiles. T_SOL by the published formula for the middle shape, T_Prod of the deployed kernel on XPU-A{overview && overview.results.length > 0 ? "; what was measured here stands beside it, with S by the corrected bound, which is often below T_SOL" : ""}. Open an operator for every shape.</p>
       <fieldset class="hardware">
         <legend>Hardware</legend>
         {overview?.hardware.map((name) => <label key={name}><input type="checkbox" checked={wanted.includes(name)} disabled={wanted.length === 1 && wanted[0] === name} onChange={(event) => toggle(name, event.currentTarget.checked)} /> {name}</label>)}
@@ -54,7 +54,7 @@ function Operators({ page }: { page: SuitePage }) {
     ...page.measured.flatMap((one) => measuredColumns(one)),
   ], [page]);
   return (
-    <Section id="suite" title="Operators" about="Regime as published: C is bound by compute, M by memory, I by indexing. AI is FLOP per byte. S is T_SOL over T_Prod: 100 % is the limit of the hardware.">
+    <Section id="suite" title="Operators" about="Regime as published: C is bound by compute, M by memory, I by indexing. AI is FLOP per byte. S is T_SOL over T_Prod: 100 % is the limit of the hardware. Times are of the middle shape, S is over all shapes.">
       <Table caption="Operators of the suite" columns={columns} rows={page.operators} sort={{ id: "importance", down: true }} search={(row) => `${row.operator} ${row.id} ${row.dtype}`} detail={(row) => <Shapes operator={row.operator} hardware={page.hardware} />} />
     </Section>
   );

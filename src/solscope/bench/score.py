@@ -116,7 +116,9 @@ def select(
     """The lines of one device and suite at full size, the last of each shape."""
     full = [r for r in latest(results) if r.scale == 1]
     if not full:
-        raise InputError("every result is of a scaled shape (--scale); only full sizes are scored")
+        raise InputError(
+            "every result is of a scaled shape (--scale, --small); only full sizes are scored"
+        )
     if device is not None:
         full = [r for r in full if r.device == device]
     if solution is not None:

@@ -42,7 +42,7 @@ from solscope.cli.common import ProfilePath
 def command(
     sources: tuple[str, ...], host: str, port: int, upload: Path | None, max_upload: int
 ) -> None:
-    """Show profiles, a profile store, comparisons and the operator suite in a browser.
+    """Show profiles, a profile store, benchmark results and the operator suite in a browser.
 
     Without a source the dashboard shows the demos. It listens on this machine only; on another
     address, everyone who has the token that is printed can read the profiles.
@@ -50,7 +50,7 @@ def command(
     \b
     Examples:
       solscope serve profiles/
-      solscope serve store/ --upload dropped/
+      solscope serve store/ results.jsonl --upload dropped/
       solscope serve h100.json.gz mi300.json.gz --port 9000
     """
     from solscope.web.serve import serve

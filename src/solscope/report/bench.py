@@ -8,11 +8,15 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from solscope.bench.base import ShapeResult
+from solscope.bench.base import FAILURES, ShapeResult
 from solscope.bench.contrast import ONE_PROCESS, RESOLUTION, Contrast
 from solscope.bench.leaderboard import Leaderboard
 from solscope.bench.score import Score
-from solscope.report.terminal import Column, counted, heading, number, table, to_text
+from solscope.report.terminal import Column, counted, heading, no_room, number, table, to_text
+from solscope.text import clean
+
+REASONS = 8
+"""How many reasons are printed in full; JSON has them all."""
 
 
 def _us(value: float | None) -> str:
@@ -54,13 +58,35 @@ def render_results(results: Sequence[ShapeResult], *, width: int, color: bool) -
         )
         for r in results
     ]
+    known = [
+        at for at, one in enumerate(columns) if one.text or any(row[at] != "-" for row in cells)
+    ]
+    shown = table(
+        [columns[at] for at in known], [[row[at] for at in known] for row in cells], width
+    )
     count = Counter(r.status for r in results)
     total = ", ".join(f"{n} {status}" for status, n in count.most_common()) or "nothing to run"
     notes = [Text(f"{counted(len(results), 'result')}: {total}")]
     if results:
         first = results[0]
-        notes.append(Text(f"{first.device}, method {first.method}; S = bound / median"))
-    return to_text([table(columns, cells, width), Text(""), *notes], width, color)
+        scored = any(r.s is not None for r in results)
+        notes.append(
+            Text(f"{first.device}, method {first.method}{'; S = bound / median' * scored}")
+        )
+    return to_text([shown, Text(""), *_reasons(results), *notes], width, color)
+
+
+def _reasons(results: Sequence[ShapeResult]) -> list[RenderableType]:
+    """Why each solution failed at an operator, in full, where the table has no room for it."""
+    first: dict[tuple[str, str], ShapeResult] = {}
+    for one in results:
+        if one.status in FAILURES and one.reason:
+            first.setdefault((one.operator, one.solution), one)
+    lines = [
+        clean(f"{one.solution} at {one.operator}, shape {one.shape}: {one.reason}")
+        for one in list(first.values())[:REASONS]
+    ]
+    return [*map(Text, lines), Text("")] if lines else []
 
 
 def render_score(found: Score, *, width: int, color: bool) -> str:
@@ -135,6 +161,10 @@ def render_contrast(found: Contrast, *, width: int, color: bool) -> str:
         f"{counted(len(found.shapes), 'shape')}: {found.faster} faster, {found.slower} slower, "
         f"{found.cannot_tell} cannot tell; only in A {found.only_a}, only in B {found.only_b}",
     ]
+    if found.a != found.b and len(found.a) + len(found.b) > 2:
+        notes.append(
+            "other solutions on either side: --solution-a and --solution-b compare single ones"
+        )
     if found.cannot_tell:
         notes.append(f"cannot tell: the interval reaches into 1 ± {RESOLUTION:.2f}")
     single = sum(min(one.processes) == 1 for one in found.shapes)
@@ -204,5 +234,5 @@ def render_leaderboard(found: Leaderboard, *, width: int, color: bool) -> str:
     ):
         notes.append("S of a solution is over the shapes it passed: best, over more, can be lower")
     parts: list[RenderableType] = [heading(title), overall, Text(""), by_operator, Text("")]
-    parts.extend(map(Text, notes))
+    parts += [*map(Text, notes), *no_room(by_operator)]
     return to_text(parts, width, color)

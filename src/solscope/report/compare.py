@@ -11,6 +11,7 @@ from solscope.compare.parts import Difference, OneSided, Part
 from solscope.compare.profiles import Comparison, PhaseComparison, Side, StepTimes
 from solscope.report.blocks import Block, block_markdown, block_text
 from solscope.report.markdown import markdown_cell
+from solscope.report.names import headings
 from solscope.report.terminal import (
     Column,
     number,
@@ -19,7 +20,7 @@ from solscope.report.terminal import (
     to_text,
     warning_lines,
 )
-from solscope.text import clean, shorten
+from solscope.text import clean
 
 
 def render_compare(result: Comparison, *, top: int, width: int, color: bool) -> str:
@@ -102,7 +103,7 @@ def _unit(phase: PhaseComparison) -> str:
 
 
 def _time_columns(labels: Sequence[str]) -> list[Column]:
-    heads = [shorten(label, 20) for label in labels]
+    heads = headings(labels, 20)
     if len(set(heads)) < len(heads):
         heads = [f"profile {at + 1}" for at in range(len(labels))]
     return [Column(head) for head in heads]

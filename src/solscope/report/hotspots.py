@@ -6,14 +6,13 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from solscope.report.markdown import to_markdown
-from solscope.report.operators import axes_text
+from solscope.report.operators import axes_text, known_costs
 from solscope.report.terminal import (
     BAR_WIDTH,
     WIDE,
     Column,
     number,
     pct,
-    share_known,
     table,
     to_text,
     with_bars,
@@ -52,7 +51,7 @@ def _parts(result: HotspotTable, top: int, width: int, draw: bool) -> list[Rende
             for row in shown
         ),
         Text(""),
-        Text(f"FLOP and bytes known for {share_known(result.coverage.cost_pct)} of GPU time"),
+        Text(known_costs(result.coverage.cost_pct)),
     ]
 
 

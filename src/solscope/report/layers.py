@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from solscope.report.markdown import Ready, markdown_cell, markdown_code, markdown_table
+from solscope.report.names import headings
 from solscope.report.terminal import (
     BAR_WIDTH,
     Column,
@@ -75,7 +76,7 @@ def _table(
     columns = [
         Column("group", text=True),
         Column("role", text=True),
-        *(Column(f"{shorten(result.profiles[i], room)} µs") for i in shown),
+        *(Column(f"{name} µs") for name in headings([result.profiles[i] for i in shown], room)),
         *([Column("diff µs"), Column("ratio", spare=1)] if pair else []),
         Column("kernel" if kernels else "kernels", text=True),
     ]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 
+from solscope.text import shorten
+
 _ENDINGS = re.compile(r"(\.pt)?(\.trace)?\.(json|sqlite|csv|txt)(\.gz|\.zst)?$")
+_WORDS = re.compile(r"(?<=[-_./ ])")
 
 
 def short_labels(paths: Sequence[str]) -> list[str]:
@@ -23,3 +27,29 @@ def distinct_names(paths: Sequence[str]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return list(paths)
+
+
+def headings(names: Sequence[str], room: int) -> list[str]:
+    """Names cut to `room` in their middle; those that look alike then, less what they share."""
+    cut = [shorten(name, room) for name in names]
+    return [
+        short if cut.count(short) == 1 else shorten(_own(name, names, cut), room)
+        for name, short in zip(names, cut, strict=True)
+    ]
+
+
+def _own(name: str, names: Sequence[str], cut: Sequence[str]) -> str:
+    """The words of a name that tell it from those that are cut to the same."""
+    short = cut[names.index(name)]
+    alike = [_WORDS.split(other) for other, its in zip(names, cut, strict=True) if its == short]
+    most = min(map(len, alike)) - 1
+    before = min(most, _shared(alike))
+    after = min(most - before, _shared([words[::-1] for words in alike]))
+    words = _WORDS.split(name)
+    own = "".join(words[before : len(words) - after])
+    return "…" * bool(before) + (own.rstrip("-_./ ") + "…" if after else own)
+
+
+def _shared(lists: Sequence[Sequence[str]]) -> int:
+    """How many first words all of them have."""
+    return sum(1 for _ in takewhile(lambda same: len(set(same)) == 1, zip(*lists, strict=False)))

@@ -43,18 +43,29 @@ def _parts(result: OperatorTable, top: int | None, width: int, draw: bool) -> li
     if result.no_cost:
         rows.append(_sum_row(Ready("no cost (see below)"), result.no_cost))
     card = result.hardware or "unknown hardware (name it with --hardware)"
-    known = f"FLOP and bytes known for {share_known(result.cost_pct)} of GPU time"
     parts: list[RenderableType] = [
         Text(f"{clean(result.profile)} on {card}; {_said(result)}", style="bold"),
         Text(""),
         table(*with_bars(_COLUMNS, rows, [row.pct for row in shown], at=1, draw=draw), width),
         Text(""),
-        Text(known + _inferred(result)),
+        Text(known_costs(result.cost_pct) + _inferred(result)),
     ]
     if result.no_cost:
         reasons = [[pct(r.pct), f"{r.calls:,}", r.reason, r.op] for r in result.no_cost[:REASONS]]
         parts += [Text(""), table(_NO_COST, reasons, width)]
     return parts
+
+
+LITTLE_PCT = 80.0
+"""With costs for less of the GPU time than this, it is said how to come by more."""
+
+
+def known_costs(cost_pct: float | None) -> str:
+    """For how much of the GPU time FLOP and bytes are known, and what can give the rest sizes."""
+    known = f"FLOP and bytes known for {share_known(cost_pct)} of GPU time"
+    if cost_pct is None or cost_pct >= LITTLE_PCT:
+        return known
+    return f"{known}; sizes for the rest: --model config.json, or --with an eager profile"
 
 
 def _said(result: OperatorTable) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter as Counting
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import msgspec
@@ -26,6 +25,7 @@ from solscope.diagnose.observe import observe
 from solscope.errors import InputError, UsageError
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
+from solscope.suite.published import upper_median
 from solscope.suite.tables import suite_list, suite_shapes
 from solscope.views.collectives import collective_calls
 from solscope.views.hotspots import HotspotTable, hotspots
@@ -299,7 +299,7 @@ def _bench_run(run: dict[str, Any]) -> BenchRun:
 def production_s() -> dict[str, float]:
     """Median S of the deployed kernels on XPU-A, by operator."""
     return {
-        row.operator: median(shape.s_exact_pct for shape in suite_shapes(row.operator)) / 100
+        row.operator: upper_median([shape.s_pct for shape in suite_shapes(row.operator)]) / 100
         for row in suite_list()
     }
 

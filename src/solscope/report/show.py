@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from solscope.report.markdown import to_markdown
-from solscope.report.names import distinct_names
+from solscope.report.names import distinct_names, headings
 from solscope.report.sparkline import sparkline
 from solscope.report.terminal import (
     WIDE,
@@ -292,7 +292,7 @@ def _columns(summaries: Sequence[Summary], width: int) -> list[RenderableType]:
     """A column per profile: the main figures, then time by category in ms and share."""
     names = distinct_names([s.path for s in summaries])
     room = max(14, (width - 20) // len(summaries) - 2)
-    head = [Column("", text=True), *(Column(shorten(name, room)) for name in names)]
+    head = [Column("", text=True), *(Column(name) for name in headings(names, room))]
     lines = [(label, *(shorten(show(s), room) for s in summaries)) for label, show in _LINES]
     lines = [line for line in lines if not set(line[1:]) <= {"-", "0.0 %", "0.00"}]
     times = [{c.category: c for c in s.categories} for s in summaries]

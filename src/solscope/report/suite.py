@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from solscope.report.terminal import Column, table, to_text
+from solscope.report.terminal import Column, no_room, table, to_text
 from solscope.suite.published import half_up, upper_median
 from solscope.suite.tables import RooflineRow, ShapeRow, SuiteRow
 
@@ -57,7 +57,10 @@ def render_list(rows: Sequence[SuiteRow], *, width: int, color: bool) -> str:
     ]
     shapes = sum(row.shapes for row in rows)
     total = percent_text(sum(row.importance_pct for row in rows))
-    note = f"{len(rows)} operators, {shapes} shapes; importance adds up to {total}"
+    note = (
+        f"{len(rows)} operators, {shapes} shapes; importance adds up to {total}; "
+        "of 100: the same as shares of that"
+    )
     return to_text([table(columns, cells, width), Text(""), Text(note)], width, color)
 
 
@@ -86,7 +89,8 @@ def render_roofline(rows: Sequence[RooflineRow], *, width: int, color: bool) -> 
         "the middle id",
         "SOL: published formula, not always a lower bound; production: deployed kernel on XPU-A",
     )
-    return to_text([table(columns, cells, width), Text(""), *map(Text, notes)], width, color)
+    shown = table(columns, cells, width)
+    return to_text([shown, Text(""), *map(Text, notes), *no_room(shown)], width, color)
 
 
 def render_shapes(name: str, rows: Sequence[ShapeRow], *, width: int, color: bool) -> str:
@@ -116,4 +120,5 @@ def render_shapes(name: str, rows: Sequence[ShapeRow], *, width: int, color: boo
         f"{name}: {len(rows)} shapes, median S {median}; S = SOL / production, both on XPU-A",
         "SOL: published formula; corrected: only the FLOP and bytes that a correct kernel needs",
     )
-    return to_text([table(columns, cells, width), Text(""), *map(Text, notes)], width, color)
+    shown = table(columns, cells, width)
+    return to_text([shown, Text(""), *map(Text, notes), *no_room(shown)], width, color)

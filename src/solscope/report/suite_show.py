@@ -12,7 +12,7 @@ from rich.text import Text
 from solscope.bench.verify import Verification
 from solscope.operators.task import Tolerance
 from solscope.report.suite import percent_text, time_text
-from solscope.report.terminal import Column, counted, heading, table, to_text
+from solscope.report.terminal import Column, counted, heading, no_room, table, to_text
 from solscope.suite.show import InputRow, OperatorCard, OutputRow
 from solscope.suite.tables import ListedRow
 from solscope.text import clean
@@ -118,7 +118,8 @@ def render_listed(name: str, rows: Sequence[ListedRow], *, width: int, color: bo
         for row in rows
     ]
     note = f"{name}: {counted(len(rows), 'shape')}; SOL: corrected cost, no launch floor"
-    return to_text([table(columns, cells, width), Text(""), Text(clean(note))], width, color)
+    shown = table(columns, cells, width)
+    return to_text([shown, Text(""), Text(clean(note)), *no_room(shown)], width, color)
 
 
 def render_verified(found: Sequence[Verification], *, width: int, color: bool) -> str:

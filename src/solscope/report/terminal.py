@@ -67,12 +67,16 @@ class Column(NamedTuple):
 class Sheet(Table):
     """A table without lines that still knows what it was made of."""
 
-    def __init__(self, described: Sequence[Column], given: Sequence[Sequence[str]]) -> None:
+    def __init__(
+        self, described: Sequence[Column], given: Sequence[Sequence[str]], hidden: Sequence[str]
+    ) -> None:
         super().__init__(
             box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False
         )
         self.described = described
         self.given = given
+        self.hidden = hidden
+        """Headings of the columns that the terminal has no room for."""
 
 
 ROOM_FOR_NAMES = 28
@@ -93,7 +97,8 @@ def table(
     giving = max(texts, default=len(columns) - 1)
     widths = _fitting(columns, cells, giving, width)
     shown = [[row[at] for at in widths] for row in given]
-    out = Sheet([columns[at] for at in widths], shown)
+    hidden = [column.heading for at, column in enumerate(columns) if at not in widths]
+    out = Sheet([columns[at] for at in widths], shown, hidden)
     for at, size in widths.items():
         wraps = whole and at == giving
         out.add_column(
@@ -109,6 +114,12 @@ def table(
             row[giving] = shorten(row[giving], widths[giving])
         out.add_row(*(Text(row[at], style=_style(columns[at], row[at])) for at in widths))
     return out
+
+
+def no_room(*tables: Sheet) -> list[Text]:
+    """What was asked for and is not shown, for tables whose columns are what is compared."""
+    hidden = dict.fromkeys(name for one in tables for name in one.hidden)
+    return [Text(f"no room for {', '.join(hidden)}: widen the terminal")] if hidden else []
 
 
 def _style(column: Column, cell: str) -> str:

@@ -10,9 +10,13 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from solscope.demo import DEMOS, PREFIX
 from solscope.errors import MissingToolError, UsageError
+
+if TYPE_CHECKING:
+    from solscope.web.library import Library
 
 GRACE_S = 1
 """How long requests may go on after Ctrl-C."""
@@ -64,13 +68,20 @@ def serve(
         server = uvicorn.Server(config)
         # At the end, requests that are cut off are not worth a line each.
         logging.getLogger("uvicorn.error").addFilter(lambda _: not server.should_exit)
-        count = len(library.entries)
-        profiles = "1 profile" if count == 1 else f"{count} profiles"
-        say(f"solscope: {profiles} on http://{shown}:{chosen}{query}")
+        say(f"solscope: {what_is_shown(library)} on http://{shown}:{chosen}{query}")
         say("solscope: press Ctrl-C to stop")
         threading.Thread(target=warm, args=(library,), daemon=True).start()
         with contextlib.suppress(KeyboardInterrupt):  # The way to stop that was told above.
             server.run(sockets=[listener])
+
+
+def what_is_shown(library: Library) -> str:
+    """What is shown, in words: `8 profiles, a store, benchmark results`."""
+    count = len(library.entries)
+    parts = ["1 profile" if count == 1 else f"{count} profiles"]
+    parts += ["a store"] * library.has_store
+    parts += ["benchmark results"] * bool(library.result_files)
+    return ", ".join(parts)
 
 
 def listen(host: str, port: int) -> socket.socket:

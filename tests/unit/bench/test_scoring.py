@@ -15,6 +15,7 @@ from solscope.bench.results import append_result, latest, read_results
 from solscope.bench.score import score
 from solscope.cli import run
 from solscope.errors import InputError, UsageError
+from solscope.report.bench import render_results
 
 JITTER = (0.995, 1.0, 1.0, 1.005, 0.998, 1.002)
 
@@ -326,8 +327,34 @@ def test_notes_say_what_a_reader_would_take_for_a_mistake(
     append_result(file, line("rms_norm", "0", 20.0))
     assert run(["bench", "compare", str(file), str(file)]) == 0
     assert "cannot tell: the interval reaches into 1 ± 0.01" in capsys.readouterr().out
+    other = tmp_path / "b.jsonl"
+    append_result(other, line("rms_norm", "0", 20.0))
+    append_result(other, line("rms_norm", "0", 30.0, solution="yours"))
+    assert run(["bench", "compare", str(file), str(other)]) == 0
+    assert "--solution-a" in capsys.readouterr().out
+    assert run(["bench", "compare", str(file), str(other), "--solution-b", "yours"]) == 1
+    assert "--solution-a" not in capsys.readouterr().out
     assert run(["bench", "leaderboard", str(file)]) == 0
     assert "can be lower" not in capsys.readouterr().out
     append_result(file, line("rms_norm", "1", 100.0, solution="other"))
     assert run(["bench", "leaderboard", str(file)]) == 0
     assert "best, over more, can be lower" in capsys.readouterr().out
+
+
+def test_a_check_shows_its_reasons_in_full_and_no_empty_columns() -> None:
+    off = "with extreme inputs: out: 381 of 384 values are off by more than 0 + 0.008 |wanted|"
+    untimed = {"median_us": None, "bound_us": None, "s": None}
+    rows = [
+        msgspec.structs.replace(
+            line("rms_norm", at, 20.0), status="wrong_numbers", reason=off, **untimed
+        )
+        for at in "01"
+    ]
+    said = render_results(rows, width=80, color=False)
+    assert said.splitlines()[0].split() == ["operator", "shape", "solution", "status", "why"]
+    assert " ".join(said.split()).count(f"mine at rms_norm, shape 0: {off}") == 1
+    assert "shape 1" not in said
+    timed = render_results([*rows, line("rms_norm", "2", 20.0)], width=140, color=False)
+    assert "median µs" in timed.splitlines()[0]
+    assert "p20" not in timed.splitlines()[0]
+    assert "S = bound / median" in timed
