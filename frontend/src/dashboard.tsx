@@ -43,7 +43,7 @@ export function Dashboard() {
         {first === "profile" && <Profile id={second ?? ""} overview={overview} />}
         {first === "compare" && <Two title="Compare" path="/compare" names={["From", "To"]} overview={overview} show={(page) => <WithParts watch={page}><ComparisonView page={page as ComparisonPage} /></WithParts>} />}
         {first === "diagnose" && <Two title="Diagnose" path="/diagnose" names={["Normal", "Abnormal"]} overview={overview} show={(page) => <WithParts watch={page}><DiagnosisView page={page as DiagnosisPage} /></WithParts>} />}
-        {first === "bench" && <><h1>Benchmark</h1><Answer<BenchPage> path={`/api/bench${query.get("device") ? `?device=${encodeURIComponent(query.get("device") ?? "")}` : ""}`} show={(page) => <><DeviceChoice page={page} /><BenchView page={page} /></>} /><RunDiff overview={overview} /></>}
+        {first === "bench" && <><h1>Benchmark</h1><Answer<BenchPage> path={`/api/bench?${part(query, OF)}`} show={(page) => <><Choice name="suite" title="Suite" value={page.leaderboard.suite} all={page.suites} /><Choice name="device" title="GPU" value={page.leaderboard.device} all={page.devices} /><BenchView page={page} /></>} /><RunDiff overview={overview} /></>}
         {first === "corpus" && <CorpusView total={overview.value?.corpus?.profiles ?? 0} />}
         {first === "suite" && <SuiteView overview={overview.value} operator={second} />}
         {first && !["profile", "compare", "diagnose", "bench", "corpus", "suite"].includes(first) && <><h1>There is no page here</h1><p>The address may be old, or of another dashboard. <Link to="/">All profiles</Link></p></>}
@@ -179,13 +179,29 @@ function Upload({ done, toStore }: { done: () => void; toStore: boolean }) {
   );
 }
 
-/** Results of several GPUs are shown one GPU at a time. */
-function DeviceChoice({ page }: { page: BenchPage }) {
-  if (page.devices.length < 2) return null;
+/** Which results of several are shown. */
+const OF = ["suite", "device"];
+
+/** Those of the given names that an address has. */
+function part(query: URLSearchParams, names: string[]): URLSearchParams {
+  return new URLSearchParams([...query].filter(([name, value]) => names.includes(name) && value));
+}
+
+/** Go to the benchmark as it is, but for one thing. */
+function choose(query: URLSearchParams, name: string, value: string): void {
+  const next = part(query, name === "suite" ? ["a", "b"] : [...OF, "a", "b"]);
+  next.set(name, value);
+  go(`/bench?${next}`);
+}
+
+/** Results of several suites or GPUs are shown one at a time. */
+function Choice({ name, title, value, all }: { name: string; title: string; value: string; all: string[] }) {
+  const { query } = useAddress();
+  if (all.length < 2) return null;
   return (
-    <label class="field">GPU{" "}
-      <select value={page.leaderboard.device} onChange={(event) => go(`/bench?device=${encodeURIComponent(event.currentTarget.value)}`)}>
-        {page.devices.map((name) => <option key={name} value={name}>{name}</option>)}
+    <label class="field">{title}{" "}
+      <select value={value} onChange={(event) => choose(query, name, event.currentTarget.value)}>
+        {all.map((one) => <option key={one} value={one}>{one}</option>)}
       </select>
     </label>
   );
@@ -200,13 +216,13 @@ function RunDiff({ overview }: { overview: Asked<Overview> }) {
     <Section id="diff" title="One against another" about="Faster or slower only where the interval says so; all else cannot be told.">
       {(["a", "b"] as const).map((side) => (
         <label key={side} class="field">{side.toUpperCase()}{" "}
-          <select value={side === "a" ? a : b} onChange={(event) => go(`/bench?a=${encodeURIComponent(side === "a" ? event.currentTarget.value : a)}&b=${encodeURIComponent(side === "b" ? event.currentTarget.value : b)}`)}>
+          <select value={side === "a" ? a : b} onChange={(event) => choose(query, side, event.currentTarget.value)}>
             <option value="">choose a solution</option>
             {names.map((name) => <option key={name} value={name}>{name}</option>)}
           </select>
         </label>
       ))}
-      {a && b && <Answer<Contrast> key={`${a} ${b}`} path={`/api/bench/compare?a=${encodeURIComponent(a)}&b=${encodeURIComponent(b)}`} show={(found) => <>
+      {a && b && <Answer<Contrast> key={`${a} ${b}`} path={`/api/bench/compare?${part(query, ["a", "b", ...OF])}`} show={(found) => <>
         <p>{b} is <strong>{found.verdict}</strong> than {a}: ×{found.ratio.toFixed(3)} [{found.low.toFixed(3)}, {found.high.toFixed(3)}] of its time; faster on {found.faster}, slower on {found.slower}, cannot tell on {counted(found.cannot_tell, "shape")}.</p>
         <Table caption="Shapes" rows={found.shapes} most={25} sort={{ id: "ratio", down: false }} search={(row) => row.operator} columns={[
           { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator },

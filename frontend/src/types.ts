@@ -73,7 +73,7 @@ export interface OperatorScore { operator: string; importance: number; s: number
 export interface Score { device: string; suite: string; method: string; solutions: string[]; weighted_s: number | null; weighted_s_all: number | null; covered: number; recoverable: number | null; operators: OperatorScore[]; }
 export interface Entry { solution: string; weighted_s: number | null; covered: number; shapes_passed: number; shapes_failed: number; wins: number; operators: Record<string, number | null>; }
 export interface BenchShape { operator: string; shape: string; solution: string; status: string; reason: string | null; median_us: number | null; p20_us: number | null; p80_us: number | null; graph_us: number | null; bound_us: number | null; published_us: number | null; limiter: string | null; s: number | null; max_error: number | null; samples: number[]; axes: Record<string, unknown>; weight: number; }
-export interface BenchPage { kind: "bench"; title: string; devices: string[]; leaderboard: { device: string; suite: string; method: string; best: Score; entries: Entry[] }; shapes: BenchShape[]; machine: { command?: string; time?: string; versions?: Record<string, string> }; runs: number; production_s: Record<string, number>; }
+export interface BenchPage { kind: "bench"; title: string; devices: string[]; suites: string[]; leaderboard: { device: string; suite: string; method: string; best: Score; entries: Entry[] }; shapes: BenchShape[]; machine: { command?: string; time?: string; versions?: Record<string, string> }; runs: number; production_s: Record<string, number>; }
 export type Page = ProfilePage | ComparisonPage | RanksPage | DiagnosisPage | BenchPage;
 export interface ReportData { solscope: string; pages: Page[]; }
 

@@ -155,6 +155,19 @@ def test_the_benchmark_ranks_solutions_and_sets_two_against_each_other(
         assert problems == []
 
 
+def test_results_of_two_suites_are_shown_one_at_a_time(browser: Browser) -> None:
+    with serving(["results/bench"]) as address, watched(browser) as (page, problems):
+        page.goto(f"{address}/bench?a=torch-eager&b=solscope-triton")
+        page.wait_for_selector("#operators tbody td")
+        assert page.get_by_label("Suite").input_value() == "atrex"
+        page.get_by_label("Suite").select_option("decode")
+        page.wait_for_selector("#operators >> text=dense_gemm")
+        assert "suite=decode" in page.url
+        page.wait_for_selector("#diff table")
+        assert "dense_gemm" not in page.locator("#diff").inner_text(), "our Triton has none"
+        assert problems == []
+
+
 def test_a_growing_store_is_seen_to_grow(browser: Browser, tmp_path: Path) -> None:
     store = create_corpus(tmp_path / "store")
     store.append([extract("tests/data/kineto_b200.json.gz")])

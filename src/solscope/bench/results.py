@@ -27,6 +27,17 @@ def is_results(path: str) -> bool:
     return path.endswith(".jsonl")
 
 
+def results_in(folder: Path) -> list[str]:
+    """Files of results in a folder; others with lines of JSON are none of ours."""
+    return [str(path) for path in sorted(folder.glob("*.jsonl")) if _begins_as_ours(path)]
+
+
+def _begins_as_ours(path: Path) -> bool:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return file.read(len(_START)) == _START
+    return False
+
+
 def read_results(paths: Iterable[Path | str]) -> list[ShapeResult]:
     """All lines of several files; the last line of a file may have been cut off by a crash."""
     found = []

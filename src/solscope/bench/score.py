@@ -13,13 +13,14 @@ Nothing is clipped: S above 1 means that the bound is wrong, and `faster_than_bo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 
 from solscope.bench.base import ShapeResult
 from solscope.bench.results import latest
-from solscope.bench.workloads import workloads
+from solscope.bench.workloads import DEFAULT_SUITE, workloads
 from solscope.errors import InputError, UsageError
 
 _ONE_OF = {
@@ -105,6 +106,27 @@ def score(
         recoverable=sum(one.recoverable or 0.0 for one in known) if known else None,
         operators=found,
     )
+
+
+def of_one(
+    results: Sequence[ShapeResult], suite: str | None = None, device: str | None = None
+) -> list[ShapeResult]:
+    """The lines of one suite on one device, where it must be shown or compared.
+
+    Of several suites that is the public one, of several devices the one with most lines, unless
+    they are named.
+    """
+    suites = Counter(line.suite for line in results)
+    if suite is None:
+        suite = DEFAULT_SUITE if DEFAULT_SUITE in suites else next(iter(suites), None)
+    of_suite = [line for line in results if line.suite == suite]
+    devices = Counter(line.device for line in of_suite)
+    chosen = device or next((name for name, _ in devices.most_common(1)), None)
+    found = [line for line in of_suite if line.device == chosen]
+    if results and not found:
+        known = sorted({f"{line.suite} on {line.device}" for line in results})
+        raise UsageError(f"no such results (there are: {', '.join(known)})")
+    return found
 
 
 def select(

@@ -96,7 +96,13 @@ def command(
 
         _check(output, results, force)
         title = ", ".join(Path(path).name for path in results)
-        _write([bench_page(read_results(results), title)], title, output, as_json)
+        lines = read_results(results)
+        suites = sorted({line.suite for line in lines})
+        names = [title] if len(suites) == 1 else [f"{title}: {suite}" for suite in suites]
+        found: list[Page] = [
+            bench_page(lines, name, suite=suite) for suite, name in zip(suites, names, strict=True)
+        ]
+        _write(found, title, output, as_json)
         return
     paths = find_profiles(files, note_skipped)
     _check(output, paths, force)

@@ -6,7 +6,6 @@ front end (`frontend/`) draws it; it computes nothing that is not here.
 
 from __future__ import annotations
 
-from collections import Counter as Counting
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import msgspec
 from solscope.attribution import Attributed
 from solscope.bench.base import ShapeResult
 from solscope.bench.leaderboard import Leaderboard, leaderboard
-from solscope.bench.score import select
+from solscope.bench.score import of_one, select
 from solscope.compare.profiles import Comparison, compare_profiles
 from solscope.diagnose.counters import by_key, series
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
@@ -165,7 +164,9 @@ class BenchPage(msgspec.Struct, frozen=True, tag="bench", tag_field="kind"):
 
     title: str
     devices: list[str]
-    """All devices that the results are of; the page is about one."""
+    """All devices that results of this suite are of; the page is about one."""
+    suites: list[str]
+    """All suites that the results are of; the page is about one."""
     leaderboard: Leaderboard
     shapes: list[BenchShape]
     machine: BenchRun
@@ -268,16 +269,21 @@ def diagnosis_page(runs: Sequence[Attributed], labels: Sequence[str]) -> Diagnos
     )
 
 
-def bench_page(results: Sequence[ShapeResult], title: str, device: str | None = None) -> BenchPage:
-    """Results of one suite on one device: `device`, or the one with most results."""
-    counts = Counting(line.device for line in results)
-    chosen = device or (counts.most_common(1)[0][0] if counts else None)
-    lines = select(results, None, chosen)
+def bench_page(
+    results: Sequence[ShapeResult],
+    title: str,
+    device: str | None = None,
+    suite: str | None = None,
+) -> BenchPage:
+    """Results of one suite on one device: those that are named, or the usual ones."""
+    shown = of_one(results, suite, device)
+    lines = select(shown)
     runs = [_bench_run(line.run) for line in lines]
     return BenchPage(
         title=title,
-        devices=sorted(counts),
-        leaderboard=leaderboard(results, chosen),
+        devices=sorted({line.device for line in results if line.suite == lines[0].suite}),
+        suites=sorted({line.suite for line in results}),
+        leaderboard=leaderboard(shown),
         shapes=[_bench_shape(line) for line in lines],
         machine=max(runs, key=lambda run: run.time or ""),
         runs=len({(run.time, run.command) for run in runs}),

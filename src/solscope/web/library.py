@@ -20,7 +20,7 @@ from solscope.report.names import short_labels
 from solscope.text import encodable
 from solscope.web.kept import Kept, Shelf, Value
 from solscope.web.quiet import Quiet
-from solscope.web.sources import find_sources, held, read_from, stamp
+from solscope.web.sources import find_results, find_sources, held, read_from, stamp
 from solscope.web.store import StoreView
 
 if TYPE_CHECKING:
@@ -69,8 +69,10 @@ class Library:
         self.shelf = shelf or Shelf(None)
         """Answers of earlier starts."""
         self._store = StoreView(stores[0], self.shelf) if stores else None
-        self.result_files = [source for source in sources if is_results(source)]
-        others = {*stores, *self.result_files}
+        self._named_results = [source for source in sources if is_results(source)]
+        self.result_files = self._named_results
+        """Files of benchmark results, those in folders as well."""
+        others = {*stores, *self._named_results}
         self._sources = [source for source in sources if source not in others]
         self.takes_uploads = False
         """Whether the server lets the browser add profiles."""
@@ -113,8 +115,9 @@ class Library:
                 by_id.items(), shown, short_labels(shown), strict=True
             )
         }
+        results = find_results([*self._named_results, *self._sources])
         with self._lock:
-            self._entries, self._paths = entries, by_id
+            self._entries, self._paths, self.result_files = entries, by_id, results
             self.skipped = [(encodable(path), encodable(why)) for path, why in skipped]
 
     def add(self, path: Path) -> ProfileEntry:

@@ -54,7 +54,7 @@ def first_questions(path: str, query: Query) -> list[str]:
     """What the front end asks to draw the view at this address."""
     view, _, rest = path.strip("/").partition("/")
     name = quote(unquote(rest), safe="")
-    given = {key: query.get(key, "") for key in ("a", "b", "hardware", "device", *FACTS)}
+    given = {key: query.get(key, "") for key in ("a", "b", "hardware", "device", "suite", *FACTS)}
     two = {key: given[key] for key in ("a", "b")}
     facts = {key: given[key] for key in FACTS}
     asked = ["/api/overview"]
@@ -63,8 +63,9 @@ def first_questions(path: str, query: Query) -> list[str]:
     elif view in ("compare", "diagnose") and all(two.values()):
         asked.append(question(f"/api/{view}", two))
     elif view == "bench":
-        asked.append(question("/api/bench", {"device": given["device"]}))
-        asked += [question("/api/bench/compare", two)] if all(two.values()) else []
+        of = {key: given[key] for key in ("device", "suite")}
+        asked.append(question("/api/bench", of))
+        asked += [question("/api/bench/compare", {**two, **of})] if all(two.values()) else []
     elif view == "suite":
         chosen = {"hardware": given["hardware"] or USUAL_HARDWARE}
         asked.append(question(f"/api/suite/{name}" if name else "/api/suite", chosen))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from solscope.bench.contrast import Contrast, contrast
+from solscope.bench.score import of_one
 from solscope.web.library import Library, Query
 
 
 def solutions(library: Library, query: Query) -> Contrast:
     """One solution against another."""
-    results = library.results()
+    results = of_one(library.results(), query.get("suite"), query.get("device"))
     return contrast(results, results, query["a"], query["b"])

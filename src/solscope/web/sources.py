@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from solscope.bench.results import is_results
+from solscope.bench.results import is_results, results_in
 from solscope.corpus.place import is_store
 from solscope.demo import DEMOS, PREFIX
 from solscope.errors import InputError, UsageError
@@ -53,6 +53,17 @@ def find_sources(sources: Sequence[str], shelf: Shelf) -> Found:
     key = ("found", *map(state, sources))
     paths, skipped = json.loads(shelf.get(key, lambda: _find(sources)))
     return Found(paths, [(path, why) for path, why in skipped])
+
+
+def find_results(sources: Sequence[str]) -> list[str]:
+    """Files of benchmark results among the sources, and in folders among them."""
+    found: list[str] = []
+    for source in sources:
+        if is_results(source):
+            found.append(source)
+        elif Path(source).is_dir() and not is_store(source):
+            found += results_in(Path(source))
+    return list(dict.fromkeys(found))
 
 
 def state(source: str) -> object:
@@ -110,6 +121,14 @@ def _find(sources: Sequence[str]) -> bytes:
     from solscope.readers import find_profiles
 
     skipped: list[tuple[str, str]] = []
-    paths = find_profiles(sources, lambda path, why: skipped.append((path, why)))
+    paths: dict[str, None] = {}
+    for source in sources:
+        try:
+            found = find_profiles([source], lambda path, why: skipped.append((path, why)))
+        except InputError:
+            if not find_results([source]):
+                raise
+        else:
+            paths |= dict.fromkeys(found)
     # Not msgspec: a name need not be valid UTF-8.
-    return json.dumps([paths, skipped]).encode()
+    return json.dumps([list(paths), skipped]).encode()

@@ -6,13 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+import msgspec
 import pytest
 
 import solscope
 from solscope import attribute
-from solscope.report.pages import diagnosis_page, ranks_pages
+from solscope.bench.results import read_results
+from solscope.errors import UsageError
+from solscope.report.pages import bench_page, diagnosis_page, ranks_pages
 from tests.making import attributed, event, profile
 
+RESULTS = Path(__file__).parents[3] / "results" / "bench"
 RUNS = Path(__file__).parents[4] / "shared" / "data" / "h200" / "runs"
 
 
@@ -32,6 +36,23 @@ def test_sensors_are_drawn_in_the_unit_of_the_table() -> None:
     assert len(times) == len(values) == counters["oncpu_ns", None].test.n[0]
     assert times == sorted(times)
     assert max(values) < 200
+
+
+def test_results_of_several_suites_and_devices_are_shown_one_at_a_time() -> None:
+    main = read_results([RESULTS / "h200-again.jsonl"])
+    decode = read_results([RESULTS / "h200-decode.jsonl"])
+    other = [msgspec.structs.replace(line, device="NVIDIA B200") for line in main[:3]]
+    both = [*decode, *other, *main]
+    page = bench_page(both, "results")
+    assert (page.leaderboard.suite, page.leaderboard.device) == ("atrex", "NVIDIA H200")
+    assert (page.suites, page.devices) == (["atrex", "decode"], ["NVIDIA B200", "NVIDIA H200"])
+    assert page.leaderboard == bench_page(main, "results").leaderboard
+    assert len(bench_page(both, "results", "NVIDIA B200").shapes) == 3
+    page = bench_page(both, "results", suite="decode")
+    assert (page.leaderboard.suite, page.devices) == ("decode", ["NVIDIA H200"])
+    assert page.production_s == {}
+    with pytest.raises(UsageError, match="there are: atrex on NVIDIA B200"):
+        bench_page(both, "results", "NVIDIA B200", "decode")
 
 
 def test_ranks_of_one_run_make_a_page_and_other_profiles_none() -> None:

@@ -7,9 +7,10 @@ import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 from starlette.testclient import TestClient
 
-from solscope.errors import UsageError
+from solscope.errors import InputError, UsageError
 from solscope.web.app import Uploads, create_app
 from solscope.web.library import Library
 from solscope.web.upload import take_upload
@@ -33,6 +34,22 @@ def test_results_that_become_unreadable_leave_the_rest(tmp_path: Path) -> None:
     assert path == str(results)
     assert "line 1 is no result" in why
     assert "line 1 is no result" in client.get("/api/bench").json()["error"]
+
+
+def test_a_folder_may_hold_results_alone_or_beside_profiles(tmp_path: Path) -> None:
+    shutil.copy(RESULTS, tmp_path / "r.jsonl")
+    (tmp_path / "dataset.jsonl").write_text('{"prompt": "none of ours"}\n')
+    library = Library([str(tmp_path)])
+    assert (library.result_files, library.entries) == ([str(tmp_path / "r.jsonl")], [])
+    assert library.solutions()
+    shutil.copy(RESULTS, tmp_path / "more.jsonl")
+    (tmp_path / "trace.json").write_bytes(EMPTY_TRACE)
+    library.look_again()
+    assert [Path(path).name for path in library.result_files] == ["more.jsonl", "r.jsonl"]
+    assert [entry.label for entry in library.entries] == ["trace"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no profile in this folder"):
+        Library([str(tmp_path / "empty")])
 
 
 def test_an_upload_without_a_place_is_one_line(tmp_path: Path) -> None:

@@ -87,6 +87,11 @@ def test_no_name_ends_the_script_that_it_stands_in(tmp_path: Path) -> None:
         ("/compare", {"a": "1"}, []),
         ("/compare", {"a": "1", "b": "2"}, ["/api/compare?a=1&b=2"]),
         ("/bench", {"a": "x y", "b": "z"}, ["/api/bench", "/api/bench/compare?a=x+y&b=z"]),
+        (
+            "/bench",
+            {"a": "x", "b": "z", "suite": "decode"},
+            ["/api/bench?suite=decode", "/api/bench/compare?a=x&b=z&suite=decode"],
+        ),
         ("/suite/rms_norm", {}, ["/api/suite/rms_norm?hardware=H20%2CXPU-A%2CH200"]),
         (
             "/corpus",
