@@ -12,6 +12,7 @@ from solscope.bench.base import FAILURES, ShapeResult
 from solscope.bench.contrast import ONE_PROCESS, RESOLUTION, Contrast
 from solscope.bench.leaderboard import Leaderboard
 from solscope.bench.score import Score
+from solscope.bench.workloads import DEFAULT_SUITE
 from solscope.report.terminal import Column, counted, heading, no_room, number, table, to_text
 from solscope.text import clean
 
@@ -117,10 +118,12 @@ def render_score(found: Score, *, width: int, color: bool) -> str:
         for one in found.operators
     ]
     title = f"{found.device}, suite {found.suite}, {found.method}: {', '.join(found.solutions)}"
+    public = found.suite == DEFAULT_SUITE
+    whose = "production's GPU time" if public else "the time that the suite's weights stand for"
     notes = (
         f"S over {_share(found.covered)} of the importance: {_share(found.weighted_s)}; "
         f"with 0 for the rest {_share(found.weighted_s_all)}",
-        f"recoverable: {_share(found.recoverable)} of production's GPU time at the bound",
+        f"recoverable: {_share(found.recoverable)} of {whose} at the bound",
     )
     parts: list[RenderableType] = [
         heading(title),
@@ -226,7 +229,10 @@ def render_leaderboard(found: Leaderboard, *, width: int, color: bool) -> str:
         width,
     )
     title = f"{found.device}, suite {found.suite}, {found.method}"
-    notes = [f"best of all per shape: S {_share(found.best.weighted_s)}"]
+    notes = [
+        f"best of all per shape: S {_share(found.best.weighted_s)}",
+        "in the order of S times the importance it covers",
+    ]
     if any(
         (entry.operators.get(one.operator) or 0.0) > (one.s or 0.0)
         for one in found.best.operators
