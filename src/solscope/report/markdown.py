@@ -45,7 +45,7 @@ def markdown_code(name: str) -> Ready:
     fence = "`" * (1 + max(map(len, re.findall("`+", plain)), default=0))
     pad = " " if "`" in (plain[:1], plain[-1:]) else ""
     span = _piped(f"{fence}{pad}{plain}{pad}{fence}")
-    return Ready(markdown_cell(plain) if not plain or span is None else span)
+    return Ready(_escaped(plain) if not plain or span is None else span)
 
 
 def _escaped(text: str) -> str:

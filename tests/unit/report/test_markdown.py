@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -69,6 +69,7 @@ def test_a_name_is_read_as_it_is(name: str) -> None:
         assert seen[0][1] == clean(name).rstrip()
 
 
+@example("\\|`:`")
 @given(st.text("ab|\\`*_[]()<>&#;~$! \x1b:/", max_size=24))
 def test_any_name_is_one_cell_of_code(name: str) -> None:
     text = "\n".join(markdown_table(COLUMNS, [["1.0", name, name]]))
