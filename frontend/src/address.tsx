@@ -30,6 +30,11 @@ export function useAddress(): { path: string; query: URLSearchParams } {
   return address;
 }
 
+/** Those of the given names that an address has a value for. */
+export function part(query: URLSearchParams, names: readonly string[]): URLSearchParams {
+  return new URLSearchParams([...query].filter(([name, value]) => names.includes(name) && value));
+}
+
 export function Link({ to, children, class: name, current }: { to: string; children: ComponentChildren; class?: string; current?: boolean }) {
   return (
     <a href={to} class={name} aria-current={current ? "page" : undefined} onClick={(event) => {

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ask, type Asked } from "./ask";
-import { go, Link, useAddress } from "./address";
+import { go, Link, part, useAddress } from "./address";
 import { bytes, counted, fileName, us } from "./format";
 import { BenchView } from "./pages/bench";
 import { CorpusView } from "./pages/corpus";
@@ -181,11 +181,6 @@ function Upload({ done, toStore }: { done: () => void; toStore: boolean }) {
 
 /** Which results of several are shown. */
 const OF = ["suite", "device"];
-
-/** Those of the given names that an address has. */
-function part(query: URLSearchParams, names: string[]): URLSearchParams {
-  return new URLSearchParams([...query].filter(([name, value]) => names.includes(name) && value));
-}
 
 /** Go to the benchmark as it is, but for one thing. */
 function choose(query: URLSearchParams, name: string, value: string): void {

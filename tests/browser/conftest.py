@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
 
+import solscope
+from solscope import attribute
+from solscope.bench.results import read_results
+from solscope.report.pages import Page as Shown
+from solscope.report.pages import bench_page, comparison_page, profile_page
+
 if TYPE_CHECKING:
     from solscope.web.app import Uploads
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
+RESULTS = "tests/data/bench_results.jsonl"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
 
@@ -26,6 +34,16 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         browser.close()
+
+
+def demo_pages() -> list[Shown]:
+    """A page of each kind that the demos and a few results make."""
+    profiles = [attribute(solscope.open(name)) for name in DEMOS]
+    return [
+        profile_page(profiles[0]),
+        comparison_page(profiles, ["b200", "mi300x"]),
+        bench_page(read_results([RESULTS]), "results"),
+    ]
 
 
 class Problems(list[str]):

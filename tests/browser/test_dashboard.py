@@ -17,15 +17,14 @@ from solscope.corpus.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.profile import Profile
 from solscope.web.app import Uploads
-from tests.browser.conftest import drawn, serving, watched
+from tests.browser.conftest import DEMOS, RESULTS, drawn, serving, watched
 
 pytestmark = pytest.mark.browser
-DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with serving([*DEMOS, "tests/data/bench_results.jsonl"]) as address:
+    with serving([*DEMOS, RESULTS]) as address:
         yield address
 
 
@@ -34,7 +33,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """With a store as well."""
     folder = tmp_path_factory.mktemp("store")
     create_corpus(folder).append([extract("tests/data/kineto_b200.json.gz")])
-    with serving([*DEMOS, str(folder), "tests/data/bench_results.jsonl"]) as address:
+    with serving([*DEMOS, str(folder), RESULTS]) as address:
         yield address
 
 

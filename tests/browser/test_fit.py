@@ -5,22 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
 
-import solscope
-from solscope import attribute
-from solscope.bench.results import read_results
 from solscope.report.html import write_html
-from solscope.report.pages import bench_page, comparison_page, profile_page
-from tests.browser.conftest import drawn, serving, watched
+from solscope.report.pages import profile_page
+from tests.browser.conftest import DEMOS, RESULTS, demo_pages, drawn, serving, watched
 from tests.making import attributed, event
 
 pytestmark = pytest.mark.browser
-DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
-RESULTS = "tests/data/bench_results.jsonl"
 SIDEWAYS = """[...document.querySelectorAll(".table > .scroll")]
   .filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.ariaLabel)"""
 """Tables that can be read only by scrolling sideways."""
@@ -34,14 +28,8 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    profiles = [attribute(solscope.open(name)) for name in DEMOS]
     target = tmp_path_factory.mktemp("report") / "report.html"
-    pages: list[Any] = [
-        profile_page(profiles[0]),
-        comparison_page(profiles, ["b200", "mi300x"]),
-        bench_page(read_results([RESULTS]), "results"),
-    ]
-    write_html(pages, "demos", target)
+    write_html(demo_pages(), "demos", target)
     return target
 
 

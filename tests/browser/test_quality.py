@@ -9,26 +9,21 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Response
 
-import solscope
 from solscope import attribute
-from solscope.bench.results import read_results
 from solscope.cli import run
 from solscope.corpus.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.report.html import write_html
-from solscope.report.pages import bench_page, comparison_page, profile_page, ranks_pages
+from solscope.report.pages import ranks_pages
 from solscope.web.library import profile_id
-from tests.browser.conftest import drawn, serving, watched
+from tests.browser.conftest import DEMOS, RESULTS, demo_pages, drawn, serving, watched
 from tests.making import event, profile
 
 pytestmark = pytest.mark.browser
-DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
-RESULTS = "tests/data/bench_results.jsonl"
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 MOST_BYTES = 2_000_000
 """Of a page with all that it loads, uncompressed."""
@@ -118,18 +113,11 @@ STRUCTURE = """() => {
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("report") / "report.html"
-    profiles = [attribute(solscope.open(name)) for name in DEMOS]
     ranks = [
         attribute(replace(profile(event("kernel", "gemm", 0, 10), rank=rank), path=f"{rank}.json"))
         for rank in (0, 1)
     ]
-    pages: list[Any] = [
-        profile_page(profiles[0]),
-        comparison_page(profiles, ["b200", "mi300x"]),
-        bench_page(read_results([RESULTS]), "results"),
-        *ranks_pages(ranks),
-    ]
-    write_html(pages, "demos", target)
+    write_html([*demo_pages(), *ranks_pages(ranks)], "demos", target)
     return target
 
 

@@ -19,11 +19,10 @@ from solscope.report.pages import (
     profile_page,
     ranks_pages,
 )
-from tests.browser.conftest import Problems, drawn, watched
+from tests.browser.conftest import DEMOS, Problems, drawn, watched
 from tests.making import attributed, event, profile
 
 pytestmark = pytest.mark.browser
-DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
 

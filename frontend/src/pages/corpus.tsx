@@ -1,6 +1,6 @@
 // A profile store: what matters in it, at which shapes, and how it changes.
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
-import { go, useAddress } from "../address";
+import { go, part, useAddress } from "../address";
 import { ask } from "../ask";
 import { axisOf, Chart, gridOf, tip, tooltipOf, type Ink, type Option } from "../chart";
 import { SIDES, WORSE } from "../colors";
@@ -32,7 +32,7 @@ const titled = (name: string): string => (name === "gpu" ? "GPU" : `${name[0]?.t
 
 export function CorpusView({ total }: { total: number }) {
   const { query } = useAddress();
-  const chosen = useMemo(() => new URLSearchParams([...query].filter(([name, value]) => FACTS.includes(name) && value)), [query.toString()]);
+  const chosen = useMemo(() => part(query, FACTS), [query.toString()]);
   const asked = ask<CorpusPage>(`/api/corpus?${chosen}`);
   useEffect(() => { if (asked.value && asked.value.status.profiles !== total) asked.again(); }, [total]);
   const by = query.get("by") ?? "operator";
