@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from solscope.bench.base import ShapeResult
+from solscope.bench.base import METHODS, ShapeResult
 from solscope.bench.catalog import Solution
 from solscope.bench.correctness import CPU_EFFORT, Checked, Effort
 from solscope.bench.failures import OWN_FAILURE
@@ -45,7 +45,7 @@ class Options:
     out: Path | None = None
     resume: bool = False
     check_only: bool = False
-    methods: tuple[str, ...] = ("cold-v1", "warm-v1", "graph-v1")
+    methods: tuple[str, ...] = tuple(METHODS.values())
     restarts: int = 3
     jobs: int = 1
     seconds_per_shape: float = 0.4

@@ -35,6 +35,9 @@ FAILURES: tuple[Status, ...] = (
 """What makes a run exit with 1; a shape that a solution does not support is no failure."""
 
 
+METHODS = {"cold": "cold-v1", "warm": "warm-v1", "graph": "graph-v2"}
+"""How calls are timed on a GPU, by name; the id changes with what a number of it means."""
+
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
 """A time, a count or a share; sums of larger ones would stop being numbers."""
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -145,3 +148,14 @@ class ShapeResult(msgspec.Struct, frozen=True):
         """What is measured once: a resumed run skips it."""
         what = (self.operator, self.suite, self.shape, self.scale)
         return (*what, self.solution, self.solution_hash, self.device)
+
+    def by(self, method: str) -> tuple[str, Timing] | None:
+        """Id and times of a method that was run, given by its id or, for the newest, its name."""
+        ids = [full for full in self.methods if is_called(full, method)]
+        newest = max(ids, key=lambda full: (len(full), full), default=None)
+        return None if newest is None else (newest, self.methods[newest])
+
+
+def is_called(full: str, method: str) -> bool:
+    """Whether a method with this id is meant: by its id, or by its name, without a version."""
+    return method in (full, full.rpartition("-v")[0])

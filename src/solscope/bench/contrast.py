@@ -96,12 +96,13 @@ def contrast(
         )
     if lines_a[0].suite != lines_b[0].suite:
         raise InputError(f"A is of the suite {lines_a[0].suite}, B of {lines_b[0].suite}")
-    if lines_a[0].method != lines_b[0].method:
-        raise InputError(f"A was timed by {lines_a[0].method}, B by {lines_b[0].method}")
     best_a, best_b = _passed(lines_a), _passed(lines_b)
     shared = [key for key in best_a if key in best_b]
     if not shared:
         raise InputError("no shape passed in both")
+    for method_a, method_b in ((best_a[key].method, best_b[key].method) for key in shared):
+        if method_a != method_b:
+            raise InputError(f"A was timed by {method_a}, B by {method_b}")
     draw = generator()
     shares = _shares([best_a[key] for key in shared])
     found, means_a, means_b = [], [], []
@@ -118,7 +119,7 @@ def contrast(
     verdicts = [one.verdict for one in found]
     return Contrast(
         device=lines_a[0].device,
-        method=lines_a[0].method,
+        method=", ".join(sorted({best_a[key].method for key in shared})),
         a=sorted({r.solution for r in lines_a}),
         b=sorted({r.solution for r in lines_b}),
         ratio=ratio,

@@ -11,6 +11,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -125,14 +126,17 @@ class OperatorCheck:
         close(self.seats)
 
     def build(self) -> None:
-        """Import, and build what must be built; a failure holds for every shape."""
-        for seat in self.seats:
-            try:
-                seat.worker()
-            except WorkerFailed as failed:
-                self._everywhere(seat, Verdict(failed.status, failed.reason))
-            if seat.candidate.solution.about.language == "cuda":
-                seat.close()  # what was built is in the cache; checks get a process of their own
+        """Import, and build what must be built, all at once; a failure holds for every shape."""
+        with ThreadPoolExecutor(max_workers=max(1, len(self.seats))) as pool:
+            list(pool.map(self._build, self.seats))
+
+    def _build(self, seat: Seat) -> None:
+        try:
+            seat.worker()
+        except WorkerFailed as failed:
+            self._everywhere(seat, Verdict(failed.status, failed.reason))
+        if seat.candidate.solution.about.language == "cuda":
+            seat.close()  # what was built is in the cache; checks get a process of their own
 
     def give_up(self, reason: str) -> None:
         """Nothing can be said about what was not checked yet."""

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from solscope.bench.base import ShapeResult
+from solscope.bench.base import ShapeResult, is_called
 from solscope.bench.results import latest
 from solscope.bench.workloads import DEFAULT_SUITE, workloads
 from solscope.errors import InputError, UsageError
@@ -81,8 +81,8 @@ def score(
 ) -> Score:
     """Score results: the fastest of their solutions per shape, or one solution alone.
 
-    `method` takes another of the methods that were run, e.g. `graph-v1`; its times are compared to
-    the same bound, which is for cold caches.
+    `method` takes another of the methods that were run, by its id or its name, e.g. `graph`; its
+    times are compared to the same bound, which is for cold caches.
     """
     chosen = select(results, solution, device, method)
     suite = chosen[0].suite
@@ -98,7 +98,7 @@ def score(
     return Score(
         device=chosen[0].device,
         suite=suite,
-        method=method or chosen[0].method,
+        method=", ".join(sorted({r.method for r in chosen if r.median_us})) or chosen[0].method,
         solutions=sorted({r.solution for r in chosen}),
         weighted_s=total / covered if covered else None,
         weighted_s_all=total if covered else None,
@@ -155,22 +155,22 @@ def select(
     if method is None:
         return full
     methods = sorted({name for r in full for name in (r.method, *r.methods)})
-    if method not in methods:
+    if not any(is_called(name, method) for name in methods):
         raise UsageError(f"no times by {method!r} (there are: {', '.join(methods)})")
     return [_with_method(r, method) for r in full]
 
 
 def _with_method(result: ShapeResult, method: str) -> ShapeResult:
     """The line with the times of another method; it did not pass where that has none."""
-    if method == result.method:
+    if is_called(result.method, method):
         return result
-    found = result.methods.get(method)
+    full, found = result.by(method) or (method, None)
     if found is None or not found.median_us:
-        return msgspec.structs.replace(result, median_us=None, s=None, method=method)
+        return msgspec.structs.replace(result, median_us=None, s=None, method=full)
     s = None if result.bound_us is None else result.bound_us / found.median_us
     return msgspec.structs.replace(
         result,
-        method=method,
+        method=full,
         median_us=found.median_us,
         p20_us=found.p20_us,
         p80_us=found.p80_us,

@@ -1,4 +1,4 @@
-"""Methods `cold-v1`, `warm-v1` and `graph-v1`.
+"""Methods `cold-v1`, `warm-v1` and `graph-v2`.
 
 Cold and warm are device times of single calls, taken in the worker: the evaluator cannot time
 another process's kernels. Short calls are timed by Kineto, long ones by events. The graph is timed
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from solscope.bench.base import METHODS
 from solscope.bench.inputs import InputSets
 from solscope.bench.process import WorkerFailed
 from solscope.bench.seat import Seat
@@ -30,6 +31,7 @@ from solscope.bench.timing import (
 )
 from solscope.operators.task import Task
 
+COLD, WARM, GRAPH = METHODS.values()
 SHORT_US = 60.0
 """Calls that events give less than this are timed by Kineto: events add a few microseconds."""
 FIRST_SPIN_US = 1500.0
@@ -50,6 +52,12 @@ LONG_US = 1000.0
 """From here on a graph holds one call per set."""
 GRAPH_SAMPLES = 5
 GRAPH_SAMPLE_US = 3000.0
+GRAPH_PARTS = 3
+"""Runs of the graph in a long request for each in a short one."""
+GRAPH_LONG_US = 50_000.0
+"""From here on what a request takes by itself does not matter."""
+LONG_RUN_US = 50_000.0
+MOST_REPLAYS = 1 << 14
 CLAIM = 0.5
 """A cold call that claims less than this share of a call in the graph is not believed."""
 GRAPH_GAP_US = 3.0
@@ -66,7 +74,7 @@ def sample_gpu(
     host_us = median(first["host_us"])
     measured.host_us.append(host_us)
     spin_us = min(max(1.5 * host_us, 10.0), 2000.0)
-    singles = [m for m in plan.methods if m != "graph-v1"]
+    singles = [m for m in plan.methods if m != GRAPH]
     if SETS * call_us / 1e6 > seconds / 2:
         samples = _few(seat, sets, part, measured, plan, first)
     else:
@@ -79,17 +87,17 @@ def sample_gpu(
         seat.ask("drop")
         return times[:SETS], times[SETS:]
 
-    suspicious = recalled(first["events_us"], samples["cold-v1"], RECALL_US)
+    suspicious = recalled(first["events_us"], samples[COLD], RECALL_US)
     if suspicious and recalls(seat, sets, trial, RECALL_US):
         measured.verdict.fail("cheating", REMEMBERS)
     for method in singles:
         measured.add(method, samples[method], samples["clock"])
-    if "graph-v1" in plan.methods and measured.verdict.ok:
+    if GRAPH in plan.methods and measured.verdict.ok:
         why = plan.uncaptured.get(seat.candidate.key)
         if why is None:
-            _graph(seat, sets, part, measured, plan, seconds, median(samples["cold-v1"]))
+            _graph(seat, sets, part, measured, plan, seconds, median(samples[COLD]))
         else:
-            measured.reasons["graph-v1"] = why
+            measured.reasons[GRAPH] = why
 
 
 def _timed(
@@ -149,12 +157,12 @@ def _few(
     first: dict[str, Any],
 ) -> dict[str, Any]:
     """Samples of a call that is so long that the first calls use up the time."""
-    found: dict[str, Any] = {"cold-v1": first["events_us"], "warm-v1": [], "clock": "events"}
+    found: dict[str, Any] = {COLD: first["events_us"], WARM: [], "clock": "events"}
     _check_lag(first, measured)
     check_calls(seat, sets, part.right, first["outputs"], range(SETS), measured.verdict)
     seat.ask("drop")
-    if "warm-v1" in plan.methods:
-        found["warm-v1"] = _timed(seat, [[0, False]] * 2, FIRST_SPIN_US)["events_us"]
+    if WARM in plan.methods:
+        found[WARM] = _timed(seat, [[0, False]] * 2, FIRST_SPIN_US)["events_us"]
         seat.ask("drop")
     return found
 
@@ -170,10 +178,10 @@ def _singles(
     seat: Seat, sets: InputSets, part: Round, measured: Measured, plan: Plan, pace: Pace
 ) -> dict[str, Any]:
     """Cold and warm samples of single calls, batch by batch until the noise is small."""
-    warm = "warm-v1" in plan.methods
-    found: dict[str, Any] = {"cold-v1": [], "warm-v1": [], "clock": "events"}
+    warm = WARM in plan.methods
+    found: dict[str, Any] = {COLD: [], WARM: [], "clock": "events"}
     short = "kineto" if pace.call_us < SHORT_US else "events"
-    kineto = measured.clock.get("cold-v1", short) == "kineto"
+    kineto = measured.clock.get(COLD, short) == "kineto"
     batch = pace.batch(plan.samples, warm=warm)
     end = time.monotonic() + pace.seconds
     while True:
@@ -186,16 +194,16 @@ def _singles(
             kineto = False
         values = reply["span_us"] if kineto else reply["events_us"]
         found["clock"] = "kineto" if kineto else "events"
-        found["cold-v1"] += values[:batch]
-        found["warm-v1"] += values[batch:]
+        found[COLD] += values[:batch]
+        found[WARM] += values[batch:]
         if kineto:
             measured.activities = median(reply["activities"])
         _check_lag(reply, measured)
         indices = [index for index, _ in order]
         check_calls(seat, sets, part.right, reply["outputs"], indices, measured.verdict)
         seat.ask("drop")
-        done = len(found["cold-v1"])
-        quiet = done >= plan.samples and not is_noisy(found["cold-v1"])
+        done = len(found[COLD])
+        quiet = done >= plan.samples and not is_noisy(found[COLD])
         if not measured.verdict.ok or quiet or done >= MOST_SAMPLES or time.monotonic() > end:
             return found
 
@@ -217,26 +225,66 @@ def _graph(
         if failed.dead:
             raise
         why = f"cannot be captured: {failed.reason}"[:300]
-        measured.reasons["graph-v1"] = why
+        measured.reasons[GRAPH] = why
         if failed.status != "oom":
             plan.uncaptured[seat.candidate.key] = why
         seat.close()  # a failed capture leaves its process unusable
         return
-    empty = min(_replay(seat, 0) for _ in range(9))
-    once = max(_replay(seat, 1) - empty, 1.0)
-    times = max(1, math.ceil(GRAPH_SAMPLE_US / once))
-    samples = [once / len(order)] if once > GRAPH_SAMPLE_US else []
-    end = time.monotonic() + seconds
-    while len(samples) < GRAPH_SAMPLES and (len(samples) < 2 or time.monotonic() < end):
-        samples.append((_replay(seat, times) - empty) / times / len(order))
-    measured.add("graph-v1", samples, "evaluator")
+    samples = _graph_samples(seat, len(order), seconds)
+    measured.add(GRAPH, samples, "evaluator")
     if not seat.candidate.task.mutates:
         described = seat.ask("described", order=order)["outputs"]
         check_calls(seat, sets, part.right, described, order, measured.verdict)
-    least = min(samples) - GRAPH_GAP_US * (measured.activities or 1)
-    if cold_us < CLAIM * least:
-        why = f"claims {cold_us:.1f} us for a call that takes {median(samples):.1f} us in a graph"
-        measured.verdict.fail("cheating", why)
+    if cold_us < CLAIM * _least(min(samples), measured):
+        per_call = _long_run(seat, len(order), cold_us)
+        if cold_us < CLAIM * _least(per_call, measured):
+            why = f"claims {cold_us:.1f} us for a call that takes {per_call:.1f} us in a graph"
+            measured.verdict.fail("cheating", why)
+
+
+def _least(per_call_us: float, measured: Measured) -> float:
+    """What a single call must take at least, after the time of one in the graph."""
+    return per_call_us - GRAPH_GAP_US * (measured.activities or 1)
+
+
+def _graph_samples(seat: Seat, calls: int, seconds: float) -> list[float]:
+    """Microseconds per call of the captured graph.
+
+    A request takes time of its own, after a long wait more than after a short one, so an empty
+    request tells it only about: it is what is left when short and long runs lie on a line.
+    """
+    _replay(seat, 1)  # the first one uploads the graph
+    empty = min(_replay(seat, 0) for _ in range(3))
+    times = 1
+    while (once := _replay(seat, times) - empty) < GRAPH_SAMPLE_US and times < MOST_REPLAYS:
+        times *= 2
+    parts = GRAPH_PARTS if once < GRAPH_LONG_US else 1
+    short: list[float] = []
+    long: list[float] = []
+    end = time.monotonic() + seconds
+    while len(long) < GRAPH_SAMPLES and (len(long) < 2 or time.monotonic() < end):
+        if parts > 1:
+            short.append(_replay(seat, times))
+        long.append(_replay(seat, parts * times))
+    own = request_us(short, long, parts)
+    return [(value - own) / (parts * times * calls) for value in long]
+
+
+def request_us(short: Sequence[float], long: Sequence[float], parts: int) -> float:
+    """Time that a request takes beside its runs: `long` is of `parts` times the runs of `short`."""
+    if not short:
+        return 0.0
+    own = (parts * median(short) - median(long)) / (parts - 1)
+    return min(max(0.0, own), min(short))
+
+
+def _long_run(seat: Seat, calls: int, cold_us: float) -> float:
+    """Microseconds per call, all of the request included, of a run that a true claim makes long.
+
+    Nothing that the worker does can make it look shorter than it was.
+    """
+    times = math.ceil(LONG_RUN_US / (cold_us * calls))
+    return _replay(seat, min(times, MOST_REPLAYS)) / (min(times, MOST_REPLAYS) * calls)
 
 
 def _replay(seat: Seat, times: int) -> float:

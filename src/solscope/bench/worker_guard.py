@@ -22,6 +22,7 @@ MOVES = ("os.link", "os.rename")
 WATCHED = {
     "time": ("perf_counter", "perf_counter_ns", "time", "monotonic", "sleep"),
     "torch": (
+        *("Tensor", "cuda", "profiler", "library"),
         *("empty", "equal", "allclose", "isclose", "testing"),
         *("sum", "tensor", "zeros", "empty_like", "as_tensor", "frombuffer"),
     ),
@@ -107,7 +108,10 @@ def _place(target: Any) -> str:
 
 
 class Tampering:
-    """What a solution has replaced in its process since this was made."""
+    """What a solution has replaced in its process since this was made.
+
+    Asked after every request, also timed ones: it must take microseconds.
+    """
 
     def __init__(self, torch: ModuleType) -> None:
         from torch.utils._device import DeviceContext
@@ -115,20 +119,6 @@ class Tampering:
         self.torch = torch
         self.harmless = DeviceContext
         """The mode of `torch.set_default_device`."""
-        self.functions = self._functions()
-        self.registered = len(torch.library._impls)
-        self.kernels = self._kernels()
-
-    def found(self) -> list[str]:
-        """Functions that were replaced, modes that are on, kernels that were overridden."""
-        now = self._functions()
-        functions = [name for name, value in self.functions.items() if now[name] is not value]
-        if len(self.torch.library._impls) == self.registered:
-            return functions + self._modes()
-        return functions + self._modes() + sorted(self._kernels() - self.kernels)
-
-    def _functions(self) -> dict[str, Any]:
-        torch = self.torch
         owners: dict[str, Any] = {
             "time": time,
             "torch": torch,
@@ -142,11 +132,20 @@ class Tampering:
             "json": json,
             "os": os,
         }
-        return {
-            f"{owner}.{name}": _as_defined(owners[owner], name)
-            for owner, names in WATCHED.items()
-            for name in names
-        }
+        watched = [(owner, name) for owner, names in WATCHED.items() for name in names]
+        self.functions = [
+            (f"{owner}.{name}", name, _places(owners[owner], name)) for owner, name in watched
+        ]
+        self.values = [_as_defined(name, places) for _, name, places in self.functions]
+        self.registered = set(torch.library._impls)
+
+    def found(self) -> list[str]:
+        """Functions that were replaced, modes that are on, kernels that were overridden."""
+        pairs = zip(self.functions, self.values, strict=True)
+        functions = [
+            full for (full, name, places), value in pairs if _as_defined(name, places) is not value
+        ]
+        return functions + self._modes() + self._kernels()
 
     def _modes(self) -> list[str]:
         """Modes see, and may change, whatever torch is asked to do in this thread."""
@@ -156,19 +155,28 @@ class Tampering:
         kinds = [type(mode) for mode in modes]
         return [f"torch by a mode, {kind.__name__}" for kind in kinds if kind is not self.harmless]
 
-    def _kernels(self) -> set[str]:
-        """Kernels of torch's own operators that were registered from Python."""
+    def _kernels(self) -> list[str]:
+        """Kernels of torch's own operators that were registered from Python since."""
+        new = self.torch.library._impls - self.registered
         found = set()
-        for entry in self.torch.library._impls:
+        for entry in new:
             space, name, key = (*entry.split("/"), "", "")[:3]
             if space == "aten" and key != "Meta" and name.partition(".")[0] in KERNELS:
-                found.add(f"the kernel of {entry}")
-        return found
+                found.add(entry)
+        self.registered |= new - found  # the others need not be looked at again
+        return [f"the kernel of {entry}" for entry in sorted(found)]
 
 
-def _as_defined(owner: Any, name: str) -> Any:
-    """An attribute as its module or class, or a class that it derives from, defines it."""
-    for place in getattr(owner, "__mro__", (owner,)):
-        if name in vars(place):
-            return vars(place)[name]
+def _places(owner: Any, name: str) -> list[Any]:
+    """Where to look for an attribute: in a class, it and those it derives from, until found."""
+    places = [vars(place) for place in getattr(owner, "__mro__", (owner,))]
+    defined = [at for at, place in enumerate(places) if name in place]
+    return places[: defined[0] + 1] if defined else places
+
+
+def _as_defined(name: str, places: list[Any]) -> Any:
+    """An attribute as the first of these places defines it."""
+    for place in places:
+        if name in place:
+            return place[name]
     return None

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from solscope.bench.agenda import Options
     from solscope.bench.base import ShapeResult
 
-METHODS = ("cold", "warm", "graph")
-
 
 def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What `run` and `check` share."""
@@ -265,13 +263,16 @@ def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> 
 
 
 def _methods(text: str) -> tuple[str, ...]:
-    names = [name.strip().removesuffix("-v1") for name in text.split(",")]
+    from solscope.bench.base import METHODS
+
+    given = [name.strip() for name in text.split(",")]
+    names = [next((n for n, full in METHODS.items() if full == name), name) for name in given]
     unknown = [name for name in names if name not in METHODS]
     if unknown or names[0] == "graph":
         raise click.BadParameter(f"{text!r}: give cold, warm, graph, the first not graph")
     if "cold" not in names:
         raise click.BadParameter("cold is needed: guards compare the others to it")
-    return tuple(f"{name}-v1" for name in dict.fromkeys(names))
+    return tuple(METHODS[name] for name in dict.fromkeys(names))
 
 
 def _evaluate(options: Options) -> list[ShapeResult]:

@@ -15,7 +15,7 @@ device_name_option: Decorator = click.option(
     "--on", "device", metavar="DEVICE", help="Results of this device, where files have several."
 )
 method_option: Decorator = click.option(
-    "--method", metavar="METHOD", help="Another method that was run, e.g. graph-v1."
+    "--method", metavar="METHOD", help="Another method that was run, e.g. graph."
 )
 
 

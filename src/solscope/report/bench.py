@@ -52,7 +52,7 @@ def render_results(results: Sequence[ShapeResult], *, width: int, color: bool) -
             _us(r.median_us),
             _us(r.p20_us),
             _us(r.p80_us),
-            _us(r.methods["graph-v1"].median_us if "graph-v1" in r.methods else None),
+            _us(graph[1].median_us if (graph := r.by("graph")) else None),
             _us(r.bound_us),
             _share(r.s),
             r.reason or ("noisy" if any(t.noisy for t in r.methods.values()) else ""),

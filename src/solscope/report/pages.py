@@ -37,7 +37,6 @@ from solscope.views.summary import Summary, summarize
 from solscope.views.timeline import Timeline, timeline
 from solscope.views.tree import TimeNode, time_tree
 
-GRAPH = "graph-v1"
 PUBLIC_SUITE = "atrex"
 MOST_KERNELS = 2_000
 """Rows of the kernel table of a page; what lies beyond is said, and is in `solscope kernels`."""
@@ -311,7 +310,7 @@ def production_s() -> dict[str, float]:
 
 
 def _bench_shape(line: ShapeResult) -> BenchShape:
-    graph = line.methods.get(GRAPH)
+    graph = line.by("graph")
     return BenchShape(
         operator=line.operator,
         shape=line.shape,
@@ -321,7 +320,7 @@ def _bench_shape(line: ShapeResult) -> BenchShape:
         median_us=line.median_us,
         p20_us=line.p20_us,
         p80_us=line.p80_us,
-        graph_us=None if graph is None else graph.median_us,
+        graph_us=None if graph is None else graph[1].median_us,
         bound_us=line.bound_us,
         published_us=line.published_us,
         limiter=line.limiter,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,12 +12,12 @@ pytest.importorskip("torch")
 
 from solscope.bench import agenda, process, timing_cpu, timing_gpu
 from solscope.bench import evaluate as evaluation
-from solscope.bench.base import ShapeResult
+from solscope.bench.base import METHODS, ShapeResult
 from solscope.bench.catalog import Solution, find_solution
 from solscope.bench.timing import Plan
 from solscope.bench.workloads import SMALL
 
-ALL = ("cold-v1", "warm-v1", "graph-v1")
+ALL = tuple(METHODS.values())
 
 
 @pytest.fixture(autouse=True)
@@ -102,3 +103,57 @@ def test_an_update_that_some_timed_calls_leave_out_is_found(tmp_path: Path) -> N
     )
     (result,) = run(["fused_add_rms_norm"], find_solution(str(file)))
     assert result.status == "wrong_numbers"
+
+
+@pytest.mark.parametrize("request_us", [0.0, 200.0, 1500.0, 20_000.0])
+@pytest.mark.parametrize("call_us", [0.4, 1.5, 40.0, 5000.0, 200_000.0])
+def test_a_graph_is_timed_without_what_a_request_takes(
+    monkeypatch: pytest.MonkeyPatch, request_us: float, call_us: float
+) -> None:
+    asked = []
+
+    def replay(_: object, times: int) -> float:
+        asked.append(times)
+        return request_us + 12 * call_us * times
+
+    monkeypatch.setattr(timing_gpu, "_replay", replay)
+    samples = timing_gpu._graph_samples(Mock(), 12, 1.0)
+    off = request_us if 12 * call_us > timing_gpu.GRAPH_LONG_US else 0.0
+    wanted = call_us + off / 12
+    assert samples == pytest.approx([wanted] * 5)
+    assert sum(asked) * 12 * call_us < 100 * timing_gpu.GRAPH_SAMPLE_US or max(asked) == 1
+
+
+def test_what_a_request_takes_is_never_more_than_the_shortest() -> None:
+    noisy = timing_gpu.request_us([3000.0, 9000.0, 9000.0], [9100.0, 9200.0, 9300.0], 3)
+    assert noisy == 3000.0
+    assert timing_gpu.request_us([3000.0], [12_000.0], 3) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("in_graph_us", "request_us", "status"),
+    [(40.0, 20_000.0, "passed"), (75.0, 200.0, "passed"), (200.0, 200.0, "cheating")],
+)
+def test_a_claim_is_held_against_the_graph(
+    monkeypatch: pytest.MonkeyPatch, in_graph_us: float, request_us: float, status: str
+) -> None:
+    def replay(_: object, times: int) -> float:
+        return request_us + 12 * in_graph_us * times
+
+    monkeypatch.setattr(timing_gpu, "_replay", replay)
+    (result,) = run(["rms_norm"], find_solution("torch-eager"))
+    assert result.status == status
+    if status == "cheating":
+        assert result.reason == "claims 40.0 us for a call that takes 200.2 us in a graph"
+
+
+def test_a_slow_request_is_no_proof_of_a_false_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that stops for a while in every short run, not in the long one that follows."""
+
+    def replay(_: object, times: int) -> float:
+        stopped = 40.0 * times if times < 64 else 0.0
+        return 12 * (40.0 * times + stopped * 9)
+
+    monkeypatch.setattr(timing_gpu, "_replay", replay)
+    (result,) = run(["rms_norm"], find_solution("torch-eager"))
+    assert result.status == "passed"

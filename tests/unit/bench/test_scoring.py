@@ -97,6 +97,26 @@ def test_another_method_has_its_own_score() -> None:
     found = score(rows, method="graph-v1")
     assert (found.method, found.weighted_s) == ("graph-v1", 0.8)
     assert found.operators[0].shapes_passed == 1
+    with pytest.raises(UsageError, match="no times by 'gra'"):
+        score(rows, method="gra")
+
+
+def test_by_its_name_the_newest_version_of_a_method_is_taken() -> None:
+    def timed(**us: float) -> dict[str, Timing]:
+        return {
+            f"graph-{version}": Timing(median_us=at, samples=[at] * 5, samples_per_restart=[5])
+            for version, at in us.items()
+        }
+
+    old = line("rms_norm", "0", 20.0, methods=timed(v1=12.5))
+    both = line("rms_norm", "0", 20.0, methods=timed(v2=25.0, v10=10.0, v9=50.0))
+    assert (old.by("graph"), both.by("warm")) == (("graph-v1", old.methods["graph-v1"]), None)
+    found = score([both], method="graph")
+    assert (found.method, found.weighted_s) == ("graph-v10", 1.0)
+    assert score([both], method="cold") == score([both])
+    with pytest.raises(InputError, match="A was timed by graph-v1, B by graph-v10"):
+        contrast([old], [both], method="graph")
+    assert contrast([both], [both], method="graph").method == "graph-v10"
 
 
 def test_scaled_shapes_and_mixed_devices_are_refused() -> None:
