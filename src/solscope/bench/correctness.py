@@ -326,14 +326,21 @@ class OperatorCheck:
         `inner` rows are neither the first nor the last, where remembered values would be.
         """
         repeated = []
-        for name, value in sets.tensors(0).items():
+        inputs = sets.tensors(0)
+        whole = self.task.whole(inputs) if self.task.whole is not None else {}
+        for name, value in inputs.items():
             dim = _row_dim(value)
             if dim is None or (dim and name in self.task.running):
                 continue
             count = value.shape[dim]
-            chosen = range(1, count - 1) if inner and count > 3 else range(count)
-            to, row = secrets.SystemRandom().sample(chosen, 2)
-            repeated.append(Repeated(name, dim, row, to))
+            chosen: Sequence[int] = range(count)
+            if name in whole:
+                chosen = whole[name].tolist()
+            if inner and count > 3:
+                chosen = [row for row in chosen if 0 < row < count - 1]
+            if len(chosen) > 1:
+                to, row = secrets.SystemRandom().sample(chosen, 2)
+                repeated.append(Repeated(name, dim, row, to))
         sets.repeat_rows(0, repeated)
 
     def _judge(self, seat: Seat, sets: InputSets, right: Wanted) -> Verdict:

@@ -24,7 +24,7 @@ from solscope.bench.machine import describe_run, device_name
 from solscope.bench.memory import Arena, Arenas
 from solscope.bench.process import Spawner
 from solscope.bench.results import append_result, require_appendable
-from solscope.bench.room import Room, release
+from solscope.bench.room import Room, is_short, release
 from solscope.bench.seat import Candidate, Seat
 from solscope.bench.sensors import BUSY_PCT, Watch
 from solscope.bench.timing import SETS, Measured, OperatorTiming
@@ -191,6 +191,7 @@ class Evaluation:
         try:
             with arenas.pair() as pair:
                 for number, (run, stage) in enumerate(zip(wave, stages, strict=True)):
+                    self._make_room(run, stages[:number], spawner)
                     now = time.monotonic()
                     share = self.agenda.work([run]) / self.agenda.work(wave[number:])
                     self._time(run, stage, now + (end - now) * share, pair, watch)
@@ -198,6 +199,16 @@ class Evaluation:
             for stage in stages:
                 stage.close()
             release(self.options.device)
+
+    def _make_room(
+        self, run: OperatorRun, done: Sequence[OperatorTiming], spawner: Spawner
+    ) -> None:
+        """End processes that only rest, where memory may be short: every one holds a context."""
+        if done and is_short(self.options.device, _largest(run)):
+            for stage in done:
+                stage.close()
+            spawner.settle()
+            release(self.options.device, keep=0)
 
     def _start(self, run: OperatorRun, spawner: Spawner, arenas: Arenas) -> OperatorTiming:
         with arenas.pair() as pair:
@@ -221,8 +232,7 @@ class Evaluation:
         watch: Watch,
     ) -> None:
         """Time the shapes of one operator, by weight, until `end`."""
-        largest = max(run.operator.cost(shape.axes).bytes for shape in run.shapes)
-        pair["inputs"].reserve(int(min(1.2 * SETS * largest, ARENA_BYTES)))
+        pair["inputs"].reserve(int(min(1.2 * SETS * _largest(run), ARENA_BYTES)))
         stage.use(pair)
         self.plan = self.options.plan
         for shape in run.shapes:
@@ -300,6 +310,11 @@ def _together(
             spawner.stop()
             raise
     return [one.result() for one in doing]
+
+
+def _largest(run: OperatorRun) -> float:
+    """Bytes that the largest shape must move."""
+    return max(run.operator.cost(shape.axes).bytes for shape in run.shapes)
 
 
 def _load_solvers(device: str) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 CACHED_BYTES = 24 << 30
 """Memory that the evaluator may hold for later tensors."""
 NEED = 6.0
-"""Memory that checking a shape takes, in bytes that the operator must move."""
+"""Memory that a shape takes, in bytes that the operator must move."""
 
 
 def release(device: str, keep: int = CACHED_BYTES) -> None:
@@ -19,6 +19,13 @@ def release(device: str, keep: int = CACHED_BYTES) -> None:
     if device != "cpu" and torch.cuda.memory_reserved() > keep:
         torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
         torch.cuda.empty_cache()
+
+
+def is_short(device: str, size: float) -> bool:
+    """Whether a shape that moves `size` bytes may lack memory beside what is held now."""
+    import torch
+
+    return device != "cpu" and torch.cuda.mem_get_info()[0] < NEED * size
 
 
 class Room:

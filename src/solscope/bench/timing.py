@@ -208,6 +208,7 @@ class OperatorTiming:
             measured = found[seat.candidate.key]
             if isinstance(reply, WorkerFailed):
                 measured.verdict.fail(reply.status, reply.reason)
+                seat.tidy("free")  # what it holds would be missing for the others
             else:
                 measured.setup_us += reply.get("setup_us", [])
 

@@ -22,7 +22,7 @@ from solscope.operators.attend import FLASH, attend
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element, tensor_pipe
 from solscope.operators.draws import normal, torch_dtype
 from solscope.operators.needles import needle_positions, queries, sink, value_offsets
-from solscope.operators.paging import STALE, pages, shuffled_lengths, similar
+from solscope.operators.paging import STALE, pages, shuffled_lengths, similar, whole_blocks
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 
 if TYPE_CHECKING:
@@ -141,11 +141,19 @@ def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
     return reference(**{**inputs, **picked})
 
 
+def whole(inputs: Inputs) -> dict[str, torch.Tensor]:
+    """Blocks of the cache without stale slots."""
+    size = inputs["v_cache"].shape[-1]
+    found = whole_blocks(inputs["block_tables"], inputs["seq_lens"], size)
+    return {"k_cache": found, "v_cache": found}
+
+
 TASK = Task(
     inputs=inputs,
     reference=reference,
     sampled=sampled,
     outputs={"out": Output("query", FLASH)},
+    whole=whole,
     vary=("contexts",),
 )
 

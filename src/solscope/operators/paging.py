@@ -71,6 +71,14 @@ def pages(
     return Pages(table.to(torch.int32), used[:pool], size)
 
 
+def whole_blocks(table: torch.Tensor, lengths: torch.Tensor, size: int) -> torch.Tensor:
+    """Blocks of the pool in which every slot holds a token."""
+    import torch
+
+    column = torch.arange(table.shape[1], device=table.device)
+    return table[column < (lengths // size)[:, None]].long()
+
+
 def shuffled_lengths(
     generator: torch.Generator, groups: Sequence[Sequence[int]]
 ) -> tuple[torch.Tensor, ...]:

@@ -145,6 +145,9 @@ class Task:
     """Inputs that a solution updates in place; each is also an output of that name."""
     running: tuple[str, ...] = ()
     """Inputs that are running sums along their rows, so that no row may stand in for another."""
+    whole: Callable[[Inputs], Mapping[str, torch.Tensor]] | None = field(default=None, repr=False)
+    """whole(inputs): by name, the rows of dimension 0 that hold data throughout, of inputs where
+    others hold what nobody may read: those alone may stand in for one another."""
     unplanned: tuple[str, ...] = ()
     """Integer inputs that every layer computes anew, routes of tokens: `setup` of a solution, whose
     time does not count, sees their shape alone, as of floats. Others are the same for a step."""

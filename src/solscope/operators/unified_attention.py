@@ -26,7 +26,14 @@ from solscope.operators.attend import FLASH, attend
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element, tensor_pipe
 from solscope.operators.draws import normal, torch_dtype
 from solscope.operators.needles import needle_positions, queries, sink, value_offsets
-from solscope.operators.paging import BATCH_KEYS, STALE, offsets, pages, shuffled_lengths
+from solscope.operators.paging import (
+    BATCH_KEYS,
+    STALE,
+    offsets,
+    pages,
+    shuffled_lengths,
+    whole_blocks,
+)
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 
 if TYPE_CHECKING:
@@ -176,11 +183,19 @@ def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
     return {"out": out}
 
 
+def whole(inputs: Inputs) -> dict[str, torch.Tensor]:
+    """Blocks of the cache without stale slots."""
+    size = inputs["k_cache"].shape[1]
+    found = whole_blocks(inputs["block_table"], inputs["seqused_k"], size)
+    return {"k_cache": found, "v_cache": found}
+
+
 TASK = Task(
     inputs=inputs,
     reference=reference,
     sampled=sampled,
     outputs={"out": Output("q", FLASH)},
+    whole=whole,
     vary=("sequences",),
 )
 

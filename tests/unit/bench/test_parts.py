@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ctypes import c_void_p
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,7 +15,7 @@ from solscope.bench import memory  # noqa: E402
 from solscope.bench.bounds import shape_bound  # noqa: E402
 from solscope.bench.catalog import built_in, find_solution  # noqa: E402
 from solscope.bench.check import draw_rows  # noqa: E402
-from solscope.bench.correctness import CPU_EFFORT  # noqa: E402
+from solscope.bench.correctness import CPU_EFFORT, OperatorCheck  # noqa: E402
 from solscope.bench.device_timer import spans  # noqa: E402
 from solscope.bench.inputs import InputSets, Repeated  # noqa: E402
 from solscope.bench.machine import PACKAGES  # noqa: E402
@@ -26,6 +27,7 @@ from solscope.capture.base import MissingSensorError  # noqa: E402
 from solscope.errors import InputError, UsageError  # noqa: E402
 from solscope.hardware import find  # noqa: E402
 from solscope.operators import operator  # noqa: E402
+from solscope.operators.paging import STALE  # noqa: E402
 from solscope.operators.task import Draw  # noqa: E402
 
 # --- Solutions
@@ -145,6 +147,40 @@ def test_a_twin_is_written_again_as_a_twin() -> None:
     sets.restore(0)
     assert torch.equal(sets.tensors(0)["q"], twin)
     sets.arena.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "axes"),
+    [
+        ("unified_attention", {"sequences": [[9, 41, 3], [7, 7, 1]], "block_size": 16}),
+        ("paged_attention_decode", {"contexts": [[41, 3], [7, 1]], "block_size": 16}),
+        ("mla_decode_attention", {"contexts": [[200, 3], [7, 1]]}),
+    ],
+)
+def test_twins_of_a_paged_cache_hold_no_stale_data(name: str, axes: dict[str, Any]) -> None:
+    """A finite value for masked scores is right as long as no true score is far below it."""
+    found = operator(name)
+    assert found.task is not None
+    heads = {"q_heads": 4, "kv_heads": 2, "head_dim": 8, "latent_dim": 16, "rope_dim": 8}
+    axes |= {key: value for key, value in heads.items() if key in found.axes}
+    arenas = {what: memory.Arena("cpu") for what in ("inputs", "outputs")}
+    stage = OperatorCheck(found, [], Mock(), arenas, Mock())
+    sets = InputSets(arenas["inputs"], found.task)
+    twins = 0
+    for turn in range(40):
+        sets.draw(axes, 1)
+        before = {key: value.clone() for key, value in sets.tensors(0).items() if "cache" in key}
+        stage._twin(sets, inner=turn % 2 == 1)
+        twins += any(not torch.equal(sets.tensors(0)[key], before[key]) for key in before)
+        outputs = found.task.reference(**sets.copies(0))
+        assert all(value.abs().max() < STALE / 100 for value in outputs.values())
+        assert found.task.whole is not None
+        for key, rows in found.task.whole(sets.tensors(0)).items():
+            clean = (before[key] != STALE).flatten(1).all(1).nonzero().flatten()
+            assert sorted(rows.tolist()) == clean.tolist()
+    assert twins > 30
+    for arena in arenas.values():
+        arena.close()
 
 
 def test_sizes_that_a_draw_decides_are_those_of_the_draws_that_are_timed() -> None:
