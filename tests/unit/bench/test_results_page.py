@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from solscope.bench.base import ShapeResult
+from solscope.bench.contrast import contrast
 from solscope.bench.results import read_results
 from solscope.bench.score import Score, score
 from solscope.bench.workloads import workloads
@@ -23,6 +24,7 @@ RESULTS = ROOT / "results" / "bench" / "h200.jsonl"
 PAGE = ROOT / "docs" / "reference" / "results.md"
 DECODE = ROOT / "results" / "bench" / "h200-decode.jsonl"
 CHECKS = ROOT / "results" / "bench" / "h200-checks.jsonl"
+EARLIER = ROOT / "results" / "bench" / "h200-earlier.jsonl"
 CROSS_CHECK = ROOT / "results" / "bench" / "cross-check.json"
 
 
@@ -105,6 +107,35 @@ def effort(lines: Sequence[ShapeResult]) -> str:
     return "\n".join(rows) + "\n"
 
 
+def two_runs(first: Sequence[ShapeResult], again: Sequence[ShapeResult]) -> str:
+    """How far apart two runs of each solution are, and how often `compare` tells them apart."""
+
+    def within(off: Sequence[float]) -> str:
+        shares = (sum(one <= most for one in off) / len(off) for most in (0.01, 0.05))
+        return " | ".join(pct(share) for share in shares)
+
+    rows = [
+        "| solution | pairs | within 1 % | within 5 % | told apart | most apart | together |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    everywhere: list[float] = []
+    all_told = 0
+    for name, pairs in Counter(one.solution for one in first).most_common():
+        found = contrast(first, again, name, name)
+        off = [max(one.ratio, 1 / one.ratio) - 1 for one in found.shapes]
+        told = sum(one.verdict != "cannot tell" for one in found.shapes)
+        assert pairs == len(off)
+        rows.append(
+            f"| `{name}` | {pairs} | {within(off)} | {told} | {1 + max(off):.2f}× | "
+            f"{found.ratio:.3f} ({found.low:.3f} to {found.high:.3f}) |"
+        )
+        everywhere += off
+        all_told += told
+    total = f"| all | {len(everywhere):,} | {within(everywhere)} | {all_told} |"
+    rows.append(f"{total} {1 + max(everywhere):.2f}× | |")
+    return "\n".join(rows) + "\n"
+
+
 def cross_check() -> str:
     """Times of `cold-v1` beside those of Nsight Compute."""
     rows = [
@@ -155,15 +186,16 @@ def decode_set(lines: Sequence[ShapeResult]) -> str:
 
 @pytest.mark.parametrize(
     "name",
-    ["results", "solutions", "failures", "effort", "cross-check", "decode"],
+    ["results", "solutions", "failures", "effort", "two runs", "cross-check", "decode"],
 )
 def test_the_page_shows_the_committed_results(name: str) -> None:
     lines = read_results([RESULTS])
     makers: dict[str, Callable[[], str]] = {
-        "results": lambda: table(score(lines), score(lines, method="graph-v1")),
+        "results": lambda: table(score(lines), score(lines, method="graph")),
         "solutions": lambda: by_solution(lines),
         "failures": lambda: failures(lines),
         "effort": lambda: effort(lines),
+        "two runs": lambda: two_runs(read_results([EARLIER]), lines),
         "cross-check": cross_check,
         "decode": lambda: decode_set(read_results([DECODE])),
     }

@@ -39,7 +39,7 @@ def test_sensors_are_drawn_in_the_unit_of_the_table() -> None:
 
 
 def test_results_of_several_suites_and_devices_are_shown_one_at_a_time() -> None:
-    main = read_results([RESULTS / "h200-again.jsonl"])
+    main = read_results([RESULTS / "h200-earlier.jsonl"])
     decode = read_results([RESULTS / "h200-decode.jsonl"])
     other = [msgspec.structs.replace(line, device="NVIDIA B200") for line in main[:3]]
     both = [*decode, *other, *main]
