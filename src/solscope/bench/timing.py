@@ -20,6 +20,7 @@ from solscope.bench.correctness import Effort, by_rows
 from solscope.bench.inputs import InputSets
 from solscope.bench.memory import Arena
 from solscope.bench.process import WorkerFailed
+from solscope.bench.room import is_short, release
 from solscope.bench.seat import Seat, ask_all, close, leave
 from solscope.bench.statistics import median, quantile, timing
 from solscope.operators.base import Operator
@@ -30,7 +31,7 @@ SETS = 3
 RECALL = 2.0
 """A call on values seen before that is this many times faster than the first was not computed."""
 SET_BYTES_TO_WARM_TOGETHER = 1 << 30
-"""Processes warm up at the same time where one set of inputs is smaller than this."""
+"""Compiled processes warm up at the same time where one set of inputs is smaller than this."""
 REFERENCES_S = 0.25
 """Beyond this much time for references, the remaining sets are timed without being checked."""
 TRIALS = 3
@@ -161,10 +162,12 @@ class OperatorTiming:
         seats = [seat for group in self.seats for seat in group if seat.candidate.key in hashes]
         sets = InputSets(self.arenas["inputs"], self.task)
         sets.draw(axes, SETS)
+        self._make_room(axes)
         self._warm(seats, sets, found)
         sets.draw(axes, SETS)
         self.realized = self._realized(axes, sets)
         part = Round(self._right(axes, sets, effort))
+        self._make_room(axes)
         for seat in seats:
             if self._stands(seat, found):
                 seat.spawner.settle()  # a process that ends keeps the device busy
@@ -175,6 +178,12 @@ class OperatorTiming:
             seat.tidy("free")
         self.seeds = sets.seeds
         return found
+
+    def _make_room(self, axes: dict[str, Any]) -> None:
+        """Leave to the workers what making inputs took, where memory may be short."""
+        device = self.arenas["inputs"].device
+        if is_short(device, self.operator.cost(axes).bytes):
+            release(device, keep=0)
 
     def _realized(self, axes: dict[str, Any], sets: InputSets) -> dict[str, Any]:
         """The axes as one of the draws at hand realized them: the middle one, as of times."""
@@ -189,9 +198,18 @@ class OperatorTiming:
         return measured is not None and measured.verdict.ok
 
     def _warm(self, seats: Sequence[Seat], sets: InputSets, found: dict[str, Measured]) -> None:
-        """Run every process on the present values: all at once, for some compile, or one by one."""
-        together = sets.bytes < SET_BYTES_TO_WARM_TOGETHER
-        for group in [seats] if together else [[seat] for seat in seats]:
+        """Run every process on the present values.
+
+        Those that torch compiles do so at the same time, which takes the host alone. Others may
+        choose among their kernels by timing them: one by one, so that nothing disturbs the choice.
+        """
+        small = sets.bytes < SET_BYTES_TO_WARM_TOGETHER
+        together: list[Seat] = []
+        alone: list[Seat] = []
+        for seat in seats:
+            compiled = seat.candidate.solution.about.compile
+            (together if small and compiled else alone).append(seat)
+        for group in [together, *([seat] for seat in alone)]:
             for do, fields in (
                 ("bind", {"sets": sets.specs, "mutates": list(self.task.mutates)}),
                 ("calls", {"order": list(range(SETS)), "keep": False}),

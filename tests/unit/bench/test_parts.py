@@ -199,6 +199,38 @@ def test_sizes_that_a_draw_decides_are_those_of_the_draws_that_are_timed() -> No
         arena.close()
 
 
+def test_processes_that_may_tune_warm_up_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = operator("rms_norm")
+    assert one.task is not None
+    names = ["torch-compile", "fla", "torch-compile", "liger"]
+    seats = [Mock() for _ in names]
+    for number, (name, seat) in enumerate(zip(names, seats, strict=True)):
+        seat.candidate.solution = find_solution(name)
+        seat.candidate.key = f"{name} {number}"
+        seat.ask.return_value = {"setup_us": []}
+    asked = []
+
+    def ask_all(group: list[Mock], do: str, _: object) -> list[tuple[Mock, dict[str, Any]]]:
+        if do == "calls":
+            asked.append([seat.candidate.key for seat in group])
+        return [(seat, {}) for seat in group]
+
+    monkeypatch.setattr("solscope.bench.timing.ask_all", ask_all)
+    arenas = {"inputs": memory.Arena("cpu"), "outputs": memory.Arena("cpu")}
+    stage = OperatorTiming(one, [seats], arenas)
+    keys = {seat.candidate.key for seat in seats}
+    axes = {"tokens": 4, "hidden": 8}
+    stage.run(axes, keys, Plan(("cpu-v1",)), CPU_EFFORT, lambda *_: None)
+    compiled = ["torch-compile 0", "torch-compile 2"]
+    assert [group for group in asked if group] == [compiled, ["fla 1"], ["liger 3"]]
+    asked.clear()
+    monkeypatch.setattr("solscope.bench.timing.SET_BYTES_TO_WARM_TOGETHER", 0)
+    stage.run(axes, keys, Plan(("cpu-v1",)), CPU_EFFORT, lambda *_: None)
+    assert sorted(group for group in asked if group) == sorted([key] for key in keys)
+    for arena in arenas.values():
+        arena.close()
+
+
 def test_a_fingerprint_sees_every_change_of_small_tensors() -> None:
     arena = memory.Arena("cpu")
     arena.reserve(1 << 10)
