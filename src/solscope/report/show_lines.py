@@ -35,8 +35,3 @@ def warnings_by_name(summaries: Sequence[Summary], names: Sequence[str]) -> list
         if s.warnings:
             parts += [Text(clean(name), style="bold"), *warning_lines(s.warnings)]
     return parts if len(parts) > 1 else []
-
-
-def part_pct(part: float | None, whole: float | None) -> float | None:
-    """`part` of `whole` in percent; null where one is not known, or there is nothing to share."""
-    return 100.0 * part / whole if part is not None and whole else None

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.text import Text
 
-from solscope.report.show_lines import coverage_line, part_pct
+from solscope.report.show_lines import coverage_line
 from solscope.report.sparkline import sparkline
 from solscope.report.terminal import (
     WIDE,
@@ -25,6 +25,7 @@ from solscope.report.terminal import (
 )
 from solscope.text import clean
 from solscope.views.idle import CAUSES
+from solscope.views.percent import percent
 from solscope.views.steps import StepTimes
 from solscope.views.summary import Summary
 
@@ -81,7 +82,7 @@ def _times(s: Summary, width: int) -> RenderableType:
             ("idle", span - (s.gpu_busy_ms or 0.0), s.gpu_idle_pct, ""),
         ]
         rows += [
-            (f"  {p.cause}", p.time_ms, part_pct(p.time_ms, span), CAUSES[p.cause]) for p in s.idle
+            (f"  {p.cause}", p.time_ms, percent(p.time_ms, span), CAUSES[p.cause]) for p in s.idle
         ]
     rows.append(("kernel time", s.kernel_time_ms, None, "sum over kernels"))
     for label, total, exposed, why in (
@@ -91,7 +92,7 @@ def _times(s: Summary, width: int) -> RenderableType:
         if total:
             rows.append((label, total, None, ""))
             if exposed is not None:
-                rows.append(("  exposed", exposed, part_pct(exposed, span), why))
+                rows.append(("  exposed", exposed, percent(exposed, span), why))
     cells = [(a, number(b, digits), "" if c is None else pct(c), d) for a, b, c, d in rows]
     columns = [Column("", text=True), Column("ms"), Column("of span"), Column("", text=True)]
     if span is None:
