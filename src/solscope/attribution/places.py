@@ -8,13 +8,14 @@ and so does everything in a profile of training, whose backward pass has no such
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import polars as pl
 
-from solscope.attribution.layers import find_layers
+from solscope.attribution.layers import Layer, find_layers
 from solscope.attribution.modules import module_layers
 from solscope.attribution.roles import OTHER, epilogue_roles, layer_roles, prologue_roles
 from solscope.attribution.sequence import TRANSFER, letters, units
@@ -174,26 +175,15 @@ def _place_pass(
     if not layers:
         return None
     text = "".join(unit.letter for unit in parts)
-    seen = Counter(text[layer.start : layer.end] for layer in layers)
     first, last = layers[0].start, layers[-1].end
-    found = [_Label("prologue", None, "prologue", r, LIKELY) for r in prologue_roles(text[:first])]
+    found = [
+        *(_Label("prologue", None, "prologue", r, LIKELY) for r in prologue_roles(text[:first])),
+        *_layer_labels(text, layers, [inner[unit.start] for unit in parts]),
+        *(_Label("epilogue", None, "epilogue", r, LIKELY) for r in epilogue_roles(text[last:])),
+    ]
     numbers = [-1] * first
-    inner_of_unit = [inner[unit.start] for unit in parts]
-    known = any(size is not None for size in inner_of_unit)
     for number, layer in enumerate(layers):
-        sure = SURE if seen[text[layer.start : layer.end]] > 1 else LIKELY
-        found += [
-            _Label(
-                "layer",
-                layer.kind,
-                named.group,
-                named.role,
-                sure if known or named.role not in _BY_SHAPES else LIKELY,
-            )
-            for named in layer_roles(text, layer, inner_of_unit)
-        ]
         numbers += [number] * (layer.end - layer.start)
-    found += [_Label("epilogue", None, "epilogue", r, LIKELY) for r in epilogue_roles(text[last:])]
     numbers += [-1] * (len(parts) - last)
     lengths = [unit.end - unit.start for unit in parts]
     # Where no steps were found, much work around the layers need not belong to the same run.
@@ -203,6 +193,20 @@ def _place_pass(
         for label in found
     ]
     return np.repeat(codes, lengths), np.repeat(numbers, lengths)
+
+
+def _layer_labels(
+    text: str, layers: Sequence[Layer], inner: Sequence[int | None]
+) -> Iterator[_Label]:
+    """Labels of the units of all layers; a layer that occurs again is surer than a single one."""
+    seen = Counter(text[layer.start : layer.end] for layer in layers)
+    shapes_known = any(size is not None for size in inner)
+    for layer in layers:
+        sure = SURE if seen[text[layer.start : layer.end]] > 1 else LIKELY
+        for named in layer_roles(text, layer, inner):
+            unsure = not shapes_known and named.role in _BY_SHAPES
+            confidence = LIKELY if unsure else sure
+            yield _Label("layer", layer.kind, named.group, named.role, confidence)
 
 
 def _decode(labels: dict[_Label, int], code: Int64s) -> list[pl.Series]:

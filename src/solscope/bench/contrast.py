@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -31,6 +31,8 @@ ONE_PROCESS = 0.08
 of two runs on cards of one kind are not told apart (docs/reference/results.md)."""
 
 Verdict = Literal["faster", "slower", "cannot tell"]
+_Key = tuple[str, str]
+"""Operator and shape."""
 
 
 class ShapeContrast(msgspec.Struct, frozen=True):
@@ -84,42 +86,21 @@ def contrast(
 
     `device` and `method` choose among the devices of the results and the methods that were run.
     """
-    import numpy as np
-
     from solscope.resample import generator
 
     lines_a = select(a, solution_a, device, method)
     lines_b = select(b, solution_b, device, method)
-    if lines_a[0].device != lines_b[0].device:
-        raise InputError(
-            f"A was measured on {lines_a[0].device}, B on {lines_b[0].device}: not comparable"
-        )
-    if lines_a[0].suite != lines_b[0].suite:
-        raise InputError(f"A is of the suite {lines_a[0].suite}, B of {lines_b[0].suite}")
+    _require_alike(lines_a[0], lines_b[0])
     best_a, best_b = _passed(lines_a), _passed(lines_b)
-    shared = [key for key in best_a if key in best_b]
-    if not shared:
-        raise InputError("no shape passed in both")
-    for method_a, method_b in ((best_a[key].method, best_b[key].method) for key in shared):
-        if method_a != method_b:
-            raise InputError(f"A was timed by {method_a}, B by {method_b}")
+    pairs = _pairs(best_a, best_b)
     draw = generator()
-    shares = _shares([best_a[key] for key in shared])
-    found, means_a, means_b = [], [], []
-    for key in shared:
-        medians_a, medians_b = (_medians(side[key], draw) for side in (best_a, best_b))
-        found.append(_shape(best_a[key], best_b[key], medians_a, medians_b))
-        means_a.append(medians_a)
-        means_b.append(medians_b)
-    weights = np.array(shares)[:, None]
-    ratios = (weights * np.array(means_b)).sum(0) / (weights * np.array(means_a)).sum(0)
-    spent_a = sum(w * one.a_us for w, one in zip(shares, found, strict=True))
-    low, high = _interval(ratios, _together(found, shares, spent_a))
-    ratio = sum(w * one.b_us for w, one in zip(shares, found, strict=True)) / spent_a
+    medians = [(_medians(one, draw), _medians(other, draw)) for one, other in pairs]
+    found = [_shape(*pair, *both) for pair, both in zip(pairs, medians, strict=True)]
+    ratio, low, high = _overall(pairs, found, medians)
     verdicts = [one.verdict for one in found]
     return Contrast(
         device=lines_a[0].device,
-        method=", ".join(sorted({best_a[key].method for key in shared})),
+        method=", ".join(sorted({one.method for one, _ in pairs})),
         a=sorted({r.solution for r in lines_a}),
         b=sorted({r.solution for r in lines_b}),
         ratio=ratio,
@@ -129,10 +110,50 @@ def contrast(
         faster=verdicts.count("faster"),
         slower=verdicts.count("slower"),
         cannot_tell=verdicts.count("cannot tell"),
-        only_a=len(best_a) - len(shared),
-        only_b=len(best_b) - len(shared),
+        only_a=len(best_a) - len(pairs),
+        only_b=len(best_b) - len(pairs),
         shapes=found,
     )
+
+
+def _require_alike(a: ShapeResult, b: ShapeResult) -> None:
+    """Refuse sets of another device or suite than each other's."""
+    if a.device != b.device:
+        raise InputError(f"A was measured on {a.device}, B on {b.device}: not comparable")
+    if a.suite != b.suite:
+        raise InputError(f"A is of the suite {a.suite}, B of {b.suite}")
+
+
+def _pairs(
+    best_a: Mapping[_Key, ShapeResult], best_b: Mapping[_Key, ShapeResult]
+) -> list[tuple[ShapeResult, ShapeResult]]:
+    """The results of A and B for every shape that passed in both."""
+    pairs = [(one, best_b[key]) for key, one in best_a.items() if key in best_b]
+    if not pairs:
+        raise InputError("no shape passed in both")
+    for one, other in pairs:
+        if one.method != other.method:
+            raise InputError(f"A was timed by {one.method}, B by {other.method}")
+    return pairs
+
+
+def _overall(
+    pairs: Sequence[tuple[ShapeResult, ShapeResult]],
+    found: Sequence[ShapeContrast],
+    medians: Sequence[tuple[Floats, Floats]],
+) -> tuple[float, float, float]:
+    """Time of B over time of A, all shapes together, and the interval of that ratio."""
+    import numpy as np
+
+    shares = _shares([one for one, _ in pairs])
+    weights = np.array(shares)[:, None]
+    drawn_a, drawn_b = (
+        (weights * np.array([both[side] for both in medians])).sum(0) for side in (0, 1)
+    )
+    spent_a = sum(w * one.a_us for w, one in zip(shares, found, strict=True))
+    spent_b = sum(w * one.b_us for w, one in zip(shares, found, strict=True))
+    low, high = _interval(drawn_b / drawn_a, _together(found, shares, spent_a))
+    return spent_b / spent_a, low, high
 
 
 def _shares(lines: Sequence[ShapeResult]) -> list[float]:
@@ -143,7 +164,7 @@ def _shares(lines: Sequence[ShapeResult]) -> list[float]:
     return [time / (r.median_us or 1.0) for time, r in zip(spent, lines, strict=True)]
 
 
-def _passed(lines: Sequence[ShapeResult]) -> dict[tuple[str, str], ShapeResult]:
+def _passed(lines: Sequence[ShapeResult]) -> dict[_Key, ShapeResult]:
     names = dict.fromkeys(r.operator for r in lines)
     return {
         (name, result.shape): result

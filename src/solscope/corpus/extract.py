@@ -152,36 +152,7 @@ def _sums(attributed: Attributed, times: pl.DataFrame) -> dict[str, int]:
 
 
 def _call_times(attributed: Attributed, model: Model | None, card: Hardware | None) -> pl.DataFrame:
-    table = find_calls(attributed, model)
-    kinds = pl.DataFrame(
-        [_kind_row(at, kind, card) for at, kind in enumerate(table.kinds)], schema=_KIND_SCHEMA
-    )
-    rows = (
-        attributed.activities.select(
-            *("row", "step"),
-            *(pl.col(n).cast(pl.String) for n in ("phase", "layer_kind", "role", "category")),
-            pl.col("operator").cast(pl.String).alias("named"),
-            pl.col("name").cast(pl.String).alias("kernel"),
-            pl.col("dur_ns").fill_null(0),
-        )
-        .join(table.activities, on="row", how="left", maintain_order="left")
-        .join(table.calls.select("call", "kind"), on="call", how="left", maintain_order="left")
-        .join(kinds, on="kind", how="left", maintain_order="left")
-        .with_columns(_stage(attributed))
-    )
-    # Without a cost there is no call to speak of: each activity stands for itself.
-    alone = pl.col("operator").is_null()
-    rows = rows.with_columns(
-        pl.when(alone).then(-1 - pl.col("row").cast(pl.Int64)).otherwise("call").alias("call"),
-        pl.coalesce("operator", "named").alias("operator"),
-    )
-    leads = rows.sort("dur_ns", "row", descending=[True, False]).unique(
-        "call", keep="first", maintain_order=True
-    )
-    rows = rows.with_columns(
-        pl.col("row").is_in(leads["row"].implode()).alias("leads"),
-        pl.col("dur_ns").sum().over("call").alias("call_ns"),
-    )
+    rows = _with_leads(_rows_of_calls(attributed, model, card))
     lead_ns = pl.col("call_ns").filter("leads")
     grouped = rows.group_by(KEYS).agg(
         pl.len().cast(pl.Int64).alias("launches"),
@@ -199,6 +170,45 @@ def _call_times(attributed: Attributed, model: Model | None, card: Hardware | No
             ),
             *_split_durations(),
         )
+    )
+
+
+def _rows_of_calls(
+    attributed: Attributed, model: Model | None, card: Hardware | None
+) -> pl.DataFrame:
+    """Every activity with the call it belongs to; without a known cost it is one by itself."""
+    table = find_calls(attributed, model)
+    kinds = pl.DataFrame(
+        [_kind_row(at, kind, card) for at, kind in enumerate(table.kinds)], schema=_KIND_SCHEMA
+    )
+    rows = (
+        attributed.activities.select(
+            *("row", "step"),
+            *(pl.col(n).cast(pl.String) for n in ("phase", "layer_kind", "role", "category")),
+            pl.col("operator").cast(pl.String).alias("named"),
+            pl.col("name").cast(pl.String).alias("kernel"),
+            pl.col("dur_ns").fill_null(0),
+        )
+        .join(table.activities, on="row", how="left", maintain_order="left")
+        .join(table.calls.select("call", "kind"), on="call", how="left", maintain_order="left")
+        .join(kinds, on="kind", how="left", maintain_order="left")
+        .with_columns(_stage(attributed))
+    )
+    alone = pl.col("operator").is_null()
+    return rows.with_columns(
+        pl.when(alone).then(-1 - pl.col("row").cast(pl.Int64)).otherwise("call").alias("call"),
+        pl.coalesce("operator", "named").alias("operator"),
+    )
+
+
+def _with_leads(rows: pl.DataFrame) -> pl.DataFrame:
+    """Mark the longest activity of each call, in whose row the call is counted with its time."""
+    leads = rows.sort("dur_ns", "row", descending=[True, False]).unique(
+        "call", keep="first", maintain_order=True
+    )
+    return rows.with_columns(
+        pl.col("row").is_in(leads["row"].implode()).alias("leads"),
+        pl.col("dur_ns").sum().over("call").alias("call_ns"),
     )
 
 

@@ -51,6 +51,7 @@ class _Cycles(NamedTuple):
     """Whole steps: their places in the lists of `Observations`, and when they ran."""
 
     rows: Int64s
+    number: Int64s
     start: Int64s
     wall: Int64s
 
@@ -80,13 +81,7 @@ class _Reading:
 
 def cycles_of(observed: Observations) -> pl.DataFrame:
     """The cycle table of a run; empty when it has no whole step."""
-    rows = [at for at, step in enumerate(observed.steps) if step.whole and step.wall_ns > 0]
-    steps = [observed.steps[at] for at in rows]
-    cycles = _Cycles(
-        np.array(rows, dtype=np.int64),
-        np.array([step.start_ns for step in steps], dtype=np.int64),
-        np.array([step.wall_ns for step in steps], dtype=np.int64),
-    )
+    cycles = _whole(observed)
     sampled = [_read(observed, counter, cycles) for counter in observed.counters if counter.n]
     functions = list(_functions(observed, cycles))
     parts = [
@@ -103,7 +98,7 @@ def cycles_of(observed: Observations) -> pl.DataFrame:
     metric = np.repeat([part.metric for part in parts], sizes)
     table = pl.DataFrame(
         {
-            "cycle": np.array([step.number for step in steps], dtype=np.int64)[at],
+            "cycle": cycles.number[at],
             "anchor_ns": cycles.wall[at],
             "start_ns": cycles.start[at] + (observed.run.unix_ns or 0),
             "name": pl.Series([f.name for f in functions])[of],
@@ -120,6 +115,17 @@ def cycles_of(observed: Observations) -> pl.DataFrame:
     )
     anchor = pl.lit(f"step ({observed.run.found_by or 'whole profile'})").alias("anchor")
     return conform(table.with_columns(anchor), CYCLE_SCHEMA)
+
+
+def _whole(observed: Observations) -> _Cycles:
+    rows = [at for at, step in enumerate(observed.steps) if step.whole and step.wall_ns > 0]
+    steps = [observed.steps[at] for at in rows]
+    return _Cycles(
+        np.array(rows, dtype=np.int64),
+        np.array([step.number for step in steps], dtype=np.int64),
+        np.array([step.start_ns for step in steps], dtype=np.int64),
+        np.array([step.wall_ns for step in steps], dtype=np.int64),
+    )
 
 
 class _Part(NamedTuple):

@@ -90,10 +90,6 @@ class Loop:
         assert self._settings is not None, "configure() first"
         return self._settings
 
-    @property
-    def log_descriptor(self) -> int:
-        return self._log
-
     def close(self) -> None:
         self._closing.set()
         for thread in self._helpers:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from decimal import Decimal
 from itertools import islice, pairwise
 from typing import Any
 
@@ -17,105 +16,25 @@ import msgspec
 import numpy as np
 
 from solscope.readers.base import MAX_DUR_NS, MAX_TIME_NS
-from solscope.readers.kineto_columns import (
-    ABSENT,
-    EXACT_US,
-    NONE,
-    NULL,
-    NUMBER,
-    Column,
-    Interned,
-    Numbers,
-)
+from solscope.readers.kineto_columns import EXACT_US, NONE, NULL, Column, Interned, Numbers
 from solscope.readers.kineto_core import CODES, NUMBERS, ScanStats
+from solscope.readers.kineto_events import (
+    BROKEN,
+    NO_ARGS,
+    Event,
+    decode_events,
+    decode_times,
+    with_message,
+)
+from solscope.readers.kineto_repair import repair
 
-MAX_REPAIR_BYTES = 1 << 16
-"""A damaged event larger than this is given up: repairing looks at it many times."""
 MAX_EVENT_BYTES = 8 << 20
 
-
-class _Args(msgspec.Struct, gc=False):
-    device: Any = None
-    stream: Any = None
-    correlation: Any = None
-    external_id: Any = msgspec.field(default=None, name="External id")
-    external_id_old: Any = msgspec.field(default=None, name="external id")
-    graph_id: Any = msgspec.field(default=None, name="graph id")
-    graph_node: Any = msgspec.field(default=None, name="graph node id")
-    bytes: Any = None
-    grid: msgspec.Raw = ABSENT
-    block: msgspec.Raw = ABSENT
-    input_dims: msgspec.Raw = msgspec.field(default=ABSENT, name="Input Dims")
-    input_dims_old: msgspec.Raw = msgspec.field(default=ABSENT, name="Input dims")
-    input_types: msgspec.Raw = msgspec.field(default=ABSENT, name="Input type")
-    input_types_new: msgspec.Raw = msgspec.field(default=ABSENT, name="Input Type")
-    input_strides: msgspec.Raw = msgspec.field(default=ABSENT, name="Input Strides")
-    concrete_inputs: msgspec.Raw = msgspec.field(default=ABSENT, name="Concrete Inputs")
-    elements: msgspec.Raw = msgspec.field(default=ABSENT, name="In msg nelems")
-    dtype: msgspec.Raw = ABSENT
-    ranks: msgspec.Raw = msgspec.field(default=ABSENT, name="Group size")
-    in_split: msgspec.Raw = msgspec.field(default=ABSENT, name="In split size")
-    out_split: msgspec.Raw = msgspec.field(default=ABSENT, name="Out split size")
-
-
-class _Event(msgspec.Struct, gc=False):
-    ph: Any = None
-    cat: Any = None
-    name: Any = None
-    pid: Any = None
-    tid: Any = None
-    ts: Any = None
-    dur: Any = None
-    args: _Args | None = None
-
-
-_WHOLE = re.compile(rb"0|[1-9][0-9]{0,17}")
-_PLAIN = re.compile(rb'"[^"\\]{0,4094}"')
-
-
-def _with_message(args: _Args) -> _Args:
-    """Arguments of a collective stand for its inputs, in the places where torch records them."""
-    if not args.elements or args.input_dims or args.input_dims_old:
-        return args
-    elements, dtype = bytes(args.elements), bytes(args.dtype)
-    if not _WHOLE.fullmatch(elements) or not _PLAIN.fullmatch(dtype):
-        return args
-    ranks = bytes(args.ranks)
-    parts = (bytes(part) for part in (args.in_split, args.out_split))
-    splits = [part if _PLAIN.fullmatch(part) else b'""' for part in parts]
-    size = b'"%s"' % ranks if _WHOLE.fullmatch(ranks) else b'""'
-    concrete = b'["","","","","",%s,%s,"","",%s]' % (*splits, size)
-    args.input_dims = msgspec.Raw(b"[[%s]]" % elements)
-    if not (args.input_types or args.input_types_new):
-        args.input_types = msgspec.Raw(b"[%s]" % dtype)
-    args.concrete_inputs = args.concrete_inputs or msgspec.Raw(concrete)
-    return args
-
-
-class _Times(msgspec.Struct, gc=False):
-    """The times of an event once more, without the loss of a float."""
-
-    ph: Any = None
-    ts: msgspec.Raw = ABSENT
-    dur: msgspec.Raw = ABSENT
-
-
-_decode_events = msgspec.json.Decoder(list[_Event], strict=False).decode
-_decode_event = msgspec.json.Decoder(_Event, strict=False).decode
-_decode_times = msgspec.json.Decoder(list[_Times], strict=False).decode
-_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _EVENT_START = re.compile(rb'\}\s*,\s*(\{)\s*"(?:ph|name|cat|ts|pid|tid|id|args|dur)"')
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# Strings, trailing commas and bare words, of which only JSON's own are sound.
-_REPAIRABLE = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])|[^\s,:"{}\[\]]+', re.DOTALL)
-_JSON_WORD = re.compile(
-    r"true|false|null|-?(?:0|[1-9]\d{0,99})(?:\.\d{1,99})?(?:[eE][-+]?\d{1,2})?", re.ASCII
-)
-_NO_ARGS = _Args()
 
 
 class PythonScanner:
@@ -220,7 +139,7 @@ class PythonScanner:
         """No `traceEvents` in the whole file: JSON of another kind, or cut in its header."""
         try:
             _decode_members(self._buffer)
-        except _BROKEN:
+        except BROKEN:
             try:
                 json.loads(self._buffer)
             except (ValueError, RecursionError):
@@ -258,8 +177,8 @@ class PythonScanner:
         """Add the events of `part`; False when the event array ends inside it."""
         array = b"[" + part + b"]"
         try:
-            events = _decode_events(array)
-        except _BROKEN:
+            events = decode_events(array)
+        except BROKEN:
             if self._array_end(part) is not None:
                 return False
             self._salvage(part, final=False)
@@ -300,7 +219,7 @@ class PythonScanner:
     def _is_trailer(tail: bytes) -> bool:
         try:
             _decode_members(b"{" + tail.removeprefix(b","))
-        except _BROKEN:
+        except BROKEN:
             return False
         return True
 
@@ -316,7 +235,7 @@ class PythonScanner:
     def _members(self, text: bytes) -> None:
         try:
             members = _decode_members(text.decode("utf-8", errors="replace").encode())
-        except _BROKEN:
+        except BROKEN:
             return
         self._header += [(key.encode(), bytes(raw)) for key, raw in members.items()]
 
@@ -328,7 +247,7 @@ class PythonScanner:
             piece = part[at:until].strip().removesuffix(b",").rstrip()
             if not piece:
                 continue
-            event = _repair(piece)
+            event = repair(piece)
             if event is not None:
                 good.append(event)
             elif final and until == len(part):
@@ -339,7 +258,7 @@ class PythonScanner:
                 self._stats["damaged"] += 1
                 self._note(at, "an event is not valid JSON")
         array = b"[" + b",".join(good) + b"]"
-        self._add(_decode_events(array), array)
+        self._add(decode_events(array), array)
         if final and self._stats["truncated_at"] < 0:
             self._stats["truncated_at"] = self._consumed + len(part)
 
@@ -347,13 +266,13 @@ class PythonScanner:
         if len(self._stats["damage"]) < 16:
             self._stats["damage"].append((self._consumed + at, why))
 
-    def _add(self, events: list[_Event], array: bytes) -> None:
+    def _add(self, events: list[Event], array: bytes) -> None:
         self._stats["events"] += len(events)
         self._stats["phased"] += sum(e.ph is not None for e in events)
         keep = [e for e in events if e.ph == "X"]
         if not keep:
             return
-        args = [_with_message(e.args) if e.args else _NO_ARGS for e in keep]
+        args = [with_message(e.args) if e.args else NO_ARGS for e in keep]
         texts, raws, integers = self._texts.texts, self._jsons.raws, self._numbers.integers
         columns = {
             "cat": texts([e.cat for e in keep]),
@@ -375,24 +294,27 @@ class PythonScanner:
             "bytes": integers([a.bytes for a in args]),
         }
         columns |= self._times(keep, array)
-        for key, values in (("pid", [e.pid for e in keep]), ("tid", [e.tid for e in keep])):
-            numbers = integers(values, count_wild=False)
-            columns[key] = numbers
-            labeled = numbers == NULL
-            columns[f"{key}_text"] = (
-                texts([v if no else None for v, no in zip(values, labeled, strict=True)])
-                if labeled.any()
-                else np.full(len(keep), NONE, np.uint32)
-            )
+        columns |= self._numbered("pid", [e.pid for e in keep])
+        columns |= self._numbered("tid", [e.tid for e in keep])
         self._stats["wild"] = self._numbers.wild
         self._rows.append(columns)
         self._held += len(keep)
 
-    def _times(self, keep: list[_Event], array: bytes) -> dict[str, Column]:
+    def _numbered(self, key: str, values: list[Any]) -> dict[str, Column]:
+        """A process or thread by its number, or by its text where it has none."""
+        numbers = self._numbers.integers(values, count_wild=False)
+        labeled = numbers == NULL
+        texts = np.full(len(values), NONE, np.uint32)
+        if labeled.any():
+            labels = [v if no else None for v, no in zip(values, labeled, strict=True)]
+            texts = self._texts.texts(labels)
+        return {key: numbers, f"{key}_text": texts}
+
+    def _times(self, keep: list[Event], array: bytes) -> dict[str, Column]:
         starts: list[Any] = [e.ts for e in keep]
         durs: list[Any] = [e.dur for e in keep]
         if any(abs(t) >= EXACT_US for t in starts if type(t) is float):
-            exact = [t for t in _decode_times(array) if t.ph == "X"]
+            exact = [t for t in decode_times(array) if t.ph == "X"]
             starts = [bytes(t.ts).decode().strip('"') for t in exact]
             durs = [bytes(t.dur).decode().strip('"') for t in exact]
         start_ns = self._numbers.nanoseconds(starts, MAX_TIME_NS)
@@ -404,55 +326,7 @@ class PythonScanner:
         return {"start_ns": start_ns, "dur_ns": dur_ns}
 
 
-_encode = msgspec.json.Encoder(decimal_format="number").encode
-
-
 def _depth(text: bytes) -> int:
     """How many objects and arrays are open at the end of JSON text."""
     bare = _STRINGS.sub(b"", text)
     return bare.count(b"{") + bare.count(b"[") - bare.count(b"}") - bare.count(b"]")
-
-
-def _repair(piece: bytes) -> bytes | None:
-    """One event as valid JSON; None when it is hopeless.
-
-    Control characters, invalid UTF-8, lone surrogates, inf, nan and trailing commas are repaired.
-    """
-    try:
-        _decode_event(piece)
-    except _BROKEN:
-        pass
-    else:
-        return piece
-    if len(piece) > MAX_REPAIR_BYTES:
-        return None
-    text = _REPAIRABLE.sub(_mend, piece.decode("utf-8", errors="replace"))
-    try:
-        event = _sound(json.loads(text, strict=False, parse_float=Decimal))
-        if isinstance(event, dict) and not isinstance(event.get("args", {}), dict):
-            del event["args"]
-        clean = _encode(event)
-        _decode_event(clean)
-    except (ValueError, RecursionError, ArithmeticError):
-        return None
-    return clean
-
-
-def _mend(found: re.Match[str]) -> str:
-    word = found.group()
-    if word[0] == '"' or _JSON_WORD.fullmatch(word):
-        return word
-    if word == ",":
-        return ""
-    return f'"{word}"' if NUMBER.fullmatch(word) else "null"
-
-
-def _sound(value: Any) -> Any:
-    """`value` without lone surrogates, which nothing can encode."""
-    if isinstance(value, str):
-        return value.encode("utf-8", errors="replace").decode()
-    if isinstance(value, list):
-        return [_sound(item) for item in value]
-    if isinstance(value, dict):
-        return {_sound(key): _sound(item) for key, item in value.items()}
-    return value

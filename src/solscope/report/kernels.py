@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from solscope.report.markdown import Ready, to_markdown
-from solscope.report.show import coverage_line
+from solscope.report.show_lines import coverage_line
 from solscope.report.terminal import (
     WIDE,
     Column,

@@ -360,8 +360,3 @@ def _layers(
         return layers(profiles, labels), None
     except (InputError, UsageError) as error:
         return None, str(error)
-
-
-def encode_page(page: Any) -> bytes:
-    """A page as JSON; what is not finite becomes null."""
-    return msgspec.json.encode(page)

@@ -19,6 +19,7 @@ from solscope.operators.from_config import Model
 from solscope.roofline import Bound, BoundKind, bound, operator_bound
 from solscope.roofline.operators import check_kind
 from solscope.views.costs import CallKind, CallTable, find_calls
+from solscope.views.percent import percent
 
 OperatorsBy = Literal["shape", "operator"]
 MEMORIES = ("hbm", "l2", "llc")
@@ -128,7 +129,7 @@ def operator_table(
         by=by,
         bound=bound,
         total_us=total / 1e3,
-        cost_pct=100 * known / total if total else None,
+        cost_pct=percent(known, total),
         operators=costed,
         no_cost=sorted((r for r in rows if isinstance(r, NoCost)), key=lambda r: -r.total_us),
     )
@@ -237,7 +238,7 @@ def _row(
         bound_us=None if limits.bound_us is None else limits.bound_us / calls,
         limiter=limits.limiter,
         missing=limits.missing,
-        efficiency_pct=_percent(limits.bound_us, time_us),
+        efficiency_pct=percent(limits.bound_us, time_us),
         best_pct=limits.best_pct,
         expected_us=None if limits.expected_us is None else limits.expected_us / calls,
         source=kind.source,
@@ -246,10 +247,6 @@ def _row(
 
 def _cost(table: CallTable, kind: int) -> Any:
     return table.kinds[kind].cost
-
-
-def _percent(part: float | None, whole: float) -> float | None:
-    return None if part is None or not whole else 100 * part / whole
 
 
 class _Limits(msgspec.Struct, frozen=True):
@@ -284,7 +281,7 @@ class _Limiter(msgspec.Struct, frozen=True):
         by_term: dict[str, float] = defaultdict(float)
         for k, time in known.items():
             by_term[str(bounds[k].limiter)] += time * sums[k].calls
-        best = [_percent(time, sums[k].fastest_ns / 1e3) for k, time in known.items()]
+        best = [percent(time, sums[k].fastest_ns / 1e3) for k, time in known.items()]
         likely = [_likely(table.kinds[k], bounds[k], card) for k in at]
         return _Limits(
             bound_us=sum(by_term.values()),

@@ -146,6 +146,11 @@ class Library:
         found: list[ShapeResult] = self.tables.get(key, lambda: read_results(self.result_files))
         return found
 
+    def unreadable_results(self) -> list[tuple[str, str]]:
+        """Files of benchmark results that cannot be read, with the reason."""
+        faults = [(path, _fault(path)) for path in self.result_files]
+        return [(encodable(path), encodable(why)) for path, why in faults if why is not None]
+
     def result_stamps(self) -> list[tuple[str, str, object]]:
         """The files of results as they were named, where they lie, and what changes with them."""
         return [(name, str(Path(name).absolute()), stamp(name)) for name in self.result_files]
@@ -220,6 +225,15 @@ def _known(by_id: Mapping[str, Value], name: str) -> Value:
     if found is None:
         raise InputError(f"there is no profile {name!r} here")
     return found
+
+
+def _fault(results: str) -> str | None:
+    """Why a file of results cannot be read; null when it can."""
+    try:
+        read_results([results])
+    except (SolscopeError, OSError) as error:
+        return str(error)
+    return None
 
 
 def profile_id(path: str) -> str:

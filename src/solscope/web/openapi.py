@@ -15,6 +15,25 @@ from solscope.web.upload import Uploaded
 _ERROR = {"$ref": "#/components/schemas/Error"}
 
 
+def _response(
+    description: str, schema: dict[str, Any], media: str = "application/json"
+) -> dict[str, Any]:
+    return {"description": description, "content": {media: {"schema": schema}}}
+
+
+def _refusal(description: str) -> dict[str, Any]:
+    return _response(description, {"type": "string"}, "text/plain")
+
+
+_TO_ALL = {
+    "303": {"description": "The token came in the address: ask again, with the cookie set here."},
+    "401": _refusal("The server asks for a token, and there is none or a wrong one."),
+    "421": _refusal("The request names a host that is not this server."),
+    "500": _response("Something unforeseen went wrong; the server's terminal tells it.", _ERROR),
+}
+"""What any question may be answered; the guard refuses in plain text."""
+
+
 def openapi(endpoints: Sequence[Endpoint], takes_uploads: bool = False) -> dict[str, Any]:
     """An OpenAPI 3.1 document."""
     (uploaded, *schemas), components = msgspec.json.schema_components(
@@ -59,6 +78,7 @@ def _operation(endpoint: Endpoint, schema: dict[str, Any]) -> dict[str, Any]:
             "200": _response(endpoint.summary, schema),
             "404": refused,
             "422": refused,
+            **_TO_ALL,
         },
     }
 
@@ -74,15 +94,15 @@ def _upload(schema: dict[str, Any]) -> dict[str, Any]:
         "requestBody": {"required": True, "content": {"application/octet-stream": {}}},
         "responses": {
             "201": _response("The profile that was taken", schema),
+            "400": _response("It was broken off.", _ERROR),
+            "403": _refusal("A page of another site asks, or X-Solscope is missing."),
             "413": _response("It is too large.", _ERROR),
             "422": _response("It is no profile, or is there already.", _ERROR),
+            "507": _response("It cannot be kept: no space, or no folder.", _ERROR),
+            **_TO_ALL,
         },
     }
 
 
 def _parameter(name: str, place: str, required: bool) -> dict[str, Any]:
     return {"name": name, "in": place, "required": required, "schema": {"type": "string"}}
-
-
-def _response(description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": description, "content": {"application/json": {"schema": schema}}}

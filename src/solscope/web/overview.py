@@ -36,18 +36,16 @@ class Overview(msgspec.Struct, frozen=True):
 def overview(library: Library, _: Query) -> Overview:
     """What there is to show."""
     library.look_again()
-    skipped = list(library.skipped)
+    solutions: list[str] = []
+    unreadable: list[tuple[str, str]] = []
     try:
         solutions = library.solutions()
-    except (SolscopeError, OSError) as error:  # of the results alone; all else can be shown
-        solutions, why = [], str(error)
-        skipped += [
-            (encodable(path), encodable(why)) for path in library.result_files if path in why
-        ]
+    except (SolscopeError, OSError):  # of the results alone; all else can be shown
+        unreadable = library.unreadable_results()
     return Overview(
         solscope=__version__,
         profiles=library.entries,
-        skipped=skipped,
+        skipped=[*library.skipped, *unreadable],
         results=list(map(encodable, library.result_files)),
         solutions=solutions,
         hardware=list(names()),

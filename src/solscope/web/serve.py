@@ -16,6 +16,9 @@ from solscope.demo import DEMOS, PREFIX
 from solscope.errors import MissingToolError, UsageError
 
 if TYPE_CHECKING:
+    import uvicorn
+    from starlette.types import ASGIApp
+
     from solscope.web.library import Library
 
 GRACE_S = 1
@@ -31,7 +34,7 @@ def serve(
 ) -> None:
     """Serve the dashboard until interrupted; `uploads` is a folder and a largest size in bytes."""
     try:
-        import uvicorn
+        import uvicorn  # noqa: F401 - used in `_server`, missed here
 
         from solscope.web.app import Uploads, create_app
         from solscope.web.kept import Shelf, shelf_folder
@@ -45,9 +48,7 @@ def serve(
     shelf = Shelf(shelf_folder())
     check_sources(sources, shelf)
     if uploads is not None:
-        uploads[0].mkdir(parents=True, exist_ok=True)
-        kept = sorted(path for path in uploads[0].iterdir() if path.is_file())
-        sources = [*sources, *(str(path) for path in kept if not path.name.startswith("."))]
+        sources = [*sources, *_uploaded(uploads[0])]
     library = Library(sources or [f"{PREFIX}{name}" for name in DEMOS], shelf)
     library.takes_uploads = uploads is not None
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
@@ -55,24 +56,38 @@ def serve(
         address, chosen = listener.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
         query = f"/?token={token}" if token else "/"
-        config = uvicorn.Config(
-            create_app(library, [host], token, Uploads(*uploads) if uploads else None),
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            ws="none",
-            timeout_graceful_shutdown=GRACE_S,
-        )
-        config.load()
-        server = uvicorn.Server(config)
-        # At the end, requests that are cut off are not worth a line each.
-        logging.getLogger("uvicorn.error").addFilter(lambda _: not server.should_exit)
+        server = _server(create_app(library, [host], token, Uploads(*uploads) if uploads else None))
         say(f"solscope: {what_is_shown(library)} on http://{shown}:{chosen}{query}")
         say("solscope: press Ctrl-C to stop")
         threading.Thread(target=warm, args=(library,), daemon=True).start()
         with contextlib.suppress(KeyboardInterrupt):  # The way to stop that was told above.
             server.run(sockets=[listener])
+
+
+def _uploaded(folder: Path) -> list[str]:
+    """What was uploaded before; the folder is made where there is none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    return [str(path) for path in files if not path.name.startswith(".")]
+
+
+def _server(app: ASGIApp) -> uvicorn.Server:
+    import uvicorn
+
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    config.load()
+    server = uvicorn.Server(config)
+    # At the end, requests that are cut off are not worth a line each.
+    logging.getLogger("uvicorn.error").addFilter(lambda _: not server.should_exit)
+    return server
 
 
 def what_is_shown(library: Library) -> str:

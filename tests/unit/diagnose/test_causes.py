@@ -58,7 +58,6 @@ UNFUSED = {
     ("gemm", "bmm", "bf16"): (24, 60.0, "32,32,1"),
     ("softmax", "softmax_forward", "f32"): (12, 40.0, "32,32,1"),
 }
-ON = 0.98e9
 
 HAPPENED: dict[str, tuple[Made, Made]] = {
     "workload_batch": (EAGER, slower_kernels(EAGER, 1.5).but(requests=64)),

@@ -127,11 +127,9 @@ def test_routes_are_distinct_and_skewed() -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_topk_filter(variant: Variant) -> None:
     inputs, wanted = drawn("topk_filter", variant, rows=4, vocabulary=600, top_k=7)
-    kept_more = 0
     for row, found in zip(inputs["logits"].tolist(), wanted["out"].tolist(), strict=True):
         threshold = sorted(row, reverse=True)[6]
         assert found == [value if value >= threshold else float("-inf") for value in row]
-        kept_more += sum(value > float("-inf") for value in found) > 7
     if variant == "ties":
         many, wide = drawn("topk_filter", "ties", rows=32, vocabulary=4000, top_k=50)
         kept = (wide["out"] > float("-inf")).sum(-1)

@@ -36,6 +36,21 @@ def test_results_that_become_unreadable_leave_the_rest(tmp_path: Path) -> None:
     assert "line 1 is no result" in client.get("/api/bench").json()["error"]
 
 
+def test_of_several_results_those_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    good, bad, empty = (tmp_path / name for name in ("r.jsonl", "r.jsonl.jsonl", "empty.jsonl"))
+    shutil.copy(RESULTS, good)
+    bad.write_text("no results\n")
+    empty.touch()
+    library = Library([DEMO, *map(str, (good, bad, empty))])
+    client = TestClient(create_app(library), base_url="http://localhost")
+    skipped = client.get("/api/overview").json()["skipped"]
+    assert [path for path, _ in skipped] == [str(bad), str(empty)]
+    assert [why.removeprefix(path)[:20] for path, why in skipped] == [
+        ": line 1 is no resul",
+        ": no results",
+    ]
+
+
 def test_a_folder_may_hold_results_alone_or_beside_profiles(tmp_path: Path) -> None:
     shutil.copy(RESULTS, tmp_path / "r.jsonl")
     (tmp_path / "dataset.jsonl").write_text('{"prompt": "none of ours"}\n')

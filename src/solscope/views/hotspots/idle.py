@@ -19,6 +19,7 @@ from solscope.views.costs import CallTable
 from solscope.views.hotspots.base import Hotspot, mean_count
 from solscope.views.hotspots.window import Window
 from solscope.views.idle import CAUSES, idle_gaps
+from solscope.views.percent import percent
 
 UNNAMED = "communication"
 """Communication whose kernel does not say which collective it is."""
@@ -136,7 +137,7 @@ def _comm_row(
         bound_us=bound_us,
         limiter=None if least is None else least.limiter,
         expected_us=None,
-        efficiency_pct=100 * bound_us / time_us if bound_us is not None and time_us else None,
+        efficiency_pct=percent(bound_us, time_us),
         recoverable_us=saved,
         recoverable_pct_of_step=window.pct(saved),
         confidence="low",

@@ -1,0 +1,180 @@
+"""Where a profile is cut into steps.
+
+The best source there is decides, in this order:
+
+1. annotations: vLLM `execute_...`, SGLang `step[...]`, `ProfilerStep#n`, or any outermost
+   annotation that launches GPU work;
+2. graph launches: a large graph is one decode step;
+3. a kernel that occurs once per step (sampling or embedding), when its distances are regular;
+4. nothing: the whole profile is one step.
+
+An activity belongs to the step in which it was *launched*, or after which, when it was launched
+between two; where activities themselves mark the steps, to the last mark before it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from solscope.attribution.link import enclosing
+from solscope.attribution.phases import PHASE_NAME
+from solscope.intervals import Int64s, nest
+
+BEFORE = "(before the first step)"
+"""Name of a step of which the profile shows the end alone."""
+_STEP_NAME = re.compile(
+    r"^(ProfilerStep#\d+|execute_|step\[|.*(engine|decode|forward|model)[_ ]?step|iteration\b)",
+    re.IGNORECASE,
+)
+_GRAPH_LAUNCH = "GraphLaunch"
+_LARGE_GRAPH = 32
+"""Kernels in a graph from which on one replay is taken for a whole step."""
+
+
+class Cut(NamedTuple):
+    """Steps, one after another."""
+
+    start: Int64s
+    """When each begins: on the host where annotations tell, else on the GPU."""
+    names: list[str]
+    found_by: str
+
+
+def cut_steps(events: pl.DataFrame, activities: pl.DataFrame) -> tuple[pl.Series, Cut]:
+    """The step number of each activity, null before the first, and the steps it was taken from."""
+    cut = _by_annotation(events, activities)
+    if cut is not None:
+        return _inside(events["start_ns"].gather(activities["launch_row"]), cut), cut
+    return _by_activities(events, activities)
+
+
+def _by_annotation(events: pl.DataFrame, activities: pl.DataFrame) -> Cut | None:
+    """Outermost annotations that launch GPU work; None when there are none."""
+    rows = enclosing(events, activities, "annotation")
+    used = set(rows.drop_nulls().to_list())
+    table = (
+        events.lazy()
+        .select("kind", "name", "start_ns", "dur_ns", "rank", "pid", "tid")
+        .with_row_index("row")
+        .filter((pl.col("kind") == "annotation") & pl.col("dur_ns").is_not_null())
+        .collect()
+    )
+    if table.is_empty() or not used:
+        return None
+    outer = _outermost(table, used)
+    if outer.is_empty():
+        return None
+    names = outer["name"].to_list()
+    named = outer.filter(pl.Series([_is_step(n) for n in names], dtype=pl.Boolean))
+    # Ranges that name an operator (torch's emit_nvtx) are no steps, however far out they lie.
+    other = outer.filter(pl.Series(["::" not in (n or "::") for n in names], dtype=pl.Boolean))
+    chosen = (named if not named.is_empty() else other).sort("start_ns")
+    if chosen.is_empty():
+        return None
+    names = chosen["name"].cast(pl.String).to_list()
+    return Cut(chosen["start_ns"].to_numpy(), names, "annotation")
+
+
+def _outermost(table: pl.DataFrame, used: set[int]) -> pl.DataFrame:
+    """Annotations that hold launches and lie in no other; a single wrapper of many is opened."""
+    parts = []
+    for part in table.partition_by(["rank", "pid", "tid"]):
+        start = part["start_ns"].to_numpy()
+        end = start + part["dur_ns"].to_numpy()
+        parent = nest(start, end)
+        rows = part["row"].to_list()
+        holds = np.zeros(part.height, dtype=bool)
+        for at in (i for i, row in enumerate(rows) if row in used):
+            while at >= 0 and not holds[at]:
+                holds[at] = True
+                at = int(parent[at])
+        level = (parent < 0) & holds
+        while level.sum() == 1:
+            wrapper = int(np.flatnonzero(level)[0])
+            inner = holds & (parent == wrapper)
+            # Phases inside a step are its passes, not steps of their own.
+            wanted = _is_named_step if _is_named_step(part["name"][wrapper]) else _is_step
+            if sum(wanted(name) for name in part.filter(pl.Series(inner))["name"]) < 2:
+                break
+            level = inner
+        parts.append(part.filter(pl.Series(level)))
+    return pl.concat(parts) if parts else table.clear()
+
+
+def _is_named_step(name: str | None) -> bool:
+    return bool(name and _STEP_NAME.match(name))
+
+
+def _is_step(name: str | None) -> bool:
+    return _is_named_step(name) or bool(name and PHASE_NAME.search(name))
+
+
+def _inside(launched: pl.Series, cut: Cut) -> pl.Series:
+    """Number of the interval in which each launch lies, or after which it follows."""
+    at = launched.fill_null(np.iinfo(np.int64).min).to_numpy()
+    index = np.searchsorted(cut.start, at, side="right") - 1
+    return pl.Series("step", index).replace(-1, None).cast(pl.Int32)
+
+
+def _by_activities(events: pl.DataFrame, activities: pl.DataFrame) -> tuple[pl.Series, Cut]:
+    """Steps from graph launches or from a kernel that marks them; else one step for everything."""
+    starts = _graph_starts(events, activities)
+    found_by = "graph_launch"
+    if starts.size < 2:
+        starts, found_by = _marker_starts(activities), "kernel_period"
+    gpu_start = activities["start_ns"].fill_null(np.iinfo(np.int64).min).to_numpy()
+    if starts.size < 2:
+        step = pl.Series("step", np.zeros(activities.height, np.int32))
+        return step, Cut(np.empty(0, np.int64), ["(whole profile)"], "whole_profile")
+    index = np.searchsorted(starts, gpu_start, side="right") - 1
+    # What ran before the first mark belongs to a step that the profile does not show whole.
+    step = pl.Series("step", (index + 1).astype(np.int32))
+    names = [BEFORE, *(f"{found_by} {i}" for i in range(starts.size))]
+    return step, Cut(starts, names, found_by)
+
+
+def _graph_starts(events: pl.DataFrame, activities: pl.DataFrame) -> Int64s:
+    """When each replay of a large graph began on the GPU."""
+    names = events["name"].gather(activities["launch_row"]).cast(pl.String)
+    replays = (
+        activities.select("launch_row", "start_ns")
+        .filter(names.str.contains(_GRAPH_LAUNCH).fill_null(False))
+        .group_by("launch_row")
+        .agg(pl.len(), pl.col("start_ns").min())
+        .filter(pl.col("len") >= _LARGE_GRAPH)
+        .sort("start_ns")
+    )
+    return replays["start_ns"].to_numpy()
+
+
+def _marker_starts(activities: pl.DataFrame) -> Int64s:
+    """Starts of a kernel that occurs once per step: the rarest regular embedding or sampler."""
+    ordered = (
+        activities.filter(pl.col("start_ns").is_not_null()).sort("start_ns").with_row_index("at")
+    )
+    for category in ("embedding", "sampling"):
+        groups = (
+            ordered.filter(pl.col("category") == category)
+            .group_by("name")
+            .agg(pl.col("at"), pl.col("start_ns"), pl.len())
+            .filter(pl.col("len") >= 3)
+            .sort("len", "name")
+        )
+        for at, start in groups.select("at", "start_ns").iter_rows():
+            spacing = np.diff(np.array(at))
+            regular = spacing.min() >= _LARGE_GRAPH and np.median(spacing) * 1.5 > spacing.max()
+            if regular and not _once_per_layer(ordered, at):
+                return np.array(start, dtype=np.int64)
+    return np.empty(0, np.int64)
+
+
+def _once_per_layer(ordered: pl.DataFrame, marks: list[int]) -> bool:
+    """True when there is but one attention call from mark to mark: a layer, not a step."""
+    mixers = ordered.filter(pl.col("category").is_in(["attention", "linear_attention", "softmax"]))[
+        "at"
+    ].to_numpy()
+    return mixers.size > 0 and bool(np.median(np.diff(np.searchsorted(mixers, marks))) < 2)

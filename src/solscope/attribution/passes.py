@@ -1,0 +1,124 @@
+"""Passes: runs through the model inside a step, and what they tell of the step.
+
+Annotations that name a phase (`prefill`, `decode`) separate the passes of a step; a step without
+them is one pass. Where no name tells the phase, the requests or the tokens, the shapes of attention
+calls do, when those agree.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from solscope.attribution.link import enclosing
+from solscope.attribution.phases import PHASES, Query, facts_of, phase_by_shapes, queries_of
+
+
+class Passes(NamedTuple):
+    """The step table with what passes tell of it, and where each activity belongs."""
+
+    table: pl.DataFrame
+    pass_id: pl.Series
+    pass_phase: pl.Series
+
+
+def find_passes(
+    events: pl.DataFrame, activities: pl.DataFrame, step: pl.Series, table: pl.DataFrame
+) -> Passes:
+    """Split the steps of `table` into passes; fill in phases, requests and tokens it lacks."""
+    pass_id, pass_phase = _by_name(events, activities, step, table)
+    queries = queries_of(events, activities)
+    pass_phase = _or_else(pass_phase, _spread(phase_by_shapes(queries), pass_id))
+    table = _fill_sizes(_fill_phases(table, step, pass_phase), step, queries)
+    by_step = dict(table.select("step", pl.col("phase").cast(pl.String)).iter_rows())
+    from_step = step.replace_strict(by_step, default=None, return_dtype=pl.String)
+    return Passes(table, pass_id, _or_else(pass_phase, from_step.cast(pl.Enum(PHASES))))
+
+
+def _or_else(phase: pl.Series, other: pl.Series) -> pl.Series:
+    return phase.zip_with(phase.is_not_null(), other)
+
+
+def _by_name(
+    events: pl.DataFrame, activities: pl.DataFrame, step: pl.Series, table: pl.DataFrame
+) -> tuple[pl.Series, pl.Series]:
+    """Runs through the model: by annotations that name a phase, else the step itself."""
+    names = events.filter(pl.col("kind") == "annotation")["name"].unique().drop_nulls()
+    phases = {
+        n: f.phase
+        for n in names
+        if (f := facts_of(n)).phase in ("prefill", "decode", "draft", "verify")
+    }
+    rows = enclosing(events, activities, "annotation", set(phases))
+    frame = pl.DataFrame(
+        {"step": step, "mark": rows, "start_ns": activities["start_ns"]}
+    ).with_row_index("at")
+    # A step whose own name tells its phase is one pass, whatever is marked inside it.
+    known = table.filter(pl.col("phase").is_not_null())["step"].to_list()
+    frame = frame.with_columns(pl.when(~pl.col("step").is_in(known)).then("mark").alias("mark"))
+    # Work between two marked parts belongs to the one before it, work before all to the first.
+    ordered = frame.sort("step", "start_ns", nulls_last=True).with_columns(
+        pl.col("mark").fill_null(strategy="forward").over("step").alias("mark")
+    )
+    ordered = ordered.with_columns(
+        pl.col("mark").fill_null(strategy="backward").over("step").alias("mark")
+    )
+    back = ordered.sort("at")
+    pass_id = back.select(
+        pl.when(pl.col("step").is_not_null()).then(
+            pl.struct("step", "mark").rank("dense").cast(pl.Int32)
+        )
+    ).to_series()
+    texts = events["name"].gather(back["mark"]).cast(pl.String)
+    phase = texts.replace_strict(phases, default=None, return_dtype=pl.String)
+    return pass_id.alias("pass"), phase.cast(pl.Enum(PHASES)).alias("pass_phase")
+
+
+def _spread(phase: pl.Series, pass_id: pl.Series) -> pl.Series:
+    """Give every activity the phase that the attention calls of its pass agree on."""
+    seen = pl.DataFrame({"pass": pass_id, "phase": phase}).drop_nulls().unique()
+    agreed = seen.group_by("pass").agg(pl.col("phase").first(), pl.len()).filter(pl.col("len") == 1)
+    joined = pl.DataFrame({"pass": pass_id}).join(
+        agreed, on="pass", how="left", maintain_order="left"
+    )
+    return joined["phase"]
+
+
+def _fill_phases(table: pl.DataFrame, step: pl.Series, pass_phase: pl.Series) -> pl.DataFrame:
+    """Phases of steps whose name tells none, from the phases of their passes."""
+    seen = (
+        pl.DataFrame({"step": step, "seen": pass_phase.cast(pl.String)})
+        .drop_nulls()
+        .group_by("step")
+        .agg(pl.col("seen").unique().sort())
+    )
+    found = {
+        number: phases[0] if len(phases) == 1 else "mixed"
+        for number, phases in seen.iter_rows()
+        if len(phases) == 1 or set(phases) <= {"prefill", "decode"}
+    }
+    guess = table["step"].replace_strict(found, default=None, return_dtype=pl.String)
+    return table.with_columns(pl.coalesce("phase", guess.cast(pl.Enum(PHASES))).alias("phase"))
+
+
+def _fill_sizes(table: pl.DataFrame, step: pl.Series, queries: list[Query | None]) -> pl.DataFrame:
+    """Requests and tokens of steps whose name tells none, when all their attention calls agree."""
+    found = pl.DataFrame(
+        {
+            "step": step,
+            "seen_requests": [None if q is None else q.requests for q in queries],
+            "seen_tokens": [None if q is None else q.requests * q.length for q in queries],
+        },
+        schema_overrides={"seen_requests": pl.Int64, "seen_tokens": pl.Int64},
+    ).drop_nulls()
+    agreed = (
+        found.unique()
+        .group_by("step")
+        .agg(pl.col("seen_requests", "seen_tokens").first(), pl.len().alias("shapes"))
+        .filter(pl.col("shapes") == 1)
+    )
+    return table.join(agreed, on="step", how="left", maintain_order="left").select(
+        pl.coalesce(name, f"seen_{name}").alias(name) if name in ("requests", "tokens") else name
+        for name in table.columns
+    )

@@ -1,0 +1,37 @@
+"""Lines about a profile that several pages print: what is known of it, and what is unsafe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from solscope.report.terminal import share_known, warning_lines
+from solscope.text import clean
+from solscope.views.summary import Summary
+
+
+def coverage_line(s: Summary) -> str:
+    """What is known, in one line."""
+    c = s.coverage
+    shares = (
+        ("linked to a launch", c.linked_pct),
+        ("classified", c.classified_pct),
+        ("by family only", c.generic_pct),
+        ("with operator", c.op_pct),
+        ("with shapes", c.shapes_pct),
+        ("placed in a layer", c.layer_pct),
+        ("with role", c.role_pct),
+    )
+    known = [f"{label} {share_known(value)}" for label, value in shares if value is not None]
+    return "coverage of GPU time: " + (", ".join(known) or "nothing ran")
+
+
+def warnings_by_name(summaries: Sequence[Summary], names: Sequence[str]) -> list[RenderableType]:
+    """The warnings of several profiles, each below its name."""
+    parts: list[RenderableType] = [Text("")]
+    for name, s in zip(names, summaries, strict=True):
+        if s.warnings:
+            parts += [Text(clean(name), style="bold"), *warning_lines(s.warnings)]
+    return parts if len(parts) > 1 else []

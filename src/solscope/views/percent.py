@@ -1,0 +1,8 @@
+"""A part of a whole in percent, or null where that says nothing."""
+
+from __future__ import annotations
+
+
+def percent(part: float | None, whole: float | None) -> float | None:
+    """`part` of `whole`; null where either is not known, or there is no whole."""
+    return 100.0 * part / whole if part is not None and whole else None
