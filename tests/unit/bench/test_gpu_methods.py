@@ -117,17 +117,48 @@ def test_a_graph_is_timed_without_what_a_request_takes(
         return request_us + 12 * call_us * times
 
     monkeypatch.setattr(timing_gpu, "_replay", replay)
-    samples = timing_gpu._graph_samples(Mock(), 12, 1.0)
+    samples, whole_us = timing_gpu._graph_samples(Mock(), 12, 1.0)
     off = request_us if 12 * call_us > timing_gpu.GRAPH_LONG_US else 0.0
     wanted = call_us + off / 12
     assert samples == pytest.approx([wanted] * 5)
-    assert sum(asked) * 12 * call_us < 100 * timing_gpu.GRAPH_SAMPLE_US or max(asked) == 1
+    assert whole_us == pytest.approx(call_us + request_us / 12 / max(asked))
+    least = max(timing_gpu.GRAPH_SAMPLE_US, request_us)
+    assert sum(asked) * 12 * call_us < 100 * least or max(asked) == 1
 
 
 def test_what_a_request_takes_is_never_more_than_the_shortest() -> None:
     noisy = timing_gpu.request_us([3000.0, 9000.0, 9000.0], [9100.0, 9200.0, 9300.0], 3)
     assert noisy == 3000.0
     assert timing_gpu.request_us([3000.0], [12_000.0], 3) == 0.0
+
+
+@pytest.mark.parametrize("call_us", [60.0, 200.0])
+@pytest.mark.parametrize("stop_us", [3000.0, 8000.0, 50_000.0])
+def test_a_worker_that_stops_in_short_runs_gains_little(
+    monkeypatch: pytest.MonkeyPatch, call_us: float, stop_us: float
+) -> None:
+    """As if the request took long by itself: the time of the runs would be taken off with it."""
+
+    def replay(_: object, times: int) -> float:
+        return 12 * call_us * times + (stop_us if times % timing_gpu.GRAPH_PARTS else 0.0)
+
+    monkeypatch.setattr(timing_gpu, "_replay", replay)
+    samples, whole_us = timing_gpu._graph_samples(Mock(), 12, 1.0)
+    assert min(samples) >= call_us / 2
+    assert whole_us >= call_us
+    (result,) = run(["rms_norm"], find_solution("torch-eager"))
+    assert result.status == ("passed" if call_us == 60.0 else "cheating")
+    (times,) = [timing for name, timing in result.methods.items() if name.startswith("graph")]
+    assert min(times.samples) > 0
+
+
+def test_a_call_that_claims_no_time_is_held_against_a_run_that_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+    monkeypatch.setattr(timing_gpu, "_replay", lambda _, times: asked.append(times) or 12e6)
+    timing_gpu._long_run(Mock(), 12, 0.0)
+    assert asked == [timing_gpu.MOST_REPLAYS]
 
 
 @pytest.mark.parametrize(
