@@ -85,6 +85,54 @@ SOLUTIONS = {
         "shutil.rmtree(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))\n"
         "def run(**inputs): return right(**inputs)",
     ),
+    "computes_when_copied": (
+        "cheating",
+        "def run(**inputs):\n"
+        " out = torch.empty_like(inputs['x'])\n"
+        " out.clone = lambda: right(**inputs)\n"
+        " out.contiguous = lambda: right(**inputs)\n"
+        " out.index_select = lambda *rows: right(**inputs).index_select(*rows)\n"
+        " return out",
+    ),
+    "input_with_a_function": (
+        "cheating",
+        "def run(**inputs):\n inputs['x'].copy_ = print\n return right(**inputs)",
+    ),
+    "input_of_another_class": (
+        "cheating",
+        "class Other(torch.Tensor): pass\n"
+        "def run(**inputs):\n"
+        " out = right(**inputs)\n"
+        " inputs['x'].__class__ = Other\n"
+        " return out",
+    ),
+    "other_bases": (
+        "cheating",
+        "class Before:\n"
+        " def clone(self): return torch._C.TensorBase.clone(self)\n"
+        "torch.Tensor.__bases__ = (Before, *torch.Tensor.__bases__)\n"
+        "def run(**inputs): return right(**inputs)",
+    ),
+    "other_lookup": (
+        "cheating",
+        "find = torch.Tensor.__getattribute__\n"
+        "torch.Tensor.__getattribute__ = lambda tensor, name: find(tensor, name)\n"
+        "def run(**inputs): return right(**inputs)",
+    ),
+    "other_module": (
+        "cheating",
+        "class Module(type(torch)): pass\n"
+        "torch.__class__ = Module\n"
+        "def run(**inputs): return right(**inputs)",
+    ),
+    "no_cuda": ("cheating", "del torch.cuda\ndef run(**inputs): return right(**inputs)"),
+    "notes_on_tensors": (
+        "passed",
+        "def run(**inputs):\n"
+        " out = right(**inputs)\n"
+        " out.note = inputs['x'].note = 'seen'\n"
+        " return out",
+    ),
     "leaves_a_process": (
         "passed",
         "def run(**inputs):\n"
