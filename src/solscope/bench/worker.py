@@ -278,7 +278,7 @@ class Worker:
         return {**reply, **self.described([index for index, _ in order])}
 
     def capture(self, order: list[int]) -> dict[str, Any]:
-        """Record these calls in a CUDA graph. What they returned is poisoned: the graph writes it."""
+        """Record these calls in a CUDA graph, which must write what they returned."""
         self.kept = self.timer.capture(lambda: [self.call(index) for index in order])
         self._poison_kept()
         return {}

@@ -144,7 +144,7 @@ class Tampering:
         self.registered = set(torch.library._impls)
 
     def found(self) -> list[str]:
-        """Functions and classes that were replaced, modes that are on, kernels that were overridden."""
+        """Functions and classes that were replaced, modes that are on, kernels overridden."""
         pairs = zip(self.functions, self.values, strict=True)
         functions = [
             full for (full, name, places), value in pairs if _as_defined(name, places) is not value

@@ -194,16 +194,6 @@ def test_two_runs_of_one_card_agree_within_their_intervals() -> None:
     assert told <= 0.05 * pairs
 
 
-def test_two_runs_of_one_card_disagree_where_one_process_is_trusted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("solscope.bench.contrast.ONE_PROCESS", 0.0)
-    folder = Path(__file__).parents[3] / "results" / "bench"
-    first, again = (read_results([folder / name]) for name in ("h200-earlier.jsonl", "h200.jsonl"))
-    found = contrast(first, again, "solscope-triton", "solscope-triton").shapes
-    assert sum(one.verdict != "cannot tell" for one in found) > 0.1 * len(found)
-
-
 def test_an_operator_without_importance_does_not_decide() -> None:
     def lines(norm_us: float, other_us: float, importance: float) -> list[ShapeResult]:
         return [
