@@ -41,7 +41,7 @@ class DeviceTimer:
 
         recorded: list[Any] = []
 
-        class Recording(TorchDispatchMode):
+        class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
             def __torch_dispatch__(
                 self, function: Any, types: Any, args: Any = (), kwargs: Any = None
             ) -> Any:
@@ -49,7 +49,7 @@ class DeviceTimer:
                 recorded.append((function, args, kwargs or {}, result))
                 return result
 
-        with Recording():
+        with Recording():  # type: ignore[no-untyped-call]
             kept = calls()
         self.captured = recorded
         return kept

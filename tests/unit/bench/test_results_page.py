@@ -240,19 +240,20 @@ def test_the_page_says_which_lines_are_of_the_last_runs() -> None:
     earlier = {(one.operator, one.shape, one.solution): one for one in read_results([EARLIER])}
     last = [one for one in lines if "graph-v1" not in one.methods]
     before = min(one.run["time"] for one in last)
+    pairs = [(earlier.get((one.operator, one.shape, one.solution)), one) for one in last]
+    medians = [(old.by("graph"), new.by("graph")) for old, new in pairs if old is not None]
     longer = sorted(
-        earlier[key].methods["graph-v1"].median_us / one.methods["graph-v2"].median_us
-        for one in last
-        if (key := (one.operator, one.shape, one.solution)) in earlier
+        old[1].median_us / new[1].median_us
+        for old, new in medians
+        if old and new and old[1].median_us and new[1].median_us
     )
+    middle = f"{100 * longer[len(longer) // 2] - 100:.0f} %"
     page = " ".join(PAGE.read_text(encoding="utf-8").split())
     for text in (
         f"{len(last):,} lines are of the last runs",
         f"{sum(one.run['time'] == before for one in last)} of them still met the checks",
         f"The other {len(lines) - len(last)} and the `decode` set",
-        f"{longer[len(longer) // 2] - 1:.0%} longer in the middle of {len(longer):,}".replace(
-            "%", " %"
-        ),
+        f"{middle} longer in the middle of {len(longer):,} pairs",
         f"`results/bench/h200-checks.jsonl`, {len(read_results([CHECKS]))} lines",
     ):
         assert text in page

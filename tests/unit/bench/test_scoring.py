@@ -97,8 +97,10 @@ def test_another_method_has_its_own_score() -> None:
     found = score(rows, method="graph-v1")
     assert (found.method, found.weighted_s) == ("graph-v1", 0.8)
     assert found.operators[0].shapes_passed == 1
-    with pytest.raises(UsageError, match="no times by 'gra'"):
-        score(rows, method="gra")
+    without = line("rms_norm", "2", 20.0, methods={"kineto": Timing(reason="no spans")})
+    for unknown in ("gra", ""):
+        with pytest.raises(UsageError, match=f"no times by '{unknown}'"):
+            score([*rows, without], method=unknown)
 
 
 def test_by_its_name_the_newest_version_of_a_method_is_taken() -> None:
