@@ -100,9 +100,10 @@ def contrast(
     shared = [key for key in best_a if key in best_b]
     if not shared:
         raise InputError("no shape passed in both")
-    for method_a, method_b in ((best_a[key].method, best_b[key].method) for key in shared):
-        if method_a != method_b:
-            raise InputError(f"A was timed by {method_a}, B by {method_b}")
+    for one, other in ((best_a[key], best_b[key]) for key in shared):
+        if one.method != other.method:
+            where = f"{one.operator} shape {one.shape}"
+            raise InputError(f"{where}: A was timed by {one.method}, B by {other.method}")
     draw = generator()
     shares = _shares([best_a[key] for key in shared])
     found, means_a, means_b = [], [], []

@@ -125,6 +125,10 @@ SOLUTIONS = {
         "torch.__class__ = Module\n"
         "def run(**inputs): return right(**inputs)",
     ),
+    "other_list_of_kernels": (
+        "cheating",
+        "torch.library._impls = set()\ndef run(**inputs): return right(**inputs)",
+    ),
     "no_cuda": ("cheating", "del torch.cuda\ndef run(**inputs): return right(**inputs)"),
     "notes_on_tensors": (
         "passed",

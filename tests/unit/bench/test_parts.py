@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from ctypes import c_void_p
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,19 +14,20 @@ torch = pytest.importorskip("torch")
 
 from solscope.bench import evaluate, memory  # noqa: E402
 from solscope.bench.bounds import shape_bound  # noqa: E402
-from solscope.bench.catalog import built_in, find_solution  # noqa: E402
+from solscope.bench.catalog import CUDA_ENTRY, built_in, find_solution  # noqa: E402
 from solscope.bench.check import draw_rows  # noqa: E402
-from solscope.bench.correctness import CPU_EFFORT, OperatorCheck  # noqa: E402
+from solscope.bench.correctness import CPU_EFFORT, Checked, OperatorCheck  # noqa: E402
 from solscope.bench.device_timer import spans  # noqa: E402
 from solscope.bench.inputs import InputSets, Repeated  # noqa: E402
 from solscope.bench.machine import PACKAGES  # noqa: E402
 from solscope.bench.process import WorkerFailed  # noqa: E402
 from solscope.bench.sensors import Card, Reading, Watch  # noqa: E402
 from solscope.bench.statistics import is_noisy, quantile, timing  # noqa: E402
+from solscope.bench.template import CUDA_BUILD  # noqa: E402
 from solscope.bench.timing import SETS, Measured, OperatorTiming, Plan, recalled  # noqa: E402
 from solscope.bench.workloads import beside, choose, scaled, workloads  # noqa: E402
 from solscope.capture.base import MissingSensorError  # noqa: E402
-from solscope.errors import InputError, UsageError  # noqa: E402
+from solscope.errors import InputError, MissingToolError, UsageError  # noqa: E402
 from solscope.hardware import find  # noqa: E402
 from solscope.operators import operator  # noqa: E402
 from solscope.operators.paging import STALE  # noqa: E402
@@ -336,6 +338,55 @@ def test_sensors_give_the_readings_of_their_windows() -> None:
     found = watch.during([(1.5, 4.0)])
     assert found.sm_clock_mhz == [1002.0, 1002.5, 1003.0]
     assert found.throttle == ["power cap"]
+
+
+# --- Building
+
+
+@pytest.mark.parametrize(
+    "text",
+    [CUDA_ENTRY.format(source="k.cu", digest="1"), CUDA_BUILD.format(operator="l2_norm")],
+    ids=["entry", "template"],
+)
+def test_a_build_that_was_killed_does_not_stop_the_next(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch waits for its lock file for good; one of a process that is gone stays there."""
+    from torch.utils import cpp_extension
+
+    lock = tmp_path / "lock"
+    lock.touch()
+
+    def build(**options: Any) -> Mock:
+        assert options["build_directory"] == str(tmp_path)
+        assert not lock.exists()
+        with (tmp_path / "builder").open("w") as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return Mock(run="built", copy="built")
+
+    monkeypatch.setattr(cpp_extension, "CUDA_HOME", "/usr/local/cuda")
+    monkeypatch.setattr(cpp_extension, "load", build)
+    monkeypatch.setenv("SOLSCOPE_BUILD_FOLDER", str(tmp_path))
+    names: dict[str, Any] = {"__file__": str(tmp_path / "entry.py")}
+    exec(text, names)
+    assert "built" in names.values()
+
+
+def test_an_error_of_ours_while_solutions_are_built_is_not_a_finding() -> None:
+    stage = OperatorCheck(operator("rms_norm"), [], Mock(), {"inputs": Mock(device="cpu")}, Mock())
+    seats: list[Any] = [Mock(candidate=Mock(key=str(number))) for number in range(3)]
+    seats[0].worker.side_effect = WorkerFailed("crashed", "no such module", dead=False)
+    seats[2].candidate.solution.about.language = "cuda"
+    stage.seats = seats
+    stage.found = {seat.candidate.key: Checked() for seat in seats}
+    stage.build()
+    told = [found.everywhere and found.everywhere.status for found in stage.found.values()]
+    assert told == ["crashed", None, None]
+    seats[2].close.assert_called_once_with()
+    seats[1].worker.side_effect = MissingToolError("a worker process did not start")
+    with pytest.raises(MissingToolError, match="did not start"):
+        stage.build()
+    assert stage.found["1"].everywhere is None
 
 
 # --- Memory that is short
