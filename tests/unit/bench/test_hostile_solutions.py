@@ -130,6 +130,11 @@ SOLUTIONS = {
         "torch.library._impls = set()\ndef run(**inputs): return right(**inputs)",
     ),
     "no_cuda": ("cheating", "del torch.cuda\ndef run(**inputs): return right(**inputs)"),
+    "plan_of_another_class": (
+        "passed",
+        "def setup(**inputs): return torch.nn.Parameter(torch.ones(1), requires_grad=False)\n"
+        "def run(plan, **inputs): return right(**inputs)",
+    ),
     "notes_on_tensors": (
         "passed",
         "def run(**inputs):\n"
