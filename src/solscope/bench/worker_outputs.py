@@ -37,7 +37,7 @@ def failure(error: BaseException, torch: ModuleType) -> dict[str, Any]:
     message = str(error)
     if kind == "crashed" and not isinstance(error, Unusable):
         message = f"{type(error).__name__}{_where(error)}: {message}"
-    message = message.encode("utf-8", "backslashreplace").decode()
+    message = (message or type(error).__name__).encode("utf-8", "backslashreplace").decode()
     return {"failed": kind, "reason": message[:2000]}
 
 

@@ -61,6 +61,7 @@ SOLUTIONS = {
     "failed_as_passed": ("cheating", FORGED.format(more='"failed": "passed", "reason": ""')),
     "odd_output": ("cheating", FORGED.format(more='"outputs": [{"name": "out", "shape": ["a"]}]')),
     "odd_text": ("crashed", "def run(**inputs): raise ValueError('\\udc80 \\x1b[31m')"),
+    "no_text": ("oom", "def run(**inputs): raise MemoryError"),
     "interrupt": ("crashed", "def run(**inputs): raise KeyboardInterrupt"),
     "kills": ("cheating", "def run(**inputs): os.kill(os.getppid(), 9)"),
     "removes": (
@@ -178,6 +179,7 @@ def test_each_fails_alone_and_leaves_nothing(tmp_path: Path) -> None:
         if found[name].status != status
     }
     assert not wrong
+    assert found["no_text"].reason == "MemoryError"
     started = [int(line) for line in place.read_text().split()]
     assert started
     assert not [pid for pid in started if is_running(pid)]
