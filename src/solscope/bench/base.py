@@ -158,4 +158,5 @@ class ShapeResult(msgspec.Struct, frozen=True):
 
 def is_called(full: str, method: str) -> bool:
     """Whether a method with this id is meant: by its id, or by its name, without a version."""
-    return method in (full, full.rpartition("-v")[0])
+    name, _, _ = full.rpartition("-v")
+    return method in (full, name or full)

@@ -31,6 +31,7 @@ ABOUT = "solution.toml"
 
 CUDA_ENTRY = '''"""Builds {source} with nvcc once per content and machine, and takes its `run`."""
 
+import fcntl
 import os
 import shutil
 from pathlib import Path
@@ -41,12 +42,15 @@ if CUDA_HOME is None and shutil.which("nvcc") is None:
     raise ImportError("needs nvcc: install the CUDA toolkit and set CUDA_HOME")
 folder = Path(os.environ["SOLSCOPE_BUILD_FOLDER"])
 folder.mkdir(parents=True, exist_ok=True)
-run = load(
-    name="solution_{digest}",
-    sources=[str(Path(__file__).with_name("{source}"))],
-    extra_cuda_cflags=["-O3"],
-    build_directory=str(folder),
-).run
+with (folder / "builder").open("w") as builder:
+    fcntl.flock(builder, fcntl.LOCK_EX)  # one process at a time, until it ends, however it ends
+    (folder / "lock").unlink(missing_ok=True)  # what torch leaves of a build that was killed
+    run = load(
+        name="solution_{digest}",
+        sources=[str(Path(__file__).with_name("{source}"))],
+        extra_cuda_cflags=["-O3"],
+        build_directory=str(folder),
+    ).run
 '''
 
 

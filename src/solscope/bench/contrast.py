@@ -133,7 +133,8 @@ def _pairs(
         raise InputError("no shape passed in both")
     for one, other in pairs:
         if one.method != other.method:
-            raise InputError(f"A was timed by {one.method}, B by {other.method}")
+            where = f"{one.operator} shape {one.shape}"
+            raise InputError(f"{where}: A was timed by {one.method}, B by {other.method}")
     return pairs
 
 

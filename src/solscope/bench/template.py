@@ -73,6 +73,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{ module.def("copy", &copy); }}
 
 CUDA_BUILD = '''"""Builds _kernel.cu once per content and machine."""
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -82,12 +83,15 @@ if CUDA_HOME is None:
     raise ImportError("needs nvcc: install the CUDA toolkit and set CUDA_HOME")
 _folder = Path(os.environ["SOLSCOPE_BUILD_FOLDER"])
 _folder.mkdir(parents=True, exist_ok=True)
-copy = load(
-    name="{operator}_kernel",
-    sources=[str(Path(__file__).with_name("_kernel.cu"))],
-    extra_cuda_cflags=["-O3"],
-    build_directory=str(_folder),
-).copy
+with (_folder / "builder").open("w") as _builder:
+    fcntl.flock(_builder, fcntl.LOCK_EX)  # one process at a time, until it ends, however it ends
+    (_folder / "lock").unlink(missing_ok=True)  # what torch leaves of a build that was killed
+    copy = load(
+        name="{operator}_kernel",
+        sources=[str(Path(__file__).with_name("_kernel.cu"))],
+        extra_cuda_cflags=["-O3"],
+        build_directory=str(_folder),
+    ).copy
 '''
 
 WRAPPED = '''

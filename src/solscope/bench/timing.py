@@ -222,13 +222,17 @@ class OperatorTiming:
         self, seats: Sequence[Seat], do: str, fields: dict[str, Any], found: dict[str, Measured]
     ) -> None:
         standing = [seat for seat in seats if self._stands(seat, found)]
+        failed = set()
         for seat, reply in ask_all(standing, do, fields):
             measured = found[seat.candidate.key]
             if isinstance(reply, WorkerFailed):
                 measured.verdict.fail(reply.status, reply.reason)
-                seat.tidy("free")  # what it holds would be missing for the others
+                failed.add(seat.candidate.key)
             else:
                 measured.setup_us += reply.get("setup_us", [])
+        for seat in (seat for group in self.seats for seat in group):
+            if seat.candidate.key in failed:
+                seat.tidy("free")  # what its processes hold would be missing for the others
 
     def _right(self, axes: dict[str, Any], sets: InputSets, effort: Effort) -> list[Wanted | None]:
         rows = by_rows(self.operator.cost(axes), self.task, effort)

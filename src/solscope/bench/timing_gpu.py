@@ -57,11 +57,13 @@ GRAPH_PARTS = 3
 GRAPH_LONG_US = 50_000.0
 """From here on what a request takes by itself does not matter."""
 LONG_RUN_US = 50_000.0
+LEAST_US = 0.1
+"""No call is shorter, whatever it claims."""
 MOST_REPLAYS = 1 << 14
 CLAIM = 0.5
 """A cold call that claims less than this share of a call in the graph is not believed."""
 GRAPH_GAP_US = 3.0
-"""Gap between kernels of a graph, at most, which the span of a single kernel does not have."""
+"""Gap between calls in a graph, at most, which the span of a single call does not have."""
 
 
 def sample_gpu(
@@ -230,33 +232,35 @@ def _graph(
             plan.uncaptured[seat.candidate.key] = why
         seat.close()  # a failed capture leaves its process unusable
         return
-    samples = _graph_samples(seat, len(order), seconds)
+    samples, whole_us = _graph_samples(seat, len(order), seconds)
     measured.add(GRAPH, samples, "evaluator")
     if not seat.candidate.task.mutates:
         described = seat.ask("described", order=order)["outputs"]
         check_calls(seat, sets, part.right, described, order, measured.verdict)
-    if cold_us < CLAIM * _least(min(samples), measured):
+    if _is_too_little(cold_us, whole_us):
         per_call = _long_run(seat, len(order), cold_us)
-        if cold_us < CLAIM * _least(per_call, measured):
+        if _is_too_little(cold_us, per_call):
             why = f"claims {cold_us:.1f} us for a call that takes {per_call:.1f} us in a graph"
             measured.verdict.fail("cheating", why)
 
 
-def _least(per_call_us: float, measured: Measured) -> float:
-    """What a single call must take at least, after the time of one in the graph."""
-    return per_call_us - GRAPH_GAP_US * (measured.activities or 1)
+def _is_too_little(cold_us: float, graph_us: float) -> bool:
+    """Whether a single call that takes `graph_us` in a graph cannot be as short as it claims."""
+    return cold_us < CLAIM * (graph_us - GRAPH_GAP_US)
 
 
-def _graph_samples(seat: Seat, calls: int, seconds: float) -> list[float]:
-    """Microseconds per call of the captured graph.
+def _graph_samples(seat: Seat, calls: int, seconds: float) -> tuple[list[float], float]:
+    """Microseconds per call of the captured graph; and of its shortest run, nothing taken off.
 
     A request takes time of its own, after a long wait more than after a short one, so an empty
-    request tells it only about: it is what is left when short and long runs lie on a line.
+    request tells it only about: it is what is left when short and long runs lie on a line. A worker
+    that stops in short runs can make that too much, so claims are held against whole runs.
     """
     _replay(seat, 1)  # the first one uploads the graph
     empty = min(_replay(seat, 0) for _ in range(3))
+    enough = min(max(GRAPH_SAMPLE_US, empty), GRAPH_LONG_US / 2)
     times = 1
-    while (once := _replay(seat, times) - empty) < GRAPH_SAMPLE_US and times < MOST_REPLAYS:
+    while (once := _replay(seat, times) - empty) < enough and times < MOST_REPLAYS:
         times *= 2
     parts = GRAPH_PARTS if once < GRAPH_LONG_US else 1
     short: list[float] = []
@@ -267,15 +271,19 @@ def _graph_samples(seat: Seat, calls: int, seconds: float) -> list[float]:
             short.append(_replay(seat, times))
         long.append(_replay(seat, parts * times))
     own = request_us(short, long, parts)
-    return [(value - own) / (parts * times * calls) for value in long]
+    runs = parts * times * calls
+    return [(value - own) / runs for value in long], min(long) / runs
 
 
 def request_us(short: Sequence[float], long: Sequence[float], parts: int) -> float:
-    """Time that a request takes beside its runs: `long` is of `parts` times the runs of `short`."""
+    """Time that a request takes beside its runs: `long` is of `parts` times the runs of `short`.
+
+    No more than half of a long request: its runs take longer than a request does by itself.
+    """
     if not short:
         return 0.0
     own = (parts * median(short) - median(long)) / (parts - 1)
-    return min(max(0.0, own), min(short))
+    return min(max(0.0, own), min(short), min(long) / 2)
 
 
 def _long_run(seat: Seat, calls: int, cold_us: float) -> float:
@@ -283,8 +291,9 @@ def _long_run(seat: Seat, calls: int, cold_us: float) -> float:
 
     Nothing that the worker does can make it look shorter than it was.
     """
-    times = math.ceil(LONG_RUN_US / (cold_us * calls))
-    return _replay(seat, min(times, MOST_REPLAYS)) / (min(times, MOST_REPLAYS) * calls)
+    claimed = max(cold_us, LEAST_US) * calls
+    times = min(math.ceil(LONG_RUN_US / claimed), MOST_REPLAYS)
+    return _replay(seat, times) / (times * calls)
 
 
 def _replay(seat: Seat, times: int) -> float:

@@ -204,12 +204,15 @@ class Worker:
 
     def drop(self) -> dict[str, Any]:
         """Poison and release the results kept."""
+        self._poison_kept()
+        self.kept = []
+        return {}
+
+    def _poison_kept(self) -> None:
         for outputs in self.kept:
             for tensor in outputs.values():
                 if type(tensor) is self.plain:
                     self._poison(tensor)
-        self.kept = []
-        return {}
 
     def _poison(self, tensor: Any) -> None:
         if tensor.numel() and tensor.is_contiguous():
@@ -275,8 +278,9 @@ class Worker:
         return {**reply, **self.described([index for index, _ in order])}
 
     def capture(self, order: list[int]) -> dict[str, Any]:
-        """Record these calls in a CUDA graph."""
+        """Record these calls in a CUDA graph, which must write what they returned."""
         self.kept = self.timer.capture(lambda: [self.call(index) for index in order])
+        self._poison_kept()
         return {}
 
     def described(self, order: list[int]) -> dict[str, Any]:

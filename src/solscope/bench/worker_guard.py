@@ -30,11 +30,14 @@ WATCHED = {
         *("copy_", "clone", "contiguous", "view", "reshape", "fill_", "to", "data_ptr", "set_"),
         *("__eq__", "__getitem__", "index_select", "double", "float", "numel", "is_contiguous"),
         *("shape", "dtype", "device", "layout", "untyped_storage"),
+        *("__getattribute__", "__getattr__"),
     ),
     "torch.cuda": ("synchronize", "Event", "Stream", "current_stream", "CUDAGraph", "_sleep"),
     "torch.cuda.Event": ("record", "elapsed_time", "synchronize", "__new__"),
     "torch.cuda.Stream": ("synchronize",),
-    "torch.cuda.CUDAGraph": ("replay",),
+    "torch.cuda.CUDAGraph": ("replay", "capture_begin", "capture_end"),
+    "torch.cuda.graph": ("__enter__", "__exit__"),
+    "torch.library": ("_impls",),
     "torch.profiler": ("profile",),
     "torch.profiler.profile": ("start", "stop"),
     "json": ("dumps", "loads"),
@@ -127,6 +130,8 @@ class Tampering:
             "torch.cuda.Event": torch.cuda.Event,
             "torch.cuda.Stream": torch.cuda.Stream,
             "torch.cuda.CUDAGraph": torch.cuda.CUDAGraph,
+            "torch.cuda.graph": torch.cuda.graph,
+            "torch.library": torch.library,
             "torch.profiler": torch.profiler,
             "torch.profiler.profile": torch.profiler.profile,
             "json": json,
@@ -137,15 +142,17 @@ class Tampering:
             (f"{owner}.{name}", name, _places(owners[owner], name)) for owner, name in watched
         ]
         self.values = [_as_defined(name, places) for _, name, places in self.functions]
+        self.kinds = [(name, owner, _kind(owner)) for name, owner in owners.items()]
         self.registered = set(torch.library._impls)
 
     def found(self) -> list[str]:
-        """Functions that were replaced, modes that are on, kernels that were overridden."""
+        """Functions and classes that were replaced, modes that are on, kernels overridden."""
         pairs = zip(self.functions, self.values, strict=True)
         functions = [
             full for (full, name, places), value in pairs if _as_defined(name, places) is not value
         ]
-        return functions + self._modes() + self._kernels()
+        kinds = [f"the class of {name}" for name, owner, was in self.kinds if _kind(owner) != was]
+        return functions + kinds + self._modes() + self._kernels()
 
     def _modes(self) -> list[str]:
         """Modes see, and may change, whatever torch is asked to do in this thread."""
@@ -165,6 +172,11 @@ class Tampering:
                 found.add(entry)
         self.registered |= new - found  # the others need not be looked at again
         return [f"the kernel of {entry}" for entry in sorted(found)]
+
+
+def _kind(owner: Any) -> tuple[Any, ...]:
+    """What an attribute of a module, or of an object of a class, is looked up by."""
+    return (type(owner), *getattr(owner, "__mro__", ()))
 
 
 def _places(owner: Any, name: str) -> list[Any]:

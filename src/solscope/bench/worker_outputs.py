@@ -37,7 +37,7 @@ def failure(error: BaseException, torch: ModuleType) -> dict[str, Any]:
     message = str(error)
     if kind == "crashed" and not isinstance(error, Unusable):
         message = f"{type(error).__name__}{_where(error)}: {message}"
-    message = message.encode("utf-8", "backslashreplace").decode()
+    message = (message or type(error).__name__).encode("utf-8", "backslashreplace").decode()
     return {"failed": kind, "reason": message[:2000]}
 
 
@@ -75,6 +75,9 @@ class Outputs:
         self, outputs: dict[str, Any], inputs: dict[str, Any], device: str
     ) -> list[dict[str, Any]]:
         """Shape, dtype and owner of each output; anything but a plain tensor is refused."""
+        for name, value in inputs.items():
+            if isinstance(value, self.plain) and name != "plan":  # which is the solution's own
+                self._require_plain(f"input {name}", value)
         return [
             {
                 "name": name,
@@ -87,14 +90,22 @@ class Outputs:
 
     def _plain(self, name: str, tensor: Any, device: str) -> Any:
         kind = type(tensor)
-        if kind is not self.plain:
-            if issubclass(kind, self.plain) or hasattr(kind, "__torch_function__"):
-                raise Unusable("cheating", f"output {name} is a {kind.__name__}, no plain tensor")
+        if not (issubclass(kind, self.plain) or hasattr(kind, "__torch_function__")):
             raise Unusable("wrong_shape", f"output {name} is a {kind.__name__}, no tensor")
+        self._require_plain(f"output {name}", tensor)
         if tensor.layout is not self.torch.strided or tensor.device.type != device:
             where = f"{tensor.layout} on {tensor.device}"
             raise Unusable("wrong_shape", f"output {name} is {where}, not dense on {device}")
         return tensor
+
+    def _require_plain(self, what: str, tensor: Any) -> None:
+        """Neither a class nor attributes of its own may stand before what torch does with it."""
+        kind = type(tensor)
+        if kind is not self.plain:
+            raise Unusable("cheating", f"{what} is a {kind.__name__}, no plain tensor")
+        for name in vars(tensor):
+            if hasattr(kind, name):
+                raise Unusable("cheating", f"{what} has a {name} of its own")
 
     def _alias(self, tensor: Any, inputs: dict[str, Any]) -> str | None:
         """The input whose memory an output is."""

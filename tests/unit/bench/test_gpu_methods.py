@@ -14,6 +14,7 @@ from solscope.bench import agenda, process, timing_cpu, timing_gpu
 from solscope.bench import evaluate as evaluation
 from solscope.bench.base import METHODS, ShapeResult
 from solscope.bench.catalog import Solution, find_solution
+from solscope.bench.seat import Seat
 from solscope.bench.timing import Plan
 from solscope.bench.workloads import SMALL
 
@@ -117,11 +118,13 @@ def test_a_graph_is_timed_without_what_a_request_takes(
         return request_us + 12 * call_us * times
 
     monkeypatch.setattr(timing_gpu, "_replay", replay)
-    samples = timing_gpu._graph_samples(Mock(), 12, 1.0)
+    samples, whole_us = timing_gpu._graph_samples(Mock(), 12, 1.0)
     off = request_us if 12 * call_us > timing_gpu.GRAPH_LONG_US else 0.0
     wanted = call_us + off / 12
     assert samples == pytest.approx([wanted] * 5)
-    assert sum(asked) * 12 * call_us < 100 * timing_gpu.GRAPH_SAMPLE_US or max(asked) == 1
+    assert whole_us == pytest.approx(call_us + request_us / 12 / max(asked))
+    least = max(timing_gpu.GRAPH_SAMPLE_US, request_us)
+    assert sum(asked) * 12 * call_us < 100 * least or max(asked) == 1
 
 
 def test_what_a_request_takes_is_never_more_than_the_shortest() -> None:
@@ -130,15 +133,50 @@ def test_what_a_request_takes_is_never_more_than_the_shortest() -> None:
     assert timing_gpu.request_us([3000.0], [12_000.0], 3) == 0.0
 
 
+@pytest.mark.parametrize("stop_us", [3000.0, 8000.0, 50_000.0])
+def test_a_worker_that_stops_in_short_runs_gains_little(
+    monkeypatch: pytest.MonkeyPatch, stop_us: float
+) -> None:
+    """As if the request took long by itself: the time of the runs would be taken off with it."""
+    monkeypatch.setattr(timing_gpu, "_replay", lambda _, times: stopping(times, 60.0, stop_us))
+    samples, whole_us = timing_gpu._graph_samples(Mock(), 12, 1.0)
+    assert min(samples) >= 30.0
+    assert whole_us >= 60.0
+
+
+def stopping(times: int, call_us: float, stop_us: float) -> float:
+    return 12 * call_us * times + (stop_us if times % timing_gpu.GRAPH_PARTS else 0.0)
+
+
+def test_a_call_that_claims_no_time_is_held_against_a_run_that_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replay = Mock(return_value=12e6)
+    monkeypatch.setattr(timing_gpu, "_replay", replay)
+    timing_gpu._long_run(Mock(), 12, 0.0)
+    (asked,) = replay.call_args_list
+    assert asked.args[1] == timing_gpu.MOST_REPLAYS
+
+
 @pytest.mark.parametrize(
-    ("in_graph_us", "request_us", "status"),
-    [(40.0, 20_000.0, "passed"), (75.0, 200.0, "passed"), (200.0, 200.0, "cheating")],
+    ("in_graph_us", "request_us", "stop_us", "status"),
+    [
+        (40.0, 20_000.0, 0.0, "passed"),
+        (75.0, 200.0, 0.0, "passed"),
+        (200.0, 200.0, 0.0, "cheating"),
+        (200.0, 200.0, 8000.0, "cheating"),
+    ],
 )
 def test_a_claim_is_held_against_the_graph(
-    monkeypatch: pytest.MonkeyPatch, in_graph_us: float, request_us: float, status: str
+    monkeypatch: pytest.MonkeyPatch,
+    in_graph_us: float,
+    request_us: float,
+    stop_us: float,
+    status: str,
 ) -> None:
-    def replay(_: object, times: int) -> float:
-        return request_us + 12 * in_graph_us * times
+    def replay(seat: Seat, times: int) -> float:
+        seat.ask("replay", times=1)
+        return request_us + stopping(times, in_graph_us, stop_us)
 
     monkeypatch.setattr(timing_gpu, "_replay", replay)
     (result,) = run(["rms_norm"], find_solution("torch-eager"))
@@ -150,10 +188,28 @@ def test_a_claim_is_held_against_the_graph(
 def test_a_slow_request_is_no_proof_of_a_false_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that stops for a while in every short run, not in the long one that follows."""
 
-    def replay(_: object, times: int) -> float:
+    def replay(seat: Seat, times: int) -> float:
+        seat.ask("replay", times=1)
         stopped = 40.0 * times if times < 64 else 0.0
         return 12 * (40.0 * times + stopped * 9)
 
     monkeypatch.setattr(timing_gpu, "_replay", replay)
     (result,) = run(["rms_norm"], find_solution("torch-eager"))
     assert result.status == "passed"
+
+
+def test_a_graph_that_does_not_write_what_its_calls_returned_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "captures_nothing.py"
+    file.write_text(
+        "import torch\n"
+        "from torch.utils._python_dispatch import _get_current_dispatch_mode\n"
+        "KNOWN = {}\n"
+        "def run(x, weight, eps):\n"
+        "    if _get_current_dispatch_mode() is not None:  # as of a stream that is captured\n"
+        "        return KNOWN[x.data_ptr()]\n"
+        "    out = torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps)\n"
+        "    KNOWN[x.data_ptr()] = out.clone()\n"
+        "    return out\n"
+    )
+    (result,) = run(["rms_norm"], find_solution(str(file)))
+    assert result.status == "wrong_numbers"

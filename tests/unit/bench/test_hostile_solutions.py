@@ -61,6 +61,7 @@ SOLUTIONS = {
     "failed_as_passed": ("cheating", FORGED.format(more='"failed": "passed", "reason": ""')),
     "odd_output": ("cheating", FORGED.format(more='"outputs": [{"name": "out", "shape": ["a"]}]')),
     "odd_text": ("crashed", "def run(**inputs): raise ValueError('\\udc80 \\x1b[31m')"),
+    "no_text": ("oom", "def run(**inputs): raise MemoryError"),
     "interrupt": ("crashed", "def run(**inputs): raise KeyboardInterrupt"),
     "kills": ("cheating", "def run(**inputs): os.kill(os.getppid(), 9)"),
     "removes": (
@@ -84,6 +85,63 @@ SOLUTIONS = {
         "import shutil\n"
         "shutil.rmtree(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))\n"
         "def run(**inputs): return right(**inputs)",
+    ),
+    "computes_when_copied": (
+        "cheating",
+        "def run(**inputs):\n"
+        " out = torch.empty_like(inputs['x'])\n"
+        " out.clone = lambda: right(**inputs)\n"
+        " out.contiguous = lambda: right(**inputs)\n"
+        " out.index_select = lambda *rows: right(**inputs).index_select(*rows)\n"
+        " return out",
+    ),
+    "input_with_a_function": (
+        "cheating",
+        "def run(**inputs):\n inputs['x'].copy_ = print\n return right(**inputs)",
+    ),
+    "input_of_another_class": (
+        "cheating",
+        "class Other(torch.Tensor): pass\n"
+        "def run(**inputs):\n"
+        " out = right(**inputs)\n"
+        " inputs['x'].__class__ = Other\n"
+        " return out",
+    ),
+    "other_bases": (
+        "cheating",
+        "class Before:\n"
+        " def clone(self): return torch._C.TensorBase.clone(self)\n"
+        "torch.Tensor.__bases__ = (Before, *torch.Tensor.__bases__)\n"
+        "def run(**inputs): return right(**inputs)",
+    ),
+    "other_lookup": (
+        "cheating",
+        "find = torch.Tensor.__getattribute__\n"
+        "torch.Tensor.__getattribute__ = lambda tensor, name: find(tensor, name)\n"
+        "def run(**inputs): return right(**inputs)",
+    ),
+    "other_module": (
+        "cheating",
+        "class Module(type(torch)): pass\n"
+        "torch.__class__ = Module\n"
+        "def run(**inputs): return right(**inputs)",
+    ),
+    "other_list_of_kernels": (
+        "cheating",
+        "torch.library._impls = set()\ndef run(**inputs): return right(**inputs)",
+    ),
+    "no_cuda": ("cheating", "del torch.cuda\ndef run(**inputs): return right(**inputs)"),
+    "plan_of_another_class": (
+        "passed",
+        "def setup(**inputs): return torch.nn.Parameter(torch.ones(1), requires_grad=False)\n"
+        "def run(plan, **inputs): return right(**inputs)",
+    ),
+    "notes_on_tensors": (
+        "passed",
+        "def run(**inputs):\n"
+        " out = right(**inputs)\n"
+        " out.note = inputs['x'].note = 'seen'\n"
+        " return out",
     ),
     "leaves_a_process": (
         "passed",
@@ -121,6 +179,7 @@ def test_each_fails_alone_and_leaves_nothing(tmp_path: Path) -> None:
         if found[name].status != status
     }
     assert not wrong
+    assert found["no_text"].reason == "MemoryError"
     started = [int(line) for line in place.read_text().split()]
     assert started
     assert not [pid for pid in started if is_running(pid)]

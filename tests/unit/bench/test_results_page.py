@@ -235,6 +235,46 @@ def test_the_page_says_how_often_the_card_was_at_its_power_cap() -> None:
     assert all(one in page for one in told), told
 
 
+def test_the_page_says_which_lines_are_of_the_last_runs() -> None:
+    lines = read_results([RESULTS])
+    earlier = {(one.operator, one.shape, one.solution): one for one in read_results([EARLIER])}
+    last = [one for one in lines if "graph-v1" not in one.methods]
+    before = min(one.run["time"] for one in last)
+    pairs = [(earlier.get((one.operator, one.shape, one.solution)), one) for one in last]
+    medians = [(old.by("graph"), new.by("graph")) for old, new in pairs if old is not None]
+    longer = sorted(
+        old[1].median_us / new[1].median_us
+        for old, new in medians
+        if old and new and old[1].median_us and new[1].median_us
+    )
+    middle = f"{100 * longer[len(longer) // 2] - 100:.0f} %"
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    for text in (
+        f"{len(last):,} lines are of the last runs",
+        f"{sum(one.run['time'] == before for one in last)} of them still met the checks",
+        f"The other {len(lines) - len(last)} and the `decode` set",
+        f"{middle} longer in the middle of {len(longer):,} pairs",
+        f"`results/bench/h200-checks.jsonl`, {len(read_results([CHECKS]))} lines",
+    ):
+        assert text in page
+    assert longer[int(0.95 * len(longer))] >= 1.25
+
+
+def test_the_page_says_what_intervals_of_one_process_are_worth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("solscope.bench.contrast.ONE_PROCESS", 0.0)
+    first, again = read_results([EARLIER]), read_results([RESULTS])
+    shapes = [
+        shape
+        for name in sorted({one.solution for one in first})
+        for shape in contrast(first, again, name, name).shapes
+    ]
+    open_ = sum(one.verdict == "cannot tell" for one in shapes) / len(shapes)
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert f"without it they are too narrow, and hold for {100 * open_:.0f} %" in page
+
+
 def test_no_passed_result_beats_its_bound() -> None:
     for line in read_results([RESULTS, DECODE]):
         if line.status == "passed":
