@@ -197,7 +197,8 @@ def run(
 ) -> None:
     """Build, check and time solutions, in processes of their own.
 
-    Exits with 1 when a solution fails: wrong, crashed, too slow to answer, or cheating.
+    Exits with 1 when a solution fails: wrong, crashed, too slow to answer, or cheating; with 2
+    when nothing could be run, because every shape is unsupported or the time budget was too short.
     """
     results = _evaluate(_options(solutions, check_only=False, **values))
     _finish(context, results, as_json, values["out"])
@@ -208,7 +209,10 @@ def run(
 @_run_options
 @click.pass_context
 def check(context: click.Context, /, solution: str, as_json: bool, **values: Any) -> None:
-    """Check SOLUTION for correctness alone: a built-in name, a Python file, or a folder."""
+    """Check SOLUTION for correctness alone: a built-in name, a Python file, or a folder.
+
+    Exits with 1 when it fails, with 2 when nothing could be checked.
+    """
     results = _evaluate(_options((solution,), check_only=True, **values))
     _finish(context, results, as_json, values["out"])
 
@@ -301,6 +305,8 @@ def _finish(
     context: click.Context, results: list[ShapeResult], as_json: bool, out: Path | None
 ) -> None:
     from solscope.bench.base import FAILURES
+    from solscope.bench.failures import why_nothing
+    from solscope.errors import InputError
 
     if as_json:
         emit_json({"results": results})
@@ -309,7 +315,11 @@ def _finish(
 
         emit(render_results(results, width=terminal_width(), color=use_color()))
     if out is not None:
-        click.echo(f"solscope: {len(results)} results appended to {out}", err=True)
+        plural = "" if len(results) == 1 else "s"
+        click.echo(f"solscope: {len(results)} result{plural} appended to {out}", err=True)
+    why = why_nothing(results)
+    if why is not None:
+        raise InputError(f"nothing could be checked: {why}")
     if any(result.status in FAILURES for result in results):
         context.exit(1)
 
