@@ -54,6 +54,7 @@ class Contrast(msgspec.Struct, frozen=True):
     """All shapes that both have, and what only one has."""
 
     device: str
+    suite: str
     method: str
     a: list[str]
     """Solutions of A."""
@@ -79,17 +80,18 @@ def contrast(
     solution_b: str | None = None,
     device: str | None = None,
     method: str | None = None,
+    suite: str | None = None,
 ) -> Contrast:
     """Compare the passed shapes of two sets; the fastest solution of each counts per shape.
 
-    `device` and `method` choose among the devices of the results and the methods that were run.
+    `device`, `suite` and `method` choose among those of the results, and the methods that were run.
     """
     import numpy as np
 
     from solscope.resample import generator
 
-    lines_a = select(a, solution_a, device, method)
-    lines_b = select(b, solution_b, device, method)
+    lines_a = select(a, solution_a, device, method, suite)
+    lines_b = select(b, solution_b, device, method, suite)
     if lines_a[0].device != lines_b[0].device:
         raise InputError(
             f"A was measured on {lines_a[0].device}, B on {lines_b[0].device}: not comparable"
@@ -119,6 +121,7 @@ def contrast(
     verdicts = [one.verdict for one in found]
     return Contrast(
         device=lines_a[0].device,
+        suite=lines_a[0].suite,
         method=", ".join(sorted({best_a[key].method for key in shared})),
         a=sorted({r.solution for r in lines_a}),
         b=sorted({r.solution for r in lines_b}),

@@ -14,6 +14,9 @@ files_argument: Decorator = click.argument(
 device_name_option: Decorator = click.option(
     "--on", "device", metavar="DEVICE", help="Results of this device, where files have several."
 )
+suite_name_option: Decorator = click.option(
+    "--suite", metavar="NAME", help="Results of this suite, where files have several."
+)
 method_option: Decorator = click.option(
     "--method", metavar="METHOD", help="Another method that was run, e.g. graph."
 )
@@ -23,12 +26,14 @@ method_option: Decorator = click.option(
 @files_argument
 @click.option("--solution", metavar="NAME", help="One solution; the best per shape when left out.")
 @device_name_option
+@suite_name_option
 @method_option
 @json_option
 def score(
     files: tuple[Path, ...],
     solution: str | None,
     device: str | None,
+    suite: str | None,
     method: str | None,
     as_json: bool,
 ) -> None:
@@ -36,7 +41,7 @@ def score(
     from solscope.bench.results import read_results
     from solscope.bench.score import score as compute
 
-    found = compute(read_results(files), solution, device, method)
+    found = compute(read_results(files), solution, device, method, suite)
     if as_json:
         emit_json(found)
         return
@@ -51,6 +56,7 @@ def score(
 @click.option("--solution-a", metavar="NAME", help="Solution of A; its best per shape else.")
 @click.option("--solution-b", metavar="NAME", help="Solution of B; its best per shape else.")
 @device_name_option
+@suite_name_option
 @method_option
 @json_option
 @click.pass_context
@@ -61,6 +67,7 @@ def compare(
     solution_a: str | None,
     solution_b: str | None,
     device: str | None,
+    suite: str | None,
     method: str | None,
     as_json: bool,
 ) -> None:
@@ -72,7 +79,7 @@ def compare(
     from solscope.bench.results import read_results
 
     sides = read_results([before]), read_results([after])
-    found = contrast(*sides, solution_a, solution_b, device, method)
+    found = contrast(*sides, solution_a, solution_b, device, method, suite)
     if as_json:
         emit_json(found)
     else:
@@ -86,16 +93,21 @@ def compare(
 @click.command("leaderboard", short_help="Solutions side by side.")
 @files_argument
 @device_name_option
+@suite_name_option
 @method_option
 @json_option
 def leaderboard(
-    files: tuple[Path, ...], device: str | None, method: str | None, as_json: bool
+    files: tuple[Path, ...],
+    device: str | None,
+    suite: str | None,
+    method: str | None,
+    as_json: bool,
 ) -> None:
     """Rank all solutions in FILES, over all and on each operator."""
     from solscope.bench.leaderboard import leaderboard as rank
     from solscope.bench.results import read_results
 
-    found = rank(read_results(files), device, method)
+    found = rank(read_results(files), device, method, suite)
     if as_json:
         emit_json(found)
         return

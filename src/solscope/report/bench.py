@@ -157,7 +157,8 @@ def render_contrast(found: Contrast, *, width: int, color: bool) -> str:
         )
         for one in found.shapes
     ]
-    title = f"{found.device}, {found.method}: A {', '.join(found.a)}; B {', '.join(found.b)}"
+    what = f"{found.device}, suite {found.suite}, {found.method}"
+    title = f"{what}: A {', '.join(found.a)}; B {', '.join(found.b)}"
     notes = [
         f"over all, by importance: B / A = {found.ratio:.3f} ({found.low:.3f} to "
         f"{found.high:.3f}): {found.verdict}",
