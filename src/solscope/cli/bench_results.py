@@ -6,7 +6,15 @@ from pathlib import Path
 
 import click
 
-from solscope.cli.common import Decorator, emit, emit_json, json_option, terminal_width, use_color
+from solscope.cli.common import (
+    Decorator,
+    emit,
+    emit_json,
+    json_option,
+    markdown_option,
+    terminal_width,
+    use_color,
+)
 
 files_argument: Decorator = click.argument(
     "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
@@ -28,6 +36,7 @@ method_option: Decorator = click.option(
 @device_name_option
 @suite_name_option
 @method_option
+@markdown_option
 @json_option
 def score(
     files: tuple[Path, ...],
@@ -35,6 +44,7 @@ def score(
     device: str | None,
     suite: str | None,
     method: str | None,
+    markdown: bool,
     as_json: bool,
 ) -> None:
     """Score results: S of each operator, weighted over all, and what could be won."""
@@ -45,8 +55,11 @@ def score(
     if as_json:
         emit_json(found)
         return
-    from solscope.report.bench import render_score
+    from solscope.report.bench import markdown_score, render_score
 
+    if markdown:
+        emit(markdown_score(found))
+        return
     emit(render_score(found, width=terminal_width(), color=use_color()))
 
 
@@ -58,6 +71,7 @@ def score(
 @device_name_option
 @suite_name_option
 @method_option
+@markdown_option
 @json_option
 @click.pass_context
 def compare(
@@ -69,6 +83,7 @@ def compare(
     device: str | None,
     suite: str | None,
     method: str | None,
+    markdown: bool,
     as_json: bool,
 ) -> None:
     """Compare the results in B with those in A, shape by shape and over all.
@@ -82,6 +97,10 @@ def compare(
     found = contrast(*sides, solution_a, solution_b, device, method, suite)
     if as_json:
         emit_json(found)
+    elif markdown:
+        from solscope.report.bench import markdown_contrast
+
+        emit(markdown_contrast(found))
     else:
         from solscope.report.bench import render_contrast
 
@@ -95,12 +114,14 @@ def compare(
 @device_name_option
 @suite_name_option
 @method_option
+@markdown_option
 @json_option
 def leaderboard(
     files: tuple[Path, ...],
     device: str | None,
     suite: str | None,
     method: str | None,
+    markdown: bool,
     as_json: bool,
 ) -> None:
     """Rank all solutions in FILES, over all and on each operator."""
@@ -111,6 +132,9 @@ def leaderboard(
     if as_json:
         emit_json(found)
         return
-    from solscope.report.bench import render_leaderboard
+    from solscope.report.bench import markdown_leaderboard, render_leaderboard
 
+    if markdown:
+        emit(markdown_leaderboard(found))
+        return
     emit(render_leaderboard(found, width=terminal_width(), color=use_color()))

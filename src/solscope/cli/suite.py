@@ -12,6 +12,7 @@ from solscope.cli.common import (
     emit,
     emit_json,
     json_option,
+    markdown_option,
     terminal_width,
     use_color,
 )
@@ -66,8 +67,9 @@ def command() -> None:
 
 @command.command("list", short_help="The operators and their importance.")
 @suite_option
+@markdown_option
 @json_option
-def list_operators(suite: str, as_json: bool) -> None:
+def list_operators(suite: str, markdown: bool, as_json: bool) -> None:
     """List the operators, most important first."""
     from solscope.suite import listed_rows, load, suite_list
 
@@ -75,16 +77,20 @@ def list_operators(suite: str, as_json: bool) -> None:
     if as_json:
         emit_json({"operators": rows})
         return
-    from solscope.report.suite import render_list
+    from solscope.report.suite import markdown_list, render_list
 
+    if markdown:
+        emit(markdown_list(rows))
+        return
     emit(render_list(rows, width=terminal_width(), color=use_color()))
 
 
 @command.command("show", short_help="Inputs, outputs, tolerances and shapes of an operator.")
 @click.argument("operator", metavar="OP")
 @suite_option
+@markdown_option
 @json_option
-def show(operator: str, suite: str, as_json: bool) -> None:
+def show(operator: str, suite: str, markdown: bool, as_json: bool) -> None:
     """Print all of operator OP: its math, what a solution gets and returns, how it is judged."""
     from solscope.suite import describe, load
 
@@ -92,16 +98,20 @@ def show(operator: str, suite: str, as_json: bool) -> None:
     if as_json:
         emit_json(card)
         return
-    from solscope.report.suite_show import render_card
+    from solscope.report.suite_show import markdown_card, render_card
 
+    if markdown:
+        emit(markdown_card(card, suite))
+        return
     emit(render_card(card, suite, width=terminal_width(), color=use_color()))
 
 
 @command.command("roofline", short_help="Regime, intensity and speed of light per operator.")
 @hardware_option
 @bound_option("published")
+@markdown_option
 @json_option
-def roofline(hardware: list[str], bound: BoundKind, as_json: bool) -> None:
+def roofline(hardware: list[str], bound: BoundKind, markdown: bool, as_json: bool) -> None:
     """Print the roofline, on the published platforms or any other GPU."""
     from solscope.suite import suite_roofline
 
@@ -109,8 +119,11 @@ def roofline(hardware: list[str], bound: BoundKind, as_json: bool) -> None:
     if as_json:
         emit_json({"operators": rows})
         return
-    from solscope.report.suite import render_roofline
+    from solscope.report.suite import markdown_roofline, render_roofline
 
+    if markdown:
+        emit(markdown_roofline(rows))
+        return
     emit(render_roofline(rows, width=terminal_width(), color=use_color()))
 
 
@@ -118,8 +131,9 @@ def roofline(hardware: list[str], bound: BoundKind, as_json: bool) -> None:
 @click.argument("operator", metavar="OP")
 @suite_option
 @hardware_option
+@markdown_option
 @json_option
-def shapes(operator: str, suite: str, hardware: list[str], as_json: bool) -> None:
+def shapes(operator: str, suite: str, hardware: list[str], markdown: bool, as_json: bool) -> None:
     """Print every shape of operator OP: S as published, and our own bound."""
     from solscope.suite import listed_shapes, load, suite_shapes
 
@@ -128,16 +142,22 @@ def shapes(operator: str, suite: str, hardware: list[str], as_json: bool) -> Non
         if as_json:
             emit_json({"shapes": listed})
             return
-        from solscope.report.suite_show import render_listed
+        from solscope.report.suite_show import markdown_listed, render_listed
 
+        if markdown:
+            emit(markdown_listed(operator, listed))
+            return
         emit(render_listed(operator, listed, width=terminal_width(), color=use_color()))
         return
     rows = suite_shapes(operator, hardware)
     if as_json:
         emit_json({"shapes": rows})
         return
-    from solscope.report.suite import render_shapes
+    from solscope.report.suite import markdown_shapes, render_shapes
 
+    if markdown:
+        emit(markdown_shapes(operator, rows))
+        return
     emit(render_shapes(operator, rows, width=terminal_width(), color=use_color()))
 
 
