@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from solscope.cli import completion
 from solscope.cli.common import (
     Decorator,
     emit,
@@ -23,7 +24,10 @@ device_name_option: Decorator = click.option(
     "--on", "device", metavar="DEVICE", help="Results of this device, where files have several."
 )
 suite_name_option: Decorator = click.option(
-    "--suite", metavar="NAME", help="Results of this suite, where files have several."
+    "--suite",
+    metavar="NAME",
+    help="Results of this suite, where files have several.",
+    shell_complete=completion.suite,
 )
 method_option: Decorator = click.option(
     "--method", metavar="METHOD", help="Another method that was run, e.g. graph."
@@ -32,7 +36,12 @@ method_option: Decorator = click.option(
 
 @click.command("score", short_help="S per operator and over all.")
 @files_argument
-@click.option("--solution", metavar="NAME", help="One solution; the best per shape when left out.")
+@click.option(
+    "--solution",
+    metavar="NAME",
+    help="One solution; the best per shape when left out.",
+    shell_complete=completion.solution,
+)
 @device_name_option
 @suite_name_option
 @method_option
@@ -66,8 +75,18 @@ def score(
 @click.command("compare", short_help="Two sets of results: faster, slower, or cannot tell.")
 @click.argument("before", metavar="A", type=click.Path(path_type=Path))
 @click.argument("after", metavar="B", type=click.Path(path_type=Path))
-@click.option("--solution-a", metavar="NAME", help="Solution of A; its best per shape else.")
-@click.option("--solution-b", metavar="NAME", help="Solution of B; its best per shape else.")
+@click.option(
+    "--solution-a",
+    metavar="NAME",
+    help="Solution of A; its best per shape else.",
+    shell_complete=completion.solution,
+)
+@click.option(
+    "--solution-b",
+    metavar="NAME",
+    help="Solution of B; its best per shape else.",
+    shell_complete=completion.solution,
+)
 @device_name_option
 @suite_name_option
 @method_option

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from solscope.cli import completion
 from solscope.cli.common import (
     Decorator,
     can_draw,
@@ -80,7 +81,7 @@ def importance_command(
 
 @click.command("shapes", short_help="The fewest shapes that cover an operator's time.")
 @store_argument
-@click.argument("operator", required=False, metavar="[OP]")
+@click.argument("operator", required=False, metavar="[OP]", shell_complete=completion.any_operator)
 @cover_option
 @click.option("--buckets", is_flag=True, help="Put nearby token counts together.")
 @weight_option
@@ -155,7 +156,7 @@ def export_suite(
 
 @click.command("trend", short_help="Changes from profile to profile; exit 1 when slower.")
 @store_argument
-@click.argument("what", metavar="OP|CATEGORY|step")
+@click.argument("what", metavar="OP|CATEGORY|step", shell_complete=completion.series)
 @click.option(
     "--by",
     type=click.Choice(["date", "version"]),

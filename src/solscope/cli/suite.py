@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from solscope.cli import completion
 from solscope.cli.common import (
     Decorator,
     bound_option,
@@ -34,6 +35,7 @@ hardware_option: Decorator = click.option(
     show_default=True,
     callback=_names,
     metavar="NAME,...",
+    shell_complete=completion.several_hardware,
     help="GPUs to compute for, by name.",
 )
 
@@ -44,6 +46,7 @@ suite_option: Decorator = click.option(
     default="atrex",
     show_default=True,
     metavar="NAME|FILE",
+    shell_complete=completion.suite_or_file,
     help="atrex (public), decode (what it lacks), or a suite file of your own.",
 )
 
@@ -86,7 +89,7 @@ def list_operators(suite: str, markdown: bool, as_json: bool) -> None:
 
 
 @command.command("show", short_help="Inputs, outputs, tolerances and shapes of an operator.")
-@click.argument("operator", metavar="OP")
+@click.argument("operator", metavar="OP", shell_complete=completion.operator_of_suite)
 @suite_option
 @markdown_option
 @json_option
@@ -128,7 +131,7 @@ def roofline(hardware: list[str], bound: BoundKind, markdown: bool, as_json: boo
 
 
 @command.command("shapes", short_help="S and the bounds of every shape of an operator.")
-@click.argument("operator", metavar="OP")
+@click.argument("operator", metavar="OP", shell_complete=completion.operator_of_suite)
 @suite_option
 @hardware_option
 @markdown_option
@@ -162,7 +165,9 @@ def shapes(operator: str, suite: str, hardware: list[str], markdown: bool, as_js
 
 
 @command.command("verify", short_help="Check references, inputs and tolerances without a GPU.")
-@click.argument("operators", metavar="[OP]...", nargs=-1)
+@click.argument(
+    "operators", metavar="[OP]...", nargs=-1, shell_complete=completion.operator_of_suite
+)
 @suite_option
 @json_option
 def verify(operators: tuple[str, ...], suite: str, as_json: bool) -> None:
