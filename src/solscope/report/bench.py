@@ -21,6 +21,7 @@ from solscope.report.terminal import (
     heading,
     no_room,
     number,
+    pct,
     table,
     to_text,
 )
@@ -35,7 +36,7 @@ def _us(value: float | None) -> str:
 
 
 def _share(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f} %"
+    return pct(None if value is None else 100 * value)
 
 
 def render_results(results: Sequence[ShapeResult], *, width: int, color: bool) -> str:

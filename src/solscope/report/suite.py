@@ -11,6 +11,7 @@ from solscope.report.markdown import to_markdown
 from solscope.report.terminal import WIDE, Column, no_room, table, to_text
 from solscope.suite.published import half_up, upper_median
 from solscope.suite.tables import RooflineRow, ShapeRow, SuiteRow
+from solscope.text import percent
 
 _THOUSAND = 1000
 
@@ -32,8 +33,8 @@ def intensity_text(value: float) -> str:
 
 
 def percent_text(value: float) -> str:
-    """A percentage with one decimal."""
-    return f"{half_up(value, 1)}%"
+    """A percentage with one decimal, rounded as the public page rounds."""
+    return percent(float(half_up(value, 1)))
 
 
 def render_list(rows: Sequence[SuiteRow], *, width: int, color: bool) -> str:

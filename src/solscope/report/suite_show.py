@@ -179,9 +179,9 @@ def tolerance_text(tolerance: Tolerance) -> str:
     """`close: rtol 0.008, RMS 0.0027`."""
     if tolerance.kind == "exact":
         return "exact"
-    matched = "" if tolerance.matched == 1 else f", {100 * tolerance.matched:.6g}% of values"
+    matched = "" if tolerance.matched == 1 else f", {100 * tolerance.matched:.6g} % of values"
     if tolerance.kind == "codes":
-        return f"codes: at most one off, {100 * tolerance.matched:.6g}% equal"
+        return f"codes: at most one off, {100 * tolerance.matched:.6g} % equal"
     limits = [
         f"{name} {value:.2g}"
         for name, value in (

@@ -14,7 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from solscope.text import clean, shorten
+from solscope.text import clean, percent, shorten
 
 if TYPE_CHECKING:
     from solscope.profile import ProfileWarning
@@ -27,7 +27,7 @@ def number(value: float | None, digits: int = 2) -> str:
 
 def pct(value: float | None) -> str:
     """A percentage with one decimal; `-` for what does not exist."""
-    return "-" if value is None else f"{value:.1f} %"
+    return "-" if value is None else percent(value)
 
 
 def share_known(value: float | None) -> str:
