@@ -1,4 +1,4 @@
-"""Text from profiles is untrusted: what may reach a terminal."""
+"""Text for people: what of a profile may reach a terminal, and how percentages are written."""
 
 from __future__ import annotations
 
@@ -30,3 +30,13 @@ def shorten(text: str, width: int) -> str:
         return text
     tail = width // 3
     return f"{text[: width - tail - 1]}…{text[len(text) - tail :]}" if width > 3 else text[:width]
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """A percentage as it is written everywhere: `12.3 %`."""
+    return f"{value:.{digits}f} %"
+
+
+def as_percent(share: float, digits: int = 0) -> str:
+    """A share of 1 as a percentage."""
+    return percent(100 * share, digits)

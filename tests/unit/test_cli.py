@@ -224,6 +224,43 @@ def test_files_are_left_to_the_shell(incomplete: str) -> None:
     assert completions("show", incomplete=incomplete) == [(incomplete, "file")]
 
 
+@pytest.mark.parametrize(
+    ("words", "incomplete", "offered"),
+    [
+        ("bench run --op", "rms", ["rms_norm"]),
+        ("bench run --op", "rms_norm,l2", ["rms_norm,l2_norm"]),
+        ("bench run --op", "rms_norm,rms", []),
+        ("bench run --suite decode --op", "d", ["dense_gemm"]),
+        ("bench run --suite no-such-suite --op", "softm", ["softmax"]),
+        ("bench run --solution", "torch", ["torch-compile", "torch-eager"]),
+        ("bench run --hardware", "MI3", ["MI300X", "MI325X", "MI355X"]),
+        ("bench check", "fl", ["fla", "flashinfer"]),
+        ("bench new", "fused_a", ["fused_add_rms_norm"]),
+        ("bench score --suite", "", ["atrex", "decode"]),
+        ("bench compare --solution-b", "torch-e", ["torch-eager"]),
+        ("suite show", "layer", ["layer_norm"]),
+        ("suite verify rms_norm", "l2", ["l2_norm"]),
+        ("suite shapes --suite decode", "u", ["unified_attention"]),
+        ("suite roofline --hardware", "H200,xp", ["H200,XPU-A"]),
+        ("suite list --suite", "d", ["decode"]),
+        ("hotspots --hardware", "h20", ["H20", "H200"]),
+        ("hardware show H100", "gb", ["GB200"]),
+        ("corpus shapes store", "softm", ["softmax"]),
+        ("corpus trend store", "st", ["step"]),
+    ],
+)
+def test_names_are_completed(words: str, incomplete: str, offered: list[str]) -> None:
+    found = completions(*words.split(), incomplete=incomplete)
+    assert found == [(name, "plain") for name in offered]
+
+
+@pytest.mark.parametrize(
+    "words", ["bench check", "bench run --solution", "suite list --suite", "hotspots --hardware"]
+)
+def test_what_is_no_name_is_left_to_the_shell(words: str) -> None:
+    assert completions(*words.split(), incomplete="./mi") == [("./mi", "file")]
+
+
 def test_the_program_prints_a_completion_script(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

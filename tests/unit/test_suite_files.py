@@ -86,7 +86,7 @@ def test_a_file_of_a_user(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     rows = json.loads(capsys.readouterr().out)["operators"]
     assert rows[0]["importance_norm_pct"] == 100
     assert run(["suite", "shapes", "rms_norm", "--suite", str(path), "--hardware", "H200"]) == 0
-    assert "75.0%" in capsys.readouterr().out
+    assert "75.0 %" in capsys.readouterr().out
     assert run(["suite", "show", "rms_norm", "--suite", str(path), "--json"]) == 0
     card = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in card["inputs"]] == ["x", "weight", "eps"]

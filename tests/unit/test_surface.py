@@ -80,6 +80,18 @@ def test_help_loads_no_data_library() -> None:
     assert not modules_after(code) & {"polars", "rich", "numpy", "msgspec"}
 
 
+@pytest.mark.parametrize(
+    "words", ["bench run --op x", "bench check x", "suite list --suite x", "hardware show x"]
+)
+def test_completion_loads_nothing_heavy(words: str) -> None:
+    code = (
+        "from click.shell_completion import ShellComplete as S; from solscope.cli import app; "
+        f"S(app, {{}}, 'solscope', 'X').get_completions({words.split()[:-1]}, '')"
+    )
+    heavy = {"polars", "numpy", "torch", "rich", "starlette", "zstandard"}
+    assert not modules_after(code) & heavy
+
+
 TORCH_USERS = {"operators", "bench", "capture", "lab", "hardware"}
 """Packages that may import torch, inside functions."""
 SOLUTIONS = "bench/solutions/"

@@ -129,6 +129,22 @@ def test_the_name_is_shortened_in_its_middle() -> None:
     ]
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_other_texts_give_way_where_nothing_else_is_left(whole: bool) -> None:
+    columns = [
+        Column("group", text=True),
+        Column("role", text=True),
+        Column("before"),
+        Column("kernel", text=True),
+    ]
+    row = ["attention+dense", "attention_combine", "494,001.67", "one pass"]
+    lines = to_text([table(columns, [row], 50, whole=whole)], 50, color=False).splitlines()
+    assert lines[1].split("  ") == ["attentio…ense", "attentio…bine", "494,001.67", "one pass"]
+    assert max(map(len, lines)) <= 50
+    roomy = to_text([table(columns, [row], 60, whole=whole)], 60, color=False)
+    assert "attention+dense  attention_combine  494,001.67  one pass" in roomy
+
+
 def test_whole_names_are_wrapped() -> None:
     lines = printed(KERNELS[-1:], [["abcdefghij" * 5]], 40, whole=True)
     assert lines == ["kernel", "abcdefghij" * 4, "abcdefghij"]

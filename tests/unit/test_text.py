@@ -1,10 +1,14 @@
-"""Text of profiles on its way to a terminal."""
+"""Text of profiles on its way to a terminal, and percentages."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from solscope.text import clean, shorten
+import solscope
+from solscope.text import as_percent, clean, percent, shorten
 
 NAME = "void gemm<float>(int)"
 
@@ -52,3 +56,25 @@ def test_escapes_count_as_what_they_show() -> None:
 
 def test_a_huge_name_keeps_its_two_ends() -> None:
     assert shorten("a" * 1_000_000 + "z", 9) == "aaaaa…aaz"
+
+
+def test_percentages_have_one_style() -> None:
+    assert percent(12.34) == "12.3 %"
+    assert as_percent(0.996) == "100 %"
+    assert as_percent(0.0125, 1) == "1.2 %"
+
+
+SOURCE = Path(solscope.__file__).parent
+CLASSIC = "report/classic.py"
+"""Keeps the form of the report that it stands in for."""
+
+
+def test_no_percentage_is_written_in_another_style() -> None:
+    odd = [
+        f"{path.relative_to(SOURCE)}: {found}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if path.relative_to(SOURCE).as_posix() != CLASSIC
+        for found in re.findall(r"\{[^{}\n]*:\.\d%\}|\{[^{}\n]+\}%", path.read_text("utf-8"))
+        if "text.strip()" not in found
+    ]
+    assert odd == []

@@ -56,6 +56,7 @@ class Contrast(msgspec.Struct, frozen=True):
     """All shapes that both have, and what only one has."""
 
     device: str
+    suite: str
     method: str
     a: list[str]
     """Solutions of A."""
@@ -81,15 +82,16 @@ def contrast(
     solution_b: str | None = None,
     device: str | None = None,
     method: str | None = None,
+    suite: str | None = None,
 ) -> Contrast:
     """Compare the passed shapes of two sets; the fastest solution of each counts per shape.
 
-    `device` and `method` choose among the devices of the results and the methods that were run.
+    `device`, `suite` and `method` choose among those of the results, and the methods that were run.
     """
     from solscope.resample import generator
 
-    lines_a = select(a, solution_a, device, method)
-    lines_b = select(b, solution_b, device, method)
+    lines_a = select(a, solution_a, device, method, suite)
+    lines_b = select(b, solution_b, device, method, suite)
     _require_alike(lines_a[0], lines_b[0])
     best_a, best_b = _passed(lines_a), _passed(lines_b)
     pairs = _pairs(best_a, best_b)
@@ -100,6 +102,7 @@ def contrast(
     verdicts = [one.verdict for one in found]
     return Contrast(
         device=lines_a[0].device,
+        suite=lines_a[0].suite,
         method=", ".join(sorted({one.method for one, _ in pairs})),
         a=sorted({r.solution for r in lines_a}),
         b=sorted({r.solution for r in lines_b}),

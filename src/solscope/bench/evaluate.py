@@ -74,10 +74,14 @@ class Evaluation:
             waiting = agenda.runs(spawner.folder / "solutions")
             for run, candidate, shape, why in agenda.too_large:
                 self._write(self._line(run, candidate, shape, "unsupported", why))
+            due = agenda.work(waiting)
             for wave in list(agenda.waves(waiting)):
                 share = self._left() * agenda.work(wave) / agenda.work(waiting)
                 waiting = waiting[len(wave) :]
                 self._wave(wave, time.monotonic() + share, spawner, arenas, watch)
+        budget = options.time_budget_s
+        if budget is not None and due and len(self.results) == len(agenda.too_large):
+            raise UsageError(f"nothing was done in the {budget:g} s of --time-budget: allow more")
         return self.results
 
     def _wave(

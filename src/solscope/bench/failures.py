@@ -1,7 +1,11 @@
-"""Failures of the evaluator itself, which are no findings about a solution."""
+"""What is no finding about a solution: failures of the evaluator, and runs that ran nothing."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
+from solscope.bench.base import ShapeResult
 from solscope.errors import SolscopeError
 
 OURS = (RuntimeError, ValueError, IndexError, KeyError, TypeError, AssertionError, MemoryError)
@@ -16,3 +20,16 @@ def own_failure(error: Exception) -> str:
     if "CUDA error" in text:
         raise SolscopeError(f"the evaluator lost the GPU ({text}); run again with --resume")
     return f"{OWN_FAILURE}: {text}"
+
+
+def why_nothing(results: Sequence[ShapeResult]) -> str | None:
+    """Why no shape was run, most frequent reason first; null when one was, or none was due.
+
+    A job that checks nothing must not look as if all was right.
+    """
+    if not results or any(result.status != "unsupported" for result in results):
+        return None
+    reasons = Counter(f"{r.solution}: {r.reason}" for r in results)
+    (first, _), *others = reasons.most_common()
+    more = f"; and {len(others)} more, see above" if others else ""
+    return f"every shape is unsupported ({first}{more})"

@@ -36,18 +36,21 @@ class Leaderboard(msgspec.Struct, frozen=True):
 
 
 def leaderboard(
-    results: Sequence[ShapeResult], device: str | None = None, method: str | None = None
+    results: Sequence[ShapeResult],
+    device: str | None = None,
+    method: str | None = None,
+    suite: str | None = None,
 ) -> Leaderboard:
     """Rank the solutions by S times the importance that they cover."""
-    chosen = select(results, None, device, method)
-    best = score(results, None, device, method)
+    chosen = select(results, None, device, method, suite)
+    best = score(results, None, device, method, suite)
     winners: dict[str, int] = {}
     for name in {r.operator for r in chosen}:
         for result in best_per_shape(chosen, name):
             winners[result.solution] = winners.get(result.solution, 0) + 1
     entries = []
     for name in best.solutions:
-        own = score(results, name, device, method)
+        own = score(results, name, device, method, suite)
         lines = [r for r in chosen if r.solution == name]
         entries.append(
             Entry(

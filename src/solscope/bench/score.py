@@ -23,11 +23,8 @@ from solscope.bench.results import latest
 from solscope.bench.workloads import DEFAULT_SUITE, workloads
 from solscope.errors import InputError, UsageError
 
-_ONE_OF = {
-    "device": "choose one with --on DEVICE",
-    "suite": "give files of one suite",
-}
-"""What results that are scored together have in common, and what to do where they have not."""
+_ONE_OF = {"device": "--on DEVICE", "suite": "--suite NAME"}
+"""What results that are scored together have in common, and what chooses it."""
 
 
 class OperatorScore(msgspec.Struct, frozen=True):
@@ -78,13 +75,15 @@ def score(
     solution: str | None = None,
     device: str | None = None,
     method: str | None = None,
+    suite: str | None = None,
 ) -> Score:
     """Score results: the fastest of their solutions per shape, or one solution alone.
 
-    `method` takes another of the methods that were run, by its id or its name, e.g. `graph`; its
-    times are compared to the same bound, which is for cold caches.
+    `device` and `suite` choose where there are several. `method` takes another of the methods that
+    were run, by its id or its name, e.g. `graph`; its times are compared to the same bound, which
+    is for cold caches.
     """
-    chosen = select(results, solution, device, method)
+    chosen = select(results, solution, device, method, suite)
     suite = chosen[0].suite
     listed = workloads(suite)
     found = [
@@ -108,25 +107,21 @@ def score(
     )
 
 
-def of_one(
+def usual(
     results: Sequence[ShapeResult], suite: str | None = None, device: str | None = None
-) -> list[ShapeResult]:
-    """The lines of one suite on one device, where it must be shown or compared.
+) -> tuple[str | None, str | None]:
+    """The suite and the device to show where one must be, and they are not named.
 
-    Of several suites that is the public one, of several devices the one with most lines, unless
-    they are named.
+    Of several suites that is the public one, of several devices the one with most lines.
     """
-    suites = Counter(line.suite for line in results)
+    lines = [line for line in results if line.scale == 1]
     if suite is None:
+        suites = dict.fromkeys(line.suite for line in lines)
         suite = DEFAULT_SUITE if DEFAULT_SUITE in suites else next(iter(suites), None)
-    of_suite = [line for line in results if line.suite == suite]
-    devices = Counter(line.device for line in of_suite)
-    chosen = device or next((name for name, _ in devices.most_common(1)), None)
-    found = [line for line in of_suite if line.device == chosen]
-    if results and not found:
-        known = sorted({f"{line.suite} on {line.device}" for line in results})
-        raise UsageError(f"no such results (there are: {', '.join(known)})")
-    return found
+    if device is None:
+        devices = Counter(line.device for line in lines if line.suite == suite)
+        device = next((name for name, _ in devices.most_common(1)), None)
+    return suite, device
 
 
 def select(
@@ -134,6 +129,7 @@ def select(
     solution: str | None = None,
     device: str | None = None,
     method: str | None = None,
+    suite: str | None = None,
 ) -> list[ShapeResult]:
     """The lines of one device and suite at full size, the last of each shape."""
     full = [r for r in latest(results) if r.scale == 1]
@@ -141,23 +137,33 @@ def select(
         raise InputError(
             "every result is of a scaled shape (--scale, --small); only full sizes are scored"
         )
-    if device is not None:
-        full = [r for r in full if r.device == device]
-    if solution is not None:
-        full = [r for r in full if r.solution == solution]
-    if not full:
-        known = sorted({f"{r.solution} on {r.device}" for r in results})
-        raise UsageError(f"no such results (there are: {', '.join(known)})")
-    for what, remedy in _ONE_OF.items():
+    full = _asked(full, suite=suite, device=device, solution=solution)
+    for what, option in _ONE_OF.items():
         values = sorted({getattr(r, what) for r in full})
         if len(values) > 1:
-            raise UsageError(f"results of several {what}s ({', '.join(values)}); {remedy}")
+            several = ", ".join(values)
+            raise UsageError(f"results of several {what}s ({several}); choose one with {option}")
     if method is None:
         return full
     methods = sorted({name for r in full for name in (r.method, *r.methods)})
     if not any(is_called(name, method) for name in methods):
         raise UsageError(f"no times by {method!r} (there are: {', '.join(methods)})")
     return [_with_method(r, method) for r in full]
+
+
+def _asked(lines: list[ShapeResult], **asked: str | None) -> list[ShapeResult]:
+    """The lines whose fields are as asked; null asks for nothing."""
+    among = ""
+    for what, value in asked.items():
+        if value is None:
+            continue
+        known = sorted({getattr(line, what) for line in lines})
+        if value not in known:
+            there = ", ".join(known)
+            raise UsageError(f"no results of {what} {value!r}{among} (there are: {there})")
+        lines = [line for line in lines if getattr(line, what) == value]
+        among += f" for {what} {value}"
+    return lines
 
 
 def _with_method(result: ShapeResult, method: str) -> ShapeResult:

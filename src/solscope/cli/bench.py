@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from solscope.cli import completion
 from solscope.cli.bench_results import compare, leaderboard, score
 from solscope.cli.common import (
     Decorator,
@@ -37,6 +38,7 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             default="all",
             show_default=True,
             metavar="OP,...",
+            shell_complete=completion.operators_of_suite,
             help="Operators, by name; all of the suite that have a reference.",
         ),
         click.option(
@@ -47,7 +49,12 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Shapes by id (1,4,7), all, or topN: the N with the largest weight.",
         ),
         click.option(
-            "--suite", default="atrex", show_default=True, metavar="NAME", help="Suite of shapes."
+            "--suite",
+            default="atrex",
+            show_default=True,
+            metavar="NAME",
+            help="Suite of shapes.",
+            shell_complete=completion.suite_or_file,
         ),
         click.option(
             "--device",
@@ -159,6 +166,7 @@ def command() -> None:
     multiple=True,
     required=True,
     metavar="S",
+    shell_complete=completion.solution_or_file,
     help="A built-in solution by name, a Python file, or a folder; may be repeated.",
 )
 @click.option(
@@ -187,6 +195,7 @@ def command() -> None:
 @click.option(
     "--hardware",
     metavar="NAME",
+    shell_complete=completion.hardware_or_file,
     help="GPU to compute bounds for, or a hardware file; found from the device.",
 )
 @click.option("--allow-busy", is_flag=True, help="Time although something else uses the GPU.")
@@ -197,18 +206,22 @@ def run(
 ) -> None:
     """Build, check and time solutions, in processes of their own.
 
-    Exits with 1 when a solution fails: wrong, crashed, too slow to answer, or cheating.
+    Exits with 1 when a solution fails: wrong, crashed, too slow to answer, or cheating; with 2
+    when nothing could be run, because every shape is unsupported or the time budget was too short.
     """
     results = _evaluate(_options(solutions, check_only=False, **values))
     _finish(context, results, as_json, values["out"])
 
 
 @command.command("check", short_help="Check a solution without timing it.")
-@click.argument("solution", metavar="SOLUTION")
+@click.argument("solution", metavar="SOLUTION", shell_complete=completion.solution_or_file)
 @_run_options
 @click.pass_context
 def check(context: click.Context, /, solution: str, as_json: bool, **values: Any) -> None:
-    """Check SOLUTION for correctness alone: a built-in name, a Python file, or a folder."""
+    """Check SOLUTION for correctness alone: a built-in name, a Python file, or a folder.
+
+    Exits with 1 when it fails, with 2 when nothing could be checked.
+    """
     results = _evaluate(_options((solution,), check_only=True, **values))
     _finish(context, results, as_json, values["out"])
 
@@ -301,6 +314,8 @@ def _finish(
     context: click.Context, results: list[ShapeResult], as_json: bool, out: Path | None
 ) -> None:
     from solscope.bench.base import FAILURES
+    from solscope.bench.failures import why_nothing
+    from solscope.errors import InputError
 
     if as_json:
         emit_json({"results": results})
@@ -309,13 +324,17 @@ def _finish(
 
         emit(render_results(results, width=terminal_width(), color=use_color()))
     if out is not None:
-        click.echo(f"solscope: {len(results)} results appended to {out}", err=True)
+        plural = "" if len(results) == 1 else "s"
+        click.echo(f"solscope: {len(results)} result{plural} appended to {out}", err=True)
+    why = why_nothing(results)
+    if why is not None:
+        raise InputError(f"nothing could be checked: {why}")
     if any(result.status in FAILURES for result in results):
         context.exit(1)
 
 
 @command.command("new", short_help="Write a working solution to start from.")
-@click.argument("operator", metavar="OP")
+@click.argument("operator", metavar="OP", shell_complete=completion.operator_with_template)
 @click.option(
     "-o",
     "--output",

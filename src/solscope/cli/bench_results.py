@@ -6,13 +6,28 @@ from pathlib import Path
 
 import click
 
-from solscope.cli.common import Decorator, emit, emit_json, json_option, terminal_width, use_color
+from solscope.cli import completion
+from solscope.cli.common import (
+    Decorator,
+    emit,
+    emit_json,
+    json_option,
+    markdown_option,
+    terminal_width,
+    use_color,
+)
 
 files_argument: Decorator = click.argument(
     "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
 )
 device_name_option: Decorator = click.option(
     "--on", "device", metavar="DEVICE", help="Results of this device, where files have several."
+)
+suite_name_option: Decorator = click.option(
+    "--suite",
+    metavar="NAME",
+    help="Results of this suite, where files have several.",
+    shell_complete=completion.suite,
 )
 method_option: Decorator = click.option(
     "--method", metavar="METHOD", help="Another method that was run, e.g. graph."
@@ -21,37 +36,61 @@ method_option: Decorator = click.option(
 
 @click.command("score", short_help="S per operator and over all.")
 @files_argument
-@click.option("--solution", metavar="NAME", help="One solution; the best per shape when left out.")
+@click.option(
+    "--solution",
+    metavar="NAME",
+    help="One solution; the best per shape when left out.",
+    shell_complete=completion.solution,
+)
 @device_name_option
+@suite_name_option
 @method_option
+@markdown_option
 @json_option
 def score(
     files: tuple[Path, ...],
     solution: str | None,
     device: str | None,
+    suite: str | None,
     method: str | None,
+    markdown: bool,
     as_json: bool,
 ) -> None:
     """Score results: S of each operator, weighted over all, and what could be won."""
     from solscope.bench.results import read_results
     from solscope.bench.score import score as compute
 
-    found = compute(read_results(files), solution, device, method)
+    found = compute(read_results(files), solution, device, method, suite)
     if as_json:
         emit_json(found)
         return
-    from solscope.report.bench import render_score
+    from solscope.report.bench import markdown_score, render_score
 
+    if markdown:
+        emit(markdown_score(found))
+        return
     emit(render_score(found, width=terminal_width(), color=use_color()))
 
 
 @click.command("compare", short_help="Two sets of results: faster, slower, or cannot tell.")
 @click.argument("before", metavar="A", type=click.Path(path_type=Path))
 @click.argument("after", metavar="B", type=click.Path(path_type=Path))
-@click.option("--solution-a", metavar="NAME", help="Solution of A; its best per shape else.")
-@click.option("--solution-b", metavar="NAME", help="Solution of B; its best per shape else.")
+@click.option(
+    "--solution-a",
+    metavar="NAME",
+    help="Solution of A; its best per shape else.",
+    shell_complete=completion.solution,
+)
+@click.option(
+    "--solution-b",
+    metavar="NAME",
+    help="Solution of B; its best per shape else.",
+    shell_complete=completion.solution,
+)
 @device_name_option
+@suite_name_option
 @method_option
+@markdown_option
 @json_option
 @click.pass_context
 def compare(
@@ -61,7 +100,9 @@ def compare(
     solution_a: str | None,
     solution_b: str | None,
     device: str | None,
+    suite: str | None,
     method: str | None,
+    markdown: bool,
     as_json: bool,
 ) -> None:
     """Compare the results in B with those in A, shape by shape and over all.
@@ -72,9 +113,13 @@ def compare(
     from solscope.bench.results import read_results
 
     sides = read_results([before]), read_results([after])
-    found = contrast(*sides, solution_a, solution_b, device, method)
+    found = contrast(*sides, solution_a, solution_b, device, method, suite)
     if as_json:
         emit_json(found)
+    elif markdown:
+        from solscope.report.bench import markdown_contrast
+
+        emit(markdown_contrast(found))
     else:
         from solscope.report.bench import render_contrast
 
@@ -86,19 +131,29 @@ def compare(
 @click.command("leaderboard", short_help="Solutions side by side.")
 @files_argument
 @device_name_option
+@suite_name_option
 @method_option
+@markdown_option
 @json_option
 def leaderboard(
-    files: tuple[Path, ...], device: str | None, method: str | None, as_json: bool
+    files: tuple[Path, ...],
+    device: str | None,
+    suite: str | None,
+    method: str | None,
+    markdown: bool,
+    as_json: bool,
 ) -> None:
     """Rank all solutions in FILES, over all and on each operator."""
     from solscope.bench.leaderboard import leaderboard as rank
     from solscope.bench.results import read_results
 
-    found = rank(read_results(files), device, method)
+    found = rank(read_results(files), device, method, suite)
     if as_json:
         emit_json(found)
         return
-    from solscope.report.bench import render_leaderboard
+    from solscope.report.bench import markdown_leaderboard, render_leaderboard
 
+    if markdown:
+        emit(markdown_leaderboard(found))
+        return
     emit(render_leaderboard(found, width=terminal_width(), color=use_color()))

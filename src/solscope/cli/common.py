@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from solscope.cli import completion
+
 if TYPE_CHECKING:
     from solscope.attribution import Attributed
     from solscope.operators.from_config import Model
@@ -42,6 +44,7 @@ rules_option: Decorator = click.option(
 hardware_option: Decorator = click.option(
     "--hardware",
     metavar="NAME",
+    shell_complete=completion.hardware_or_file,
     help="GPU to compute bounds for, or a hardware file; that of the profile when left out.",
 )
 companion_option: Decorator = click.option(

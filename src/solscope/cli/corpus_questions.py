@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from solscope.cli.common import Decorator, emit, emit_json, json_option
+from solscope.cli import completion
+from solscope.cli.common import (
+    Decorator,
+    can_draw,
+    emit,
+    emit_json,
+    json_option,
+    markdown_option,
+)
 from solscope.cli.corpus import fail, parse_where, show, store_argument, where_option
 from solscope.cli.output import STDOUT, OutputPath, check_one_stdout, written
 
@@ -46,6 +54,7 @@ weight_option: Decorator = click.option(
 @weight_option
 @where_option
 @top_option
+@markdown_option
 @json_option
 def importance_command(
     store: str,
@@ -54,26 +63,31 @@ def importance_command(
     weight: str,
     where: tuple[str, ...],
     top: int,
+    markdown: bool,
     as_json: bool,
 ) -> None:
     """Show each operator's share of GPU time over all profiles, with how sure it is."""
     from solscope.corpus.importance import importance
     from solscope.corpus.store import open_corpus
-    from solscope.report.corpus import render_importance
+    from solscope.report.corpus import markdown_importance, render_importance
 
     names = [name.strip() for name in group_by.split(",") if name.strip()]
     result = importance(open_corpus(store), by, names, weight, parse_where(where))
-    show(result, as_json, render_importance, result, top=top)
+    if markdown and not as_json:
+        emit(markdown_importance(result, top=top))
+    else:
+        show(result, as_json, render_importance, result, top=top)
 
 
 @click.command("shapes", short_help="The fewest shapes that cover an operator's time.")
 @store_argument
-@click.argument("operator", required=False, metavar="[OP]")
+@click.argument("operator", required=False, metavar="[OP]", shell_complete=completion.any_operator)
 @cover_option
 @click.option("--buckets", is_flag=True, help="Put nearby token counts together.")
 @weight_option
 @where_option
 @top_option
+@markdown_option
 @json_option
 def shapes_command(
     store: str,
@@ -83,16 +97,20 @@ def shapes_command(
     weight: str,
     where: tuple[str, ...],
     top: int,
+    markdown: bool,
     as_json: bool,
 ) -> None:
     """Show the hot shapes of one operator, or of all."""
     from solscope.corpus.shapes import hot_shapes
     from solscope.corpus.store import open_corpus
-    from solscope.report.corpus import render_shapes
+    from solscope.report.corpus import markdown_shapes, render_shapes
 
     corpus = open_corpus(store)
     result = hot_shapes(corpus, operator, cover, buckets, weight, parse_where(where))
-    show(result, as_json, render_shapes, result, top=top)
+    if markdown and not as_json:
+        emit(markdown_shapes(result, top=top))
+    else:
+        show(result, as_json, render_shapes, result, top=top)
 
 
 @click.command("export-suite", short_help="Hot shapes as a suite for the benchmark.")
@@ -138,7 +156,7 @@ def export_suite(
 
 @click.command("trend", short_help="Changes from profile to profile; exit 1 when slower.")
 @store_argument
-@click.argument("what", metavar="OP|CATEGORY|step")
+@click.argument("what", metavar="OP|CATEGORY|step", shell_complete=completion.series)
 @click.option(
     "--by",
     type=click.Choice(["date", "version"]),
@@ -163,6 +181,7 @@ def export_suite(
 )
 @where_option
 @top_option
+@markdown_option
 @json_option
 def trend_command(
     store: str,
@@ -172,6 +191,7 @@ def trend_command(
     min_change: float,
     where: tuple[str, ...],
     top: int,
+    markdown: bool,
     as_json: bool,
 ) -> None:
     """Show a series over profiles with its change points.
@@ -180,10 +200,13 @@ def trend_command(
     """
     from solscope.corpus.store import open_corpus
     from solscope.corpus.trend import trend
-    from solscope.report.corpus import render_trend
+    from solscope.report.corpus import markdown_trend, render_trend
 
     result = trend(open_corpus(store), what, by, metric, parse_where(where), min_change)
-    show(result, as_json, render_trend, result, top=top)
+    if markdown and not as_json:
+        emit(markdown_trend(result, top=top))
+    else:
+        show(result, as_json, render_trend, result, top=top, draw=can_draw())
     if result.regressed:
         fail()
 

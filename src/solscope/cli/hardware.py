@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from solscope.cli import completion
 from solscope.cli.common import emit, emit_json, json_option, terminal_width, use_color
 from solscope.cli.output import STDOUT, OutputPath, check_one_stdout, written
 
@@ -44,7 +45,13 @@ def list_command(as_json: bool) -> None:
 
 
 @command.command("show")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument(
+    "names",
+    nargs=-1,
+    required=True,
+    metavar="NAME...",
+    shell_complete=completion.hardware_or_file,
+)
 @click.option("--measured", is_flag=True, help="Measured figures where there are any.")
 @json_option
 def show_command(names: tuple[str, ...], measured: bool, as_json: bool) -> None:

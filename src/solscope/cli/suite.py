@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from solscope.cli import completion
 from solscope.cli.common import (
     Decorator,
     bound_option,
     emit,
     emit_json,
     json_option,
+    markdown_option,
     terminal_width,
     use_color,
 )
@@ -33,6 +35,7 @@ hardware_option: Decorator = click.option(
     show_default=True,
     callback=_names,
     metavar="NAME,...",
+    shell_complete=completion.several_hardware,
     help="GPUs to compute for, by name.",
 )
 
@@ -43,6 +46,7 @@ suite_option: Decorator = click.option(
     default="atrex",
     show_default=True,
     metavar="NAME|FILE",
+    shell_complete=completion.suite_or_file,
     help="atrex (public), decode (what it lacks), or a suite file of your own.",
 )
 
@@ -66,8 +70,9 @@ def command() -> None:
 
 @command.command("list", short_help="The operators and their importance.")
 @suite_option
+@markdown_option
 @json_option
-def list_operators(suite: str, as_json: bool) -> None:
+def list_operators(suite: str, markdown: bool, as_json: bool) -> None:
     """List the operators, most important first."""
     from solscope.suite import listed_rows, load, suite_list
 
@@ -75,16 +80,20 @@ def list_operators(suite: str, as_json: bool) -> None:
     if as_json:
         emit_json({"operators": rows})
         return
-    from solscope.report.suite import render_list
+    from solscope.report.suite import markdown_list, render_list
 
+    if markdown:
+        emit(markdown_list(rows))
+        return
     emit(render_list(rows, width=terminal_width(), color=use_color()))
 
 
 @command.command("show", short_help="Inputs, outputs, tolerances and shapes of an operator.")
-@click.argument("operator", metavar="OP")
+@click.argument("operator", metavar="OP", shell_complete=completion.operator_of_suite)
 @suite_option
+@markdown_option
 @json_option
-def show(operator: str, suite: str, as_json: bool) -> None:
+def show(operator: str, suite: str, markdown: bool, as_json: bool) -> None:
     """Print all of operator OP: its math, what a solution gets and returns, how it is judged."""
     from solscope.suite import describe, load
 
@@ -92,16 +101,20 @@ def show(operator: str, suite: str, as_json: bool) -> None:
     if as_json:
         emit_json(card)
         return
-    from solscope.report.suite_show import render_card
+    from solscope.report.suite_show import markdown_card, render_card
 
+    if markdown:
+        emit(markdown_card(card, suite))
+        return
     emit(render_card(card, suite, width=terminal_width(), color=use_color()))
 
 
 @command.command("roofline", short_help="Regime, intensity and speed of light per operator.")
 @hardware_option
 @bound_option("published")
+@markdown_option
 @json_option
-def roofline(hardware: list[str], bound: BoundKind, as_json: bool) -> None:
+def roofline(hardware: list[str], bound: BoundKind, markdown: bool, as_json: bool) -> None:
     """Print the roofline, on the published platforms or any other GPU."""
     from solscope.suite import suite_roofline
 
@@ -109,17 +122,21 @@ def roofline(hardware: list[str], bound: BoundKind, as_json: bool) -> None:
     if as_json:
         emit_json({"operators": rows})
         return
-    from solscope.report.suite import render_roofline
+    from solscope.report.suite import markdown_roofline, render_roofline
 
+    if markdown:
+        emit(markdown_roofline(rows))
+        return
     emit(render_roofline(rows, width=terminal_width(), color=use_color()))
 
 
 @command.command("shapes", short_help="S and the bounds of every shape of an operator.")
-@click.argument("operator", metavar="OP")
+@click.argument("operator", metavar="OP", shell_complete=completion.operator_of_suite)
 @suite_option
 @hardware_option
+@markdown_option
 @json_option
-def shapes(operator: str, suite: str, hardware: list[str], as_json: bool) -> None:
+def shapes(operator: str, suite: str, hardware: list[str], markdown: bool, as_json: bool) -> None:
     """Print every shape of operator OP: S as published, and our own bound."""
     from solscope.suite import listed_shapes, load, suite_shapes
 
@@ -128,21 +145,29 @@ def shapes(operator: str, suite: str, hardware: list[str], as_json: bool) -> Non
         if as_json:
             emit_json({"shapes": listed})
             return
-        from solscope.report.suite_show import render_listed
+        from solscope.report.suite_show import markdown_listed, render_listed
 
+        if markdown:
+            emit(markdown_listed(operator, listed))
+            return
         emit(render_listed(operator, listed, width=terminal_width(), color=use_color()))
         return
     rows = suite_shapes(operator, hardware)
     if as_json:
         emit_json({"shapes": rows})
         return
-    from solscope.report.suite import render_shapes
+    from solscope.report.suite import markdown_shapes, render_shapes
 
+    if markdown:
+        emit(markdown_shapes(operator, rows))
+        return
     emit(render_shapes(operator, rows, width=terminal_width(), color=use_color()))
 
 
 @command.command("verify", short_help="Check references, inputs and tolerances without a GPU.")
-@click.argument("operators", metavar="[OP]...", nargs=-1)
+@click.argument(
+    "operators", metavar="[OP]...", nargs=-1, shell_complete=completion.operator_of_suite
+)
 @suite_option
 @json_option
 def verify(operators: tuple[str, ...], suite: str, as_json: bool) -> None:

@@ -27,6 +27,7 @@ from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.diagnose.units import Side, Units, match
 from solscope.diagnose.wording import sentence_of
 from solscope.intervals import Int64s
+from solscope.text import as_percent
 
 Verdict = Literal["regression", "improvement", "no_change", "workload_changed", "cannot_compare"]
 DRIVEN = 2.0
@@ -267,7 +268,8 @@ def _causes(f: Findings, ranking: Ranking, verdict: Verdict) -> list[NamedCause]
     if verdict == "no_change":
         text = (
             f"the mean step takes ×{f.outcome.ratio:.3f}; noise inside the normal run "
-            f"±{f.outcome.floor:.1%}, between starts of one program ±{f.outcome.run_noise:.0%}"
+            f"±{as_percent(f.outcome.floor, 1)}, between starts of one program "
+            f"±{as_percent(f.outcome.run_noise)}"
         )
         return [nothing([text, *_pace(f)])]
     if verdict == "cannot_compare":

@@ -17,6 +17,7 @@ import msgspec
 from solscope.diagnose.causes import NONE, UNKNOWN, causes
 from solscope.diagnose.causes.base import SEPARATOR, Answer, Cause
 from solscope.diagnose.findings import Findings
+from solscope.text import as_percent
 
 UNKNOWN_SCORE = 1.0
 """What `unknown` scores: more than a weak pattern that explains little, less than any evidence."""
@@ -113,7 +114,7 @@ def _judge(findings: Findings, cause: Cause, required: list[Answer]) -> _Judged:
             score -= weight / 2
             against.append(answer.text)
     if share < findings.limits.most:
-        against.append(f"it can account for {share:.0%} of the difference only")
+        against.append(f"it can account for {as_percent(share)} of the difference only")
     return _Judged(cause, score, share, _once(evidence), _once(against))
 
 

@@ -22,6 +22,7 @@ from solscope.diagnose.observations import Observations, Step
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.intervals import Int64s
 from solscope.resample import Floats, split_noise
+from solscope.text import as_percent
 
 _PRODUCT = re.compile(r"::(mm|addmm|linear|_scaled_mm)$")
 _MATRIX = re.compile(r"\[\d+,\d+\]")
@@ -300,8 +301,8 @@ def _factor(
         return 1.0, []
     return middle, [
         f"the runs were cut into unlike units: one normal unit holds {middle:.4g} abnormal ones "
-        f"(calls of {len(shared)} shared kernels, {agree:.0%} of them agree); abnormal times are "
-        "given per normal unit"
+        f"(calls of {len(shared)} shared kernels, {as_percent(agree)} of them agree); abnormal "
+        "times are given per normal unit"
     ]
 
 
@@ -320,8 +321,8 @@ def _refusals(
     by_category = _overlap([_by_category(c) for c in calls], factor)
     if by_name < limits.same_kernels and by_category < limits.same_categories:
         return [
-            f"not the same program: {by_name:.0%} of the kernel calls of a step are in common by "
-            f"name, {by_category:.0%} by category"
+            f"not the same program: {as_percent(by_name)} of the kernel calls of a step are in "
+            f"common by name, {as_percent(by_category)} by category"
         ]
     anchors = [anchor_of(side.run) for side in sides]
     if anchors[0] != anchors[1] and factor == 1.0 and by_name < limits.unit_agree:

@@ -6,6 +6,7 @@ from solscope.diagnose.causes import UNKNOWN
 from solscope.diagnose.findings import Findings
 from solscope.diagnose.latent import Latent
 from solscope.diagnose.rank import NamedCause
+from solscope.text import as_percent
 
 PLACES = {
     "compute": "on the GPU's kernels",
@@ -58,7 +59,7 @@ def _bounds(f: Findings) -> str:
 def _mixed(f: Findings, step: str) -> str:
     """The whole difference, the mix's part of it, and what is left like for like."""
     before, after = f.parts.normal_ms, f.parts.abnormal_ms
-    part = f" ({f.parts.mix_ms / f.delta_ms:.0%} of that by the mix)" if f.delta_ms else ""
+    part = f" ({as_percent(f.parts.mix_ms / f.delta_ms)} of that by the mix)" if f.delta_ms else ""
     return (
         f"the mean step takes ×{after / before:.2f}, {before:.2f} → {after:.2f} ms{part}; like for "
         f"like, {step} take ×{f.outcome.ratio:.2f}{_bounds(f)}"
@@ -83,14 +84,14 @@ def _where(f: Findings) -> str:
         return ""
     shares = {family: f.share(family) for family in PLACES}
     family = max(shares, key=lambda name: shares[name])
-    return f", {min(shares[family], 9.99):.0%} of it {PLACES[family]}"
+    return f", {as_percent(min(shares[family], 9.99))} of it {PLACES[family]}"
 
 
 def _why(f: Findings, causes: list[NamedCause]) -> str:
     first, second = causes[0], causes[1] if len(causes) > 1 else None
     if second is not None and first.confidence - second.confidence < f.limits.margin:
         if second.id == UNKNOWN:
-            return f"perhaps {first.title} ({first.confidence:.0%})"
+            return f"perhaps {first.title} ({as_percent(first.confidence)})"
         return f"{first.title}, or {second.title}; to decide: {first.confirm}"
     sure = "" if first.confidence >= f.limits.sure else "probably "
-    return f"{sure}{first.title} ({first.confidence:.0%} confident)"
+    return f"{sure}{first.title} ({as_percent(first.confidence)} confident)"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.task import Judgement, Output, Tolerance
+from solscope.text import as_percent
 
 if TYPE_CHECKING:
     import torch
@@ -177,7 +178,7 @@ def _codes(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
         where = _place(place or 0, wanted)
         reasons.append(f"{further} of {total} codes are off by more than one, the first at {where}")
     if one_off > (1 - tolerance.matched) * total:
-        allowed = f"{1 - tolerance.matched:.2%}"
+        allowed = as_percent(1 - tolerance.matched, 2)
         reasons.append(f"{one_off} of {total} codes are off by one, more than {allowed}")
     return Judgement(ok=not reasons, max_error=worst, rms_error=rms, reason=", ".join(reasons))
 

@@ -1,4 +1,4 @@
-"""`solscope bench` in the terminal."""
+"""`solscope bench`: in the terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,18 @@ from solscope.bench.contrast import ONE_PROCESS, RESOLUTION, Contrast
 from solscope.bench.leaderboard import Leaderboard
 from solscope.bench.score import Score
 from solscope.bench.workloads import DEFAULT_SUITE
-from solscope.report.terminal import Column, counted, heading, no_room, number, table, to_text
+from solscope.report.markdown import to_markdown
+from solscope.report.terminal import (
+    WIDE,
+    Column,
+    counted,
+    heading,
+    no_room,
+    number,
+    pct,
+    table,
+    to_text,
+)
 from solscope.text import clean
 
 REASONS = 8
@@ -25,7 +36,7 @@ def _us(value: float | None) -> str:
 
 
 def _share(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f} %"
+    return pct(None if value is None else 100 * value)
 
 
 def render_results(results: Sequence[ShapeResult], *, width: int, color: bool) -> str:
@@ -92,6 +103,15 @@ def _reasons(results: Sequence[ShapeResult]) -> list[RenderableType]:
 
 def render_score(found: Score, *, width: int, color: bool) -> str:
     """S per operator, and over all."""
+    return to_text(_score(found, width), width, color)
+
+
+def markdown_score(found: Score) -> str:
+    """The same as Markdown."""
+    return to_markdown(_score(found, WIDE))
+
+
+def _score(found: Score, width: int) -> list[RenderableType]:
     columns = (
         Column("importance"),
         Column("S"),
@@ -125,17 +145,20 @@ def render_score(found: Score, *, width: int, color: bool) -> str:
         f"with 0 for the rest {_share(found.weighted_s_all)}",
         f"recoverable: {_share(found.recoverable)} of {whose} at the bound",
     )
-    parts: list[RenderableType] = [
-        heading(title),
-        table(columns, cells, width),
-        Text(""),
-        *map(Text, notes),
-    ]
-    return to_text(parts, width, color)
+    return [heading(title), table(columns, cells, width), Text(""), *map(Text, notes)]
 
 
 def render_contrast(found: Contrast, *, width: int, color: bool) -> str:
     """B against A: over all, and by shape."""
+    return to_text(_contrast(found, width), width, color)
+
+
+def markdown_contrast(found: Contrast) -> str:
+    """The same as Markdown."""
+    return to_markdown(_contrast(found, WIDE))
+
+
+def _contrast(found: Contrast, width: int) -> list[RenderableType]:
     columns = (
         Column("B / A"),
         Column("95 %", text=True, spare=2),
@@ -157,7 +180,8 @@ def render_contrast(found: Contrast, *, width: int, color: bool) -> str:
         )
         for one in found.shapes
     ]
-    title = f"{found.device}, {found.method}: A {', '.join(found.a)}; B {', '.join(found.b)}"
+    what = f"{found.device}, suite {found.suite}, {found.method}"
+    title = f"{what}: A {', '.join(found.a)}; B {', '.join(found.b)}"
     notes = [
         f"over all, by importance: B / A = {found.ratio:.3f} ({found.low:.3f} to "
         f"{found.high:.3f}): {found.verdict}",
@@ -176,17 +200,20 @@ def render_contrast(found: Contrast, *, width: int, color: bool) -> str:
             f"{counted(single, 'shape')} timed in one process on a side: intervals are "
             f"{100 * ONE_PROCESS:.0f} % wider; --restarts 3 makes them narrow"
         )
-    parts: list[RenderableType] = [
-        heading(title),
-        table(columns, cells, width),
-        Text(""),
-        *map(Text, notes),
-    ]
-    return to_text(parts, width, color)
+    return [heading(title), table(columns, cells, width), Text(""), *map(Text, notes)]
 
 
 def render_leaderboard(found: Leaderboard, *, width: int, color: bool) -> str:
     """Solutions over all, then S by operator."""
+    return to_text(_leaderboard(found, width), width, color)
+
+
+def markdown_leaderboard(found: Leaderboard) -> str:
+    """The same as Markdown."""
+    return to_markdown(_leaderboard(found, WIDE))
+
+
+def _leaderboard(found: Leaderboard, width: int) -> list[RenderableType]:
     overall = table(
         (
             Column("S"),
@@ -239,6 +266,5 @@ def render_leaderboard(found: Leaderboard, *, width: int, color: bool) -> str:
         for entry in found.entries
     ):
         notes.append("S of a solution is over the shapes it passed: best, over more, can be lower")
-    parts: list[RenderableType] = [heading(title), overall, Text(""), by_operator, Text("")]
-    parts += [*map(Text, notes), *no_room(by_operator)]
-    return to_text(parts, width, color)
+    lines = [*map(Text, notes), *no_room(by_operator)]
+    return [heading(title), overall, Text(""), by_operator, Text(""), *lines]

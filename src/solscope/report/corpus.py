@@ -1,4 +1,4 @@
-"""`solscope corpus` in the terminal."""
+"""`solscope corpus`: in the terminal, and answers as Markdown."""
 
 from __future__ import annotations
 
@@ -17,8 +17,19 @@ from solscope.corpus.shapes import HotShape, HotShapes
 from solscope.corpus.status import CorpusStatus
 from solscope.corpus.trend import Trend, TrendChange
 from solscope.corpus.verify import Verification
+from solscope.report.markdown import Ready, to_markdown
 from solscope.report.operators import axes_text
-from solscope.report.terminal import Column, counted, heading, number, pct, table, to_text
+from solscope.report.terminal import (
+    WIDE,
+    Column,
+    counted,
+    heading,
+    number,
+    pct,
+    table,
+    to_text,
+    with_bars,
+)
 from solscope.text import clean, shorten
 from solscope.views.hotspots import TARGET_PCT
 
@@ -158,7 +169,7 @@ _IMPORTANCE = (
     Column("bound µs", spare=6),
     Column("S", spare=1),
     Column("recoverable", spare=1),
-    Column("name", text=True),
+    Column("name", text=True, code=True),
 )
 
 _RECOVERABLE = (
@@ -169,6 +180,15 @@ _RECOVERABLE = (
 
 def render_importance(result: Importance, *, top: int, width: int, color: bool) -> str:
     """Most important first; the printed shares add up to 100.00 %."""
+    return to_text(_importance(result, top, width), width, color)
+
+
+def markdown_importance(result: Importance, *, top: int) -> str:
+    """The same as Markdown."""
+    return to_markdown(_importance(result, top, WIDE))
+
+
+def _importance(result: Importance, top: int, width: int) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if result.groups:
         for group in result.groups:
@@ -182,7 +202,7 @@ def render_importance(result: Importance, *, top: int, width: int, color: bool) 
     if any(row.recoverable_pct is not None for rows in tables for row in rows):
         notes.append(Text(_RECOVERABLE))
     notes += [Text(f"warning: {clean(text)}") for text in result.warnings]
-    return to_text([*parts, *notes], width, color)
+    return [*parts, *notes]
 
 
 def _shares(
@@ -198,11 +218,11 @@ def _shares(
     cells = [_importance_row(row, text) for row, text in zip(shown, printed, strict=False)]
     if rest:
         calls = sum(row.calls for row in rest)
-        others = f"({len(rest):,} more)"
+        others = Ready(f"({len(rest):,} more)")
         cells.insert(
             len(known[:top]), [printed[-1], "", "", f"{calls:,}", "", "", "", "", "", others]
         )
-    cells.append(["100.00 %", "", f"{profiles:,}", "", "", "", "", "", "", "all"])
+    cells.append(["100.00 %", "", f"{profiles:,}", "", "", "", "", "", "", Ready("all")])
     return [heading(f"{title}: {total_ms:,.1f} ms"), table(_IMPORTANCE, cells, width), Text("")]
 
 
@@ -247,6 +267,15 @@ _SHAPES = (
 
 def render_shapes(result: HotShapes, *, top: int, width: int, color: bool) -> str:
     """A table per operator: the fewest shapes that cover its time."""
+    return to_text(_hot_shapes(result, top, width), width, color)
+
+
+def markdown_shapes(result: HotShapes, *, top: int) -> str:
+    """The same as Markdown."""
+    return to_markdown(_hot_shapes(result, top, WIDE))
+
+
+def _hot_shapes(result: HotShapes, top: int, width: int) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for op in result.operators:
         if not op.shapes:
@@ -264,7 +293,7 @@ def render_shapes(result: HotShapes, *, top: int, width: int, color: bool) -> st
         parts.append(Text(clean(f"no shapes are recorded for: {', '.join(unknown)}")))
     asked = f"fewest shapes that cover {100 * result.cover:.4g} % of an operator's time"
     rule = f"{asked}, over {counted(result.profiles, 'profile')}, weight {result.weight}"
-    return to_text([*parts, Text(rule)], width, color)
+    return [*parts, Text(rule)]
 
 
 def _shape_row(shape: HotShape) -> list[str]:
@@ -283,34 +312,44 @@ def _shape_row(shape: HotShape) -> list[str]:
     ]
 
 
-def render_trend(result: Trend, *, top: int, width: int, color: bool) -> str:
+def render_trend(result: Trend, *, top: int, width: int, color: bool, draw: bool = False) -> str:
     """The latest points with changes marked, and the verdict."""
+    return to_text(_trend(result, top, width, draw), width, color)
+
+
+def markdown_trend(result: Trend, *, top: int) -> str:
+    """The same as Markdown."""
+    return to_markdown(_trend(result, top, WIDE, draw=False))
+
+
+def _trend(result: Trend, top: int, width: int, draw: bool) -> list[RenderableType]:
     phase = f" ({result.phase})" if result.phase else ""
     first = max(0, len(result.points) - top)
     changes = {change.at: change for change in result.changes}
     most = max((point.value for point in result.points), default=0.0) or 1.0
-    rows = []
-    for at, point in enumerate(result.points[first:], start=first):
-        bar = "█" * max(1, round(BAR * point.value / most))
-        rows.append([point.label, number(point.value), _mark(changes.get(at)), bar, point.file])
+    points = result.points[first:]
+    rows = [
+        [point.label, number(point.value), _mark(changes.get(at)), point.file]
+        for at, point in enumerate(points, start=first)
+    ]
     columns = (
         Column(result.by, text=True),
         Column(result.unit),
         Column("change", text=True),
-        Column("", text=True, spare=1),
-        Column("file", text=True),
+        Column("file", text=True, code=True),
     )
+    shares = [100 * point.value / most for point in points]
     shown = f"the last {len(rows)} of {counted(len(result.points), 'profile')}"
     parts: list[RenderableType] = [
         heading(f"{result.what}{phase}, {result.unit}, by {result.by}; {shown}"),
-        table(columns, rows, width),
+        table(*with_bars(columns, rows, shares, at=3, draw=draw, cells=BAR, spare=1), width),
         Text(""),
         *(Text(clean(_change_line(change, result.unit))) for change in result.changes),
     ]
     if result.left_out:
         left = f"{counted(result.left_out, 'profile')} left out: no {result.by}"
         parts.append(Text(clean(f"{left}, or no {result.what}")))
-    return to_text([*parts, Text(_verdict(result), style="bold")], width, color)
+    return [*parts, Text(_verdict(result), style="bold")]
 
 
 BAR = 24

@@ -18,7 +18,7 @@ from solscope.report.blocks import Block, block_markdown, block_text
 from solscope.report.markdown import Ready, markdown_cell
 from solscope.report.sparkline import sparkline, top_of
 from solscope.report.terminal import Column, counted, heading, number, to_text
-from solscope.text import clean
+from solscope.text import as_percent, clean, percent
 
 _NO_SENSOR = re.compile(r"^[^;]*\bnot (sampled|counted|recorded)\b")
 BAR = 24
@@ -262,7 +262,7 @@ def _signed(value: float) -> str:
 
 
 def _pct(share: float | None) -> str:
-    return "-" if share is None else f"{round(share, 1) + 0.0:.1f} %"
+    return "-" if share is None else percent(round(share, 1) + 0.0)
 
 
 def _q(value: float | None, n: Sequence[int]) -> str:
@@ -315,6 +315,6 @@ def _lists(result: Diagnosis) -> Iterator[tuple[str, list[str]]]:
 
 
 def _cause(cause: NamedCause) -> Iterator[str]:
-    yield f"{cause.confidence:.0%} {cause.id}: {cause.title}"
+    yield f"{as_percent(cause.confidence)} {cause.id}: {cause.title}"
     yield from (f"    for: {text}" for text in cause.evidence)
     yield from (f"    against: {text}" for text in cause.against)

@@ -42,10 +42,20 @@ def markdown_cell(text: str) -> str:
 def markdown_code(name: str) -> Ready:
     """A name from a profile as code, whatever is in it."""
     plain = clean(name).strip()
-    fence = "`" * (1 + max(map(len, re.findall("`+", plain)), default=0))
+    fence = "`" * (1 + _longest_fence(plain))
     pad = " " if "`" in (plain[:1], plain[-1:]) else ""
     span = _piped(f"{fence}{pad}{plain}{pad}{fence}")
     return Ready(_escaped(plain) if not plain or span is None else span)
+
+
+def _longest_fence(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+def _block(text: str) -> list[str]:
+    lines = [clean(line).rstrip() for line in text.strip().splitlines()]
+    fence = "`" * max(3, 1 + _longest_fence(text))
+    return [fence, *lines, fence]
 
 
 def _escaped(text: str) -> str:
@@ -74,13 +84,18 @@ def _row(columns: Sequence[Column], row: Sequence[str]) -> str:
 
 
 def to_markdown(parts: Iterable[RenderableType]) -> str:
-    """The parts of a report as Markdown: tables as tables, every other line as a paragraph."""
+    """The parts of a report as Markdown: tables as tables, every other line as a paragraph.
+
+    A text of several lines is laid out, and stays so as a block of code.
+    """
     out: list[str] = []
     for part in parts:
         if isinstance(part, Sheet):
             out += ["", *markdown_table(part.described, part.given), ""]
         elif isinstance(part, Group):
             out += ["", to_markdown(part.renderables), ""]
+        elif "\n" in str(part).strip():
+            out += ["", *_block(str(part)), ""]
         else:
             line = markdown_cell(str(part))
             bold = isinstance(part, Text) and "bold" in str(part.style) and line

@@ -15,7 +15,7 @@ import msgspec
 from solscope.attribution import Attributed
 from solscope.bench.base import ShapeResult
 from solscope.bench.leaderboard import Leaderboard, leaderboard
-from solscope.bench.score import of_one, select
+from solscope.bench.score import select, usual
 from solscope.compare.profiles import Comparison, compare_profiles
 from solscope.diagnose.counters import by_key, series
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
@@ -275,18 +275,18 @@ def bench_page(
     suite: str | None = None,
 ) -> BenchPage:
     """Results of one suite on one device: those that are named, or the usual ones."""
-    shown = of_one(results, suite, device)
-    lines = select(shown)
+    suite, device = usual(results, suite, device)
+    lines = select(results, device=device, suite=suite)
     runs = [_bench_run(line.run) for line in lines]
     return BenchPage(
         title=title,
-        devices=sorted({line.device for line in results if line.suite == lines[0].suite}),
+        devices=sorted({line.device for line in results if line.suite == suite}),
         suites=sorted({line.suite for line in results}),
-        leaderboard=leaderboard(shown),
+        leaderboard=leaderboard(results, device, suite=suite),
         shapes=[_bench_shape(line) for line in lines],
         machine=max(runs, key=lambda run: run.time or ""),
         runs=len({(run.time, run.command) for run in runs}),
-        production_s=production_s() if lines[0].suite == PUBLIC_SUITE else {},
+        production_s=production_s() if suite == PUBLIC_SUITE else {},
     )
 
 

@@ -1,14 +1,17 @@
-"""`solscope suite` in the terminal, with the digits of the suite's public page."""
+"""`solscope suite`: in the terminal and as Markdown, with the digits of the suite's public page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.console import RenderableType
 from rich.text import Text
 
-from solscope.report.terminal import Column, no_room, table, to_text
+from solscope.report.markdown import to_markdown
+from solscope.report.terminal import WIDE, Column, no_room, table, to_text
 from solscope.suite.published import half_up, upper_median
 from solscope.suite.tables import RooflineRow, ShapeRow, SuiteRow
+from solscope.text import percent
 
 _THOUSAND = 1000
 
@@ -30,12 +33,21 @@ def intensity_text(value: float) -> str:
 
 
 def percent_text(value: float) -> str:
-    """A percentage with one decimal."""
-    return f"{half_up(value, 1)}%"
+    """A percentage with one decimal, rounded as the public page rounds."""
+    return percent(float(half_up(value, 1)))
 
 
 def render_list(rows: Sequence[SuiteRow], *, width: int, color: bool) -> str:
     """The operators with their importance."""
+    return to_text(_list(rows, width), width, color)
+
+
+def markdown_list(rows: Sequence[SuiteRow]) -> str:
+    """The same as Markdown."""
+    return to_markdown(_list(rows, WIDE))
+
+
+def _list(rows: Sequence[SuiteRow], width: int) -> list[RenderableType]:
     columns = (
         Column("id", text=True, spare=1),
         Column("dtype", text=True),
@@ -61,11 +73,20 @@ def render_list(rows: Sequence[SuiteRow], *, width: int, color: bool) -> str:
         f"{len(rows)} operators, {shapes} shapes; importance adds up to {total}; "
         "of 100: the same as shares of that"
     )
-    return to_text([table(columns, cells, width), Text(""), Text(note)], width, color)
+    return [table(columns, cells, width), Text(""), Text(note)]
 
 
 def render_roofline(rows: Sequence[RooflineRow], *, width: int, color: bool) -> str:
     """Regime, intensity and times of the middle shape of each operator."""
+    return to_text(_roofline(rows, width), width, color)
+
+
+def markdown_roofline(rows: Sequence[RooflineRow]) -> str:
+    """The same as Markdown."""
+    return to_markdown(_roofline(rows, WIDE))
+
+
+def _roofline(rows: Sequence[RooflineRow], width: int) -> list[RenderableType]:
     names = list(rows[0].sol_us)
     columns = (
         Column("regime", text=True),
@@ -90,11 +111,20 @@ def render_roofline(rows: Sequence[RooflineRow], *, width: int, color: bool) -> 
         "SOL: published formula, not always a lower bound; production: deployed kernel on XPU-A",
     )
     shown = table(columns, cells, width)
-    return to_text([shown, Text(""), *map(Text, notes), *no_room(shown)], width, color)
+    return [shown, Text(""), *map(Text, notes), *no_room(shown)]
 
 
 def render_shapes(name: str, rows: Sequence[ShapeRow], *, width: int, color: bool) -> str:
     """S and the bounds of every shape of one operator."""
+    return to_text(_shapes(name, rows, width), width, color)
+
+
+def markdown_shapes(name: str, rows: Sequence[ShapeRow]) -> str:
+    """The same as Markdown."""
+    return to_markdown(_shapes(name, rows, WIDE))
+
+
+def _shapes(name: str, rows: Sequence[ShapeRow], width: int) -> list[RenderableType]:
     names = list(rows[0].sol_us)
     columns = [
         Column("#"),
@@ -121,4 +151,4 @@ def render_shapes(name: str, rows: Sequence[ShapeRow], *, width: int, color: boo
         "SOL: published formula; corrected: only the FLOP and bytes that a correct kernel needs",
     )
     shown = table(columns, cells, width)
-    return to_text([shown, Text(""), *map(Text, notes), *no_room(shown)], width, color)
+    return [shown, Text(""), *map(Text, notes), *no_room(shown)]

@@ -1,4 +1,4 @@
-"""`solscope suite show`, `shapes` of any suite and `verify` in the terminal."""
+"""`solscope suite show`, `shapes` of any suite and `verify`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from rich.text import Text
 
 from solscope.bench.verify import Verification
 from solscope.operators.task import Tolerance
+from solscope.report.markdown import to_markdown
 from solscope.report.suite import percent_text, time_text
-from solscope.report.terminal import Column, counted, heading, no_room, table, to_text
+from solscope.report.terminal import WIDE, Column, counted, heading, no_room, table, to_text
 from solscope.suite.show import InputRow, OperatorCard, OutputRow
 from solscope.suite.tables import ListedRow
 from solscope.text import clean
@@ -23,6 +24,15 @@ _MOST_FAILURES = 20
 
 def render_card(card: OperatorCard, suite: str, *, width: int, color: bool) -> str:
     """One operator of `suite`, as the user named it: math, inputs, outputs, tolerances, shapes."""
+    return to_text(_card(card, suite, width), width, color)
+
+
+def markdown_card(card: OperatorCard, suite: str) -> str:
+    """The same as Markdown."""
+    return to_markdown(_card(card, suite, WIDE))
+
+
+def _card(card: OperatorCard, suite: str, width: int) -> list[RenderableType]:
     share = percent_text(card.importance_norm_pct)
     parts: list[RenderableType] = [
         heading(f"{card.operator}: {card.title}"),
@@ -36,9 +46,7 @@ def render_card(card: OperatorCard, suite: str, *, width: int, color: bool) -> s
         parts.append(Text(f"optional: {', '.join(card.optional)}"))
     if card.vary:
         parts.append(Text(f"any size: {', '.join(card.vary)}"))
-    parts += _io(card, width)
-    parts += _shapes(card, suite, width)
-    return to_text(parts, width, color)
+    return [*parts, *_io(card, width), *_shapes(card, suite, width)]
 
 
 def _io(card: OperatorCard, width: int) -> list[RenderableType]:
@@ -101,6 +109,15 @@ def _shapes(card: OperatorCard, suite: str, width: int) -> list[RenderableType]:
 
 def render_listed(name: str, rows: Sequence[ListedRow], *, width: int, color: bool) -> str:
     """Every shape of one operator of any suite with our bound."""
+    return to_text(_listed(name, rows, width), width, color)
+
+
+def markdown_listed(name: str, rows: Sequence[ListedRow]) -> str:
+    """The same as Markdown."""
+    return to_markdown(_listed(name, rows, WIDE))
+
+
+def _listed(name: str, rows: Sequence[ListedRow], width: int) -> list[RenderableType]:
     names = list(rows[0].corrected_sol_us)
     columns = (
         Column("weight"),
@@ -119,7 +136,7 @@ def render_listed(name: str, rows: Sequence[ListedRow], *, width: int, color: bo
     ]
     note = f"{name}: {counted(len(rows), 'shape')}; SOL: corrected cost, no launch floor"
     shown = table(columns, cells, width)
-    return to_text([shown, Text(""), Text(clean(note)), *no_room(shown)], width, color)
+    return [shown, Text(""), Text(clean(note)), *no_room(shown)]
 
 
 def render_verified(found: Sequence[Verification], *, width: int, color: bool) -> str:
@@ -162,9 +179,9 @@ def tolerance_text(tolerance: Tolerance) -> str:
     """`close: rtol 0.008, RMS 0.0027`."""
     if tolerance.kind == "exact":
         return "exact"
-    matched = "" if tolerance.matched == 1 else f", {100 * tolerance.matched:.6g}% of values"
+    matched = "" if tolerance.matched == 1 else f", {100 * tolerance.matched:.6g} % of values"
     if tolerance.kind == "codes":
-        return f"codes: at most one off, {100 * tolerance.matched:.6g}% equal"
+        return f"codes: at most one off, {100 * tolerance.matched:.6g} % equal"
     limits = [
         f"{name} {value:.2g}"
         for name, value in (

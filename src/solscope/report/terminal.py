@@ -14,7 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from solscope.text import clean, shorten
+from solscope.text import clean, percent, shorten
 
 if TYPE_CHECKING:
     from solscope.profile import ProfileWarning
@@ -27,7 +27,7 @@ def number(value: float | None, digits: int = 2) -> str:
 
 def pct(value: float | None) -> str:
     """A percentage with one decimal; `-` for what does not exist."""
-    return "-" if value is None else f"{value:.1f} %"
+    return "-" if value is None else percent(value)
 
 
 def share_known(value: float | None) -> str:
@@ -81,6 +81,8 @@ class Sheet(Table):
 
 ROOM_FOR_NAMES = 28
 """Columns are left out until the one that gives way has at least this much room."""
+LEAST = 8
+"""No text is made shorter than this."""
 
 
 def table(
@@ -89,7 +91,7 @@ def table(
     """A table without lines that fits `width`: one column gives way, shortened in its middle.
 
     That is the last one with text (numbers are never cut), or the last one where none has text.
-    `whole` wraps it instead of shortening it.
+    `whole` wraps it instead of shortening it. Other texts give way only where nothing else is left.
     """
     given = [list(row) for row in rows]
     cells = [[clean(cell) for cell in row] for row in given]
@@ -110,8 +112,9 @@ def table(
             max_width=size,
         )
     for row in cells:
-        if not whole:
-            row[giving] = shorten(row[giving], widths[giving])
+        for at, size in widths.items():
+            if cell_len(row[at]) > size and not (whole and at == giving):
+                row[at] = shorten(row[at], size)
         out.add_row(*(Text(row[at], style=_style(columns[at], row[at])) for at in widths))
     return out
 
@@ -133,7 +136,7 @@ def _column_width(columns: Sequence[Column], cells: list[list[str]], at: int) ->
 def _fitting(
     columns: Sequence[Column], cells: list[list[str]], giving: int, width: int
 ) -> dict[int, int]:
-    """Indices of the columns that fit, with their widths; the column `giving` gives way."""
+    """Indices of the columns that fit, with their widths; the column `giving` gives way first."""
     widths = {at: _column_width(columns, cells, at) for at in range(len(columns))}
     while True:
         room = width - sum(size + 2 for at, size in widths.items() if at != giving)
@@ -141,7 +144,14 @@ def _fitting(
         if room >= min(ROOM_FOR_NAMES, widths[giving]) or not columns[spare].spare:
             break
         del widths[spare]
-    return widths | {giving: min(widths[giving], max(room, 8))}
+    texts = [at for at in widths if columns[at].text and at != giving]
+    while texts and room < min(LEAST, widths[giving]):
+        widest = max(texts, key=lambda at: widths[at])
+        if widths[widest] <= LEAST:
+            break
+        widths[widest] -= 1
+        room += 1
+    return widths | {giving: min(widths[giving], max(room, LEAST))}
 
 
 def listing(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Group:

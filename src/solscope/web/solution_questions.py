@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from solscope.bench.contrast import Contrast, contrast
-from solscope.bench.score import of_one
+from solscope.bench.score import usual
 from solscope.web.library import Library, Query
 
 
 def solutions(library: Library, query: Query) -> Contrast:
     """One solution against another."""
-    results = of_one(library.results(), query.get("suite"), query.get("device"))
-    return contrast(results, results, query["a"], query["b"])
+    results = library.results()
+    suite, device = usual(results, query.get("suite"), query.get("device"))
+    return contrast(results, results, query["a"], query["b"], device, suite=suite)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import errno
+import json
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from solscope.bench.base import ShapeResult
 from solscope.bench.catalog import find_solution
+from solscope.bench.failures import why_nothing
 from solscope.bench.results import (
     _write_whole,
     append_result,
@@ -78,6 +81,54 @@ def test_what_would_run_nothing_is_refused(
     assert run([*check, "--op", ","]) == 2
     with pytest.raises(UsageError, match="top0"):
         choose(workloads("atrex")["rms_norm"], "top0")
+
+
+CPU = ["--device", "cpu", "--extra", "0", "--rounds", "1", "--op", "rms_norm"]
+
+
+def test_a_run_in_which_every_shape_is_unsupported_exits_with_2_and_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    out = tmp_path / "r.jsonl"
+    check = ["bench", "check", "torch-eager", *CPU, "--shapes", "53", "--max-bytes", "1000"]
+    assert run([*check, "--json", "--out", str(out)]) == 2
+    printed = capsys.readouterr()
+    assert [one["status"] for one in json.loads(printed.out)["results"]] == ["unsupported"]
+    assert [one.status for one in read_results([out])] == ["unsupported"]
+    last = printed.err.splitlines()[-1]
+    assert last.startswith("solscope: nothing could be checked: every shape is unsupported (torch-")
+    assert "moves 109 MB, more than the 0 MB allowed" in last
+
+
+def test_a_shape_that_is_unsupported_beside_others_is_no_failure(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    out = tmp_path / "r.jsonl"
+    check = ["bench", "check", "torch-eager", *CPU, "--shapes", "15,53", "--max-bytes", "10000"]
+    assert run([*check, "--out", str(out)]) == 0
+    assert {one.shape: one.status for one in read_results([out])} == {
+        "15": "passed",
+        "53": "unsupported",
+    }
+
+
+def test_only_lines_that_say_unsupported_say_that_nothing_was_run() -> None:
+    unsupported = msgspec.structs.replace(LINE, status="unsupported", reason="needs triton")
+    assert why_nothing([]) is None
+    assert why_nothing([LINE, unsupported]) is None
+    other = msgspec.structs.replace(unsupported, reason="too large")
+    why = why_nothing([other, unsupported, unsupported])
+    assert why == "every shape is unsupported (mine: needs triton; and 1 more, see above)"
+
+
+def test_a_time_budget_that_ends_before_the_first_shape_exits_with_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr("solscope.bench.evaluate.Evaluation._left", lambda _self: 0.0)
+    check = ["bench", "check", "torch-eager", *CPU, "--small", "--time-budget", "9"]
+    assert run(check) == 2
+    assert "nothing was done in the 9 s of --time-budget" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("base", ["nope", "../../bench", ".."])

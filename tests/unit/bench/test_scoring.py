@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from solscope.bench.base import ShapeResult, Timing
 from solscope.bench.contrast import contrast
 from solscope.bench.leaderboard import leaderboard
 from solscope.bench.results import append_result, latest, read_results
-from solscope.bench.score import score
+from solscope.bench.score import score, select, usual
 from solscope.cli import run
 from solscope.errors import InputError, UsageError
 from solscope.report.bench import render_results
@@ -297,8 +298,53 @@ def test_a_later_run_on_another_card_replaces_nothing(
     assert run(["bench", "compare", str(file), str(file)]) == 2
     assert several in capsys.readouterr().err
     assert run(["bench", "compare", str(file), str(file), "--on", "NVIDIA B200"]) == 0
-    assert "NVIDIA B200, cold-v1" in capsys.readouterr().out
+    assert "NVIDIA B200, suite atrex, cold-v1" in capsys.readouterr().out
     assert run(["report", str(file), "-o", str(tmp_path / "r.html")]) == 0
+
+
+def test_one_of_several_suites_is_chosen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "r.jsonl"
+    append_result(file, line("rms_norm", "0", 20.0))
+    append_result(file, line("unified_attention", "0", 40.0, suite="decode"))
+    several = "results of several suites (atrex, decode); choose one with --suite NAME"
+    for command in (
+        ["score", str(file)],
+        ["leaderboard", str(file)],
+        ["compare", *[str(file)] * 2],
+    ):
+        assert run(["bench", *command]) == 2
+        assert several in capsys.readouterr().err
+        assert run(["bench", *command, "--suite", "decode", "--json"]) == 0
+        found = msgspec.json.decode(capsys.readouterr().out)
+        assert found["suite"] == "decode"
+        assert run(["bench", *command, "--suite", "atrx"]) == 2
+        assert "no results of suite 'atrx' (there are: atrex, decode)" in capsys.readouterr().err
+
+
+def test_what_is_asked_for_together_is_looked_for_together() -> None:
+    rows = [
+        line("rms_norm", "0", 20.0, solution="a"),
+        line("rms_norm", "0", 40.0, solution="b", suite="decode"),
+    ]
+    why = "no results of solution 'a' for suite decode (there are: b)"
+    with pytest.raises(UsageError, match=re.escape(why)):
+        select(rows, "a", suite="decode")
+
+
+def test_usual_is_the_public_suite_and_the_device_with_most_full_sizes() -> None:
+    rows = [
+        line("rms_norm", "0", 20.0, suite="decode", device="B"),
+        *(line("rms_norm", shape, 20.0, device="A") for shape in "012"),
+        *(line("rms_norm", shape, 20.0, device="cpu", scale=0.5) for shape in "01234"),
+        *(line("rms_norm", shape, 20.0, device="B") for shape in "01"),
+    ]
+    assert usual(rows) == ("atrex", "A")
+    assert usual(rows, "decode") == ("decode", "B")
+    assert usual(rows, device="B") == ("atrex", "B")
+    assert usual(rows[:1]) == ("decode", "B")
+    assert usual([]) == (None, None)
 
 
 def test_a_method_that_was_not_run_is_named_with_those_that_were() -> None:

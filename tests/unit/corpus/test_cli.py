@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -186,3 +187,19 @@ def test_hostile_names_do_not_reach_the_terminal(
     assert "\x1b" not in out + errors
     assert "\\x1b[31m.json" in errors
     assert "tags" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "row"),
+    [
+        (["importance"], r"^\| [\d.]+ % \| .* \| `dense_gemm` \|$"),
+        (["shapes", "dense_gemm"], r"^\| 100.0 % \| 100.0 % \| .* m=\d+ n=\d+ \|$"),
+        (["trend", "dense_gemm"], r"^\| 20\d\d-.* \| `.*2\.json` \|$"),
+    ],
+    ids=["importance", "shapes", "trend"],
+)
+def test_answers_as_markdown(store: str, capsys: Captured, words: list[str], row: str) -> None:
+    assert run(["corpus", words[0], store, *words[1:], "--markdown"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(row, printed, re.MULTILINE)
+    assert "█" not in printed

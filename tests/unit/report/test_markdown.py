@@ -104,6 +104,11 @@ def test_indentation_stays() -> None:
     assert markdown_cell("  sync") == "&nbsp;&nbsp;sync"
 
 
+def test_a_text_of_several_lines_is_a_block_that_nothing_in_it_ends() -> None:
+    made = to_markdown([Text("out = x\n\n    ```\x1b[31m ends *not*\n"), Text("after")])
+    assert made == "````\nout = x\n\n    ```\\x1b[31m ends *not*\n````\n\nafter\n"
+
+
 def test_parts_become_markdown() -> None:
     parts: list[RenderableType] = [
         Text("title", style="bold"),

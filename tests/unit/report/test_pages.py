@@ -51,7 +51,7 @@ def test_results_of_several_suites_and_devices_are_shown_one_at_a_time() -> None
     page = bench_page(both, "results", suite="decode")
     assert (page.leaderboard.suite, page.devices) == ("decode", ["NVIDIA H200"])
     assert page.production_s == {}
-    with pytest.raises(UsageError, match="there are: atrex on NVIDIA B200"):
+    with pytest.raises(UsageError, match="'NVIDIA B200' for suite decode"):
         bench_page(both, "results", "NVIDIA B200", "decode")
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from solscope.diagnose.causes import on_gpu, on_host, on_work
 from solscope.diagnose.causes.base import Cause, Support, in_families
 from solscope.diagnose.findings import Findings
+from solscope.text import as_percent
 
 
 def detail(f: Findings) -> str:
     """How much of it, when not all."""
     replays = f.calls("graph_launch", alike=True)
-    return f" for {1 - replays.ratio:.0%} of what they replayed" if replays.abnormal else ""
+    return f" for {as_percent(1 - replays.ratio)} of what they replayed" if replays.abnormal else ""
 
 
 CAUSE = Cause(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from solscope.diagnose.causes.base import Answer
 from solscope.diagnose.findings import Findings
+from solscope.text import as_percent
 
 THROTTLE_BITS = {
     0x4: "power cap",
@@ -46,7 +47,8 @@ def waits_though_launched(f: Findings) -> Answer:
     """Launched work starts later than before."""
     share = f.share("launch_wait")
     added = f.parts.by_family["launch_wait"]
-    text = f"launched work waits {added:+.2f} ms longer per step ({share:.0%} of the difference)"
+    part = f"{as_percent(share)} of the difference"
+    text = f"launched work waits {added:+.2f} ms longer per step ({part})"
     return Answer(f.delta_ms > 0 and share >= f.limits.part, text)
 
 

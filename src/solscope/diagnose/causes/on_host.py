@@ -8,6 +8,7 @@ from solscope.diagnose.causes.base import Answer
 from solscope.diagnose.findings import Findings
 from solscope.diagnose.hostline import idle_label
 from solscope.diagnose.pairs import SectionPair
+from solscope.text import as_percent
 
 HOST = ("host", "sync", "alloc", "gc", "io")
 """Families in which the GPU waits for the host."""
@@ -17,7 +18,8 @@ def host_grew(f: Findings) -> Answer:
     """The GPU waits longer for the host."""
     share = f.share(*HOST)
     added = sum(f.parts.by_family[family] for family in HOST)
-    text = f"the GPU waits {added:+.2f} ms per step for the host ({share:.0%} of the difference)"
+    part = f"{as_percent(share)} of the difference"
+    text = f"the GPU waits {added:+.2f} ms per step for the host ({part})"
     return Answer(f.delta_ms > 0 and share >= f.limits.part, text)
 
 
@@ -28,7 +30,7 @@ def waits_for_core(f: Findings) -> Answer:
         return Answer(None, "run-queue time was not sampled")
     text = (
         f"the main thread waits for a core {queue.abnormal:.1f} % of the time "
-        f"(normal {queue.normal:.1f} %): {added:.0%} of the added time"
+        f"(normal {queue.normal:.1f} %): {as_percent(added)} of the added time"
     )
     holds = added >= f.limits.of_added and queue.delta >= 100 * f.limits.runq_share
     return Answer(holds, text)
@@ -41,7 +43,7 @@ def stopped(f: Findings) -> Answer:
         return Answer(None, "scheduler statistics were not sampled")
     text = (
         f"the main thread neither runs nor waits for a core {blocked.abnormal:.0f} % of the time "
-        f"(normal {blocked.normal:.0f} %): {added:.0%} of the added time"
+        f"(normal {blocked.normal:.0f} %): {as_percent(added)} of the added time"
     )
     holds = added >= f.limits.of_added and blocked.delta >= 100 * f.limits.blocked_share
     return Answer(holds, text)
@@ -82,7 +84,9 @@ def runs_longer(f: Findings) -> Answer:
     on = f.of_added_time("oncpu_ns")
     if on is None:
         return Answer(None, "on-CPU time was not sampled")
-    return Answer(on >= f.limits.most, f"the main thread runs during {on:.0%} of the added time")
+    return Answer(
+        on >= f.limits.most, f"the main thread runs during {as_percent(on)} of the added time"
+    )
 
 
 def throttled(f: Findings) -> Answer:
@@ -268,8 +272,8 @@ def in_one_section(f: Findings) -> Answer:
     grown, usual = section_share(f, section)
     text = (
         f"the GPU waits {section.idle_ms.abnormal:.2f} ms per step for section {section.name!r} "
-        f"(normal {section.idle_ms.normal:.2f}): {grown:.0%} of the growth of all sections, "
-        f"{usual:.0%} of their normal time"
+        f"(normal {section.idle_ms.normal:.2f}): {as_percent(grown)} of the growth of all "
+        f"sections, {as_percent(usual)} of their normal time"
     )
     holds = (
         grown >= f.limits.concentrated
@@ -290,7 +294,10 @@ def between_operators(f: Findings) -> Answer:
         return Answer(None, "no annotated section grew")
     part = sum(max(0.0, s.python_ms.delta) for s in grown) / total
     before = sum(s.python_ms.normal for s in grown) / usual
-    text = f"{part:.0%} of the sections' growth lies outside operators ({before:.0%} of their time)"
+    text = (
+        f"{as_percent(part)} of the sections' growth lies outside operators "
+        f"({as_percent(before)} of their time)"
+    )
     return Answer(part - before >= f.limits.disproportion, text)
 
 
@@ -318,7 +325,7 @@ def regular(f: Findings) -> Answer:
         return Answer(None, "too few steps to say how regular it is")
     middle = float(np.median(values))
     spread = float(np.median(np.abs(values - middle))) * 1.4826 / middle if middle else 9.0
-    return Answer(spread <= 0.15, f"its time varies by {spread:.0%} from step to step")
+    return Answer(spread <= 0.15, f"its time varies by {as_percent(spread)} from step to step")
 
 
 def long_pause(f: Findings) -> Answer:
@@ -337,7 +344,7 @@ def plain_python(f: Findings) -> Answer:
     if section is None or section.own_ms.abnormal <= 0:
         return Answer(None, "no annotated section grew")
     in_ops = 1 - section.python_ms.abnormal / section.own_ms.abnormal
-    text = f"{in_ops:.0%} of section {section.name!r} lies in operators"
+    text = f"{as_percent(in_ops)} of section {section.name!r} lies in operators"
     return Answer(in_ops <= f.limits.python_section, text)
 
 
@@ -351,7 +358,7 @@ def collections_grew(f: Findings) -> Answer:
         return Answer(None, "garbage collections were not recorded")
     most = max(marks, tile)
     share = max(counter or 0.0, (most / f.delta_ms) if f.delta_ms > 0 else 0.0)
-    text = f"garbage collections take {share:.0%} of the added time"
+    text = f"garbage collections take {as_percent(share)} of the added time"
     return Answer(share >= f.limits.part, text)
 
 

@@ -11,6 +11,7 @@ from solscope.diagnose.causes.base import Answer
 from solscope.diagnose.findings import Findings
 from solscope.diagnose.observations import Observations
 from solscope.diagnose.pairs import Pair
+from solscope.text import as_percent
 
 ROWWISE = ("norm", "activation", "rope", "sampling", "softmax")
 """Categories whose launch grid follows the number of tokens in the step."""
@@ -25,7 +26,8 @@ def batch_differs(f: Findings) -> Answer:
         if batch.shared < f.limits.matched_share:
             text = (
                 f"{batch.phase or 'unnamed'} steps hold {batch.abnormal:g} requests "
-                f"(normal {batch.normal:g}); {batch.shared:.0%} of the steps have a common size"
+                f"(normal {batch.normal:g}); {as_percent(batch.shared)} of the steps have a "
+                "common size"
             )
             return Answer(True, text)
     known = {batch.phase for batch in f.units.batches}
@@ -110,7 +112,7 @@ def mix_differs(f: Findings) -> Answer:
     """Phases occur more or less often."""
     moved = [(phase, f.units.mix[phase]) for phase in f.units.moved]
     text = ", ".join(
-        f"{phase or 'unnamed'} steps {share.normal:.0%} → {share.abnormal:.0%}"
+        f"{phase or 'unnamed'} steps {as_percent(share.normal)} → {as_percent(share.abnormal)}"
         for phase, share in moved
     )
     return Answer(bool(moved), text or "phases occur as often as before")
@@ -147,7 +149,8 @@ def kernel_set_changed(f: Findings) -> Answer:
     new, lost = f.new_kernel_ms / time.abnormal, f.lost_kernel_ms / time.normal
     names = [k.name for k in sorted(f.kernels, key=lambda k: -k.ms.abnormal) if not k.calls.normal]
     gone = [k.name for k in sorted(f.kernels, key=lambda k: -k.ms.normal) if not k.calls.abnormal]
-    text = f"{new:.0%} of the GPU time is in new kernels, {lost:.0%} was in kernels now gone"
+    text = f"{as_percent(new)} of the GPU time is in new kernels, "
+    text += f"{as_percent(lost)} was in kernels now gone"
     text += f" (new: {names[0][:60]})" if names else ""
     text += f" (gone: {gone[0][:60]})" if gone else ""
     return Answer(max(new, lost) >= f.limits.set_changed, text)

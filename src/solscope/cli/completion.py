@@ -1,0 +1,88 @@
+"""Names that a shell completes: operators, suites, solutions, GPUs.
+
+They are looked up when a shell asks, from what loads within tens of milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import click
+from click.shell_completion import CompletionItem
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+Names = Callable[[click.Context], Iterable[str]]
+
+
+def _complete(names: Names, *, several: bool = False, files: bool = False) -> Complete:
+    """Complete one of `names`, in any case; of `several` with commas between them, the last one.
+
+    `files` are left to the shell where no name begins so.
+    """
+
+    def complete(
+        context: click.Context, _parameter: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        before, comma, start = incomplete.rpartition(",") if several else ("", "", incomplete)
+        found = [
+            CompletionItem(f"{before}{comma}{name}")
+            for name in names(context)
+            if name.casefold().startswith(start.casefold()) and name not in before.split(",")
+        ]
+        return found or ([CompletionItem(incomplete, type="file")] if files else [])
+
+    return complete
+
+
+def _operators(_context: click.Context) -> Iterable[str]:
+    from solscope.operators import OPERATOR_MODULES
+
+    return sorted(OPERATOR_MODULES)
+
+
+def _operators_of_suite(context: click.Context) -> Iterable[str]:
+    from solscope.errors import SolscopeError
+    from solscope.suite.files import load
+
+    try:
+        listed = load(context.params.get("suite") or "atrex").operators
+    except (SolscopeError, OSError):
+        return _operators(context)
+    return sorted(one.operator for one in listed)
+
+
+def _operators_with_template(_context: click.Context) -> Iterable[str]:
+    from solscope.bench.catalog import built_in
+
+    return built_in().get("torch-eager").operators()
+
+
+def _suites(_context: click.Context) -> Iterable[str]:
+    from solscope.suite.files import SHIPPED
+
+    return SHIPPED
+
+
+def _solutions(_context: click.Context) -> Iterable[str]:
+    from solscope.bench.catalog import built_in
+
+    return built_in().names()
+
+
+def _hardware(_context: click.Context) -> Iterable[str]:
+    from solscope.hardware import names
+
+    return names()
+
+
+operator_of_suite = _complete(_operators_of_suite)
+operators_of_suite = _complete(_operators_of_suite, several=True)
+operator_with_template = _complete(_operators_with_template)
+any_operator = _complete(_operators)
+series = _complete(lambda context: ["step", *_operators(context)])
+suite = _complete(_suites)
+suite_or_file = _complete(_suites, files=True)
+solution = _complete(_solutions)
+solution_or_file = _complete(_solutions, files=True)
+several_hardware = _complete(_hardware, several=True)
+hardware_or_file = _complete(_hardware, files=True)
