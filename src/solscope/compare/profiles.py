@@ -20,7 +20,7 @@ from solscope.compare.units import Unit, phases_of, profile_unit, shared_phases,
 from solscope.errors import UsageError
 from solscope.profile import ProfileWarning
 from solscope.views.coverage import CoverageSummary, coverage
-from solscope.views.percent import percent
+from solscope.views.percent import percent_of
 
 UNLIKE = 1.05
 """Steps are called unlike when their mean requests or tokens differ by more than this factor."""
@@ -161,7 +161,7 @@ def _side(attributed: Attributed, label: str, units: Sequence[Unit]) -> Side:
         devices=[device.label for device in profile.metadata.devices],
         steps=attributed.steps.height,
         cut=int(attributed.steps["cut"].sum()),
-        compared_pct=percent(held, total),
+        compared_pct=percent_of(held, total),
         coverage=coverage(attributed),
     )
 

@@ -25,7 +25,7 @@ from solscope.report.terminal import (
 )
 from solscope.text import clean
 from solscope.views.idle import CAUSES
-from solscope.views.percent import percent
+from solscope.views.percent import percent_of
 from solscope.views.steps import StepTimes
 from solscope.views.summary import Summary
 
@@ -82,7 +82,8 @@ def _times(s: Summary, width: int) -> RenderableType:
             ("idle", span - (s.gpu_busy_ms or 0.0), s.gpu_idle_pct, ""),
         ]
         rows += [
-            (f"  {p.cause}", p.time_ms, percent(p.time_ms, span), CAUSES[p.cause]) for p in s.idle
+            (f"  {p.cause}", p.time_ms, percent_of(p.time_ms, span), CAUSES[p.cause])
+            for p in s.idle
         ]
     rows.append(("kernel time", s.kernel_time_ms, None, "sum over kernels"))
     for label, total, exposed, why in (
@@ -92,7 +93,7 @@ def _times(s: Summary, width: int) -> RenderableType:
         if total:
             rows.append((label, total, None, ""))
             if exposed is not None:
-                rows.append(("  exposed", exposed, percent(exposed, span), why))
+                rows.append(("  exposed", exposed, percent_of(exposed, span), why))
     cells = [(a, number(b, digits), "" if c is None else pct(c), d) for a, b, c, d in rows]
     columns = [Column("", text=True), Column("ms"), Column("of span"), Column("", text=True)]
     if span is None:

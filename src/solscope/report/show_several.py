@@ -12,7 +12,7 @@ from solscope.report.show_lines import warnings_by_name
 from solscope.report.terminal import Column, heading, number, pct, share_known, table
 from solscope.text import shorten
 from solscope.views.idle import CAUSES
-from solscope.views.percent import percent
+from solscope.views.percent import percent_of
 from solscope.views.summary import CategoryTime, Summary
 
 _LINES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
@@ -28,7 +28,7 @@ _LINES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("comm ms", lambda s: number(s.comm_ms)),
     ("  exposed, of span", lambda s: pct(s.exposed_comm_pct)),
     ("memcpy ms", lambda s: number(s.memcpy_ms)),
-    ("  exposed, of span", lambda s: pct(percent(s.exposed_memcpy_ms, s.gpu_span_ms))),
+    ("  exposed, of span", lambda s: pct(percent_of(s.exposed_memcpy_ms, s.gpu_span_ms))),
     ("linked", lambda s: share_known(s.coverage.linked_pct)),
     ("classified", lambda s: share_known(s.coverage.classified_pct)),
     ("with operator", lambda s: share_known(s.coverage.op_pct)),
@@ -90,4 +90,4 @@ def show_rows(summaries: Sequence[Summary], width: int) -> list[RenderableType]:
 
 
 def _idle_pct(s: Summary, cause: str) -> float | None:
-    return percent(sum(part.time_ms for part in s.idle if part.cause == cause), s.gpu_span_ms)
+    return percent_of(sum(part.time_ms for part in s.idle if part.cause == cause), s.gpu_span_ms)

@@ -7,7 +7,7 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.attribution.roles import OTHER
-from solscope.views.percent import percent
+from solscope.views.percent import percent_of
 
 
 class CoverageSummary(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ def coverage(attributed: Attributed) -> CoverageSummary:
 def share(rows: pl.DataFrame, which: pl.Expr) -> float | None:
     """Share of `dur_ns` in the rows that `which` selects, percent; null when there is no time."""
     total = int(rows["dur_ns"].sum())
-    return percent(int(rows.filter(which)["dur_ns"].sum()), total)
+    return percent_of(int(rows.filter(which)["dur_ns"].sum()), total)
 
 
 def _classified(rows: pl.DataFrame) -> float | None:

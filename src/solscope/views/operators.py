@@ -19,7 +19,7 @@ from solscope.operators.from_config import Model
 from solscope.roofline import Bound, BoundKind, bound, operator_bound
 from solscope.roofline.operators import check_kind
 from solscope.views.costs import CallKind, CallTable, find_calls
-from solscope.views.percent import percent
+from solscope.views.percent import percent_of
 
 OperatorsBy = Literal["shape", "operator"]
 MEMORIES = ("hbm", "l2", "llc")
@@ -129,7 +129,7 @@ def operator_table(
         by=by,
         bound=bound,
         total_us=total / 1e3,
-        cost_pct=percent(known, total),
+        cost_pct=percent_of(known, total),
         operators=costed,
         no_cost=sorted((r for r in rows if isinstance(r, NoCost)), key=lambda r: -r.total_us),
     )
@@ -238,7 +238,7 @@ def _row(
         bound_us=None if limits.bound_us is None else limits.bound_us / calls,
         limiter=limits.limiter,
         missing=limits.missing,
-        efficiency_pct=percent(limits.bound_us, time_us),
+        efficiency_pct=percent_of(limits.bound_us, time_us),
         best_pct=limits.best_pct,
         expected_us=None if limits.expected_us is None else limits.expected_us / calls,
         source=kind.source,
@@ -281,7 +281,7 @@ class _Limiter(msgspec.Struct, frozen=True):
         by_term: dict[str, float] = defaultdict(float)
         for k, time in known.items():
             by_term[str(bounds[k].limiter)] += time * sums[k].calls
-        best = [percent(time, sums[k].fastest_ns / 1e3) for k, time in known.items()]
+        best = [percent_of(time, sums[k].fastest_ns / 1e3) for k, time in known.items()]
         likely = [_likely(table.kinds[k], bounds[k], card) for k in at]
         return _Limits(
             bound_us=sum(by_term.values()),

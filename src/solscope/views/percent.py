@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def percent(part: float | None, whole: float | None) -> float | None:
+def percent_of(part: float | None, whole: float | None) -> float | None:
     """`part` of `whole`; null where either is not known, or there is no whole."""
     return 100.0 * part / whole if part is not None and whole else None

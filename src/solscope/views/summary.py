@@ -24,7 +24,7 @@ from solscope.profile import ProfileWarning
 from solscope.views.coverage import CoverageSummary, coverage
 from solscope.views.idle import IdleCause, idle_causes
 from solscope.views.kernels import KernelRow, kernels
-from solscope.views.percent import percent
+from solscope.views.percent import percent_of
 from solscope.views.steps import StepSummary, step_summary
 from solscope.views.warnings import warnings_of
 
@@ -192,9 +192,9 @@ def _device_times(devices: list[DeviceSummary]) -> dict[str, float | None]:
     span = sums["gpu_span_ms"]
     return {
         **sums,
-        "gpu_busy_pct": percent(sums["gpu_busy_ms"], span),
-        "gpu_idle_pct": percent(span - sums["gpu_busy_ms"], span),
-        "exposed_comm_pct": percent(sums["exposed_comm_ms"], span),
+        "gpu_busy_pct": percent_of(sums["gpu_busy_ms"], span),
+        "gpu_idle_pct": percent_of(span - sums["gpu_busy_ms"], span),
+        "exposed_comm_pct": percent_of(sums["exposed_comm_ms"], span),
     }
 
 
@@ -225,13 +225,13 @@ def _device(attributed: Attributed, key: tuple[object, ...], rows: pl.DataFrame)
         kernels=int((rows["kind"] == "kernel").sum()),
         gpu_span_ms=span / 1e6,
         gpu_busy_ms=busy.length / 1e6,
-        gpu_busy_pct=percent(busy.length, span),
-        gpu_idle_pct=percent(span - busy.length, span),
+        gpu_busy_pct=percent_of(busy.length, span),
+        gpu_idle_pct=percent_of(span - busy.length, span),
         kernel_time_ms=int(rows.filter(pl.col("kind") == "kernel")["dur_ns"].sum()) / 1e6,
         compute_ms=compute / 1e6,
         comm_ms=_length(rows.filter(comm)) / 1e6,
         exposed_comm_ms=exposed_comm / 1e6,
-        exposed_comm_pct=percent(exposed_comm, span),
+        exposed_comm_pct=percent_of(exposed_comm, span),
         memcpy_ms=_length(rows.filter(memcpy)) / 1e6,
         exposed_memcpy_ms=(busy.length - working) / 1e6,
         idle=idle_causes(attributed, rows, busy),

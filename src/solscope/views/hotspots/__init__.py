@@ -27,7 +27,7 @@ from solscope.views.hotspots.idle import exposed_communication, idle_time
 from solscope.views.hotspots.slow import slow_operators, streamed_bytes
 from solscope.views.hotspots.window import step_window
 from solscope.views.operators import hardware_of
-from solscope.views.percent import percent
+from solscope.views.percent import percent_of
 
 __all__ = ["TARGET_PCT", "Hotspot", "HotspotCoverage", "HotspotTable", "hotspots"]
 
@@ -78,4 +78,4 @@ def _cost_pct(calls: pl.DataFrame, table: CallTable) -> float | None:
     known = [at for at, kind in enumerate(table.kinds) if kind.cost is not None]
     total = int(calls["time_ns"].sum())
     part = int(calls.filter(pl.col("kind").is_in(known))["time_ns"].sum())
-    return percent(part, total)
+    return percent_of(part, total)

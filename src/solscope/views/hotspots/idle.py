@@ -19,7 +19,7 @@ from solscope.views.costs import CallTable
 from solscope.views.hotspots.base import Hotspot, mean_count
 from solscope.views.hotspots.window import Window
 from solscope.views.idle import CAUSES, idle_gaps
-from solscope.views.percent import percent
+from solscope.views.percent import percent_of
 
 UNNAMED = "communication"
 """Communication whose kernel does not say which collective it is."""
@@ -137,7 +137,7 @@ def _comm_row(
         bound_us=bound_us,
         limiter=None if least is None else least.limiter,
         expected_us=None,
-        efficiency_pct=percent(bound_us, time_us),
+        efficiency_pct=percent_of(bound_us, time_us),
         recoverable_us=saved,
         recoverable_pct_of_step=window.pct(saved),
         confidence="low",

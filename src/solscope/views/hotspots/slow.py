@@ -16,7 +16,7 @@ from solscope.views.costs import CallKind, CallTable
 from solscope.views.hotspots.base import Hotspot, mean_count
 from solscope.views.hotspots.window import Window
 from solscope.views.operators import MEMORIES, call_name, origin
-from solscope.views.percent import percent
+from solscope.views.percent import percent_of
 
 OF_LAYERS = {"decode": ("weights", "cache", "state")}
 """Bytes that each layer has of its own and that wait for the next step, by phase; the keys and
@@ -170,7 +170,7 @@ def _operator(
         bound_us=bound_us,
         limiter=least.limiter,
         expected_us=None if likely_us is None else likely_us * per_step,
-        efficiency_pct=percent(bound_us, time_us),
+        efficiency_pct=percent_of(bound_us, time_us),
         recoverable_us=saved,
         recoverable_pct_of_step=window.pct(saved),
         confidence="high" if reference.sure and not (kind.inferred or kind.source) else "medium",
