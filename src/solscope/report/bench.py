@@ -40,11 +40,17 @@ def _share(value: float | None) -> str:
 
 
 def render_results(results: Sequence[ShapeResult], *, width: int, color: bool) -> str:
-    """One row per shape and solution, with the reason where it did not pass."""
+    """One row per shape and solution, with the reason where it did not pass.
+
+    On a narrow terminal the names go that are the same in every row, never those that tell rows
+    apart.
+    """
+    one_operator = len({r.operator for r in results}) < 2
+    one_solution = len({r.solution for r in results}) < 2
     columns = (
-        Column("operator", text=True, spare=1),
+        Column("operator", text=True, spare=1 if one_operator else 0),
         Column("shape", text=True),
-        Column("solution", text=True, spare=2),
+        Column("solution", text=True, spare=2 if one_solution else 0),
         Column("status", text=True),
         Column("median µs"),
         Column("p20", spare=4),

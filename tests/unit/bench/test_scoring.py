@@ -413,3 +413,17 @@ def test_a_check_shows_its_reasons_in_full_and_no_empty_columns() -> None:
     assert "median µs" in timed.splitlines()[0]
     assert "p20" not in timed.splitlines()[0]
     assert "S = bound / median" in timed
+
+
+def test_a_narrow_terminal_keeps_the_names_that_tell_rows_apart() -> None:
+    why = "moves 259 MB, more than the 256 MB allowed here"
+    names = "mine", "torch-eager"
+    rows = [line("rms_norm", "27", 20.0, solution=name, reason=why) for name in names]
+    _, first, second, *_ = render_results(rows, width=80, color=False).splitlines()
+    assert "mine" in first
+    assert "torch-eager" in second
+    assert "solution" not in render_results(rows[:1], width=60, color=False).splitlines()[0]
+    operators = [line(name, "0", 20.0, reason=why) for name in ("rms_norm", "l2_norm")]
+    _, first, second, *_ = render_results(operators, width=60, color=False).splitlines()
+    assert "rms_norm" in first
+    assert "l2_norm" in second
