@@ -40,6 +40,9 @@ class ShapeContrast(msgspec.Struct, frozen=True):
 
     operator: str
     shape: str
+    a_solution: str
+    """The fastest of A, whose time counts."""
+    b_solution: str
     a_us: float
     b_us: float
     ratio: float
@@ -72,6 +75,8 @@ class Contrast(msgspec.Struct, frozen=True):
     only_a: int
     """Shapes that passed in A alone."""
     only_b: int
+    uneven: int
+    """Shapes that other solutions were timed on in A than in B: the best of more is faster."""
     shapes: list[ShapeContrast]
 
 
@@ -115,6 +120,7 @@ def contrast(
         cannot_tell=verdicts.count("cannot tell"),
         only_a=len(best_a) - len(pairs),
         only_b=len(best_b) - len(pairs),
+        uneven=_uneven(pairs, lines_a, lines_b),
         shapes=found,
     )
 
@@ -137,8 +143,34 @@ def _pairs(
     for one, other in pairs:
         if one.method != other.method:
             where = f"{one.operator} shape {one.shape}"
-            raise InputError(f"{where}: A was timed by {one.method}, B by {other.method}")
+            both = sorted(one.methods.keys() & other.methods.keys())
+            raise InputError(
+                f"{where}: A was timed by {one.method}, B by {other.method}, which is no "
+                f"comparison (both have: {', '.join(both) or 'no method'})"
+            )
     return pairs
+
+
+def _uneven(
+    pairs: Sequence[tuple[ShapeResult, ShapeResult]],
+    lines_a: Sequence[ShapeResult],
+    lines_b: Sequence[ShapeResult],
+) -> int:
+    """Shapes with other solutions in A than in B; one against one is meant to be so."""
+    if all(len({one.solution for one in lines}) == 1 for lines in (lines_a, lines_b)):
+        return 0
+    timed_a, timed_b = _solutions(lines_a), _solutions(lines_b)
+    keys = [(one.operator, one.shape) for one, _ in pairs]
+    return sum(timed_a[key] != timed_b[key] for key in keys)
+
+
+def _solutions(lines: Sequence[ShapeResult]) -> dict[_Key, set[str]]:
+    """The solutions that passed on each shape and have a time."""
+    found: defaultdict[_Key, set[str]] = defaultdict(set)
+    for one in lines:
+        if one.status == "passed" and one.median_us:
+            found[one.operator, one.shape].add(one.solution)
+    return found
 
 
 def _overall(
@@ -184,7 +216,17 @@ def _shape(a: ShapeResult, b: ShapeResult, medians_a: Floats, medians_b: Floats)
     low, high = _interval(medians_b / medians_a, unseen)
     a_us, b_us = a.median_us or 0.0, b.median_us or 0.0
     return ShapeContrast(
-        a.operator, a.shape, a_us, b_us, b_us / a_us, low, high, _verdict(low, high), processes
+        operator=a.operator,
+        shape=a.shape,
+        a_solution=a.solution,
+        b_solution=b.solution,
+        a_us=a_us,
+        b_us=b_us,
+        ratio=b_us / a_us,
+        low=low,
+        high=high,
+        verdict=_verdict(low, high),
+        processes=processes,
     )
 
 

@@ -165,6 +165,7 @@ def markdown_contrast(found: Contrast) -> str:
 
 
 def _contrast(found: Contrast, width: int) -> list[RenderableType]:
+    several = len(found.a) + len(found.b) > 2
     columns = (
         Column("B / A"),
         Column("95 %", text=True, spare=2),
@@ -173,6 +174,7 @@ def _contrast(found: Contrast, width: int) -> list[RenderableType]:
         Column("B is", text=True),
         Column("shape"),
         Column("operator", text=True),
+        *(Column(name, text=True, spare=3) for name in ("A by", "B by") if several),
     )
     cells = [
         (
@@ -183,6 +185,7 @@ def _contrast(found: Contrast, width: int) -> list[RenderableType]:
             one.verdict,
             one.shape,
             one.operator,
+            *((one.a_solution, one.b_solution) if several else ()),
         )
         for one in found.shapes
     ]
@@ -194,9 +197,10 @@ def _contrast(found: Contrast, width: int) -> list[RenderableType]:
         f"{counted(len(found.shapes), 'shape')}: {found.faster} faster, {found.slower} slower, "
         f"{found.cannot_tell} cannot tell; only in A {found.only_a}, only in B {found.only_b}",
     ]
-    if found.a != found.b and len(found.a) + len(found.b) > 2:
+    if found.uneven:
         notes.append(
-            "other solutions on either side: --solution-a and --solution-b compare single ones"
+            f"on {counted(found.uneven, 'shape')} A and B have other solutions, and the best of "
+            "more is faster: --solution-a and --solution-b compare single ones"
         )
     if found.cannot_tell:
         notes.append(f"cannot tell: the interval reaches into 1 ± {RESOLUTION:.2f}")

@@ -16,7 +16,7 @@ from solscope.bench.results import append_result, latest, read_results
 from solscope.bench.score import score, select, usual
 from solscope.cli import run
 from solscope.errors import InputError, UsageError
-from solscope.report.bench import render_results
+from solscope.report.bench import render_contrast, render_results
 
 JITTER = (0.995, 1.0, 1.0, 1.005, 0.998, 1.002)
 
@@ -117,7 +117,7 @@ def test_by_its_name_the_newest_version_of_a_method_is_taken() -> None:
     found = score([both], method="graph")
     assert (found.method, found.weighted_s) == ("graph-v10", 1.0)
     assert score([both], method="cold") == score([both])
-    with pytest.raises(InputError, match="A was timed by graph-v1, B by graph-v10"):
+    with pytest.raises(InputError, match=r"by graph-v1, B by graph-v10.*both have: no method"):
         contrast([old], [both], method="graph")
     assert contrast([both], [both], method="graph").method == "graph-v10"
 
@@ -142,6 +142,25 @@ def test_a_difference_is_told_only_when_there_is_one(factor: float, verdict: str
     assert found.low <= found.ratio <= found.high
     assert found.ratio == pytest.approx(factor)
     assert (found.only_a, found.only_b) == (1, 1)
+
+
+def test_a_best_of_more_solutions_is_told_shape_by_shape() -> None:
+    before = [line("rms_norm", at, 20.0, solution=name) for at in "01" for name in ("a", "b")]
+    after = [*before[:2], line("rms_norm", "1", 20.0, solution="b")]
+    found = contrast(before, after)
+    assert (found.a, found.b, found.uneven) == (["a", "b"], ["a", "b"], 1)
+    assert contrast(before, before).uneven == 0
+    assert contrast(before, after, "a", "b").uneven == 0
+    swapped = [line("rms_norm", "0", 10.0, solution="b"), line("rms_norm", "1", 10.0, solution="a")]
+    found = contrast(swapped, before)
+    assert found.uneven == 2
+    assert [(one.a_solution, one.b_solution) for one in found.shapes] == [("b", "a"), ("a", "a")]
+    wide = render_contrast(found, width=140, color=False)
+    assert wide.splitlines()[1].split()[-4:] == ["A", "by", "B", "by"]
+    assert "on 2 shapes A and B have other solutions" in wide
+    single = render_contrast(contrast(before, after, "a", "b"), width=140, color=False)
+    assert " by " not in single.splitlines()[1]
+    assert "other solutions" not in single
 
 
 def test_processes_that_disagree_widen_the_interval() -> None:
