@@ -189,12 +189,32 @@ class Agenda:
         return CPU_BYTES if self.memory_bytes is None else GPU_SHARE * self.memory_bytes
 
 
-def _done(options: Options) -> set[tuple[Any, ...]]:
-    """Keys of the lines in the file of an earlier run that need no second try."""
+def earlier(options: Options, device: str) -> list[ShapeResult]:
+    """The lines of what is asked for that a resumed run finds in its file, and does not run again.
+
+    They count for how the run ended: what failed is not right because it is not tried again.
+    """
+    done = _done(options)
+    if not done:
+        return []
+    listed = workloads(options.suite)
+    keys = [
+        (name, shape.suite, shape.shape, options.scale, one.name, one.hash(name), device)
+        for name in options.operators or listed
+        for one in options.solutions
+        if one.file(name) is not None
+        for shape in choose(listed.get(name, []), options.shapes)
+    ]
+    return [done[key] for key in keys if key in done]
+
+
+def _done(options: Options) -> dict[tuple[Any, ...], ShapeResult]:
+    """The lines in the file of an earlier run that need no second try, by their keys."""
     out = options.out
     if not options.resume or out is None or not out.exists() or not out.stat().st_size:
-        return set()
-    return {r.key for r in read_results([out]) if _is_final(r, check_only=options.check_only)}
+        return {}
+    lines = read_results([out])
+    return {r.key: r for r in lines if _is_final(r, check_only=options.check_only)}
 
 
 def _is_final(line: ShapeResult, *, check_only: bool) -> bool:

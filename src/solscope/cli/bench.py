@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -209,8 +210,7 @@ def run(
     Exits with 1 when a solution fails: wrong, crashed, too slow to answer, or cheating; with 2
     when nothing could be run, because every shape is unsupported or the time budget was too short.
     """
-    results = _evaluate(_options(solutions, check_only=False, **values))
-    _finish(context, results, as_json, values["out"])
+    _evaluate(context, _options(solutions, check_only=False, **values), as_json)
 
 
 @command.command("check", short_help="Check a solution without timing it.")
@@ -222,8 +222,7 @@ def check(context: click.Context, /, solution: str, as_json: bool, **values: Any
 
     Exits with 1 when it fails, with 2 when nothing could be checked.
     """
-    results = _evaluate(_options((solution,), check_only=True, **values))
-    _finish(context, results, as_json, values["out"])
+    _evaluate(context, _options((solution,), check_only=True, **values), as_json)
 
 
 def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> Options:
@@ -233,6 +232,8 @@ def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> 
     from solscope.bench.process import Limits
     from solscope.bench.workloads import SMALL
 
+    if values["resume"] and values["out"] is None:
+        raise click.UsageError("--resume goes on with the file of --out: name it")
     names = [name.strip() for name in values["operators"].split(",") if name.strip()]
     if not names:
         raise click.BadParameter(f"{values['operators']!r}: name operators, or all")
@@ -288,11 +289,15 @@ def _methods(text: str) -> tuple[str, ...]:
     return tuple(METHODS[name] for name in dict.fromkeys(names))
 
 
-def _evaluate(options: Options) -> list[ShapeResult]:
+def _evaluate(context: click.Context, options: Options, as_json: bool) -> None:
+    from solscope.bench.agenda import earlier
     from solscope.bench.evaluate import evaluate
+    from solscope.bench.machine import device_name
 
+    before = earlier(options, device_name(options.device)) if options.resume else []
     with _ended_as_by_hand(), progress_line() as progress:
-        return evaluate(options, progress)
+        results = evaluate(options, progress)
+    _finish(context, results, before, as_json, options.out)
 
 
 @contextmanager
@@ -311,8 +316,13 @@ def _ended_as_by_hand() -> Iterator[None]:
 
 
 def _finish(
-    context: click.Context, results: list[ShapeResult], as_json: bool, out: Path | None
+    context: click.Context,
+    results: list[ShapeResult],
+    before: list[ShapeResult],
+    as_json: bool,
+    out: Path | None,
 ) -> None:
+    """Print what was done; what a resumed run did not do again counts for the exit code, too."""
     from solscope.bench.base import FAILURES
     from solscope.bench.failures import why_nothing
     from solscope.errors import InputError
@@ -326,10 +336,13 @@ def _finish(
     if out is not None:
         plural = "" if len(results) == 1 else "s"
         click.echo(f"solscope: {len(results)} result{plural} appended to {out}", err=True)
-    why = why_nothing(results)
+    if before:
+        had = ", ".join(f"{n} {name}" for name, n in Counter(r.status for r in before).items())
+        click.echo(f"solscope: {out} had {len(before)} of what was asked for: {had}", err=True)
+    why = why_nothing([*results, *before])
     if why is not None:
         raise InputError(f"nothing could be checked: {why}")
-    if any(result.status in FAILURES for result in results):
+    if any(result.status in FAILURES for result in [*results, *before]):
         context.exit(1)
 
 
