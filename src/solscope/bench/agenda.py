@@ -179,7 +179,8 @@ class Agenda:
         size, limit = run.operator.cost(shape.axes).bytes, self._limit()
         if size <= limit:
             return bool(due)
-        why = f"moves {size / 1e6:,.0f} MB, more than the {limit / 1e6:,.0f} MB allowed here"
+        most = f"the {limit / 1e6:,.0f} MB allowed here"
+        why = f"moves {size / 1e6:,.0f} MB, more than {most} (--max-bytes)"
         self.too_large += [(run, candidate, shape, why) for candidate in due]
         return False
 

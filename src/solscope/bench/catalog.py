@@ -157,7 +157,7 @@ def cache_folder() -> Path:
 
 def built_in() -> Registry[Solution]:
     """The solutions that ship with solscope, by name."""
-    registry: Registry[Solution] = Registry("built-in solution")
+    registry: Registry[Solution] = Registry("file, folder or built-in solution")
     if FOLDER.is_dir():
         for path in sorted(FOLDER.iterdir()):
             if (path / ABOUT).is_file():

@@ -146,12 +146,24 @@ def _score(found: Score, width: int) -> list[RenderableType]:
     title = f"{found.device}, suite {found.suite}, {found.method}: {', '.join(found.solutions)}"
     public = found.suite == DEFAULT_SUITE
     whose = "production's GPU time" if public else "the time that the suite's weights stand for"
-    notes = (
+    notes = [
         f"S over {_share(found.covered)} of the importance: {_share(found.weighted_s)}; "
         f"with 0 for the rest {_share(found.weighted_s_all)}",
         f"recoverable: {_share(found.recoverable)} of {whose} at the bound",
-    )
+    ]
+    if found.weighted_s is None:
+        notes = [_no_score(found)]
     return [heading(title), table(columns, cells, width), Text(""), *map(Text, notes)]
+
+
+def _no_score(found: Score) -> str:
+    """Why there is no S."""
+    if not any(one.shapes_passed for one in found.operators):
+        return "no S: no shape passed and was timed"
+    return (
+        f"no S: no bound is known for {found.device} (solscope hardware lists the GPUs that have "
+        "one); bench compare sets two solutions side by side without"
+    )
 
 
 def render_contrast(found: Contrast, *, width: int, color: bool) -> str:

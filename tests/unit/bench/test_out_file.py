@@ -79,6 +79,8 @@ def test_what_would_run_nothing_is_refused(
     assert run([*check, "--op", "rms_norm"]) == 2
     assert "no file for rms_norm" in capsys.readouterr().err
     assert run([*check, "--op", ","]) == 2
+    assert run(["bench", "check", "mien"]) == 2
+    assert "no file, folder or built-in solution 'mien'" in capsys.readouterr().err
     with pytest.raises(UsageError, match="top0"):
         choose(workloads("atrex")["rms_norm"], "top0")
 
@@ -98,7 +100,7 @@ def test_a_run_in_which_every_shape_is_unsupported_exits_with_2_and_says_why(
     assert [one.status for one in read_results([out])] == ["unsupported"]
     last = printed.err.splitlines()[-1]
     assert last.startswith("solscope: nothing could be checked: every shape is unsupported (torch-")
-    assert "moves 109 MB, more than the 0 MB allowed" in last
+    assert "moves 109 MB, more than the 0 MB allowed here (--max-bytes)" in last
 
 
 def test_a_shape_that_is_unsupported_beside_others_is_no_failure(tmp_path: Path) -> None:

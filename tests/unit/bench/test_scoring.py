@@ -446,3 +446,15 @@ def test_a_narrow_terminal_keeps_the_names_that_tell_rows_apart() -> None:
     _, first, second, *_ = render_results(operators, width=60, color=False).splitlines()
     assert "rms_norm" in first
     assert "l2_norm" in second
+
+
+def test_a_score_without_s_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    unbound = {"device": "cpu", "bound_us": None, "s": None, "published_us": None}
+    wrong = {"status": "wrong_numbers", "median_us": None}
+    file = tmp_path / "r.jsonl"
+    for more, why in ((wrong, "no shape passed"), ({}, "no bound is known for cpu")):
+        append_result(file, msgspec.structs.replace(line("rms_norm", "0", 20.0), **unbound, **more))
+        assert run(["bench", "score", str(file)]) == 0
+        said = capsys.readouterr().out
+        assert f"no S: {why}" in said
+        assert "recoverable: -" not in said
