@@ -33,7 +33,7 @@ def test_a_name_can_be_taken_only_once(shapes: Registry[int]) -> None:
 def test_the_nearest_name_is_offered(shapes: Registry[int]) -> None:
     with pytest.raises(UsageError) as caught:
         shapes.get("sqaure")
-    expected = "no shape 'sqaure' (there are: triangle, square); did you mean 'square'?"
+    expected = "no shape 'sqaure'; did you mean 'square'? (there are: triangle, square)"
     assert str(caught.value) == expected
 
 

@@ -171,7 +171,7 @@ def _by_name(name: str) -> Hardware:
         return device
     near = difflib.get_close_matches(wanted, {_plain(known): 0 for known in names()}, n=1)
     hint = next((f"; did you mean {known!r}?" for known in names() if [_plain(known)] == near), "")
-    raise UsageError(f"no hardware {name!r} (there are: {', '.join(names())}){hint}")
+    raise UsageError(f"no hardware {name!r}{hint} (there are: {', '.join(names())})")
 
 
 def _plain(name: str) -> str:
