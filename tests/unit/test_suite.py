@@ -180,6 +180,17 @@ def test_json_of_roofline(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(rows[0]["sol_us"]) == ["H20", "H200"]
 
 
+def test_sizes_of_shapes_are_whole_on_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["suite", "shapes", "rms_norm"]) == 0
+    said = capsys.readouterr().out
+    assert "tokens=3804" in said
+    assert "…" not in said
+    assert max(map(len, said.splitlines())) <= 80
+
+
 def test_json_of_shapes(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(output(capsys, "shapes", "unified_attention", "--json"))["shapes"]
     assert set(rows[0]) == {

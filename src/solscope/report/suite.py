@@ -150,5 +150,5 @@ def _shapes(name: str, rows: Sequence[ShapeRow], width: int) -> list[RenderableT
         f"{name}: {len(rows)} shapes, median S {median}; S = SOL / production, both on XPU-A",
         "SOL: published formula; corrected: only the FLOP and bytes that a correct kernel needs",
     )
-    shown = table(columns, cells, width)
+    shown = table(columns, cells, width, whole=True)
     return [shown, Text(""), *map(Text, notes), *no_room(shown)]
