@@ -60,6 +60,13 @@ def read_results(paths: Iterable[Path | str]) -> list[ShapeResult]:
     return found
 
 
+def is_cut_off(path: Path) -> bool:
+    """Whether the file ends in half a line, which `read_results` passes over."""
+    with path.open("rb", buffering=0) as file:
+        file.seek(0, os.SEEK_END)
+        return _is_half(_unended(file))
+
+
 def latest(results: Sequence[ShapeResult]) -> list[ShapeResult]:
     """Of several lines for the same shape by the same solution on the same device, the last."""
     found = {(r.operator, r.shape, r.solution, r.scale, r.suite, r.device): r for r in results}

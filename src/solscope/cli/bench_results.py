@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +18,9 @@ from solscope.cli.common import (
     terminal_width,
     use_color,
 )
+
+if TYPE_CHECKING:
+    from solscope.bench.base import ShapeResult
 
 files_argument: Decorator = click.argument(
     "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
@@ -32,6 +37,20 @@ suite_name_option: Decorator = click.option(
 method_option: Decorator = click.option(
     "--method", metavar="METHOD", help="Another method that was run, e.g. graph."
 )
+
+
+def _read(files: Sequence[Path]) -> list[ShapeResult]:
+    """All lines; says which file was cut off, since its last result does not count."""
+    from solscope.bench.results import is_cut_off, read_results
+
+    found = read_results(files)
+    for path in dict.fromkeys(files):
+        if path.is_file() and is_cut_off(path):
+            said = (
+                f"{path}: the last line was cut off and does not count; bench run --resume goes on"
+            )
+            click.echo(f"solscope: {said}", err=True)
+    return found
 
 
 @click.command("score", short_help="S per operator and over all.")
@@ -57,10 +76,9 @@ def score(
     as_json: bool,
 ) -> None:
     """Score results: S of each operator, weighted over all, and what could be won."""
-    from solscope.bench.results import read_results
     from solscope.bench.score import score as compute
 
-    found = compute(read_results(files), solution, device, method, suite)
+    found = compute(_read(files), solution, device, method, suite)
     if as_json:
         emit_json(found)
         return
@@ -110,9 +128,8 @@ def compare(
     Exits with 1 when B is slower over all.
     """
     from solscope.bench.contrast import contrast
-    from solscope.bench.results import read_results
 
-    sides = read_results([before]), read_results([after])
+    sides = _read([before]), _read([after])
     found = contrast(*sides, solution_a, solution_b, device, method, suite)
     if as_json:
         emit_json(found)
@@ -145,9 +162,8 @@ def leaderboard(
 ) -> None:
     """Rank all solutions in FILES, over all and on each operator."""
     from solscope.bench.leaderboard import leaderboard as rank
-    from solscope.bench.results import read_results
 
-    found = rank(read_results(files), device, method, suite)
+    found = rank(_read(files), device, method, suite)
     if as_json:
         emit_json(found)
         return

@@ -251,6 +251,20 @@ def test_results_survive_a_cut_off_line(tmp_path: Path) -> None:
     assert [r.median_us for r in read_results([file])] == [20.0, 30.0]
 
 
+def test_a_file_that_was_cut_off_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "r.jsonl"
+    append_result(file, line("rms_norm", "0", 20.0))
+    assert run(["bench", "score", str(file)]) == 0
+    assert not capsys.readouterr().err
+    with file.open("ab") as out:
+        out.write(b'{"operator":"rms_')
+    for command in (["score"], ["leaderboard"], ["compare", str(file)]):
+        assert run(["bench", *command, str(file), "--json"]) == 0
+        assert f"{file}: the last line was cut off" in capsys.readouterr().err
+
+
 def test_only_half_a_line_of_ours_is_passed_over_or_taken_out(tmp_path: Path) -> None:
     whole = tmp_path / "r.jsonl"
     append_result(whole, line("rms_norm", "0", 20.0))
