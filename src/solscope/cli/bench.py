@@ -374,8 +374,8 @@ def new(operator: str, output: Path | None, language: str, force: bool, as_json:
         emit_json({"files": [str(path) for path in written]})
         return
     emit("\n".join(str(path) for path in written))
-    check = f"solscope bench check {folder} --op {operator}"
-    click.echo(f"solscope: next: {check} (without a GPU: --device cpu --small)", err=True)
+    hint = " (without a GPU: --device cpu --small)" if language == "torch" else ""
+    click.echo(f"solscope: next: solscope bench check {folder} --op {operator}{hint}", err=True)
 
 
 for _command in (score, compare, leaderboard):

@@ -52,6 +52,10 @@ def test_a_template_passes_as_it_is_and_fails_when_broken(
 ) -> None:
     folder = tmp_path / "mine"
     assert run(["bench", "new", "silu_and_mul", "-o", str(folder)]) == 0
+    assert "--op silu_and_mul (without a GPU: --device cpu --small)" in capsys.readouterr().err
+    triton = ["bench", "new", "silu_and_mul", "-o", str(tmp_path / "t"), "--language", "triton"]
+    assert run(triton) == 0
+    assert capsys.readouterr().err.endswith("--op silu_and_mul\n")
     assert sorted(path.name for path in folder.iterdir()) == ["silu_and_mul.py", "solution.toml"]
     assert run(["bench", "new", "silu_and_mul", "-o", str(folder)]) == 2
     assert "--force" in capsys.readouterr().err
