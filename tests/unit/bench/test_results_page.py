@@ -225,13 +225,18 @@ def test_baselines_pass_the_default_checks_on_a_gpu() -> None:
     assert not any(re.search("--rounds|--extra", one.run["command"]) for one in lines)
 
 
+def page_text() -> str:
+    """The page without line breaks."""
+    return " ".join(PAGE.read_text(encoding="utf-8").split())
+
+
 def test_the_page_says_how_often_the_card_was_at_its_power_cap() -> None:
     told = []
     for file in (RESULTS, DECODE):
         passed = [one for one in read_results([file]) if one.status == "passed"]
         capped = sum("power cap" in one.sensors.throttle for one in passed if one.sensors)
         told.append(f"{capped} of the {len(passed):,}")
-    page = PAGE.read_text(encoding="utf-8")
+    page = page_text()
     assert all(one in page for one in told), told
 
 
@@ -248,10 +253,10 @@ def test_the_page_says_which_lines_are_of_the_last_runs() -> None:
         if old and new and old[1].median_us and new[1].median_us
     )
     middle = f"{100 * longer[len(longer) // 2] - 100:.0f} %"
-    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    page = page_text()
     for text in (
         f"{len(last):,} lines are of the last runs",
-        f"{sum(one.run['time'] == before for one in last)} of them still met the checks",
+        f"{sum(one.run['time'] == before for one in last)} of these lines still met the check",
         f"The other {len(lines) - len(last)} and the `decode` set",
         f"{middle} longer in the middle of {len(longer):,} pairs",
         f"`results/bench/h200-checks.jsonl`, {len(read_results([CHECKS]))} lines",
@@ -271,8 +276,8 @@ def test_the_page_says_what_intervals_of_one_process_are_worth(
         for shape in contrast(first, again, name, name).shapes
     ]
     open_ = sum(one.verdict == "cannot tell" for one in shapes) / len(shapes)
-    page = " ".join(PAGE.read_text(encoding="utf-8").split())
-    assert f"without it they are too narrow, and hold for {100 * open_:.0f} %" in page
+    page = page_text()
+    assert f"without that they are too narrow, and hold for {100 * open_:.0f} %" in page
 
 
 def test_no_passed_result_beats_its_bound() -> None:
