@@ -158,6 +158,9 @@ def _asked(lines: list[ShapeResult], **asked: str | None) -> list[ShapeResult]:
         if value is None:
             continue
         known = sorted({getattr(line, what) for line in lines})
+        meant = [name for name in known if what == "device" and value.lower() in name.lower()]
+        if value not in known and len(meant) == 1:
+            value = meant[0]  # H200 for NVIDIA H200
         if value not in known:
             there = ", ".join(known)
             raise UsageError(f"no results of {what} {value!r}{among} (there are: {there})")

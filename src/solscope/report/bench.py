@@ -91,6 +91,9 @@ def render_results(results: Sequence[ShapeResult], *, width: int, color: bool) -
         notes.append(
             Text(f"{first.device}, method {first.method}{'; S = bound / median' * scored}")
         )
+    if any(r.status == "passed" and r.scale != 1 for r in results):
+        notes.append(Text("sizes were scaled: what goes wrong at full size alone was not seen"))
+    notes += no_room(shown)
     return to_text([shown, Text(""), *_reasons(results), *notes], width, color)
 
 
@@ -122,7 +125,7 @@ def _score(found: Score, width: int) -> list[RenderableType]:
         Column("importance"),
         Column("S"),
         Column("bound µs", spare=2),
-        Column("median µs", spare=1),
+        Column("best µs", spare=1),
         Column("recoverable"),
         Column("passed"),
         Column("published S", spare=3),
@@ -153,7 +156,8 @@ def _score(found: Score, width: int) -> list[RenderableType]:
     ]
     if found.weighted_s is None:
         notes = [_no_score(found)]
-    return [heading(title), table(columns, cells, width), Text(""), *map(Text, notes)]
+    shown = table(columns, cells, width)
+    return [heading(title), shown, Text(""), *map(Text, notes), *no_room(shown)]
 
 
 def _no_score(found: Score) -> str:
@@ -180,9 +184,9 @@ def _contrast(found: Contrast, width: int) -> list[RenderableType]:
     several = len(found.a) + len(found.b) > 2
     columns = (
         Column("B / A"),
-        Column("95 %", text=True, spare=2),
-        Column("A µs", spare=1),
-        Column("B µs", spare=1),
+        Column("95 %", text=True, spare=1),
+        Column("A µs", spare=2),
+        Column("B µs", spare=2),
         Column("B is", text=True),
         Column("shape"),
         Column("operator", text=True),
@@ -222,7 +226,8 @@ def _contrast(found: Contrast, width: int) -> list[RenderableType]:
             f"{counted(single, 'shape')} timed in one process on a side: intervals are "
             f"{100 * ONE_PROCESS:.0f} % wider; --restarts 3 makes them narrow"
         )
-    return [heading(title), table(columns, cells, width), Text(""), *map(Text, notes)]
+    shown = table(columns, cells, width)
+    return [heading(title), shown, Text(""), *map(Text, notes), *no_room(shown)]
 
 
 def render_leaderboard(found: Leaderboard, *, width: int, color: bool) -> str:

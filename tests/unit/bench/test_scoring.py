@@ -129,6 +129,11 @@ def test_scaled_shapes_and_mixed_devices_are_refused() -> None:
     with pytest.raises(UsageError, match="several devices"):
         score(both)
     assert score(both, device="cpu").device == "cpu"
+    assert score(both, device="h200").device == "NVIDIA H200"
+    twice = [*both, line("rms_norm", "0", 20.0, device="NVIDIA H200 NVL")]
+    assert score(twice, device="NVIDIA H200").device == "NVIDIA H200"
+    with pytest.raises(UsageError, match="no results of device 'h200'"):
+        score(twice, device="h200")
 
 
 @pytest.mark.parametrize(
@@ -472,3 +477,22 @@ def test_a_score_without_s_says_why(tmp_path: Path, capsys: pytest.CaptureFixtur
         said = capsys.readouterr().out
         assert f"no S: {why}" in said
         assert "recoverable: -" not in said
+
+
+def test_a_narrow_terminal_keeps_the_interval_and_says_what_it_leaves_out() -> None:
+    found = contrast(
+        [line("chunk_gated_delta_rule_state", "0", 123_456.0, solution="a-solution-of-ours")],
+        [line("chunk_gated_delta_rule_state", "0", 23_456.0, solution=name) for name in "bc"],
+    )
+    wide, narrow = (render_contrast(found, width=width, color=False) for width in (140, 70))
+    assert "A by" in wide
+    assert "no room" not in wide
+    assert "95 %" in narrow
+    assert "no room for" in narrow
+
+
+def test_results_of_scaled_sizes_say_so() -> None:
+    full, scaled = line("rms_norm", "0", 20.0), line("rms_norm", "1", 20.0, scale=0.5)
+    told = "sizes were scaled"
+    assert told in render_results([full, scaled], width=100, color=False)
+    assert told not in render_results([full], width=100, color=False)
