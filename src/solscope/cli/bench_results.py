@@ -26,7 +26,10 @@ files_argument: Decorator = click.argument(
     "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
 )
 device_name_option: Decorator = click.option(
-    "--on", "device", metavar="DEVICE", help="Results of this device, or of the one with this in its name."
+    "--on",
+    "device",
+    metavar="DEVICE",
+    help="Results of this device, or of the one with this in its name.",
 )
 suite_name_option: Decorator = click.option(
     "--suite",
