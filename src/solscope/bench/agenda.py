@@ -93,6 +93,9 @@ class Agenda:
         self.progress = progress
         self.too_large: list[tuple[OperatorRun, Candidate, Workload, str]] = []
         """What is not run because of its size, and why."""
+        self.earlier: list[ShapeResult] = []
+        """What is asked for and not run again, as a resumed run finds it in its file. It counts
+        for how the run ended: what failed is not right because it is not tried again."""
         self._done = _done(options)
 
     def runs(self, folder: Path) -> list[OperatorRun]:
@@ -116,8 +119,12 @@ class Agenda:
 
     def due(self, candidate: Candidate, shape: Workload) -> bool:
         """Whether a line is to be written."""
+        return self._line(candidate, shape) is None
+
+    def _line(self, candidate: Candidate, shape: Workload) -> ShapeResult | None:
+        """The line of an earlier run that needs no second try."""
         what = (candidate.operator, shape.suite, shape.shape, self.options.scale)
-        return (*what, candidate.name, candidate.hash, self.device) not in self._done
+        return self._done.get((*what, candidate.name, candidate.hash, self.device))
 
     def work(self, runs: Sequence[OperatorRun]) -> int:
         """Lines that are to be written."""
@@ -157,6 +164,8 @@ class Agenda:
             path = solution.stage(name, folder)
             candidates.append(Candidate(solution, name, operator.task, path, solution.hash(name)))
         shapes = sorted(choose(listed[name], self.options.shapes), key=lambda one: -one.rank)
+        lines = (self._line(candidate, shape) for candidate in candidates for shape in shapes)
+        self.earlier += [line for line in lines if line is not None]
         run = OperatorRun(operator, [], candidates)
         run.shapes = [one for one in map(self._scaled(operator), shapes) if self._fits(run, one)]
         run.candidates = [
@@ -188,25 +197,6 @@ class Agenda:
         if self.options.max_bytes is not None:
             return self.options.max_bytes
         return CPU_BYTES if self.memory_bytes is None else GPU_SHARE * self.memory_bytes
-
-
-def earlier(options: Options, device: str) -> list[ShapeResult]:
-    """The lines of what is asked for that a resumed run finds in its file, and does not run again.
-
-    They count for how the run ended: what failed is not right because it is not tried again.
-    """
-    done = _done(options)
-    if not done:
-        return []
-    listed = workloads(options.suite)
-    keys = [
-        (name, shape.suite, shape.shape, options.scale, one.name, one.hash(name), device)
-        for name in options.operators or listed
-        for one in options.solutions
-        if one.file(name) is not None
-        for shape in choose(listed.get(name, []), options.shapes)
-    ]
-    return [done[key] for key in keys if key in done]
 
 
 def _done(options: Options) -> dict[tuple[Any, ...], ShapeResult]:

@@ -29,7 +29,7 @@ FOLDER = Path(__file__).with_name("solutions")
 SOURCES = (".py", ".cu", ".cuh", ".cpp", ".h", ".hpp")
 ABOUT = "solution.toml"
 
-CUDA_ENTRY = '''"""Builds {source} with nvcc once per content and machine, and takes its `run`."""
+CUDA_BUILD = '''"""Builds {source} with nvcc, once per content and machine, for `{function}`."""
 
 import fcntl
 import os
@@ -45,12 +45,12 @@ folder.mkdir(parents=True, exist_ok=True)
 with (folder / "builder").open("w") as builder:
     fcntl.flock(builder, fcntl.LOCK_EX)  # one process at a time, until it ends, however it ends
     (folder / "lock").unlink(missing_ok=True)  # what torch leaves of a build that was killed
-    run = load(
-        name="solution_{digest}",
+    {function} = load(
+        name="{name}",
         sources=[str(Path(__file__).with_name("{source}"))],
         extra_cuda_cflags=["-O3"],
         build_directory=str(folder),
-    ).run
+    ).{function}
 '''
 
 
@@ -135,7 +135,7 @@ class Solution:
             shutil.copy(path, folder / path.name)
         if own.suffix == ".cu":
             entry = folder / f"{own.stem}_entry.py"
-            text = CUDA_ENTRY.format(source=own.name, digest=digest)
+            text = CUDA_BUILD.format(source=own.name, name=f"solution_{digest}", function="run")
             entry.write_text(text, encoding="utf-8")
             return entry
         return folder / own.name

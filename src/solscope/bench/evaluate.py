@@ -45,6 +45,8 @@ class Evaluation:
     """One run of the evaluator."""
 
     def __init__(self, options: Options, progress: Progress) -> None:
+        if options.out is not None:
+            require_appendable(options.out)
         self.options = options
         self.progress = progress
         self.device = device_name(options.device)
@@ -294,8 +296,6 @@ class Evaluation:
 
 def evaluate(options: Options, progress: Progress = lambda _: None) -> list[ShapeResult]:
     """Run solutions on shapes; one result per shape and solution."""
-    if options.out is not None:
-        require_appendable(options.out)
     return Evaluation(options, progress).run()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from solscope.bench.catalog import ABOUT, find_solution
+from solscope.bench.catalog import ABOUT, CUDA_BUILD, find_solution
 from solscope.errors import InputError, UsageError
 from solscope.operators import operator as find_operator
 
@@ -71,29 +71,6 @@ torch::Tensor copy(torch::Tensor tensor) {{
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{ module.def("copy", &copy); }}
 """
 
-CUDA_BUILD = '''"""Builds _kernel.cu once per content and machine."""
-
-import fcntl
-import os
-from pathlib import Path
-
-from torch.utils.cpp_extension import CUDA_HOME, load
-
-if CUDA_HOME is None:
-    raise ImportError("needs nvcc: install the CUDA toolkit and set CUDA_HOME")
-_folder = Path(os.environ["SOLSCOPE_BUILD_FOLDER"])
-_folder.mkdir(parents=True, exist_ok=True)
-with (_folder / "builder").open("w") as _builder:
-    fcntl.flock(_builder, fcntl.LOCK_EX)  # one process at a time, until it ends, however it ends
-    (_folder / "lock").unlink(missing_ok=True)  # what torch leaves of a build that was killed
-    copy = load(
-        name="{operator}_kernel",
-        sources=[str(Path(__file__).with_name("_kernel.cu"))],
-        extra_cuda_cflags=["-O3"],
-        build_directory=str(_folder),
-    ).copy
-'''
-
 WRAPPED = '''
 
 _eager = run
@@ -140,5 +117,5 @@ def _files(operator: str, eager: str, language: str) -> dict[str, str]:
     run = {ABOUT: about, f"{operator}.py": imported + WRAPPED}
     if language == "triton":
         return {**run, "_kernel.py": TRITON.format(operator=operator)}
-    build = CUDA_BUILD.format(operator=operator)
+    build = CUDA_BUILD.format(source="_kernel.cu", name=f"{operator}_kernel", function="copy")
     return {**run, "_kernel.py": build, "_kernel.cu": CUDA.format(operator=operator)}

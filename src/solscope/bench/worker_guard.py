@@ -138,18 +138,20 @@ class Tampering:
             "os": os,
         }
         watched = [(owner, name) for owner, names in WATCHED.items() for name in names]
+        placed = [(owner, name, _places(owners[owner], name)) for owner, name in watched]
         self.functions = [
-            (f"{owner}.{name}", name, _places(owners[owner], name)) for owner, name in watched
+            (f"{owner}.{name}", name, places, _as_defined(name, places))
+            for owner, name, places in placed
         ]
-        self.values = [_as_defined(name, places) for _, name, places in self.functions]
         self.kinds = [(name, owner, _kind(owner)) for name, owner in owners.items()]
         self.registered = set(torch.library._impls)
 
     def found(self) -> list[str]:
         """Functions and classes that were replaced, modes that are on, kernels overridden."""
-        pairs = zip(self.functions, self.values, strict=True)
         functions = [
-            full for (full, name, places), value in pairs if _as_defined(name, places) is not value
+            full
+            for full, name, places, value in self.functions
+            if _as_defined(name, places) is not value
         ]
         kinds = [f"the class of {name}" for name, owner, was in self.kinds if _kind(owner) != was]
         return functions + kinds + self._modes() + self._kernels()

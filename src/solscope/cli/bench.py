@@ -290,14 +290,12 @@ def _methods(text: str) -> tuple[str, ...]:
 
 
 def _evaluate(context: click.Context, options: Options, as_json: bool) -> None:
-    from solscope.bench.agenda import earlier
-    from solscope.bench.evaluate import evaluate
-    from solscope.bench.machine import device_name
+    from solscope.bench.evaluate import Evaluation
 
-    before = earlier(options, device_name(options.device)) if options.resume else []
     with _ended_as_by_hand(), progress_line() as progress:
-        results = evaluate(options, progress)
-    _finish(context, results, before, as_json, options.out)
+        evaluation = Evaluation(options, progress)
+        results = evaluation.run()
+    _finish(context, results, evaluation.agenda.earlier, as_json, options.out)
 
 
 @contextmanager

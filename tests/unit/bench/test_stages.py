@@ -11,11 +11,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from solscope.bench.catalog import CUDA_ENTRY  # noqa: E402
+from solscope.bench.catalog import CUDA_BUILD  # noqa: E402
 from solscope.bench.correctness import Checked, OperatorCheck  # noqa: E402
 from solscope.bench.evaluate import Evaluation  # noqa: E402
 from solscope.bench.process import WorkerFailed  # noqa: E402
-from solscope.bench.template import CUDA_BUILD  # noqa: E402
 from solscope.bench.timing import Measured, OperatorTiming  # noqa: E402
 from solscope.errors import MissingToolError  # noqa: E402
 from solscope.operators import operator  # noqa: E402
@@ -25,7 +24,7 @@ from solscope.operators import operator  # noqa: E402
 
 @pytest.mark.parametrize(
     "text",
-    [CUDA_ENTRY.format(source="k.cu", digest="1"), CUDA_BUILD.format(operator="l2_norm")],
+    [CUDA_BUILD.format(source="k.cu", name="one", function=name) for name in ("run", "copy")],
     ids=["entry", "template"],
 )
 def test_a_build_that_was_killed_does_not_stop_the_next(
