@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long test-browser check format web screenshots bench-ingest bench-corpus bench-dashboard clean
+.PHONY: demo test test-long test-browser check format commands web screenshots bench-ingest bench-corpus bench-dashboard clean
 
 demo: $(STAMP)
 	$(BIN)/solscope show demo:vllm-b200
@@ -28,6 +28,10 @@ check: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The command reference, from the help texts.
+commands: $(STAMP)
+	$(BIN)/python scripts/generate_commands.py
 
 # Rebuild the script and style of reports and dashboard (needs Node); what it writes is committed.
 web:

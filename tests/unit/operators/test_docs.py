@@ -85,6 +85,6 @@ def test_bounds_page_has_the_ratios_of_every_operator() -> None:
 
 @pytest.mark.parametrize("struct", [SuiteRow, RooflineRow, ShapeRow])
 def test_fields_of_the_suite_are_documented(struct: type[SuiteRow] | type[ShapeRow]) -> None:
-    text = (DOCS / "reference" / "commands.md").read_text("utf-8")
-    part = text.partition("## solscope suite\n")[2].partition("\n## ")[0]
+    text = (DOCS / "reference" / "json.md").read_text("utf-8")
+    part = text.partition("## JSON of suite\n")[2].partition("\n## ")[0]
     assert set(struct.__struct_fields__) <= set(re.findall(r"`(\w+)`", part))
