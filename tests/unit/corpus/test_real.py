@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -22,7 +23,17 @@ from solscope.report.json import render_json
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="real profiles are not here: ../shared")
-SOME = ("traces/mi300_xdit_sd3.5.json.gz", "traces/b200_eager.json.gz", "h200/graph")
+FOLDERS = tuple(
+    SHARED / name for name in ("traces", "nsys", "h200/models", "h200/graph", "h200/runs")
+)
+SOME = (
+    "traces/mi300_xdit_sd3.5.json.gz",
+    "traces/b200_eager.json.gz",
+    "h200/graph/normal.trace.json.gz",
+    "h200/graph/no_cuda_graph.trace.json.gz",
+)
+PROFILE_NAMES = ("*.json.gz", "*.json.zst", "*.sqlite", "*_kern_sum.csv")
+"""What profiles are called there; other files lie beside them."""
 
 
 def corpus_command(*words: object) -> subprocess.Popen[str]:
@@ -41,19 +52,40 @@ def result_of(process: subprocess.Popen[str]) -> dict[str, Any]:
     return found
 
 
+def contents(*folders: Path) -> set[str]:
+    """The SHA-256 of every profile below some folders, whose number may grow at any time."""
+    paths = [path for folder in folders for name in PROFILE_NAMES for path in folder.rglob(name)]
+    return {hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+
+def add_all(store: Path, *folders: Path) -> Corpus:
+    """Folders of the shared profiles, added by one command; every profile of them is there."""
+    expected = contents(*folders)
+    corpus = create_corpus(store)
+    added = result_of(corpus_command("add", corpus.url, *folders, "--workers", 2, "--json"))
+    assert added["failed"] == []
+    assert corpus.profiles().height == added["added"]
+    assert expected <= corpus.known()
+    return corpus
+
+
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    """All of the shared profiles, added by one command."""
-    corpus = create_corpus(tmp_path_factory.mktemp("real") / "store")
-    added = result_of(corpus_command("add", corpus.url, SHARED, "--workers", 2, "--json"))
-    assert added == {"added": 29, "skipped": 0, "failed": [], "ignored": 8}
-    return corpus
+    return add_all(tmp_path_factory.mktemp("real") / "store", *FOLDERS)
 
 
 def test_all_profiles_are_whole(everything: Corpus) -> None:
     checked = verify(everything)
-    assert checked.ok
-    assert checked.profiles == 29
+    assert checked.problems == []
+    assert checked.profiles == everything.profiles().height
+
+
+@pytest.mark.long
+def test_the_whole_folder_is_added_and_no_operator_beats_its_bound(tmp_path: Path) -> None:
+    corpus = add_all(tmp_path / "store", SHARED)
+    assert verify(corpus).problems == []
+    assert beaten(corpus) == []
+    assert sum(row.importance_pct for row in importance(corpus).rows) == pytest.approx(100)
 
 
 def test_importance_closes_on_the_command_line(
@@ -75,14 +107,14 @@ def test_what_is_not_mapped_is_a_row(everything: Corpus) -> None:
     assert last.importance_pct > 0
 
 
+def beaten(corpus: Corpus) -> list[tuple[str, float]]:
+    """Operators with an S above 100 %: then a cost, a shape or a bound is wrong."""
+    rows = importance(corpus, "shape").rows
+    return [(row.key, row.s_pct) for row in rows if row.s_pct is not None and row.s_pct > 100]
+
+
 def test_no_operator_beats_its_bound(everything: Corpus) -> None:
-    """S above 100 % would mean that a cost, a shape or a bound is wrong."""
-    beaten = [
-        (row.key, row.s_pct)
-        for row in importance(everything, "shape").rows
-        if row.s_pct is not None and row.s_pct > 100
-    ]
-    assert beaten == []
+    assert beaten(everything) == []
 
 
 def descendants(process: int) -> dict[int, str]:
@@ -150,7 +182,7 @@ def test_ray_gives_the_same_bytes_for_all_profiles(everything: Corpus, tmp_path:
     pytest.importorskip("ray")
     rayed = create_corpus(tmp_path / "ray")
     ray = ("--engine", "ray", "--workers", 2)
-    result_of(corpus_command("add", rayed.url, SHARED, *ray, "--json"))
+    result_of(corpus_command("add", rayed.url, *FOLDERS, *ray, "--json"))
     assert answers(open_corpus(rayed.url)) == answers(everything)
 
 
