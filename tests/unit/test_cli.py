@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -269,3 +270,40 @@ def test_the_program_prints_a_completion_script(
         run([])
     assert stop.value.code == 0
     assert capsys.readouterr().out.startswith("#compdef solscope\n")
+
+
+# Python warnings are for developers
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_python_warning_is_printed_only_with_debug(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, debug: bool
+) -> None:
+    def warn(**_options: object) -> None:
+        warnings.warn("deprecated in Polars 9", UserWarning, stacklevel=2)
+        sys.stdout.write("result\n")
+
+    monkeypatch.setattr(doctor.command, "callback", warn)
+    with warnings.catch_warnings():
+        # As outside pytest, which makes warnings errors and records them.
+        warnings.showwarning = _print_warning  # type: ignore[assignment]
+        warnings.simplefilter("default")
+        assert run([*(["--debug"] if debug else []), "doctor"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "result\n"
+    assert ("deprecated in Polars 9" in err) is debug
+
+
+def _print_warning(message: object, *_details: object) -> None:
+    sys.stderr.write(f"{message}\n")
+
+
+def test_a_warning_stays_an_error_where_it_is_one(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warn(**_options: object) -> None:
+        warnings.warn("leaked", UserWarning, stacklevel=2)
+
+    monkeypatch.setattr(doctor.command, "callback", warn)
+    assert run(["doctor"]) == 70
+    assert "UserWarning: leaked" in capsys.readouterr().err

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
@@ -110,11 +111,34 @@ for question in corpus_questions.COMMANDS:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and exit."""
+    if not sys.warnoptions:
+        # Python hands these options on to worker processes, which `run` cannot guard.
+        sys.warnoptions.append("ignore")
     sys.exit(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
+    with warnings.catch_warnings():
+        _hide_warnings()
+        return _run(arguments)
+
+
+def _hide_warnings() -> None:
+    """Print Python warnings only with --debug: they are for developers, and most are not ours.
+
+    Whether a warning is an error stays as it is; the tests make all of them errors.
+    """
+    show = warnings.showwarning
+
+    def show_to_developers(*details: Any) -> None:
+        if os.environ.get("SOLSCOPE_DEBUG"):
+            show(*details)
+
+    warnings.showwarning = show_to_developers  # type: ignore[assignment]
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     # A program that was started with these closed has none: what it says goes nowhere.
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()

@@ -31,6 +31,8 @@ Per = Literal["layer", "step", "call"]
 _QUANTILE = {"median": 0.5, "p90": 0.9}
 _RUN = ["rank", "device", "pass"]
 """One run through the model on one device."""
+UNKNOWN_KIND = "unknown kind"
+"""Layers of which nothing but their place is known; their kernels without a role are `other`."""
 
 
 class KernelTime(msgspec.Struct, frozen=True):
@@ -209,13 +211,26 @@ def _selected(attributed: Attributed, label: str, phase: str | None) -> pl.DataF
     if phase is not None:
         wanted &= pl.col("phase") == phase
     rows = attributed.activities.filter(wanted).with_columns(pl.col("dur_ns").fill_null(0))
-    rows = _usual_passes(rows).with_columns(_offset().alias("offset"))
+    rows = _named(_usual_passes(rows)).with_columns(_offset().alias("offset"))
     if rows.filter(pl.col("place") == "layer").is_empty():
         placed = attributed.activities.filter(pl.col("place") == "layer")["phase"].unique()
         there = ", ".join(sorted(str(p) for p in placed if p is not None))
         hint = f" (there are layers in: {there})" if there else ""
         raise InputError(f"{label}: no layers found{f' in phase {phase}' if phase else ''}{hint}")
     return rows
+
+
+def _named(rows: pl.DataFrame) -> pl.DataFrame:
+    """Every placed activity with a kind, a group and a role, so that rows add up to their sums."""
+    placed = pl.col("place").is_not_null()
+    unknown = {"layer_kind": UNKNOWN_KIND, "group": OTHER, "role": OTHER}
+    return rows.with_columns(
+        pl.when(placed & pl.col(name).is_null())
+        .then(pl.lit(value))
+        .otherwise(pl.col(name).cast(pl.String))
+        .alias(name)
+        for name, value in unknown.items()
+    )
 
 
 def _offset() -> pl.Expr:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
 
 from solscope.attribution import Attributed
 from solscope.errors import InputError, UsageError
-from solscope.views.layers import LayerTable, Row, layers
+from solscope.views.layers import UNKNOWN_KIND, LayerTable, Row, layers
 from tests.making import aggregate, attributed, event
 from tests.models import LAYER, MODEL, kernels, launched
 
@@ -289,3 +291,21 @@ def test_a_model_without_layers() -> None:
 def test_a_phase_that_is_not_there() -> None:
     with pytest.raises(InputError, match="p0: no layers found in phase prefill"):
         table(ONE, phase="prefill")
+
+
+def test_layers_of_unknown_kind_have_rows_and_count() -> None:
+    """As in a profile whose second layer holds only kernels that say nothing."""
+    second = (pl.col("place") == "layer") & (pl.col("layer") == 1)
+    lost = [
+        pl.when(~second).then(pl.col(name)).alias(name) for name in ("layer_kind", "group", "role")
+    ]
+    result = table(replace(ONE, activities=ONE.activities.with_columns(lost)))
+    assert [(kind.kind, kind.layers) for kind in result.layer_kinds] == [
+        ("attention+dense", [1]),
+        (UNKNOWN_KIND, [1]),
+    ]
+    (unknown,) = rows(result, kind=1).values()
+    assert unknown.role == "other"
+    assert unknown.time_us == pytest.approx([10 * 0.020])
+    assert result.coverage.role_pct[0] < table(ONE).coverage.role_pct[0]
+    closes(result)
