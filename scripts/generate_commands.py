@@ -70,7 +70,7 @@ SEE_ALSO = {
 
 def render(program: click.Group = app) -> str:
     """The whole page."""
-    root = click.Context(program, info_name="solscope")
+    root = program.make_context("solscope", [], resilient_parsing=True)
     commands = list(_members(program, root))
     lines = [
         (_usage(c, x).partition(" [OPTIONS]")[0], c.get_short_help_str(200)) for c, x in commands
