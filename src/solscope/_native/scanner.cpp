@@ -268,10 +268,10 @@ Number parse_number(Span text, int scale_digits) {
 struct Row {
     uint32_t cat = kNone, name = kNone, pid_text = kNone, tid_text = kNone;
     uint32_t grid = kNone, block = kNone, dims = kNone, types = kNone, strides = kNone,
-             concrete = kNone;
+             concrete = kNone, collective = kNone, group = kNone, group_ranks = kNone;
     int64_t ts = kNull, dur = kNull, pid = kNull, tid = kNull, device = kNull, stream = kNull,
             correlation = kNull, external_id = kNull, graph_id = kNull, graph_node = kNull,
-            bytes = kNull;
+            bytes = kNull, sequence = kNull, peer = kNull;
 };
 
 // Arguments of a collective, as they stand in the file.
@@ -326,6 +326,8 @@ constexpr Field32 kCodes[] = {
     {"tid_text", &Row::tid_text}, {"grid", &Row::grid},       {"block", &Row::block},
     {"input_dims", &Row::dims},   {"input_types", &Row::types},
     {"input_strides", &Row::strides}, {"concrete_inputs", &Row::concrete},
+    {"collective", &Row::collective}, {"group", &Row::group},
+    {"group_ranks", &Row::group_ranks},
 };
 constexpr Field64 kNumbers[] = {
     {"start_ns", &Row::ts},       {"dur_ns", &Row::dur},
@@ -333,7 +335,8 @@ constexpr Field64 kNumbers[] = {
     {"device", &Row::device},     {"stream", &Row::stream},
     {"correlation", &Row::correlation}, {"external_id", &Row::external_id},
     {"graph_id", &Row::graph_id}, {"graph_node", &Row::graph_node},
-    {"bytes", &Row::bytes},
+    {"bytes", &Row::bytes},       {"sequence", &Row::sequence},
+    {"peer", &Row::peer},
 };
 
 // ---- the scanner -------------------------------------------------------------------------------
@@ -707,6 +710,9 @@ class Scanner {
 
     void take_arg(Span key, Span value, Row& row) {
         switch (key.size) {
+            case 3:
+                if (key.is("Seq")) row.sequence = integer(value);
+                break;
             case 4:
                 if (key.is("grid")) row.grid = json(value);
                 break;
@@ -720,6 +726,8 @@ class Scanner {
                 break;
             case 8:
                 if (key.is("graph id")) row.graph_id = integer(value);
+                else if (key.is("Dst Rank")) row.peer = integer(value);
+                else if (key.is("Src Rank") && row.peer == kNull) row.peer = integer(value);
                 break;
             case 10:
                 if (key.is("Input Dims") || key.is("Input dims")) row.dims = json(value);
@@ -735,6 +743,13 @@ class Scanner {
                 break;
             case 15:
                 if (key.is("Concrete Inputs")) row.concrete = json(value);
+                else if (key.is("Collective name")) row.collective = text(value);
+                break;
+            case 18:
+                if (key.is("Process Group Name")) row.group = text(value);
+                break;
+            case 19:
+                if (key.is("Process Group Ranks")) row.group_ranks = text(value);
                 break;
             default: break;
         }

@@ -24,8 +24,12 @@ CODES = (
     "input_types",
     "input_strides",
     "concrete_inputs",
+    "collective",
+    "group",
+    "group_ranks",
 )
-"""Columns of uint32 codes into `texts()` (the first four) or `jsons()`; `NONE` is null."""
+"""Columns of uint32 codes into `jsons()`, those of `TEXTS` into `texts()`; `NONE` is null."""
+TEXTS = ("cat", "name", "pid_text", "tid_text", "collective", "group", "group_ranks")
 NUMBERS = (
     "start_ns",
     "dur_ns",
@@ -38,6 +42,8 @@ NUMBERS = (
     "graph_id",
     "graph_node",
     "bytes",
+    "sequence",
+    "peer",
 )
 """Columns of int64; `NULL` is null."""
 

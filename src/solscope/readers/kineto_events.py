@@ -37,6 +37,12 @@ class Args(msgspec.Struct, gc=False):
     ranks: msgspec.Raw = msgspec.field(default=ABSENT, name="Group size")
     in_split: msgspec.Raw = msgspec.field(default=ABSENT, name="In split size")
     out_split: msgspec.Raw = msgspec.field(default=ABSENT, name="Out split size")
+    collective: Any = msgspec.field(default=None, name="Collective name")
+    group: Any = msgspec.field(default=None, name="Process Group Name")
+    group_ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
+    sequence: Any = msgspec.field(default=None, name="Seq")
+    source: Any = msgspec.field(default=None, name="Src Rank")
+    target: Any = msgspec.field(default=None, name="Dst Rank")
 
 
 class Event(msgspec.Struct, gc=False):

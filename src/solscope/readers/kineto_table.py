@@ -13,7 +13,7 @@ import polars as pl
 
 from solscope.events import EVENT_SCHEMA, KINDS
 from solscope.readers.kineto_columns import NONE, NULL
-from solscope.readers.kineto_core import CODES, NUMBERS, TraceScanner
+from solscope.readers.kineto_core import CODES, NUMBERS, TEXTS, TraceScanner
 from solscope.readers.kineto_text import decode_text
 
 _KIND_OF_CATEGORY = {
@@ -38,7 +38,8 @@ _NOT_KEPT = {"trace", "cpu_instant_event", "ac2g", "async_cpu_to_gpu"}
 
 _ON_GPU = ["kernel", "memcpy", "memset", "gpu_annotation", "sync"]
 _KIND = pl.Enum(KINDS)
-_JSON_COLUMNS = CODES[4:]
+_JSON_COLUMNS = tuple(name for name in CODES if name not in TEXTS)
+_NAME_COLUMNS = ("name", "collective", "group", "group_ranks")
 # ROCm records some copies and fills as kernels of these names.
 _COPY_NAME = re.compile(
     r"^(Memcpy ([HDAP]to[HDAP]|\(|Unknown)|hipMemcpy|Copy(Host|Device)To(Host|Device)\b)"
@@ -79,7 +80,7 @@ class EventTable:
         values = pl.Series("json", jsons, dtype=pl.String)
         bare = values.str.strip_chars("[]").cast(pl.Categorical)
         text_of = dict.fromkeys(_JSON_COLUMNS, values.cast(pl.Categorical))
-        text_of |= {"name": names, "grid": bare, "block": bare}
+        text_of |= dict.fromkeys(_NAME_COLUMNS, names) | {"grid": bare, "block": bare}
         processes, threads = self._labels("pid_text"), self._labels("tid_text")
         ranks, numbers = _ranks(processes), _numbers(processes | threads)
         done = []

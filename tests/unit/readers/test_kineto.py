@@ -757,3 +757,20 @@ def test_parts_of_a_message_may_be_missing(read: Read) -> None:
     odd = MESSAGE | {"Group size": None, "In split size": [1], "Out split size": "\\"}
     events = read({"traceEvents": [kernel("nccl", **odd)]}).events
     assert events["concrete_inputs"].to_list() == ['["","","","","","","","","",""]']
+
+
+def test_what_torch_records_of_a_collective_is_kept(read: Read) -> None:
+    group = {"Process Group Name": "3", "Process Group Ranks": "[0, 2]", "Seq": 41}
+    columns = ("collective", "group", "group_ranks", "sequence", "peer")
+    rows = (
+        read({"traceEvents": [kernel("nccl", **MESSAGE, **group), kernel("gemm")]})
+        .events.select(pl.col(columns))
+        .rows()
+    )
+    assert rows == [("_allgather_base", "3", "[0, 2]", 41, None), (None,) * 5]
+
+
+def test_the_peer_of_a_send_is_its_target_and_of_a_receive_its_source(read: Read) -> None:
+    send = kernel("nccl", **{"Collective name": "send", "Src Rank": 1, "Dst Rank": 2})
+    receive = kernel("nccl", **{"Collective name": "recv", "Src Rank": 1})
+    assert read({"traceEvents": [send, receive]}).events["peer"].to_list() == [2, 1]

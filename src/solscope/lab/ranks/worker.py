@@ -1,0 +1,104 @@
+"""One rank of a run: warms up, records `STEPS` steps, writes its trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from solscope.lab.ranks.faults import LATE_STEPS, batch_of, cores_of, in_step, main_core
+from solscope.lab.ranks.model import Model
+from solscope.lab.ranks.plan import STEPS, WORLD, Scenario, scenarios
+
+
+def serve(scenario: Scenario, rank: int, out: Path, go: Path) -> None:
+    """Run one rank; writes `NAME-rankN.trace.json` and, from rank 0, `NAME-steps.json`."""
+    import torch
+    import torch.distributed as dist
+
+    os.sched_setaffinity(0, cores_of(rank))
+    torch.set_num_threads(1)
+    same = scenario.parallelism == "tp"
+    torch.manual_seed(scenario.seed if same else scenario.seed * 10 + rank)
+    dist.init_process_group("nccl", rank=rank, world_size=WORLD)
+    batch = batch_of(scenario, rank)
+    with torch.no_grad():
+        model = Model(scenario, rank, batch)
+        for _ in range(4):
+            model.step().cpu()
+        replay = _graph(model) if scenario.graph else None
+        torch.cuda.synchronize()
+        if scenario.fault == "slow_host" and rank == scenario.rank:
+            # Threads of NCCL keep all cores of the rank: its link is not disturbed.
+            os.sched_setaffinity(threading.get_native_id(), {main_core(rank)})
+        dist.barrier()
+        if rank == 0:
+            go.touch()
+        time.sleep(1.0)
+        dist.barrier()
+        trace, walls = _record(scenario, rank, model, replay, batch)
+    name = out / f"{scenario.name}-rank{rank}.trace.json"
+    trace.export_chrome_trace(str(name))
+    if rank == 0:
+        (out / f"{scenario.name}-steps.json").write_text(json.dumps(walls))
+    dist.barrier()
+    os._exit(0)
+
+
+def _graph(model: Model) -> Any:
+    """The step as a graph that also holds its collectives."""
+    import torch
+
+    graph = torch.cuda.CUDAGraph()
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            model.step()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        model.step()
+    return graph
+
+
+def _record(
+    scenario: Scenario, rank: int, model: Model, replay: Any, batch: int
+) -> tuple[Any, list[float]]:
+    import torch
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+    late = LATE_STEPS if scenario.fault == "late_joiner" and rank == scenario.rank else 0
+    recorder = profile(activities=activities, record_shapes=True)
+    heap: list[object] = []
+    walls = []
+    for step in range(-2, STEPS):
+        if step == late:
+            recorder.start()
+        start = time.perf_counter()
+        with record_function(f"execute_context_0(0)_generation_{batch}({batch})"):
+            with record_function("schedule"):
+                in_step(scenario, rank, step, heap)
+                sorted((hash((step, number)), number) for number in range(500))
+            if replay is None:
+                tokens = model.step()
+            else:
+                replay.replay()
+                tokens = model.tokens
+            tokens.cpu()
+        if step >= 0:
+            walls.append(time.perf_counter() - start)
+    torch.cuda.synchronize()
+    recorder.stop()
+    return recorder, walls
+
+
+if __name__ == "__main__":
+    half, wanted, number, folder, ready = sys.argv[1:]
+    chosen = next(scenario for scenario in scenarios(half) if scenario.name == wanted)
+    serve(chosen, int(number), Path(folder), Path(ready))
