@@ -74,8 +74,12 @@ EVENT_COLUMNS = (
     Column("input_strides", _TEXT, "Strides of an operator's inputs, compact JSON."),
     Column("concrete_inputs", _TEXT, "Scalar arguments of an operator, compact JSON."),
     Column("collective", _TEXT, "Collective, as the communication library names it."),
-    Column("group", _TEXT, "Process group of a collective, by the name that the framework gave."),
-    Column("group_ranks", _TEXT, "Ranks of that group, as recorded."),
+    Column(
+        "process_group",
+        _TEXT,
+        "Process group of a collective, by the name that the framework gave.",
+    ),
+    Column("process_group_ranks", _TEXT, "Ranks of that group, as recorded."),
     Column("sequence", pl.Int64(), "Number of the collective within its group."),
     Column("peer", pl.Int64(), "The other rank of a send or a receive."),
 )

@@ -326,8 +326,8 @@ constexpr Field32 kCodes[] = {
     {"tid_text", &Row::tid_text}, {"grid", &Row::grid},       {"block", &Row::block},
     {"input_dims", &Row::dims},   {"input_types", &Row::types},
     {"input_strides", &Row::strides}, {"concrete_inputs", &Row::concrete},
-    {"collective", &Row::collective}, {"group", &Row::group},
-    {"group_ranks", &Row::group_ranks},
+    {"collective", &Row::collective}, {"process_group", &Row::group},
+    {"process_group_ranks", &Row::group_ranks},
 };
 constexpr Field64 kNumbers[] = {
     {"start_ns", &Row::ts},       {"dur_ns", &Row::dur},

@@ -25,11 +25,19 @@ CODES = (
     "input_strides",
     "concrete_inputs",
     "collective",
-    "group",
-    "group_ranks",
+    "process_group",
+    "process_group_ranks",
 )
 """Columns of uint32 codes into `jsons()`, those of `TEXTS` into `texts()`; `NONE` is null."""
-TEXTS = ("cat", "name", "pid_text", "tid_text", "collective", "group", "group_ranks")
+TEXTS = (
+    "cat",
+    "name",
+    "pid_text",
+    "tid_text",
+    "collective",
+    "process_group",
+    "process_group_ranks",
+)
 NUMBERS = (
     "start_ns",
     "dur_ns",

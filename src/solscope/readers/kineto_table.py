@@ -39,7 +39,7 @@ _NOT_KEPT = {"trace", "cpu_instant_event", "ac2g", "async_cpu_to_gpu"}
 _ON_GPU = ["kernel", "memcpy", "memset", "gpu_annotation", "sync"]
 _KIND = pl.Enum(KINDS)
 _JSON_COLUMNS = tuple(name for name in CODES if name not in TEXTS)
-_NAME_COLUMNS = ("name", "collective", "group", "group_ranks")
+_NAME_COLUMNS = ("name", "collective", "process_group", "process_group_ranks")
 # ROCm records some copies and fills as kernels of these names.
 _COPY_NAME = re.compile(
     r"^(Memcpy ([HDAP]to[HDAP]|\(|Unknown)|hipMemcpy|Copy(Host|Device)To(Host|Device)\b)"

@@ -761,7 +761,7 @@ def test_parts_of_a_message_may_be_missing(read: Read) -> None:
 
 def test_what_torch_records_of_a_collective_is_kept(read: Read) -> None:
     group = {"Process Group Name": "3", "Process Group Ranks": "[0, 2]", "Seq": 41}
-    columns = ("collective", "group", "group_ranks", "sequence", "peer")
+    columns = ("collective", "process_group", "process_group_ranks", "sequence", "peer")
     rows = (
         read({"traceEvents": [kernel("nccl", **MESSAGE, **group), kernel("gemm")]})
         .events.select(pl.col(columns))
