@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Protocol, TypedDict
 
 from solscope.errors import MissingToolError, UsageError
@@ -110,7 +111,20 @@ def native_scanner() -> Callable[[], TraceScanner] | None:
         from solscope._native._scanner import Scanner
     except ImportError:
         return None
+    _require_current(Scanner)
     return Scanner
+
+
+@cache
+def _require_current(scanner: Callable[[], TraceScanner]) -> None:
+    """Refuse a scanner that was built from another version of its source."""
+    fresh = scanner()
+    fresh.finish()
+    if set(fresh.take()) != {*CODES, *NUMBERS}:
+        raise MissingToolError(
+            "the native scanner was built from another version of solscope; "
+            "build it again: python setup.py build_ext --inplace"
+        )
 
 
 def core_name() -> str:

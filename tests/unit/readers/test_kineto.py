@@ -11,13 +11,15 @@ import polars as pl
 import pytest
 import zstandard
 
-from solscope.errors import DamagedFileError, UnknownFormatError
+from solscope.errors import DamagedFileError, MissingToolError, UnknownFormatError
 from solscope.events import EVENT_SCHEMA
 from solscope.profile import Device, Profile
+from solscope.readers import kineto_core
 from solscope.readers.base import Head, ReadOptions
 from solscope.readers.kineto import READER, new_scanner
 from solscope.readers.kineto_columns import NULL
 from solscope.readers.kineto_core import TraceScanner
+from solscope.readers.kineto_scan import PythonScanner
 
 pytestmark = pytest.mark.usefixtures("core")
 
@@ -774,3 +776,14 @@ def test_the_peer_of_a_send_is_its_target_and_of_a_receive_its_source(read: Read
     send = kernel("nccl", **{"Collective name": "send", "Src Rank": 1, "Dst Rank": 2})
     receive = kernel("nccl", **{"Collective name": "recv", "Src Rank": 1})
     assert read({"traceEvents": [send, receive]}).events["peer"].to_list() == [2, 1]
+
+
+def test_a_scanner_of_another_version_is_refused() -> None:
+    class Older(PythonScanner):
+        def take(self) -> dict[str, Any]:
+            columns = super().take()
+            del columns["peer"]
+            return columns
+
+    with pytest.raises(MissingToolError, match="build it again"):
+        kineto_core._require_current(Older)
