@@ -14,7 +14,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from solscope import __version__
-from solscope.cli import app, doctor, run
+from solscope.cli import app, run
 
 SRC = Path(__file__).parents[2] / "src"
 KERNEL = {"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 5, "args": {"device": 0}}
@@ -38,7 +38,7 @@ def doctor_raises(monkeypatch: pytest.MonkeyPatch) -> Fail:
         def fail(**_options: object) -> None:
             raise error
 
-        monkeypatch.setattr(doctor.command, "callback", fail)
+        monkeypatch.setattr(app.commands["doctor"], "callback", fail)
 
     return make
 

@@ -5,22 +5,31 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import solscope
+from solscope.cli import app
+from solscope.cli.commands import COMMANDS
+from solscope.readers.kineto_core import native_scanner
 
 SOURCE = Path(solscope.__file__).parent
 
 
-def modules_after(code: str) -> set[str]:
-    """Top-level modules that a fresh interpreter holds after running `code`."""
-    tail = "; import sys; print('\\n' + ' '.join({m.partition('.')[0] for m in sys.modules}))"
+def all_modules_after(code: str) -> set[str]:
+    """Modules that a fresh interpreter holds after running `code`."""
+    tail = "; import sys; print('\\n' + ' '.join(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code + tail], capture_output=True, text=True, check=True
     )
     return set(done.stdout.splitlines()[-1].split())
+
+
+def modules_after(code: str) -> set[str]:
+    """Their top-level packages."""
+    return {name.partition(".")[0] for name in all_modules_after(code)}
 
 
 def test_public_names() -> None:
@@ -75,9 +84,62 @@ def test_import_loads_no_data_library() -> None:
     assert not modules_after("import solscope") & {"polars", "rich", "numpy", "msgspec", "click"}
 
 
-def test_help_loads_no_data_library() -> None:
-    code = "from solscope.cli import run; run(['--help'])"
-    assert not modules_after(code) & {"polars", "rich", "numpy", "msgspec"}
+DATA_LIBRARIES = {"polars", "rich", "numpy", "msgspec"}
+COMMAND_MODULES = {f"solscope.cli.{name}" for name in COMMANDS}
+
+
+def test_help_loads_neither_data_libraries_nor_commands() -> None:
+    loaded = all_modules_after("from solscope.cli import run; run(['--help'])")
+    assert not loaded & (DATA_LIBRARIES | COMMAND_MODULES)
+
+
+def test_completing_a_command_loads_none() -> None:
+    code = (
+        "from click.shell_completion import ShellComplete as S; from solscope.cli import app; "
+        "assert len(S(app, {}, 'solscope', 'X').get_completions([], '')) > 10"
+    )
+    assert not all_modules_after(code) & (DATA_LIBRARIES | COMMAND_MODULES)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_loads_only_that_command(name: str) -> None:
+    loaded = all_modules_after(f"from solscope.cli import run; run(['{name}', '--help'])")
+    assert loaded & COMMAND_MODULES == {f"solscope.cli.{name}"}
+    assert not loaded & DATA_LIBRARIES
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_short_help_is_what_the_command_declares(name: str) -> None:
+    assert app.commands[name].name == name
+    assert app.commands[name].short_help == COMMANDS[name]
+
+
+def test_every_module_with_a_command_is_registered() -> None:
+    modules = {path.stem for path in (SOURCE / "cli").glob("*.py")}
+    with_command = {
+        name
+        for name in modules - {"__init__"}
+        if hasattr(import_module(f"solscope.cli.{name}"), "command")
+    }
+    assert with_command == set(COMMANDS)
+
+
+@pytest.mark.parametrize("core", ["native", "python"])
+def test_show_loads_only_what_it_uses(core: str) -> None:
+    if core == "native" and native_scanner() is None:
+        pytest.skip("the native scanner is not built")
+    code = (
+        f"import os; os.environ['SOLSCOPE_CORE'] = '{core}'; "
+        "from solscope.cli import run; assert run(['show', 'demo:vllm-mi300x-graph']) == 0"
+    )
+    loaded = all_modules_after(code)
+    others = {"torch", "deltalake", "starlette", "uvicorn", "ray", "scipy", "pandas", "pyarrow"}
+    standard = {"sqlite3", "multiprocessing.pool", "asyncio"}
+    assert not loaded & (others | standard)
+    assert loaded & COMMAND_MODULES == {"solscope.cli.show"}
+    ours = {name.split(".")[1] for name in loaded if name.startswith("solscope.")}
+    assert not ours & {"bench", "capture", "compare", "corpus", "diagnose", "lab", "suite", "web"}
+    assert ("solscope.readers.kineto_scan" in loaded) == (core == "python")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The command line: one program, one thin file per command.
+"""The command line: one program, one thin file per command, imported when it is used.
 
 This package alone turns errors into one line on stderr and an exit code: 0 fine, 1 the answer is
 "worse / failed", 2 bad usage or bad input. Results, with the warnings that belong to
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Sequence
 from typing import Any, TextIO
@@ -17,27 +16,7 @@ from typing import Any, TextIO
 import click
 
 from solscope._version import __version__
-from solscope.cli import (
-    bench,
-    capture,
-    compare,
-    corpus,
-    corpus_questions,
-    diagnose,
-    doctor,
-    export,
-    gate,
-    hardware,
-    hotspots,
-    kernels,
-    lab,
-    layers,
-    operators,
-    report,
-    serve,
-    show,
-    suite,
-)
+from solscope.cli.commands import COMMANDS, LazyCommands, Program
 from solscope.errors import SolscopeError
 
 BUG = 70
@@ -71,7 +50,12 @@ Completion: eval "$(_SOLSCOPE_COMPLETE=bash_source solscope)"   (zsh_source, fis
 """
 
 
-@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Program,
+    commands=LazyCommands(COMMANDS),
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="solscope")
 @click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
 def app(debug: bool) -> None:
@@ -82,31 +66,6 @@ def app(debug: bool) -> None:
     """
     if debug:
         os.environ["SOLSCOPE_DEBUG"] = "1"
-
-
-for command in (
-    show.command,
-    kernels.command,
-    layers.command,
-    operators.command,
-    hotspots.command,
-    compare.command,
-    gate.command,
-    report.command,
-    serve.command,
-    diagnose.command,
-    export.command,
-    suite.command,
-    corpus.command,
-    bench.command,
-    hardware.command,
-    capture.command,
-    lab.command,
-    doctor.command,
-):
-    app.add_command(command)
-for question in corpus_questions.COMMANDS:
-    corpus.command.add_command(question)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -200,6 +159,8 @@ def _fail(message: str) -> int:
     from solscope.text import clean
 
     if os.environ.get("SOLSCOPE_DEBUG"):
+        import traceback
+
         traceback.print_exc()
     click.echo(f"solscope: {clean(' '.join(message.splitlines()))}", err=True)
     return 2

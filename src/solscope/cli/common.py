@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from solscope.cli import completion
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from solscope.attribution import Attributed
     from solscope.operators.from_config import Model
     from solscope.readers import ReadOptions
@@ -147,6 +148,8 @@ class ProfilePath(click.Path):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         from solscope.demo import DEMOS, PREFIX
 
         demos = [f"{PREFIX}{name}" for name in DEMOS]

@@ -6,11 +6,14 @@ They are looked up when a shell asks, from what loads within tens of millisecond
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
-Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 Names = Callable[[click.Context], Iterable[str]]
 
 
@@ -23,6 +26,8 @@ def _complete(names: Names, *, several: bool = False, files: bool = False) -> Co
     def complete(
         context: click.Context, _parameter: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         before, comma, start = incomplete.rpartition(",") if several else ("", "", incomplete)
         found = [
             CompletionItem(f"{before}{comma}{name}")

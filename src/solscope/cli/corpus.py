@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from solscope.cli.common import (
-    Decorator,
     ProfilePath,
     emit,
     emit_json,
@@ -19,22 +18,12 @@ from solscope.cli.common import (
     json_option,
     model_options,
     open_model,
-    terminal_width,
-    use_color,
 )
+from solscope.cli.corpus_options import fail, parse_where, show, store_argument, where_option
+from solscope.cli.corpus_questions import COMMANDS as QUESTIONS
 
 if TYPE_CHECKING:
     from solscope.corpus.add import Report
-
-FAILED = 1
-
-where_option: Decorator = click.option(
-    "--where",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Only profiles whose metadata or tag is so (also phase=decode); may be repeated.",
-)
-store_argument: Decorator = click.argument("store", metavar="DIR")
 
 
 class StoreGroup(click.Group):
@@ -77,28 +66,8 @@ def command() -> None:
     """
 
 
-def parse_where(given: tuple[str, ...]) -> dict[str, str]:
-    """`KEY=VALUE` options as a dictionary."""
-    found = {}
-    for text in given:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--where")
-        found[key] = value
-    return found
-
-
-def fail() -> None:
-    """End with the exit code for "worse / failed"."""
-    click.get_current_context().exit(FAILED)
-
-
-def show(result: Any, as_json: bool, render: Any, *arguments: Any, **options: Any) -> None:
-    """Print a result as JSON, or as `render` does."""
-    if as_json:
-        emit_json(result)
-        return
-    emit(render(*arguments, **options, width=terminal_width(), color=use_color()))
+for _question in QUESTIONS:
+    command.add_command(_question)
 
 
 @command.command("init", short_help="Make an empty store.")

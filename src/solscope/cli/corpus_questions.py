@@ -16,7 +16,7 @@ from solscope.cli.common import (
     json_option,
     markdown_option,
 )
-from solscope.cli.corpus import fail, parse_where, show, store_argument, where_option
+from solscope.cli.corpus_options import fail, parse_where, show, store_argument, where_option
 from solscope.cli.output import STDOUT, OutputPath, check_one_stdout, written
 
 top_option: Decorator = click.option(

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import cast
 
@@ -38,16 +37,28 @@ ENTRY_POINTS = "solscope.readers"
 def readers() -> Registry[Reader]:
     """All readers, imported: ours, then those that other packages offer as entry points."""
     registry: Registry[Reader] = Registry("reader")
-    for name, module in READER_MODULES.items():
-        registry.register(name, cast("Reader", import_module(module).READER))
-    for point in entry_points(group=ENTRY_POINTS):
-        registry.register(point.name, cast("Reader", point.load()))
+    for reader in (*_own_readers(), *_other_readers()):
+        registry.register(reader.name, reader)
     return registry
 
 
+@cache
+def _own_readers() -> tuple[Reader, ...]:
+    return tuple(import_module(module).READER for module in READER_MODULES.values())
+
+
+@cache
+def _other_readers() -> tuple[Reader, ...]:
+    # Importing `importlib.metadata` and searching all installed packages takes tens of ms.
+    from importlib.metadata import entry_points
+
+    return tuple(cast("Reader", point.load()) for point in entry_points(group=ENTRY_POINTS))
+
+
 def choose(head: Head) -> Reader:
-    """The one reader that recognizes the content."""
-    matches = [reader for reader in readers() if reader.sniff(head)]
+    """The one reader that recognizes the content; ours are asked before those of other packages."""
+    matches = [reader for reader in _own_readers() if reader.sniff(head)]
+    matches = matches or [reader for reader in _other_readers() if reader.sniff(head)]
     if len(matches) == 1:
         return matches[0]
     if matches:

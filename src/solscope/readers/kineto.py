@@ -19,7 +19,6 @@ from solscope.errors import DamagedFileError, UnknownFormatError
 from solscope.profile import Device, Metadata, Profile, ProfileWarning
 from solscope.readers.base import Head, ReadOptions
 from solscope.readers.kineto_core import ScanStats, TraceScanner, core_name, native_scanner
-from solscope.readers.kineto_scan import PythonScanner
 from solscope.readers.kineto_table import EventTable
 from solscope.readers.kineto_text import compact_json
 from solscope.readers.recording import (
@@ -81,7 +80,11 @@ READER = KinetoReader()
 def new_scanner() -> TraceScanner:
     """A fresh scanner of the core in use."""
     name, native = core_name(), native_scanner()
-    return native() if native is not None and name == "native" else PythonScanner()
+    if native is not None and name == "native":
+        return native()
+    from solscope.readers.kineto_scan import PythonScanner
+
+    return PythonScanner()
 
 
 def _require_trace(path: Path, stats: ScanStats, cut: str | None) -> None:

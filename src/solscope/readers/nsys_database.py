@@ -7,15 +7,17 @@ is opened read-only and immutable; nothing is written beside it.
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from solscope.errors import DamagedFileError, UnknownFormatError
+
+if TYPE_CHECKING:
+    import sqlite3
 
 BATCH_ROWS = 1 << 15
 
@@ -89,6 +91,8 @@ def one_line(text: object) -> str:
 
 def connect(path: Path) -> sqlite3.Connection:
     """Open `path` so that only `ALLOWED` can be read from it."""
+    import sqlite3
+
     db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
     db.text_factory = lambda raw: raw.decode("utf-8", errors="replace")
     db.execute("PRAGMA trusted_schema=OFF")
@@ -99,6 +103,8 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _authorize(action: int, a: str | None, b: str | None, _db: str | None, via: str | None) -> int:
+    import sqlite3
+
     allowed = via is None and (
         action == sqlite3.SQLITE_SELECT
         or (action == sqlite3.SQLITE_PRAGMA and a == "table_info")
@@ -122,6 +128,8 @@ class Export:
 
     def batches(self, sql: str, values: Sequence[int] = ()) -> Iterator[list[Any]]:
         """Rows in lists of `BATCH_ROWS`; stops, and notes it, where the file is damaged."""
+        import sqlite3
+
         rows: list[Any] = []
         try:
             cursor = self.db.execute(sql, values)
@@ -160,6 +168,8 @@ class Export:
 
 def discover(db: sqlite3.Connection, path: Path) -> Export:
     """Find the tables and columns that this version of the export has."""
+    import sqlite3
+
     export = Export(db)
     try:
         listed = db.execute("SELECT name, sql FROM sqlite_master").fetchall()

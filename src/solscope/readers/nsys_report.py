@@ -7,10 +7,6 @@ SQLite file in a temporary folder, which `nsys_sqlite` reads and which is remove
 
 from __future__ import annotations
 
-import shlex
-import shutil
-import subprocess
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,6 +37,10 @@ class NsysReportReader:
 
     def read(self, path: Path, options: ReadOptions) -> Profile:
         """Export to a temporary folder and read that; the profile keeps the path of the report."""
+        import shlex
+        import shutil
+        import tempfile
+
         nsys = shutil.which("nsys")
         if nsys is None:
             command = shlex.join(_command("nsys", path, path.with_suffix(".sqlite")))
@@ -61,6 +61,8 @@ def _command(nsys: str, report: Path, target: Path) -> list[str]:
 
 
 def _export(command: list[str], path: Path, target: Path) -> None:
+    import subprocess
+
     try:
         done = subprocess.run(
             command,
