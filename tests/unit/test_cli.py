@@ -283,7 +283,7 @@ def test_a_python_warning_is_printed_only_with_debug(
         warnings.warn("deprecated in Polars 9", UserWarning, stacklevel=2)
         sys.stdout.write("result\n")
 
-    monkeypatch.setattr(doctor.command, "callback", warn)
+    monkeypatch.setattr(app.commands["doctor"], "callback", warn)
     with warnings.catch_warnings():
         # As outside pytest, which makes warnings errors and records them.
         warnings.showwarning = _print_warning  # type: ignore[assignment]
@@ -304,6 +304,6 @@ def test_a_warning_stays_an_error_where_it_is_one(
     def warn(**_options: object) -> None:
         warnings.warn("leaked", UserWarning, stacklevel=2)
 
-    monkeypatch.setattr(doctor.command, "callback", warn)
+    monkeypatch.setattr(app.commands["doctor"], "callback", warn)
     assert run(["doctor"]) == 70
     assert "UserWarning: leaked" in capsys.readouterr().err

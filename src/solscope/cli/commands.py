@@ -12,24 +12,24 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 COMMANDS = {
-    "bench": "Is this kernel really better: check, time and score solutions.",
-    "capture": "Record sensors of a process, beside its profile.",
-    "compare": "The same work on several platforms or versions.",
-    "corpus": "A store of many profiles: what matters in all of them.",
-    "diagnose": "What changed between two runs, and why.",
-    "doctor": "Say what this installation can do.",
-    "export": "Write a profile for Perfetto, spreadsheets or Parquet.",
-    "gate": "Fail when a profile is slower than another.",
-    "hardware": "What each GPU can do at most, and what this one reaches.",
-    "hotspots": "Rank what to fix first.",
+    "show": "Say where the GPU time goes.",
     "kernels": "List what ran on the GPU.",
-    "lab": "Record faults with a known cause, and score the diagnosis.",
     "layers": "One layer, kernel by kernel, profiles side by side.",
     "operators": "Hold operators against the speed of light.",
+    "hotspots": "Rank what to fix first.",
+    "compare": "The same work on several platforms or versions.",
+    "gate": "Fail when a profile is slower than another.",
     "report": "Write one HTML file to look at and to mail.",
     "serve": "Show profiles in a local dashboard.",
-    "show": "Say where the GPU time goes.",
+    "diagnose": "What changed between two runs, and why.",
+    "export": "Write a profile for Perfetto, spreadsheets or Parquet.",
     "suite": "Suites of operators: the public one, decode, your own.",
+    "corpus": "A store of many profiles: what matters in all of them.",
+    "bench": "Is this kernel really better: check, time and score solutions.",
+    "hardware": "What each GPU can do at most, and what this one reaches.",
+    "capture": "Record sensors of a process, beside its profile.",
+    "lab": "Record faults with a known cause, and score the diagnosis.",
+    "doctor": "Say what this installation can do.",
 }
 """Name and short help; `solscope.cli.NAME` holds the object, as `command`.
 
