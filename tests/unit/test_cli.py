@@ -15,6 +15,7 @@ from click.shell_completion import ShellComplete
 
 from solscope import __version__
 from solscope.cli import app, run
+from solscope.demo import DEMOS
 
 SRC = Path(__file__).parents[2] / "src"
 KERNEL = {"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 5, "args": {"device": 0}}
@@ -212,7 +213,15 @@ def test_commands_are_completed() -> None:
 @pytest.mark.parametrize("command", ["show", "kernels", "layers", "compare", "export"])
 def test_demos_are_completed(command: str) -> None:
     expected = [("demo:vllm-b200", "plain"), ("demo:vllm-mi300x-graph", "plain")]
-    assert completions(command, incomplete="demo:") == expected
+    assert completions(command, incomplete="demo:vllm") == expected
+
+
+def test_demos_are_completed_where_they_fit() -> None:
+    every = [f"demo:{name}" for name in DEMOS if name not in ("bench-h200", "lab")]
+    assert [name for name, _ in completions("show", incomplete="demo:")] == every
+    assert completions("bench", "score", incomplete="demo:") == [("demo:bench-h200", "plain")]
+    assert completions("lab", "score", incomplete="d") == [("demo:lab", "plain")]
+    assert completions("demo", "run", incomplete="dia") == [("diagnose", "plain")]
 
 
 def test_a_demo_is_completed_from_its_start() -> None:

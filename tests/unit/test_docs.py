@@ -25,13 +25,15 @@ from solscope.attribution.roles import GROUPS, ROLES
 from solscope.bench import base as bench_base
 from solscope.bench import contrast, leaderboard
 from solscope.bench import score as bench_score
-from solscope.cli import app
+from solscope.cli import app, demo_run
 from solscope.compare import gate, parts, profiles
+from solscope.demo import copying
 from solscope.diagnose import classic, counters, decompose, diagnosis, latent, rank, stats
 from solscope.hardware import Figure, Hardware
 from solscope.lab import pack, score
 from solscope.profile import ProfileWarning
 from solscope.readers import readers
+from solscope.report import demo as report_demo
 from solscope.views import coverage, idle, kernels, layers, ranks, steps, summary
 
 ROOT = Path(__file__).parents[2]
@@ -104,6 +106,11 @@ def with_subcommands(command: click.Command) -> list[click.Command]:
 
 
 STRUCTS: tuple[type[msgspec.Struct], ...] = (
+    report_demo.Listing,
+    report_demo.DemoRow,
+    report_demo.ExampleRow,
+    copying.Copied,
+    demo_run.Ended,
     summary.Summary,
     summary.DeviceSummary,
     summary.CategoryTime,

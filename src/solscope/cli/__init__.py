@@ -43,7 +43,8 @@ Examples:
   solscope corpus importance store          what matters in thousands of profiles
   solscope suite roofline --hardware H200   30 operators against the speed of light
   solscope bench run --op rms_norm --solution torch-eager  check and time a kernel
-  solscope show demo:vllm-b200              a real profile that ships with solscope
+  solscope demo                             every command on bundled recordings
+  solscope show demo:vllm-b200              one of them
 
 \b
 Completion: eval "$(_SOLSCOPE_COMPLETE=bash_source solscope)"   (zsh_source, fish_source)
@@ -101,6 +102,10 @@ def _run(arguments: Sequence[str] | None) -> int:
     # A program that was started with these closed has none: what it says goes nowhere.
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
+    if COMPLETE in os.environ:
+        from solscope.cli.bash_completion import use_our_script
+
+        use_our_script()
     try:
         code = app.main(
             args=None if arguments is None else list(arguments),

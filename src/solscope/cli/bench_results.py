@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli import completion
+from solscope.cli.bundled import BundledPath
 from solscope.cli.common import (
     Decorator,
     emit,
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
     from solscope.bench.base import ShapeResult
 
 files_argument: Decorator = click.argument(
-    "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
+    "files",
+    nargs=-1,
+    required=True,
+    metavar="FILE...",
+    type=BundledPath("results", path_type=Path),
 )
 device_name_option: Decorator = click.option(
     "--on",
@@ -94,8 +99,8 @@ def score(
 
 
 @click.command("compare", short_help="Two sets of results: faster, slower, or cannot tell.")
-@click.argument("before", metavar="A", type=click.Path(path_type=Path))
-@click.argument("after", metavar="B", type=click.Path(path_type=Path))
+@click.argument("before", metavar="A", type=BundledPath("results", path_type=Path))
+@click.argument("after", metavar="B", type=BundledPath("results", path_type=Path))
 @click.option(
     "--solution-a",
     metavar="NAME",

@@ -29,6 +29,7 @@ COMMANDS = {
     "hardware": "What each GPU can do at most, and what this one reaches.",
     "capture": "Record sensors of a process, beside its profile.",
     "lab": "Record faults with a known cause, and score the diagnosis.",
+    "demo": "Try every command on bundled recordings.",
     "doctor": "Say what this installation can do.",
 }
 """Name and short help; `solscope.cli.NAME` holds the object, as `command`.

@@ -152,7 +152,9 @@ class ProfilePath(click.Path):
 
         from solscope.demo import DEMOS, PREFIX
 
-        demos = [f"{PREFIX}{name}" for name in DEMOS]
+        demos = [
+            f"{PREFIX}{name}" for name, demo in DEMOS.items() if demo.kind in ("profile", "run")
+        ]
         found = [CompletionItem(name) for name in demos if name.startswith(incomplete)]
         return found if incomplete and found else super().shell_complete(ctx, param, incomplete)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from solscope.cli.bundled import BundledPath
 from solscope.cli.common import (
     emit,
     emit_json,
@@ -66,7 +67,7 @@ def pack(raw: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> Non
 @click.argument(
     "folders",
     nargs=-1,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=BundledPath("lab", exists=True, file_okay=False, path_type=Path),
     metavar="[DIR]...",
 )
 @click.option("--all", "every", is_flag=True, help="List all pairs, not only the wrong ones.")

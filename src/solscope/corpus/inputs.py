@@ -46,7 +46,7 @@ def find_items(inputs: Iterable[str | os.PathLike[str]]) -> list[Item]:
 def _items(given: str) -> Iterator[Item]:
     path = Path(given)
     if given.startswith(demo.PREFIX):
-        yield Item(given, True)
+        yield from (Item(name, True) for name in demo.expand(given))
     elif URL.match(given):
         yield from _in_bucket(given)
     elif path.is_dir() and not is_saved_profile(path):

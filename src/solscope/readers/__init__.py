@@ -82,14 +82,15 @@ def open(  # noqa: A001 - public as solscope.open, like gzip.open
     asked = os.fspath(path)
     path = Path(demo.resolve(asked))
     options = options or ReadOptions()
+    if asked.startswith(demo.PREFIX):
+        demo.require_profile(asked)
     if path.is_dir():
         if not is_saved_profile(path):
             raise InputError(f"{path} is a folder, not a profile; name one file in it")
         return replace(load_saved(path), path=encodable(str(path)))
     profile = choose(read_head(path)).read(path, options)
-    if asked.startswith(demo.PREFIX):
-        return replace(profile, path=asked)
-    return replace(attach_metrics(profile, path), path=encodable(str(path)))
+    named = asked if asked.startswith(demo.PREFIX) else encodable(str(path))
+    return replace(attach_metrics(profile, path), path=named)
 
 
 def find_profiles(

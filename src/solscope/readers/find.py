@@ -31,7 +31,9 @@ def find(
     found: dict[str, None] = {}
     for item in (os.fspath(given) for given in inputs):
         path = Path(item)
-        if item.startswith(demo.PREFIX) or (path.is_dir() and is_saved_profile(path)):
+        if item.startswith(demo.PREFIX):
+            found |= dict.fromkeys(demo.expand(item))
+        elif path.is_dir() and is_saved_profile(path):
             found[item] = None
         elif path.is_dir():
             found |= dict.fromkeys(_in_folder(path, recognizes, skipped))

@@ -49,7 +49,7 @@ def serve(
     check_sources(sources, shelf)
     if uploads is not None:
         sources = [*sources, *_uploaded(uploads[0])]
-    library = Library(sources or [f"{PREFIX}{name}" for name in DEMOS], shelf)
+    library = Library(sources or _demos(), shelf)
     library.takes_uploads = uploads is not None
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     with listen(host, port) as listener:
@@ -62,6 +62,11 @@ def serve(
         threading.Thread(target=warm, args=(library,), daemon=True).start()
         with contextlib.suppress(KeyboardInterrupt):  # The way to stop that was told above.
             server.run(sockets=[listener])
+
+
+def _demos() -> list[str]:
+    """What the dashboard shows when no source is named."""
+    return [f"{PREFIX}{name}" for name, demo in DEMOS.items() if demo.kind != "lab"]
 
 
 def _uploaded(folder: Path) -> list[str]:

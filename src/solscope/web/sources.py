@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from solscope import demo
 from solscope.bench.results import is_results, results_in
 from solscope.corpus.place import is_store
-from solscope.demo import DEMOS, PREFIX
-from solscope.errors import InputError, UsageError
+from solscope.demo import PREFIX
+from solscope.errors import InputError
 from solscope.web.kept import Shelf
 
 _METRICS = ("csv", "parquet")
@@ -36,8 +37,8 @@ def check_sources(sources: Sequence[str], shelf: Shelf) -> None:
     for source in sources:
         path = Path(source)
         if source.startswith(PREFIX):
-            if source.removeprefix(PREFIX) not in DEMOS:
-                raise UsageError(f"no demo {source!r} (there are: {', '.join(DEMOS)})")
+            if not is_results(demo.resolve(source)):
+                demo.expand(source)
         elif path.is_file():
             files += [] if is_results(source) else [source]
         elif not (path.is_dir() or is_store(source) or glob.has_magic(source)):
@@ -49,7 +50,8 @@ def check_sources(sources: Sequence[str], shelf: Shelf) -> None:
 def find_sources(sources: Sequence[str], shelf: Shelf) -> Found:
     """The profiles behind files, folders, globs and demos."""
     if all(source.startswith(PREFIX) for source in sources):
-        return Found(list(dict.fromkeys(sources)), [])
+        profiles = [source for source in sources if not is_results(demo.resolve(source))]
+        return Found(list(dict.fromkeys(path for one in profiles for path in demo.expand(one))), [])
     key = ("found", *map(state, sources))
     paths, skipped = json.loads(shelf.get(key, lambda: _find(sources)))
     return Found(paths, [(path, why) for path, why in skipped])
@@ -58,7 +60,7 @@ def find_sources(sources: Sequence[str], shelf: Shelf) -> Found:
 def find_results(sources: Sequence[str]) -> list[str]:
     """Files of benchmark results among the sources, and in folders among them."""
     found: list[str] = []
-    for source in sources:
+    for source in map(demo.resolve, sources):
         if is_results(source):
             found.append(source)
         elif Path(source).is_dir() and not is_store(source):
