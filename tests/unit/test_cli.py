@@ -82,7 +82,7 @@ MISUSES = {
     "missing file": (["show"], "FILE|FOLDER|GLOB...", "solscope show"),
     "no number": (["show", "--top", "many", "x"], "--top", "solscope show"),
     "bad choice": (["kernels", "--by", "size"], "'size' is not one of", "solscope kernels"),
-    "no output": (["export", "x"], "name an output: --perfetto", "solscope export"),
+    "no output": (["export", "x"], "choose an output: --perfetto", "solscope export"),
 }
 
 

@@ -522,7 +522,7 @@ def test_the_profile_itself_is_never_replaced(
 
 
 def test_bad_usage(trace: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "name an output" in failing(capsys, trace)
+    assert "choose an output" in failing(capsys, trace)
     assert "not a folder" in failing(capsys, trace, "--csv", out / "no" / "c.csv")
     summary = DATA / "nsys_kern_sum.txt"
     assert "summary without single" in failing(capsys, summary, "--perfetto", out / "a.json")

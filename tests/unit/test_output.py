@@ -45,17 +45,17 @@ def test_a_file_may_still_be_called_dash(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
-        (["report", DEMO, "-o", "-", "--json"], "one result fits on standard output"),
-        (["export", DEMO, "--csv", "-", "--json"], "one result fits on standard output"),
-        (["export", DEMO, "--csv", "-", "--perfetto", "-"], "one result fits on standard output"),
-        (["export", DEMO, "--parquet", "-"], "name a folder"),
-        (["bench", "check", "torch-eager", "--out", "-"], "name a file"),
-        (["bench", "new", "rms_norm", "-o", "-"], "name a folder"),
-        (["capture", "--pid", "1", "-o", "-"], "name a file"),
-        (["lab", "record", "--out", "-"], "name a folder"),
-        (["lab", "pack", ".", "-o", "-"], "name a folder"),
-        (["report", DEMO, "-o", "."], ". is a folder: name a file"),
-        (["bench", "new", "rms_norm", "-o", "a"], "a is a file: name a folder"),
+        (["report", DEMO, "-o", "-", "--json"], "only one result can go to standard output"),
+        (["export", DEMO, "--csv", "-", "--json"], "only one result can go to standard output"),
+        (["export", DEMO, "--csv", "-", "--perfetto", "-"], "only one result can go to standard output"),
+        (["export", DEMO, "--parquet", "-"], "give a folder name"),
+        (["bench", "check", "torch-eager", "--out", "-"], "give a file name"),
+        (["bench", "new", "rms_norm", "-o", "-"], "give a folder name"),
+        (["capture", "--pid", "1", "-o", "-"], "give a file name"),
+        (["lab", "record", "--out", "-"], "give a folder name"),
+        (["lab", "pack", ".", "-o", "-"], "give a folder name"),
+        (["report", DEMO, "-o", "."], ". is a folder; give a file name"),
+        (["bench", "new", "rms_norm", "-o", "a"], "a is a file; give a folder name"),
     ],
 )
 def test_refusals_are_one_line(

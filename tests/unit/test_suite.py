@@ -226,4 +226,4 @@ def test_tables_fit_the_terminal(
 
 def test_no_hardware_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["suite", "roofline", "--hardware", ","]) == 2
-    assert "name at least one GPU" in capsys.readouterr().err
+    assert "expected at least one GPU" in capsys.readouterr().err

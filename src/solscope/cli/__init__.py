@@ -1,8 +1,8 @@
-"""The command line: one program, one thin file per command, imported when it is used.
+"""The command line: one program, one thin module per command, imported on first use.
 
-This package alone turns errors into one line on stderr and an exit code: 0 fine, 1 the answer is
-"worse / failed", 2 bad usage or bad input. Results, with the warnings that belong to
-them, go to stdout; progress and messages go to stderr.
+Only this package turns errors into one line on stderr and an exit code: 0 for success, 1 when the
+answer is "worse" or "failed", 2 for bad usage or bad input. Results, including their warnings, go
+to stdout; progress and messages go to stderr.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from solscope.cli.commands import COMMANDS, LazyCommands, Program
 from solscope.errors import SolscopeError
 
 BUG = 70
-"""Exit code for an error that solscope did not foresee; 0, 1 and 2 mean something."""
+"""Exit code for an unexpected error, distinct from the documented codes 0, 1 and 2."""
 
 COMPLETE = "_SOLSCOPE_COMPLETE"
 """Set by a shell that asks for completions."""
 
 EPILOG = """\b
 Examples:
-  solscope show trace.json.gz               where the GPU time of one profile goes
+  solscope show trace.json.gz               where the GPU time goes
   solscope show h100.json.gz mi300.json.gz  two profiles side by side
-  solscope show profiles/                   all ranks of a run
+  solscope show profiles/                   every rank of a run
   solscope kernels --top 20 report.sqlite   the most expensive kernels
   solscope layers h100.json.gz mi300.json.gz  one layer, role by role, side by side
-  solscope operators --top 20 trace.json.gz  each operator against the speed of light
-  solscope hotspots trace.json.gz           what to fix first, and what it saves
+  solscope operators --top 20 trace.json.gz  each operator and its roofline bound
+  solscope hotspots trace.json.gz           what to fix first, and how much it saves
   solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
-  solscope report trace.json.gz             one HTML file to look at and to mail
+  solscope report trace.json.gz             one self-contained HTML file
   solscope serve profiles/                  a local dashboard
   solscope diagnose good.json.gz bad.json.gz  what changed between two runs, and why
-  solscope export trace.json.gz --perfetto out.json.gz  the trace, annotated, for Perfetto
-  solscope capture --pid 4711 -o run.metrics.csv  sensors of a server, beside its profile
-  solscope corpus importance store          what matters in thousands of profiles
-  solscope suite roofline --hardware H200   30 operators against the speed of light
+  solscope export trace.json.gz --perfetto out.json.gz  an annotated trace for Perfetto
+  solscope capture --pid 4711 -o run.metrics.csv  host and GPU sensors of a running server
+  solscope corpus importance store          what matters across thousands of profiles
+  solscope suite roofline --hardware H200   roofline bounds of 30 operators
   solscope bench run --op rms_norm --solution torch-eager  check and time a kernel
   solscope demo                             every command on bundled recordings
   solscope show demo:vllm-b200              one of them
@@ -60,10 +60,10 @@ Completion: eval "$(_SOLSCOPE_COMPLETE=bash_source solscope)"   (zsh_source, fis
 @click.version_option(__version__, prog_name="solscope")
 @click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
 def app(debug: bool) -> None:
-    """Read GPU profiles of LLM inference and say where the time goes.
+    """Find out where the GPU time of LLM inference goes.
 
-    Opens PyTorch/Kineto traces, Nsight Systems exports and summaries, and rocprofv3 files, chosen
-    by their content. Every command takes --json.
+    Reads PyTorch/Kineto traces, Nsight Systems exports and summaries, and rocprofv3 files; the
+    format is detected from the content. Every command takes --json.
     """
     if debug:
         os.environ["SOLSCOPE_DEBUG"] = "1"
@@ -99,7 +99,7 @@ def _hide_warnings() -> None:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    # A program that was started with these closed has none: what it says goes nowhere.
+    # A process started with these streams closed has none; discard its output.
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
     if COMPLETE in os.environ:
@@ -130,12 +130,12 @@ def _run(arguments: Sequence[str] | None) -> int:
     except SolscopeError as error:
         return _fail(str(error))
     except SystemExit:
-        # So click leaves after shell completion, and also, with 1, when a pipe is closed.
+        # Click exits this way after shell completion and, with code 1, when a pipe is closed.
         if COMPLETE in os.environ:
             raise
         return 0
     except BrokenPipeError:
-        # The reader of our output went away (`| head`): nothing is wrong, and nobody listens.
+        # The reader of our output is gone (`| head`), which is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -145,7 +145,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except Exception as error:  # noqa: BLE001 - the last resort: one line instead of a traceback
         return _bug(error)
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # what a panic in Polars becomes
+        if type(error).__name__ != "PanicException":  # raised when Polars panics
             raise
         return _bug(error)
 

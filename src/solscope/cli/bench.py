@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What `run` and `check` share."""
+    """Options shared by `run` and `check`."""
     options: tuple[Decorator, ...] = (
         click.option(
             "--op",
@@ -40,21 +40,21 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             metavar="OP,...",
             shell_complete=completion.operators_of_suite,
-            help="Operators, by name; all of the suite that have a reference.",
+            help="Operators to run, or all that have a reference.",
         ),
         click.option(
             "--shapes",
             default="all",
             show_default=True,
             metavar="IDS",
-            help="Shapes by id (1,4,7), all, or topN: the N with the largest weight.",
+            help="Shape ids (1,4,7), all, or topN for the N with the largest weight.",
         ),
         click.option(
             "--suite",
             default="atrex",
             show_default=True,
             metavar="NAME",
-            help="Suite of shapes.",
+            help="Suite that provides the shapes.",
             shell_complete=completion.suite_or_file,
         ),
         click.option(
@@ -62,18 +62,18 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Choice(["cuda", "cpu"]),
             default="cuda",
             show_default=True,
-            help="Where to run; times on the CPU are of the CPU.",
+            help="Where to run. Times taken on the CPU are CPU times.",
         ),
         click.option(
             "--out",
             type=OutputPath(),
             metavar="FILE",
-            help="Append one JSON line per shape and solution to this file.",
+            help="Append one JSON line per shape and solution to FILE.",
         ),
         click.option(
             "--resume",
             is_flag=True,
-            help="Skip what the file of --out already has for the same solution.",
+            help="Skip results that the --out file already has for the same solution.",
         ),
         click.option(
             "--rounds",
@@ -81,7 +81,7 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             type=click.IntRange(1, 100),
             metavar="N",
-            help="Draws of inputs per shape that are checked.",
+            help="Random inputs to check per shape.",
         ),
         click.option(
             "--extra",
@@ -89,7 +89,7 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             type=click.IntRange(0, 100),
             metavar="N",
-            help="Cases beside the listed shapes, per operator.",
+            help="Extra cases per operator, besides the listed shapes.",
         ),
         click.option(
             "--jobs",
@@ -97,7 +97,7 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             type=click.IntRange(1, 64),
             metavar="N",
-            help="Operators that are built and checked at a time.",
+            help="Operators to build and check in parallel.",
         ),
         click.option(
             "--scale",
@@ -105,19 +105,19 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             metavar="FACTOR",
             type=click.FloatRange(0, 1, min_open=True),
-            help="Shrink the sizes that may have any value; such results have no score.",
+            help="Scale down sizes that may vary. Such results get no score.",
         ),
         click.option(
             "--small",
             is_flag=True,
-            help="Make every size small enough for any CPU; such results have no score.",
+            help="Make every size small enough for any CPU. Such results get no score.",
         ),
         click.option(
             "--max-bytes",
             type=click.FloatRange(1),
             metavar="BYTES",
-            help="Largest shape by the bytes it must move; 256 MB on the CPU, 15 % of the "
-            "memory on a GPU.",
+            help="Skip shapes that must move more than this. Default: 256 MB on the CPU, 15 % of "
+            "the memory of a GPU.",
         ),
         click.option(
             "--timeout",
@@ -125,19 +125,19 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             type=click.FloatRange(1),
             metavar="SECONDS",
-            help="For one request to a worker; 5 times that where it may compile.",
+            help="Limit for one request to a worker; 5 times as long for one that may compile.",
         ),
         click.option(
             "--memory-limit",
             type=click.FloatRange(1),
             metavar="GIB",
-            help="Address space of a worker on the CPU.",
+            help="Address space limit of a CPU worker.",
         ),
         click.option(
             "--time-budget",
             type=click.FloatRange(1),
             metavar="SECONDS",
-            help="Stop after this long; the most important shapes come first.",
+            help="Stop after this long. The most important shapes run first.",
         ),
         json_option,
     )
@@ -146,9 +146,9 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.group("bench", short_help="Is this kernel really better: check, time and score solutions.")
+@click.group("bench", short_help="Check, time and score kernels.")
 def command() -> None:
-    """Check solutions against references, time them, and score them against the bound.
+    """Check kernels ("solutions") for correctness, time them, and compare them with their bound.
 
     \b
     Examples:
@@ -168,14 +168,14 @@ def command() -> None:
     required=True,
     metavar="S",
     shell_complete=completion.solution_or_file,
-    help="A built-in solution by name, a Python file, or a folder; may be repeated.",
+    help="Name of a built-in solution, a Python file, or a folder. May be repeated.",
 )
 @click.option(
     "--methods",
     default="cold,warm,graph",
     show_default=True,
     metavar="M,...",
-    help="How to time on a GPU; the first gives the score.",
+    help="Timing methods on a GPU. The first one determines the score.",
 )
 @click.option(
     "--restarts",
@@ -183,7 +183,7 @@ def command() -> None:
     show_default=True,
     type=click.IntRange(1, 20),
     metavar="N",
-    help="Processes that each solution is timed in.",
+    help="Processes in which each solution is timed.",
 )
 @click.option(
     "--seconds-per-shape",
@@ -191,24 +191,24 @@ def command() -> None:
     show_default=True,
     metavar="SECONDS",
     type=click.FloatRange(0.01),
-    help="Most time for samples of a shape, all processes.",
+    help="Sampling time per shape, over all processes.",
 )
 @click.option(
     "--hardware",
     metavar="NAME",
     shell_complete=completion.hardware_or_file,
-    help="GPU to compute bounds for, or a hardware file; found from the device.",
+    help="GPU to compute bounds for, or a hardware file. Default: the device.",
 )
-@click.option("--allow-busy", is_flag=True, help="Time although something else uses the GPU.")
+@click.option("--allow-busy", is_flag=True, help="Measure even if another process uses the GPU.")
 @_run_options
 @click.pass_context
 def run(
     context: click.Context, /, solutions: tuple[str, ...], as_json: bool, **values: Any
 ) -> None:
-    """Build, check and time solutions, in processes of their own.
+    """Build, check and time solutions, each in its own process.
 
-    Exits with 1 when a solution fails: wrong, crashed, too slow to answer, or cheating; with 2
-    when nothing could be run, because every shape is unsupported or the time budget was too short.
+    Exit code 1: a solution failed (wrong result, crash, timeout or cheating). Exit code 2: nothing
+    could be run, because every shape is unsupported or the time budget is too short.
     """
     _evaluate(context, _options(solutions, check_only=False, **values), as_json)
 
@@ -218,9 +218,10 @@ def run(
 @_run_options
 @click.pass_context
 def check(context: click.Context, /, solution: str, as_json: bool, **values: Any) -> None:
-    """Check SOLUTION for correctness alone: a built-in name, a Python file, or a folder.
+    """Check that SOLUTION is correct, without timing it.
 
-    Exits with 1 when it fails, with 2 when nothing could be checked.
+    SOLUTION is the name of a built-in solution, a Python file, or a folder. Exit code 1: it failed.
+    Exit code 2: nothing could be checked.
     """
     _evaluate(context, _options((solution,), check_only=True, **values), as_json)
 
@@ -233,10 +234,10 @@ def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> 
     from solscope.bench.workloads import SMALL
 
     if values["resume"] and values["out"] is None:
-        raise click.UsageError("--resume goes on with the file of --out: name it")
+        raise click.UsageError("--resume needs --out FILE")
     names = [name.strip() for name in values["operators"].split(",") if name.strip()]
     if not names:
-        raise click.BadParameter(f"{values['operators']!r}: name operators, or all")
+        raise click.BadParameter(f"{values['operators']!r}: expected operator names or all")
     memory = values["memory_limit"]
     limits = Limits(
         timeout_s=values["timeout"],
@@ -283,9 +284,11 @@ def _methods(text: str) -> tuple[str, ...]:
     names = [next((n for n, full in METHODS.items() if full == name), name) for name in given]
     unknown = [name for name in names if name not in METHODS]
     if unknown or names[0] == "graph":
-        raise click.BadParameter(f"{text!r}: give cold, warm, graph, the first not graph")
+        raise click.BadParameter(
+            f"{text!r}: choose from cold, warm and graph; graph cannot come first"
+        )
     if "cold" not in names:
-        raise click.BadParameter("cold is needed: guards compare the others to it")
+        raise click.BadParameter("cold is required: the other methods are checked against it")
     return tuple(METHODS[name] for name in dict.fromkeys(names))
 
 
@@ -300,7 +303,7 @@ def _evaluate(context: click.Context, options: Options, as_json: bool) -> None:
 
 @contextmanager
 def _ended_as_by_hand() -> Iterator[None]:
-    """SIGTERM, and a terminal that closes, end a run as Ctrl-C does: no worker stays, no memory."""
+    """Treat SIGTERM and a closed terminal like Ctrl-C, so that no worker is left behind."""
     here = threading.current_thread() is threading.main_thread()
     numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if here]
     taken = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
@@ -320,7 +323,7 @@ def _finish(
     as_json: bool,
     out: Path | None,
 ) -> None:
-    """Print what was done; what a resumed run did not do again counts for the exit code, too."""
+    """Print the results; those that a resumed run skipped also count for the exit code."""
     from solscope.bench.base import FAILURES
     from solscope.bench.failures import why_nothing
     from solscope.errors import InputError
@@ -336,7 +339,7 @@ def _finish(
         click.echo(f"solscope: {len(results)} result{plural} appended to {out}", err=True)
     if before:
         had = ", ".join(f"{n} {name}" for name, n in Counter(r.status for r in before).items())
-        click.echo(f"solscope: {out} had {len(before)} of what was asked for: {had}", err=True)
+        click.echo(f"solscope: skipped {len(before)}, already in {out}: {had}", err=True)
     why = why_nothing([*results, *before])
     if why is not None:
         raise InputError(f"nothing could be checked: {why}")
@@ -351,19 +354,19 @@ def _finish(
     "--output",
     type=OutputPath("folder"),
     metavar="DIR",
-    help="Folder to write; OP-solution when left out.",
+    help="Folder to write. Default: OP-solution.",
 )
 @click.option(
     "--language",
     type=click.Choice(["torch", "triton", "cuda"]),
     default="torch",
     show_default=True,
-    help="What to write it in.",
+    help="Language of the solution.",
 )
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 @json_option
 def new(operator: str, output: Path | None, language: str, force: bool, as_json: bool) -> None:
-    """Write a folder with a solution of operator OP that passes, to be made fast."""
+    """Write a folder with a correct solution of operator OP for you to optimize."""
     from solscope.bench.template import write_template
 
     folder = output or Path(f"{operator}-solution")

@@ -1,4 +1,4 @@
-"""`solscope bench score|compare|leaderboard`: what results say."""
+"""`solscope bench score|compare|leaderboard`: evaluate results."""
 
 from __future__ import annotations
 
@@ -34,39 +34,37 @@ device_name_option: Decorator = click.option(
     "--on",
     "device",
     metavar="DEVICE",
-    help="Results of this device, or of the one with this in its name.",
+    help="Only results of this device; part of its name is enough.",
 )
 suite_name_option: Decorator = click.option(
     "--suite",
     metavar="NAME",
-    help="Results of this suite, where files have several.",
+    help="Only results of this suite.",
     shell_complete=completion.suite,
 )
 method_option: Decorator = click.option(
-    "--method", metavar="METHOD", help="Another method that was run, e.g. graph."
+    "--method", metavar="METHOD", help="Timing method to use, e.g. graph."
 )
 
 
 def _read(files: Sequence[Path]) -> list[ShapeResult]:
-    """All lines; says which file was cut off, since its last result does not count."""
+    """All lines; warns about a truncated file, whose last result does not count."""
     from solscope.bench.results import is_cut_off, read_results
 
     found = read_results(files)
     for path in dict.fromkeys(files):
         if path.is_file() and is_cut_off(path):
-            said = (
-                f"{path}: the last line was cut off and does not count; bench run --resume goes on"
-            )
+            said = f"{path}: ignored the truncated last line; continue with bench run --resume"
             click.echo(f"solscope: {said}", err=True)
     return found
 
 
-@click.command("score", short_help="S per operator and over all.")
+@click.command("score", short_help="Compute S per operator and overall.")
 @files_argument
 @click.option(
     "--solution",
     metavar="NAME",
-    help="One solution; the best per shape when left out.",
+    help="Score this solution. Default: the best one per shape.",
     shell_complete=completion.solution,
 )
 @device_name_option
@@ -83,7 +81,7 @@ def score(
     markdown: bool,
     as_json: bool,
 ) -> None:
-    """Score results: S of each operator, weighted over all, and what could be won."""
+    """Compute S = bound / time per operator and overall, and what could still be gained."""
     from solscope.bench.score import score as compute
 
     found = compute(_read(files), solution, device, method, suite)
@@ -98,19 +96,19 @@ def score(
     emit(render_score(found, width=terminal_width(), color=use_color()))
 
 
-@click.command("compare", short_help="Two sets of results: faster, slower, or cannot tell.")
+@click.command("compare", short_help="Compare two result files: faster, slower, or cannot tell.")
 @click.argument("before", metavar="A", type=BundledPath("results", path_type=Path))
 @click.argument("after", metavar="B", type=BundledPath("results", path_type=Path))
 @click.option(
     "--solution-a",
     metavar="NAME",
-    help="Solution of A; its best per shape else.",
+    help="Solution from A. Default: the best one per shape.",
     shell_complete=completion.solution,
 )
 @click.option(
     "--solution-b",
     metavar="NAME",
-    help="Solution of B; its best per shape else.",
+    help="Solution from B. Default: the best one per shape.",
     shell_complete=completion.solution,
 )
 @device_name_option
@@ -131,9 +129,9 @@ def compare(
     markdown: bool,
     as_json: bool,
 ) -> None:
-    """Compare the results in B with those in A, shape by shape and over all.
+    """Compare the results in B with those in A, per shape and overall.
 
-    Exits with 1 when B is slower over all.
+    Exit code 1: B is slower overall.
     """
     from solscope.bench.contrast import contrast
 
@@ -153,7 +151,7 @@ def compare(
         context.exit(1)
 
 
-@click.command("leaderboard", short_help="Solutions side by side.")
+@click.command("leaderboard", short_help="Rank solutions.")
 @files_argument
 @device_name_option
 @suite_name_option
@@ -168,7 +166,7 @@ def leaderboard(
     markdown: bool,
     as_json: bool,
 ) -> None:
-    """Rank all solutions in FILES, over all and on each operator."""
+    """Rank all solutions in the given files, overall and per operator."""
     from solscope.bench.leaderboard import leaderboard as rank
 
     found = rank(_read(files), device, method, suite)

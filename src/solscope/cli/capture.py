@@ -10,26 +10,26 @@ from solscope.cli.common import emit, emit_json, json_option, terminal_width, us
 from solscope.cli.output import OutputPath
 
 
-@click.command("capture", short_help="Record sensors of a process, beside its profile.")
+@click.command("capture", short_help="Record host and GPU sensors while a process runs.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @click.option("--pid", type=click.IntRange(1), metavar="P", help="Record this process.")
 @click.option(
     "--find",
     metavar="TEXT",
-    help="Record the process whose command line has TEXT; below COMMAND, when there is one.",
+    help="Record the process whose command line contains TEXT; with COMMAND, one of its children.",
 )
 @click.option(
     "-o",
     "--output",
     type=OutputPath(),
     metavar="FILE",
-    help="NAME.metrics.csv or NAME.metrics.parquet, to lie beside NAME.trace.json.gz.",
+    help="NAME.metrics.csv or NAME.metrics.parquet; loaded with NAME.trace.json.gz.",
 )
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0.01),
     metavar="S",
-    help="Stop after this time; without it, when the process ends or on Ctrl-C.",
+    help="Stop after this time. Default: when the process ends, or on Ctrl-C.",
 )
 @click.option(
     "--period-ms",
@@ -39,9 +39,9 @@ from solscope.cli.output import OutputPath
     metavar="MS",
     help="Time between samples.",
 )
-@click.option("--spin", is_flag=True, help="Also time a fixed loop: tells a slow core.")
+@click.option("--spin", is_flag=True, help="Also time a fixed loop, to detect a slow core.")
 @click.option("--force", is_flag=True, help="Replace FILE.")
-@click.option("--list", "list_only", is_flag=True, help="List the sensors here, and those missing.")
+@click.option("--list", "list_only", is_flag=True, help="List available and missing sensors.")
 @json_option
 def command(
     argv: tuple[str, ...],
@@ -55,10 +55,10 @@ def command(
     list_only: bool,
     as_json: bool,
 ) -> int:
-    """Record sensors of the host, of its GPUs and of one process, as a metrics file.
+    """Record sensors of the host, its GPUs and one process into a metrics file.
 
-    The process runs already, or is COMMAND, which is started. The file lies well beside a profile
-    of the same time: `run.metrics.csv` belongs to `run.trace.json.gz`.
+    Attach to a running process, or start COMMAND. Name the file after the profile:
+    `run.metrics.csv` is loaded with `run.trace.json.gz`.
 
     \b
     Examples:
@@ -74,13 +74,13 @@ def command(
         _list(pid, spin, as_json)
         return 0
     if output is None:
-        raise UsageError("where to? give -o NAME.metrics.csv")
+        raise UsageError("missing output file: add -o NAME.metrics.csv")
     if output.suffix not in (".csv", ".parquet"):
-        raise UsageError(f"{output} ends neither in .csv nor in .parquet; give NAME.metrics.csv")
+        raise UsageError(f"{output} must end in .csv or .parquet, e.g. NAME.metrics.csv")
     if argv and pid is not None:
-        raise UsageError("give --pid or a command to start, not both")
+        raise UsageError("pass either --pid or a command to start, not both")
     if not argv and (pid is None) == (find is None):
-        raise UsageError("what to record? give one of --pid P, --find TEXT, -- COMMAND")
+        raise UsageError("nothing to record: add --pid P, --find TEXT or -- COMMAND")
     target = attach.Target(output, period_ms, seconds, spin, force)
     if argv:
         recording = attach.run(argv, target, find)

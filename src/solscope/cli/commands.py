@@ -1,4 +1,4 @@
-"""The commands of the program, one line each; a command's module is imported when it is used."""
+"""The commands of the program; the module of a command is imported on first use."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "show": "Say where the GPU time goes.",
-    "kernels": "List what ran on the GPU.",
-    "layers": "One layer, kernel by kernel, profiles side by side.",
-    "operators": "Hold operators against the speed of light.",
-    "hotspots": "Rank what to fix first.",
-    "compare": "The same work on several platforms or versions.",
-    "gate": "Fail when a profile is slower than another.",
-    "report": "Write one HTML file to look at and to mail.",
-    "serve": "Show profiles in a local dashboard.",
-    "diagnose": "What changed between two runs, and why.",
-    "export": "Write a profile for Perfetto, spreadsheets or Parquet.",
-    "suite": "Suites of operators: the public one, decode, your own.",
-    "corpus": "A store of many profiles: what matters in all of them.",
-    "bench": "Is this kernel really better: check, time and score solutions.",
-    "hardware": "What each GPU can do at most, and what this one reaches.",
-    "capture": "Record sensors of a process, beside its profile.",
-    "lab": "Record faults with a known cause, and score the diagnosis.",
+    "kernels": "List kernels, copies and fills with statistics.",
+    "layers": "Break one decoder layer down by role and kernel.",
+    "operators": "Compare each operator with its roofline bound.",
+    "hotspots": "Rank what to fix first, by time saved.",
+    "compare": "Compare profiles of the same work.",
+    "gate": "Fail a CI job when a profile got slower.",
+    "report": "Write one self-contained HTML file.",
+    "serve": "Start a local dashboard.",
+    "diagnose": "Find out what changed between two runs, and why.",
+    "export": "Export a profile to Perfetto, Parquet or CSV.",
+    "suite": "Show operator suites: shapes, bounds, importance.",
+    "corpus": "Analyze many profiles in a store.",
+    "bench": "Check, time and score kernels.",
+    "hardware": "Show the peak figures of GPUs, or measure one.",
+    "capture": "Record host and GPU sensors while a process runs.",
+    "lab": "Inject known faults and score the diagnosis.",
     "demo": "Try every command on bundled recordings.",
-    "doctor": "Say what this installation can do.",
+    "doctor": "Show what this installation can do.",
 }
-"""Name and short help; `solscope.cli.NAME` holds the object, as `command`.
+"""Name and short help; the command object is `solscope.cli.NAME.command`.
 
-The short help is the one that the command declares: a test compares them.
+The short help repeats the one that the command declares; a test compares them.
 """
 
 
 class LazyCommands(MutableMapping[str, click.Command]):
-    """Commands by name, each imported when it is first asked for."""
+    """Commands by name, each imported on first use."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._loaded: dict[str, click.Command | None] = dict.fromkeys(names)

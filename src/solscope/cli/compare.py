@@ -21,12 +21,12 @@ from solscope.cli.common import (
 )
 
 
-@click.command("compare", short_help="The same work on several platforms or versions.")
+@click.command("compare", short_help="Compare profiles of the same work.")
 @click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE FILE...")
 @click.option(
     "--phase",
     type=click.Choice(["prefill", "decode", "mixed", "draft", "verify"]),
-    help="Only this phase; by default all that every profile has.",
+    help="Only this phase. Default: all phases that every profile has.",
 )
 @click.option(
     "--top",
@@ -34,7 +34,7 @@ from solscope.cli.common import (
     show_default=True,
     type=click.IntRange(min=1),
     metavar="N",
-    help="Rows of long tables in text and Markdown; JSON has all.",
+    help="Rows to print in long tables; JSON has all.",
 )
 @markdown_option
 @rules_option
@@ -49,10 +49,10 @@ def command(
     max_expansion: int,
     as_json: bool,
 ) -> None:
-    """Put profiles of the same work side by side; differences are to the first one.
+    """Compare profiles of the same work with the first one, side by side.
 
-    Times are per step of the same phase: step time and what it consists of, categories, operators,
-    the largest differences by role, and what only one side has.
+    Times are per step of the same phase: the step time and its parts, categories, operators, the
+    largest differences by role, and kernels that only some of the profiles have.
 
     \b
     Examples:

@@ -1,6 +1,6 @@
-"""Names that a shell completes: operators, suites, solutions, GPUs.
+"""Shell completion of operators, suites, solutions and GPUs.
 
-They are looked up when a shell asks, from what loads within tens of milliseconds.
+Names are looked up on demand, using only modules that load within tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Names = Callable[[click.Context], Iterable[str]]
 
 
 def _complete(names: Names, *, several: bool = False, files: bool = False) -> Complete:
-    """Complete one of `names`, in any case; of `several` with commas between them, the last one.
+    """Complete one of `names`, ignoring case; with `several`, the last of a comma-separated list.
 
-    `files` are left to the shell where no name begins so.
+    With `files`, the shell completes file names if no name matches.
     """
 
     def complete(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class StoreGroup(click.Group):
-    """Commands on a store: what Polars cannot read of it is damage, not a bug of ours."""
+    """Commands on a store. A read error in Polars means a damaged store, not a bug."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -42,19 +42,17 @@ class StoreGroup(click.Group):
             from solscope.errors import DamagedFileError
 
             raise DamagedFileError(
-                f"this store cannot be read ({first_line(error)}); "
-                "`solscope corpus verify` lists what is damaged"
+                f"cannot read this store ({first_line(error)}); "
+                "`solscope corpus verify` lists the damage"
             ) from error
 
 
-@click.group(
-    "corpus", cls=StoreGroup, short_help="A store of many profiles: what matters in all of them."
-)
+@click.group("corpus", cls=StoreGroup, short_help="Analyze many profiles in a store.")
 def command() -> None:
-    """Keep profiles in a store, and ask all of them at once.
+    """Collect profiles in a store and query all of them at once.
 
-    A store is a set of Delta Lake tables in a folder or at an object-store URL. It keeps what the
-    questions need of each profile, not its events.
+    A store is a set of Delta Lake tables in a folder or at an object-store URL. It holds the times
+    and metadata of each profile, not its events.
 
     \b
     Examples:
@@ -70,11 +68,11 @@ for _question in QUESTIONS:
     command.add_command(_question)
 
 
-@command.command("init", short_help="Make an empty store.")
+@command.command("init", short_help="Create an empty store.")
 @store_argument
 @json_option
 def init(store: str, as_json: bool) -> None:
-    """Make an empty store in a folder or at a URL; one that exists stays as it is."""
+    """Create an empty store in a folder or at a URL. An existing store is left unchanged."""
     from solscope.corpus.store import create_corpus
     from solscope.report.corpus import render_status
 
@@ -83,7 +81,7 @@ def init(store: str, as_json: bool) -> None:
     show(status, as_json, render_status, corpus.url, status)
 
 
-@command.command("add", short_help="Read profiles and add them.")
+@command.command("add", short_help="Add profiles to a store.")
 @store_argument
 @click.argument("profiles", nargs=-1, required=True, metavar="FILE...", type=ProfilePath())
 @click.option(
@@ -91,21 +89,26 @@ def init(store: str, as_json: bool) -> None:
     "tags",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A fact about all of them; repeatable.",
+    help="Tag for all of these profiles. May be repeated.",
 )
-@click.option("--keep-events", is_flag=True, help="Keep all events too (makes the store large).")
+@click.option(
+    "--keep-events", is_flag=True, help="Also store all events, which makes the store large."
+)
 @click.option(
     "--engine",
     type=click.Choice(["local", "ray"]),
     default="local",
     show_default=True,
-    help="Where profiles are read: processes here, or a Ray cluster.",
+    help="Read profiles in local processes or on a Ray cluster.",
 )
-@click.option("--address", metavar="ADDRESS", help="An existing Ray cluster; else one is started.")
+@click.option("--address", metavar="ADDRESS", help="An existing Ray cluster. Default: start one.")
 @click.option(
-    "--workers", type=click.IntRange(1, 100_000), metavar="N", help="Files at a time; all cores."
+    "--workers",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="Files to read in parallel. Default: one per core.",
 )
-@click.option("--verbose", is_flag=True, help="Name each file on stderr when it is done.")
+@click.option("--verbose", is_flag=True, help="Print each finished file on stderr.")
 @model_options
 @expansion_option
 @json_option
@@ -124,10 +127,10 @@ def add(
     max_expansion: int,
     as_json: bool,
 ) -> None:
-    """Add profiles: files, folders (with all below them), globs, URLs.
+    """Add profiles: files, folders (searched recursively), globs and URLs.
 
-    Content that the store has already is skipped. A file that cannot be read becomes a row in the
-    result, the rest goes on, and the exit code is 1.
+    Content that is already in the store is skipped. A file that cannot be read is listed in the
+    result, the others are added, and the exit code is 1.
     """
     from solscope import ReadOptions
     from solscope.corpus.add import add_profiles
@@ -149,8 +152,8 @@ def add(
     show(result, as_json, render_add, result)
     if tags and result.skipped:
         click.echo(
-            "solscope: skipped profiles keep the tags they have; to change them, "
-            "`corpus remove` and add them again",
+            "solscope: skipped profiles keep their old tags; to change them, "
+            "remove the profiles (`corpus remove`) and add them again",
             err=True,
         )
     if result.failed:
@@ -159,7 +162,7 @@ def add(
 
 @contextmanager
 def _progress(verbose: bool) -> Iterator[Report | None]:
-    """Each file as it is done, or a bar with rate and time left on a terminal."""
+    """Report each finished file, or show a bar with rate and remaining time on a terminal."""
     if verbose:
         yield _say
     elif not sys.stderr.isatty():
@@ -178,11 +181,11 @@ def _say(path: str, state: str, reason: str | None, _total: int) -> None:
         click.echo(clean(f"{state} {reason or path}"), err=True)
 
 
-@command.command("status", short_help="What a store holds.")
+@command.command("status", short_help="Show what a store contains.")
 @store_argument
 @json_option
 def status(store: str, as_json: bool) -> None:
-    """Show how many profiles a store holds, of what, and its size."""
+    """Show the number of profiles in a store, what they cover, and the store's size."""
     from solscope.corpus.store import open_corpus
     from solscope.report.corpus import render_status
 
@@ -191,7 +194,7 @@ def status(store: str, as_json: bool) -> None:
     show(result, as_json, render_status, corpus.url, result)
 
 
-@command.command("list", short_help="The profiles of a store.")
+@command.command("list", short_help="List the profiles in a store.")
 @store_argument
 @where_option
 @json_option
@@ -210,7 +213,7 @@ def list_command(store: str, where: tuple[str, ...], as_json: bool) -> None:
 @click.argument("profiles", nargs=-1, required=True, metavar="ID...")
 @json_option
 def remove(store: str, profiles: tuple[str, ...], as_json: bool) -> None:
-    """Remove profiles by id, its first digits, or the file as it was added."""
+    """Remove profiles by id, by the first digits of the id, or by the path they were added from."""
     from solscope.corpus.listing import find_ids
     from solscope.corpus.store import open_corpus
 
@@ -227,7 +230,7 @@ def remove(store: str, profiles: tuple[str, ...], as_json: bool) -> None:
 @store_argument
 @json_option
 def verify_command(store: str, as_json: bool) -> None:
-    """Read everything and compare hashes and sums; exit code 1 when something is wrong."""
+    """Read the whole store and check hashes and sums. Exit code 1: something is wrong."""
     from solscope.corpus.store import open_corpus
     from solscope.corpus.verify import verify
     from solscope.report.corpus import render_verify
@@ -238,11 +241,11 @@ def verify_command(store: str, as_json: bool) -> None:
         fail()
 
 
-@command.command("compact", short_help="Join small files, remove what is out of use.")
+@command.command("compact", short_help="Merge small files and remove unused ones.")
 @store_argument
 @json_option
 def compact(store: str, as_json: bool) -> None:
-    """Join small files, and remove leftovers of killed runs that are older than a day."""
+    """Merge small files, and remove leftovers of killed runs older than a day."""
     from solscope.corpus.store import open_corpus
     from solscope.report.corpus import render_status
 
@@ -252,7 +255,7 @@ def compact(store: str, as_json: bool) -> None:
     show(result, as_json, render_status, corpus.url, result)
 
 
-@command.command("query", short_help="SQL over the tables.")
+@command.command("query", short_help="Run SQL on the tables.")
 @store_argument
 @click.argument("sql")
 @click.option(
@@ -260,7 +263,7 @@ def compact(store: str, as_json: bool) -> None:
 )
 @json_option
 def query_command(store: str, sql: str, limit: int, as_json: bool) -> None:
-    """Run one SELECT over profiles, times, steps and events; JSON has all rows."""
+    """Run one SELECT on the tables profiles, times, steps and events. JSON has all rows."""
     from solscope.corpus.query import query
     from solscope.corpus.store import open_corpus
     from solscope.report.corpus import render_frame

@@ -14,7 +14,7 @@ where_option: Decorator = click.option(
     "--where",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Only profiles whose metadata or tag is so (also phase=decode); may be repeated.",
+    help="Only profiles with this metadata or tag, or phase=decode. May be repeated.",
 )
 store_argument: Decorator = click.argument("store", metavar="DIR")
 

@@ -1,4 +1,4 @@
-"""`solscope corpus`: what is asked of a store."""
+"""`solscope corpus`: queries on a store."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ weight_option: Decorator = click.option(
     default="uniform",
     show_default=True,
     metavar="uniform|gpu-time|tag:NAME",
-    help="How much a profile counts.",
+    help="Weight of a profile.",
 )
 
 
-@click.command("importance", short_help="What takes the GPU time of all profiles.")
+@click.command("importance", short_help="Rank operators by GPU time across profiles.")
 @store_argument
 @click.option(
     "--by",
     type=click.Choice(["operator", "shape", "category", "role", "kernel"]),
     default="operator",
     show_default=True,
-    help="What rows stand for.",
+    help="What a row represents.",
 )
 @click.option(
-    "--group-by", metavar="KEY,...", default="", help="A table per model, gpu, phase, tag, ..."
+    "--group-by", metavar="KEY,...", default="", help="One table per model, gpu, phase, tag, ..."
 )
 @weight_option
 @where_option
@@ -66,7 +66,7 @@ def importance_command(
     markdown: bool,
     as_json: bool,
 ) -> None:
-    """Show each operator's share of GPU time over all profiles, with how sure it is."""
+    """Show each operator's share of GPU time across all profiles, with a confidence interval."""
     from solscope.corpus.importance import importance
     from solscope.corpus.store import open_corpus
     from solscope.report.corpus import markdown_importance, render_importance
@@ -79,11 +79,11 @@ def importance_command(
         show(result, as_json, render_importance, result, top=top)
 
 
-@click.command("shapes", short_help="The fewest shapes that cover an operator's time.")
+@click.command("shapes", short_help="Find the fewest shapes that cover an operator's time.")
 @store_argument
 @click.argument("operator", required=False, metavar="[OP]", shell_complete=completion.any_operator)
 @cover_option
-@click.option("--buckets", is_flag=True, help="Put nearby token counts together.")
+@click.option("--buckets", is_flag=True, help="Merge similar token counts.")
 @weight_option
 @where_option
 @top_option
@@ -100,7 +100,7 @@ def shapes_command(
     markdown: bool,
     as_json: bool,
 ) -> None:
-    """Show the hot shapes of one operator, or of all."""
+    """Show the hot shapes of one operator, or of all operators."""
     from solscope.corpus.shapes import hot_shapes
     from solscope.corpus.store import open_corpus
     from solscope.report.corpus import markdown_shapes, render_shapes
@@ -113,17 +113,15 @@ def shapes_command(
         show(result, as_json, render_shapes, result, top=top)
 
 
-@click.command("export-suite", short_help="Hot shapes as a suite for the benchmark.")
+@click.command("export-suite", short_help="Write hot shapes as a benchmark suite.")
 @store_argument
 @click.argument("out", metavar="OUT", type=OutputPath(stdout=True))
-@click.option("--name", metavar="NAME", help="Name of the suite; that of the file when left out.")
+@click.option("--name", metavar="NAME", help="Name of the suite. Default: the file name.")
 @cover_option
-@click.option(
-    "--buckets/--no-buckets", default=True, help="Put nearby token counts together (the default)."
-)
+@click.option("--buckets/--no-buckets", default=True, help="Merge similar token counts (default).")
 @weight_option
 @where_option
-@click.option("--force", is_flag=True, help="Replace OUT when it exists.")
+@click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 @json_option
 def export_suite(
     store: str,
@@ -136,7 +134,7 @@ def export_suite(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Write the hot shapes of all operators as a suite file; OUT may be -, standard output."""
+    """Write the hot shapes of all operators to a suite file, or to standard output if OUT is -."""
     from solscope.corpus.export import suite_of, write_suite
     from solscope.corpus.store import open_corpus
 
@@ -154,7 +152,7 @@ def export_suite(
     emit(f"{out}: {len(suite.operators)} operators, {shapes} shapes")
 
 
-@click.command("trend", short_help="Changes from profile to profile; exit 1 when slower.")
+@click.command("trend", short_help="Find change points over time; exit 1 if slower.")
 @store_argument
 @click.argument("what", metavar="OP|CATEGORY|step", shell_complete=completion.series)
 @click.option(
@@ -177,7 +175,7 @@ def export_suite(
     show_default=True,
     type=click.FloatRange(min=0),
     metavar="PERCENT",
-    help="Slowdown from which on the exit code is 1.",
+    help="Smallest slowdown that sets exit code 1.",
 )
 @where_option
 @top_option

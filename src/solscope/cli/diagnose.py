@@ -31,21 +31,21 @@ ROWS = 12
 """Rows of long tables."""
 
 
-@click.command("diagnose", short_help="What changed between two runs, and why.")
+@click.command("diagnose", short_help="Find out what changed between two runs, and why.")
 @click.argument("normal", type=ProfilePath(), metavar="NORMAL")
 @click.argument("abnormal", type=ProfilePath(), metavar="ABNORMAL")
 @click.option(
     "--top",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Rows of long tables in text and Markdown, 12 or with --classic all; JSON has all.",
+    help="Rows to print in long tables (default: 12, or all with --classic); JSON has all.",
 )
 @markdown_option
 @click.option(
     "--classic",
     "as_classic",
     is_flag=True,
-    help="Print shares, Z-scores and suspicion scores by function, as cycle-based reports do.",
+    help="Print shares, Z-scores and suspicion scores per function, like cycle-based reports.",
 )
 @rules_option
 @expansion_option
@@ -60,11 +60,11 @@ def command(
     max_expansion: int,
     as_json: bool,
 ) -> int:
-    """Say how much slower ABNORMAL is than NORMAL, where the time goes, and why.
+    """Explain how much slower ABNORMAL is than NORMAL, where the time goes, and why.
 
-    Steps of the same phase are compared. The difference is split into parts that add up to it,
-    every part and every sensor is tested, and causes are ranked with the evidence for and against
-    each. Metrics files beside the traces are used. Exit code 1 for a regression.
+    Compares steps of the same phase and splits the difference into parts that add up to it. Each
+    part and each sensor is tested, and causes are ranked with the evidence for and against them.
+    A metrics file named after its trace is loaded with it. Exit code 1: the run got slower.
 
     \b
     Examples:
@@ -110,7 +110,7 @@ def command(
 
 
 def _open(path: str, rule_files: tuple[Path, ...], max_expansion: int) -> Observations:
-    """A run, observed."""
+    """The observations of one run."""
     from solscope.diagnose.observations import Observations
     from solscope.diagnose.observe import observe
 
@@ -119,7 +119,7 @@ def _open(path: str, rule_files: tuple[Path, ...], max_expansion: int) -> Observ
 
 
 def _run(path: str, rule_files: tuple[Path, ...], max_expansion: int) -> Attributed | Observations:
-    """A run as its profile has it, or one that was saved observed."""
+    """An attributed profile, or saved observations."""
     if path.endswith(SAVED):
         from solscope.diagnose.observations import load
 

@@ -7,13 +7,13 @@ import click
 from solscope.cli.common import emit, emit_json, json_option, terminal_width, use_color
 
 
-@click.command("doctor", short_help="Say what this installation can do.")
+@click.command("doctor", short_help="Show what this installation can do.")
 @json_option
 def command(as_json: bool) -> None:
-    """Say what this installation can do: reader core, formats, extras, tools, sensors, GPUs.
+    """Show what this installation can do: scanner, formats, extras, tools, sensors, GPUs.
 
     \b
-    Example:
+    Examples:
       solscope doctor
     """
     from solscope.environment import examine

@@ -24,25 +24,27 @@ if TYPE_CHECKING:
 _FILE = OutputPath(stdout=True)
 
 
-@click.command("export", short_help="Write a profile for Perfetto, spreadsheets or Parquet.")
+@click.command("export", short_help="Export a profile to Perfetto, Parquet or CSV.")
 @click.argument("file", type=ProfilePath(), metavar="FILE")
 @click.option(
     "--perfetto",
     type=_FILE,
     metavar="OUT",
-    help="Chrome JSON with added tracks, for ui.perfetto.dev; .gz and .zst compress.",
+    help="Chrome JSON with added tracks for ui.perfetto.dev; OUT may end in .gz or .zst.",
 )
 @click.option(
     "--parquet",
     type=OutputPath("folder"),
     metavar="OUT",
-    help="Folder of Parquet files that solscope opens too.",
+    help="Folder of Parquet files, which solscope can open again.",
 )
 @click.option("--csv", type=_FILE, metavar="OUT", help="One row per GPU activity.")
 @click.option(
-    "--redact", is_flag=True, help="Remove hosts, users, paths, addresses, secrets, header facts."
+    "--redact",
+    is_flag=True,
+    help="Remove hosts, users, paths, addresses, secrets and header fields.",
 )
-@click.option("--force", is_flag=True, help="Replace files that exist.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
 @rules_option
 @expansion_option
 @json_option
@@ -57,11 +59,11 @@ def command(
     max_expansion: int,
     as_json: bool,
 ) -> None:
-    """Write a profile for other programs: Perfetto, spreadsheets, anything that reads Parquet.
+    """Export a profile to other tools: Perfetto, spreadsheets, anything that reads Parquet.
 
-    The Perfetto file is the trace again, from whatever format, with tracks for steps, phases,
-    layers, roles, categories and idle time with its cause. At least one output must be named; one
-    of --perfetto and --csv may be -, which is standard output.
+    The Perfetto file holds the whole trace, whatever its original format, plus tracks for steps,
+    phases, layers, roles, categories and idle time by cause. Choose at least one output. Either
+    --perfetto or --csv can be - for standard output.
 
     \b
     Examples:
@@ -72,7 +74,7 @@ def command(
     asked: dict[Format, Path | None] = {"perfetto": perfetto, "parquet": parquet, "csv": csv}
     targets = {form: path for form, path in asked.items() if path is not None}
     if not targets:
-        raise click.UsageError("name an output: --perfetto, --parquet or --csv")
+        raise click.UsageError("choose an output: --perfetto, --parquet or --csv")
     from solscope.report.export import check_target, export, redact_attributed, say_redacted
 
     check_one_stdout(*targets.values(), as_json=as_json)

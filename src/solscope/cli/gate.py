@@ -21,14 +21,14 @@ from solscope.cli.common import (
 
 _SHARE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)")
 _WHOLE_FROM = 1.0
-"""A bare number from here on could be meant as percent or as a factor, so it is refused."""
+"""A bare number this large could mean percent or a factor, so it is rejected."""
 
 
 def fraction(text: str) -> float:
     """`3%`, `3 %` or `0.03` as 0.03."""
     found = _SHARE.fullmatch(text.strip())
     if not found:
-        raise click.BadParameter(f"{text!r} is no share; write 3% or 0.03")
+        raise click.BadParameter(f"{text!r} is not a valid limit; write 3% or 0.03")
     value = float(found[1])
     if found[2]:
         return value / 100
@@ -53,7 +53,7 @@ def _budgets(
     return {name.strip(): fraction(limit) for name, _, limit in pairs}
 
 
-@click.command("gate", short_help="Fail when a profile is slower than another.")
+@click.command("gate", short_help="Fail a CI job when a profile got slower.")
 @click.argument("baseline", type=ProfilePath(), metavar="BASELINE")
 @click.argument("candidate", type=ProfilePath(), metavar="CANDIDATE")
 @click.option(
@@ -69,14 +69,14 @@ def _budgets(
     multiple=True,
     callback=_budgets,
     metavar="CATEGORY=SHARE",
-    help="How much more GPU time per step a category may take; may be repeated.",
+    help="How much more GPU time per step a category may take. May be repeated.",
 )
 @click.option(
     "--phase",
     type=click.Choice(["prefill", "decode", "mixed", "draft", "verify"]),
-    help="Only this phase; by default all that both profiles have.",
+    help="Only this phase. Default: all phases that both profiles have.",
 )
-@click.option("--strict", is_flag=True, help="Fail also when the answer is 'cannot tell'.")
+@click.option("--strict", is_flag=True, help="Also fail when the answer is 'cannot tell'.")
 @rules_option
 @expansion_option
 @json_option
@@ -91,10 +91,10 @@ def command(
     max_expansion: int,
     as_json: bool,
 ) -> int:
-    """Exit with 1 when CANDIDATE is slower than BASELINE by more than the limit, for sure.
+    """Exit with 1 when CANDIDATE is slower than BASELINE by more than the limit.
 
-    Tested is the mean step time of each phase, with a 95 % interval over steps. Exit code 1 only
-    when all of the interval lies above the limit, or, with --strict, when nothing can be told.
+    The test compares mean step times per phase, with 95 % confidence: it fails only if the whole
+    interval is above the limit. With --strict, it also fails if the data cannot tell.
 
     \b
     Examples:

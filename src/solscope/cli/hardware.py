@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from solscope.hardware import Hardware
 
 
-@click.group("hardware", short_help="What each GPU can do at most, and what this one reaches.")
+@click.group("hardware", short_help="Show the peak figures of GPUs, or measure one.")
 def command() -> None:
-    """Show what GPUs can do at most, each figure with its source, or measure the card at hand.
+    """Show the peak figures of GPUs with their sources, or measure the GPU of this machine.
 
     \b
     Examples:
@@ -33,7 +33,7 @@ def command() -> None:
 @command.command("list")
 @json_option
 def list_command(as_json: bool) -> None:
-    """List all GPUs that solscope knows."""
+    """List all GPUs with hardware data."""
     from solscope.hardware import find, names
     from solscope.report.hardware import render_list
 
@@ -52,12 +52,13 @@ def list_command(as_json: bool) -> None:
     metavar="NAME...",
     shell_complete=completion.hardware_or_file,
 )
-@click.option("--measured", is_flag=True, help="Measured figures where there are any.")
+@click.option("--measured", is_flag=True, help="Use measured figures where available.")
 @json_option
 def show_command(names: tuple[str, ...], measured: bool, as_json: bool) -> None:
-    """Show every figure of one GPU with its unit, source and date, or of several side by side.
+    """Show all figures of one GPU with unit, source and date, or several GPUs side by side.
 
-    NAME is a short name in any case (H100 is the SXM module, H100-PCIe the card) or a .toml file.
+    NAME is a short name (H100 is the SXM module, H100-PCIe the card; case is ignored) or a .toml
+    file.
     """
     from solscope.hardware import find
     from solscope.report.hardware import render_show
@@ -74,7 +75,7 @@ def show_command(names: tuple[str, ...], measured: bool, as_json: bool) -> None:
     "--out",
     type=OutputPath(stdout=True),
     metavar="FILE",
-    help="Where to write, - for standard output; by default NAME.measured.toml beside the "
+    help="File to write, or - for standard output. Default: NAME.measured.toml next to the "
     "vendor's file.",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
@@ -82,7 +83,7 @@ def show_command(names: tuple[str, ...], measured: bool, as_json: bool) -> None:
 def measure_command(out: Path | None, force: bool, as_json: bool) -> None:
     """Measure the GPU of this machine and write a hardware file.
 
-    Needs PyTorch and one to three minutes on an idle card. It changes no setting of the card.
+    Needs PyTorch and takes one to three minutes on an idle GPU. It changes no GPU settings.
     """
     from solscope.hardware import load, measured_path
     from solscope.hardware.measure import card_name, check_free, measure, write

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from solscope.views.hotspots import HotspotTable
 
 
-@click.command("hotspots", short_help="Rank what to fix first.")
+@click.command("hotspots", short_help="Rank what to fix first, by time saved.")
 @profiles_argument
 @hardware_option
 @click.option(
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     default=80.0,
     show_default=True,
     metavar="PCT",
-    help="Share of its bound that an operator is held to.",
+    help="S (bound / time) that an operator is expected to reach.",
 )
 @click.option(
     "--top",
     type=click.IntRange(min=1),
     default=10,
     show_default=True,
-    help="Rows to print; JSON has them all.",
+    help="Rows to print; JSON has all.",
 )
 @companion_option
 @model_options
@@ -68,7 +68,10 @@ def command(
     markdown: bool,
     as_json: bool,
 ) -> None:
-    """Rank what could be saved per step: slow operators, tiny kernels, communication, idle time.
+    """Rank what to fix first: slow operators, tiny kernels, communication and idle time.
+
+    Rows are sorted by the time that fixing them would save per step, and each comes with its
+    arithmetic and a confidence.
 
     \b
     Examples:

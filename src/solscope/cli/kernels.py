@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from solscope.views.kernels import GroupBy
 
 
-@click.command("kernels", short_help="List what ran on the GPU.")
+@click.command("kernels", short_help="List kernels, copies and fills with statistics.")
 @click.argument("file", type=ProfilePath(), required=False, metavar="[FILE]")
 @click.option(
     "--by",
     type=click.Choice(["name", "short", "category", "op", "call"]),
     default="name",
     show_default=True,
-    help="What a row stands for; a call is a kernel with the helpers that serve it.",
+    help="What a row represents; a call is a kernel together with its helper kernels.",
 )
-@click.option("--top", type=click.IntRange(min=1), help="Rows to print; all of them when left out.")
+@click.option("--top", type=click.IntRange(min=1), help="Rows to print. Default: all.")
 @click.option(
-    "--explain", metavar="NAME", help="Say which rule classifies this kernel name, and why."
+    "--explain", metavar="NAME", help="Show which rule classifies this kernel name, and why."
 )
 @click.option("--op", metavar="NAME", help="With --explain: the operator that launched the kernel.")
 @companion_option
@@ -60,10 +60,10 @@ def command(
     markdown: bool,
     as_json: bool,
 ) -> None:
-    """List what ran on the GPU, with calls, total, mean, median, min, max, deviation and share.
+    """List what ran on the GPU: kernels, copies and fills, with call counts and times.
 
-    Times in the table are µs per call unless a column says otherwise; shares are of all GPU
-    activity time and sum to 100 %.
+    Times are µs per call unless a column says otherwise. Shares are of all GPU activity time and
+    add up to 100 %.
 
     \b
     Examples:
@@ -76,7 +76,7 @@ def command(
         _explain(explain, op, rule_files, as_json)
         return
     if file is None:
-        raise click.UsageError("name a profile, or use --explain NAME")
+        raise click.UsageError("missing profile: add FILE, or use --explain NAME")
     from solscope import kernels, summarize
 
     attributed = open_attributed(file, rule_files, max_expansion, companion)
@@ -109,7 +109,7 @@ def _explain(name: str, op: str | None, rule_files: tuple[Path, ...], as_json: b
     from solscope import load_rules
     from solscope.text import clean
 
-    # Arguments that are not valid UTF-8 arrive as surrogates, which nothing can print.
+    # Arguments that are not valid UTF-8 arrive as surrogates, which cannot be printed.
     printable = name.encode(errors="replace").decode()
     explanation = load_rules(rule_files).explain(printable, op)
     if as_json:

@@ -18,18 +18,18 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
 def _modes(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
     names = _names(context, option, text)
     if not names or not set(names) <= {"eager", "graph"}:
-        raise click.BadParameter("eager, graph or eager,graph")
+        raise click.BadParameter("expected eager, graph or eager,graph")
     return names
 
 
 def _strengths(context: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:
     names = _names(context, option, text)
     if not names or not set(names) <= {"1", "2", "3"}:
-        raise click.BadParameter("some of 1,2,3")
+        raise click.BadParameter("expected some of 1,2,3")
     return tuple(int(name) for name in names)
 
 
-@click.group("lab", short_help="Record faults with a known cause, and score the diagnosis.")
+@click.group("lab", short_help="Inject known faults and score the diagnosis.")
 def command() -> None:
     """Inject faults into a small serving loop, record them, and score the diagnosis.
 
@@ -51,7 +51,7 @@ out_option: Decorator = click.option(
     required=True,
     type=OutputPath("folder"),
     metavar="DIR",
-    help="Folder for recordings, pairs.jsonl and machine.json.",
+    help="Folder for the recordings, pairs.jsonl and machine.json.",
 )
 
 
@@ -62,7 +62,7 @@ out_option: Decorator = click.option(
     type=click.Choice(["tune", "test", "all"]),
     default="all",
     show_default=True,
-    help="Faults for choosing thresholds, for testing them, or both.",
+    help="Faults used to choose thresholds, to test them, or both.",
 )
 @click.option(
     "--modes",
@@ -70,7 +70,7 @@ out_option: Decorator = click.option(
     show_default=True,
     callback=_modes,
     metavar="MODE,...",
-    help="How decoding is launched.",
+    help="How decode steps are launched.",
 )
 @click.option(
     "--strengths",
@@ -78,33 +78,33 @@ out_option: Decorator = click.option(
     show_default=True,
     callback=_strengths,
     metavar="N,...",
-    help="Aimed at a step 1.1, 1.4 and more than 2 times as long.",
+    help="Strengths, aiming at steps 1.1, 1.4 and more than 2 times as long.",
 )
 @click.option(
-    "--faults", callback=_names, metavar="NAME,...", help="Only these; all when left out."
+    "--faults", callback=_names, metavar="NAME,...", help="Only these faults. Default: all."
 )
 @click.option(
     "--steps",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help="Profiled steps; 24 eager and 40 with a graph when left out.",
+    help="Steps to profile. Default: 24 eager, 40 with a graph.",
 )
 @click.option(
     "--seconds",
     type=click.FloatRange(min=1),
     default=240.0,
     show_default=True,
-    help="Begin nothing new after this time.",
+    help="Start no new recording after this time.",
 )
 @click.option(
     "--device",
     type=click.Choice(["cuda", "cpu"]),
     default="cuda",
     show_default=True,
-    help="Where the model runs; a CPU serves for trying out.",
+    help="Where the model runs. Use the CPU for a trial run.",
 )
-@click.option("--tiny", is_flag=True, help="A model of two small layers, for trying out.")
-@click.option("--archive", is_flag=True, help="Pack everything into a few files, to be sent.")
+@click.option("--tiny", is_flag=True, help="Use a model with two small layers, for a trial run.")
+@click.option("--archive", is_flag=True, help="Pack all recordings into a few files.")
 @json_option
 def record(
     out: Path,
@@ -119,9 +119,9 @@ def record(
     archive: bool,
     as_json: bool,
 ) -> int:
-    """Record faults injected into a serving loop, each with a normal run before it.
+    """Record faults injected into a serving loop, each preceded by a normal run.
 
-    Exit code 1 when nothing was recorded, or a fault failed.
+    Exit code 1: nothing was recorded, or a fault could not be injected.
     """
     import json
     from dataclasses import asdict
@@ -150,10 +150,10 @@ def record(
     return 0 if summary.pairs and not summary.failed else 1
 
 
-@command.command("unpack", short_help="Unpack what `record --archive` packed.")
+@command.command("unpack", short_help="Unpack recordings of `record --archive`.")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def unpack(folder: Path) -> None:
-    """Write the recordings in the parts of FOLDER beside them."""
+    """Unpack the archive files in FOLDER into the same folder."""
     from solscope.lab.archive import unpack
 
     emit(f"{len(unpack(folder))} files in {folder}")

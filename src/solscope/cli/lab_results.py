@@ -26,7 +26,7 @@ def _say(name: str) -> None:
     click.echo(f"solscope: {name}", err=True)
 
 
-@click.command("pack", short_help="From raw recordings to files that a repository can keep.")
+@click.command("pack", short_help="Reduce recordings to small observation files.")
 @click.argument(
     "raw",
     nargs=-1,
@@ -45,9 +45,9 @@ def _say(name: str) -> None:
 @click.option("--force", is_flag=True, help="Replace the folder if it exists.")
 @json_option
 def pack(raw: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> None:
-    """Reduce the recordings of DIR to observations, some ten kilobytes each.
+    """Reduce the recordings in DIR to observations of some ten kilobytes each.
 
-    DIR is what `solscope lab record` wrote: pairs.jsonl, traces and metrics.
+    DIR is a folder written by `solscope lab record`: pairs.jsonl, traces and metrics.
     """
     from solscope.lab.pack import pack as pack_recordings
 
@@ -63,19 +63,21 @@ def pack(raw: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> Non
     )
 
 
-@click.command("score", short_help="How well the diagnosis finds known causes.")
+@click.command("score", short_help="Measure how often the diagnosis is right.")
 @click.argument(
     "folders",
     nargs=-1,
     type=BundledPath("lab", exists=True, file_okay=False, path_type=Path),
     metavar="[DIR]...",
 )
-@click.option("--all", "every", is_flag=True, help="List all pairs, not only the wrong ones.")
+@click.option(
+    "--all", "every", is_flag=True, help="List all pairs, not only the misdiagnosed ones."
+)
 @click.option(
     "--without",
     multiple=True,
     type=click.Choice(["counters", "gpu_counters", "sections", "operators"]),
-    help="Score as if this had not been recorded; may be repeated.",
+    help="Score as if this had not been recorded. May be repeated.",
 )
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @json_option
@@ -86,10 +88,10 @@ def score(
     markdown: bool,
     as_json: bool,
 ) -> None:
-    """Diagnose every pair of DIR, or of the folders in it, and compare with what was injected.
+    """Diagnose every pair in DIR or its subfolders and compare the result with the injected fault.
 
-    Beside our diagnosis stand three baselines: suspicion score, max |Z log mu| and median
-    |log ratio|. Without DIR, the recordings in results/lab of the repository are scored.
+    Three baselines are scored as well: suspicion score, max |Z log mu| and median |log ratio|.
+    Without DIR, the recordings in results/lab of the repository are used. This takes minutes.
     """
     from solscope.lab.score import committed, packed
     from solscope.lab.score import score as score_pairs

@@ -26,29 +26,31 @@ if TYPE_CHECKING:
     from solscope.views.layers import Per, Stat
 
 
-@click.command("layers", short_help="One layer, kernel by kernel, profiles side by side.")
+@click.command("layers", short_help="Break one decoder layer down by role and kernel.")
 @click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--phase",
     type=click.Choice(["prefill", "decode", "mixed", "draft", "verify"]),
-    help="Which phase; by default the one that took most time in all profiles.",
+    help="Phase to show. Default: the one that takes the most time in all profiles.",
 )
-@click.option("--layer", type=click.IntRange(min=0), metavar="N", help="Only layer N, from 0.")
+@click.option(
+    "--layer", type=click.IntRange(min=0), metavar="N", help="Only layer N, counted from 0."
+)
 @click.option(
     "--per",
     type=click.Choice(["layer", "step", "call"]),
     default="layer",
     show_default=True,
-    help="What a time is of: one layer, all layers of a step, or one kernel call.",
+    help="Print times per layer, per step (all layers), or per kernel call.",
 )
 @click.option(
     "--stat",
     type=click.Choice(["mean", "median", "p90"]),
     default="mean",
     show_default=True,
-    help="Only the mean adds up.",
+    help="Statistic over layers and passes. Only means add up.",
 )
-@click.option("--kernels", is_flag=True, help="List the kernels of each role with their times.")
+@click.option("--kernels", is_flag=True, help="List the kernels of each role.")
 @markdown_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @rules_option
@@ -67,10 +69,11 @@ def command(
     max_expansion: int,
     as_json: bool,
 ) -> None:
-    """Show one decoder layer of each profile, group by group and role by role, side by side.
+    """Break one decoder layer of each profile down by group and role, side by side.
 
-    Profiles align by group and role, never by kernel name: GPUs and frameworks may differ. Rows add
-    up to groups, groups to a layer, layers and the rest to the end-to-end time of a pass.
+    Profiles are aligned by group and role, never by kernel name, so GPUs and frameworks may differ.
+    Rows add up to groups, groups to a layer, and layers plus the rest to the end-to-end time of a
+    pass.
 
     \b
     Examples:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from solscope.views.operators import OperatorsBy, OperatorTable
 
 
-@click.command("operators", short_help="Hold operators against the speed of light.")
+@click.command("operators", short_help="Compare each operator with its roofline bound.")
 @profiles_argument
 @hardware_option
 @click.option(
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     type=click.Choice(["shape", "operator"]),
     default="shape",
     show_default=True,
-    help="What a row stands for.",
+    help="What a row represents.",
 )
 @bound_option("corrected")
-@click.option("--top", type=click.IntRange(min=1), help="Rows to print; all of them when left out.")
+@click.option("--top", type=click.IntRange(min=1), help="Rows to print. Default: all.")
 @companion_option
 @model_options
 @rules_option
@@ -65,10 +65,11 @@ def command(
     markdown: bool,
     as_json: bool,
 ) -> None:
-    """List operators by shape: time, FLOP, bytes, the least time on this GPU, and what limits it.
+    """Compare each operator with its roofline bound: time, FLOP, bytes, bound and limiter.
 
-    S = bound / time: 100 % is the speed of light. Figures are means per call; shares are of all GPU
-    activity time. What has no cost is listed with the reason.
+    The bound is the least time that this GPU could take; S = bound / time, so 100 % is the limit of
+    the hardware. Values are means per call, and shares are of all GPU activity time. Operators
+    without a cost model are listed with the reason.
 
     \b
     Examples:

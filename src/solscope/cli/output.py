@@ -1,4 +1,4 @@
-"""Where commands write: a file, a folder, or standard output, which is called `-`."""
+"""Output targets of commands: a file, a folder, or standard output (`-`)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 import click
 
 STDOUT = Path("/dev/stdout")
-"""What `-` stands for; a file of that name is `./-`."""
+"""What `-` means; write `./-` for a file of that name."""
 
 
 class OutputPath(click.Path):
-    """A file or folder to write; `-` only where the command can write to standard output."""
+    """A file or folder to write; accepts `-` only if the command can write to standard output."""
 
     def __init__(self, what: str = "file", *, stdout: bool = False) -> None:
         super().__init__()
@@ -28,25 +28,29 @@ class OutputPath(click.Path):
         if str(value) == "-" and self.stdout:
             return STDOUT
         if str(value) == "-":
-            self.fail(f"this cannot go to standard output: name a {self.what}", param, ctx)
+            self.fail(
+                f"this output cannot go to standard output; give a {self.what} name", param, ctx
+            )
         path = Path(str(super().convert(value, param, ctx)))
         if self.what == "file" and path.is_dir():
-            self.fail(f"{path} is a folder: name a file", param, ctx)
+            self.fail(f"{path} is a folder; give a file name", param, ctx)
         if self.what == "folder" and path.is_file():
-            self.fail(f"{path} is a file: name a folder", param, ctx)
+            self.fail(f"{path} is a file; give a folder name", param, ctx)
         return path
 
 
 def check_one_stdout(*targets: Path | None, as_json: bool) -> None:
-    """Refuse two results on standard output, of which `--json` is one."""
+    """Reject more than one result on standard output, counting `--json`."""
     wanted = targets.count(STDOUT)
     if wanted and wanted + as_json > 1:
-        raise click.UsageError("one result fits on standard output: name a file for the others")
+        raise click.UsageError(
+            "only one result can go to standard output; write the others to files"
+        )
 
 
 @contextmanager
 def written(target: Path) -> Iterator[Path]:
-    """Where to write a file; of one for standard output the bytes follow there when it is whole."""
+    """Yield a path to write to; a file for standard output is copied there once it is complete."""
     if target != STDOUT:
         yield target
         return

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from solscope.report.pages import Page
 
 
-@click.command("report", short_help="Write one HTML file to look at and to mail.")
+@click.command("report", short_help="Write one self-contained HTML file.")
 @click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "-o",
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     default=Path("report.html"),
     show_default=True,
     metavar="OUT",
-    help="The file to write; - for standard output.",
+    help="File to write, or - for standard output.",
 )
 @click.option(
     "--diagnose",
     is_flag=True,
-    help="Of two profiles, the normal one first: say what changed and why, on a page of its own.",
+    help="Add a page that explains what changed; takes two profiles, the normal one first.",
 )
-@click.option("--force", is_flag=True, help="Replace a file that exists.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @hardware_option
 @model_options
 @rules_option
@@ -62,12 +62,12 @@ def command(
     max_expansion: int,
     as_json: bool,
 ) -> None:
-    """Write profiles as one HTML file that needs nothing else: no network, no server.
+    """Write profiles into one self-contained HTML file that works offline.
 
-    One profile gives its page; several give a comparison and a page each, and a page of
-    ranks where they are ranks of one run; results of `solscope bench run` give
-    solutions, operators and shapes. The file holds the names in the profile: redact a
-    profile before you share it (solscope export --redact).
+    Each profile gets a page. Several profiles also get a comparison, and ranks of one run get a
+    page of ranks. Results of `solscope bench run` become pages of solutions, operators and shapes.
+    The file contains names from the profile; to remove them before sharing, use
+    `solscope export --redact`.
 
     \b
     Examples:
@@ -89,7 +89,7 @@ def command(
     check_one_stdout(output, as_json=as_json)
     results = [path for path in files if is_results(path)]
     if results and len(results) < len(files):
-        raise click.UsageError("give profiles, or benchmark results (.jsonl), not both")
+        raise click.UsageError("pass either profiles or benchmark results (.jsonl), not both")
     if results:
         from solscope.bench.results import read_results
         from solscope.report.pages import bench_page

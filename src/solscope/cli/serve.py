@@ -9,27 +9,27 @@ import click
 from solscope.cli.common import ProfilePath
 
 
-@click.command("serve", short_help="Show profiles in a local dashboard.")
+@click.command("serve", short_help="Start a local dashboard.")
 @click.argument("sources", type=ProfilePath(), nargs=-1, metavar="[FILE|FOLDER]...")
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="Where to listen; any address that is not loopback needs the printed token.",
+    help="Address to listen on. Anything but loopback requires the printed token.",
 )
 @click.option(
     "--port",
     default=8765,
     show_default=True,
     type=click.IntRange(0, 65535),
-    help="Port to listen on; 0 takes a free one.",
+    help="Port to listen on; 0 picks a free one.",
 )
 @click.option(
     "--upload",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Let the browser add profiles; they are kept in FOLDER.",
+    help="Allow uploads from the browser and save them in FOLDER.",
 )
 @click.option(
     "--max-upload",
@@ -42,10 +42,10 @@ from solscope.cli.common import ProfilePath
 def command(
     sources: tuple[str, ...], host: str, port: int, upload: Path | None, max_upload: int
 ) -> None:
-    """Show profiles, a profile store, benchmark results and the operator suite in a browser.
+    """Start a local dashboard for profiles, profile stores, benchmark results and the suite.
 
-    Without a source the dashboard shows the demos. It listens on this machine only; on another
-    address, everyone who has the token that is printed can read the profiles.
+    Without a source it shows the bundled profiles. By default only this machine can connect; on any
+    other address, everyone who has the printed token can read the profiles.
 
     \b
     Examples:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def _names(_context: click.Context, _option: click.Parameter, text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise click.BadParameter("name at least one GPU, e.g. H20,H200")
+        raise click.BadParameter("expected at least one GPU, e.g. H20,H200")
     return names
 
 
@@ -36,7 +36,7 @@ hardware_option: Decorator = click.option(
     callback=_names,
     metavar="NAME,...",
     shell_complete=completion.several_hardware,
-    help="GPUs to compute for, by name.",
+    help="GPUs to compute bounds for.",
 )
 
 
@@ -47,16 +47,16 @@ suite_option: Decorator = click.option(
     show_default=True,
     metavar="NAME|FILE",
     shell_complete=completion.suite_or_file,
-    help="atrex (public), decode (what it lacks), or a suite file of your own.",
+    help="atrex (public), decode, or a suite file.",
 )
 
 
-@click.group("suite", short_help="Suites of operators: the public one, decode, your own.")
+@click.group("suite", short_help="Show operator suites: shapes, bounds, importance.")
 def command() -> None:
-    """Show operator suites: importance, shapes, speed of light, how answers are judged.
+    """Show operator suites: importance, shapes, bounds and tolerances.
 
-    atrex: 30 operators with 440 shapes from 1,303 production profiles (alibaba/atrex-bench).
-    decode: decode attention at long context, prefix-cached prefill, mixed batches, GEMM.
+    atrex has 30 operators with 440 shapes from 1,303 production profiles (alibaba/atrex-bench).
+    decode adds decode attention at long context, prefix-cached prefill, mixed batches and GEMM.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def command() -> None:
     """
 
 
-@command.command("list", short_help="The operators and their importance.")
+@command.command("list", short_help="List operators by importance.")
 @suite_option
 @markdown_option
 @json_option
@@ -88,13 +88,13 @@ def list_operators(suite: str, markdown: bool, as_json: bool) -> None:
     emit(render_list(rows, width=terminal_width(), color=use_color()))
 
 
-@command.command("show", short_help="Inputs, outputs, tolerances and shapes of an operator.")
+@command.command("show", short_help="Show inputs, outputs, tolerances and shapes.")
 @click.argument("operator", metavar="OP", shell_complete=completion.operator_of_suite)
 @suite_option
 @markdown_option
 @json_option
 def show(operator: str, suite: str, markdown: bool, as_json: bool) -> None:
-    """Print all of operator OP: its math, what a solution gets and returns, how it is judged."""
+    """Show operator OP: its math, the inputs and outputs of a solution, and the tolerances."""
     from solscope.suite import describe, load
 
     card = describe(load(suite), operator)
@@ -109,13 +109,13 @@ def show(operator: str, suite: str, markdown: bool, as_json: bool) -> None:
     emit(render_card(card, suite, width=terminal_width(), color=use_color()))
 
 
-@command.command("roofline", short_help="Regime, intensity and speed of light per operator.")
+@command.command("roofline", short_help="Show the roofline bound of every operator.")
 @hardware_option
 @bound_option("published")
 @markdown_option
 @json_option
 def roofline(hardware: list[str], bound: BoundKind, markdown: bool, as_json: bool) -> None:
-    """Print the roofline, on the published platforms or any other GPU."""
+    """Show regime, arithmetic intensity and bound per operator, as published or on any GPU."""
     from solscope.suite import suite_roofline
 
     rows = suite_roofline(hardware, bound=bound)
@@ -130,14 +130,14 @@ def roofline(hardware: list[str], bound: BoundKind, markdown: bool, as_json: boo
     emit(render_roofline(rows, width=terminal_width(), color=use_color()))
 
 
-@command.command("shapes", short_help="S and the bounds of every shape of an operator.")
+@command.command("shapes", short_help="Show S and the bounds of every shape.")
 @click.argument("operator", metavar="OP", shell_complete=completion.operator_of_suite)
 @suite_option
 @hardware_option
 @markdown_option
 @json_option
 def shapes(operator: str, suite: str, hardware: list[str], markdown: bool, as_json: bool) -> None:
-    """Print every shape of operator OP: S as published, and our own bound."""
+    """Show every shape of operator OP with the published S and solscope's own bound."""
     from solscope.suite import listed_shapes, load, suite_shapes
 
     if suite != "atrex":
@@ -171,11 +171,11 @@ def shapes(operator: str, suite: str, hardware: list[str], markdown: bool, as_js
 @suite_option
 @json_option
 def verify(operators: tuple[str, ...], suite: str, as_json: bool) -> None:
-    """Check that the suite itself is right, at small sizes on the CPU.
+    """Check that the suite itself is correct, at small sizes on the CPU.
 
-    Every shape gives inputs, seeds repeat, the plain torch solution passes, and answers that did
-    not do the work (zeros, copies, skipped rows, few bits) fail on every output. Exit code 1 when
-    anything does not hold.
+    Every shape must produce inputs, seeds must be reproducible, the plain torch solution must pass,
+    and solutions that skip the work (zeros, copies, missing rows, too few bits) must fail on every
+    output. Exit code 1: a check failed.
     """
     from solscope.bench.verify import verify_suite
     from solscope.suite import load

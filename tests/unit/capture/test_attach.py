@@ -174,7 +174,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert f"samples of process {os.getpid()}" in err
     assert program(arguments) == 2
     assert program([*arguments[:-1], str(tmp_path / "run.txt")]) == 2
-    assert "ends neither in .csv nor in .parquet" in capsys.readouterr().err
+    assert "must end in .csv or .parquet" in capsys.readouterr().err
     assert program([*arguments, "--force", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["pid"] == os.getpid()
@@ -190,9 +190,9 @@ def test_a_failing_command_is_told(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--pid", "1"], "where to?"),
-        (["-o", "x.csv"], "what to record?"),
-        (["-o", "x.csv", "--pid", "1", "--find", "x"], "what to record?"),
+        (["--pid", "1"], "missing output file"),
+        (["-o", "x.csv"], "nothing to record"),
+        (["-o", "x.csv", "--pid", "1", "--find", "x"], "nothing to record"),
         (["-o", "x.csv", "--pid", "1", "--", "true"], "not both"),
         (["-o", "x.csv", "--pid", "1", "--period-ms", "1"], "period-ms"),
     ],

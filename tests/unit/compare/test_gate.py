@@ -124,7 +124,7 @@ def test_shares_are_understood(text: str) -> None:
     ("words", "message"),
     [
         (["--max-regression", "3"], "'3' has no unit; write 3% or a fraction (0.03)"),
-        (["--max-regression", "a lot"], "'a lot' is no share; write 3% or 0.03"),
+        (["--max-regression", "a lot"], "'a lot' is not a valid limit; write 3% or 0.03"),
         (["--max-regression", "3%", "--budget", "gemm"], "write CATEGORY=SHARE"),
         (["--max-regression", "3%", "--budget", "gmm=1%"], "did you mean gemm?"),
         ([], "Missing option '--max-regression'"),

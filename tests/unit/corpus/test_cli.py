@@ -86,7 +86,7 @@ def test_a_damaged_file_is_one_line_that_says_what_to_do(store: str, capsys: Cap
     file.write_bytes(b"PAR1" + bytes(file.stat().st_size - 4))
     assert run(["corpus", "importance", store]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert lines[-1].startswith("solscope: this store cannot be read (")
+    assert lines[-1].startswith("solscope: cannot read this store (")
     assert "`solscope corpus verify`" in lines[-1]
 
 
@@ -105,7 +105,7 @@ def test_tags_of_known_content_do_not_change_and_that_is_said(
 ) -> None:
     words = ["add", store, str(tmp_path / "traces"), "--workers", "1", "--tag", "team=y"]
     assert run(["corpus", *words]) == 0
-    assert "keep the tags they have" in capsys.readouterr().err
+    assert "keep their old tags" in capsys.readouterr().err
     assert {row["tags"]["team"] for row in asked(capsys, "list", store)["profiles"]} == {"x"}
 
 

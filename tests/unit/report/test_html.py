@@ -139,7 +139,7 @@ def test_a_folder_is_no_place_to_write_to(
     tmp_path: Path, force: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["report", "demo:vllm-b200", "-o", str(tmp_path), *force]) == 2
-    assert "is a folder: name a file" in capsys.readouterr().err
+    assert "is a folder; give a file name" in capsys.readouterr().err
 
 
 def test_a_profile_is_not_diagnosed_against_itself(
