@@ -47,7 +47,10 @@ def test_a_file_may_still_be_called_dash(tmp_path: Path, monkeypatch: pytest.Mon
     [
         (["report", DEMO, "-o", "-", "--json"], "only one result can go to standard output"),
         (["export", DEMO, "--csv", "-", "--json"], "only one result can go to standard output"),
-        (["export", DEMO, "--csv", "-", "--perfetto", "-"], "only one result can go to standard output"),
+        (
+            ["export", DEMO, "--csv", "-", "--perfetto", "-"],
+            "only one result can go to standard output",
+        ),
         (["export", DEMO, "--parquet", "-"], "give a folder name"),
         (["bench", "check", "torch-eager", "--out", "-"], "give a file name"),
         (["bench", "new", "rms_norm", "-o", "-"], "give a folder name"),
