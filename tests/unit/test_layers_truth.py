@@ -154,8 +154,8 @@ def test_replayed_kernels_are_what_the_linked_operators_of_the_twin_say() -> Non
 OPERATORS = {
     "input_norm": {"aten::_fused_rms_norm"},
     "qkv": {"aten::mm"},
-    "rope": {"aten::index", "aten::mul", "aten::add", "aten::sub", "aten::cat", "aten::arange"},
-    "kv_write": {"aten::_index_put_impl_"},
+    "rope": {"aten::index", "aten::mul", "aten::add", "aten::sub", "aten::cat"},
+    "kv_write": {"aten::_index_put_impl_", "aten::arange"},
     "attention": {"aten::_cudnn_attention_forward", "aten::where", "aten::fill_"},
     "o_proj": {"aten::mm"},
     "residual": {"aten::add"},

@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import polars as pl
 
 from solscope.attribution.layers import Layer, find_layers
 from solscope.attribution.modules import module_layers
+from solscope.attribution.products import Product, products_of
 from solscope.attribution.roles import OTHER, epilogue_roles, layer_roles, prologue_roles
-from solscope.attribution.sequence import TRANSFER, letters, units
+from solscope.attribution.sequence import Letter, letters, units
 from solscope.attribution.steps import Steps
 from solscope.intervals import Int64s
 
@@ -69,11 +69,11 @@ def find_places(
         steps.step.alias("step"), steps.pass_id.alias("pass"), steps.pass_phase.alias("phase")
     )
     sequence = pl.Series("letter", letters(activities, helpers), dtype=pl.String)
-    inner = _inner_dimensions(events, activities, sequence)
+    products = products_of(events, activities, sequence)
     whole = set(steps.table["found_by"]) == {"whole_profile"}
     if decoder and not _is_training(activities):
         for rows, text in _passes(table, sequence):
-            found = _place_pass(text, [inner[row] for row in rows], labels, cut=not whole)
+            found = _place_pass(text, [products[row] for row in rows], labels, cut=not whole)
             if found is not None:
                 code[rows], layer[rows] = found
         _place_transfers(table, sequence, labels, code)
@@ -136,7 +136,7 @@ def _place_transfers(
         table.select(*unit, "start_ns", pl.int_range(pl.len()).alias("at"))
         .with_columns(place, sequence)
         .with_columns(inside.min().over(unit).alias("first"), inside.max().over(unit).alias("last"))
-        .filter(pl.col("letter") == TRANSFER)
+        .filter(pl.col("letter") == Letter.TRANSFER)
     )
     for side, where in (
         ("prologue", pl.col("start_ns") < pl.col("first")),
@@ -154,7 +154,7 @@ def _passes(table: pl.DataFrame, sequence: pl.Series) -> list[tuple[Int64s, list
     known = work.filter(
         pl.col("pass").is_not_null()
         & pl.col("start_ns").is_not_null()
-        & (pl.col("letter") != TRANSFER)
+        & (pl.col("letter") != Letter.TRANSFER)
     )
     ordered = known.sort("start_ns", maintain_order=True)
     return [
@@ -164,7 +164,7 @@ def _passes(table: pl.DataFrame, sequence: pl.Series) -> list[tuple[Int64s, list
 
 
 def _place_pass(
-    sequence: list[str], inner: list[int | None], labels: dict[_Label, int], *, cut: bool
+    sequence: list[str], products: list[Product | None], labels: dict[_Label, int], *, cut: bool
 ) -> tuple[Int64s, Int64s] | None:
     """Code of the label and number of the layer for each kernel of a pass; None without layers.
 
@@ -178,7 +178,7 @@ def _place_pass(
     first, last = layers[0].start, layers[-1].end
     found = [
         *(_Label("prologue", None, "prologue", r, LIKELY) for r in prologue_roles(text[:first])),
-        *_layer_labels(text, layers, [inner[unit.start] for unit in parts]),
+        *_layer_labels(text, layers, [products[unit.start] for unit in parts]),
         *(_Label("epilogue", None, "epilogue", r, LIKELY) for r in epilogue_roles(text[last:])),
     ]
     numbers = [-1] * first
@@ -196,14 +196,15 @@ def _place_pass(
 
 
 def _layer_labels(
-    text: str, layers: Sequence[Layer], inner: Sequence[int | None]
+    text: str, layers: Sequence[Layer], products: Sequence[Product | None]
 ) -> Iterator[_Label]:
     """Labels of the units of all layers; a layer that occurs again is surer than a single one."""
     seen = Counter(text[layer.start : layer.end] for layer in layers)
-    shapes_known = any(size is not None for size in inner)
+    shapes_known = any(shape is not None for shape in products)
     for layer in layers:
-        sure = SURE if seen[text[layer.start : layer.end]] > 1 else LIKELY
-        for named in layer_roles(text, layer, inner):
+        again = seen[text[layer.start : layer.end]] > 1
+        sure = SURE if again and layer.plausible else LIKELY
+        for named in layer_roles(text, layer, products):
             unsure = not shapes_known and named.role in _BY_SHAPES
             confidence = LIKELY if unsure else sure
             yield _Label("layer", layer.kind, named.group, named.role, confidence)
@@ -219,27 +220,3 @@ def _decode(labels: dict[_Label, int], code: Int64s) -> list[pl.Series]:
         .alias(name)
         for name, dtype in _COLUMNS.items()
     ]
-
-
-def _inner_dimensions(
-    events: pl.DataFrame, activities: pl.DataFrame, sequence: pl.Series
-) -> list[int | None]:
-    """Inner dimension of each product whose operator recorded its shapes."""
-    rows = activities["op_row"].set(sequence != "G", None)
-    dims = events["input_dims"].gather(rows).cast(pl.String)
-    known = {text: _inner_dimension(text) for text in dims.unique().drop_nulls()}
-    return [known.get(text) for text in dims]
-
-
-def _inner_dimension(dims: str) -> int | None:
-    """K of two matrices [M, K] and [K, N] among the inputs of an operator."""
-    try:
-        shapes = msgspec.json.decode(dims)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    if not isinstance(shapes, list):
-        return None
-    matrices = [s for s in shapes if isinstance(s, list) and len(s) == 2 and isinstance(s[0], int)]
-    if len(matrices) < 2 or matrices[-2][1] != matrices[-1][0]:
-        return None
-    return int(matrices[-2][1])

@@ -1,9 +1,9 @@
 """Roles: what each kernel of a layer is for, from its place relative to the layer's landmarks.
 
-The landmarks of a layer are its mixer (attention), the projection after it (o_proj), the norm
-before the feed-forward part (post_norm) and, in a MoE, the router. Everything else takes its role
-from the section it stands in and from what it is. Helper kernels (split-K reductions, fills before
-an accumulating product, quantization of an input) take the role of the product they serve.
+The landmarks of a layer are its mixer (attention), the projection after it (o_proj) and the start
+of the feed-forward part. Everything else takes its role from the section it stands in and from what
+it is. Helper kernels (split-K reductions, fills before an accumulating product, quantization of an
+input) take the role of the product they serve. `feed_forward.py` has the roles of that part.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from solscope.attribution.feed_forward import dense_roles, moe_roles
 from solscope.attribution.layers import Layer
+from solscope.attribution.products import Product, closing_role, served_role
+from solscope.attribution.sequence import Letter
 
 ROLES = {
     "input_norm": "norm at the start of the layer",
@@ -63,8 +66,8 @@ class Named(NamedTuple):
     group: str
 
 
-def layer_roles(text: str, layer: Layer, inner: Sequence[int | None]) -> list[Named]:
-    """Roles of the units of one layer; `inner`: inner dimensions of products, where known."""
+def layer_roles(text: str, layer: Layer, products: Sequence[Product | None]) -> list[Named]:
+    """Roles of the units of one layer; `products`: shapes of products, where known."""
     out = [Named(OTHER, "attention")] * (layer.end - layer.start)
 
     def put(start: int, names: list[str], group: str) -> None:
@@ -72,278 +75,243 @@ def layer_roles(text: str, layer: Layer, inner: Sequence[int | None]) -> list[Na
             place = GROUP_OF_ROLE.get(role, group)
             out[start - layer.start + at] = Named(role, place)
 
-    norm = _post_norm(text, layer)
-    before, after = text[layer.start : layer.mixer_start], text[layer.mixer_end : norm]
-    linear = layer.mixer == "linear_attention"
-    put(layer.start, _before(before, inner[layer.start : layer.mixer_start], linear), "attention")
-    put(layer.mixer_start, _mixer(text[layer.mixer_start : layer.mixer_end], linear), "attention")
-    put(layer.mixer_end, _linear_tail(after) if linear else _after(after), "attention")
-    feed = text[norm : layer.end]
+    start, linear = layer.start, False
+    for mixer in layer.mixers:
+        if start > layer.start:
+            # The output projection of the mixer before, on the same input.
+            middle = _output_end(text, start, mixer.start)
+            put(start, _after(text, start, middle, linear), "attention")
+            start = middle
+        linear = mixer.kind == "linear_attention"
+        shapes = products[start : mixer.start]
+        put(start, _before(text[start : mixer.start], shapes, linear), "attention")
+        put(mixer.start, _mixer(text[mixer.start : mixer.end], linear), "attention")
+        start = mixer.end
+    put(start, _after(text, start, layer.feed_start, linear), "attention")
+    feed = text[layer.feed_start : layer.end]
     moe = layer.feed_forward == "moe"
-    names = _moe(feed) if moe else _dense(feed)
-    put(norm, names, "moe" if moe else "mlp")
+    shapes = products[layer.feed_start : layer.end]
+    names = moe_roles(feed, shapes) if moe else dense_roles(feed)
+    put(layer.feed_start, names, "moe" if moe else "mlp")
     if moe:
         # The norm before the router is part of the gate, as engineers draw it.
         for at, role in enumerate(names):
             if role == "post_norm":
-                out[norm - layer.start + at] = Named(role, "gate")
+                out[layer.feed_start - layer.start + at] = Named(role, "gate")
     return out
 
 
 def prologue_roles(text: str) -> list[str]:
     """Roles before the first layer: the embedding, and preparation that has no role."""
-    # The last gather is the embedding; compiled models fuse it into an elementwise kernel.
-    embedding = text.rfind("E")
+    # A model begins with the embedding; an engine prepares its inputs before. Compiled models fuse
+    # it into an elementwise kernel.
+    embedding = 0 if text.startswith(Letter.GATHER) else text.rfind(Letter.GATHER)
     if embedding < 0:
-        embedding = text.rfind("e")
+        embedding = text.rfind(Letter.ELEMENTWISE)
+    shared = (Letter.COMMUNICATION, Letter.REDUCE_WITH_NORM)
     return [
-        "embedding" if at == embedding or (embedding >= 0 and letter in "CY") else OTHER
+        "embedding" if at == embedding or (embedding >= 0 and letter in shared) else OTHER
         for at, letter in enumerate(text)
     ]
 
 
 def epilogue_roles(text: str) -> list[str]:
     """Roles after the last layer: final norm, lm_head, then everything of the sampler."""
-    head = text.find("G")
+    head = text.find(Letter.GEMM)
+    helpers = f"{Letter.GEMM_HELPER}{Letter.COMMUNICATION}{Letter.COPY}"
     names = []
     for at, letter in enumerate(text):
-        if letter == "N" and (head < 0 or at < head):
+        if letter == Letter.NORM and (head < 0 or at < head):
             names.append("final_norm")
-        elif head >= 0 and (at <= head or (letter in "gC" and text[head:at].strip("gCc") == "G")):
+        elif head >= 0 and (
+            at <= head
+            or (
+                letter in (Letter.GEMM_HELPER, Letter.COMMUNICATION)
+                and text[head:at].strip(helpers) == Letter.GEMM
+            )
+        ):
             names.append("lm_head")
         else:
             names.append("sampler")
     return names
 
 
-def _post_norm(text: str, layer: Layer) -> int:
-    """Index of the norm before the feed-forward part; the layer's end when there is none."""
-    region = text[layer.mixer_end : layer.end]
-    for at in range(len(region) - 1, -1, -1):
-        if region[at] in "NY" and any(letter in "GPO" for letter in region[at + 1 :]):
-            first = at
-            while first > 0 and region[first - 1] == "N":
-                first -= 1
-            return layer.mixer_end + first
-    return layer.end
+def _output_end(text: str, start: int, end: int) -> int:
+    """One past the output projection of a mixer that another one follows in the same layer."""
+    marks = (Letter.ACTIVATION, Letter.LINEAR_ATTENTION, Letter.NORM)
+    last = max((at for at in range(start, end) if text[at] in marks), default=start)
+    product = text.find(Letter.GEMM, last, end)
+    at = product + 1 if product >= 0 else start
+    while at < end and text[at] == Letter.GEMM_HELPER:
+        at += 1
+    return at
 
 
-def _before(text: str, inner: Sequence[int | None], linear: bool) -> list[str]:
+def _before(text: str, shapes: Sequence[Product | None], linear: bool) -> list[str]:
     """Roles between the start of the layer and its mixer."""
-    first = text.find("G")
+    first = text.find(Letter.GEMM)
     if first < 0:
-        return ["input_norm" if letter == "N" else "attention" for letter in text]
-    products = _projections(text, inner)
-    write = text.rfind("K")
-    layout = len(text.rstrip("cm"))
-    append = len(text[:layout].rstrip("j"))
+        return ["input_norm" if letter == Letter.NORM else "attention" for letter in text]
+    products = _projections(text, shapes)
+    norm = text.find(Letter.NORM, 0, first)
+    write, ready = _cache_write(text, first)
     names: list[str] = []
     for at, letter in enumerate(text):
         if at in products:
             names.append(products[at])
-        elif letter in "gmQ" and (served := _served(text, at, products)):
+        elif served := served_role(text, at, products):
             names.append(served)
         elif at < first:
-            names.append("residual" if letter == "i" else "input_norm")
+            residual = letter == Letter.ADD and norm < 0
+            scaled = 0 <= norm < at and letter != Letter.NORM
+            names.append("residual" if residual else "qkv" if scaled else "input_norm")
         elif linear:
             names.append("conv")
-        elif letter == "N" or (letter == "c" and text[at:].lstrip("c")[:1] == "N"):
+        elif letter == Letter.NORM or _is_cast_of_norm(text, at):
             names.append("qk_norm")
-        elif letter == "K":
-            names.append("kv_write")
-        elif letter == "Q" or at >= layout or (write >= 0 and at > write):
+        elif letter == Letter.QUANT or at >= ready:
             names.append("attention")
         else:
-            names.append("kv_write" if write < 0 and at >= append else "rope")
+            names.append("kv_write" if at >= write else "rope")
     return names
 
 
-def _projections(text: str, inner: Sequence[int | None]) -> dict[int, str]:
+def _is_cast_of_norm(text: str, at: int) -> bool:
+    """A copy right before a norm in one kernel makes its input contiguous."""
+    return text[at] == Letter.COPY and text[at + 1 : at + 2] == Letter.NORM
+
+
+_POSITIONS = f"{Letter.INDICES}{Letter.ADD}{Letter.ADD_SCALAR}{Letter.ELEMENTWISE}"
+
+
+def _cache_write(text: str, first: int) -> tuple[int, int]:
+    """Where the write to the cache begins, and one past it; what follows prepares attention.
+
+    A write by index computes its positions first; a cache that grows is concatenated, keys and
+    values each once, after everything that belongs to the rotary embedding.
+    """
+    last = text.rfind(Letter.KV_WRITE)
+    if last >= 0:
+        start = text.find(Letter.KV_WRITE)
+        positions = text.rfind(Letter.INDICES, first, start)
+        if positions >= 0 and not text[positions:start].strip(_POSITIONS):
+            start = positions
+        end = last + 1
+        while end < len(text) and text[end] in (Letter.ADD, Letter.ADD_SCALAR):
+            end += 1
+        return start, end
+    rotated = max(text.rfind(letter) for letter in (Letter.MULTIPLY, Letter.ADD, Letter.GEMM))
+    joins = [at for at in range(rotated + 1, len(text)) if text[at] == Letter.CONCATENATION]
+    if not joins:
+        copies = len(text.rstrip(f"{Letter.COPY}{Letter.FILL}"))
+        return len(text), max(copies, first)
+    end = joins[-1] + 1
+    run = len(text[:end]) - len(text[:end].rstrip(Letter.CONCATENATION))
+    return end - min(run, 2), end
+
+
+def _projections(text: str, shapes: Sequence[Product | None]) -> dict[int, str]:
     """Roles of the products before the mixer: one projection, or the chain of MLA."""
-    at = [i for i, letter in enumerate(text) if letter == "G"]
-    hidden = inner[at[0]]
-    if hidden is not None:
-        chained = [i for i in at if inner[i] is not None and inner[i] != hidden]
+    at = [i for i, letter in enumerate(text) if letter == Letter.GEMM]
+    known = [shapes[i] for i in at]
+    if all(shape is not None for shape in known):
+        chained = _chain_by_shapes(at, [shape for shape in known if shape is not None])
     else:
-        norm = text.find("N", at[0])
-        chained = [i for i in at if 0 <= norm < i]
+        chained = _chain_by_order(text, at)
     roles = dict.fromkeys(at, "q_a_kv_a" if chained else "qkv")
     for order, i in enumerate(chained):
         roles[i] = "q_b" if order == 0 else "kv_b"
     return roles
 
 
-def _served(text: str, at: int, products: dict[int, str]) -> str | None:
-    """The role of the product that a helper serves: the one before it, or the next for fills."""
-    if text[at] == "g":
-        return next((products[i] for i in range(at - 1, -1, -1) if i in products), None)
-    following = next((i for i in range(at + 1, len(text)) if i in products), None)
-    if following is None or text[at + 1 : following].strip("mQc"):
-        return None
-    return products[following]
+def _chain_by_shapes(at: list[int], shapes: list[Product]) -> list[int]:
+    """Up-projections of MLA: they start from a latent that a narrower projection made."""
+    hidden = shapes[0].inner
+    latents = [s.outer for s in shapes if s.inner == hidden and s.outer < hidden]
+    chained = [i for i, s in zip(at, shapes, strict=True) if s.inner != hidden and s.inner < hidden]
+    return chained if latents else []
+
+
+def _chain_by_order(text: str, at: list[int]) -> list[int]:
+    """Products behind a norm of a latent, where norms do not stand as those of q and k do."""
+    inside = [i for i in range(at[0], len(text)) if text[i] in (Letter.GEMM, Letter.NORM)]
+    order = "".join(text[i] for i in inside)
+    last = order.rfind(Letter.GEMM)
+    if Letter.NORM not in order[:last] or order in ("GNGNG", "GNGN", "GGNGN"):
+        return []
+    norm = text.find(Letter.NORM, at[0])
+    return [i for i in at if i > norm]
 
 
 def _mixer(text: str, linear: bool) -> list[str]:
     if linear:
-        return [{"V": "conv", "s": "gating"}.get(letter, "delta_rule") for letter in text]
-    first = max(text.find("A"), 0)
+        known = {Letter.CONVOLUTION.value: "conv", Letter.GATE.value: "gating"}
+        return [known.get(letter, "delta_rule") for letter in text]
+    first = max(text.find(Letter.ATTENTION), 0)
     return [
-        "attention_combine" if letter == "a" and at > first else "attention"
+        "attention_combine" if letter == Letter.ATTENTION_HELPER and at > first else "attention"
         for at, letter in enumerate(text)
     ]
 
 
-def _after(text: str) -> list[str]:
-    """Roles between attention and the next norm: output projection, communication, residual."""
-    last = text.rfind("G")
-    products = {i: "kv_b" for i, letter in enumerate(text) if letter == "G"}
+def _after(text: str, start: int, end: int, linear: bool) -> list[str]:
+    """Roles between a mixer and the feed-forward part: output projection, residual."""
+    if not linear:
+        return _attention_tail(text[start:end])
+    return _linear_tail(text[start:end], text[start - 1] == Letter.CONVOLUTION)
+
+
+def _attention_tail(text: str) -> list[str]:
+    last = text.rfind(Letter.GEMM)
+    products = {i: "kv_b" for i, letter in enumerate(text) if letter == Letter.GEMM}
     if last >= 0:
         products[last] = "o_proj"
-    gate = text.find("s")
+    gate = text.find(Letter.GATE)
+    gated = (Letter.GATE, Letter.MULTIPLY, Letter.ELEMENTWISE)
     names = []
     for at, letter in enumerate(text):
         if at in products:
             names.append(products[at])
-        elif letter in "gmQ" and (served := _served(text, at, products)):
+        elif served := served_role(text, at, products):
             names.append(served)
         elif at < last:
-            names.append("gating" if 0 <= gate <= at and letter in "sue" else "o_proj")
+            names.append("gating" if 0 <= gate <= at and letter in gated else "o_proj")
         else:
-            names.append(_closing(text, at))
+            names.append(closing_role(text, at))
     return names
 
 
-def _closing(text: str, at: int) -> str:
-    """Role of a unit after the last product of a section."""
-    letter = text[at]
-    if letter in "CYdb" or (letter == "c" and "C" in text[max(0, at - 1) : at + 2]):
-        return "all_reduce"
-    if letter == "i":
-        return "residual"
-    return "post_norm" if letter == "N" else "residual"
+def _linear_tail(text: str, convolved: bool) -> list[str]:
+    """Roles between the mixer of linear attention and the next norm.
 
-
-def _linear_tail(text: str) -> list[str]:
-    """Roles between the convolution of linear attention and the next norm."""
-    last = text.rfind("G")
-    rule = next((i for i, letter in enumerate(text) if letter in "lL"), None)
-    norm = text.rfind("N", 0, max(last, 0))
+    `convolved`: the mixer ends with its convolution, whose activation may follow.
+    """
+    last = text.rfind(Letter.GEMM)
+    rules = (Letter.L2_NORM, Letter.LINEAR_ATTENTION)
+    rule = next((i for i, letter in enumerate(text) if letter in rules), None)
+    gate = _output_gate(text, max(last, 0), int(convolved))
     names = []
     for at, letter in enumerate(text):
         if at == last:
             names.append("o_proj")
         elif at > last:
-            names.append("o_proj" if letter == "g" else _closing(text, at))
-        elif 0 <= norm <= at:
+            helper = letter == Letter.GEMM_HELPER
+            names.append("o_proj" if helper else closing_role(text, at))
+        elif at >= gate:
             names.append("gating")
-        elif letter == "V" or (letter == "S" and at == 0):
+        elif letter == Letter.CONVOLUTION or (letter == Letter.ACTIVATION and at < convolved):
             names.append("conv")
-        elif letter == "s" or (rule is not None and at < rule and "s" in text[at:rule]):
+        elif letter == Letter.GATE or (rule is not None and at < rule and "s" in text[at:rule]):
             names.append("gating")
         else:
             names.append("delta_rule")
     return names
 
 
-def _dense(text: str) -> list[str]:
-    """Roles of a dense feed-forward part, its norm included."""
-    last = text.rfind("G")
-    products = {i: "up_gate" for i, letter in enumerate(text) if letter == "G"}
-    if last >= 0:
-        products[last] = "down"
-    names = []
-    for at, letter in enumerate(text):
-        if at in products:
-            names.append(products[at])
-        elif letter in "gmQ" and (served := _served(text, at, products)):
-            names.append(served)
-        elif letter == "N" and (at < last or not names or names[-1] == "post_norm"):
-            names.append("post_norm")
-        elif at < last:
-            names.append("activation" if any(i < at for i in products) else "post_norm")
-        else:
-            names.append(_closing(text, at))
-    return names
-
-
-def _moe(text: str) -> list[str]:
-    """Roles of a MoE: router, top-k, dispatch, experts, combine, shared expert."""
-    choice = next((i for i, letter in enumerate(text) if letter in "XtO"), -1)
-    if choice < 0:
-        # Top-k is part of the dispatch kernels.
-        choice = next((i for i, letter in enumerate(text) if letter in "DdP"), len(text))
-    router = text.rfind("G", 0, choice)
-    experts = [i for i, letter in enumerate(text) if letter == "P"]
-    first, last = (experts[0], experts[-1]) if experts else (len(text), -1)
-    chosen = _end_of_choice(text, choice)
-    names = []
-    for at in range(len(text)):
-        if at <= router:
-            names.append(_gate(text, at, router))
-        elif at < first:
-            names.append(_routed(text, at, chosen, router))
-        elif at <= last:
-            names.append(_expert(text, at, experts))
-        else:
-            names.append(_returned(text, at, last))
-    return names
-
-
-def _end_of_choice(text: str, choice: int) -> int:
-    """One past the kernels that choose experts: softmax or scores, then the first run of top-k."""
-    at = choice
-    while at < len(text) and text[at] in "XO":
-        at += 1
-    while at < len(text) and text[at] in "tsiX":
-        at += 1
-    return at
-
-
-def _gate(text: str, at: int, router: int) -> str:
-    letter = text[at]
-    if at == router or (letter == "g" and text[router:at].strip("g") == "G"):
-        return "router"
-    if letter == "N":
-        return "post_norm"
-    # Only an activation tells a shared expert from a router in several kernels.
-    shared = "S" in text[:router] and "G" in text[: at + 1]
-    return "shared_expert" if shared and letter in "GgSus" else "router"
-
-
-def _routed(text: str, at: int, chosen: int, router: int) -> str:
-    """Roles between the router and the first product of the experts."""
-    letter = text[at]
-    if letter == "g" and text[router + 1 : at + 1].strip("g") == "":
-        return "router"
-    if letter == "Q":
-        return "up_gate"
-    if letter in "XO" or (at < chosen and letter not in "Dd"):
-        return "topk"
-    if letter == "G":
-        return "up_gate" if "S" not in text[text.rfind("E", 0, at) + 1 : at] else "down"
-    return "activation" if letter == "S" else "dispatch"
-
-
-def _expert(text: str, at: int, experts: list[int]) -> str:
-    letter = text[at]
-    activation = text.find("S", experts[0], experts[-1])
-    if letter == "P":
-        before = at < activation if activation >= 0 else at == experts[0]
-        return "up_gate" if before else "down"
-    if letter == "D":
-        following = next(i for i in experts if i > at)
-        return _expert(text, following, experts)
-    return "activation"
-
-
-def _returned(text: str, at: int, last: int) -> str:
-    """Roles after the experts' last product: combine, shared expert, communication, residual."""
-    letter = text[at]
-    shared = text.find("G", last + 1)
-    if letter in "CYd" or (letter == "c" and "C" in text[max(0, at - 1) : at + 2]):
-        return "all_reduce"
-    if shared >= 0 and at >= shared and letter in "GgSsue":
-        return "shared_expert"
-    if letter == "i" and "i" not in text[at + 1 :]:
-        return "residual"
-    return "combine"
+def _output_gate(text: str, last: int, first: int) -> int:
+    """Where the gate or norm of the output begins, from `first` on; `last` when there is none."""
+    norm = text.rfind(Letter.NORM, 0, last)
+    activation = text.rfind(Letter.ACTIVATION, first, norm if norm >= 0 else last)
+    if activation >= 0 and Letter.GEMM not in text[activation : norm if norm >= 0 else last]:
+        return activation
+    return norm if norm >= 0 else last

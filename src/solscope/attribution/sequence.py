@@ -2,79 +2,148 @@
 
 Layers and roles are found in the *order* of kernels, which is the same in an eager run and in the
 replay of a graph, on NVIDIA and on AMD. So the letters come from the kernel's name alone, never
-from operators or shapes.
+from operators or shapes. One dense decoder layer, and the roles that its letters get:
 
-    G gemm             g helper of a gemm       P grouped gemm of a MoE
-    A attention        a helper of attention    L linear attention      V its convolution
-    N norm             l l2 norm                S activation            s gate (sigmoid, ...)
-    O MoE top-k        D MoE dispatch           F MoE combine           X softmax
-    C communication    d expert dispatch        b expert combine        Y all-reduce with norm
-    R rope             K kv-cache write         Q quantization          E gather, embedding
-    T sampling         t sort, scan, top-k      c copy                  j concatenation
-    m fill             i add                    u multiply              p pow
-    M mean             q rsqrt                  r other reduction       e other elementwise
-    o anything else    z copy between host and device
+    N           G    R     K         A          G       N          G        S           G
+    input_norm  qkv  rope  kv_write  attention  o_proj  post_norm  up_gate  activation  down
+
+`Letter` names them all; code compares with its members and with the sets below, never with bare
+characters.
 """
 
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import NamedTuple
 
 import polars as pl
 
+from solscope.attribution.chains import find_chains
 from solscope.names import short_name
 
+
+class Letter(StrEnum):
+    """What a kernel does; the value is its letter in a sequence."""
+
+    GEMM = "G"
+    GEMM_HELPER = "g"
+    GROUPED_GEMM = "P"
+    ATTENTION = "A"
+    ATTENTION_HELPER = "a"
+    LINEAR_ATTENTION = "L"
+    CONVOLUTION = "V"
+    NORM = "N"
+    L2_NORM = "l"
+    REDUCE_WITH_NORM = "Y"
+    ACTIVATION = "S"
+    GATE = "s"
+    SOFTMAX = "X"
+    MOE_TOPK = "O"
+    MOE_DISPATCH = "D"
+    MOE_COMBINE = "F"
+    EXPERT_SEND = "d"
+    EXPERT_RETURN = "b"
+    COMMUNICATION = "C"
+    ROPE = "R"
+    KV_WRITE = "K"
+    QUANT = "Q"
+    GATHER = "E"
+    SAMPLING = "T"
+    TOPK = "k"
+    SORT = "t"
+    COPY = "c"
+    CONCATENATION = "j"
+    FILL = "m"
+    INDICES = "n"
+    ADD = "i"
+    ADD_SCALAR = "I"
+    MULTIPLY = "u"
+    POWER = "p"
+    MEAN = "M"
+    RSQRT = "q"
+    REDUCTION = "r"
+    ELEMENTWISE = "e"
+    UNKNOWN = "o"
+    TRANSFER = "z"
+    """A copy between host and device, which runs beside the model."""
+
+
+def _set(*members: Letter) -> frozenset[str]:
+    return frozenset(str(member) for member in members)
+
+
+PRODUCTS = _set(Letter.GEMM, Letter.GROUPED_GEMM)
+"""Products with weights."""
+NORMS = _set(Letter.NORM, Letter.REDUCE_WITH_NORM)
+"""Norms of the residual stream, or of queries and keys."""
+MIXERS = _set(Letter.ATTENTION, Letter.LINEAR_ATTENTION, Letter.CONVOLUTION)
+"""Kernels that mix tokens."""
+HELPERS = _set(Letter.GEMM_HELPER, Letter.ATTENTION_HELPER, Letter.FILL)
+"""Kernels whose number differs from call to call: split-K reductions, fills."""
+EXPERT_KERNELS = _set(Letter.GROUPED_GEMM, Letter.MOE_TOPK, Letter.MOE_DISPATCH, Letter.EXPERT_SEND)
+"""Kernels that only a mixture of experts has."""
+CHOICES = _set(Letter.SOFTMAX, Letter.TOPK, Letter.SORT, Letter.MOE_TOPK)
+"""Kernels that choose experts from the router's scores."""
+FEED_FORWARD = _set(
+    Letter.ACTIVATION,
+    Letter.GROUPED_GEMM,
+    Letter.MOE_COMBINE,
+    Letter.MOE_TOPK,
+    Letter.MOE_DISPATCH,
+    Letter.EXPERT_RETURN,
+)
+"""Kernels that only the feed-forward part of a layer has, where they are seen at all."""
+
 _BY_CATEGORY = {
-    "gemm": "G",
-    "attention": "A",
-    "linear_attention": "L",
-    "comm": "C",
-    "norm": "N",
-    "activation": "S",
-    "rope": "R",
-    "kv_cache": "K",
-    "quant": "Q",
-    "sampling": "T",
-    "softmax": "X",
-    "embedding": "E",
-    "conv": "V",
-    "sort_scan": "t",
-    "copy": "c",
-    "memcpy": "c",
-    "memset": "m",
-    "elementwise": "e",
-    "reduce": "r",
+    "gemm": Letter.GEMM,
+    "attention": Letter.ATTENTION,
+    "linear_attention": Letter.LINEAR_ATTENTION,
+    "comm": Letter.COMMUNICATION,
+    "norm": Letter.NORM,
+    "activation": Letter.ACTIVATION,
+    "rope": Letter.ROPE,
+    "kv_cache": Letter.KV_WRITE,
+    "quant": Letter.QUANT,
+    "sampling": Letter.SAMPLING,
+    "softmax": Letter.SOFTMAX,
+    "embedding": Letter.GATHER,
+    "conv": Letter.CONVOLUTION,
+    "sort_scan": Letter.SORT,
+    "copy": Letter.COPY,
+    "memcpy": Letter.COPY,
+    "memset": Letter.FILL,
+    "elementwise": Letter.ELEMENTWISE,
+    "reduce": Letter.REDUCTION,
 }
-TRANSFER = "z"
-"""Letter of a copy between host and device, which runs beside the model."""
 _ACROSS = re.compile(r"HtoD|DtoH|HtoH|Host")
 _GATES = re.compile(r"sigmoid|softplus|tanh|threshold", re.IGNORECASE)
 _FUNCTORS = (
-    (re.compile(r"rsqrt"), "q"),
-    (re.compile(r"pow_tensor"), "p"),
-    (re.compile(r"FillFunctor|fill"), "m"),
+    (re.compile(r"rsqrt"), Letter.RSQRT),
+    (re.compile(r"pow_tensor"), Letter.POWER),
+    (re.compile(r"FillFunctor|fill"), Letter.FILL),
+    (re.compile(r"arange"), Letter.INDICES),
+    (re.compile(r"functoronself_add|functoronother_add", re.IGNORECASE), Letter.ADD_SCALAR),
     (
-        re.compile(r"functor(?:onself|onother)?_add|addfunctor|\badd\b|\[add|\[sub", re.IGNORECASE),
-        "i",
+        re.compile(r"functor_add|addfunctor|\badd\b|\[add|\[sub", re.IGNORECASE),
+        Letter.ADD,
     ),
-    (re.compile(r"MulFunctor|DivFunctor|\[mul|\[div(?!_floor)"), "u"),
+    (re.compile(r"MulFunctor|DivFunctor|\[mul|\[div(?!_floor)"), Letter.MULTIPLY),
 )
 _MOE = (
-    (re.compile(r"topk|gating", re.IGNORECASE), "O"),
-    (re.compile(r"finali[sz]e|combine[^d]|moe_sum|unpermute|scatter", re.IGNORECASE), "F"),
+    (re.compile(r"topk|gating", re.IGNORECASE), Letter.MOE_TOPK),
+    (
+        re.compile(r"finali[sz]e|combine[^d]|moe_sum|unpermute|scatter", re.IGNORECASE),
+        Letter.MOE_COMBINE,
+    ),
     (
         re.compile(
             r"routing|align|sort|count|bitmatrix|permute|prepare|histogram|expand", re.IGNORECASE
         ),
-        "D",
+        Letter.MOE_DISPATCH,
     ),
 )
-_HELPERS = {"gemm": "g", "attention": "a"}
-
-# A norm written out in single kernels: cast, square, mean, add epsilon, rsqrt, scale, cast, weight.
-_NORM_CHAIN = re.compile(r"c?pMi?qu(?:ciuc|cu|iuc|u)?")
-_L2_CHAIN = re.compile(r"uriqu")
+_HELPERS = {"gemm": Letter.GEMM_HELPER, "attention": Letter.ATTENTION_HELPER}
 
 
 class Unit(NamedTuple):
@@ -94,58 +163,63 @@ def letters(activities: pl.DataFrame, helpers: dict[str, str]) -> list[str]:
         pl.col("name").cast(pl.String),
     )
     distinct = keys.unique()
-    known = {(c, r, n): _letter(c, r, n, helpers) for c, r, n in distinct.iter_rows()}
+    known = {(c, r, n): str(_letter(c, r, n, helpers)) for c, r, n in distinct.iter_rows()}
     return [known[row] for row in keys.iter_rows()]
 
 
-def _letter(category: str, rule: str | None, name: str | None, helpers: dict[str, str]) -> str:
+def _letter(category: str, rule: str | None, name: str | None, helpers: dict[str, str]) -> Letter:
     name = name or ""
     if rule in helpers and category in _HELPERS:
         return _HELPERS[category]
     if category == "moe":
-        return next((letter for pattern, letter in _MOE if pattern.search(name[:400])), "P")
+        matches = (letter for pattern, letter in _MOE if pattern.search(name[:400]))
+        return next(matches, Letter.GROUPED_GEMM)
     if category == "comm":
         return _comm(name)
     if category == "memcpy" and _ACROSS.search(name):
-        return TRANSFER
+        return Letter.TRANSFER
+    if category in ("linear_attention", "conv"):
+        return _mixing(category, name[:400])
     short = short_name(name)
     if category == "copy" and "CatArray" in short:
-        return "j"
+        return Letter.CONCATENATION
     if category == "activation" and _GATES.search(short):
-        return "s"
-    if category == "linear_attention":
-        return "V" if "conv1d" in name[:400] else "s" if "gating" in name[:400] else "L"
+        return Letter.GATE
+    if category == "sort_scan" and "topk" in short.lower():
+        return Letter.TOPK
+    if category == "reduce" and "MeanOps" in short:
+        return Letter.MEAN
+    if category == "elementwise":
+        matches = (letter for pattern, letter in _FUNCTORS if pattern.search(short))
+        return next(matches, Letter.ELEMENTWISE)
+    return _BY_CATEGORY.get(category, Letter.UNKNOWN)
+
+
+def _mixing(category: str, name: str) -> Letter:
     if category == "conv":
         # Linear attention has a short depthwise convolution; vision models have all the others.
-        return "V" if re.search(r"depthwise|conv1d", name[:400], re.IGNORECASE) else "o"
-    if category == "reduce" and "MeanOps" in short:
-        return "M"
-    if category == "elementwise":
-        return next((letter for pattern, letter in _FUNCTORS if pattern.search(short)), "e")
-    return _BY_CATEGORY.get(category, "o")
+        short = re.search(r"depthwise|conv1d", name, re.IGNORECASE)
+        return Letter.CONVOLUTION if short else Letter.UNKNOWN
+    if "conv1d" in name:
+        return Letter.CONVOLUTION
+    return Letter.GATE if "gating" in name else Letter.LINEAR_ATTENTION
 
 
-def _comm(name: str) -> str:
+def _comm(name: str) -> Letter:
     lower = name[:400].lower()
     if "fusion" in lower and "reduce" in lower:
-        return "Y"
+        return Letter.REDUCE_WITH_NORM
     if "dispatch" in lower:
-        return "d"
-    return "b" if "combine" in lower else "C"
+        return Letter.EXPERT_SEND
+    return Letter.EXPERT_RETURN if "combine" in lower else Letter.COMMUNICATION
 
 
 def units(sequence: list[str]) -> list[Unit]:
     """The sequence as units: written-out norms are joined, all else is a unit of its own."""
     text = "".join(sequence)
-    chains = sorted(
-        [(m.start(), m.end(), "N") for m in _NORM_CHAIN.finditer(text)]
-        + [(m.start(), m.end(), "l") for m in _L2_CHAIN.finditer(text)]
-    )
     out: list[Unit] = []
     at = 0
-    for start, end, letter in chains:
-        if start < at:
-            continue
+    for start, end, letter in find_chains(text):
         out += [Unit(text[i], i, i + 1) for i in range(at, start)]
         out.append(Unit(letter, start, end))
         at = end

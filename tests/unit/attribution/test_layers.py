@@ -116,3 +116,88 @@ def test_a_cut_head_begins_with_the_prologue_of_what_is_left() -> None:
 
 def test_a_last_layer_without_epilogue_ends_with_the_pass() -> None:
     assert texts("ENGAGiNGSGiNGAGiNGSGi") == ["E", "NGAGiNGSGi", "NGAGiNGSGi", ""]
+
+
+# --- What repeats around the mixers, where landmarks would mislead
+
+
+def test_a_norm_behind_the_feed_forward_part_stays_in_its_layer() -> None:
+    layer = "GNGNGRKAGNiGSGNi"
+    assert texts(f"E{layer}{layer}{layer}NGT") == ["E", layer, layer, layer, "NGT"]
+
+
+def test_norms_on_both_sides_of_attention_and_feed_forward() -> None:
+    layer = "NGRKAGNiNGSGNi"
+    assert texts(f"E{layer}{layer}NGT") == ["E", layer, layer, "NGT"]
+
+
+@pytest.mark.parametrize("activation", ["e", "ep", "o"], ids=["relu", "squared relu", "unknown"])
+def test_the_activation_need_not_be_known(activation: str) -> None:
+    layer = f"NGRKAGiNG{activation}Gi"
+    assert texts(f"E{layer}{layer}NGT") == ["E", layer, layer, "NGT"]
+    assert kinds(f"E{layer}{layer}NGT") == ["attention+dense"] * 2
+
+
+def test_attention_and_feed_forward_side_by_side() -> None:
+    layer = "NGRKAGGSGuGii"
+    assert texts(f"E{layer}{layer}NGT") == ["E", layer, layer, "NGT"]
+    assert kinds(f"E{layer}{layer}NGT") == ["attention+dense"] * 2
+
+
+def test_neither_norm_nor_activation_need_be_known() -> None:
+    layer = "oGRKAGGeGi"
+    assert texts(f"EeieE{layer}{layer}oGT") == ["EeieE", layer, layer, "oGT"]
+
+
+def test_an_addition_at_the_end_of_the_prologue_is_no_part_of_the_first_layer() -> None:
+    # Token and position embeddings are added, as residuals are at the end of each layer.
+    layer = "NGjjAGiNGeGi"
+    assert texts(f"EEi{layer}{layer}NGT") == ["EEi", layer, layer, "NGT"]
+
+
+def test_two_mixers_with_no_norm_between_them_share_a_layer() -> None:
+    layer = "NGVSuGuGRKAGiNGSGi"
+    assert texts(f"E{layer}{layer}NGT") == ["E", layer, layer, "NGT"]
+    assert kinds(f"E{layer}{layer}NGT") == ["attention+dense"] * 2
+
+
+def test_layers_with_and_without_rotary_embedding_alternate() -> None:
+    rotated, plain = "NGGGuejuijjAGiNGSGNi", "NGGGjjAGiNGSGNi"
+    text = f"E{rotated}{rotated}{plain}{rotated}{plain}NGT"
+    assert texts(text) == ["E", rotated, rotated, plain, rotated, plain, "NGT"]
+
+
+def test_a_last_layer_of_another_kind_ends_as_the_others_end() -> None:
+    linear, full = "NGVSscGuNGiNGSGNi", "NGNGRKAsuGiNGSGNi"
+    text = f"E{linear * 3}{full}NGT"
+    assert texts(text) == ["E", linear, linear, linear, full, "NGT"]
+
+
+def test_scans_inside_linear_attention_are_no_choice_of_experts() -> None:
+    layer = "NGVSsttGuNGiNGSGi"
+    assert kinds(f"E{layer}{layer}NGT") == ["linear_attention+dense"] * 2
+
+
+def test_linear_attention_alone_has_no_feed_forward_part() -> None:
+    layer = "NGVLNGi"
+    assert texts(f"E{layer}{layer}NGT") == ["E", layer, layer, "NGT"]
+    assert kinds(f"E{layer}{layer}NGT") == ["linear_attention+none"] * 2
+
+
+def test_helpers_may_come_and_go_from_layer_to_layer() -> None:
+    text = "E" + "NGRKAGNiGSGNi" + "NGgRKAGgNiGSGgNi" + "NGRKAGNimGSGNi" + "NGT"
+    assert texts(text)[1:4] == ["NGRKAGNiGSGNi", "NGgRKAGgNiGSGgNi", "NGRKAGNimGSGNi"]
+
+
+def test_a_mean_subtracting_norm_written_out_is_one_norm() -> None:
+    norm = "cMipMiIqucuc"
+    layer = f"{norm}GGGccueccuiccjjAGGSGuGii"
+    assert texts(f"EnIcG{layer}{layer}{norm}GuT") == ["EnIcG", layer, layer, f"{norm}GuT"]
+
+
+def test_layers_are_plausible_when_those_of_a_kind_have_the_same_parts() -> None:
+    layer = "NGRKAGNGSG"
+    assert [x.plausible for x in find_layers(units(list(f"E{layer}{layer}NGT")))] == [True] * 2
+    odd = "NGNRKAGNGSG"
+    found = find_layers(units(list(f"E{layer}{layer}{odd}NGT")))
+    assert [x.plausible for x in found] == [True, True, False]

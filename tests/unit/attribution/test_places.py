@@ -100,13 +100,29 @@ def test_activities_without_a_start_have_no_place() -> None:
     assert column("place", *kernels(MODEL), lost)[-1] is None
 
 
-def test_inner_dimensions_tell_qk_norm_from_mla() -> None:
-    # Three projections of the same width with norms between them: queries, keys and values.
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([(2048, 2048), (2048, 512), (2048, 512)], ["qkv", "qk_norm", "qkv", "qk_norm", "qkv"]),
+        (
+            [(2048, 576), (512, 4096), (512, 4096)],
+            ["q_a_kv_a", "qk_norm", "q_b", "qk_norm", "kv_b"],
+        ),
+    ],
+)
+def test_recorded_shapes_tell_qk_norm_from_mla(
+    sizes: list[tuple[int, int]], expected: list[str]
+) -> None:
     layer = "NGNGNGRKAGNGSG"
     text = f"E{layer}{layer}NGT"
     events: list[dict[str, Any]] = []
+    products = 0
     for i, kernel in enumerate(kernels(text, 10_000)):
-        dims = "[[8, 2048], [2048, 2048]]" if text[i] == "G" else None
+        dims = None
+        if text[i] == "G":
+            inner, outer = sizes[products % 6] if products % 6 < 3 else (2048, 2048)
+            dims = f"[[8, {inner}], [{inner}, {outer}]]"
+            products += 1
         same: dict[str, Any] = {"external_id": 500 + i}
         events += [
             event("cpu_op", "aten::mm", 100 * i, 50, input_dims=dims, **same),
@@ -114,5 +130,4 @@ def test_inner_dimensions_tell_qk_norm_from_mla() -> None:
             {**kernel, "correlation": i + 1},
         ]
     roles = attributed(*events).activities["role"].to_list()
-    assert roles[1:7] == ["input_norm", "qkv", "qk_norm", "qkv", "qk_norm", "qkv"]
-    assert column("role", *kernels(text))[1:5] == ["input_norm", "q_a_kv_a", "qk_norm", "q_b"]
+    assert roles[1:7] == ["input_norm", *expected]

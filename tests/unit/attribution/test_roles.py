@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from solscope.attribution.layers import find_layers
+from solscope.attribution.products import Product
 from solscope.attribution.roles import (
     GROUPS,
     OTHER,
@@ -19,18 +20,18 @@ from solscope.attribution.sequence import units
 DENSE = "NGRKAGNGSG"
 
 
-def named(layer: str, inner: Sequence[int | None] | None = None) -> list[Named]:
+def named(layer: str, shapes: Sequence[Product | None] | None = None) -> list[Named]:
     """Roles of the first of two such layers."""
     parts = units(list(f"E{layer}{layer}NGT"))
     text = "".join(unit.letter for unit in parts)
-    known: list[int | None] = [None] * len(text)
-    if inner is not None:
-        known[1 : 1 + len(inner)] = inner
+    known: list[Product | None] = [None] * len(text)
+    if shapes is not None:
+        known[1 : 1 + len(shapes)] = shapes
     return layer_roles(text, find_layers(parts)[0], known)
 
 
-def roles(layer: str, inner: Sequence[int | None] | None = None) -> list[str]:
-    return [name.role for name in named(layer, inner)]
+def roles(layer: str, shapes: Sequence[Product | None] | None = None) -> list[str]:
+    return [name.role for name in named(layer, shapes)]
 
 
 def groups(layer: str) -> list[str]:
@@ -85,10 +86,21 @@ def test_norms_of_queries_and_keys() -> None:
     assert roles("NGNNRKAGNGSG")[:6] == words("input_norm qkv qk_norm qk_norm rope kv_write")
 
 
-def test_mla_with_inner_dimensions() -> None:
+def shaped(layer: str, *sizes: tuple[int, int]) -> list[Product | None]:
+    """Shapes for the products of a layer, in order; none for the rest."""
+    rest = iter(sizes)
+    known: list[Product | None] = []
+    for letter in layer:
+        size = next(rest, None) if letter == "G" else None
+        known.append(None if size is None else Product(1, *size))
+    return known
+
+
+def test_mla_with_shapes() -> None:
     # q_a and kv_a read the hidden size, q_b and kv_b the ranks of the latents.
-    inner = [None, 7168, None, 1536, 7168, None, 512, None, None, None]
-    assert roles("NGNGGNGRKAGNGSG", inner)[:10] == words(
+    layer = "NGNGGNGRKAGNGSG"
+    sizes = shaped(layer, (7168, 1536), (1536, 24576), (7168, 576), (512, 32768))
+    assert roles(layer, sizes)[:10] == words(
         "input_norm q_a_kv_a qk_norm q_b q_a_kv_a qk_norm kv_b rope kv_write attention"
     )
 
@@ -101,8 +113,85 @@ def test_mla_without_inner_dimensions_is_seen_by_the_norm_between_products() -> 
 
 
 def test_equal_inner_dimensions_are_no_mla_despite_norms_between_products() -> None:
-    inner = [None, 2048, None, 2048, None, 2048]
-    assert roles("NGNGNGRKAGNGSG", inner)[:6] == words("input_norm qkv qk_norm qkv qk_norm qkv")
+    layer = "NGNGNGRKAGNGSG"
+    sizes = shaped(layer, (2048, 2048), (2048, 512), (2048, 512))
+    assert roles(layer, sizes)[:6] == words("input_norm qkv qk_norm qkv qk_norm qkv")
+
+
+def test_a_norm_behind_query_and_behind_key_is_no_mla_without_shapes_either() -> None:
+    assert roles("NGNGNGRKAGNGSG")[:6] == words("input_norm qkv qk_norm qkv qk_norm qkv")
+
+
+def test_mla_needs_a_projection_to_a_latent_that_is_narrower_than_the_hidden_size() -> None:
+    # The feed-forward part of a layer before, taken for projections: up, then down.
+    layer = "NGeGGRKAGNGSG"
+    sizes = shaped(layer, (2048, 8192), (8192, 2048), (2048, 6144))
+    assert set(roles(layer, sizes)[:5]) & {"q_a_kv_a", "q_b", "kv_b"} == set()
+
+
+# --- Between the projections and attention
+
+
+@pytest.mark.parametrize(
+    ("letters", "expected"),
+    [
+        ("uejuiuejuijj", "rope " * 10 + "kv_write kv_write"),
+        # Partial rotary embedding: its halves are joined again before the cache grows.
+        ("uejuiuejuijjjj", "rope " * 12 + "kv_write kv_write"),
+        # No cache: the join belongs to the rotation.
+        ("uejuiuejuicc", "rope " * 10 + "attention attention"),
+        # Positions of a static cache, then repeated keys and values and the mask.
+        ("uejuinIiKKccmme", "rope " * 5 + "kv_write " * 5 + "attention " * 5),
+        ("uejuijjccmme", "rope " * 5 + "kv_write kv_write " + "attention " * 5),
+    ],
+)
+def test_rope_cache_and_preparation_of_attention(letters: str, expected: str) -> None:
+    layer = f"NG{letters}AGNGSG"
+    assert roles(layer)[2 : 2 + len(letters)] == words(expected)
+
+
+# --- Layers that are built otherwise
+
+
+def test_attention_and_feed_forward_side_by_side() -> None:
+    assert roles("NGRKAGGSGuGii") == words(
+        "input_norm qkv rope kv_write attention o_proj up_gate activation up_gate activation "
+        "down residual residual"
+    )
+
+
+def test_norms_behind_attention_and_feed_forward() -> None:
+    assert roles("GNGNGRKAGNiGSGuGNi") == words(
+        "qkv qk_norm qkv qk_norm qkv rope kv_write attention o_proj post_norm residual "
+        "up_gate activation up_gate activation down post_norm residual"
+    )
+
+
+def test_norms_on_both_sides() -> None:
+    assert roles("NGRKAGNiNGSGNi")[5:] == words(
+        "o_proj post_norm residual post_norm up_gate activation down post_norm residual"
+    )
+
+
+def test_an_activation_that_is_not_known() -> None:
+    assert roles("NGRKAGiNGepGi")[5:] == words(
+        "o_proj residual post_norm up_gate activation activation down residual"
+    )
+
+
+def test_attention_beside_linear_attention() -> None:
+    assert roles("NGcVSicGuSuGGGGuejuijjAGiNGSGi") == words(
+        "input_norm qkv conv conv conv delta_rule delta_rule delta_rule delta_rule gating gating "
+        "o_proj qkv qkv qkv rope rope rope rope rope kv_write kv_write attention o_proj residual "
+        "post_norm up_gate activation down residual"
+    )
+
+
+def test_a_gated_norm_is_no_post_norm() -> None:
+    # Linear attention without feed-forward part: its norm stands before the output projection.
+    assert roles("NGVLSuNGi") == words(
+        "input_norm qkv conv delta_rule gating gating gating o_proj residual"
+    )
 
 
 MOE = "NGRKAGNGODPSPFi"
@@ -113,6 +202,29 @@ def test_moe() -> None:
         "post_norm router topk dispatch up_gate activation down combine residual"
     )
     assert groups(MOE)[6:] == words("gate gate gate moe moe moe moe moe moe")
+
+
+def test_group_limited_routing_has_several_choices() -> None:
+    assert roles("NGAGNGsiktrkmecktEriuucteEDPSDPurGSGi")[4:] == words(
+        "post_norm router " + "topk " * 16 + "dispatch " * 5 + "up_gate activation down down "
+        "combine combine shared_expert shared_expert shared_expert residual"
+    )
+
+
+def test_experts_as_batched_products_with_a_shared_expert() -> None:
+    assert roles("NGAGNGkmEcsccuGSuGGSGuGrii")[4:] == words(
+        "post_norm router topk topk topk topk topk topk dispatch dispatch up_gate activation "
+        "activation down shared_expert shared_expert shared_expert shared_expert shared_expert "
+        "combine combine residual"
+    )
+
+
+def test_experts_in_a_loop() -> None:
+    expert = "EGSGuGuK"
+    assert roles(f"NGAGNGXk{expert}{expert}i")[7:] == words(
+        "topk " + "dispatch up_gate activation up_gate activation down activation activation "
+        "activation up_gate activation up_gate activation down combine combine residual"
+    )
 
 
 def test_softmax_and_sort_choose_the_experts() -> None:
@@ -192,8 +304,12 @@ def test_roles_and_groups_are_those_of_the_closed_lists(layer: str) -> None:
     assert {name.group for name in named(layer)} <= set(GROUPS)
 
 
-def test_the_last_gather_of_the_prologue_is_the_embedding() -> None:
-    assert prologue_roles("EeE") == ["other", "other", "embedding"]
+def test_a_model_begins_with_its_embedding() -> None:
+    assert prologue_roles("EeE") == ["embedding", "other", "other"]
+
+
+def test_behind_prepared_inputs_the_last_gather_of_the_prologue_is_the_embedding() -> None:
+    assert prologue_roles("cEeE") == ["other", "other", "other", "embedding"]
 
 
 def test_communication_after_the_embedding_is_part_of_it() -> None:

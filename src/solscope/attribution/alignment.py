@@ -1,0 +1,179 @@
+"""Boundaries of layers from what repeats around their mixers.
+
+Between two mixers lies the rest of one layer (its *tail*) and the beginning of the next (its
+*head*). Before the first mixer stands the prologue and a head, after the last a tail and the
+epilogue. Neither prologue nor epilogue looks like a layer, so the longest text that stands both
+before the first mixer and before another one is the head of the first layer:
+
+    E e c  N G R K | A | G N G S G  N G R K | A | G N G S G  N G T
+           =======                  =======
+              head                     head
+
+From one head all tails before equal heads are known, from these the heads after equal tails, and
+so on. No vocabulary is needed: norms and activations may be unknown, follow the feed-forward part,
+or be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from solscope.attribution.mixers import Mixer, without_helpers
+from solscope.attribution.sequence import NORMS, PRODUCTS, Letter
+
+_LEADING = frozenset((Letter.ADD, Letter.COMMUNICATION))
+"""Letters that end a layer or the prologue, and never begin a layer."""
+
+
+def align(text: str, mixers: Sequence[Mixer]) -> list[int] | None:
+    """Where each layer begins, and the end of the last; None where nothing repeats.
+
+    `mixers` has one entry per layer.
+    """
+    short, kept = without_helpers(text)
+    at = {place: index for index, place in enumerate(kept)}
+    spans = [_span(at, kept, mixer) for mixer in mixers]
+    before = short[: spans[0][0]]
+    gaps = [short[end:start] for (_, end), (start, _) in pairwise(spans)]
+    after = short[spans[-1][1] :]
+    head = _first_head(before, gaps)
+    if not head:
+        return None
+    first = len(before) - len(head)
+    if _follows_norm(head, gaps):
+        head = Letter.NORM + head
+        first = before.rfind(Letter.NORM, 0, first)
+        if first < 0:
+            return None
+    elif first > 0 and before[first - 1] == Letter.NORM:
+        # The first layer has a norm of its own where the others have it fused into an all-reduce.
+        first -= 1
+    cuts = _cut_gaps(gaps, head)
+    if cuts is None:
+        return None
+    tails = {gap[:cut] for gap, cut in zip(gaps, cuts, strict=True)}
+    last = _last_tail(after, tails)
+    if last is None:
+        return None
+    starts = [first]
+    starts += [end + cut for (_, end), cut in zip(spans, cuts, strict=False)]
+    bounds = [*starts, spans[-1][1] + last]
+    return [_original(text, kept, bound) for bound in bounds]
+
+
+def _span(at: dict[int, int], kept: list[int], mixer: Mixer) -> tuple[int, int]:
+    inside = [at[i] for i in range(mixer.start, mixer.end) if i in at]
+    if inside:
+        return inside[0], inside[-1] + 1
+    place = next((at[i] for i in kept if i >= mixer.end), len(kept))
+    return place, place
+
+
+def _original(text: str, kept: list[int], bound: int) -> int:
+    """A boundary in the whole text: fills belong to the product after them, all else before."""
+    if bound >= len(kept):
+        return len(text)
+    place = kept[bound]
+    while place > 0 and text[place - 1] == Letter.FILL and text[kept[bound]] in PRODUCTS:
+        place -= 1
+    return place
+
+
+def _first_head(before: str, gaps: Sequence[str]) -> str:
+    """The head of the first layer; empty when none with a projection repeats."""
+    head = max((_common_suffix(before, gap) for gap in gaps), key=len, default="")
+    product = next((at for at, letter in enumerate(head) if letter in PRODUCTS), -1)
+    norm = next((at for at in range(max(product, 0)) if head[at] in NORMS), -1)
+    if norm >= 0:
+        # What stands before the norm ends the prologue as it ends a layer: additions, copies.
+        return head[norm:]
+    while head and head[0] in _LEADING:
+        head = head[1:]
+    return head if product >= 0 else ""
+
+
+def _follows_norm(head: str, gaps: Sequence[str]) -> bool:
+    """True when all heads that begin with a projection stand right behind a norm."""
+    if head[0] in NORMS:
+        return False
+    places = [len(gap) - len(head) - 1 for gap in gaps if gap.endswith(head)]
+    before = {gap[len(gap) - len(head) - 1 :][:1] for gap in gaps if gap.endswith(head)}
+    return min(places, default=-1) >= 0 and before == {Letter.NORM.value}
+
+
+def _cut_gaps(gaps: Sequence[str], head: str) -> list[int] | None:
+    """Where in each gap the next layer begins: by known heads, by known tails, by likeness."""
+    cuts: dict[int, int] = {}
+    heads, tails = {head}, set[str]()
+    while True:
+        fresh = {
+            number: cut
+            for number, gap in enumerate(gaps)
+            if number not in cuts and (cut := _known_cut(gap, heads, tails)) is not None
+        }
+        if not fresh:
+            break
+        cuts |= fresh
+        tails |= {gaps[number][:cut] for number, cut in fresh.items()}
+        heads |= {gaps[number][cut:] for number, cut in fresh.items()}
+    for number, gap in enumerate(gaps):
+        if number not in cuts:
+            cut = _alike(gap, head)
+            if cut is None:
+                return None
+            cuts[number] = cut
+    return [cuts[number] for number in range(len(gaps))]
+
+
+def _known_cut(gap: str, heads: set[str], tails: set[str]) -> int | None:
+    """The cut of a gap that ends with a known head or begins with a known tail, longest first."""
+    for head in sorted(heads, key=len, reverse=True):
+        if gap.endswith(head) and len(head) < len(gap):
+            return len(gap) - len(head)
+    for tail in sorted(tails, key=len, reverse=True):
+        rest = gap[len(tail) :]
+        if gap.startswith(tail) and any(letter in PRODUCTS for letter in rest):
+            return len(tail)
+    return None
+
+
+def _alike(gap: str, head: str) -> int | None:
+    """Where a gap looks most like the beginning of a layer: norm and first projections."""
+    first = next(at for at, letter in enumerate(head) if letter in PRODUCTS) + 1
+    best = max(range(len(gap)), key=lambda at: (_common_prefix(gap[at:], head), at), default=0)
+    return best if gap and _common_prefix(gap[best:], head) >= first else None
+
+
+def _last_tail(after: str, tails: set[str]) -> int | None:
+    """Length of the last layer's tail: a known one, else up to where it ends as others end."""
+    known = [tail for tail in tails if after.startswith(tail)]
+    if known:
+        return len(max(known, key=len))
+    ends = [end for tail in tails if (end := _same_ending(after, tail)) is not None]
+    return max(ends)[1] if ends else None
+
+
+def _same_ending(after: str, tail: str) -> tuple[int, int] | None:
+    """The longest ending of a tail that occurs, and where it ends; with two products at least."""
+    for start in range(len(tail)):
+        ending = tail[start:]
+        if sum(letter in PRODUCTS for letter in ending) < 2:
+            return None
+        if (at := after.rfind(ending)) >= 0:
+            return len(ending), at + len(ending)
+    return None
+
+
+def _common_prefix(a: str, b: str) -> int:
+    length = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        length += 1
+    return length
+
+
+def _common_suffix(a: str, b: str) -> str:
+    length = _common_prefix(a[::-1], b[::-1])
+    return b[len(b) - length :]

@@ -1,0 +1,182 @@
+"""Roles of the feed-forward part: up, activation, down; or router, experts, combine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from solscope.attribution.products import (
+    Product,
+    closing_role,
+    is_copy_for_communication,
+    served_role,
+)
+from solscope.attribution.sequence import CHOICES, Letter
+
+# One expert, or a dense part: up (and gate), activation, perhaps up after it, down.
+_GROUP = re.compile(
+    r"G[^GPSN]*(?:G[^GPSN]*)?[Ss][^GPN]*?(?:G[^GPSKEiN]*?u[^GPSKEiN]*?)?G|G[^GPN]*?G"
+)
+_WEIGHTING = frozenset(
+    (
+        *(Letter.GATHER, Letter.REDUCTION, Letter.ADD, Letter.ADD_SCALAR, Letter.MULTIPLY),
+        *(Letter.GATE, Letter.SOFTMAX, Letter.SORT),
+    )
+)
+"""What turns chosen scores into weights."""
+_SHARED = frozenset(
+    (Letter.GEMM, Letter.GEMM_HELPER, Letter.ACTIVATION, Letter.GATE, Letter.MULTIPLY, "e")
+)
+
+
+def dense_roles(text: str) -> list[str]:
+    """Roles of a dense feed-forward part, its norm included."""
+    last = text.rfind(Letter.GEMM)
+    first = text.find(Letter.GEMM)
+    products = {i: "up_gate" for i, letter in enumerate(text) if letter == Letter.GEMM}
+    if last >= 0:
+        products[last] = "down"
+    names = []
+    for at, letter in enumerate(text):
+        if at in products:
+            names.append(products[at])
+        elif served := served_role(text, at, products):
+            names.append(served)
+        elif at < first:
+            names.append("residual" if letter == Letter.ADD else "post_norm")
+        elif at < last:
+            names.append("activation")
+        else:
+            names.append(closing_role(text, at))
+    return names
+
+
+def moe_roles(text: str, shapes: Sequence[Product | None]) -> list[str]:
+    """Roles of a MoE: router, top-k, dispatch, experts, combine, shared expert."""
+    choice = next((i for i, letter in enumerate(text) if letter in CHOICES), -1)
+    if choice < 0:
+        # Top-k is part of the dispatch kernels.
+        sends = (Letter.MOE_DISPATCH, Letter.EXPERT_SEND, Letter.GROUPED_GEMM)
+        choice = next((i for i, letter in enumerate(text) if letter in sends), len(text))
+    router = text.rfind(Letter.GEMM, 0, choice)
+    experts = _experts(text, choice, shapes)
+    first, last = (experts[0], experts[-1]) if experts else (len(text), -1)
+    chosen = _end_of_choice(text, choice, first)
+    names = []
+    for at in range(len(text)):
+        if at <= router:
+            names.append(_gate(text, at, router))
+        elif at < first:
+            names.append(_routed(text, at, chosen, router))
+        elif at <= last:
+            names.append(_expert(text, at, experts))
+        else:
+            names.append(_returned(text, at, last))
+    return names
+
+
+def _experts(text: str, choice: int, shapes: Sequence[Product | None]) -> list[int]:
+    """Products of the experts: grouped ones, else batched ones, else those behind a gather."""
+    grouped = [i for i, letter in enumerate(text) if letter == Letter.GROUPED_GEMM]
+    if grouped:
+        return grouped
+    behind = [i for i in range(choice, len(text)) if text[i] == Letter.GEMM]
+    batched = [i for i in behind if (shape := shapes[i]) is not None and shape.batch > 1]
+    if batched:
+        return batched
+    groups = [(m.start() + choice, m.end() + choice) for m in _GROUP.finditer(text[choice:])]
+    sent = (Letter.GATHER, Letter.SORT, Letter.EXPERT_SEND, Letter.MOE_DISPATCH)
+    before = choice
+    gathered = []
+    for start, end in groups:
+        if any(letter in sent for letter in text[before:start]):
+            gathered.append((start, end))
+        before = end
+    chosen = gathered or groups[:1]
+    return [i for i in behind if any(start <= i < end for start, end in chosen)]
+
+
+def _end_of_choice(text: str, choice: int, first: int) -> int:
+    """One past the kernels that choose experts and weigh them, up to the last top-k."""
+    picks = (Letter.TOPK, Letter.MOE_TOPK)
+    last = max((i for i in range(choice, first) if text[i] in picks), default=-1)
+    at = last + 1 if last >= 0 else choice
+    while at < first and text[at] in _WEIGHTING:
+        at += 1
+    if at == first and text[at - 1] == Letter.GATHER:
+        # Right before the experts it gathers tokens, not scores.
+        at -= 1
+    score = max((i for i in range(at, first) if text[i] == Letter.GATE), default=-1)
+    if score >= 0:
+        at = score + 1 + (text[score + 1 : score + 2] == Letter.COPY)
+    return at
+
+
+def _gate(text: str, at: int, router: int) -> str:
+    letter = text[at]
+    helper = letter == Letter.GEMM_HELPER and text[router:at].strip(letter) == Letter.GEMM
+    if at == router or helper:
+        return "router"
+    if letter == Letter.NORM:
+        return "post_norm"
+    if letter == Letter.ADD and Letter.GEMM not in text[:at]:
+        return "residual"
+    # Only an activation tells a shared expert from a router in several kernels.
+    shared = Letter.ACTIVATION in text[:router] and Letter.GEMM in text[: at + 1]
+    return "shared_expert" if shared and letter in _SHARED else "router"
+
+
+def _routed(text: str, at: int, chosen: int, router: int) -> str:
+    """Roles between the router and the first product of the experts."""
+    letter = text[at]
+    if letter == Letter.GEMM_HELPER and not text[router + 1 : at + 1].strip(letter):
+        return "router"
+    if letter == Letter.QUANT:
+        return "up_gate"
+    if letter in (Letter.SOFTMAX, Letter.MOE_TOPK):
+        return "topk"
+    if at < chosen and letter not in (Letter.MOE_DISPATCH, Letter.EXPERT_SEND):
+        return "topk"
+    if letter in (Letter.GEMM, Letter.ACTIVATION):
+        return "shared_expert"
+    return "dispatch"
+
+
+def _expert(text: str, at: int, experts: list[int]) -> str:
+    """Roles from the first to the last product of the experts, one after another in loops."""
+    letter = text[at]
+    if at in experts:
+        acts = (Letter.ACTIVATION, Letter.GATE)
+        activation = next((i for i in range(experts[0], experts[-1]) if text[i] in acts), -1)
+        if text[at] == Letter.GROUPED_GEMM:
+            before = at < activation if activation >= 0 else at == experts[0]
+            return "up_gate" if before else "down"
+        after = [i for i in experts if i > at]
+        ends = not after or any(
+            text[i] in (Letter.GATHER, Letter.KV_WRITE) for i in range(at, after[0])
+        )
+        return "down" if ends else "up_gate"
+    if letter == Letter.MOE_DISPATCH:
+        following = next(i for i in experts if i > at)
+        return _expert(text, following, experts)
+    if letter == Letter.GEMM_HELPER:
+        return _expert(text, max(i for i in experts if i < at), experts)
+    return "activation"
+
+
+def _returned(text: str, at: int, last: int) -> str:
+    """Roles after the experts' last product: combine, shared expert, communication, residual."""
+    letter = text[at]
+    if letter == Letter.GEMM_HELPER and not text[last + 1 : at + 1].strip(letter):
+        return "down"
+    shared = text.find(Letter.GEMM, last + 1)
+    sent = (Letter.COMMUNICATION, Letter.REDUCE_WITH_NORM, Letter.EXPERT_SEND)
+    if letter in sent or is_copy_for_communication(text, at):
+        return "all_reduce"
+    if letter == Letter.NORM:
+        return "post_norm"
+    if shared >= 0 and at >= shared and letter in _SHARED:
+        return "shared_expert"
+    if letter == Letter.ADD and Letter.ADD not in text[at + 1 :]:
+        return "residual"
+    return "combine"

@@ -1,0 +1,90 @@
+"""Products of a layer: their shapes, and the kernels that only serve them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+import polars as pl
+
+from solscope.attribution.sequence import Letter
+
+_SERVING = frozenset((Letter.FILL, Letter.QUANT))
+_BETWEEN = f"{Letter.FILL}{Letter.QUANT}{Letter.COPY}"
+_SENT = frozenset(
+    (
+        Letter.COMMUNICATION,
+        Letter.REDUCE_WITH_NORM,
+        Letter.EXPERT_SEND,
+        Letter.EXPERT_RETURN,
+    )
+)
+
+
+class Product(NamedTuple):
+    """Shape of a product with weights: [.., inner] times [inner, outer], `batch` times."""
+
+    batch: int
+    inner: int
+    outer: int
+
+
+def served_role(text: str, at: int, products: Mapping[int, str]) -> str | None:
+    """The role of the product that a helper serves: the one before it, or the next for fills."""
+    if text[at] == Letter.GEMM_HELPER:
+        return next((products[i] for i in range(at - 1, -1, -1) if i in products), None)
+    if text[at] not in _SERVING:
+        return None
+    following = next((i for i in range(at + 1, len(text)) if i in products), None)
+    if following is None or text[at + 1 : following].strip(_BETWEEN):
+        return None
+    return products[following]
+
+
+def closing_role(text: str, at: int) -> str:
+    """Role of a unit after the last product of a section."""
+    letter = text[at]
+    if letter in _SENT or is_copy_for_communication(text, at):
+        return "all_reduce"
+    return "post_norm" if letter == Letter.NORM else "residual"
+
+
+def is_copy_for_communication(text: str, at: int) -> bool:
+    """A copy next to communication moves data into or out of its buffer."""
+    return text[at] == Letter.COPY and Letter.COMMUNICATION in text[max(0, at - 1) : at + 2]
+
+
+def products_of(
+    events: pl.DataFrame, activities: pl.DataFrame, sequence: pl.Series
+) -> list[Product | None]:
+    """Shape of each product whose operator recorded its inputs; None for everything else."""
+    rows = activities["op_row"].set(sequence != Letter.GEMM.value, None)
+    dims = events["input_dims"].gather(rows).cast(pl.String)
+    known = {text: _product(text) for text in dims.unique().drop_nulls()}
+    return [known.get(text) for text in dims]
+
+
+def _product(dims: str) -> Product | None:
+    """Two matrices [M, K] and [K, N], or batches of them, among the inputs of an operator."""
+    try:
+        shapes = msgspec.json.decode(dims)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if not isinstance(shapes, list):
+        return None
+    matrices = [s for s in shapes if _is_matrix(s)]
+    if len(matrices) < 2:
+        return None
+    left, right = matrices[-2:]
+    if len(left) != len(right) or left[-1] != right[-2]:
+        return None
+    return Product(left[0] if len(left) == 3 else 1, right[-2], right[-1])
+
+
+def _is_matrix(shape: object) -> bool:
+    return (
+        isinstance(shape, list)
+        and len(shape) in (2, 3)
+        and all(isinstance(size, int) for size in shape)
+    )
