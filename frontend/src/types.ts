@@ -4,7 +4,12 @@ export interface Warning { code: string; message: string; }
 export interface Coverage { [share: string]: number | null; }
 export interface PhaseSteps { phase: string | null; count: number; p50_ms: number; p90_ms: number; p99_ms: number; gap_p50_ms: number | null; requests: number | null; tokens: number | null; tokens_per_s: number | null; tpot_ms: number | null; }
 export interface KernelRow { name: string; short_name: string; category: string; calls: number; total_ns: number; mean_ns: number | null; median_ns: number | null; min_ns: number | null; max_ns: number | null; pct: number; }
+export interface Verdict {
+  kind: string; sentence: string; figures: { name: string; value: number; unit: string }[]; next: string | null;
+  busy_pct: number | null; phase: string | null; steps: number;
+}
 export interface Summary {
+  verdict: Verdict;
   path: string; format: string; devices: string[]; framework: string | null; rank: number | null; world_size: number | null;
   events: number; kernels: number;
   gpu_span_ms: number | null; gpu_busy_ms: number | null; gpu_busy_pct: number | null; gpu_idle_pct: number | null;

@@ -7,19 +7,22 @@ import { categoryColor } from "../colors";
 import { axesText, bytes, counted, ms, NONE, number, percent, shorten, time, us } from "../format";
 import { Bar, Breaking, CoverageTable, Dot, Facts, Name, Section, Warnings } from "../parts";
 import { Table, type Column } from "../table";
-import type { DeviceSummary, Hotspot, KernelRow, OperatorRow, PhaseSteps, ProfilePage } from "../types";
+import type { DeviceSummary, Hotspot, KernelRow, OperatorRow, PhaseSteps, ProfilePage, Verdict } from "../types";
 
 export function ProfileView({ page }: { page: ProfilePage }) {
   const { summary } = page;
   return (
     <>
+      <Section id="verdict" title="Verdict">
+        <VerdictView verdict={summary.verdict} />
+      </Section>
       <Section id="summary" title="Summary">
         <Facts
           facts={known([
             ["GPU", summary.devices.join(", ") || "not named"],
             ["Recorded by", [summary.format, summary.framework].filter(Boolean).join(", ")],
             ["Span", summary.gpu_span_ms && `${ms(summary.gpu_span_ms)}${summary.per_device.length > 1 ? `, summed over ${summary.per_device.length} GPUs` : ""}`],
-            ["GPU busy", summary.gpu_busy_pct !== null && percent(summary.gpu_busy_pct)],
+            ["Busy, of span", summary.gpu_busy_pct !== null && `${percent(summary.gpu_busy_pct)}${summary.warnings.some((one) => one.code === "stray_activity") ? " (says little: stray activity)" : ""}`],
             ["Kernels", number(summary.kernels)],
             ["Kernel time", summary.kernel_time_ms && ms(summary.kernel_time_ms)],
             ["Exposed communication", exposed(summary.exposed_comm_ms, summary.comm_ms)],
@@ -49,6 +52,19 @@ export function ProfileView({ page }: { page: ProfilePage }) {
         <Warnings warnings={summary.warnings} />
         <CoverageTable coverage={summary.coverage} more={page.operators ? [["given FLOP and bytes", page.operators.cost_pct]] : []} />
       </Section>
+    </>
+  );
+}
+
+/** What is wrong: one sentence, up to three figures, and the command that looks further. */
+function VerdictView({ verdict }: { verdict: Verdict }) {
+  return (
+    <>
+      <p class="sentence">{verdict.sentence}</p>
+      <dl class="figures">
+        {verdict.figures.map((one) => <div key={one.name}><dt>{one.name}</dt><dd>{one.unit === "ms" ? ms(one.value) : percent(one.value)}</dd></div>)}
+      </dl>
+      {verdict.next && <p class="about">Next: <code>{verdict.next}</code></p>}
     </>
   );
 }

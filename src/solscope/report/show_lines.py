@@ -10,6 +10,15 @@ from rich.text import Text
 from solscope.report.terminal import share_known, warning_lines
 from solscope.text import clean
 from solscope.views.summary import Summary
+from solscope.views.verdict import Verdict
+
+
+def verdict_lines(verdict: Verdict) -> list[RenderableType]:
+    """What is wrong, and what to run next."""
+    lines: list[RenderableType] = [Text(clean(verdict.sentence), style="bold")]
+    if verdict.next is not None:
+        lines.append(Text(f"next: {clean(verdict.next)}"))
+    return lines
 
 
 def coverage_line(s: Summary) -> str:
@@ -18,7 +27,7 @@ def coverage_line(s: Summary) -> str:
     shares = (
         ("linked to a launch", c.linked_pct),
         ("classified", c.classified_pct),
-        ("by family only", c.generic_pct),
+        ("matched only by a generic rule", c.generic_pct),
         ("with operator", c.op_pct),
         ("with shapes", c.shapes_pct),
         ("placed in a layer", c.layer_pct),

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.text import Text
 
-from solscope.report.show_lines import coverage_line
+from solscope.report.show_lines import coverage_line, verdict_lines
 from solscope.report.sparkline import sparkline
 from solscope.report.terminal import (
     WIDE,
@@ -43,6 +43,8 @@ def show_page(
     title = (clean(Path(s.path).name), "bold")
     parts: list[RenderableType] = [
         Text.assemble(title, "  ", clean(" · ".join(fact for fact in facts if fact))),
+        *verdict_lines(s.verdict),
+        Text(""),
         Text(_contents(s)),
     ]
     if s.kernel_time_ms or s.gpu_span_ms is not None:
@@ -103,6 +105,8 @@ def _times(s: Summary, width: int) -> RenderableType:
 
 
 def _span_note(s: Summary) -> str:
+    if any(warning.code == "stray_activity" for warning in s.warnings):
+        return "says little: see warning stray_activity"
     if len(s.per_device) > 1:
         return f"first start to last end, summed over {len(s.per_device)} GPUs"
     return "first start to last end"

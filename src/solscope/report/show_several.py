@@ -10,10 +10,11 @@ from rich.text import Text
 from solscope.report.names import distinct_names, headings
 from solscope.report.show_lines import warnings_by_name
 from solscope.report.terminal import Column, heading, number, pct, share_known, table
-from solscope.text import shorten
+from solscope.text import clean, shorten
 from solscope.views.idle import CAUSES
 from solscope.views.percent import percent_of
 from solscope.views.summary import CategoryTime, Summary
+from solscope.views.verdict import KINDS
 
 _LINES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("devices", lambda s: ", ".join(dict.fromkeys(s.devices)) or "-"),
@@ -21,6 +22,7 @@ _LINES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("kernels", lambda s: f"{s.kernels:,}"),
     ("GPU span ms", lambda s: number(s.gpu_span_ms)),
     ("busy ms", lambda s: number(s.gpu_busy_ms)),
+    ("busy, of a step", lambda s: pct(s.verdict.busy_pct)),
     ("busy, of span", lambda s: pct(s.gpu_busy_pct)),
     ("idle, of span", lambda s: pct(s.gpu_idle_pct)),
     *((f"  {cause}", lambda s, cause=cause: pct(_idle_pct(s, cause))) for cause in CAUSES),
@@ -47,7 +49,13 @@ def show_columns(summaries: Sequence[Summary], width: int) -> list[RenderableTyp
     order = dict.fromkeys(c.category for s in summaries for c in s.categories)
     ranked = sorted(order, key=lambda c: -max(t[c].pct if c in t else 0.0 for t in times))
     shares = [(c, *(_time_and_share(t.get(c)) for t in times)) for c in ranked]
+    verdicts: list[RenderableType] = [
+        Text.assemble((f"{clean(name)}: ", "bold"), clean(s.verdict.sentence))
+        for name, s in zip(names, summaries, strict=True)
+    ]
     parts: list[RenderableType] = [
+        *verdicts,
+        Text(""),
         table(head, lines, width),
         Text(""),
         heading("time by category: ms, and share of the time of all activities"),
@@ -66,22 +74,24 @@ def show_rows(summaries: Sequence[Summary], width: int) -> list[RenderableType]:
     columns = [
         Column("kernels"),
         Column("span ms"),
-        Column("busy"),
+        Column("busy in step"),
         Column("kernel ms"),
         Column("exp. comm", spare=1),
-        Column("classified", spare=3),
-        Column("GPU", text=True, spare=2),
+        Column("classified", spare=4),
+        Column("GPU", text=True, spare=3),
+        Column("verdict", text=True, spare=2),
         Column("profile", text=True),
     ]
     rows = [
         (
             f"{s.kernels:,}",
             number(s.gpu_span_ms),
-            pct(s.gpu_busy_pct),
+            pct(s.verdict.busy_pct),
             number(s.kernel_time_ms),
             pct(s.exposed_comm_pct),
             share_known(s.coverage.classified_pct),
             shorten(", ".join(dict.fromkeys(s.devices)) or "-", 24),
+            KINDS[s.verdict.kind],
             name,
         )
         for name, s in zip(names, summaries, strict=True)

@@ -42,11 +42,8 @@ class IdleCause(msgspec.Struct, frozen=True):
     """Gaps in which this cause holds the largest part."""
 
 
-def idle_causes(
-    attributed: Attributed, activities: pl.DataFrame, busy: Intervals
-) -> list[IdleCause]:
-    """Split the idle time of one device; `activities` are its own, `busy` their union."""
-    table = idle_gaps(attributed, activities, busy)
+def idle_causes(table: pl.DataFrame) -> list[IdleCause]:
+    """The idle time of one device by cause, from its `idle_gaps`."""
     return [
         IdleCause(cause, int(table[cause].sum()) / 1e6, int((table["cause"] == cause).sum()))
         for cause in CAUSES
@@ -55,7 +52,10 @@ def idle_causes(
 
 
 def idle_gaps(attributed: Attributed, activities: pl.DataFrame, busy: Intervals) -> pl.DataFrame:
-    """Every gap of one device: `start_ns`, `end_ns`, `cause` (the largest), and ns per cause."""
+    """Every gap of one device: `start_ns`, `end_ns`, `cause` (the largest), and ns per cause.
+
+    `activities` are those of the device, `busy` is their union.
+    """
     idle = gaps(busy)
     parts = dict.fromkeys(CAUSES, np.zeros(0, dtype=np.int64))
     if idle.start.size:

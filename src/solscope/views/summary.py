@@ -15,17 +15,18 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import numpy as np
 import polars as pl
 
 from solscope.attribution import Attributed
-from solscope.intervals import Int64s, union
+from solscope.intervals import union
 from solscope.profile import ProfileWarning
 from solscope.views.coverage import CoverageSummary, coverage
+from solscope.views.device_time import DeviceTime, bounds, device_times
 from solscope.views.idle import IdleCause, idle_causes
 from solscope.views.kernels import KernelRow, kernels
 from solscope.views.percent import percent_of
 from solscope.views.steps import StepSummary, step_summary
+from solscope.views.verdict import Verdict, verdict
 from solscope.views.warnings import warnings_of
 
 
@@ -64,6 +65,7 @@ class DeviceSummary(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True):
     """One profile on one page. A value that does not exist for the format is null."""
 
+    verdict: Verdict
     path: str
     format: str
     devices: list[str]
@@ -101,10 +103,12 @@ def summarize(attributed: Attributed, top: int = 10) -> Summary:
     """The summary of one profile, with its `top` most expensive kernels."""
     profile = attributed.profile
     meta = profile.metadata
-    devices = [] if profile.is_aggregate else _devices(attributed)
+    times = device_times(attributed)
+    devices = [_device(attributed, time) for time in times]
     categories = category_times(attributed)
     total: dict[str, Any] = _total(attributed, devices)
     return Summary(
+        verdict=verdict(attributed, times),
         path=profile.path,
         format=profile.format,
         devices=[device.label for device in meta.devices],
@@ -198,53 +202,31 @@ def _device_times(devices: list[DeviceSummary]) -> dict[str, float | None]:
     }
 
 
-def _devices(attributed: Attributed) -> list[DeviceSummary]:
-    timed = attributed.activities.filter(pl.col("start_ns").is_not_null()).with_columns(
-        pl.col("dur_ns").fill_null(0)
-    )
-    groups = timed.partition_by(["rank", "device"], as_dict=True, maintain_order=True)
-    order = sorted(groups, key=lambda key: tuple(-1 if part is None else part for part in key))
-    return [_device(attributed, key, groups[key]) for key in order]
-
-
-def _device(attributed: Attributed, key: tuple[object, ...], rows: pl.DataFrame) -> DeviceSummary:
-    rank, device = key
-    assert rank is None or isinstance(rank, int)
-    assert device is None or isinstance(device, int)
-    comm = rows["category"] == "comm"
-    memcpy = rows["kind"] == "memcpy"
-    busy = union(*_bounds(rows))
-    compute = _length(rows.filter(~comm & ~memcpy))
-    working = _length(rows.filter(~memcpy))
-    span = int(busy.end[-1] - busy.start[0]) if busy.start.size else 0
-    exposed_comm = working - compute
+def _device(attributed: Attributed, time: DeviceTime) -> DeviceSummary:
+    rows = time.rows
+    busy, working, compute = time.busy.length, time.working.length, time.compute.length
     return DeviceSummary(
-        device=device,
-        rank=rank,
-        name=_device_name(attributed, device),
+        device=time.device,
+        rank=time.rank,
+        name=_device_name(attributed, time.device),
         kernels=int((rows["kind"] == "kernel").sum()),
-        gpu_span_ms=span / 1e6,
-        gpu_busy_ms=busy.length / 1e6,
-        gpu_busy_pct=percent_of(busy.length, span),
-        gpu_idle_pct=percent_of(span - busy.length, span),
+        gpu_span_ms=time.span_ns / 1e6,
+        gpu_busy_ms=busy / 1e6,
+        gpu_busy_pct=percent_of(busy, time.span_ns),
+        gpu_idle_pct=percent_of(time.span_ns - busy, time.span_ns),
         kernel_time_ms=int(rows.filter(pl.col("kind") == "kernel")["dur_ns"].sum()) / 1e6,
         compute_ms=compute / 1e6,
-        comm_ms=_length(rows.filter(comm)) / 1e6,
-        exposed_comm_ms=exposed_comm / 1e6,
-        exposed_comm_pct=percent_of(exposed_comm, span),
-        memcpy_ms=_length(rows.filter(memcpy)) / 1e6,
-        exposed_memcpy_ms=(busy.length - working) / 1e6,
-        idle=idle_causes(attributed, rows, busy),
+        comm_ms=_length(rows.filter(pl.col("category") == "comm")) / 1e6,
+        exposed_comm_ms=(working - compute) / 1e6,
+        exposed_comm_pct=percent_of(working - compute, time.span_ns),
+        memcpy_ms=_length(rows.filter(pl.col("kind") == "memcpy")) / 1e6,
+        exposed_memcpy_ms=(busy - working) / 1e6,
+        idle=idle_causes(time.gaps),
     )
-
-
-def _bounds(rows: pl.DataFrame) -> tuple[Int64s, Int64s]:
-    start = rows["start_ns"].to_numpy()
-    return start, np.asarray(start + rows["dur_ns"].to_numpy(), dtype=np.int64)
 
 
 def _length(rows: pl.DataFrame) -> int:
-    return union(*_bounds(rows)).length
+    return union(*bounds(rows)).length
 
 
 def _device_name(attributed: Attributed, ordinal: int | None) -> str:

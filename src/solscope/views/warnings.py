@@ -16,6 +16,8 @@ from solscope.views.coverage import share
 
 _SAY_FROM_PCT = 0.1
 """Shares of GPU time below this are not worth a warning."""
+STRAY_ONE_IN = 20
+"""At most one activity in so many lies on the lonely side of a gap that makes a span useless."""
 
 
 def warnings_of(attributed: Attributed) -> list[ProfileWarning]:
@@ -91,7 +93,7 @@ def _stray(attributed: Attributed) -> Iterator[ProfileWarning]:
     ):
         start = rows["start_ns"].to_numpy()
         end = start + rows["dur_ns"].fill_null(0).to_numpy()
-        stray = find_stray(start, end, one_in=20)
+        stray = find_stray(start, end, STRAY_ONE_IN)
         if stray is None:
             continue
         span = int(end.max() - start.min())

@@ -1,0 +1,70 @@
+"""The time line of each device: what ran when, as unions of intervals, and why nothing ran."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.intervals import Int64s, Intervals, union
+from solscope.views.idle import idle_gaps
+
+
+@dataclass(frozen=True)
+class DeviceTime:
+    """One device; everything is exact interval arithmetic on nanoseconds."""
+
+    rank: int | None
+    device: int | None
+    rows: pl.DataFrame
+    """Its activities that have a start."""
+    busy: Intervals
+    """All of them."""
+    working: Intervals
+    """All but copies."""
+    compute: Intervals
+    """All but copies and communication."""
+    gaps: pl.DataFrame
+    """Every gap in `busy`, with the time by cause (`views.idle.idle_gaps`)."""
+
+    @property
+    def span_ns(self) -> int:
+        """From the first start to the last end."""
+        return int(self.busy.end[-1] - self.busy.start[0]) if self.busy.start.size else 0
+
+
+def device_times(attributed: Attributed) -> list[DeviceTime]:
+    """The devices of a profile by rank and number; none for one without a time line."""
+    if attributed.profile.is_aggregate:
+        return []
+    timed = attributed.activities.filter(pl.col("start_ns").is_not_null()).with_columns(
+        pl.col("dur_ns").fill_null(0)
+    )
+    groups = timed.partition_by(["rank", "device"], as_dict=True, maintain_order=True)
+    order = sorted(groups, key=lambda key: tuple(-1 if part is None else part for part in key))
+    return [_device(attributed, key, groups[key]) for key in order]
+
+
+def _device(attributed: Attributed, key: tuple[object, ...], rows: pl.DataFrame) -> DeviceTime:
+    rank, device = key
+    assert rank is None or isinstance(rank, int)
+    assert device is None or isinstance(device, int)
+    copies = rows["kind"] == "memcpy"
+    busy = union(*bounds(rows))
+    return DeviceTime(
+        rank=rank,
+        device=device,
+        rows=rows,
+        busy=busy,
+        working=union(*bounds(rows.filter(~copies))),
+        compute=union(*bounds(rows.filter(~copies & (rows["category"] != "comm")))),
+        gaps=idle_gaps(attributed, rows, busy),
+    )
+
+
+def bounds(rows: pl.DataFrame) -> tuple[Int64s, Int64s]:
+    """Starts and ends of activities."""
+    start = rows["start_ns"].to_numpy()
+    return start, np.asarray(start + rows["dur_ns"].to_numpy(), dtype=np.int64)

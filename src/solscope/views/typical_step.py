@@ -1,0 +1,277 @@
+"""What a usual step is made of: the facts that a verdict is built from.
+
+A step lasts from its first GPU activity to the first of the next step, so that the time between
+steps counts; the last step ends with its last activity. Of all phases, the one that takes most time
+is meant. Steps that take more than `OUTLIER` times the median are left out: in recordings of
+several ranks the first collective holds the different starts of their profilers, and one pause
+would hide what every other step is like. Times are means over the remaining steps and over devices.
+
+A profile without steps is one step, from its first activity to its last, without stray ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.intervals import Int64s, Intervals, find_stray, overlap, union
+from solscope.views.device_time import DeviceTime, bounds
+from solscope.views.idle import CAUSES
+from solscope.views.warnings import STRAY_ONE_IN
+
+OUTLIER = 2.0
+"""A step that takes more than this many times the median is no usual one."""
+LAUNCH_GAP_NS = 1_000_000
+"""No launch takes this long, even with a profiler; a longer gap holds other code."""
+_DIRECTION = re.compile(r"HtoD|DtoH|DtoD|PtoP")
+
+
+@dataclass(frozen=True)
+class TypicalStep:
+    """One usual step; all times are ns per step and device."""
+
+    phase: str | None
+    is_step: bool
+    """False where no steps are known, and this is the whole recording."""
+    steps: int
+    """Steps that the means are over."""
+    left_out: int
+    """Steps that take much longer."""
+    left_out_ns: float
+    """Mean time of one of them."""
+    wall_ns: float
+    busy_ns: float
+    compute_ns: float
+    exposed_comm_ns: float
+    exposed_copy_ns: float
+    idle_ns: dict[str, float]
+    """By cause; together `wall_ns - busy_ns`."""
+    between_ns: dict[str, float]
+    """The part of `idle_ns` between one step and the next."""
+    launching_ns: float
+    """The part of `idle_ns["host"]` in gaps that a launch could take."""
+    long_gaps: float
+    """Longer gaps in which the GPU waits mostly for the host."""
+    graph_gaps_ns: float
+    """The part of `idle_ns` between two activities of one launch, which is that of a graph."""
+    activities: float
+    kernels: float
+    gaps: float
+    kernel_ns: float
+    """Mean time of a kernel that computes; one that communicates also waits for other ranks."""
+    category_ns: dict[str, float]
+    copy_ns: dict[str, float]
+    """By direction: `HtoD`, `DtoH`, `DtoD`, `PtoP`, `other`."""
+    comm_ns: dict[str, float]
+    """By collective, as far as kernels say which one it is."""
+    overhead_ns: float
+    """Time in which the profiler itself was at work."""
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Steps of one process, in order of time; none overlaps another."""
+
+    windows: Intervals
+    end: Int64s
+    """Where the last activity of each ends, no later than its window."""
+    left_out: Int64s
+    """Lengths of those that take much longer."""
+
+
+Totals = defaultdict[str, float]
+
+
+@dataclass
+class _Sums:
+    """Sums over steps and devices."""
+
+    steps: int = 0
+    values: Totals = field(default_factory=lambda: defaultdict(float))
+    idle: Totals = field(default_factory=lambda: defaultdict(float))
+    between: Totals = field(default_factory=lambda: defaultdict(float))
+    category: Totals = field(default_factory=lambda: defaultdict(float))
+    copy: Totals = field(default_factory=lambda: defaultdict(float))
+    comm: Totals = field(default_factory=lambda: defaultdict(float))
+
+
+def typical_step(attributed: Attributed, times: Sequence[DeviceTime]) -> TypicalStep | None:
+    """The usual step of a profile; null where nothing ran on a GPU."""
+    if not times:
+        return None
+    phase, is_step, found = _find(attributed)
+    sums = _Sums()
+    overhead = _overhead(attributed)
+    for time in times:
+        steps = found.get(_process(attributed, time)) or _recording(time)
+        _add(sums, time, steps, overhead)
+    left_out = np.concatenate(
+        [steps.left_out for steps in found.values()] or [np.zeros(0, np.int64)]
+    )
+    count = max(1, sums.steps)
+    value = {name: total / count for name, total in sums.values.items()}
+    per_step = {
+        name: {key: total / count for key, total in getattr(sums, name).items()}
+        for name in ("idle", "between", "category", "copy", "comm")
+    }
+    return TypicalStep(
+        phase=phase,
+        is_step=is_step,
+        steps=max((s.windows.start.size for s in found.values()), default=1),
+        left_out=max((s.left_out.size for s in found.values()), default=0),
+        left_out_ns=float(left_out.mean()) if left_out.size else 0.0,
+        wall_ns=value["wall"],
+        busy_ns=value["busy"],
+        compute_ns=value["compute"],
+        exposed_comm_ns=value["working"] - value["compute"],
+        exposed_copy_ns=value["busy"] - value["working"],
+        idle_ns=per_step["idle"],
+        between_ns=per_step["between"],
+        launching_ns=value["launching"],
+        long_gaps=value["long_gaps"],
+        graph_gaps_ns=value["graph_gaps"],
+        activities=value["activities"],
+        kernels=value["kernels"],
+        gaps=value["gaps"],
+        kernel_ns=value["kernel_time"] / (value["computing"] or 1),
+        category_ns=per_step["category"],
+        copy_ns=per_step["copy"],
+        comm_ns=per_step["comm"],
+        overhead_ns=value["overhead"],
+    )
+
+
+def _find(attributed: Attributed) -> tuple[str | None, bool, dict[int, _Steps]]:
+    """The phase that takes most time, whether it has steps, and those of each process."""
+    steps = attributed.steps.filter(pl.col("start_ns").is_not_null()).sort("start_ns")
+    timed = steps.with_columns(
+        pl.col("start_ns").shift(-1).over("process").fill_null(pl.col("end_ns")).alias("until")
+    ).with_columns((pl.col("until") - pl.col("start_ns")).alias("wall"))
+    whole = timed.filter(~pl.col("cut") & (pl.col("found_by") != "whole_profile"))
+    if whole.is_empty():
+        return None, False, {}
+    by_phase = whole.group_by("phase", maintain_order=True).agg(pl.col("wall").sum())
+    phase = by_phase.sort("wall", descending=True, maintain_order=True)["phase"][0]
+    chosen = whole.filter(pl.col("phase").eq_missing(pl.lit(phase, pl.String)))
+    found = {}
+    for part in chosen.partition_by("process"):
+        usual = pl.col("wall") <= OUTLIER * part["wall"].median()  # type: ignore[operator]
+        rows, longer = part.filter(usual), part.filter(~usual)
+        windows = Intervals(rows["start_ns"].to_numpy(), rows["until"].to_numpy())
+        end = np.minimum(rows["end_ns"].to_numpy(), windows.end)
+        found[int(part["process"][0])] = _Steps(windows, end, longer["wall"].to_numpy())
+    return phase, True, found
+
+
+def _process(attributed: Attributed, time: DeviceTime) -> int:
+    """The process whose steps run on a device."""
+    process = dict(attributed.steps.select("step", "process").iter_rows())
+    if len(set(process.values())) < 2:
+        return 0
+    steps = time.rows["step"].drop_nulls().value_counts(sort=True)["step"]
+    return int(process[steps[0]]) if len(steps) else 0
+
+
+def _recording(time: DeviceTime) -> _Steps:
+    """All that a device did, without the few activities that lie far away from all others."""
+    start, end = bounds(time.rows)
+    first, last = int(start.min()), int(end.max())
+    stray = find_stray(start, end, STRAY_ONE_IN)
+    if stray is not None:
+        first, last = (stray.end, last) if stray.before else (first, stray.start)
+    ends = np.array([last])
+    return _Steps(Intervals(np.array([first]), ends), ends, np.zeros(0, dtype=np.int64))
+
+
+def _overhead(attributed: Attributed) -> Intervals:
+    rows = attributed.profile.events.lazy().filter(
+        (pl.col("kind") == "overhead")
+        & pl.col("dur_ns").is_not_null()
+        & pl.col("start_ns").is_not_null()
+    )
+    return union(*bounds(rows.select("start_ns", "dur_ns").collect()))
+
+
+def _add(sums: _Sums, time: DeviceTime, steps: _Steps, overhead: Intervals) -> None:
+    """Add the usual steps of one device."""
+    windows = steps.windows
+    inside = _inside(time.rows["start_ns"].to_numpy(), windows)
+    rows = time.rows.filter(pl.Series(inside))
+    kernels = rows.filter(pl.col("kind") == "kernel")
+    computing = kernels.filter(pl.col("category") != "comm")
+    sums.steps += windows.start.size
+    found = {
+        "wall": windows.length,
+        "busy": _covered(windows, time.busy),
+        "working": _covered(windows, time.working),
+        "compute": _covered(windows, time.compute),
+        "overhead": _covered(windows, overhead),
+        "activities": rows.height,
+        "kernels": kernels.height,
+        "computing": computing.height,
+        "kernel_time": int(computing["dur_ns"].sum()),
+    }
+    for name, value in found.items():
+        sums.values[name] += value
+    _add_gaps(sums, time, steps)
+    _add_activities(sums, rows)
+
+
+def _add_gaps(sums: _Sums, time: DeviceTime, steps: _Steps) -> None:
+    """Idle time by cause; a gap that a step shares with another counts in proportion."""
+    gaps = time.gaps
+    start, end = gaps["start_ns"].to_numpy(), gaps["end_ns"].to_numpy()
+    length = np.maximum(end - start, 1)
+    part = overlap(start, end, steps.windows) / length
+    between = overlap(start, end, Intervals(steps.end, steps.windows.end)) / length
+    for cause in CAUSES:
+        spent = gaps[cause].to_numpy()
+        sums.idle[cause] += float((spent * part).sum())
+        sums.between[cause] += float((spent * between).sum())
+    # Before the first activity of a device and after its last, nothing says why it was idle.
+    known = float((length * part).sum())
+    idle = steps.windows.length - _covered(steps.windows, time.busy)
+    sums.idle["unlinked"] += max(0.0, idle - known)
+    short = length <= LAUNCH_GAP_NS
+    sums.values["launching"] += float((gaps["host"].to_numpy() * part)[short].sum())
+    sums.values["long_gaps"] += float(part[~short & (gaps["cause"] == "host").to_numpy()].sum())
+    sums.values["gaps"] += int((part > 0).sum())
+    sums.values["graph_gaps"] += float((length * part)[_in_graph(time)].sum())
+
+
+def _in_graph(time: DeviceTime) -> np.ndarray:
+    """Which gaps lie between two activities of one launch."""
+    rows = time.rows.sort("start_ns", maintain_order=True)
+    at = np.searchsorted(rows["start_ns"].to_numpy(), time.gaps["end_ns"].to_numpy(), side="left")
+    before, after = rows["launch_row"].gather(np.maximum(at - 1, 0)), rows["launch_row"].gather(at)
+    return (before == after).fill_null(False).to_numpy()
+
+
+def _add_activities(sums: _Sums, rows: pl.DataFrame) -> None:
+    for category, time in _times(rows, "category"):
+        sums.category[category] += time
+    for name, time in _times(rows.filter(pl.col("kind") == "memcpy"), "name"):
+        direction = _DIRECTION.search(name)
+        sums.copy[direction.group() if direction else "other"] += time
+    for operator, time in _times(rows.filter(pl.col("category") == "comm"), "operator"):
+        sums.comm[operator] += time
+
+
+def _times(rows: pl.DataFrame, by: str) -> list[tuple[str, int]]:
+    grouped = rows.group_by(pl.col(by).cast(pl.String).fill_null("")).agg(pl.col("dur_ns").sum())
+    return list(grouped.iter_rows())
+
+
+def _covered(windows: Intervals, cover: Intervals) -> int:
+    return int(overlap(windows.start, windows.end, cover).sum())
+
+
+def _inside(at: Int64s, windows: Intervals) -> np.ndarray:
+    index = np.searchsorted(windows.start, at, side="right") - 1
+    return (index >= 0) & (at < windows.end[np.maximum(index, 0)])

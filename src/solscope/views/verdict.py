@@ -1,0 +1,419 @@
+"""What is wrong with a profile, in one sentence, three figures and the command to run next.
+
+The sentence is about a usual step (`typical_step.py`), because a few stray activities make the span
+of a recording meaningless. It names the largest loss: time in which the GPU is idle, or in which
+only communication or only copies run. Losses below `LOSS_PCT` of the step are not worth a headline;
+then the sentence says what kind of kernel takes the time. Every clause states what was measured.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.views.device_time import DeviceTime
+from solscope.views.typical_step import TypicalStep, typical_step
+
+LOSS_PCT = 15.0
+"""A loss from this share of a step on is the headline."""
+DOMINANT_PCT = 50.0
+"""A kind of kernel with at least this share of the GPU time dominates."""
+LEFT_OUT_PCT = 20.0
+"""Outliers are mentioned from this share of the time of all steps on."""
+MAIN_PART = 0.6
+"""A cause with at least this part of the idle time stands for all of it."""
+OVERHEAD_PCT = 5.0
+"""The profiler's own work is mentioned from this share of a step on."""
+
+Kind = Literal[
+    "host_bound",
+    "launch_bound",
+    "sync",
+    "alloc",
+    "launch_latency",
+    "graph_gaps",
+    "unexplained_idle",
+    "exposed_comm",
+    "exposed_copies",
+    "gpu_bound",
+    "nothing_stands_out",
+    "no_timeline",
+    "no_gpu_work",
+]
+
+KINDS: dict[Kind, str] = {
+    "host_bound": "host-bound",
+    "launch_bound": "launch-bound",
+    "sync": "synchronization",
+    "alloc": "memory allocation",
+    "launch_latency": "launch latency",
+    "graph_gaps": "gaps in graphs",
+    "unexplained_idle": "unexplained idle",
+    "exposed_comm": "exposed communication",
+    "exposed_copies": "exposed copies",
+    "gpu_bound": "GPU-bound",
+    "nothing_stands_out": "GPU-bound, no main part",
+    "no_timeline": "no time line",
+    "no_gpu_work": "no GPU work",
+}
+"""Each kind of verdict in a word or two, for tables of many profiles."""
+CLASSES = {
+    "gemm": "GEMMs",
+    "moe": "MoE kernels",
+    "comm": "communication",
+    "norm": "norms",
+    "activation": "activations",
+    "rope": "rotary embedding",
+    "kv_cache": "KV cache kernels",
+    "quant": "quantization",
+    "embedding": "embedding lookups",
+    "conv": "convolutions",
+    "sort_scan": "sorts and scans",
+    "optimizer": "optimizer kernels",
+    "memcpy": "memory copies",
+    "memset": "memory fills",
+    "elementwise": "element-wise and copy kernels",
+    "copy": "element-wise and copy kernels",
+    "reduce": "reductions",
+    "other": "unclassified kernels",
+}
+"""How a sentence names a category, where its own name would not do."""
+_IDLE: dict[str, tuple[Kind, str, str]] = {
+    "host": ("host_bound", "", "waiting for the host"),
+    "sync": (
+        "sync",
+        "it waits while the host is in a synchronizing call",
+        "in synchronizing calls",
+    ),
+    "alloc": (
+        "alloc",
+        "it waits while the host allocates or frees memory",
+        "in memory allocation",
+    ),
+    "launch": (
+        "launch_latency",
+        "the next kernel is launched but has not started",
+        "between launch and start",
+    ),
+    "graph": (
+        "graph_gaps",
+        "nothing runs between the kernels of a graph",
+        "between kernels of a graph",
+    ),
+    "unlinked": ("unexplained_idle", "it is idle, and why is not known", "for unknown reasons"),
+}
+"""Causes of idle time: the verdict, its clause, and what comes after "idle for 3 ms"."""
+_COPIES = {
+    "HtoD": "copies from host to GPU",
+    "DtoH": "copies from GPU to host",
+    "DtoD": "copies within the GPU",
+    "PtoP": "copies between GPUs",
+}
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """One number of a verdict."""
+
+    name: str
+    value: float
+    unit: str
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The answer to "what is wrong?"."""
+
+    kind: Kind
+    sentence: str
+    figures: list[Figure]
+    """At most three, the most important last."""
+    next: str | None
+    """The command that looks further into it; null where there is nothing to look into."""
+    busy_pct: float | None
+    """Share of a usual step, or of the recording, in which the GPU is busy."""
+    phase: str | None
+    """Phase of the steps that this is about; null where it is not known, or for a recording."""
+    steps: int
+    """Steps that the figures are means over; 0 for the whole recording."""
+
+
+def verdict(attributed: Attributed, times: Sequence[DeviceTime]) -> Verdict:
+    """The verdict on one profile; `times` are the time lines of its devices."""
+    step = typical_step(attributed, times)
+    if step is not None and step.wall_ns > 0:
+        return _Sentence(attributed, step).verdict()
+    return _without_timeline(attributed)
+
+
+class _Sentence:
+    """Builds the verdict on a profile that has a time line."""
+
+    def __init__(self, attributed: Attributed, step: TypicalStep) -> None:
+        self.step = step
+        self.attributed = attributed
+
+    def verdict(self) -> Verdict:
+        step = self.step
+        losses = {
+            "idle": step.wall_ns - step.busy_ns,
+            "comm": step.exposed_comm_ns,
+            "copies": step.exposed_copy_ns,
+        }
+        largest = max(losses, key=lambda name: losses[name])
+        if self._pct(losses[largest]) < LOSS_PCT:
+            return self._busy()
+        return {"idle": self._idle, "comm": self._comm, "copies": self._copies}[largest]()
+
+    # The GPU is idle
+
+    def _idle(self) -> Verdict:
+        step = self.step
+        in_graph = min(step.graph_gaps_ns, step.idle_ns["launch"])
+        causes = {**step.idle_ns, "launch": step.idle_ns["launch"] - in_graph, "graph": in_graph}
+        ranked = sorted(causes.items(), key=lambda item: -item[1])
+        cause, time = ranked[0]
+        kind, clause, label = _IDLE[cause]
+        if cause == "host" and self._launch_bound():
+            kind = "launch_bound"
+        if time < MAIN_PART * (step.wall_ns - step.busy_ns):
+            said = self._mixed_idle(ranked)
+        elif cause == "host":
+            said = f"it waits {self._of_wall(time)} for the host{self._host_details(time, kind)}"
+        else:
+            said = f"for {self._of_wall(time)} {clause}{self._idle_details(cause)}"
+        if self._pct(step.exposed_comm_ns) >= LOSS_PCT:
+            said += (
+                f"; communication that no compute hides takes {self._ms(step.exposed_comm_ns)} ms"
+            )
+        return self._made(kind, f"{self._busy_for()}; {said}", Figure(label, time / 1e6, "ms"))
+
+    def _mixed_idle(self, ranked: Sequence[tuple[str, float]]) -> str:
+        """No cause holds most of the idle time: the largest, until most of it is named."""
+        idle = self.step.wall_ns - self.step.busy_ns
+        parts: list[str] = []
+        named = 0.0
+        for cause, time in ranked:
+            if named >= 0.8 * idle or len(parts) == 3:
+                break
+            parts.append(f"{self._ms(time)} ms {_IDLE[cause][2]}")
+            named += time
+        return f"it is idle for {self._of_wall(idle)}: {', '.join(parts)}"
+
+    def _launch_bound(self) -> bool:
+        """Whether most activities wait for their own launch, which takes longer than they run."""
+        step = self.step
+        return (
+            2 * step.launching_ns >= step.idle_ns["host"]
+            and 2 * step.between_ns["host"] < step.idle_ns["host"]
+            and 2 * step.gaps >= step.activities
+            and 2 * step.kernel_ns < self._launch_every()
+        )
+
+    def _launch_every(self) -> float:
+        return self.step.wall_ns / max(1.0, self.step.kernels)
+
+    def _host_details(self, time: float, kind: Kind) -> str:
+        between = self.step.between_ns["host"]
+        if kind == "launch_bound":
+            return (
+                f", which launches a kernel every {_micro(self._launch_every())} while one runs "
+                f"for {_micro(self.step.kernel_ns)} (launch-bound)"
+            )
+        if between >= time / 2:
+            return f", {self._ms(between)} ms of that between steps"
+        long = self.step.idle_ns["host"] - self.step.launching_ns
+        if long >= time / 2:
+            count = round(self.step.long_gaps)
+            several = f"{count} gaps of over 1 ms" if count else "gaps of over 1 ms"
+            return f", {self._ms(long)} ms of that in {'one gap' if count == 1 else several}"
+        return ""
+
+    def _idle_details(self, cause: str) -> str:
+        step = self.step
+        if cause == "graph":
+            return f" ({step.kernels:,.0f} kernels of {_micro(step.kernel_ns)} on average)"
+        if cause == "unlinked" and not self.attributed.activities["launch_row"].count():
+            return ": the profile has no launch calls"
+        return ""
+
+    # Something runs, but nothing computes
+
+    def _comm(self) -> Verdict:
+        time = self.step.exposed_comm_ns
+        what = _main(self.step.comm_ns)
+        figure = Figure("exposed communication", time / 1e6, "ms")
+        name = "communication" if what is None else what.replace("_", "-")
+        return self._exposed("exposed_comm", name, time, figure)
+
+    def _copies(self) -> Verdict:
+        time = self.step.exposed_copy_ns
+        what = _COPIES.get(_main(self.step.copy_ns) or "", "memory copies")
+        figure = Figure("exposed copies", time / 1e6, "ms")
+        return self._exposed("exposed_copies", what, time, figure)
+
+    def _exposed(self, kind: Kind, what: str, time: float, figure: Figure) -> Verdict:
+        step = self.step
+        said = (
+            f"The GPU computes for {_share(self._pct(step.compute_ns))} of {self._unit()}; "
+            f"{self._of_wall(time)} are {what} that no compute hides"
+        )
+        idle = step.wall_ns - step.busy_ns
+        if self._pct(idle) >= LOSS_PCT:
+            host = step.idle_ns["host"]
+            why = f", {self._ms(host)} ms of that waiting for the host" if host >= idle / 2 else ""
+            said += f"; it is idle for {self._ms(idle)} ms{why}"
+        return self._made(kind, said, figure, share=("GPU computes", step.compute_ns))
+
+    # The GPU is busy
+
+    def _busy(self) -> Verdict:
+        shares = _shares(_classes(self.step.category_ns))
+        first, pct = next(iter(shares.items()))
+        said = f"{self._busy_for()} ({self._ms(self.step.wall_ns)} ms)"
+        figure = Figure(first, pct, "%")
+        if pct >= DOMINANT_PCT:
+            return self._made(
+                "gpu_bound", f"{said}; {_share(pct)} of its GPU time is {first}", figure
+            )
+        said += f", and no kind of kernel dominates: {_largest(shares)}"
+        return self._made("nothing_stands_out", said, figure)
+
+    # Parts of sentences
+
+    def _made(
+        self, kind: Kind, sentence: str, figure: Figure, share: tuple[str, float] | None = None
+    ) -> Verdict:
+        step = self.step
+        name, time = share or ("GPU busy", step.busy_ns)
+        look = "hotspots"
+        if kind in ("gpu_bound", "nothing_stands_out"):
+            look = "operators" if _has_shapes(self.attributed) else "layers"
+        return Verdict(
+            kind=kind,
+            sentence=f"{sentence}{self._caveats(kind)}.",
+            figures=[
+                Figure("step" if step.is_step else "recording", step.wall_ns / 1e6, "ms"),
+                Figure(name, self._pct(time), "%"),
+                figure,
+            ],
+            next=f"solscope {look} {shlex.quote(self.attributed.profile.path)}",
+            busy_pct=self._pct(step.busy_ns),
+            phase=step.phase,
+            steps=step.steps if step.is_step else 0,
+        )
+
+    def _caveats(self, kind: Kind) -> str:
+        """What changes how the sentence must be read."""
+        step, said = self.step, ""
+        left_out = step.left_out * step.left_out_ns
+        if 100 * left_out >= LEFT_OUT_PCT * (left_out + step.steps * step.wall_ns):
+            steps, times = step.left_out + step.steps, step.left_out_ns / step.wall_ns
+            one = step.left_out == 1
+            said += (
+                f"; {step.left_out} of {steps} steps {'takes' if one else 'take'} {times:.1f} "
+                f"times as long and {'is' if one else 'are'} not counted"
+            )
+        overhead = self._pct(step.overhead_ns)
+        if kind in ("host_bound", "launch_bound", "sync", "alloc") and overhead >= OVERHEAD_PCT:
+            said += f"; the profiler itself takes {_share(overhead)} of the time"
+        if any(warning.code == "truncated" for warning in self.attributed.profile.warnings):
+            said += "; the file breaks off, so this is about its first part"
+        return said
+
+    def _busy_for(self) -> str:
+        return f"The GPU is busy for {_share(self._pct(self.step.busy_ns))} of {self._unit()}"
+
+    def _unit(self) -> str:
+        if not self.step.is_step:
+            return "the recording"
+        article = "the" if self.step.steps + self.step.left_out == 1 else "a"
+        return " ".join(part for part in (article, self.step.phase, "step") if part)
+
+    def _of_wall(self, time_ns: float) -> str:
+        return f"{self._ms(time_ns)} of {self._ms(self.step.wall_ns)} ms"
+
+    def _ms(self, time_ns: float) -> str:
+        """Milliseconds with the digits that the length of the step deserves."""
+        wall = self.step.wall_ns / 1e6
+        digits = 0 if wall >= 100 else 1 if wall >= 10 else 2
+        return f"{time_ns / 1e6:,.{digits}f}"
+
+    def _pct(self, time_ns: float) -> float:
+        return 100 * time_ns / self.step.wall_ns
+
+
+def _without_timeline(attributed: Attributed) -> Verdict:
+    profile = attributed.profile
+    rows = attributed.aggregates
+    total = int(rows["total_ns"].sum()) if profile.is_aggregate else 0
+    if not total:
+        only = any(warning.code == "metrics_only" for warning in profile.warnings)
+        said = f"{'There are only sensor samples: n' if only else 'N'}othing ran on a GPU."
+        return Verdict("no_gpu_work", said, [], None, None, None, 0)
+    grouped = rows.group_by(rows["category"].cast(pl.String)).agg(pl.col("total_ns").sum())
+    shares = _shares(_classes(dict(grouped.iter_rows())))
+    first, pct = next(iter(shares.items()))
+    ms = f"{total / 1e6:,.1f} ms"
+    what = (
+        f"Of {ms} of kernel time, {_share(pct)} is {first}"
+        if pct >= DOMINANT_PCT
+        else f"In {ms} of kernel time no kind of kernel dominates: {_largest(shares)}"
+    )
+    return Verdict(
+        kind="no_timeline",
+        sentence=f"{what}; a summary has no time line, so idle time is not known.",
+        figures=[Figure("kernel time", total / 1e6, "ms"), Figure(first, pct, "%")],
+        next=f"solscope kernels {shlex.quote(profile.path)}",
+        busy_pct=None,
+        phase=None,
+        steps=0,
+    )
+
+
+def _has_shapes(attributed: Attributed) -> bool:
+    """Whether operators can be compared with their bounds: half of the GPU time has shapes."""
+    rows = attributed.activities
+    own = attributed.profile.events["input_dims"].gather(rows["op_row"]).is_not_null()
+    known = rows["dur_ns"].filter(own | rows["dims_borrowed"].is_not_null())
+    return 2 * int(known.sum()) >= int(rows["dur_ns"].sum())
+
+
+def _classes(times: Mapping[str, float]) -> dict[str, float]:
+    """Times by category as times by the names that a sentence uses."""
+    found: dict[str, float] = {}
+    for category, time in times.items():
+        name = CLASSES.get(category, category.replace("_", " "))
+        found[name] = found.get(name, 0.0) + time
+    return found
+
+
+def _shares(times: Mapping[str, float]) -> dict[str, float]:
+    """Percent of the sum, largest first."""
+    total = sum(times.values()) or 1.0
+    ranked = sorted(times, key=lambda name: (-times[name], name))
+    return {name: 100 * times[name] / total for name in ranked}
+
+
+def _largest(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {_share(pct)}" for name, pct in list(shares.items())[:3])
+
+
+def _main(times: Mapping[str, float]) -> str | None:
+    """The one that holds nearly all of the time, if it has a name."""
+    shares = _shares(times)
+    first = next(iter(shares), "")
+    return first if first and shares[first] >= 80 else None
+
+
+def _share(pct: float) -> str:
+    """Whole percents, unless that would say none or all."""
+    return f"{pct:.0f} %" if 0.5 <= pct < 99.5 or pct == 100 else f"{pct:.1f} %"
+
+
+def _micro(time_ns: float) -> str:
+    value = time_ns / 1e3
+    return f"{value:,.1f} µs" if value < 10 else f"{value:,.0f} µs"

@@ -1,0 +1,327 @@
+"""The verdict: what it names, from which figures, and what it does not claim."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import solscope
+from solscope.attribution import Attributed, attribute
+from solscope.profile import ProfileWarning
+from solscope.views.device_time import device_times
+from solscope.views.summary import summarize
+from solscope.views.typical_step import typical_step
+from solscope.views.verdict import Verdict
+from tests.making import aggregate, attributed, event, profile
+
+MS = 1_000_000
+GEMM, NORM, RELU = "nvjet_tst_128x8", "rms_norm_kernel", "vectorized_elementwise_kernel"
+REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
+REAL = Path(__file__).parents[4] / "shared" / "data"
+
+
+def verdict(*events: dict[str, Any], **metadata: Any) -> Verdict:
+    return summarize(attributed(*events, **metadata)).verdict
+
+
+def ran(
+    kind: str, name: str, start: int, dur: int, number: int, *, at: int | None = None, **more: Any
+) -> list[dict[str, Any]]:
+    """An activity and its launch of 1 µs, which begins at `at`, or 1 µs before the activity."""
+    call = "cudaLaunchKernel" if kind == "kernel" else "cudaMemcpyAsync"
+    begun = start - 1000 if at is None else at
+    launch = event("runtime", call, begun, 1000, correlation=number)
+    return [launch, {**event(kind, name, start, dur, **more), "correlation": number}]
+
+
+def kernel(name: str, start: int, dur: int, number: int, **more: Any) -> list[dict[str, Any]]:
+    return ran("kernel", name, start, dur, number, **more)
+
+
+def step(start: int, dur: int) -> dict[str, Any]:
+    return event("annotation", "decode_step", start - 2000, dur)
+
+
+def figures(found: Verdict) -> dict[str, tuple[float, str]]:
+    return {one.name: (round(one.value, 6), one.unit) for one in found.figures}
+
+
+# --- Idle time
+
+
+def test_launch_bound() -> None:
+    """20 kernels of 10 µs, one every 100 µs, each launched 1 µs before it starts."""
+    found = verdict(
+        step(0, 2 * MS), *(e for i in range(20) for e in kernel(GEMM, 100_000 * i, 10_000, i + 1))
+    )
+    assert found.kind == "launch_bound"
+    assert found.sentence == (
+        "The GPU is busy for 10 % of the decode step; it waits 1.69 of 1.91 ms for the host, which "
+        "launches a kernel every 96 µs while one runs for 10 µs (launch-bound)."
+    )
+    assert figures(found) == {
+        "step": (1.91, "ms"),
+        "GPU busy": (round(100 * 0.2 / 1.91, 6), "%"),
+        "waiting for the host": (round(19 * 0.089, 6), "ms"),
+    }
+    assert found.next == "solscope hotspots made.json"
+    assert (found.phase, found.steps) == ("decode", 1)
+    assert found.busy_pct == pytest.approx(100 * 0.2 / 1.91)
+
+
+def test_one_long_wait_is_not_launch_bound() -> None:
+    events = [*kernel(GEMM, 0, 1 * MS, 1), *kernel(GEMM, 9 * MS, 1 * MS, 2)]
+    found = verdict(step(0, 10 * MS), *events)
+    assert found.kind == "host_bound"
+    assert found.sentence == (
+        "The GPU is busy for 20 % of the decode step; it waits 8.0 of 10.0 ms for the host, "
+        "8.0 ms of that in one gap."
+    )
+
+
+def test_time_between_steps_counts_and_is_named() -> None:
+    """Three steps of 1 ms that start every 4 ms."""
+    found = verdict(
+        *(e for i in range(3) for e in [step(4 * MS * i, MS), *kernel(GEMM, 4 * MS * i, MS, i + 1)])
+    )
+    assert found.kind == "host_bound"
+    assert found.sentence == (
+        "The GPU is busy for 33 % of a decode step; it waits 2.00 of 3.00 ms for the host, 2.00 ms "
+        "of that between steps."
+    )
+    assert found.steps == 3
+
+
+def test_synchronizing_call() -> None:
+    wait = event("runtime", "cudaDeviceSynchronize", 1 * MS, 8 * MS - 1000)
+    events = [*kernel(GEMM, 0, 1 * MS, 1), wait, *kernel(GEMM, 9 * MS, 1 * MS, 2)]
+    found = verdict(step(0, 10 * MS), *events)
+    assert found.kind == "sync"
+    assert "for 8.0 of 10.0 ms it waits while the host is in a synchronizing call" in found.sentence
+
+
+def test_allocation() -> None:
+    wait = event("runtime", "cudaMalloc", 1 * MS, 8 * MS - 1000)
+    events = [*kernel(GEMM, 0, 1 * MS, 1), wait, *kernel(GEMM, 9 * MS, 1 * MS, 2)]
+    found = verdict(step(0, 10 * MS), *events)
+    assert found.kind == "alloc"
+    assert "it waits while the host allocates or frees memory" in found.sentence
+
+
+def test_launched_but_not_started() -> None:
+    events = [*kernel(GEMM, 0, 1 * MS, 1), *kernel(GEMM, 9 * MS, 1 * MS, 2, at=500_000)]
+    found = verdict(step(0, 10 * MS), *events)
+    assert found.kind == "launch_latency"
+    assert "for 8.0 of 10.0 ms the next kernel is launched but has not started" in found.sentence
+
+
+def test_gaps_inside_a_graph() -> None:
+    """A graph of 100 kernels of 3 µs with 1 µs between them."""
+    launch = event("runtime", "cudaGraphLaunch", -5000, 4000, correlation=1)
+    kernels = [{**event("kernel", GEMM, 4000 * i, 3000), "correlation": 1} for i in range(100)]
+    found = verdict(step(-4000, 10_000), launch, *kernels)
+    assert found.kind == "graph_gaps"
+    assert found.sentence == (
+        "The GPU is busy for 75 % of the decode step; for 0.10 of 0.40 ms nothing runs between the "
+        "kernels of a graph (100 kernels of 3.0 µs on average)."
+    )
+
+
+def test_several_causes_are_listed() -> None:
+    """4 ms of 10 ms wait for the host, 3 ms for a launched kernel."""
+    events = [
+        *kernel(GEMM, 0, 1 * MS, 1),
+        *kernel(GEMM, 5 * MS, 1 * MS, 2, at=5 * MS - 1000),
+        *kernel(GEMM, 9 * MS, 1 * MS, 3, at=5 * MS + 1000),
+    ]
+    found = verdict(step(0, 10 * MS), *events)
+    assert found.kind == "host_bound"
+    assert found.sentence == (
+        "The GPU is busy for 30 % of the decode step; it is idle for 7.0 of 10.0 ms: 4.0 ms "
+        "waiting for the host, 3.0 ms between launch and start."
+    )
+
+
+def test_without_launches_no_cause_is_claimed() -> None:
+    events = [event("kernel", GEMM, 0, 1 * MS), event("kernel", GEMM, 9 * MS, 1 * MS)]
+    found = verdict(*events)
+    assert found.kind == "unexplained_idle"
+    assert found.sentence == (
+        "The GPU is busy for 20 % of the recording; for 8.0 of 10.0 ms it is idle, and why is not "
+        "known: the profile has no launch calls."
+    )
+    assert found.steps == 0
+
+
+# --- Nothing computes
+
+
+def test_exposed_communication_names_the_collective() -> None:
+    events = [*kernel(GEMM, 0, 4 * MS, 1), *kernel(REDUCE, 4 * MS, 6 * MS, 2, at=0)]
+    found = verdict(step(0, 10 * MS), *events)
+    assert found.kind == "exposed_comm"
+    assert found.sentence == (
+        "The GPU computes for 40 % of the decode step; 6.0 of 10.0 ms are all-reduce that no "
+        "compute hides."
+    )
+    assert [one.name for one in found.figures] == ["step", "GPU computes", "exposed communication"]
+
+
+def test_hidden_communication_is_no_loss() -> None:
+    events = [*kernel(GEMM, 0, 10 * MS, 1), *kernel(REDUCE, 1 * MS, 8 * MS, 2, stream=9)]
+    found = verdict(step(0, 10 * MS), *events)
+    assert found.kind == "gpu_bound"
+
+
+def test_exposed_copies_name_their_direction() -> None:
+    copy = ran("memcpy", "Memcpy HtoD (Pinned -> Device)", 1 * MS, 9 * MS, 2, at=0)
+    found = verdict(step(0, 10 * MS), *kernel(GEMM, 0, 1 * MS, 1), *copy)
+    assert found.kind == "exposed_copies"
+    assert found.sentence == (
+        "The GPU computes for 10 % of the decode step; 9.0 of 10.0 ms are copies from host to GPU "
+        "that no compute hides."
+    )
+
+
+# --- The GPU is busy
+
+
+def test_one_kind_of_kernel_dominates() -> None:
+    events = [*kernel(GEMM, 0, 7 * MS, 1), *kernel(NORM, 7 * MS, 3 * MS, 2, at=0)]
+    found = verdict(step(0, 10 * MS), *events)
+    assert found.kind == "gpu_bound"
+    assert found.sentence == (
+        "The GPU is busy for 100 % of the decode step (10.0 ms); 70 % of its GPU time is GEMMs."
+    )
+    assert found.figures[-1].name == "GEMMs"
+    # Without shapes no operator has a bound: its layers say more.
+    assert found.next == "solscope layers made.json"
+
+
+def test_nothing_stands_out() -> None:
+    events = [
+        *kernel(GEMM, 0, 4 * MS, 1),
+        *kernel(NORM, 4 * MS, 3 * MS, 2, at=0),
+        *kernel(RELU, 7 * MS, 3 * MS, 3, at=1000),
+    ]
+    found = verdict(step(0, 10 * MS), *events)
+    assert found.kind == "nothing_stands_out"
+    assert "no kind of kernel dominates: GEMMs 40 %, element-wise and copy kernels 30 %" in (
+        found.sentence
+    )
+
+
+# --- What changes a headline
+
+
+def test_a_stray_kernel_does_not_make_the_gpu_idle() -> None:
+    """As a warm-up kernel half a second before the recorded work."""
+    early = kernel(GEMM, -500 * MS, 1000, 99)
+    work = [e for i in range(30) for e in kernel(GEMM, MS * i, MS, i + 1, at=1000 * i)]
+    found = summarize(attributed(*early, *work))
+    assert found.gpu_busy_pct is not None
+    assert found.gpu_busy_pct < 10
+    assert found.verdict.kind == "gpu_bound"
+    assert found.verdict.busy_pct == pytest.approx(100)
+
+
+def test_steps_much_longer_than_usual_are_left_out_and_mentioned() -> None:
+    lengths = [50, *[5] * 5]
+    starts = [sum(lengths[:i]) * MS for i in range(len(lengths))]
+    found = verdict(
+        *(
+            e
+            for i, (at, length) in enumerate(zip(starts, lengths, strict=True))
+            for e in [step(at, length * MS - 9000), *kernel(GEMM, at, length * MS - 9000, i + 1)]
+        )
+    )
+    assert found.steps == 5
+    assert "1 of 6 steps takes 10.0 times as long and is not counted" in found.sentence
+
+
+def test_a_file_that_breaks_off() -> None:
+    made = profile(step(0, MS), *kernel(GEMM, 0, MS, 1))
+    cut = replace(made, warnings=(ProfileWarning("truncated", "the file ends early"),))
+    found = summarize(attribute(cut)).verdict
+    assert found.sentence.endswith("; the file breaks off, so this is about its first part.")
+
+
+def test_the_profiler_itself() -> None:
+    events = [*kernel(GEMM, 0, 1 * MS, 1), *kernel(GEMM, 9 * MS, 1 * MS, 2)]
+    overhead = event("overhead", "Activity Buffer Request", 2 * MS, 2 * MS)
+    found = verdict(step(0, 10 * MS), *events, overhead)
+    assert found.sentence.endswith("; the profiler itself takes 20 % of the time.")
+
+
+# --- Without a time line
+
+
+def test_a_summary_says_only_what_it_can() -> None:
+    rows = [
+        {"kind": "kernel", "name": GEMM, "calls": 10, "total_ns": 6 * MS},
+        {"kind": "kernel", "name": NORM, "calls": 10, "total_ns": 4 * MS},
+    ]
+    found = summarize(aggregate(*rows)).verdict
+    assert found.kind == "no_timeline"
+    assert found.sentence == (
+        "Of 10.0 ms of kernel time, 60 % is GEMMs; a summary has no time line, so idle time is not "
+        "known."
+    )
+    assert found.next == "solscope kernels made.csv"
+    assert found.busy_pct is None
+
+
+def test_nothing_ran() -> None:
+    found = verdict(event("cpu_op", "aten::mm", 0, 10))
+    assert (found.kind, found.sentence) == ("no_gpu_work", "Nothing ran on a GPU.")
+    assert (found.figures, found.next) == ([], None)
+
+
+def test_two_devices_are_means() -> None:
+    other = [
+        {**event("kernel", GEMM, 0, 1 * MS), "device": 1},
+        {**event("kernel", GEMM, 9 * MS, 1 * MS), "device": 1},
+    ]
+    found = verdict(event("kernel", GEMM, 0, 10 * MS), *other)
+    assert found.busy_pct == pytest.approx((100 + 20) / 2)
+
+
+# --- Facts add up on real profiles
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "traces/mi300_sglang_qwen3-8b_decode.json.gz",
+        "traces/a100_hta_tracediff_control.json.gz",
+        "h200/graph/normal.trace.json.gz",
+        "h200/ranks/tp4-slow_gpu/rank2.trace.json.zst",
+        "nsys/h100_2gpu_1s.sqlite",
+    ],
+)
+def test_a_real_step_adds_up(name: str) -> None:
+    if not (REAL / name).exists():
+        pytest.skip(f"{name} is not here")
+    real: Attributed = solscope.attribute(solscope.open(REAL / name))
+    found = typical_step(real, device_times(real))
+    assert found is not None
+    assert sum(found.idle_ns.values()) == pytest.approx(found.wall_ns - found.busy_ns, abs=1)
+    parts = found.compute_ns + found.exposed_comm_ns + found.exposed_copy_ns
+    assert parts == pytest.approx(found.busy_ns, abs=1)
+    assert all(found.between_ns[cause] <= found.idle_ns[cause] + 1 for cause in found.between_ns)
+    whole = real.steps.filter(~pl.col("cut"))
+    assert found.steps + found.left_out <= max(1, whole.height)
+
+
+def test_a_real_step_is_busy_though_its_recording_is_not() -> None:
+    path = REAL / "traces" / "mi300_sglang_qwen3-8b_decode.json.gz"
+    if not path.exists():
+        pytest.skip("the profile is not here")
+    found = summarize(solscope.attribute(solscope.open(path)))
+    assert found.gpu_busy_pct == pytest.approx(2.06, abs=0.01)
+    assert found.verdict.busy_pct == pytest.approx(93.48, abs=0.01)
+    assert found.verdict.kind == "gpu_bound"
