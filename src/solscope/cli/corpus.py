@@ -25,6 +25,9 @@ from solscope.cli.corpus_questions import COMMANDS as QUESTIONS
 if TYPE_CHECKING:
     from solscope.corpus.add import Report
 
+MANY_FILES = 128
+"""Files in a table from which `add` suggests to merge them."""
+
 
 class StoreGroup(click.Group):
     """Commands on a store. A read error in Polars means a damaged store, not a bug."""
@@ -145,11 +148,16 @@ def add(
         model=open_model(model, batch, context),
         read=ReadOptions(max_expansion=max_expansion),
     )
+    corpus = open_corpus(store)
     with _progress(verbose) as report:
-        result = add_profiles(
-            open_corpus(store), profiles, options, engine, workers, address, report
-        )
+        result = add_profiles(corpus, profiles, options, engine, workers, address, report)
     show(result, as_json, render_add, result)
+    if result.added and (files := len(corpus.files("profiles"))) >= MANY_FILES:
+        click.echo(
+            f"solscope: this store has many small files ({files:,} in one table); "
+            f"`solscope corpus compact {store}` merges them",
+            err=True,
+        )
     if tags and result.skipped:
         click.echo(
             "solscope: skipped profiles keep their old tags; to change them, "
@@ -235,9 +243,32 @@ def verify_command(store: str, as_json: bool) -> None:
     from solscope.corpus.verify import verify
     from solscope.report.corpus import render_verify
 
-    result = verify(open_corpus(store))
-    show(result, as_json, render_verify, result)
+    corpus = open_corpus(store)
+    result = verify(corpus)
+    show(result, as_json, render_verify, corpus.url, result)
     if not result.ok:
+        fail()
+
+
+@command.command("repair", short_help="Remove duplicate rows.")
+@store_argument
+@click.option("--dry-run", is_flag=True, help="Show what would be removed and change nothing.")
+@json_option
+def repair_command(store: str, dry_run: bool, as_json: bool) -> None:
+    """Remove duplicate rows, which a faulty writer can leave in a store.
+
+    A profile's duplicates are removed only if the remaining rows match the count and hash that
+    were stored when it was added. The exit code is 1 while duplicates remain: after a dry run, or
+    where the original rows cannot be determined.
+    """
+    from solscope.corpus.repair import repair
+    from solscope.corpus.store import open_corpus
+    from solscope.report.corpus import render_repair
+
+    corpus = open_corpus(store)
+    result = repair(corpus, dry_run=dry_run)
+    show(result, as_json, render_repair, corpus.url, result)
+    if not result.clean:
         fail()
 
 
@@ -250,7 +281,7 @@ def compact(store: str, as_json: bool) -> None:
     from solscope.report.corpus import render_status
 
     corpus = open_corpus(store)
-    corpus.tidy()
+    corpus.compact()
     result = corpus.status()
     show(result, as_json, render_status, corpus.url, result)
 

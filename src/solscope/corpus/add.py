@@ -1,6 +1,8 @@
 """Adding profiles to a store: an engine reads them, batches of results are committed as they come.
 
 A profile counts as added when the commit of its batch has returned, and is reported only then.
+Adding only appends. Small files are joined by `corpus compact`, a step of its own: many processes
+may add at the same time, and rewriting tables under one another would cost them all.
 """
 
 from __future__ import annotations
@@ -8,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Literal
 
 import msgspec
@@ -18,7 +19,6 @@ from solscope.corpus.extract import Extract, ExtractOptions
 from solscope.corpus.inputs import find_items
 from solscope.corpus.store import Corpus
 from solscope.corpus.work import Outcome, Task
-from solscope.errors import InputError
 
 BATCH_PROFILES = 64
 """Profiles after which a batch is committed."""
@@ -26,8 +26,6 @@ BATCH_ROWS = 200_000
 """Rows after which it is committed, kept events included."""
 BATCH_SECONDS = 5.0
 """Time after which it is committed, at the next result."""
-TIDY_COMMITS = 64
-"""Commits after which small files are joined during a run, so that late commits stay fast."""
 
 
 class FailedFile(msgspec.Struct, frozen=True):
@@ -74,8 +72,6 @@ def add_profiles(
     for outcome in runner.run(tasks, corpus.known()):
         run.take(outcome)
     run.commit()
-    if run.added:
-        run.tidy()
     failed = sorted(run.failed, key=lambda row: row.file)
     return AddResult(run.added, run.skipped, failed, run.ignored)
 
@@ -91,7 +87,6 @@ class _Run:
         self.batch: list[tuple[str, Extract]] = []
         self.rows = 0
         self.since = time.monotonic()
-        self.commits = 0
 
     def take(self, outcome: Outcome) -> None:
         self.tell(outcome.path, "read")
@@ -128,14 +123,6 @@ class _Run:
             self.added += first
             self.skipped += not first
             self.tell(path, "added" if first else "skipped")
-        self.commits += 1
-        if self.commits % TIDY_COMMITS == 0:
-            self.tidy()
-
-    def tidy(self) -> None:
-        """Housekeeping: where other writers are in the way, it can wait for the next run."""
-        with suppress(InputError):
-            self.corpus.tidy()
 
     def tell(self, path: str, state: State, reason: str | None = None) -> None:
         if self.report is not None:

@@ -1,7 +1,8 @@
-"""Delta Lake tables, through the optional package `deltalake`: the only file that knows it.
+"""Delta Lake tables, through the optional package `deltalake`.
 
 Every commit is atomic: a table has it whole or not at all, whoever else writes. A commit that lost
-a race is made again on top of the winner's.
+a race is made again on top of the winner's. That holds only while the package notices that a race
+was lost, so a version that does not is refused before the first write (`conflicts`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from urllib.parse import unquote
 
 import polars as pl
 
+from solscope.corpus.conflicts import check_conflicts
 from solscope.corpus.place import is_url
 from solscope.errors import DamagedFileError, InputError, MissingToolError, UsageError
 
@@ -49,9 +51,16 @@ def require() -> Any:
     return deltalake
 
 
+def require_writer() -> Any:
+    """The package, in a version that can write without losing a race unnoticed."""
+    delta = require()
+    check_conflicts(delta)
+    return delta
+
+
 def create(url: str, columns: pl.Schema, name: str, about: dict[str, str | None]) -> None:
     """An empty table; one that is there already stays as it is."""
-    delta = require()
+    delta = require_writer()
     if not is_url(url) and unquote(url) != url:
         raise UsageError(f"{url}: Delta Lake takes %20 in a path for a space; choose another name")
     fields = [delta.Field(column, _delta_type(dtype)) for column, dtype in columns.items()]
@@ -145,11 +154,39 @@ def append(url: str, rows: pl.DataFrame) -> None:
 
 def delete(url: str, column: str, values: list[str]) -> None:
     """Remove the rows whose `column` is one of `values`, in one commit."""
+    commit(url, lambda table: table.delete(_one_of(column, values)))
+
+
+def replace(url: str, column: str, select: Callable[[pl.LazyFrame], pl.DataFrame]) -> pl.DataFrame:
+    """Rewrite rows in one commit: those that share a `column` value with what `select` returns.
+
+    `select` gets the rows of the version that the commit builds on; when another writer changes
+    the table meanwhile, it is called again with the newer rows. Returns the rows that were written.
+    """
+    delta = require()
+    properties = delta.WriterProperties(compression="ZSTD")
+
+    def change(table: DeltaTable) -> pl.DataFrame:
+        rows = select(scan(table))
+        if not rows.is_empty():
+            delta.write_deltalake(
+                table,
+                rows,
+                mode="overwrite",
+                predicate=_one_of(column, rows[column].unique().to_list()),
+                writer_properties=properties,
+            )
+        return rows
+
+    return commit(url, change)
+
+
+def _one_of(column: str, values: list[str]) -> str:
     listed = ", ".join("'" + value.replace("'", "''") + "'" for value in values)
-    commit(url, lambda table: table.delete(f"{column} IN ({listed})"))
+    return f"{column} IN ({listed})"
 
 
-def tidy(url: str) -> None:
+def compact(url: str) -> None:
     """Few large files in place of many small ones; those out of use for a day are removed."""
     if len(open_existing(url).file_uris()) >= COMPACT_FROM:
         properties = require().WriterProperties(compression="ZSTD")
@@ -164,7 +201,7 @@ def tidy(url: str) -> None:
 
 def commit(url: str, change: Callable[[DeltaTable], T]) -> T:
     """`change` on the newest version, again when another writer was faster."""
-    require()
+    require_writer()
     from deltalake.exceptions import CommitFailedError, DeltaError
 
     _check_writable(url)

@@ -116,6 +116,8 @@ TABLES = {
     "profiles": PROFILE_COLUMNS,
 }
 """All tables, in the order in which they are written: `profiles` last."""
+ROW_COUNTS = {"times": "times_rows", "steps": "steps", "events": "kept_events"}
+"""The column of `profiles` that says how many rows a profile has in each other table."""
 KEYS = tuple(column.name for column in KEY_COLUMNS)
 METADATA = ("model", "framework", "version", "gpu", "tp", "ep", "dp", "host")
 """Columns of `profiles` that a sidecar or a tag may set; `date` sets `recorded_ns`."""

@@ -2,11 +2,11 @@
 
 Writing a batch of profiles is one commit per table, `profiles` last. Until that one, readers see
 nothing of the batch; from then on they see all of it. Removing goes the other way round. What lies
-in the other tables without a row in `profiles` is ignored by readers and removed by `tidy` after a
-day (a writer at work may be about to commit it).
+in the other tables without a row in `profiles` is ignored by readers and removed by `compact` after
+a day (a writer at work may be about to commit it).
 
 Two writers may add the same content at the same time. Then `profiles` has two rows with one id; the
-earlier one counts, for every reader, and the other is removed by `tidy`.
+earlier one counts, for every reader, and the other is removed by `compact`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Corpus:
 
     def raw(self, name: str) -> pl.LazyFrame:
         """All rows of one table, those of killed attempts included."""
-        return delta.scan(delta.open_existing(self._url(name)))
+        return delta.scan(delta.open_existing(self.table_url(name)))
 
     def profiles(self) -> pl.DataFrame:
         """One row per profile (`schema.PROFILE_COLUMNS`), sorted by id."""
@@ -82,7 +82,7 @@ class Corpus:
             parts = [_rows(name, entry, extract) for entry, extract in fresh]
             rows = pl.concat([part for part in parts if part is not None] or [_empty(name)])
             if not rows.is_empty():
-                delta.append(self._url(name), rows)
+                delta.append(self.table_url(name), rows)
         return [extract.profile["id"] for _, extract in fresh]
 
     def remove(self, ids: Iterable[str]) -> list[str]:
@@ -90,26 +90,26 @@ class Corpus:
         rows = self.raw("profiles").filter(pl.col("id").is_in(list(ids))).collect()
         if rows.is_empty():
             return []
-        delta.delete(self._url("profiles"), "id", rows["id"].unique().to_list())
+        delta.delete(self.table_url("profiles"), "id", rows["id"].unique().to_list())
         for name in TABLES:
             if name != "profiles":
-                delta.delete(self._url(name), "entry", rows["entry"].to_list())
+                delta.delete(self.table_url(name), "entry", rows["entry"].to_list())
         return sorted(rows["id"].unique().to_list())
 
-    def tidy(self) -> None:
+    def compact(self) -> None:
         """Join small files, and remove what has been out of use for a day."""
         rows = self.raw("profiles").collect()
         kept = live(rows)
         doubles = rows.join(kept, on="entry", how="anti")["entry"].to_list()
         if doubles:
-            delta.delete(self._url("profiles"), "entry", doubles)
+            delta.delete(self.table_url("profiles"), "entry", doubles)
         limit = time.time_ns() - delta.RETENTION_HOURS * 3600 * 10**9
         for name in TABLES:
             if name != "profiles":
                 old = [entry for entry in self.leftovers(name) if entry_time_ns(entry) < limit]
                 if old:
-                    delta.delete(self._url(name), "entry", old)
-            delta.tidy(self._url(name))
+                    delta.delete(self.table_url(name), "entry", old)
+            delta.compact(self.table_url(name))
 
     def leftovers(self, name: str) -> list[str]:
         """Entries of one table that no profile names."""
@@ -121,12 +121,12 @@ class Corpus:
 
         Changes with every batch. The time tells apart what was written to two copies of a store.
         """
-        table = delta.open_existing(self._url("profiles"))
+        table = delta.open_existing(self.table_url("profiles"))
         return str(table.metadata().id), table.version(), delta.written_ms(table)
 
     def files(self, name: str) -> list[tuple[str, int]]:
         """Address and size of the files that one table consists of now."""
-        return delta.files(delta.open_existing(self._url(name)))
+        return delta.files(delta.open_existing(self.table_url(name)))
 
     def status(self) -> CorpusStatus:
         """What the store holds."""
@@ -146,7 +146,8 @@ class Corpus:
             frameworks=_counts(rows["framework"]),
         )
 
-    def _url(self, name: str) -> str:
+    def table_url(self, name: str) -> str:
+        """Where one table lies."""
         return f"{self.url}/{name}"
 
 
@@ -159,6 +160,7 @@ def live(rows: pl.DataFrame) -> pl.DataFrame:
 def create_corpus(url: str | os.PathLike[str]) -> Corpus:
     """Make an empty store in a folder or at an object-store URL; one that exists is opened."""
     text = normal(url)
+    delta.require_writer()  # Before anything is made.
     if not _SCHEME.match(text):
         folder = Path(text)
         if folder.exists() and not folder.is_dir():

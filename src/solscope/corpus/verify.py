@@ -9,7 +9,7 @@ import polars as pl
 
 from solscope.corpus import delta
 from solscope.corpus.extract import rows_hash
-from solscope.corpus.schema import TABLES, schema
+from solscope.corpus.schema import ROW_COUNTS, TABLES, schema
 from solscope.corpus.store import Corpus
 from solscope.errors import SolscopeError
 
@@ -37,6 +37,8 @@ class Verification(msgspec.Struct, frozen=True):
     problems: list[Problem]
     leftover_entries: int
     """Attempts whose rows are not part of the store; harmless, removed by `corpus compact`."""
+    doubled_profiles: int
+    """Profiles with more rows than were written; `corpus repair` removes copies."""
 
     @property
     def ok(self) -> bool:
@@ -62,14 +64,15 @@ def verify(corpus: Corpus) -> Verification:
                 problems.append(Problem(uri, found))
             else:
                 readable[name].append(found)
-    profiles, leftovers = schema("profiles").to_frame(), 0
+    profiles, leftovers, doubled = schema("profiles").to_frame(), 0, 0
     if "profiles" in readable:
         profiles = pl.concat([profiles, *readable["profiles"]])
         problems += _doubles(profiles)
         problems += _profiles(profiles, readable)
         problems += _events(profiles, readable.get("events", []))
         leftovers = _leftovers(profiles, readable)
-    return Verification(profiles["id"].n_unique(), files, problems, leftovers)
+        doubled = len(_doubled(profiles, readable))
+    return Verification(profiles["id"].n_unique(), files, problems, leftovers, doubled)
 
 
 def _read_file(uri: str, name: str) -> pl.DataFrame | str:
@@ -124,6 +127,18 @@ def _events(profiles: pl.DataFrame, parts: list[pl.DataFrame]) -> Iterator[Probl
     for row in told.filter(pl.col("kept_events") != pl.col("found")).iter_rows(named=True):
         where = f"profile {row['id'][:12]} ({row['file']})"
         yield Problem(where, f"events: {row['kept_events']} expected, {row['found']} found")
+
+
+def _doubled(profiles: pl.DataFrame, readable: dict[str, list[pl.DataFrame]]) -> set[str]:
+    """Entries with more rows in a table than `profiles` says."""
+    entries = set(profiles.filter(pl.col("entry").is_duplicated())["entry"].to_list())
+    for name, written in ROW_COUNTS.items():
+        parts = [part.select("entry") for part in readable.get(name, [])]
+        counts = pl.concat([schema(name).to_frame().select("entry"), *parts])
+        found = counts.group_by("entry").len("found")
+        more = profiles.join(found, on="entry").filter(pl.col("found") > pl.col(written))
+        entries |= set(more["entry"].to_list())
+    return entries
 
 
 def _leftovers(profiles: pl.DataFrame, readable: dict[str, list[pl.DataFrame]]) -> int:

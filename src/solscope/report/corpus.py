@@ -13,6 +13,7 @@ from rich.text import Text
 from solscope.corpus.add import AddResult
 from solscope.corpus.importance import UNMAPPED, Importance, ImportanceRow
 from solscope.corpus.listing import ListedProfile
+from solscope.corpus.repair import RepairResult
 from solscope.corpus.shapes import HotShape, HotShapes
 from solscope.corpus.status import CorpusStatus
 from solscope.corpus.trend import Trend, TrendChange
@@ -121,7 +122,7 @@ def date(nanoseconds: int | None) -> str:
     return moment.strftime("%Y-%m-%d %H:%M")
 
 
-def render_verify(result: Verification, *, width: int, color: bool) -> str:
+def render_verify(url: str, result: Verification, *, width: int, color: bool) -> str:
     """What is wrong, or that nothing is."""
     checked = f"{counted(result.profiles, 'profile')} in {counted(result.files, 'file')} checked"
     problems = counted(len(result.problems), "problem") if result.problems else "all is well"
@@ -133,6 +134,33 @@ def render_verify(result: Verification, *, width: int, color: bool) -> str:
         columns = (Column("where", text=True, spare=1), Column("what", text=True))
         rows = [[problem.where, problem.what] for problem in result.problems]
         parts += [Text(""), table(columns, rows, width, whole=True)]
+    if result.doubled_profiles:
+        have = "profile has" if result.doubled_profiles == 1 else "profiles have"
+        more = f"{result.doubled_profiles:,} {have} more rows than were written"
+        parts += [Text(""), Text(f"{more}: `solscope corpus repair {url}` removes duplicates")]
+    return to_text(parts, width, color)
+
+
+def render_repair(url: str, result: RepairResult, *, width: int, color: bool) -> str:
+    """What was there more than once, and what became of it."""
+    if not result.rows and not result.unrepaired:
+        return to_text([Text(f"{url}: no duplicate rows")], width, color)
+    done = "would remove" if result.dry_run else "removed"
+    rows = counted(result.rows, "duplicate row")
+    of = counted(result.profiles, "profile")
+    parts: list[RenderableType] = [Text(f"{done} {rows} of {of}", style="bold")]
+    if result.tables:
+        columns = (Column("rows"), Column("profiles"), Column("table", text=True))
+        cells = [[f"{row.rows:,}", f"{row.profiles:,}", row.table] for row in result.tables]
+        parts += [Text(""), table(columns, cells, width)]
+    if result.unrepaired:
+        columns = (
+            Column("profile", text=True),
+            Column("table", text=True),
+            Column("not repaired", text=True),
+        )
+        cells = [[row.profile[:12], row.table, row.reason] for row in result.unrepaired]
+        parts += [Text(""), table(columns, cells, width, whole=True)]
     return to_text(parts, width, color)
 
 

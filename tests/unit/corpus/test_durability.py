@@ -129,7 +129,7 @@ def test_removing_while_another_adds(tmp_path: Path) -> None:
     writer = start(script, corpus.url, 1, paths[4:])
     gone = corpus.profiles().filter(~corpus.profiles()["file"].is_in([paths[3]]))["id"].to_list()
     assert corpus.remove(gone) == sorted(gone)
-    corpus.tidy()
+    corpus.compact()
     writer.communicate()
     assert writer.returncode == 0
     assert sorted(corpus.profiles()["file"].to_list()) == paths[3:]

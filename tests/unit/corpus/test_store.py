@@ -110,7 +110,7 @@ def test_small_files_are_joined_and_nothing_changes(
         corpus.append([extract(path)])
     before = importance(corpus)
     assert len(corpus.files("times")) == 5
-    corpus.tidy()
+    corpus.compact()
     assert len(corpus.files("times")) == len(corpus.files("profiles")) == 1
     assert importance(corpus) == before
     assert verify(corpus).ok
@@ -162,11 +162,11 @@ def test_leftovers_are_removed_after_a_day_and_not_before(
             schema("times").names()
         ),
     )
-    corpus.tidy()
+    corpus.compact()
     assert corpus.status().leftover_entries == 1
     now = time.time_ns()
     monkeypatch.setattr(time, "time_ns", lambda: now + 25 * 3600 * 10**9)
-    corpus.tidy()
+    corpus.compact()
     assert corpus.status().leftover_entries == 0
     assert entry_time_ns("not an entry") == 0
 
@@ -179,7 +179,7 @@ def test_of_two_rows_for_one_content_the_earlier_counts(corpus: Corpus, tmp_path
     later = {**found.profile, "entry": f"{time.time_ns():016x}-f", "added_ns": time.time_ns()}
     delta.append(f"{corpus.url}/profiles", pl.DataFrame([later], schema=schema("profiles")))
     assert corpus.profiles()["entry"].to_list() == [entry]
-    corpus.tidy()
+    corpus.compact()
     assert corpus.raw("profiles").collect()["entry"].to_list() == [entry]
 
 
