@@ -17,11 +17,12 @@ cannot be built, run or captured is reported and skipped.
 from __future__ import annotations
 
 import argparse
-import copy
+import fcntl
 import gzip
+import subprocess
 import sys
-import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -427,6 +428,46 @@ def record_encoder(recorder: Recorder, name: str, model_type: str, model: Any, b
     recorder.record(f"{name}.stack", run, stacks=True)
 
 
+def record(recorder: Recorder, name: str, batch: int, prompt: int) -> None:
+    """Record one architecture; a graph that cannot be captured is reported."""
+    import torch
+
+    model_type, layers, changes = {**DECODERS, **ENCODERS}[name]
+    label = f"{name}-{layers}l"
+    config = config_of(model_type, layers, changes)
+    if name in ENCODERS:
+        model = build(config, "AutoModel", recorder.device)
+        record_encoder(recorder, label, model_type, model, batch)
+        print(f"{label}: stack", flush=True)
+        return
+    model = build(config, "AutoModelForCausalLM", recorder.device)
+    record_decoder(recorder, label, model, batch, prompt)
+    print(f"{label}: stack", flush=True)
+    if recorder.device == "cuda":
+        torch.cuda.synchronize()
+        try:
+            record_replay(recorder, label, model, 8, 128)
+            print(f"{label}: twin, graph", flush=True)
+        except Exception as error:  # noqa: BLE001 - many models cannot be captured; any error may say so
+            print(f"{label}: no graph: {type(error).__name__}: {str(error)[:120]}", flush=True)
+
+
+def one_process_each(names: list[str], arguments: argparse.Namespace) -> int:
+    """Record every architecture in a process of its own: a failed capture leaves CUDA unusable.
+
+    Four start at a time, because imports take longest; a lock lets one of them use the GPU.
+    """
+
+    def start(name: str) -> int:
+        command = [sys.executable, __file__, str(arguments.out), "--only", name]
+        command += ["--device", arguments.device, "--batch", str(arguments.batch)]
+        command += ["--prompt", str(arguments.prompt)]
+        return subprocess.run(command, check=False).returncode
+
+    with ThreadPoolExecutor(4) as pool:
+        return sum(code == 0 for code in pool.map(start, names))
+
+
 def main() -> int:
     """Record what is asked for; exit 1 when nothing could be recorded."""
     parser = argparse.ArgumentParser(
@@ -438,45 +479,23 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--prompt", type=int, default=256)
     arguments = parser.parse_args()
-    import torch
-
     arguments.out.mkdir(parents=True, exist_ok=True)
-    recorder = Recorder(arguments.out, arguments.device)
-    wanted = set(filter(None, arguments.only.split(",")))
-    done = 0
-    for name, (model_type, layers, changes) in {**DECODERS, **ENCODERS}.items():
-        if wanted and name not in wanted:
-            continue
-        label = f"{name}-{layers}l"
+    names = [name for name in arguments.only.split(",") if name] or [*DECODERS, *ENCODERS]
+    if len(names) > 1:
+        return 0 if one_process_each(names, arguments) else 1
+    import torch
+    import transformers  # noqa: F401 - imported before the lock is taken: it takes seconds
+
+    with (arguments.out / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            config = config_of(model_type, layers, copy.deepcopy(changes))
-            decoder = name in DECODERS
-            cls = "AutoModelForCausalLM" if decoder else "AutoModel"
             with torch.no_grad():
-                model = build(config, cls, arguments.device)
-                if decoder:
-                    record_decoder(recorder, label, model, arguments.batch, arguments.prompt)
-                else:
-                    record_encoder(recorder, label, model_type, model, arguments.batch)
-            done += 1
-            print(f"{label}: stack", flush=True)
-        except Exception as error:  # noqa: BLE001 - one architecture must not stop the others
-            print(f"{label}: FAILED {type(error).__name__}: {str(error)[:200]}", flush=True)
-            if len(wanted) == 1:
-                traceback.print_exc()
-            continue
-        if decoder and arguments.device == "cuda":
-            try:
-                with torch.no_grad():
-                    record_replay(recorder, label, model, 8, 128)
-                print(f"{label}: twin, graph", flush=True)
-            except Exception as error:  # noqa: BLE001 - as above
-                print(f"{label}: no graph: {type(error).__name__}: {str(error)[:200]}", flush=True)
-                torch.cuda.synchronize()
-        del model
-        if arguments.device == "cuda":
-            torch.cuda.empty_cache()
-    return 0 if done else 1
+                recorder = Recorder(arguments.out, arguments.device)
+                record(recorder, names[0], arguments.batch, arguments.prompt)
+        except Exception as error:  # noqa: BLE001 - reported; the other architectures go on
+            print(f"{names[0]}: FAILED {type(error).__name__}: {str(error)[:200]}", flush=True)
+            return 1
+    return 0
 
 
 if __name__ == "__main__":
