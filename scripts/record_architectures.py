@@ -240,7 +240,7 @@ ENCODERS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "siglip": ("siglip_vision_model", 6, {"image_size": 224, "patch_size": 16}),
     "clip": ("clip", 6, {}),
     "owlv2": ("owlv2", 6, {}),
-    "whisper": ("whisper", 4, {}),
+    "whisper": ("whisper", 4, {"encoder_attention_heads": 16, "decoder_attention_heads": 16}),
     "t5": ("t5", 4, {}),
 }
 
