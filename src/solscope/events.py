@@ -141,7 +141,7 @@ def correlation_key(gpu: pl.DataFrame) -> list[str]:
 
 
 def is_launch() -> pl.Expr:
-    """Selects the calls that can have caused a GPU activity; 0 is no correlation id."""
+    """Selects the calls that can have caused a GPU activity; 0 means no correlation id."""
     return pl.col("kind").is_in(LAUNCH_KINDS) & (pl.col("correlation") != 0)
 
 

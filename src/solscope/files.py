@@ -1,7 +1,7 @@
 """Files and folders that appear at once or not at all.
 
-They are written beside their final place and renamed at the end; when anything goes wrong before
-that, nothing is left behind.
+They are written next to their final path and renamed at the end; if anything fails before that,
+nothing is left behind.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from solscope.errors import UsageError
 
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
-    """A path to write to; becomes `target` at the end, or nothing when that fails."""
+    """Yield a path to write to, renamed to `target` on success and removed on failure."""
     if target.is_dir():
-        raise UsageError(f"{target} is a folder: name a file")
+        raise UsageError(f"{target} is a folder; give a file name")
     if target.exists() and not target.is_file():
-        raise UsageError(f"{target} is no regular file and is not replaced: name a file")
+        raise UsageError(
+            f"{target} is not a regular file and will not be replaced; choose another name"
+        )
     with _work_folder(target) as folder:
         work = folder / target.name
         yield work

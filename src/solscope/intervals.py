@@ -41,7 +41,7 @@ def gaps(busy: Intervals) -> Intervals:
 
 
 def covered_before(cover: Intervals, at: Int64s) -> Int64s:
-    """How much of `cover` lies before each point."""
+    """Length of `cover` before each point."""
     if cover.start.size == 0:
         return np.zeros(at.shape, dtype=np.int64)
     total = np.concatenate(([0], np.cumsum(cover.end - cover.start)))
@@ -160,9 +160,9 @@ class Stray(NamedTuple):
     end: int
     """Bounds of the gap."""
     few: int
-    """How many lie on the lonely side."""
+    """Number of intervals on the smaller side."""
     before: bool
-    """True when they lie before the gap."""
+    """True if they are before the gap."""
 
 
 def find_stray(start: Int64s, end: Int64s, one_in: int) -> Stray | None:

@@ -15,7 +15,7 @@ MAX_REFERENCES = 32
 """A mangled name with more back references stays as it is: each can double the demangled text, so a
 few hundred bytes could otherwise ask for gigabytes. At 32 the worst case is about 100 MB."""
 MAX_READ = 4096
-"""Characters of a name that are looked at; what comes later is not needed to tell kernels apart."""
+"""Only this many characters of a name are used; the rest is not needed to distinguish kernels."""
 DEMANGLED_BUDGET = 1 << 24
 """Characters that demangling may produce in one process, whatever the names ask for."""
 
@@ -42,7 +42,7 @@ _FUNCTOR_KERNEL = re.compile(
 _RETURN_TYPES = frozenset(
     ("void", "int", "bool", "float", "double", "auto", "static", "inline", "__global__", "decltype")
 )
-# Words that stand around the operation in PyTorch's template arguments, never for it.
+# Words that surround the operation in PyTorch's template arguments but never name it.
 _PLUMBING = re.compile(
     r"""(?x)
     (?: gpu_kernel_impl(?:_nocast)? | gpu_kernel(?:_with_scalars)? | gpu_index_kernel
@@ -65,7 +65,7 @@ _MANGLED_PART = re.compile(r"(?P<length>\d{1,4})|(?P<open>I)|(?P<first>S_)|N|K|L
 
 @lru_cache(maxsize=16384)
 def demangle(name: str) -> str:
-    """The C++ name behind an Itanium `_Z...` symbol; anything else comes back as it is.
+    """The C++ name behind an Itanium `_Z...` symbol; anything else is returned unchanged.
 
     A loader suffix (`.kd`, `[clone .kd]`) is removed in every case.
     """
@@ -96,7 +96,7 @@ def _run_demangler(symbol: str) -> str:
     except (ImportError, OSError):  # cxxfilt needs libstdc++ or libc++ at import
         return symbol
     # Older libstdc++ does not know DF16b (__bf16). decimal128 is encoded alike (a builtin without a
-    # substitution number) and does not occur in GPU code, so it can stand in.
+    # substitution number) and does not occur in GPU code, so it can be used instead.
     stand_in = symbol.replace("DF16b", "De")
     try:
         text = str(cxxfilt.demangle(stand_in))
@@ -105,7 +105,7 @@ def _run_demangler(symbol: str) -> str:
     return text.replace("decimal128", "__bf16") if stand_in != symbol else text
 
 
-# Tensile writes every tuning parameter into the name; layout, types and tile tell kernels apart.
+# Tensile writes every tuning parameter into the name; layout, types and tile identify a kernel.
 _TENSILE = re.compile(
     r"(?P<layout>Cijk_\w+?_[A-Z0-9]+?)_.*?(?P<tile>MT\d+x\d+x\d+(?:_MI\d+x\d+x\d+)?)"
 )
@@ -136,7 +136,7 @@ def short_name(name: str) -> str:
 
 @lru_cache(maxsize=16384)
 def functor(name: str) -> str | None:
-    """The operation that an element-wise or reduction kernel was instantiated for, if it tells."""
+    """The operation that an element-wise or reduction kernel was instantiated for, if known."""
     base, arguments = _unwrap(_clean(demangle(name)))
     return (_functor_in(arguments) or None) if _FUNCTOR_KERNEL.search(base) else None
 

@@ -64,7 +64,7 @@ class Device(msgspec.Struct, frozen=True):
 
     @property
     def model(self) -> str | None:
-        """What kind of GPU it is, as far as the profile tells; the same for all GPUs of a kind."""
+        """The GPU model, as far as the profile states it; the same for all GPUs of one model."""
         return self.name or (f"{self._vendor} ({self._facts})" if self._facts else None)
 
     @property
@@ -86,7 +86,7 @@ class Metadata(msgspec.Struct, frozen=True):
     """Events or rows in the file, those that the event table leaves out included."""
     devices: tuple[Device, ...] = ()
     framework: str | None = None
-    """vllm, sglang, rtp-llm, ... when names in the profile tell."""
+    """vllm, sglang, rtp-llm, ... if names in the profile reveal it."""
     versions: dict[str, str] = msgspec.field(default_factory=dict)
     """Versions of driver, runtime, profiler, libraries."""
     rank: int | None = None
@@ -120,7 +120,7 @@ class Profile:
     aggregates: pl.DataFrame = field(repr=False, default_factory=AGGREGATE_SCHEMA.to_frame)
     """The aggregate table (`AGGREGATE_SCHEMA`); empty when the source has events."""
     metrics: pl.DataFrame | None = field(repr=False, default=None)
-    """Samples of host and GPU sensors (`METRIC_SCHEMA`), when a metrics file lies beside it."""
+    """Samples of host and GPU sensors (`METRIC_SCHEMA`), if a metrics file is next to it."""
     cycles: pl.DataFrame | None = field(repr=False, default=None)
     """Functions by cycle (`CYCLE_SCHEMA`), when the source was cut into cycles by its maker."""
     warnings: tuple[ProfileWarning, ...] = ()

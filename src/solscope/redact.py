@@ -1,7 +1,7 @@
 """Redact: take out of a profile what says who made it, where, and with which data.
 
-Goes: host and user names, paths, URLs, e-mail and network addresses, secrets, object addresses and
-the facts of the header. Stays: names of kernels, operators and Python functions, files of packages
+Removed: host and user names, paths, URLs, e-mail and network addresses, secrets, object addresses
+and header fields. Kept: names of kernels, operators and Python functions, files of packages
 relative to the package, shapes, times, devices, versions. Every text is looked at, whatever its
 column; the same text always gives the same result, so that tables still join.
 """
@@ -223,7 +223,7 @@ def redact(profile: Profile) -> tuple[Profile, Redactor]:
 
 
 def redactor_for(profile: Profile) -> Redactor:
-    """A redactor that knows the hosts and users which this profile gives away."""
+    """A redactor for the hosts and users named in this profile."""
     meta = profile.metadata
     hosts = {meta.host} if meta.host else set()
     hosts |= {v for k, v in meta.about.items() if _HOST_FACT.search(k) and isinstance(v, str)}

@@ -1,4 +1,4 @@
-"""How sure an estimate is, from the values at hand: every bootstrap of this project.
+"""Confidence intervals by bootstrap, for the whole project.
 
 What is drawn with replacement is what varies by itself: blocks of consecutive steps, since steps
 that follow each other resemble each other; whole profiles, since calls of one profile do; processes
@@ -147,7 +147,7 @@ class TwoSamples:
         return Ratio(float(self.after.mean() / self.before.mean()), low, high)
 
     def difference(self, weights: tuple[float, float]) -> tuple[float, float]:
-        """Interval of the difference of the means, each with a weight of its own."""
+        """Interval of the difference of the means, each with its own weight."""
         below, above = self._means
         return _drawn_bounds(weights[1] * above - weights[0] * below, _ROUND_TAILS)
 

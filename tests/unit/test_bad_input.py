@@ -62,7 +62,7 @@ def bomb(size: int) -> bytes:
     ("content", "says"),
     [
         (b"", "is empty"),
-        (random.Random(1).randbytes(5000), "not a profile that solscope knows"),
+        (random.Random(1).randbytes(5000), "unknown profile format"),
         (b"hello\nworld\n", "text without a kernel table"),
         (b'{"a": 1}', "JSON, but not a trace"),
         (b"[1, 2, 3]", "JSON, but not a trace"),
@@ -72,7 +72,7 @@ def bomb(size: int) -> bytes:
         (b"\x1f\x8b" + b"\0" * 50, "damaged compressed file"),
         (gzip.compress(trace(KERNEL), mtime=0)[:12], "damaged compressed file"),
         (b"\x28\xb5\x2f\xfd" + b"\xff" * 50, "damaged compressed file"),
-        (b'{"rocprofiler-sdk-tool": [{"agents": [', "damaged or cut-off rocprofv3 JSON"),
+        (b'{"rocprofiler-sdk-tool": [{"agents": [', "damaged or truncated rocprofv3 JSON"),
         (b"SQLite format 3\0" + b"\0" * 200, "SQLite"),
         (b"PAR1" + b"\0" * 50, "Parquet"),
         (b"t_ns,metric,device,value\n", "none of 0 rows"),

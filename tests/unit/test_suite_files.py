@@ -145,7 +145,7 @@ def test_no_such_suite() -> None:
 def test_show_says_how_answers_are_judged(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["suite", "show", "moe_topk_gating_softmax"]) == 0
     shown = capsys.readouterr().out
-    for part in ("Tie rule", "topk_ids", "rules of their own", "gating_output", "10 shapes"):
+    for part in ("Tie rule", "topk_ids", "operator-specific rules", "gating_output", "10 shapes"):
         assert part in shown
     assert run(["suite", "show", "reshape_and_cache"]) == 0
     assert "key_cache (in place)" in capsys.readouterr().out

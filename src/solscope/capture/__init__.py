@@ -1,4 +1,4 @@
-"""Recording what a diagnosis needs: sensors of host and GPU beside a profile.
+"""Record what a diagnosis needs: host and GPU sensors along with a profile.
 
 The package can be called, to record the program that calls it:
 

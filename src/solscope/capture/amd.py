@@ -1,6 +1,6 @@
 """AMD GPUs, through AMD's own library: the `amdsmi` package that ROCm brings.
 
-Each reading stands alone: what a GPU, or a guest of a virtual machine, does not offer is left out.
+Readings are independent: those that a GPU or a virtual machine does not offer are left out.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Recording:
 def attach(pid: int, target: Target) -> Recording:
     """Sample process `pid` until it ends, the time is over, or Ctrl-C."""
     if not Path(f"/proc/{pid}").is_dir():
-        raise InputError(f"there is no process {pid}")
+        raise InputError(f"no process {pid}")
     with _stop_requests() as stopped:
         return _sample(pid, target, stopped)
 

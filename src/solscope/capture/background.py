@@ -1,4 +1,4 @@
-"""The sampler in a process of its own, so that it takes nothing from the process it watches."""
+"""The sampler in a separate process, so that it does not slow the one it watches."""
 
 from __future__ import annotations
 

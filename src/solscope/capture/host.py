@@ -63,7 +63,7 @@ class Frequency:
         self._files = [ProcFile(str(path), 32) for path in paths]
         self._info = None if self._files else ProcFile("/proc/cpuinfo", 1 << 18)
         if self._info is not None and not _CPU_MHZ.search(self._info.read()):
-            raise MissingSensorError("neither cpufreq nor /proc/cpuinfo tells the CPU frequency")
+            raise MissingSensorError("neither cpufreq nor /proc/cpuinfo has the CPU frequency")
 
     def sample(self, write: Write) -> None:
         begin = time.monotonic_ns()
@@ -119,7 +119,7 @@ class Memory:
 
 
 class Spin:
-    """Time of a fixed loop, on the wall and on the core: tells a slow core from a shared one.
+    """Wall and CPU time of a fixed loop: distinguishes a slow core from a shared one.
 
     A lower clock makes both longer; a busy core only the first. It costs about 0.3 ms of CPU per
     sample, so it runs only on request and not more often than every `PERIOD_NS`.

@@ -68,7 +68,7 @@ class Nvml:
         return str(self._library.nvmlErrorString(code).decode())
 
     def call(self, name: str, *arguments: Any) -> int:
-        """The code that function `name` returns; 13 (function not found) when it lacks."""
+        """The return code of function `name`; 13 (function not found) if it is missing."""
         function = getattr(self._library, name, None)
         return 13 if function is None else int(function(*arguments))
 
@@ -83,7 +83,7 @@ class Nvml:
         return handles
 
     def by_uuid(self, uuid: str) -> ctypes.c_void_p | None:
-        """The device that CUDA knows by this UUID."""
+        """The device with this CUDA UUID."""
         handle = ctypes.c_void_p()
         code = self.call("nvmlDeviceGetHandleByUUID", f"GPU-{uuid}".encode(), byref(handle))
         return handle if code == _SUCCESS else None

@@ -31,7 +31,7 @@ SLOW_NS = 50_000_000
 CHECK_S = 0.5
 """How often it is looked whether the process watched still runs."""
 THE_FILE = "the file"
-"""Stands among the sensors lost when samples could not be written any further."""
+"""Listed among the lost sensors if samples could not be written any more."""
 GPU_NS = 20_000_000
 """Least time between two readings of a GPU; its utilization changes less often than that."""
 
@@ -47,7 +47,7 @@ class Sampler:
         self._gone = threading.Event()
         self._writing = threading.Lock()
         self.lost: dict[str, str] = {}
-        """Sensors that failed while the process went on, and how; `THE_FILE` for a full disk."""
+        """Sensors that failed during the recording, and how; `THE_FILE` for a full disk."""
         self.samples = 0
         period_ns = round(period_ms * 1e6)
         ticks = max(2, math.ceil(SLOW_NS / period_ns))
@@ -109,7 +109,7 @@ class Sampler:
             self._stop.wait((due - now) / 1e9)
 
     def _append(self, lines: list[str]) -> bool:
-        """Write whole lines; false when there is no room for them, which ends all sampling."""
+        """Write complete lines; false if the disk is full, which ends sampling."""
         data = "".join(lines).encode()
         with self._writing:
             if THE_FILE in self.lost:

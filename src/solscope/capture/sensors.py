@@ -1,4 +1,4 @@
-"""Which sensors this machine and a process have, and why it lacks the others."""
+"""The sensors of this machine and a process, and why others are missing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Missing:
 
 
 class OwnCost:
-    """What the sampler itself spends, so that the file tells its price."""
+    """CPU time of the sampler itself, so that its overhead is in the file."""
 
     name = "CPU time of the sampler"
     metrics = ("capture_cpu_ns",)

@@ -1,8 +1,8 @@
 """A gate for CI: is the candidate slower than the baseline by more than a limit?
 
 Tested is the mean step time of each phase that both profiles have and, on request, the GPU time per
-step of a category. The answer is `worse` only when the whole 95 % interval of the ratio lies above
-the limit, `ok` only when all of it lies below, and else `cannot_tell`. The interval speaks of the
+step of a category. The answer is `worse` only if the whole 95 % interval of the ratio is above
+the limit, `ok` only if all of it is below, and otherwise `cannot_tell`. The interval speaks of the
 steps of these two recordings; how much one run differs from the next it cannot know.
 """
 
@@ -92,7 +92,7 @@ def gate(
 ) -> GateResult:
     """Test the candidate; limits are fractions (0.03: 3 % slower is allowed).
 
-    `budgets` gives categories a limit of their own. Without `strict`, phases with too few steps do
+    `budgets` gives categories their own limits. Without `strict`, phases with too few steps do
     not count unless there is no other; with it, everything has to be proven.
     """
     limits = _checked(max_regression, budgets or {})
@@ -119,11 +119,13 @@ def _checked(max_regression: float, budgets: Mapping[str, float]) -> dict[str, f
         if name not in CATEGORIES:
             near = difflib.get_close_matches(name, CATEGORIES, 1)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise UsageError(f"no category {name!r}; {hint}There are: {', '.join(CATEGORIES)}")
+            raise UsageError(f"no category {name!r}; {hint}choose from: {', '.join(CATEGORIES)}")
     limits = {"step": max_regression, **budgets}
     for name, limit in limits.items():
         if not 0 <= limit < 100:
-            raise UsageError(f"the limit of {name} is {limit}; give a fraction from 0, e.g. 0.03")
+            raise UsageError(
+                f"the limit of {name} is {limit}; it must be a fraction of at least 0, e.g. 0.03"
+            )
     return limits
 
 
@@ -185,10 +187,10 @@ def _judge(sample: _Sample) -> tuple[Ratio | None, Verdict, str]:
 def _against(found: Ratio, limit: float) -> tuple[Verdict, str]:
     text = f"×{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
     if found.low > 1 + limit:
-        return "worse", f"{text}: all of it above ×{1 + limit:.3f}"
+        return "worse", f"{text}: entirely above ×{1 + limit:.3f}"
     if found.high < 1 + limit:
-        return "ok", f"{text}: all of it below ×{1 + limit:.3f}"
-    return "cannot_tell", f"{text}: the limit ×{1 + limit:.3f} lies inside"
+        return "ok", f"{text}: entirely below ×{1 + limit:.3f}"
+    return "cannot_tell", f"{text}: the limit ×{1 + limit:.3f} is inside the interval"
 
 
 def _overall(checks: Sequence[Check], strict: bool) -> Verdict:
@@ -217,7 +219,7 @@ def name_of(check: Check) -> str:
 
 def _nothing(sides: Sequence[Attributed], phase: str | None) -> str:
     if phase is not None:
-        return f"not both profiles have whole steps of phase {phase}"
+        return f"only one of the profiles has complete steps of phase {phase}"
     if any(side.profile.is_aggregate for side in sides):
         return "a summary without a time line has no steps"
     has = [", ".join(p or "not known" for p in phases_of(side)) or "no steps" for side in sides]

@@ -18,7 +18,7 @@ from solscope.names import short_name
 
 NO_OPERATOR = "(not known)"
 ROLES_FROM = 0.5
-"""Profiles are compared by role when each knows the roles of at least this share of its time."""
+"""Profiles are compared by role if the roles of at least this share of each are known."""
 
 By = Literal["role", "category", "time"]
 Key = tuple[By, str | None, str]
@@ -143,7 +143,7 @@ def _has_roles(unit: Unit) -> bool:
 
 
 def _times(unit: Unit, roles: bool) -> dict[Key, float]:
-    """Milliseconds per step by role, or category where there is none, and of what is no work."""
+    """Milliseconds per step by role (category if unknown), and of idle time and gaps."""
     named = pl.col("role").is_not_null() & (pl.col("role") != OTHER) & roles
     grouped = (
         unit.rows.select(

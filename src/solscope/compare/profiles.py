@@ -62,11 +62,11 @@ class StepTimes(msgspec.Struct, frozen=True):
     gpu_ms: float
     """Durations of all GPU activities."""
     overlapped_ms: float
-    """Of them, beside another activity of the same GPU."""
+    """The part of it that overlaps another activity of the same GPU."""
     idle_ms: float
     """Idle inside the step."""
     requests: float | None
-    """Mean number of requests in a step, where annotations tell."""
+    """Mean number of requests in a step, if annotations state it."""
     tokens: float | None
 
 
@@ -84,7 +84,7 @@ class PhaseComparison(msgspec.Struct, frozen=True):
     """The same per step and GPU."""
     categories: list[Part]
     operators: list[Part]
-    """By catalogue operator; what implements none that is known is a part of its own."""
+    """By catalog operator; kernels without a known operator are a separate part."""
     kernels: list[Part]
     """By short name, for totals of summaries only; else empty."""
     differences: list[Difference]
@@ -221,7 +221,7 @@ def _mean(series: pl.Series) -> float | None:
 def _own_warnings(
     profiles: Sequence[Attributed], labels: Sequence[str]
 ) -> Iterator[ProfileWarning]:
-    """What the readers said of each profile, with its label."""
+    """The reader warnings of each profile, with its label."""
     for attributed, label in zip(profiles, labels, strict=True):
         for warning in attributed.profile.warnings:
             yield msgspec.structs.replace(warning, message=f"{label}: {warning.message}")

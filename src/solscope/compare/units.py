@@ -33,7 +33,7 @@ class Unit:
 
     steps: pl.DataFrame
     """`step`, `extent_ns`, `gap_ns`, their sum `time_ns` (both null for the profile's last), and
-    what annotations tell: `requests`, `tokens`. Empty for a whole profile."""
+    what annotations state: `requests`, `tokens`. Empty for a whole profile."""
     rows: pl.DataFrame
     """`step`, `category`, `operator`, `group`, `role`, `name`, `calls`, `total_ns`."""
     devices: int
@@ -57,7 +57,7 @@ class Unit:
 
     @property
     def overlapped_ns(self) -> int:
-        """Activity time beside other activity of the same GPU."""
+        """Activity time that overlaps other activity of the same GPU."""
         return self.gpu_ns - (self.busy_ns or 0)
 
     @property
@@ -86,7 +86,7 @@ def shared_phases(profiles: Sequence[Attributed]) -> list[str | None]:
 
 
 def whole_steps(attributed: Attributed) -> pl.DataFrame:
-    """Steps that are no cut ones, with their times."""
+    """Complete steps, with their times."""
     steps = attributed.steps.filter(pl.col("start_ns").is_not_null()).sort("start_ns")
     following = pl.col("start_ns").shift(-1)
     return (

@@ -1,4 +1,4 @@
-"""What the reader of a classic comparison must know and was never told."""
+"""What a reader of a classic comparison must know and the report never said."""
 
 from __future__ import annotations
 
@@ -121,14 +121,14 @@ def _lost(
             "rows_without_reading",
             f"{normal.without_reading:,} of {normal.rows:,} normal and "
             f"{abnormal.without_reading:,} of {abnormal.rows:,} abnormal rows have no counter "
-            f"reading and stand behind no figure below{tail}",
+            f"reading and are not used in any figure below{tail}",
         )
     missing = [row for row in rows if not row.n_normal or not row.n_abnormal]
     if missing:
         yield ProfileWarning(
             "missing_is_zero",
             f"{len(missing)} of {len(rows)} rows exist in one run only; the other side counts as "
-            "0, which is no measurement",
+            "0, which is not a measurement",
         )
 
 
@@ -180,7 +180,7 @@ def _copies(rows: Sequence[ClassicRow]) -> Iterator[ProfileWarning]:
         yield ProfileWarning(
             "copied_readings",
             f"the {len(rows)} rows hold {distinct} different pairs of readings: one sample of a "
-            "counter is repeated for every function that ran at the time, and is no new evidence",
+            "counter is repeated for every function that ran at the time; this is not new evidence",
         )
 
 

@@ -89,7 +89,7 @@ MEANINGS: dict[str, Meaning] = {
 
 
 class CounterChange(msgspec.Struct, frozen=True):
-    """One sensor in both runs; a side that lacks it has null."""
+    """One sensor in both runs; null for a side without it."""
 
     name: str
     device: int | None

@@ -129,7 +129,7 @@ def _whole(observed: Observations) -> _Cycles:
 
 
 class _Part(NamedTuple):
-    """Rows of one function and one metric; -1 stands for no metric."""
+    """Rows of one function and one metric; -1 means no metric."""
 
     function: int
     metric: int

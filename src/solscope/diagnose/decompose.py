@@ -11,7 +11,7 @@ occurs more often shows as more calls. Kernels are split class by class and summ
 
 By the same rule the whole difference is that of the mix, sum(mean(t) * delta(w)) over phases with
 share w and step time t, and that within phases, sum(mean(w) * delta(t)). The steps of a phase that
-one run lacks would have taken as long in it: all of their time is the mix's.
+is missing in one run would have taken as long in it: all of their time is the mix's.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _CALLS_BEHIND = {
     "launch_call": ("launch", "graph_launch"),
     "launch_wait": ("launch", "graph_launch"),
 }
-"""Runtime calls that stand for the calls of an idle component."""
+"""Runtime calls counted as the calls of an idle component."""
 
 
 class Component(msgspec.Struct, frozen=True):
@@ -148,7 +148,7 @@ def decompose(units: Units, limits: Thresholds = THRESHOLDS) -> Decomposition:
 
 
 def _walls(units: Units, stratum: Stratum) -> tuple[float, float]:
-    """Mean step time on both sides; without such steps on one, that of the other stands for it."""
+    """Mean step time on both sides; if one side has no such steps, the other side's is used."""
     normal = _average(units.normal.wall, stratum.normal)
     abnormal = units.factor * _average(units.abnormal.wall, stratum.abnormal)
     return (
@@ -197,7 +197,7 @@ def _mean(values: Floats) -> float:
 
 
 def _by_midpoint(calls: list[float], totals: list[float]) -> float:
-    """mean(d) * delta(N); with no calls on one side the other's d stands for both."""
+    """mean(d) * delta(N); if one side has no calls, the other's d is used for both."""
     per_call = [t / n if n else None for n, t in zip(calls, totals, strict=True)]
     known = [d for d in per_call if d is not None]
     return (calls[1] - calls[0]) * sum(known) / len(known) if known else 0.0
@@ -230,7 +230,7 @@ def _count_effect(sides: list[dict[tuple[str, str | None], tuple[float, float]]]
 
 
 def _calls(run: Observations, rows: Int64s, key: tuple[str, str]) -> float:
-    """Calls per step that stand behind idle time; steps themselves where there are none."""
+    """Calls per step behind idle time; the steps themselves if there are none."""
     kinds = _CALLS_BEHIND.get(key[1], ())
     if kinds:
         lists = [call.calls for call in run.host_calls if call.kind in kinds]

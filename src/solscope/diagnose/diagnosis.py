@@ -39,7 +39,7 @@ class RunSummary(msgspec.Struct, frozen=True):
 
     path: str
     steps: int
-    """Steps compared, with those of a phase that the other run lacks when the mix changed."""
+    """Steps compared, including those of a phase missing in the other run if the mix changed."""
     p50_ms: float | None
     p99_ms: float | None
     mean_ms: float | None
@@ -205,7 +205,7 @@ def _judge_alike(f: Findings, ranking: Ranking) -> Verdict:
 
 
 def _direction(f: Findings) -> int:
-    """1 when slower for sure, -1 when faster for sure, by the mean or by the typical step."""
+    """1 if significantly slower, -1 if significantly faster, by the mean or the typical step."""
     outcome = f.outcome
     if outcome.low is None or outcome.high is None:
         return 0
@@ -223,7 +223,7 @@ def _direction(f: Findings) -> int:
 
 
 def _shifted(f: Findings, normal: Int64s, abnormal: Int64s) -> bool:
-    """True when single steps differ for sure."""
+    """True if single steps differ significantly."""
     before = f.units.normal.wall[normal]
     after = f.units.factor * f.units.abnormal.wall[abnormal]
     return mann_whitney_p(before, after) < 0.01
@@ -237,7 +237,7 @@ def _driven(ranking: Ranking) -> bool:
 
 
 def _surely(f: Findings, ranking: Ranking) -> bool:
-    """True when components that changed for sure hold a part of the step that counts.
+    """True if components that changed significantly make up a relevant part of the step.
 
     The whole step may be too noisy to test while one part of it is not.
     """
@@ -257,7 +257,7 @@ def _work_changed(f: Findings, ranking: Ranking) -> bool:
 
 
 def _mix_counts(f: Findings) -> bool:
-    """True when another mix of phases alone moves the mean step; shares are known for sure."""
+    """True if a different mix of phases alone moves the mean step; shares are exact."""
     return (
         bool(f.units.sure_moves) and abs(f.parts.mix_ms) > f.limits.min_effect * f.parts.normal_ms
     )

@@ -281,7 +281,7 @@ class Findings:
     # --- Counters
 
     def counter(self, name: str, *, tested: bool = False) -> Pair | None:
-        """A host or GPU counter in its unit; null when a side lacks it or has too few samples.
+        """A host or GPU counter in its unit; null if a side has none or too few samples.
 
         Of several GPUs the one that changed most.
         """

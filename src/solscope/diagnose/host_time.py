@@ -54,7 +54,7 @@ def sections_of(events: pl.DataFrame) -> pl.DataFrame:
         .drop("kind")
         .collect()
     )
-    # Ranges with these names stand for operators, not for sections of the program.
+    # Ranges with these names are operators, not sections of the program.
     names = [n for n in table["name"].unique().drop_nulls().to_list() if "::" not in n]
     short = {name: section_name(name) for name in names}
     section = (
@@ -196,7 +196,7 @@ def host_ops(
 
 
 def _shapes(events: pl.DataFrame, activities: pl.DataFrame) -> dict[str, dict[str, int]]:
-    """Input shapes of operators that launch GPU work, with the launches they stand for."""
+    """Input shapes of operators that launch GPU work, with their number of launches."""
     rows = activities["op_row"].drop_nulls()
     table = events.select(pl.col("name").cast(pl.String), pl.col("input_dims").cast(pl.String))[
         rows

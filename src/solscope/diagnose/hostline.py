@@ -23,7 +23,7 @@ BETWEEN = "between_steps"
 NO_SECTIONS = "host"
 """Label of time outside calls in a recording without annotated sections."""
 MOST_SECTIONS = 24
-"""Sections told apart by name; the shortest beyond that are one."""
+"""Most sections kept by name; the shortest ones beyond that are merged."""
 OTHER_SECTIONS = "other sections"
 
 _DIGITS = re.compile(r"\d+")

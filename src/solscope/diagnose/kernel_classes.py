@@ -13,7 +13,7 @@ from solscope.names import short_name
 
 MOST_GRIDS = 6
 MOST_CLASSES = 160
-"""Kernel classes told apart; the shortest beyond that are one per category."""
+"""Most kernel classes kept; the shortest ones beyond that are merged per category."""
 
 _DTYPES = (
     ("fp8", re.compile(r"(?i)e4m3|e5m2|fp8|float8")),
@@ -38,7 +38,7 @@ def copy_kind(name: str) -> str:
 
 
 def dtype_in(name: str) -> str | None:
-    """Data type that a kernel's name tells: the first of fp8, bf16, f16, tf32, f32, int8."""
+    """Data type in a kernel's name: the first of fp8, bf16, f16, tf32, f32, int8."""
     return next((dtype for dtype, pattern in _DTYPES if pattern.search(name[:4096])), None)
 
 

@@ -38,7 +38,7 @@ def latent_changes(f: Findings, ranking: Ranking, verdict: str) -> list[Latent]:
 def _kernels(f: Findings, verdict: str) -> list[Latent]:
     """Categories whose calls take longer while the step does not.
 
-    Calls are those of all steps, so that another mix of phases is no evidence of anything.
+    Calls are those of all steps, so that a different mix of phases is not taken as evidence.
     """
     if f.units.moved:
         return []

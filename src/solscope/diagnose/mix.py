@@ -17,7 +17,7 @@ import numpy.typing as npt
 from solscope.diagnose.significance import fisher_p
 
 CHANCE = 0.01
-"""Probability below which a difference of shares is no chance."""
+"""Probability below which a difference of shares is significant."""
 
 
 @dataclass(frozen=True)

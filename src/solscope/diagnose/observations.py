@@ -2,7 +2,7 @@
 
 The value of a run's GPU time line, host calls and sensors, step by step. It is made from a profile
 by `observe`, and saved as JSON (`.json`, or `.json.zst`); nothing in a diagnosis looks at the
-profile again, so what a saved pair of observations says is what the traces said.
+profile again, so saved observations give the same diagnosis as the traces.
 
 Every per-step list has one entry per step, in the order of `steps`. A step reaches from the start
 of its first GPU activity to the start of the next step's; `tiles` split that time into disjoint
@@ -58,7 +58,7 @@ class KernelClass(msgspec.Struct, frozen=True):
     category: str
     name: str
     dtype: str | None
-    """Type in its name: bf16, f16, f32, tf32, fp8, int8; null when the name tells none."""
+    """Type in its name: bf16, f16, f32, tf32, fp8, int8; null if the name has none."""
     calls: list[int]
     ns: list[int]
     """Durations, summed."""

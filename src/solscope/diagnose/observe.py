@@ -92,7 +92,7 @@ def _nothing(attributed: Attributed) -> str:
     """Why there is nothing to diagnose."""
     codes = {warning.code for warning in attributed.profile.warnings}
     if "metrics_only" in codes:
-        return "samples only; name the trace, or the cycles, beside which they lie"
+        return "the file has samples only; pass the trace or the cycles that they belong to"
     if "truncated" in codes:
         return (
             "the file breaks off before any GPU activity, so nothing to diagnose; record it again"

@@ -1,4 +1,4 @@
-"""Quantities of two runs beside each other."""
+"""Quantities of two runs, side by side."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class KernelPair:
     per_call: Pair
     """Median time of one call, µs; 0 on a side without it."""
     same_grid: bool | None
-    """Whether the usual launch grid is the same; null when one side does not tell."""
+    """Whether the usual launch grid is the same; null if one side is unknown."""
     blocks: Pair | None
     """Blocks of the usual grid."""
 

@@ -19,7 +19,7 @@ class Pieces(NamedTuple):
 
 
 def split(start: Int64s, end: Int64s, owner: Int64s, edges: Int64s) -> Pieces:
-    """Cut intervals at `edges` (ascending); what lies outside of them is left out."""
+    """Cut intervals at `edges` (ascending); parts outside of them are left out."""
     start, end = np.maximum(start, edges[0]), np.minimum(end, edges[-1])
     kept = end > start
     start, end, owner = start[kept], end[kept], owner[kept]

@@ -2,7 +2,7 @@
 
 A cause is named only when all its required checks hold, none of its forbidden ones does, and it
 can explain enough of the difference. Its score is its strength, plus what its supporting checks
-are worth (half of it against when one is answered no; nothing when no sensor tells), plus the part
+are worth (half of it against when one is answered no; 0 without a sensor for it), plus the part
 of the difference it explains. Confidence is the softmax of the scores, `unknown` included.
 """
 
@@ -38,7 +38,7 @@ class NamedCause(msgspec.Struct, frozen=True):
     explains_pct: float | None
     """Part of the difference that it can account for."""
     confirm: str
-    """What to run next to be sure."""
+    """What to run next to confirm it."""
 
 
 class Excluded(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ def cut_samples(
 ) -> tuple[list[list[int]], list[Counter]]:
     """Clocks and counters: samples from `start_unix_ns` on, for `span_ns`.
 
-    A row that stands twice, as in files joined by hand, is one sample.
+    A repeated row, as in files joined by hand, is one sample.
     """
     within = pl.col("t_ns").is_between(start_unix_ns, start_unix_ns + span_ns)
     inside = metrics.filter(within).unique(maintain_order=True).sort("t_ns", maintain_order=True)

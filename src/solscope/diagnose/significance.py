@@ -66,7 +66,7 @@ def fisher_p(hits: int, n: int, other_hits: int, m: int) -> float:
     least, most = max(0, total - m), min(n, total)
     logs = np.array([_log_choose(n, k) + _log_choose(m, total - k) for k in range(least, most + 1)])
     chances = np.exp(logs - logs.max())
-    # What is as unlikely as the table at hand, up to rounding, counts as it does.
+    # Tables as unlikely as this one, up to rounding, count as well.
     as_rare = chances <= chances[hits - least] * (1 + 1e-7)
     return min(1.0, float(chances[as_rare].sum() / chances.sum()))
 

@@ -39,7 +39,7 @@ class Comparison(msgspec.Struct, frozen=True):
     p_mann_whitney: float | None = None
     p_welch: float | None = None
     p_equivalent: float | None = None
-    """Two one-sided tests: small when the difference lies within the margin for sure."""
+    """Two one-sided tests: small if the difference is within the margin."""
 
 
 def compare(samples: TwoSamples, min_n: int, margin: float) -> Comparison:

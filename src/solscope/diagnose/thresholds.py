@@ -20,7 +20,7 @@ class Thresholds(msgspec.Struct, frozen=True):
     unit_factor: float = 1.2
     """Kernel counts per unit that differ by more than this ask for a conversion."""
     unit_spread: float = 0.10
-    """How far the counts of single kernels may lie from that factor ..."""
+    """How far the counts of single kernels may differ from that factor ..."""
     unit_agree: float = 0.80
     """... and for which part of all calls they have to agree with it."""
     same_kernels: float = 0.15
@@ -49,7 +49,7 @@ class Thresholds(msgspec.Struct, frozen=True):
     host_bound: float = 0.15
     """Part of a step in which the GPU waits for the host, from which on a step is host-bound."""
     equivalence: float = 0.03
-    """Two one-sided tests: "unchanged" means proven to lie within this."""
+    """Two one-sided tests: "unchanged" means proven to be within this."""
     fdr: float = 0.05
     """False discovery rate over everything that was tested."""
     mix_share: float = 0.50

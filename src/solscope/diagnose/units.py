@@ -1,7 +1,7 @@
 """Units first: which steps of two runs may be compared, and what was left out.
 
 Steps of the same phase are compared, and of the same batch size where enough of them are. Steps
-of a phase that the other run lacks count in the difference when the mix surely changed. The first
+of a phase missing in the other run count in the difference if the mix clearly changed. The first
 step of a recording and its last, steps that it shows in part and steps with too few activities are
 left out. Runs whose unit of work differs by a constant factor (a step against a layer) are
 converted, with the factor shown; unlike programs and unlike GPUs are refused.
@@ -62,7 +62,7 @@ class Stratum:
 
 @dataclass(frozen=True)
 class Batch:
-    """Requests per step, where both runs tell."""
+    """Requests per step, if both runs state them."""
 
     phase: str | None
     normal: float
@@ -100,7 +100,7 @@ class Units:
 
     @property
     def sure_moves(self) -> list[str | None]:
-        """Those of `moved` that are no chance."""
+        """Those of `moved` that are significant."""
         return [phase for phase in self.moved if self.mix[phase].sure]
 
     @property
@@ -232,7 +232,7 @@ def _same_batch(
 ) -> tuple[Int64s, Int64s]:
     """Only steps of shared batch sizes, when these are most of both; else all.
 
-    A step that does not tell its batch (a graph replay hides shapes) may have any.
+    A step without a known batch (a graph replay hides shapes) may have any.
     """
     requests = [
         [side.run.steps[i].requests for i in rows.tolist()]
@@ -340,7 +340,7 @@ def _refusals(
 
 
 def _weights(run: Observations) -> set[str]:
-    """Shapes of weights, as far as matrix products tell: they do not depend on the batch."""
+    """Shapes of weights from matrix products; they do not depend on the batch."""
     products = [op for op in run.host_ops if _PRODUCT.search(op.name)]
     shapes = [_MATRIX.findall(text) for op in products for text in op.shapes]
     return {found[-1] for found in shapes if len(found) > 1}

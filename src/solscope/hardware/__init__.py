@@ -70,7 +70,7 @@ def find(name: str, *, measured: bool = False) -> Hardware:
 
 
 def measured_path(name: str) -> Path:
-    """Where the measured file of a GPU lies: beside the vendor's."""
+    """Path of the measured file of a GPU: next to the vendor's."""
     return FOLDER / f"{name}{MEASURED}"
 
 
@@ -93,7 +93,7 @@ def load(path: Path | str) -> Hardware:
 
 
 def merge(first: Hardware, second: Hardware) -> Hardware:
-    """`first`, with the figures that it lacks taken from `second`."""
+    """`first`, with missing figures taken from `second`."""
     filled: dict[str, Any] = {
         section: {**getattr(second, section), **getattr(first, section)} for section in SECTIONS
     }
@@ -153,7 +153,7 @@ def _agrees(
 
 
 def _same_arch(recorded: str, known: str) -> bool:
-    """Whether two architectures agree; `x` in a recorded one (`gfx94x`) stands for any digit."""
+    """Whether two architectures agree; `x` in a recorded one (`gfx94x`) matches any digit."""
     plain = re.escape(recorded.partition(":")[0])
     return bool(re.fullmatch(re.sub(r"(?<=\d)x", r"\\w", plain), known))
 

@@ -105,7 +105,7 @@ class Hardware(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     measured: bool = False
     """True when figures come from `solscope hardware measure`."""
     about: dict[str, str] = msgspec.field(default_factory=dict)
-    """Of a measured file: device, driver, versions, clocks and power of the card at hand."""
+    """Of a measured file: device, driver, versions, clocks and power of the measured GPU."""
 
     @property
     def figures(self) -> dict[str, Figure]:

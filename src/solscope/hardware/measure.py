@@ -1,4 +1,4 @@
-"""Probe the card at hand: what it reaches, not what its data sheet says.
+"""Measure what the GPU of this machine reaches, as opposed to what its data sheet says.
 
 Needs torch and the standard library only, so it also runs from a clone on a bare machine:
 
@@ -46,7 +46,7 @@ SHAPES = ((8192, 8192, 8192), (16384, 8192, 8192), (8192, 8192, 16384))
 """m, n, k of the matrix products: all operands together exceed every L2 many times."""
 GRAPH_KERNELS = 1000
 OPTIONAL = (RuntimeError, AttributeError, NotImplementedError, TypeError, ValueError, OSError)
-"""What torch raises for a type or a function that this card or this version lacks."""
+"""Raised by torch for a type or function that this GPU or version does not support."""
 
 EMPTY_SOURCE = 'extern "C" __global__ void solscope_empty() {}'
 READ_SOURCE = """extern "C" __global__ void solscope_read(

@@ -25,7 +25,7 @@ class Answer(msgspec.Struct, frozen=True):
     """What one of them says."""
 
     causes: list[str]
-    """In order; empty when nothing stands out."""
+    """In order; empty if nothing stands out."""
     alarm: bool
     """True when it claims that something is wrong."""
     verdict: str | None = None

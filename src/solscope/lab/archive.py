@@ -58,7 +58,7 @@ def pack(files: Iterable[Path], folder: Path) -> list[Path]:
 
 
 def unpack(folder: Path) -> list[Path]:
-    """Write the members of all parts in `folder` beside them, traces as `.gz`."""
+    """Unpack all parts in `folder` into the same folder, traces as `.gz`."""
     parts = sorted(folder.glob("part-*.tar"))
     if not parts:
         raise InputError(

@@ -1,6 +1,6 @@
 """A llama-like decoder with random weights, in plain torch: what the lab's loop serves.
 
-It knows nothing of requests, sampling or faults. `Variant` says which of its layers run a slower
+It has no notion of requests, sampling or faults. `Variant` says which of its layers run a slower
 implementation, as after a bad upgrade.
 """
 

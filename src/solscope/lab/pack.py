@@ -47,7 +47,7 @@ def pack(
     if target.exists() and not force:
         raise UsageError(f"{target} exists; use --force to replace it")
     if target.exists() and not (target / PAIRS).is_file():
-        raise UsageError(f"{target} exists and is no folder of the lab: not replaced")
+        raise UsageError(f"{target} exists and was not written by the lab; it will not be replaced")
     target.parent.mkdir(parents=True, exist_ok=True)
     with new_folder(target) as work:
         packed = _write(raw, work, progress or (lambda _: None))

@@ -1,6 +1,6 @@
 """The list of pairs: a normal and an abnormal recording, and what was wrong with the second.
 
-`pairs.jsonl` has one line per pair. Beside it lie the recordings, raw (`NAME.trace.json.gz` with
+`pairs.jsonl` has one line per pair. Next to it are the recordings, raw (`NAME.trace.json.gz` with
 `NAME.metrics.csv`) or packed (`recordings/NAME.json.zst`), and `machine.json`.
 """
 
@@ -89,7 +89,7 @@ def pair_lines(folder: Path) -> list[tuple[int, bytes]]:
     """The lines of the list, with their numbers."""
     file = folder / PAIRS
     if not file.is_file():
-        raise InputError(f"{folder}: no {PAIRS} in it; it is no folder of recordings of the lab")
+        raise InputError(f"{folder}: no {PAIRS} found; this is not a folder of lab recordings")
     lines = enumerate(file.read_bytes().splitlines(), start=1)
     found = [(number, line) for number, line in lines if line.strip()]
     if not found:
@@ -104,5 +104,5 @@ def _pair(file: Path, number: int, line: bytes) -> Pair:
         raise DamagedFileError(f"{file}, line {number}: {error}") from error
     for name in (pair.normal, pair.abnormal):
         if Path(name).name != name or not name:
-            raise DamagedFileError(f"{file}, line {number}: {name!r} is no name of a recording")
+            raise DamagedFileError(f"{file}, line {number}: {name!r} is not a valid recording name")
     return pair

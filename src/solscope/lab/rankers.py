@@ -41,7 +41,7 @@ COUNTER_CAUSES = (
     (r"gpu_.*(frequency|power|energy|temp|throttle)", "gpu_clock"),
     (r"gpu", "gpu_contention"),
 )
-"""What a counter stands for: the first pattern that occurs in its name."""
+"""The cause of a counter: the first pattern that occurs in its name."""
 FUNCTION_CAUSES = (
     (r"^host_call:sync", "extra_sync"),
     (r"^host_call:(alloc|free|host_alloc)", "allocator"),
@@ -57,7 +57,7 @@ FUNCTION_CAUSES = (
     (r"^attention:", "workload_context"),
     (r"^gemm:", "kernel_changed"),
 )
-"""What a function stands for: `KIND:NAME`, where the kind of a kernel is its category."""
+"""The cause of a function: `KIND:NAME`, where the kind of a kernel is its category."""
 SMALLEST_Z = 3.0
 """Three standard deviations: below it nothing is named."""
 SMALLEST_LOG_RATIO = math.log(1.2)
@@ -80,7 +80,7 @@ class Compared:
 
 
 Ranker = Callable[[Compared], list[str]]
-"""Causes, the most suspicious first; none when nothing lies above the ranker's own limit."""
+"""Causes, the most suspicious first; none if nothing is above the ranker's own limit."""
 
 
 def suspicion(compared: Compared) -> list[str]:
@@ -124,12 +124,12 @@ RANKERS: dict[str, Ranker] = {
 
 
 def cause_of_counter(name: str) -> str | None:
-    """The cause that a counter stands for."""
+    """The cause that a counter indicates."""
     return next((cause for pattern, cause in COUNTER_CAUSES if re.search(pattern, name)), None)
 
 
 def cause_of_function(kind: str) -> str | None:
-    """The cause that a function, as `KIND:NAME`, stands for."""
+    """The cause that a function, as `KIND:NAME`, indicates."""
     return next(
         (cause for pattern, cause in FUNCTION_CAUSES if re.search(pattern, kind, re.IGNORECASE)),
         None,

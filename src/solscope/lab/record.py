@@ -40,7 +40,7 @@ PROBE_S = 0.12
 HOPELESS = 3
 """As many failures and no pair yet: the rest would fail, too."""
 GRACE_S = 15.0
-"""A unit that has begun may go on for this long after the time is over."""
+"""A running unit may continue for this long after the time limit."""
 MEASURE_S = 0.3
 RAW_FREE_BYTES = 16 << 30
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
@@ -77,7 +77,7 @@ class Summary:
     unavailable: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     left_out: int = 0
-    """Units for which there was no time."""
+    """Units skipped for lack of time."""
     seconds: float = 0.0
     parts: list[str] = field(default_factory=list)
 
@@ -110,7 +110,7 @@ def record(options: Options, say: Say) -> Summary:
 
 @contextmanager
 def _raw_folder(out: Path) -> Iterator[Path]:
-    """Where traces lie until they are compressed: memory, where there is enough of it."""
+    """Where traces are stored until they are compressed: in memory if there is enough."""
     in_memory = SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free > RAW_FREE_BYTES
     with tempfile.TemporaryDirectory(dir=SHARED_MEMORY if in_memory else out) as folder:
         yield Path(folder)

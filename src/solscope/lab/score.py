@@ -1,4 +1,4 @@
-"""How well a diagnosis finds causes that are known, beside baselines in the same harness.
+"""How well a diagnosis finds known causes, compared with baselines in the same harness.
 
 Pairs with a fault whose step time moved beyond the noise of pairs without one are scored by the
 place of the right cause. Those that did not move are *latent*: there is nothing to explain, and the
@@ -201,7 +201,7 @@ def _below(folder: Path) -> list[Path]:
 
 
 def committed(start: Path) -> list[Path]:
-    """Folders of packed pairs in `results/lab` of the repository that `start` lies in."""
+    """Folders of packed pairs in `results/lab` of the repository that contains `start`."""
     for folder in (start, *start.parents):
         if found := _below(folder / RESULTS):
             return found

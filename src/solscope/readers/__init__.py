@@ -56,7 +56,7 @@ def _other_readers() -> tuple[Reader, ...]:
 
 
 def choose(head: Head) -> Reader:
-    """The one reader that recognizes the content; ours are asked before those of other packages."""
+    """The one reader that recognizes the content; built-in readers are tried first."""
     matches = [reader for reader in _own_readers() if reader.sniff(head)]
     matches = matches or [reader for reader in _other_readers() if reader.sniff(head)]
     if len(matches) == 1:
@@ -65,8 +65,8 @@ def choose(head: Head) -> Reader:
         names = ", ".join(reader.name for reader in matches)
         raise UnknownFormatError(f"{head.path}: several readers claim this file ({names})")
     raise UnknownFormatError(
-        f"{head.path}: not a profile that solscope knows ({_describe(head.data)}); "
-        "it reads Kineto traces, nsys .sqlite and stats, rocprofv3 JSON, metrics and behavior CSV"
+        f"{head.path}: unknown profile format ({_describe(head.data)}); "
+        "supported: Kineto traces, nsys .sqlite and stats, rocprofv3 JSON, metrics and behavior CSV"
     )
 
 
@@ -75,7 +75,7 @@ def open(  # noqa: A001 - public as solscope.open, like gzip.open
 ) -> Profile:
     """Open a profile of any known format, or a bundled one as `demo:NAME`.
 
-    The metrics file that lies beside the profile (`X.metrics.csv`) is attached when there is one.
+    A metrics file next to the profile (`X.metrics.csv`) is loaded with it.
     """
     from solscope.readers.metrics import attach_metrics
 
@@ -86,7 +86,7 @@ def open(  # noqa: A001 - public as solscope.open, like gzip.open
         demo.require_profile(asked)
     if path.is_dir():
         if not is_saved_profile(path):
-            raise InputError(f"{path} is a folder, not a profile; name one file in it")
+            raise InputError(f"{path} is a folder, not a profile; pass a file in it")
         return replace(load_saved(path), path=encodable(str(path)))
     profile = choose(read_head(path)).read(path, options)
     named = asked if asked.startswith(demo.PREFIX) else encodable(str(path))

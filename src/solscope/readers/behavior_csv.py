@@ -3,7 +3,7 @@
 One row per cycle, function and metric: `cycle, pid, beta_pct, function_name, metric_name, device,
 func_type, mu_pct, sigma_pct, duration, anchor_name, anchor_dur_us, cycle_start_ts, instances_count`
 and more, in any order; durations are microseconds, `cycle_start_ts` is Unix time in microseconds.
-Samples of the counters lie beside it: `counter_name, timestamp, value` (`X_perf_data.csv` and
+Counter samples are in a file next to it: `counter_name, timestamp, value` (`X_perf_data.csv` and
 `X_counters_data.csv`, or `X.behavior.csv` and `X.counters.csv`); alone they are a profile without
 events.
 
@@ -48,7 +48,7 @@ _MAX_CALLS = 10**15
 
 
 class BehaviorCsvReader:
-    """Behavior CSVs and the counters beside them."""
+    """Behavior CSVs and their counter files."""
 
     name = "behavior_csv"
     summary = "behavior CSV: time, calls and counters by cycle and function"
@@ -59,7 +59,7 @@ class BehaviorCsvReader:
         return columns >= _NEEDED or columns >= _COUNTERS
 
     def read(self, path: Path, options: ReadOptions) -> Profile:
-        """Read the cycles, with the counters beside them; or the counters alone."""
+        """Read the cycles with their counters, or the counters alone."""
         data = read_all(path, options, LIMIT_BYTES)
         if set(_columns(data[:4096].decode("utf-8-sig", errors="replace"))) >= _COUNTERS:
             return _counters_alone(path, data)
@@ -116,7 +116,7 @@ def _rows(data: bytes) -> pl.DataFrame:
 
 
 def _from_lines(text: str, places: list[str]) -> pl.DataFrame:
-    """The slow way, for a file with stray quotes: each line stands or falls alone."""
+    """The slow path for a file with stray quotes: each line is parsed on its own."""
     cells: list[list[str | None]] = []
     for line in filter(None, text.replace("\r\n", "\n").split("\n")):
         try:
@@ -148,7 +148,7 @@ def _text(column: str) -> pl.Expr:
 def _cycles(raw: pl.DataFrame) -> pl.DataFrame:
     """The good rows, as the cycle table.
 
-    A row that lacks its time or its share gets one from the other. A metric without a reading is no
+    A row without time or share gets one from the other. A metric without a reading is no
     metric.
     """
     gpu = pl.col("device").str.extract(r"^(?i:gpu)\s*(\d{1,4})$").cast(pl.Int32, strict=False)
@@ -240,7 +240,7 @@ def _warnings(cycles: pl.DataFrame, rows: int) -> Iterator[ProfileWarning]:
 
 
 def _with_counters(profile: Profile, path: Path, options: ReadOptions) -> Profile:
-    """Add the samples that lie beside the cycles; damaged ones are left out, with a warning."""
+    """Add the counter samples of the cycles; damaged ones are left out, with a warning."""
     names = (pattern.sub(beside, path.name) for pattern, beside in _BESIDE)
     found = (path.with_name(name) for name in names if name != path.name)
     beside = next((file for file in found if file.is_file()), None)
@@ -249,7 +249,7 @@ def _with_counters(profile: Profile, path: Path, options: ReadOptions) -> Profil
     try:
         table, warnings, rows = _counters(beside, read_all(beside, options, LIMIT_BYTES))
     except InputError as error:
-        text = f"the counters beside the cycles are left out: {error}"
+        text = f"the counter file of these cycles could not be read: {error}"
         lost = ProfileWarning("metrics_damaged", text)
         return replace(profile, warnings=(*profile.warnings, lost))
     events = profile.metadata.events_in_file + rows
@@ -282,7 +282,7 @@ def _counters(path: Path, data: bytes) -> tuple[pl.DataFrame, list[ProfileWarnin
 
 def _counters_alone(path: Path, data: bytes) -> Profile:
     table, warnings, rows = _counters(path, data)
-    text = "counter samples only: there are no cycles in it"
+    text = "the file has counter samples only, no cycles"
     return Profile(
         path=str(path),
         format=READER.name,

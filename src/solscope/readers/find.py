@@ -24,9 +24,9 @@ def find(
 ) -> list[str]:
     """Profiles behind files, folders, globs and `demo:NAME`s, in order and each once.
 
-    A folder stands for the profiles directly in it (and in its `rank*` folders). Files in it that
-    are no profiles are passed over, and so are metrics files, which belong to the profile beside
-    them. `recognizes` raises for content that no reader knows.
+    A folder means the profiles directly in it (and in its `rank*` folders). Other files in it are
+    skipped, and so are metrics files, which are loaded with their profile. `recognizes` raises for
+    content that no reader recognizes.
     """
     found: dict[str, None] = {}
     for item in (os.fspath(given) for given in inputs):

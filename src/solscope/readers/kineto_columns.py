@@ -17,7 +17,7 @@ import numpy as np
 NULL = np.iinfo(np.int64).min
 NONE = np.iinfo(np.uint32).max
 EXACT_US = 2.0**43
-"""From this many microseconds on a float no longer tells neighboring nanoseconds apart."""
+"""From this many microseconds on, a float cannot resolve single nanoseconds."""
 NUMBER = re.compile(r"[ \n\r\t]*[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?[ \n\r\t]*", re.ASCII)
 """What counts as a number, bare or in quotes."""
 
@@ -99,7 +99,7 @@ class Numbers:
         return np.fromiter((self.scaled(v, 1000, most, True) for v in values), np.int64)
 
     def scaled(self, value: Any, scale: int, most: int, count_wild: bool) -> int:
-        """`value` times `scale`, rounded half away from zero; `NULL` for what is no number."""
+        """`value` times `scale`, rounded half away from zero; `NULL` if it is not a number."""
         if value is None or isinstance(value, (bool, list, dict)):
             return NULL
         # The shortest text of a float is the one it was read from, up to EXACT_US.

@@ -68,7 +68,7 @@ class Times(msgspec.Struct, gc=False):
 
 NO_ARGS = Args()
 BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding raises on text that is no event."""
+"""Raised when decoding text that is not an event."""
 decode_events = msgspec.json.Decoder(list[Event], strict=False).decode
 decode_event = msgspec.json.Decoder(Event, strict=False).decode
 decode_times = msgspec.json.Decoder(list[Times], strict=False).decode
@@ -77,7 +77,7 @@ _PLAIN = re.compile(rb'"[^"\\]{0,4094}"')
 
 
 def with_message(args: Args) -> Args:
-    """Arguments of a collective stand for its inputs, in the places where torch records them."""
+    """Use the arguments of a collective as its inputs, in the columns where torch records them."""
     if not args.elements or args.input_dims or args.input_dims_old:
         return args
     elements, dtype = bytes(args.elements), bytes(args.dtype)

@@ -207,7 +207,7 @@ class PythonScanner:
             self._trailer(trailer)
 
     def _split_damaged(self, rest: bytes) -> tuple[bytes, bytes | None]:
-        """Events and trailer of a last part that is no valid JSON; no trailer when cut off."""
+        """Events and trailer of a last part that is not valid JSON; no trailer if truncated."""
         closes = [m.start() for m in re.finditer(rb"\](?=\s*[,}]|\s*$)", rest)]
         for at in reversed(closes[-4096:]):
             tail = rest[at + 1 :].strip()

@@ -99,7 +99,7 @@ class EventTable:
         )
 
     def _labels(self, column: str) -> dict[int, str]:
-        """Texts, by code, that stand where a process or thread number should."""
+        """Texts, by code, that appear in place of a process or thread number."""
         columns = (batch[column] for batch in self._batches if column in batch.columns)
         return {code: self.texts[code] for codes in columns for code in codes.unique().drop_nulls()}
 
@@ -198,7 +198,7 @@ def _ranks(labels: dict[int, str]) -> dict[int, int]:
 
 
 def _numbers(labels: dict[int, str]) -> dict[int, int]:
-    """The process number in each label, or a negative one of its own."""
+    """The process number in each label, or a unique negative number."""
     nameless = sorted({text for text in labels.values() if _number_in(text) is None})
     own = {text: -2 - at for at, text in enumerate(nameless)}
     return {

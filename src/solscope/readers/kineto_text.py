@@ -10,10 +10,10 @@ _SPACE_OUTSIDE_STRINGS = re.compile(r'("(?:[^"\\]|\\.)*")|\s+', re.DOTALL)
 
 
 def decode_text(raw: bytes | str) -> str:
-    """The string that the raw text between two JSON quotes stands for; never fails."""
+    """Decode the raw text between two JSON quotes; never fails."""
     text = raw if isinstance(raw, str) else raw.decode("utf-8", errors="replace")
     if isinstance(raw, bytes) and "\\" in text:
-        # A stray backslash: show the text as it stands.
+        # A stray backslash: keep the text unchanged.
         with contextlib.suppress(ValueError):
             text = json.loads(f'"{text}"', strict=False)
     # Lone surrogates are valid in JSON and in Python, and in nothing else.

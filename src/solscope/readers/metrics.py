@@ -1,9 +1,9 @@
 """Samples of host and GPU sensors: CSV `t_ns,metric,device,value`, or Parquet with those columns.
 
 `device` is `Host` or empty for a host sensor, `GPU 0` or `0` for a GPU. Opened alone, the file is a
-profile without events; beside a trace (`X.trace.json.gz` and `X.metrics.csv`) `attach_metrics` adds
-it to the trace's profile. Samples outside the trace are kept: whoever uses them cuts them.
-A row whose time or value is no number, or one too large to compute with, is skipped and counted.
+profile without events; `attach_metrics` adds `X.metrics.csv` to the profile of `X.trace.json.gz`.
+Samples outside the trace are kept; whoever uses them removes them.
+A row whose time or value is not a number, or is too large to compute with, is skipped and counted.
 Units, and which metrics are counters, are in `metric_kinds.py`.
 """
 
@@ -66,9 +66,7 @@ class MetricsReader:
     def read(self, path: Path, options: ReadOptions) -> Profile:
         """Read the samples as a profile without events."""
         samples = _read(path, options)
-        alone = ProfileWarning(
-            "metrics_only", "sensor samples only: there is no GPU activity in it"
-        )
+        alone = ProfileWarning("metrics_only", "the file has sensor samples only, no GPU activity")
         return Profile(
             path=str(path),
             format=self.name,
@@ -83,7 +81,7 @@ READER = MetricsReader()
 
 
 def attach_metrics(profile: Profile, path: Path) -> Profile:
-    """Add the samples of the metrics file that lies beside `path`, when there is one.
+    """Add the samples of the metrics file next to `path`, if there is one.
 
     A damaged metrics file leaves the profile as it was, with a warning. A profile that has metrics
     keeps them.
@@ -94,7 +92,7 @@ def attach_metrics(profile: Profile, path: Path) -> Profile:
     try:
         samples = _read(beside, ReadOptions())
     except InputError as error:
-        text = f"the metrics file beside the trace is left out: {error}"
+        text = f"the metrics file of this trace could not be read: {error}"
         return _warn(profile, ProfileWarning("metrics_damaged", text))
     with_samples = replace(profile, metrics=samples.table)
     return _warn(with_samples, *samples.warnings, *_placement(with_samples, beside))
@@ -118,13 +116,13 @@ def _placement(profile: Profile, beside: Path) -> tuple[ProfileWarning, ...]:
     if profile.metrics is None or profile.events.is_empty():
         return ()
     if offset is None:
-        text = f"{beside.name} cannot be placed on the time line: the trace has no wall clock"
+        text = f"{beside.name} cannot be aligned with the trace, which has no wall clock"
         return (ProfileWarning("metrics_unaligned", text),)
     end = pl.col("start_ns") + pl.col("dur_ns").fill_null(0)
     first, last = profile.events.select(pl.col("start_ns").min(), end.max().alias("end")).row(0)
     if profile.metrics["t_ns"].is_between(first + offset, last + offset).any():
         return ()
-    text = f"no sample of {beside.name} lies within the trace; do the two belong together?"
+    text = f"no sample of {beside.name} falls within the trace; do they belong together?"
     return (ProfileWarning("metrics_outside", text),)
 
 
@@ -169,7 +167,7 @@ def _from_csv(data: bytes) -> pl.DataFrame:
 
 
 def _from_lines(text: str) -> pl.DataFrame:
-    """The slow way, for a file with damaged rows: each line stands or falls alone."""
+    """The slow path for a file with damaged rows: each line is parsed on its own."""
     lines = [line for line in text.replace("\r\n", "\n").split("\n")[1:] if line]
     cells = pl.Series("cells", lines, dtype=pl.String).str.split(",")
     whole = pl.when(pl.col("cells").list.len() == len(_COLUMNS)).then(pl.col("cells"))

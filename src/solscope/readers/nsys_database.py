@@ -2,7 +2,7 @@
 
 Nothing outside `ALLOWED` can be read: an SQLite authorizer refuses it, so the environment and
 arguments of the profiled process, which many other tables hold, never reach a `Profile`. The file
-is opened read-only and immutable; nothing is written beside it.
+is opened read-only and immutable; nothing is written next to it.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def discover(db: sqlite3.Connection, path: Path) -> Export:
     export = Export(db)
     try:
         listed = db.execute("SELECT name, sql FROM sqlite_master").fetchall()
-        # Views and virtual tables with the name of a table of ours are somebody's trap.
+        # A view or virtual table that poses as one of the known tables is an attack.
         tables = {n for n, sql in listed if str(sql).upper().startswith("CREATE TABLE")}
         for table in tables & ALLOWED.keys():
             info = db.execute(f'PRAGMA table_info("{table}")').fetchall()

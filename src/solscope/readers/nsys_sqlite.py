@@ -1,7 +1,7 @@
 """Nsight Systems `.sqlite` exports of any schema version.
 
-Columns and tables that a version lacks read as null; strings are fetched only where an event refers
-to them. `nsys_database.py` says what may be read at all. NVTX ranges that name an operator (torch's
+Columns and tables missing in a version are read as null; only strings that events refer to are
+fetched. `nsys_database.py` defines what may be read. NVTX ranges that name an operator (torch's
 emit_nvtx) become operators.
 
 Not read: NVTX marks, CUDA event records, OS runtime calls, samples and hardware counters.
@@ -181,7 +181,7 @@ def _timed(export: Export, frame: pl.DataFrame) -> pl.DataFrame:
     export.tally["negative_duration"] += int(frame.select(backwards.sum()).item())
     duration = pl.col("end") - pl.col("start")
     endless = frame.select(
-        # Ranges that were still open at the end are no damage.
+        # Ranges that were still open at the end are not damage.
         (pl.col("start").is_not_null() & pl.col("end").is_null() & (pl.col("kind") != "annotation"))
         .sum()
         .alias("missing"),
@@ -302,7 +302,7 @@ def _warnings(export: Export, events: pl.DataFrame, path: Path) -> tuple[Profile
     kinds = dict(events["kind"].value_counts().iter_rows())
     texts = {
         "truncated": export.damage
-        and f"the database is damaged ({export.damage[0]}); only what could be read is shown",
+        and f"the database is damaged ({export.damage[0]}); only the readable part is shown",
         "no_gpu_activity": not any(kinds.get(kind) for kind in GPU_KINDS)
         and "the export holds no GPU activity; record with `nsys profile --trace=cuda,nvtx`",
         "graph_collapsed": kinds.get("graph")
@@ -311,12 +311,12 @@ def _warnings(export: Export, events: pl.DataFrame, path: Path) -> tuple[Profile
         "negative_duration": export.tally["negative_duration"]
         and f"{export.tally['negative_duration']} events end before they start; duration set to 0",
         "missing_duration": export.tally["missing_duration"]
-        and f"{export.tally['missing_duration']} events have no end: counted, but without time",
+        and f"{export.tally['missing_duration']} events have no end; they count, but without time",
         "absurd_number": export.tally["absurd_number"]
         and f"{export.tally['absurd_number']} events last over a day; their time is left out",
         "unsaved_changes": _has_wal(path)
-        and "a write-ahead log lies beside the file: what it holds is not read; close the program "
-        "that writes it, or copy the log away",
+        and "a write-ahead log is next to the file and was not read; close the program that writes "
+        "it, or move the log away",
         "no_start": export.tally["no_start"]
         and f"{export.tally['no_start']} events without a sensible start time were left out",
     }

@@ -1,7 +1,7 @@
 """Kernel summaries of `nsys stats`: CSV, TSV, markdown, or the text report as printed or pasted.
 
-Tables are found by their header line; whatever stands around them is ignored and counted. Reports
-are told apart by their columns: kernels (`Instances`, `Name`), copies and fills (`Count`,
+Tables are found by their header line; text around them is ignored and counted. Reports
+are distinguished by their columns: kernels (`Instances`, `Name`), copies and fills (`Count`,
 `Operation`), both (`Category`); host calls, ranges and sizes are left out. Several tables of one
 paste add up, but nothing counts twice: a later row that repeats name, calls and total of an earlier
 table is skipped, and so is a row of an excerpt (a later table with fewer columns) that repeats name
@@ -121,7 +121,7 @@ class _Found:
     ignored: list[int] = field(default_factory=list)
     repeated: int = 0
     seen: set[tuple[str, int, int | None]] = field(default_factory=set)
-    """Rows of earlier tables; a null total stands for any."""
+    """Rows of earlier tables; a null total matches any."""
     width: int = 0
     """Columns of the widest table so far."""
 
@@ -137,7 +137,7 @@ class NsysStatsReader:
     summary = "nsys stats kernel and memory summaries: CSV, TSV, markdown, printed or pasted text"
 
     def sniff(self, head: Head) -> bool:
-        """True when a summary header stands in the head, with rows under it or nothing at all."""
+        """True if the head has a summary header, followed by rows or by nothing."""
         if head.data.lstrip()[:1] in (b"{", b"["):
             return False
         text = _decode(head.data)
@@ -237,7 +237,7 @@ def _table(layout: Layout, cells: list[str]) -> _Table | None:
     if not roles & {"calls", "host_calls"} or not roles & {"percent", "size", *_TIMES}:
         return None
     named = [index for index, column in enumerate(columns) if column.role in _NAMED]
-    # Only a name in the last place can be told from the cells beside it in text without delimiters.
+    # In text without delimiters, only a name in the last column can be separated from other cells.
     if not named or (layout == "text" and named != [len(columns) - 1]):
         return None
     return _Table(layout, columns, _refusal(columns, cells), _row_pattern(columns))
@@ -296,7 +296,7 @@ def _split(line: str, layout: Layout) -> list[str]:
 
 
 def _cells(line: str, table: _Table) -> list[str] | None:
-    """The cells of a row, empty when it is a damaged one; null when the line is no row at all."""
+    """The cells of a row, empty if it is damaged; null if the line is not a row."""
     if table.layout == "text":
         match = table.row.fullmatch(line)
         if match is not None:
@@ -389,7 +389,7 @@ def _warnings(found: _Found) -> Iterator[ProfileWarning]:
     if found.ignored:
         count, first = len(found.ignored), found.ignored[0]
         parts.append(
-            f"{count} lines, from line {first} on, are no part of a table and were ignored"
+            f"{count} lines, from line {first} on, are not part of a table and were ignored"
         )
     if found.repeated:
         parts.append(f"{found.repeated} rows of later tables repeat kernels and were skipped")
@@ -401,5 +401,5 @@ def _warnings(found: _Found) -> Iterator[ProfileWarning]:
         yield ProfileWarning("ignored_tables", text)
     if found.damaged:
         count, first = len(found.damaged), found.damaged[0]
-        text = f"{count} damaged rows were skipped, the first in line {first}; totals lack them"
+        text = f"{count} damaged rows, the first in line {first}, were left out of the totals"
         yield ProfileWarning("damaged_rows", text)

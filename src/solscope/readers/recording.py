@@ -1,4 +1,4 @@
-"""What a recording tells about itself besides events: rank, stage, framework, header facts."""
+"""Facts about a recording besides events: rank, stage, framework, header fields."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def file_name_facts(path: Path) -> FileNameFacts:
     name = path.name
     rank = _RANK_IN_NAME.search(name)
     if rank is None and not _OTHER_PARALLELISM.search(name):
-        # Beside other kinds of parallelism the number after TP is not the rank.
+        # With other kinds of parallelism, the number after TP is not the rank.
         rank = _TP_IN_NAME.search(name)
     stage = _STAGE_IN_NAME.search(name)
     return FileNameFacts(

@@ -6,8 +6,8 @@ decompressed file plus those structs. A file that is cut off cannot be used. Com
 configuration (paths) are never decoded.
 
 rocprofv3 has no record of memory sets: they run as kernels (`__amd_rocclr_fillBuffer...`). Times
-are kept as recorded, since boot; the file tells no wall clock. Sections that a vintage lacks stay
-empty.
+are kept as recorded, since boot, because the file has no wall clock. Sections that a version does
+not write stay empty.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class RocprofReader:
         return _START.match(head.data) is not None
 
     def read(self, path: Path, options: ReadOptions) -> Profile:
-        """Read all processes of the file; more than one are told apart by `rank`."""
+        """Read all processes of the file; several are distinguished by `rank`."""
         processes = _decode(path, options)
         several = len(processes) > 1
         tables = [
@@ -205,7 +205,7 @@ def _decode(path: Path, options: ReadOptions) -> list[_Process]:
         decoded = msgspec.json.decode(_load(path, options), type=_File, strict=False).processes
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TruncatedStream) as error:
         raise DamagedFileError(
-            f"{path}: damaged or cut-off rocprofv3 JSON ({error}); record or copy it again"
+            f"{path}: damaged or truncated rocprofv3 JSON ({error}); record or copy it again"
         ) from error
     processes = decoded if isinstance(decoded, list) else [decoded]
     if not processes:
@@ -370,7 +370,7 @@ def _extent(size: _Size | None, unit: _Size | None) -> str | None:
 
 def _warnings(damaged: int, events: pl.DataFrame) -> Iterator[ProfileWarning]:
     if damaged:
-        text = f"{damaged} records with impossible times were skipped; totals lack them"
+        text = f"{damaged} records with impossible times were skipped and are not in the totals"
         yield ProfileWarning("damaged_events", text)
     if events.filter(pl.col("kind").is_in(GPU_KINDS)).is_empty():
         text = "no kernel or copy is recorded; record with --kernel-trace --memory-copy-trace"

@@ -1,4 +1,4 @@
-"""Bytes of a file, decompressed as they stream: plain, gzip or zstd, told apart by their magic.
+"""Bytes of a file, decompressed as they stream: plain, gzip or zstd, detected by magic bytes.
 
 Guards against compression bombs: beyond `FREE_BYTES` of output, a file that has grown by more than
 `max_expansion` is refused. A compressed file that ends early yields what could be decompressed and
@@ -27,7 +27,7 @@ FREE_BYTES = 64 << 20
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _ZSTD_BITE = 2048
-"""Bytes given to zstd at once: four of them can stand for 128 KiB."""
+"""Bytes given to zstd at once: four of them can expand to 128 KiB."""
 
 
 _ZSTD_BLOCK = 128 * 1024 + 64
@@ -48,7 +48,7 @@ def zlib_module() -> Any:
 
 
 def open_binary(path: Path) -> BinaryIO:
-    """Open `path`, turning the operating system's complaints into one clear line."""
+    """Open `path`, turning operating system errors into one clear line."""
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder, not a profile")
@@ -126,7 +126,7 @@ def read_all(path: Path, options: ReadOptions, limit_bytes: int) -> bytes:
                 raise LimitError(f"{path}: larger than {limit_bytes >> 20} MiB for this format")
             pieces.append(piece)
     except TruncatedStream as stop:
-        raise DamagedFileError(f"{path}: the compressed file is cut off ({stop})") from stop
+        raise DamagedFileError(f"{path}: the compressed file is truncated ({stop})") from stop
     return b"".join(pieces)
 
 

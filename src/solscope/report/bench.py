@@ -148,7 +148,7 @@ def _score(found: Score, width: int) -> list[RenderableType]:
     ]
     title = f"{found.device}, suite {found.suite}, {found.method}: {', '.join(found.solutions)}"
     public = found.suite == DEFAULT_SUITE
-    whose = "production's GPU time" if public else "the time that the suite's weights stand for"
+    whose = "production's GPU time" if public else "the time that the suite's weights represent"
     notes = [
         f"S over {_share(found.covered)} of the importance: {_share(found.weighted_s)}; "
         f"with 0 for the rest {_share(found.weighted_s_all)}",

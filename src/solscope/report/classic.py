@@ -116,7 +116,7 @@ def _overview(result: Classic, a: str, b: str) -> str:
     moved = "an increase" if row.delta_beta_pct > 0 else "a decrease"
     return (
         f"The highest Suspicion Score between `{a}` and `{b}` has **`{_code(row.function)}`**, "
-        f"with {moved} in its contribution to total cycle time. A score is no cause: read the "
+        f"with {moved} in its contribution to total cycle time. A score is not a cause: read the "
         "warnings above first."
     )
 

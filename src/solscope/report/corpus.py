@@ -38,7 +38,7 @@ from solscope.views.hotspots import TARGET_PCT
 def render_add(result: AddResult, *, width: int, color: bool) -> str:
     """Counts, and a row per file that failed."""
     counts = f"added {result.added:,}, skipped {result.skipped:,} (known content)"
-    no_profiles = "that is no profile" if result.ignored == 1 else "that are no profiles"
+    no_profiles = "that is not a profile" if result.ignored == 1 else "that are not profiles"
     others = f"; passed over {counted(result.ignored, 'file')} {no_profiles}"
     parts: list[RenderableType] = [
         Text(f"{counts}, failed {len(result.failed):,}{others if result.ignored else ''}")
@@ -201,7 +201,7 @@ _IMPORTANCE = (
 )
 
 _RECOVERABLE = (
-    f"recoverable = share of GPU time that comes back at {TARGET_PCT:.0f} % of the bound; "
+    f"recoverable = share of GPU time saved at {TARGET_PCT:.0f} % of the bound; "
     "`solscope hotspots`, which sees whole steps, counts less"
 )
 

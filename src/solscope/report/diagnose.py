@@ -98,7 +98,7 @@ def render_diagnosis(
 
 
 def _line(text: str) -> RenderableType:
-    """A line of a list, bold when it is no item; what is wrapped stays below its start."""
+    """A line of a list, bold unless it is an item; wrapped text is indented."""
     bare = text.lstrip(" ")
     shown = Text(clean(bare), style="" if text.startswith(" ") else "bold")
     return Padding(shown, (0, 0, 0, len(text) - len(bare)))
@@ -257,7 +257,7 @@ def _bar(value: float, largest: float, cells: int) -> str:
 
 
 def _signed(value: float) -> str:
-    """With its sign; what rounds to nothing has none to tell."""
+    """With its sign, unless it rounds to 0."""
     return f"{round(value, 3) + 0.0:+.3f}"
 
 

@@ -1,6 +1,6 @@
 """`solscope export`: an attributed profile as a file for other programs.
 
-Every file appears at once or not at all: it is written beside its final place and renamed at the
+Every file appears at once or not at all: it is written next to its final path and renamed at the
 end, and removed when anything goes wrong before that.
 """
 

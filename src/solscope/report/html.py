@@ -1,6 +1,6 @@
-"""Pages as one HTML file that needs nothing else: no network, no folder beside it.
+"""Pages as one self-contained HTML file: no network, no other files.
 
-Script and style are those that `make web` built from `frontend/`. The data stand in a script
+Script and style are those that `make web` built from `frontend/`. The data are in a script
 element that no browser runs; `<`, `>` and `&` are written as JSON escapes there, so that no text
 of a profile can end it. The content security policy allows that one script, by its hash.
 """
@@ -67,7 +67,7 @@ def digest(script: str) -> str:
 
 
 def script_data(data: bytes) -> str:
-    """JSON that can stand inside a script element."""
+    """JSON that is safe inside a script element."""
     for character, written in _ESCAPES.items():
         data = data.replace(character, written)
     return data.decode()

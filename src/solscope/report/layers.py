@@ -90,7 +90,7 @@ def _table(
         kernel = f"  {line.kernel}" if line.level == 2 else line.kernel
         rows.append([f"{indent}{group}", role, *_times(times, pair=pair), kernel])
         shares.append(_share(line))
-    # Bars of several profiles, each a share of its own, would look like a comparison.
+    # Bars of several profiles would look comparable although each has its own scale.
     alone = draw and len(result.profiles) == 1
     cells = BAR_WIDTH if width >= ROOMY else NARROW_BAR
     return table(*with_bars(columns, rows, shares, at=3, draw=alone, cells=cells), width)
@@ -144,7 +144,7 @@ def csv_layers(result: LayerTable) -> str:
 
 
 def lines(result: LayerTable, *, kernels: bool) -> Iterator[Line]:
-    """All lines: end to end above, then each kind of layer, then what lies outside."""
+    """All lines: end to end first, then each kind of layer, then the rest."""
     for line in _pass_lines(result, kernels):
         yield line if line.kind else line._replace(whole_us=result.end_to_end_us)
 
@@ -154,7 +154,7 @@ def _pass_lines(result: LayerTable, kernels: bool) -> Iterator[Line]:
     count = [sum(k.layers[i] for k in result.layer_kinds) for i in range(len(result.profiles))]
     yield Line("layers", _several(count, "layer", "layers"), "sum per pass", result.layers_us)
     for kind in result.layer_kinds:
-        # Times of single calls are no part of a layer.
+        # Times of single calls do not add up to a layer.
         whole = () if result.per == "call" else kind.sum_us
         for line in _kind_lines(result, kind, kernels):
             yield line._replace(kind=kind.kind, whole_us=whole)
@@ -166,7 +166,7 @@ def _pass_lines(result: LayerTable, kernels: bool) -> Iterator[Line]:
     yield Line("unattributed", "", "", result.unattributed_us)
     yield Line("idle", "", "gaps inside a pass", result.idle_us)
     yield Line(
-        "overlapped", "", "ran beside something else; counts against the sum", result.overlapped_us
+        "overlapped", "", "overlapped by other work; subtracted from the sum", result.overlapped_us
     )
 
 

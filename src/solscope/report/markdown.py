@@ -64,7 +64,7 @@ def _escaped(text: str) -> str:
 
 
 def _piped(code: str) -> str | None:
-    """Code for a cell; null where it cannot be told apart from the end of one."""
+    """Code for a cell; null if it could end the cell."""
     return None if "\\|" in code else code.replace("|", "\\|")
 
 

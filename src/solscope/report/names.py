@@ -14,14 +14,14 @@ _WORDS = re.compile(r"(?<=[-_./ ])")
 
 
 def short_labels(paths: Sequence[str]) -> list[str]:
-    """`distinct_names` without file endings, where that still tells them apart."""
+    """`distinct_names` without file endings, if they stay distinct."""
     names = distinct_names(paths)
     short = [_ENDINGS.sub("", name) for name in names]
     return short if len(set(short)) == len(short) else names
 
 
 def distinct_names(paths: Sequence[str]) -> list[str]:
-    """The shortest endings of the paths that tell them apart."""
+    """The shortest endings of the paths that are distinct."""
     for depth in range(1, 6):
         names = ["/".join(Path(path).parts[-depth:]) for path in paths]
         if len(set(names)) == len(names):
@@ -39,7 +39,7 @@ def headings(names: Sequence[str], room: int) -> list[str]:
 
 
 def _own(name: str, names: Sequence[str], cut: Sequence[str]) -> str:
-    """The words of a name that tell it from those that are cut to the same."""
+    """The words of a name that distinguish it from names shortened to the same text."""
     short = cut[names.index(name)]
     alike = [_WORDS.split(other) for other, its in zip(names, cut, strict=True) if its == short]
     most = min(map(len, alike)) - 1

@@ -57,7 +57,7 @@ def _parts(result: OperatorTable, top: int | None, width: int, draw: bool) -> li
 
 
 LITTLE_PCT = 80.0
-"""With costs for less of the GPU time than this, it is said how to come by more."""
+"""If costs are known for less of the GPU time than this, print how to get more."""
 
 
 def known_costs(cost_pct: float | None) -> str:

@@ -39,7 +39,7 @@ from solscope.views.tree import TimeNode, time_tree
 
 PUBLIC_SUITE = "atrex"
 MOST_KERNELS = 2_000
-"""Rows of the kernel table of a page; what lies beyond is said, and is in `solscope kernels`."""
+"""Rows in the kernel table of a page; a note says how many more `solscope kernels` lists."""
 
 
 class Roofs(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ class ComparisonPage(msgspec.Struct, frozen=True, tag="comparison", tag_field="k
 
 
 class RanksPage(msgspec.Struct, frozen=True, tag="ranks", tag_field="kind"):
-    """The ranks of one run, each from a file of its own."""
+    """The ranks of one run, one file each."""
 
     title: str
     run: Run
@@ -151,7 +151,7 @@ class BenchShape(msgspec.Struct, frozen=True):
 
 
 class BenchRun(msgspec.Struct, frozen=True):
-    """When and how results were made; null where a line does not tell it as text."""
+    """When and how results were made; null if a line does not state it as text."""
 
     time: str | None
     command: str | None

@@ -119,7 +119,7 @@ def _zero(events: pl.DataFrame) -> int:
 
 
 def _unique_ids(events: pl.DataFrame) -> pl.DataFrame:
-    """Correlations of several processes told apart: in this format they share their numbers."""
+    """Distinct correlation ids for several processes, which may use the same numbers."""
     gpu = events.filter(pl.col("kind").is_in(GPU_KINDS))
     if gpu["pid"].drop_nulls().n_unique() < 2:
         return events
@@ -128,7 +128,7 @@ def _unique_ids(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _header(profile: Profile, zero: int) -> str:
-    """Everything before the events, as Kineto writes it; facts of the header come back as read."""
+    """Everything before the events, as Kineto writes it; header fields are written as read."""
     meta = profile.metadata
     distributed = {
         "rank": meta.rank,

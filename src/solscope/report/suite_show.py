@@ -83,7 +83,7 @@ def _io(card: OperatorCard, width: int) -> list[RenderableType]:
     if why:
         parts += [Text(""), heading("why these tolerances"), *why]
     if rules:
-        parts += [Text(""), heading("rules of their own"), *rules]
+        parts += [Text(""), heading("operator-specific rules"), *rules]
     return parts
 
 

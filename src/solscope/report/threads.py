@@ -1,7 +1,7 @@
 """Processes and threads of an exported trace: where a viewer shows each event.
 
 Host events keep their process and thread, GPU events get a process per device and a thread per
-stream, added tracks a process "solscope GPU n". Ranks of a merged trace are told apart in the
+stream, added tracks a process "solscope GPU n". Ranks of a merged trace are distinguished in the
 process (`[rank 1] 123`), as SGLang does it and as `solscope.open` reads it.
 """
 

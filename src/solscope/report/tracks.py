@@ -133,7 +133,7 @@ def _layers(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _labels(rows: pl.DataFrame, column: str) -> pl.DataFrame:
-    """One slice per activity, named by what stands in `column`."""
+    """One slice per activity, named by `column`."""
     table = rows.filter(pl.col(column).is_not_null())
     return _slices(table, pl.col(column).cast(pl.String), ["row"])
 

@@ -1,7 +1,7 @@
 """From a cost and a GPU to the least time: the contract of `roofline/`.
 
 A bound is a bound: no correct kernel can take less. A term that cannot be computed, because the
-hardware file lacks a figure, is left out and named in `missing`; it is never replaced by a guess.
+hardware file has no figure, is left out and named in `missing`; it is never replaced by a guess.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ and memory work at the same time, so the slowest of them decides.
 * `sfu`: special functions. Vector units can compute them too (polynomials, as attention kernels for
   Blackwell do), so the term shares them out between both units in the fastest way.
 * memory: bytes over the bandwidth of the innermost memory that can hold the working set. Data that
-  fits in a cache may lie there already, so HBM then says nothing. Where the speed of that cache is
-  not known, `l1` stands in: no byte moves faster than the multiprocessors load and store. Reads and
+  fits in a cache may already be there, so HBM does not limit it. Where the speed of that cache is
+  not known, `l1` is used instead: no byte moves faster than the SMs load and store. Reads and
   writes may touch the same bytes, so the working set is taken as the larger of the two. `cold` says
   that the caches were flushed: all reads come from HBM, and so must those writes leave that no
   cache can hold.
@@ -43,7 +43,7 @@ PUBLISHED_PIPES = {
 """The pipe that the public suite charges for each declared dtype; its fp32 is never tf32."""
 
 Term = tuple[str, "float | None"]
-"""Name and seconds; null seconds when the hardware file lacks a figure."""
+"""Name and seconds; null seconds if the hardware file has no figure."""
 
 
 def bound(cost: Cost, hardware: Hardware, *, published: bool = False, cold: bool = False) -> Bound:

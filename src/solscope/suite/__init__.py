@@ -2,8 +2,8 @@
 
 `files.py` has the one format of a suite and loads those that ship and those of a user. The public
 suite has more: `data.py` loads its file, `axes.py` turns its shapes into axes of our operators,
-`published.py` computes the figures as its public page prints them, and `tables.py` puts them beside
-our own bounds. `show.py` tells all of one operator; `scale.py` makes shapes small.
+`published.py` computes the figures as its public page prints them, and `tables.py` adds our own
+bounds. `show.py` describes one operator; `scale.py` makes shapes small.
 """
 
 from __future__ import annotations

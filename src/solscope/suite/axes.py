@@ -2,7 +2,7 @@
 
 Two operators were published with the outcome of a random routing. Their stored figures give it
 back: `drawn_pairs` of fused_moe from its FLOP, `padded_slots` of moe_align_block_size from its
-bytes. The MoE operators also get the number of active experts that the published bytes stand for.
+bytes. The MoE operators also get the number of active experts behind the published bytes.
 """
 
 from __future__ import annotations

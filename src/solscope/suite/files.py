@@ -1,8 +1,8 @@
 """Suites as one kind of file: `solscope.suite/1`, JSON.
 
 A suite lists operators with their importance, and for each the shapes that matter with the share of
-the operator's time that each stands for. Two ship: `atrex`, the public one, and `decode`, the
-shapes it lacks. Any other is a file: `load("my-suite.json")`.
+the operator's time that each represents. Two ship: `atrex`, the public one, and `decode`, with
+shapes missing there. Any other is a file: `load("my-suite.json")`.
 
 Weights of `atrex` are calls x time of the deployed kernel on XPU-A, in shares of the operator. A
 shape whose calls were not recorded (135 of 440) counts as many as the operator's median shape does,
@@ -114,7 +114,7 @@ def decode(content: bytes, source: str) -> SuiteFile:
     found = head.get("schema") if isinstance(head, dict) else None
     if found != SCHEMA:
         said = f"schema {found!r}" if found else "no schema"
-        raise UnknownFormatError(f'{source}: {said}; a suite has "schema": "{SCHEMA}"')
+        raise UnknownFormatError(f'{source}: {said}; expected "schema": "{SCHEMA}"')
     try:
         suite = msgspec.convert(head, SuiteFile)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""All that the suite knows of one operator: math, inputs, outputs, how they are judged, shapes."""
+"""Everything in the suite about one operator: math, inputs, outputs, tolerances, shapes."""
 
 from __future__ import annotations
 

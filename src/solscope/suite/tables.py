@@ -1,4 +1,4 @@
-"""The tables of the suite: operators, their roofline, and every shape beside our own bound."""
+"""The tables of the suite: operators, their roofline, and every shape with our own bound."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _shape_row(op: SuiteOperator, shape: SuiteShape, cards: list[Hardware]) -> S
     stated, needed = _published(ours, axes), ours.cost(axes)
     measured = page.sol_us(stated, find(page.MEASURED_ON))
     if measured is None:
-        raise AssertionError(f"{page.MEASURED_ON} lacks a peak for {op.dtype}")
+        raise AssertionError(f"{page.MEASURED_ON} has no peak for {op.dtype}")
     return ShapeRow(
         id=shape.id,
         axes=dict(axes),
@@ -192,7 +192,7 @@ def _shape_row(op: SuiteOperator, shape: SuiteShape, cards: list[Hardware]) -> S
 def corrected_sol_us(cost: Cost, card: Hardware) -> float | None:
     """Pipes and HBM alone, as the published formula has them, so that only the costs differ.
 
-    Caches and the launch floor are left out; null when the hardware lacks a matrix pipe it needs.
+    Caches and the launch floor are left out; null if the hardware has no suitable matrix pipe.
     """
     hbm = {"hbm.bandwidth": card.memory["hbm.bandwidth"]}
     result = least_time(cost, msgspec.structs.replace(card, memory=hbm, chip={}))

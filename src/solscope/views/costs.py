@@ -28,7 +28,7 @@ from solscope.views.model_costs import INPUTS, model_calls
 
 _SIGNATURE = ["op", *INPUTS]
 GRID_TELLS = "aten::index"
-"""The operator whose inputs leave its size open, and whose kernel's grid tells it."""
+"""The operator whose inputs leave its size open, and is read from the grid of its kernel."""
 CALL_COLUMNS = (
     *("call", "kind", "time_ns", "kernels", "inferred", "step", "role"),
     *("rank", "device", "stream", "start_ns"),

@@ -53,7 +53,7 @@ def coverage(attributed: Attributed) -> CoverageSummary:
 
 
 def share(rows: pl.DataFrame, which: pl.Expr) -> float | None:
-    """Share of `dur_ns` in the rows that `which` selects, percent; null when there is no time."""
+    """Share of `dur_ns` in the rows that `which` selects, percent; null if there is no time."""
     total = int(rows["dur_ns"].sum())
     return percent_of(int(rows.filter(which)["dur_ns"].sum()), total)
 

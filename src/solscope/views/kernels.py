@@ -134,7 +134,7 @@ def _group_key(rows: pl.DataFrame, by: GroupBy) -> pl.Series:
 
 
 def _measure(rows: pl.DataFrame) -> pl.DataFrame:
-    # A call without a duration counts, but is no call of 0 ns.
+    # A call without a duration counts, but not as a call of 0 ns.
     time = pl.col("total_ns").filter("timed")
     return rows.group_by("key").agg(
         pl.col("calls").sum(),

@@ -336,7 +336,7 @@ def _in_order(tables: Sequence[pl.DataFrame]) -> list[str]:
 
 
 def _operator(tables: Sequence[pl.DataFrame]) -> str | None:
-    """The catalogue operator with most time, when all profiles that tell one agree."""
+    """The catalogue operator with most time, if all profiles that have one agree."""
     found: set[str] = set()
     for table in tables:
         times = (

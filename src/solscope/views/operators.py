@@ -23,7 +23,7 @@ from solscope.views.percent import percent_of
 
 OperatorsBy = Literal["shape", "operator"]
 MEMORIES = ("hbm", "l2", "llc")
-"""Terms of a bound that stand for memory."""
+"""Memory terms of a bound."""
 
 
 class OperatorRow(msgspec.Struct, frozen=True):

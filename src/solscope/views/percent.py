@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def percent_of(part: float | None, whole: float | None) -> float | None:
-    """`part` of `whole`; null where either is not known, or there is no whole."""
+    """`part` of `whole`; null if either is unknown or the whole is 0."""
     return 100.0 * part / whole if part is not None and whole else None

@@ -26,9 +26,9 @@ class PhaseSteps(msgspec.Struct, frozen=True):
     gap_p50_ms: float | None
     """Median idle time on the GPU between such a step and the next; null for a single step."""
     requests: float | None
-    """Mean number of requests in a step, where annotations tell."""
+    """Mean number of requests in a step, if annotations state it."""
     tokens: float | None
-    """Mean number of tokens in a step, where annotations tell."""
+    """Mean number of tokens in a step, if annotations state it."""
     tokens_per_s: float | None
     """Tokens of these steps over their time and the gaps after them."""
     tpot_ms: float | None
@@ -68,7 +68,7 @@ def step_times(attributed: Attributed) -> StepTimes:
 def _steps(attributed: Attributed) -> pl.DataFrame:
     if attributed.profile.cycles is not None:
         return _cycles(attributed.profile.cycles)
-    # Ranks and processes of a merged profile run the same steps: those of the first stand for all.
+    # Ranks and processes of a merged profile run the same steps; those of the first are used.
     first = (pl.col("process") == 0) & pl.col("start_ns").is_not_null()
     return attributed.steps.filter(first).sort("start_ns")
 

@@ -95,7 +95,7 @@ class Summary(msgspec.Struct, frozen=True):
     per_device: list[DeviceSummary]
     """One entry per device when there are several; empty for one."""
     metrics: list[str]
-    """Names of the sensors sampled beside the profile."""
+    """Names of the sensors sampled along with the profile."""
     warnings: list[ProfileWarning]
 
 

@@ -1,7 +1,7 @@
 """Where the GPU time goes, as a tree of phases, layers, roles and kernels.
 
-Every node is the sum of its children, to the nanosecond. What is not known has a node of its own.
-Kernels of a role that hold less than `SMALLEST` of all time stand together as one leaf.
+Every node is the sum of its children, to the nanosecond. Unknown time has its own node.
+Kernels of a role that hold less than `SMALLEST` of all time are merged into one leaf.
 """
 
 from __future__ import annotations

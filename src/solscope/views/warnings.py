@@ -79,8 +79,8 @@ def _graph_replay(attributed: Attributed) -> Iterator[ProfileWarning]:
     if pct >= _SAY_FROM_PCT:
         yield ProfileWarning(
             "graph_replay",
-            f"{pct:.1f} % of GPU time was replayed from graphs without node ids: such kernels have "
-            "a launch but no operator of their own",
+            f"{pct:.1f} % of GPU time was replayed from graphs without node ids: these kernels "
+            "have a launch, but their operators are unknown",
         )
 
 
@@ -100,10 +100,11 @@ def _stray(attributed: Attributed) -> Iterator[ProfileWarning]:
         where = f"GPU {device}" if rank is None else f"rank {rank}, GPU {device}"
         yield ProfileWarning(
             "stray_activity",
-            f"{where}: {stray.few:,} of {start.size:,} activities lie "
+            f"{where}: {stray.few:,} of {start.size:,} activities are "
             f"{'before' if stray.before else 'after'} a gap of {stray.gap / 1e6:.2f} ms "
-            f"({100 * stray.gap / span:.0f} % of the span): span and idle say little; the rest is "
-            f"{(span - stray.gap) / 1e6:.2f} ms; steps leave them out",
+            f"({100 * stray.gap / span:.0f} % of the span): span and idle time mean little; "
+            f"without the gap the span is {(span - stray.gap) / 1e6:.2f} ms; "
+            "steps exclude these activities",
         )
 
 

@@ -57,7 +57,7 @@ def answer_at_hand(endpoint: Endpoint, library: Library, query: Query) -> bytes 
 
 
 def begin(library: Library, asked: str) -> None:
-    """Start to make an answer that is about to be asked for; whoever asks is told what is wrong."""
+    """Start computing an answer ahead of its request; errors are reported with the answer."""
     endpoint, query = endpoint_of(asked)
 
     def make() -> None:
@@ -93,7 +93,7 @@ def _keys(endpoint: Endpoint, library: Library, asked: dict[str, str]) -> Keys |
     """Null for an answer that is made anew each time."""
     for name in (*endpoint.files, *endpoint.needs):
         if name not in asked:
-            raise UsageError(f"the question lacks {name!r}")
+            raise UsageError(f"missing parameter {name!r}")
     key: tuple[object, ...] = (endpoint.path, *sorted(asked.items()))
     if endpoint.files:
         entries = [library.entry(asked[name]) for name in endpoint.files]

@@ -28,7 +28,7 @@ from solscope.web.upload import take_upload
 
 JSON = "application/json"
 _CHARTS = "engine.js"
-"""What draws charts: a file of its own, loaded when there is one to draw."""
+"""The chart library, a separate file that is loaded only when needed."""
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class Library:
         self.tables: Kept[Any] = Kept(KEPT_TABLES)
         """Results of which pages show a part."""
         self.skipped: list[tuple[str, str]] = []
-        """Files of a folder that are no profiles, with the reason."""
+        """Files of a folder that are not profiles, with the reason."""
         self._working: dict[str, tuple[str, float]] = {}
         self.quiet = Quiet()
         """When requests come; work that can wait does."""
@@ -152,7 +152,7 @@ class Library:
         return [(encodable(path), encodable(why)) for path, why in faults if why is not None]
 
     def result_stamps(self) -> list[tuple[str, str, object]]:
-        """The files of results as they were named, where they lie, and what changes with them."""
+        """Result files: the name given, the path, and a stamp that changes with them."""
         return [(name, str(Path(name).absolute()), stamp(name)) for name in self.result_files]
 
     def solutions(self) -> list[str]:
@@ -178,11 +178,11 @@ class Library:
         return _known(self._entries, name)
 
     def path(self, name: str) -> str:
-        """Where the profile with this id lies."""
+        """Path of the profile with this id."""
         return _known(self._paths, name)
 
     def profile(self, name: str) -> Attributed:
-        """The profile with this id, opened and attributed; `done` ends what `working` tells."""
+        """The profile with this id, opened and attributed; `done` ends what `working` reports."""
         from solscope.attribution import attribute
         from solscope.readers import open as open_profile
 
@@ -223,7 +223,7 @@ class Library:
 def _known(by_id: Mapping[str, Value], name: str) -> Value:
     found = by_id.get(name)
     if found is None:
-        raise InputError(f"there is no profile {name!r} here")
+        raise InputError(f"no profile {name!r} here")
     return found
 
 
@@ -237,7 +237,7 @@ def _fault(results: str) -> str | None:
 
 
 def profile_id(path: str) -> str:
-    """A short name that can stand in an address."""
+    """A short name that is valid in a URL."""
     where = path if path.startswith("demo:") else os.fspath(Path(path).absolute())
     return hashlib.sha256(where.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 

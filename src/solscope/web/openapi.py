@@ -29,7 +29,7 @@ _TO_ALL = {
     "303": {"description": "The token came in the address: ask again, with the cookie set here."},
     "401": _refusal("The server asks for a token, and there is none or a wrong one."),
     "421": _refusal("The request names a host that is not this server."),
-    "500": _response("Something unforeseen went wrong; the server's terminal tells it.", _ERROR),
+    "500": _response("Unexpected error; the server's terminal shows the details.", _ERROR),
 }
 """What any question may be answered; the guard refuses in plain text."""
 
@@ -97,7 +97,7 @@ def _upload(schema: dict[str, Any]) -> dict[str, Any]:
             "400": _response("It was broken off.", _ERROR),
             "403": _refusal("A page of another site asks, or X-Solscope is missing."),
             "413": _response("It is too large.", _ERROR),
-            "422": _response("It is no profile, or is there already.", _ERROR),
+            "422": _response("Not a profile, or already present.", _ERROR),
             "507": _response("It cannot be kept: no space, or no folder.", _ERROR),
             **_TO_ALL,
         },

@@ -18,7 +18,7 @@ class Overview(msgspec.Struct, frozen=True):
     solscope: str
     profiles: list[ProfileEntry]
     skipped: list[tuple[str, str]]
-    """Files that are no profiles, with the reason."""
+    """Files that are not profiles, with the reason."""
     results: list[str]
     """Files of benchmark results."""
     solutions: list[str]

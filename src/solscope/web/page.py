@@ -1,7 +1,7 @@
 """The page that a browser loads: script, style, and the answers that the view begins with.
 
-The front end draws a view from answers. Those that are at hand stand in the page, so that nothing
-is left to wait for. The others are begun here, and the browser is told to ask for them at once,
+The front end draws a view from answers. Cached ones are embedded in the page, so that nothing
+is left to wait for. The others are started here, and the browser requests them at once,
 while it reads the script.
 The front end asks for whatever is not in the page: `first_questions` decides how soon a view is
 there, not what it shows.
@@ -22,7 +22,7 @@ from solscope.web.library import Library, Query
 USUAL_HARDWARE = "H20,XPU-A,H200"
 """GPUs that the suite shows when the address names none."""
 MOST_BYTES = 1_000_000
-"""Larger answers are asked for by the browser, beside the page."""
+"""Larger answers are not embedded; the browser requests them separately."""
 _CHARTS = ("profile", "compare", "diagnose", "corpus", "suite", "bench")
 """Views with charts."""
 

@@ -12,7 +12,7 @@ QUIET_S = 0.25
 
 
 class Quiet:
-    """Knows when the last request came."""
+    """Tracks the time of the last request."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()

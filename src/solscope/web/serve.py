@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from solscope.web.library import Library
 
 GRACE_S = 1
-"""How long requests may go on after Ctrl-C."""
+"""How long requests may continue after Ctrl-C."""
 
 
 def serve(
@@ -60,7 +60,7 @@ def serve(
         say(f"solscope: {what_is_shown(library)} on http://{shown}:{chosen}{query}")
         say("solscope: press Ctrl-C to stop")
         threading.Thread(target=warm, args=(library,), daemon=True).start()
-        with contextlib.suppress(KeyboardInterrupt):  # The way to stop that was told above.
+        with contextlib.suppress(KeyboardInterrupt):  # The documented way to stop.
             server.run(sockets=[listener])
 
 

@@ -28,11 +28,11 @@ class Found(NamedTuple):
 
     paths: list[str]
     skipped: list[tuple[str, str]]
-    """Files of a folder that are no profiles, with the reason."""
+    """Files of a folder that are not profiles, with the reason."""
 
 
 def check_sources(sources: Sequence[str], shelf: Shelf) -> None:
-    """Raise for what cannot be shown: better said at the start than by a page."""
+    """Raise for a source that cannot be shown, at startup rather than on a page."""
     files = []
     for source in sources:
         path = Path(source)
@@ -89,7 +89,7 @@ def held(source: str) -> object:
 
 
 def read_from(profile: str) -> tuple[tuple[str, object], ...]:
-    """All that a profile is read from, with stamps: its files, and samples of sensors beside it."""
+    """All that a profile is read from, with stamps: its files, and its sensor samples."""
     path = Path(profile)
     pieces = path.name.split(".")
     stems = [".".join(pieces[:end]) for end in range(1, len(pieces))]
@@ -101,7 +101,7 @@ def read_from(profile: str) -> tuple[tuple[str, object], ...]:
 def stamp(path: str | Path) -> tuple[int, int, int] | None:
     """Changes when the file does, also when it is replaced by one of equal size and date.
 
-    Null for what is no file.
+    Null if it is not a file.
     """
     try:
         stat = Path(path).stat()

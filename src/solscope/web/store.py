@@ -56,7 +56,7 @@ class StoreView:
         self._status: Kept[CorpusStatus] = Kept(1)
         self._seen: _Seen | None = None
         self._lock = threading.Lock()
-        self.version()  # So that a store that cannot be shown is told of at the start.
+        self.version()  # Report a store that cannot be shown at startup.
 
     @cached_property
     def newest(self) -> Corpus:

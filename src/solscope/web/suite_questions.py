@@ -1,4 +1,4 @@
-"""Questions about the public suite: its tables, and beside them what was measured here."""
+"""Questions about the public suite: its tables, and local measurements next to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work in a thread of its own, which does not keep the server from ending.
+"""Work in a separate thread that does not keep the server from exiting.
 
 Threads of a pool are waited for at the end of a program, however long they still read.
 """

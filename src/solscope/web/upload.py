@@ -17,7 +17,7 @@ from solscope.web.thread import in_thread
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 LONGEST_NAME = 120
 _TAKING: set[Path] = set()
-"""Where uploads that are not over yet will lie."""
+"""Folder of unfinished uploads."""
 
 
 class Uploaded(ProfileEntry, frozen=True):
@@ -35,7 +35,7 @@ async def take_upload(
     most_bytes: int,
     to_store: bool = False,
 ) -> Uploaded:
-    """Write one upload into `folder` and show it; nothing stays of one that is no profile.
+    """Write one upload into `folder` and show it; a file that is not a profile is removed.
 
     With `to_store` the profile store takes it as well.
     """
@@ -67,7 +67,7 @@ def _only(target: Path) -> Iterator[None]:
 
 
 def _check(work: Path) -> None:
-    """Read it once; what is wrong with it is told by its name, not by where it lay."""
+    """Read it once; errors name the file, not its temporary path."""
     from solscope.readers import open as open_profile
 
     try:

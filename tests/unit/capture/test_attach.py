@@ -154,7 +154,7 @@ def test_ctrl_c_ends_a_recording_and_keeps_it(tmp_path: Path) -> None:
 
 def test_what_cannot_be_recorded(tmp_path: Path) -> None:
     target = Target(tmp_path / "run.metrics.csv")
-    with pytest.raises(InputError, match="there is no process"):
+    with pytest.raises(InputError, match="no process"):
         attach(2**22 + 1, target)
     with pytest.raises(InputError, match="no-such-program cannot be started"):
         run(["no-such-program"], target)

@@ -45,7 +45,7 @@ def test_a_bad_file_is_a_row_and_the_rest_goes_on(corpus: Corpus, tmp_path: Path
     reasons = {Path(row.file).name: row.reason for row in result.failed}
     assert sorted(reasons) == ["damaged.json", "missing.json", "notes.txt"]
     assert "No such file" in reasons["missing.json"]
-    assert "not a profile that solscope knows" in reasons["notes.txt"]
+    assert "unknown profile format" in reasons["notes.txt"]
     assert verify(corpus).ok
 
 

@@ -53,7 +53,7 @@ def test_add_reports_what_became_of_each_file(store: str, tmp_path: Path, capsys
     assert (found["added"], found["skipped"]) == (1, 3)
     ((row),) = found["failed"]
     assert row["file"] == str(bad)
-    assert "not a profile" in row["reason"]
+    assert "unknown profile format" in row["reason"]
     assert run(["corpus", *words, "--workers", "1", "--verbose"]) == 1
     out, errors = capsys.readouterr()
     assert "added 0, skipped 4 (known content), failed 1" in out
@@ -124,7 +124,7 @@ def test_importance_and_shapes(store: str, capsys: Captured) -> None:
     assert run(["corpus", "importance", store, "--group-by", "gpu"]) == 0
     printed = capsys.readouterr().out
     assert "gpu H200" in printed
-    assert "recoverable = share of GPU time that comes back at 80 % of the bound" in printed
+    assert "recoverable = share of GPU time saved at 80 % of the bound" in printed
     found = asked(capsys, "shapes", store, "dense_gemm", "--cover", "0.5")
     assert found["operators"][0]["shapes"][0]["weight"] == pytest.approx(1)
     assert run(["corpus", "importance", store, "--where", "gpu"]) == 2

@@ -118,7 +118,7 @@ def test_two_sessions_with_recordings_of_one_name_are_refused(tmp_path: Path) ->
         ("", "lists no pairs"),
         ("{}\n", "line 1"),
         ("nonsense\n", "line 1"),
-        (line("gc", normal="../../etc/passwd"), "no name of a recording"),
+        (line("gc", normal="../../etc/passwd"), "not a valid recording name"),
     ],
 )
 def test_a_damaged_list_is_said(tmp_path: Path, text: str, message: str) -> None:

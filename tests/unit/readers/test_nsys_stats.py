@@ -188,7 +188,7 @@ def test_damaged_row_is_skipped_and_counted(tmp_path: Path, bad: str) -> None:
     assert rows(profile) == GOOD_ROWS
     assert codes(profile) == ["damaged_rows"]
     assert profile.warnings[0].message.startswith(
-        "1 damaged rows were skipped, the first in line 3"
+        "1 damaged rows, the first in line 3, were left out of the totals"
     )
 
 
@@ -258,7 +258,7 @@ def test_seed_opens_as_it_is() -> None:
     assert (table.height, table["calls"].sum()) == (201, 37_254)
     assert table["total_ns"].sum() == 2_222_021_776
     assert [warning.message for warning in profile.warnings] == [
-        "61 lines, from line 206 on, are no part of a table and were ignored; "
+        "61 lines, from line 206 on, are not part of a table and were ignored; "
         "1 rows of later tables repeat kernels and were skipped"
     ]
 

@@ -216,7 +216,7 @@ def test_read_all_refuses_what_is_larger_than_its_limit(tmp_path: Path) -> None:
 
 def test_read_all_of_a_truncated_file(tmp_path: Path) -> None:
     path = write(tmp_path, gzip.compress(FIRST)[:-1])
-    with pytest.raises(DamagedFileError, match="the compressed file is cut off"):
+    with pytest.raises(DamagedFileError, match="the compressed file is truncated"):
         read_all(path, ReadOptions(), PLENTY)
 
 

@@ -27,7 +27,7 @@ Check = Callable[[Findings], Answer]
 
 
 class Support(NamedTuple):
-    """A check that is no condition, and what it is worth when it holds; half of it against."""
+    """A check that is not required: its weight if it holds; half of that against if it does not."""
 
     weight: float
     check: Check
@@ -42,7 +42,7 @@ class Cause:
     """workload, host, gpu, link or software."""
     title: str
     summary: str
-    """What goes on, in one or two sentences."""
+    """What happens, in one or two sentences."""
     strength: float
     """Score when all required checks hold: 3 for direct evidence, 2 for a pattern that little else
     leaves, 1 for what remains when the direct evidence of other causes is missing."""
@@ -54,7 +54,7 @@ class Cause:
     forbidden: tuple[Check, ...] = ()
     """None may hold."""
     confirm: str = ""
-    """What to run next to be sure."""
+    """What to run next to confirm it."""
     can_hide: bool = False
     """True when it can be there without slowing anything down; it is then listed as latent."""
     detail: Callable[[Findings], str] | None = None
@@ -62,7 +62,7 @@ class Cause:
 
 
 def any_of(*checks: Check) -> Check:
-    """Holds when one of the checks does; null when none does and one cannot tell."""
+    """Holds when one of the checks does; null if none does and one is unknown."""
 
     def check(findings: Findings) -> Answer:
         answers = [one(findings) for one in checks]

@@ -20,6 +20,6 @@ CAUSE = Cause(
         Support(0.3, on_host.foreign_cpu),
     ),
     forbidden=(on_host.throttled, on_host.fewer_cores),
-    confirm="look at `pidstat -u 1` and `/proc/PID/schedstat`; pin the server to cores of its own "
+    confirm="look at `pidstat -u 1` and `/proc/PID/schedstat`; pin the server to dedicated cores "
     "(taskset, cpuset) and compare again",
 )

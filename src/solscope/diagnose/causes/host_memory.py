@@ -12,7 +12,7 @@ def bandwidth_taken(f: Findings) -> Answer:
     foreign, queue = on_host.many_cores_busy(f), on_host.waits_for_core(f)
     running = on_host.runs_longer(f)
     if None in (foreign.holds, queue.holds, running.holds):
-        return Answer(None, "too few sensors to tell memory bandwidth from the core")
+        return Answer(None, "too few sensors to distinguish memory bandwidth from a slow core")
     holds = bool(foreign.holds and not queue.holds and running.holds)
     return Answer(holds, f"{foreign.text}; {running.text}")
 

@@ -50,10 +50,10 @@ def stopped(f: Findings) -> Answer:
 
 
 def process_stopped(f: Findings) -> Answer:
-    """All threads of the process stand still at times, not only the main one."""
+    """All threads of the process stall at times, not only the main one."""
     main, others = stopped(f), f.other_threads
     if main.holds is None or others is None or others.normal < 0.2:
-        return Answer(None, "no other threads run beside the main one")
+        return Answer(None, "the process has no other threads")
     assert f.blocked is not None
     lost = f.blocked.delta / 100
     cores = f"other threads use {others.abnormal:.2f} cores (normal {others.normal:.2f})"
@@ -115,7 +115,7 @@ def slower_clock(f: Findings) -> Answer:
     clock = f.counter("cpu_frequency")
     if clock is None:
         return Answer(None, "CPU frequency was not sampled")
-    # Some tools record it in percent of the highest clock, which is no MHz.
+    # Some tools record it in percent of the highest clock, not in MHz.
     unit = " MHz" if clock.normal > 100 else ""
     text = f"CPU clock {clock.abnormal:.0f}{unit} (normal {clock.normal:.0f})"
     return Answer(clock.ratio < 1 - f.limits.clock_fell, text)
@@ -208,7 +208,7 @@ def more_io(f: Findings) -> Answer:
         pair, rate = f.per_step(name), f.counter(name)
         if pair is not None and rate is not None:
             missing = False
-            # What runs beside the steps grows with their length; then the rate stays as it was.
+            # Background work grows with the length of the steps; its rate does not change.
             grew = pair.ratio >= 1 + f.limits.calls_grew and rate.ratio >= 1.2
             if grew and pair.delta * unit >= least:
                 amount = (
@@ -286,7 +286,7 @@ def in_one_section(f: Findings) -> Answer:
 
 
 def between_operators(f: Findings) -> Answer:
-    """The added host time lies in plain Python, not inside operators and calls."""
+    """The added host time is in plain Python, not inside operators and calls."""
     grown = [s for s in f.sections if s.own_ms.delta > 0]
     total = sum(s.own_ms.delta for s in grown)
     usual = sum(s.own_ms.normal for s in grown)
@@ -295,7 +295,7 @@ def between_operators(f: Findings) -> Answer:
     part = sum(max(0.0, s.python_ms.delta) for s in grown) / total
     before = sum(s.python_ms.normal for s in grown) / usual
     text = (
-        f"{as_percent(part)} of the sections' growth lies outside operators "
+        f"{as_percent(part)} of the sections' growth is outside operators "
         f"({as_percent(before)} of their time)"
     )
     return Answer(part - before >= f.limits.disproportion, text)
@@ -344,7 +344,7 @@ def plain_python(f: Findings) -> Answer:
     if section is None or section.own_ms.abnormal <= 0:
         return Answer(None, "no annotated section grew")
     in_ops = 1 - section.python_ms.abnormal / section.own_ms.abnormal
-    text = f"{as_percent(in_ops)} of section {section.name!r} lies in operators"
+    text = f"{as_percent(in_ops)} of section {section.name!r} is in operators"
     return Answer(in_ops <= f.limits.python_section, text)
 
 

@@ -41,7 +41,7 @@ def _grids_scaled(f: Findings) -> Answer:
     rows = [k for k in f.kernels if k.shared and k.category in ROWWISE and k.blocks is not None]
     pairs = [k.blocks for k in rows if k.blocks is not None and k.blocks.normal > 0]
     if len(pairs) < 2:
-        return Answer(None, "neither batch sizes nor launch grids tell the batch")
+        return Answer(None, "the batch is unknown: no batch sizes, no launch grids")
     changed = [pair for pair in pairs if not 0.95 <= pair.ratio <= 1.05]
     text = f"launch grids of {len(changed)} of {len(pairs)} row-wise kernels changed"
     return Answer(len(changed) * 2 > len(pairs), text)
@@ -166,7 +166,7 @@ def dtype_differs(f: Findings) -> Answer:
                 before.normal + kernel.calls.normal, before.abnormal + kernel.calls.abnormal
             )
     if not calls:
-        return Answer(None, "names of matrix products tell no data type")
+        return Answer(None, "names of matrix products have no data type")
     lost = min(calls, key=lambda dtype: calls[dtype].delta)
     won = max(calls, key=lambda dtype: calls[dtype].delta)
     fell, rose = -calls[lost].delta, calls[won].delta

@@ -1,4 +1,4 @@
-"""GPU memory is taken from the driver and given back in every step."""
+"""GPU memory is allocated from the driver and freed in every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fault of the lab is: its name, the cause it stands for, and how to inject it."""
+"""What a fault of the lab is: its name, its cause, and how to inject it."""
 
 from __future__ import annotations
 

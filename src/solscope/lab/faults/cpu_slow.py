@@ -10,7 +10,7 @@ from solscope.lab.faults.base import Fault, Rig, SetDose
 
 
 class CpuSlow(Fault):
-    """Dose: share of the time in which the process stands still."""
+    """Dose: share of the time in which the process is stopped."""
 
     name = "cpu_slow"
     expected = ("cpu_slow",)

@@ -21,7 +21,7 @@ class HostMemory(Fault):
     base: ClassVar[dict[str, Any]] = {"upload_chunks": 16, "staged_chunks": 16}
 
     def unavailable(self, rig: Rig) -> str | None:
-        return "there are no other cores" if rig.other_cores & rig.cores else None
+        return "no other cores" if rig.other_cores & rig.cores else None
 
     @contextmanager
     def inject(self, rig: Rig) -> Iterator[SetDose]:

@@ -1,10 +1,10 @@
-"""What to fix first: all that a step could do without, ranked by the time it would give back.
+"""What to fix first: everything a step could do without, ranked by the time it would save.
 
 Times are means per step, over the whole steps of the phase that takes most time. Four kinds of rows
 share no time with one another:
 
 * operator: calls of one operator with one set of axes in one role, against their bound. Saved is
-  what lies above bound / target.
+  the time above bound / target.
 * fusion: runs of at least `SHORTEST_RUN` tiny calls on one stream. Saved is all but the slowest of
   them: one kernel that takes as long.
 * comm: communication, by collective. Saved is the part that no computation hides.
@@ -32,7 +32,7 @@ from solscope.views.percent import percent_of
 __all__ = ["TARGET_PCT", "Hotspot", "HotspotCoverage", "HotspotTable", "hotspots"]
 
 TARGET_PCT = 80.0
-"""Share of its bound that a good kernel reaches; what lies beyond is not counted as recoverable."""
+"""Share of its bound that a good kernel reaches; time below that is not counted as recoverable."""
 
 
 def hotspots(

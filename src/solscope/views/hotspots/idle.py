@@ -146,7 +146,7 @@ def _comm_row(
 
 
 def _gaps(attributed: Attributed, rows: pl.DataFrame, window: Window) -> list[tuple[str, int, int]]:
-    """Cause, time and number of the gaps of one device that lie inside a step."""
+    """Cause, time and number of the gaps of one device inside a step."""
     gaps = idle_gaps(attributed, rows, union(*_bounds(rows)))
     if window.count:
         steps = window.steps.select("start_ns", pl.col("end_ns").alias("step_end")).sort("start_ns")

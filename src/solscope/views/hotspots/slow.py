@@ -1,4 +1,4 @@
-"""Operators above their bound. Communication has rows of its own (`idle.py`)."""
+"""Operators above their bound. Communication has separate rows (`idle.py`)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def streamed_bytes(
 ) -> Streamed:
     """What the calls of a step read of their layers, less what the caches can keep of it.
 
-    Each call is taken to read weights of its own, as the layers of a model do.
+    Each call is assumed to read its own weights, as the layers of a model do.
     """
     kinds = OF_LAYERS.get(window.phase or "", ALWAYS)
     if card is None or not window.count:
@@ -108,7 +108,7 @@ class _Spent:
 
 @dataclass(frozen=True)
 class _Reference:
-    """What a call is held to."""
+    """The time that a call is compared with."""
 
     time_us: float
     name: str
