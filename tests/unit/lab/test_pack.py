@@ -102,7 +102,7 @@ def test_an_existing_folder_is_replaced_only_when_asked(tmp_path: Path) -> None:
         pack([source], tmp_path / "lab")
     assert pack([source], tmp_path / "lab", force=True).pairs == 1
     (tmp_path / "precious").mkdir()
-    with pytest.raises(UsageError, match="not replaced"):
+    with pytest.raises(UsageError, match="not be replaced"):
         pack([source], tmp_path / "precious", force=True)
 
 
