@@ -3,7 +3,8 @@
 // The contract, shared with the pure-Python twin in readers/kineto_scan.py:
 //   feed(bytes)    any cut of the decompressed file; may be called with pieces of any size
 //   finish()       no more bytes; decides whether the file was cut off
-//   take()         columns of the complete ("ph":"X") events seen since the last take, then forgets them
+//   take()         columns of the complete ("ph":"X") events seen since the last take, then forgets them;
+//                  a column without any value is empty, except start_ns
 //   texts(from)    interned strings from a code on: raw text between the quotes
 //   jsons()        interned raw JSON values
 //   header()       other top-level members, raw JSON by key
@@ -130,12 +131,29 @@ inline const char* skip_space(const char* p, const char* end) {
     return p;
 }
 
+// The first quote from p on, or null. Keys and values of a trace are short: their bytes are compared
+// here, eight at a time, and only a long text is worth a call of memchr.
+inline const char* find_quote(const char* p, const char* end) {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    constexpr uint64_t kOnes = 0x0101010101010101ull, kHigh = 0x8080808080808080ull;
+    for (int word = 0; word < 4 && end - p >= 8; ++word, p += 8) {
+        uint64_t bytes;
+        memcpy(&bytes, p, 8);
+        bytes ^= kOnes * '"';
+        // The lowest bit that is set marks the first quote; those above it may be wrong.
+        if (const uint64_t quotes = (bytes - kOnes) & ~bytes & kHigh)
+            return p + (__builtin_ctzll(quotes) >> 3);
+    }
+#endif
+    return static_cast<const char*>(memchr(p, '"', static_cast<size_t>(end - p)));
+}
+
 // p at the opening quote; on success p is behind the closing one and `out` is the raw text between.
-Status read_string(const char*& p, const char* end, Span& out) {
+inline Status read_string(const char*& p, const char* end, Span& out) {
     const char* start = p + 1;
     const char* q = start;
     for (;;) {
-        q = static_cast<const char*>(memchr(q, '"', static_cast<size_t>(end - q)));
+        q = find_quote(q, end);
         if (!q) return Status::kMore;
         const char* b = q;
         while (b > start && b[-1] == '\\') --b;
@@ -147,6 +165,19 @@ Status read_string(const char*& p, const char* end, Span& out) {
     return Status::kOk;
 }
 
+// What a character means inside a value that is neither text, object nor array.
+enum class Mark : uint8_t { kInside, kEnd, kBad };
+
+struct Marks {
+    Mark of[256] = {};
+    constexpr Marks() {
+        for (const char c : {',', '}', ']', ' ', '\n', '\r', '\t'})
+            of[static_cast<unsigned char>(c)] = Mark::kEnd;
+        for (const char c : {'"', '{', '[', ':'}) of[static_cast<unsigned char>(c)] = Mark::kBad;
+    }
+};
+constexpr Marks kMarks;
+
 // p at the first character of any value; on success p is behind it.
 Status skip_value(const char*& p, const char* end) {
     if (p >= end) return Status::kMore;
@@ -154,11 +185,10 @@ Status skip_value(const char*& p, const char* end) {
     if (*p == '"') return read_string(p, end, ignored);
     if (*p != '{' && *p != '[') {
         const char* start = p;
-        while (p < end && *p != ',' && *p != '}' && *p != ']' && !is_space(*p)) {
-            if (*p == '"' || *p == '{' || *p == '[' || *p == ':') return Status::kBad;
-            ++p;
-        }
+        Mark mark = Mark::kInside;
+        while (p < end && (mark = kMarks.of[static_cast<unsigned char>(*p)]) == Mark::kInside) ++p;
         if (p >= end) return Status::kMore;
+        if (mark == Mark::kBad) return Status::kBad;
         return p == start ? Status::kBad : Status::kOk;
     }
     int depth = 0;
@@ -836,34 +866,67 @@ PyObject* object_finish(PyObject* self, PyObject*) {
     Py_RETURN_NONE;
 }
 
+// Rows become columns a block at a time, so that a block stays in the cache for all its columns.
+constexpr size_t kBlockRows = 1024;
+
 template <typename T>
-bool put_column(PyObject* out, const char* name, const std::vector<Row>& rows, T Row::* member) {
-    PyObject* bytes =
-        PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(rows.size() * sizeof(T)));
-    if (!bytes) return false;
-    T* to = reinterpret_cast<T*>(PyBytes_AS_STRING(bytes));
-    for (size_t i = 0; i < rows.size(); ++i) to[i] = rows[i].*member;
-    const bool ok = PyDict_SetItemString(out, name, bytes) == 0;
-    Py_DECREF(bytes);
-    return ok;
-}
+struct Column {
+    const char* name;
+    T Row::* member;
+    T absent;
+    bool always;            // tells how many rows there are, whatever they hold
+    std::vector<T> values;  // empty as long as no row has a value
+
+    void add(const std::vector<Row>& rows, size_t from, size_t to) {
+        if (values.empty() && from == 0 && always) values.assign(rows.size(), absent);
+        if (values.empty()) {
+            size_t i = from;
+            while (i < to && rows[i].*member == absent) ++i;
+            if (i == to) return;
+            values.assign(rows.size(), absent);
+        }
+        for (size_t i = from; i < to; ++i) values[i] = rows[i].*member;
+    }
+
+    bool put(PyObject* out) const {
+        PyObject* bytes = PyBytes_FromStringAndSize(
+            reinterpret_cast<const char*>(values.data()),
+            static_cast<Py_ssize_t>(values.size() * sizeof(T)));
+        if (!bytes) return false;
+        const bool ok = PyDict_SetItemString(out, name, bytes) == 0;
+        Py_DECREF(bytes);
+        return ok;
+    }
+};
 
 PyObject* object_take(PyObject* self, PyObject*) {
-    Scanner& scanner = scanner_of(self);
+    std::vector<Row>& rows = scanner_of(self).rows;
+    std::vector<Column<uint32_t>> codes;
+    std::vector<Column<int64_t>> numbers;
+    bool out_of_memory = false;
+    Py_BEGIN_ALLOW_THREADS
+    try {
+        for (const Field32& f : kCodes) codes.push_back({f.name, f.member, kNone, false, {}});
+        for (const Field64& f : kNumbers)
+            numbers.push_back({f.name, f.member, kNull, f.member == &Row::ts, {}});
+        for (size_t from = 0; from < rows.size(); from += kBlockRows) {
+            const size_t to = std::min(from + kBlockRows, rows.size());
+            for (auto& column : codes) column.add(rows, from, to);
+            for (auto& column : numbers) column.add(rows, from, to);
+        }
+        rows.clear();
+    } catch (const std::exception&) {
+        out_of_memory = true;
+    }
+    Py_END_ALLOW_THREADS
+    if (out_of_memory) return PyErr_NoMemory();
     PyObject* out = PyDict_New();
-    if (!out) return nullptr;
-    for (const Field32& f : kCodes)
-        if (!put_column(out, f.name, scanner.rows, f.member)) {
-            Py_DECREF(out);
-            return nullptr;
-        }
-    for (const Field64& f : kNumbers)
-        if (!put_column(out, f.name, scanner.rows, f.member)) {
-            Py_DECREF(out);
-            return nullptr;
-        }
-    scanner.rows.clear();
-    return out;
+    bool ok = out != nullptr;
+    for (const auto& column : codes) ok = ok && column.put(out);
+    for (const auto& column : numbers) ok = ok && column.put(out);
+    if (ok) return out;
+    Py_XDECREF(out);
+    return nullptr;
 }
 
 PyObject* object_texts(PyObject* self, PyObject* start) {

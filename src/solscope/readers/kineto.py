@@ -9,6 +9,7 @@ counted but not kept.
 from __future__ import annotations
 
 import re
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -51,16 +52,17 @@ class KinetoReader:
         scanner = new_scanner()
         table = EventTable()
         cut: str | None = None
-        try:
-            for piece in prefetch(stream(path, options)):
-                if scanner.feed(piece) >= BATCH_ROWS:
-                    table.add(scanner)
-        except TruncatedStream as stop:
-            cut = str(stop)
-        scanner.finish()
-        stats = scanner.stats()
-        _require_trace(path, stats, cut)
-        table.add(scanner)
+        with _TableThread(table, scanner) as batches:
+            try:
+                for piece in prefetch(stream(path, options)):
+                    if scanner.feed(piece) >= BATCH_ROWS:
+                        batches.take()
+            except TruncatedStream as stop:
+                cut = str(stop)
+            scanner.finish()
+            stats = scanner.stats()
+            _require_trace(path, stats, cut)
+            batches.take()
         header = _header(scanner.header())
         jsons = [compact_json(raw) for raw in scanner.jsons()]
         del scanner
@@ -75,6 +77,32 @@ class KinetoReader:
 
 
 READER = KinetoReader()
+
+
+class _TableThread:
+    """Adds the rows of a scanner to a table on a thread of its own, while the scanner goes on."""
+
+    def __init__(self, table: EventTable, scanner: TraceScanner) -> None:
+        self._table, self._scanner = table, scanner
+        self._texts = 0
+        self._thread = ThreadPoolExecutor(1, "solscope-table")
+        self._last: Future[None] | None = None
+
+    def take(self) -> None:
+        """Hand over the rows that the scanner holds, once those before them are in the table."""
+        if self._last is not None:
+            self._last.result()
+        texts, columns = self._scanner.texts(self._texts), self._scanner.take()
+        self._texts += len(texts)
+        self._last = self._thread.submit(self._table.add, texts, columns)
+
+    def __enter__(self) -> _TableThread:
+        return self
+
+    def __exit__(self, error: object, *_: object) -> None:
+        self._thread.shutdown()
+        if error is None and self._last is not None:
+            self._last.result()
 
 
 def new_scanner() -> TraceScanner:

@@ -85,7 +85,10 @@ class TraceScanner(Protocol):
         ...
 
     def take(self) -> dict[str, Any]:
-        """Columns of the rows held, as buffers; forgets the rows."""
+        """Columns of the rows held, as buffers; forgets the rows.
+
+        A column without any value may be empty, except `start_ns`.
+        """
         ...
 
     def texts(self, start: int, /) -> Sequence[bytes | str]:

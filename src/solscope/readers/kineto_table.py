@@ -7,13 +7,15 @@ its final, narrow form at once, and columns that a batch does not use are not st
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from solscope.events import EVENT_SCHEMA, KINDS
 from solscope.readers.kineto_columns import NONE, NULL
-from solscope.readers.kineto_core import CODES, NUMBERS, TEXTS, TraceScanner
+from solscope.readers.kineto_core import CODES, NUMBERS, TEXTS
 from solscope.readers.kineto_text import decode_text
 
 _KIND_OF_CATEGORY = {
@@ -38,6 +40,8 @@ _NOT_KEPT = {"trace", "cpu_instant_event", "ac2g", "async_cpu_to_gpu"}
 
 _ON_GPU = ["kernel", "memcpy", "memset", "gpu_annotation", "sync"]
 _KIND = pl.Enum(KINDS)
+_ALWAYS = ("cat", "name", "start_ns", "dur_ns")
+"""Columns that a batch has even where no row has a value."""
 _JSON_COLUMNS = tuple(name for name in CODES if name not in TEXTS)
 _NAME_COLUMNS = ("name", "collective", "process_group", "process_group_ranks")
 # ROCm records some copies and fills as kernels of these names.
@@ -62,14 +66,14 @@ class EventTable:
         self._name_kinds: list[str | None] = []
         self._batches: list[pl.DataFrame] = []
 
-    def add(self, scanner: TraceScanner) -> None:
-        """Take the rows that the scanner holds."""
-        for raw in scanner.texts(len(self.texts)):
+    def add(self, texts: Sequence[bytes | str], columns: dict[str, Any]) -> None:
+        """Add rows as a scanner's `take` gives them, and the texts that are new since the last."""
+        for raw in texts:
             text = decode_text(raw)
             self.texts.append(text)
             self._kinds.append(_kind(text))
             self._name_kinds.append(_kind_by_name(text))
-        batch = _frame(scanner.take())
+        batch = _frame(columns)
         batch = batch.with_columns(self._kind_of(batch).alias("kind"))
         self._count_unknown(batch)
         self._batches.append(_place(batch.filter(pl.col("kind").is_not_null())))
@@ -116,17 +120,22 @@ class EventTable:
                 self.unknown[self.texts[code]] = self.unknown.get(self.texts[code], 0) + count
 
 
-def _frame(columns: dict[str, object]) -> pl.DataFrame:
+def _frame(columns: dict[str, Any]) -> pl.DataFrame:
     """Raw columns as Polars, sentinels as nulls; numbers that no row has are left out."""
-    series = []
+    height = len(columns["start_ns"]) // 8
+    series, expressions = [], []
     for names, dtype, absent in ((CODES, np.uint32, NONE), (NUMBERS, np.int64, NULL)):
         for name in names:
-            values = np.frombuffer(columns.pop(name), dtype)  # type: ignore[call-overload]
-            missing = values == absent
-            if not missing.all() or name in ("cat", "name", "start_ns", "dur_ns"):
-                column = pl.Series(name, values)
-                series.append(column.set(pl.Series(missing), None) if missing.any() else column)
-    return pl.DataFrame(series)
+            values = np.frombuffer(columns.pop(name), dtype)
+            least, most = (values.min(), values.max()) if values.size else (absent, absent)
+            if least == most == absent and name not in _ALWAYS:
+                continue
+            if not values.size:
+                values = np.full(height, absent, dtype)
+            series.append(pl.Series(name, values))
+            whole = absent not in (least, most)  # the sentinels are the ends of their types
+            expressions.append(name if whole else pl.when(pl.col(name) != absent).then(name))
+    return pl.DataFrame(series).select(expressions)
 
 
 def _place(batch: pl.DataFrame) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 import zstandard
@@ -701,9 +702,12 @@ def test_take_forgets_what_it_returned() -> None:
 
 def test_a_missing_number_is_the_null_sentinel() -> None:
     scanner = new_scanner()
-    scanner.feed(b'[{"ph": "X"}]')
+    scanner.feed(b'[{"ph": "X"}, {"ph": "X", "pid": 7}]')
     scanner.finish()
-    assert int.from_bytes(bytes(scanner.take()["pid"]), "little", signed=True) == NULL
+    columns = {name: bytes(values) for name, values in scanner.take().items()}
+    assert np.frombuffer(columns["pid"], np.int64).tolist() == [NULL, 7]
+    assert np.frombuffer(columns["start_ns"], np.int64).tolist() == [NULL, NULL]
+    assert set(np.frombuffer(columns["tid"], np.int64).tolist()) <= {NULL}
 
 
 def test_many_batches_give_one_table(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
