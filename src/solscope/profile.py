@@ -123,6 +123,8 @@ class Profile:
     """Samples of host and GPU sensors (`METRIC_SCHEMA`), if a metrics file is next to it."""
     cycles: pl.DataFrame | None = field(repr=False, default=None)
     """Functions by cycle (`CYCLE_SCHEMA`), when the source was cut into cycles by its maker."""
+    observations: bytes | None = field(repr=False, default=None)
+    """JSON of a packed recording, from which steps and a diagnosis are made (`diagnose/`)."""
     warnings: tuple[ProfileWarning, ...] = ()
 
     def __post_init__(self) -> None:
@@ -181,6 +183,8 @@ class Profile:
                 self.metrics.write_parquet(work / "metrics.parquet", compression="zstd")
             if self.cycles is not None:
                 self.cycles.write_parquet(work / "cycles.parquet", compression="zstd")
+            if self.observations is not None:
+                (work / "observations.json").write_bytes(self.observations)
             manifest = {
                 "solscope_profile": SAVE_VERSION,
                 "path": self.path,
@@ -227,6 +231,7 @@ def load_saved(path: Path) -> Profile:
                 f"{SAVE_VERSION}; save it again from the original profile"
             )
         metrics, cycles = path / "metrics.parquet", path / "cycles.parquet"
+        packed = path / "observations.json"
         return Profile(
             path=manifest.path,
             format=manifest.format,
@@ -235,6 +240,7 @@ def load_saved(path: Path) -> Profile:
             aggregates=conform(pl.read_parquet(path / "aggregates.parquet"), AGGREGATE_SCHEMA),
             metrics=conform(pl.read_parquet(metrics), METRIC_SCHEMA) if metrics.exists() else None,
             cycles=conform(pl.read_parquet(cycles), CYCLE_SCHEMA) if cycles.exists() else None,
+            observations=packed.read_bytes() if packed.exists() else None,
             warnings=manifest.warnings,
         )
     except DamagedFileError:

@@ -214,6 +214,7 @@ def redact(profile: Profile) -> tuple[Profile, Redactor]:
             aggregates=redactor.table(profile.aggregates),
             metrics=None if profile.metrics is None else redactor.table(profile.metrics),
             cycles=None if profile.cycles is None else redactor.table(profile.cycles),
+            observations=None,  # names of sections and files: not worth the risk
             warnings=tuple(
                 ProfileWarning(w.code, redactor.text(w.message)) for w in profile.warnings
             ),

@@ -31,6 +31,7 @@ SAMPLES = {
     "rocprof": ("rocprof", DATA / "rocprofv3.json.gz"),
     "metrics": ("metrics", DATA / "run.metrics.csv"),
     "behavior_csv": ("behavior_csv", DATA / "behavior" / "normal_perf_data.csv"),
+    "observations": ("observations", DATA / "cpu_quota-slow.observations.json.zst"),
 }
 WITHOUT_SAMPLE = {"nsys_report"}
 """Readers that need a program which is not there in CI."""

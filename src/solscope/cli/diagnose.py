@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -21,12 +20,6 @@ from solscope.cli.common import (
     use_color,
 )
 
-if TYPE_CHECKING:
-    from solscope.attribution import Attributed
-    from solscope.diagnose.observations import Observations
-
-SAVED = (".observations.json", ".observations.json.zst")
-"""Endings of runs that were observed before."""
 ROWS = 12
 """Rows of long tables."""
 
@@ -78,7 +71,7 @@ def command(
         from solscope.report.classic import markdown_classic
         from solscope.report.names import short_labels
 
-        runs = [_run(path, rule_files, max_expansion) for path in (normal, abnormal)]
+        runs = [open_attributed(path, rule_files, max_expansion) for path in (normal, abnormal)]
         first, second = short_labels([normal, abnormal])
         compared = classic(runs[0], runs[1], (first, second))
         if as_json:
@@ -87,9 +80,12 @@ def command(
             emit(markdown_classic(compared, top))
         return 0
     from solscope.diagnose.diagnosis import diagnose_units
+    from solscope.diagnose.observe import observe
     from solscope.diagnose.units import match
 
-    before, after = (_open(path, rule_files, max_expansion) for path in (normal, abnormal))
+    before, after = (
+        observe(open_attributed(path, rule_files, max_expansion)) for path in (normal, abnormal)
+    )
     units = match(before, after)
     result = diagnose_units(units)
     top = top or ROWS
@@ -107,21 +103,3 @@ def command(
             width, color = terminal_width(), use_color()
             emit(render_diagnosis(result, top=top, width=width, color=color, drawn=drawn))
     return 1 if result.verdict == "regression" else 0
-
-
-def _open(path: str, rule_files: tuple[Path, ...], max_expansion: int) -> Observations:
-    """The observations of one run."""
-    from solscope.diagnose.observations import Observations
-    from solscope.diagnose.observe import observe
-
-    run = _run(path, rule_files, max_expansion)
-    return run if isinstance(run, Observations) else observe(run)
-
-
-def _run(path: str, rule_files: tuple[Path, ...], max_expansion: int) -> Attributed | Observations:
-    """An attributed profile, or saved observations."""
-    if path.endswith(SAVED):
-        from solscope.diagnose.observations import load
-
-        return load(Path(path))
-    return open_attributed(path, rule_files, max_expansion)

@@ -206,14 +206,19 @@ def save(observations: Observations, path: Path) -> Path:
 def load(path: Path) -> Observations:
     """Read what `save` wrote."""
     data = path.read_bytes()
-    try:
-        if path.suffix == ".zst":
-            import zstandard
+    if path.suffix == ".zst":
+        import zstandard
 
-            try:
-                data = zstandard.ZstdDecompressor().decompress(data, max_output_size=LIMIT_BYTES)
-            except zstandard.ZstdError as error:
-                raise DamagedFileError(f"{path}: no Zstandard file ({error})") from error
+        try:
+            data = zstandard.ZstdDecompressor().decompress(data, max_output_size=LIMIT_BYTES)
+        except zstandard.ZstdError as error:
+            raise DamagedFileError(f"{path}: no Zstandard file ({error})") from error
+    return decode(data, str(path))
+
+
+def decode(data: bytes, path: str) -> Observations:
+    """Observations from their JSON; `path` says in errors where that was read."""
+    try:
         found = msgspec.json.decode(data, type=Observations)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedFileError(f"{path}: no observations ({error})") from error

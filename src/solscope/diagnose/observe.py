@@ -30,6 +30,7 @@ from solscope.diagnose.observations import (
     Step,
     Tile,
     TileKind,
+    decode,
 )
 from solscope.diagnose.pieces import Pieces, per_step
 from solscope.diagnose.sampling import cut_samples
@@ -57,6 +58,8 @@ def observe(attributed: Attributed) -> Observations:
 
     Of several processes the first, and of its GPUs the one with most activity, is observed.
     """
+    if attributed.profile.observations is not None:
+        return decode(attributed.profile.observations, attributed.profile.path)
     if attributed.profile.cycles is not None:
         return observe_cycles(attributed)
     window = _window(attributed)

@@ -27,6 +27,7 @@ READER_MODULES = {
     "rocprof": "solscope.readers.rocprof",
     "metrics": "solscope.readers.metrics",
     "behavior_csv": "solscope.readers.behavior_csv",
+    "observations": "solscope.readers.observations",
 }
 """One line per reader: its name and the module whose `READER` is the object."""
 ENTRY_POINTS = "solscope.readers"
@@ -65,8 +66,8 @@ def choose(head: Head) -> Reader:
         names = ", ".join(reader.name for reader in matches)
         raise UnknownFormatError(f"{head.path}: several readers claim this file ({names})")
     raise UnknownFormatError(
-        f"{head.path}: unknown profile format ({_describe(head.data)}); "
-        "supported: Kineto traces, nsys .sqlite and stats, rocprofv3 JSON, metrics and behavior CSV"
+        f"{head.path}: unknown profile format ({_describe(head.data)}); supported: Kineto traces, "
+        "nsys .sqlite and stats, rocprofv3 JSON, metrics and behavior CSV, packed recordings"
     )
 
 

@@ -10,6 +10,7 @@ import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
+from solscope.errors import DamagedFileError
 
 StepTimes = dict[str | None, list[float]]
 """Step times in ms, in order, by phase."""
@@ -50,11 +51,15 @@ class StepSummary(msgspec.Struct, frozen=True):
 def step_summary(attributed: Attributed) -> StepSummary:
     """Statistics of the steps, phase by phase."""
     steps = _steps(attributed)
+    phases = sorted((_phase(part) for part in _by_phase(steps)), key=lambda p: -p.count)
+    if attributed.profile.observations is not None:
+        # Its steps have no ends of their own, so what lies between two of them is not known.
+        phases = [msgspec.structs.replace(phase, gap_p50_ms=None) for phase in phases]
     return StepSummary(
         count=steps.height,
         cut=int(steps["cut"].sum()),
         found_by=None if steps.is_empty() else steps["found_by"][-1],
-        phases=sorted((_phase(part) for part in _by_phase(steps)), key=lambda p: -p.count),
+        phases=phases,
     )
 
 
@@ -66,6 +71,8 @@ def step_times(attributed: Attributed) -> StepTimes:
 
 
 def _steps(attributed: Attributed) -> pl.DataFrame:
+    if attributed.profile.observations is not None:
+        return _observed(attributed.profile.observations)
     if attributed.profile.cycles is not None:
         return _cycles(attributed.profile.cycles)
     # Ranks and processes of a merged profile run the same steps; those of the first are used.
@@ -95,6 +102,58 @@ def _cycles(cycles: pl.DataFrame) -> pl.DataFrame:
         pl.lit(False).alias("cut"),
         pl.format("anchor {}", pl.col("anchor").cast(pl.String)).alias("found_by"),
     ).sort("start_ns", maintain_order=True)
+
+
+class _ObservedStep(msgspec.Struct, array_like=True):
+    number: int
+    start_ns: int
+    wall_ns: int
+    phase: str | None
+    requests: int | None
+    tokens: int | None
+    activities: int
+    whole: bool
+
+
+class _ObservedRun(msgspec.Struct):
+    found_by: str | None
+
+
+class _Observed(msgspec.Struct):
+    run: _ObservedRun
+    steps: list[_ObservedStep]
+
+
+def _observed(packed: bytes) -> pl.DataFrame:
+    """Steps of a packed recording, each up to the start of the next one."""
+    try:
+        found = msgspec.json.decode(packed, type=_Observed)
+    except msgspec.DecodeError as error:
+        raise DamagedFileError(f"damaged steps in a packed recording ({error})") from error
+    return pl.DataFrame(
+        [
+            (
+                step.start_ns,
+                step.start_ns + step.wall_ns,
+                step.phase,
+                step.requests,
+                step.tokens,
+                not step.whole,
+                found.run.found_by,
+            )
+            for step in found.steps
+        ],
+        schema={
+            "start_ns": pl.Int64,
+            "end_ns": pl.Int64,
+            "phase": pl.String,
+            "requests": pl.Int64,
+            "tokens": pl.Int64,
+            "cut": pl.Boolean,
+            "found_by": pl.String,
+        },
+        orient="row",
+    )
 
 
 def _phase(part: pl.DataFrame) -> PhaseSteps:

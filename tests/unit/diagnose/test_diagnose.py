@@ -227,7 +227,7 @@ def test_bad_input_is_one_line(tmp_path: Path, capsys: Any) -> None:
     assert run(["diagnose", str(broken), str(broken)]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "no observations" in error
+    assert "unknown profile format" in error
 
 
 def test_trends_are_what_the_diagnosis_sums_up() -> None:
