@@ -20,7 +20,7 @@ _GROUP = re.compile(
 _WEIGHTING = frozenset(
     (
         *(Letter.GATHER, Letter.REDUCTION, Letter.ADD, Letter.ADD_SCALAR, Letter.MULTIPLY),
-        *(Letter.GATE, Letter.SOFTMAX, Letter.SORT),
+        *(Letter.GATE, Letter.SOFTMAX, Letter.SORT, Letter.ELEMENTWISE),
     )
 )
 """What turns chosen scores into weights."""
@@ -107,9 +107,9 @@ def _end_of_choice(text: str, choice: int, first: int) -> int:
         # Right before the experts it gathers tokens, not scores.
         at -= 1
     score = max((i for i in range(at, first) if text[i] == Letter.GATE), default=-1)
-    if score >= 0:
-        at = score + 1 + (text[score + 1 : score + 2] == Letter.COPY)
-    return at
+    at = max(at, score + 1)
+    # The weights are cast to the type of the tokens.
+    return at + (text[at : at + 1] == Letter.COPY)
 
 
 def _gate(text: str, at: int, router: int) -> str:
@@ -122,8 +122,8 @@ def _gate(text: str, at: int, router: int) -> str:
     if letter == Letter.ADD and Letter.GEMM not in text[:at]:
         return "residual"
     # Only an activation tells a shared expert from a router in several kernels.
-    shared = Letter.ACTIVATION in text[:router] and Letter.GEMM in text[: at + 1]
-    return "shared_expert" if shared and letter in _SHARED else "router"
+    shared = next((m for m in _GROUP.finditer(text, 0, router) if "S" in m.group()), None)
+    return "shared_expert" if shared and shared.start() <= at < shared.end() else "router"
 
 
 def _routed(text: str, at: int, chosen: int, router: int) -> str:
@@ -177,6 +177,5 @@ def _returned(text: str, at: int, last: int) -> str:
         return "post_norm"
     if shared >= 0 and at >= shared and letter in _SHARED:
         return "shared_expert"
-    if letter == Letter.ADD and Letter.ADD not in text[at + 1 :]:
-        return "residual"
-    return "combine"
+    rest = text[at + (letter == Letter.MULTIPLY) :]
+    return "residual" if rest.startswith(Letter.ADD) and rest.count(Letter.ADD) == 1 else "combine"

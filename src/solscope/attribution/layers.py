@@ -18,7 +18,7 @@ from solscope.attribution.alignment import align
 from solscope.attribution.landmarks import cut_at_landmarks
 from solscope.attribution.mixers import Mixer, MixerKind, by_layer, find_mixers
 from solscope.attribution.sections import FeedForward, feed_forward_kind, feed_forward_start
-from solscope.attribution.sequence import NORMS, PRODUCTS, Unit
+from solscope.attribution.sequence import FEED_FORWARD, NORMS, PRODUCTS, Unit
 
 MIN_LAYERS, MAX_LAYERS = 2, 200
 """Fewer mixers are no evidence of a layered model; more are several runs through it, or none."""
@@ -65,19 +65,47 @@ def find_layers(sequence: list[Unit]) -> list[Layer]:
     bounds = marks if repeated is None else repeated
     layers = []
     for number, (start, end) in enumerate(pairwise(bounds)):
-        feed = feed_forward_start(text, groups[number][-1], end)
-        layers.append(
-            Layer(
-                start,
-                end,
-                groups[number],
-                feed,
-                feed_forward_kind(text[feed:end]),
-                aligned=repeated is not None,
-                agreed=marks[number : number + 2] == [start, end],
-            )
-        )
-    return _judged(text, layers)
+        made = _layer(text, start, end, groups[number])
+        agreed = marks[number : number + 2] == [start, end]
+        layers.append(made._replace(aligned=repeated is not None, agreed=agreed))
+    return _judged(text, _with_unrecognised(text, layers))
+
+
+def _layer(text: str, start: int, end: int, mixers: tuple[Mixer, ...]) -> Layer:
+    feed = feed_forward_start(text, mixers[-1], end)
+    return Layer(start, end, mixers, feed, feed_forward_kind(text[feed:end]))
+
+
+def _with_unrecognised(text: str, layers: list[Layer]) -> list[Layer]:
+    """The layers and those before them whose mixer is not recognised.
+
+    A feed-forward part that stands before the mixer of a layer ends another layer.
+    """
+    parts = {text[layer.feed_start : layer.end] for layer in layers}
+    known = sorted((p for p in parts if _count(p, PRODUCTS) >= 2), key=len, reverse=True)
+    out: list[Layer] = []
+    for layer in layers:
+        rest = layer
+        while (split := _split(text, rest, known)) is not None:
+            out.append(split)
+            rest = rest._replace(start=split.end)
+        out.append(rest)
+    return out
+
+
+def _split(text: str, layer: Layer, known: list[str]) -> Layer | None:
+    """The first layer inside the head of another, where its feed-forward part is a known one."""
+    for part in known:
+        at = text.find(part, layer.start, layer.mixers[0].start)
+        products = [i for i in range(layer.start, max(at, 0)) if text[i] in PRODUCTS]
+        if len(products) >= 2:
+            mixer = Mixer(products[0] + 1, products[-1], "linear_attention")
+            return Layer(layer.start, at + len(part), (mixer,), at, feed_forward_kind(part))
+    return None
+
+
+def _count(text: str, letters: frozenset[str]) -> int:
+    return sum(letter in letters for letter in text)
 
 
 def _judged(text: str, layers: list[Layer]) -> list[Layer]:
@@ -90,18 +118,25 @@ def _judged(text: str, layers: list[Layer]) -> list[Layer]:
     return [
         layer._replace(
             plausible=part == usual[layer.kind].most_common(1)[0][0]
-            and part[0] > 0
+            and part.norms > 0
+            and part.feed_forward_before == 0
             and layer.feed_forward != "none"
         )
         for layer, part in zip(layers, parts, strict=True)
     ]
 
 
-def _parts(text: str, layer: Layer) -> tuple[int, int]:
-    """Norms, and products outside the mixer and the feed-forward part."""
-    inside = text[layer.start : layer.end]
+class _Parts(NamedTuple):
+    norms: int
+    projections: int
+    feed_forward_before: int
+    """Kernels of a feed-forward part before the mixer, where none belongs."""
+
+
+def _parts(text: str, layer: Layer) -> _Parts:
     head = text[layer.start : layer.mixers[0].start]
-    return (
-        sum(letter in NORMS for letter in inside),
-        sum(letter in PRODUCTS for letter in head),
+    return _Parts(
+        _count(text[layer.start : layer.end], NORMS),
+        _count(head, PRODUCTS),
+        _count(head, FEED_FORWARD),
     )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from solscope.attribution.feed_forward import dense_roles, moe_roles
 from solscope.attribution.layers import Layer
 from solscope.attribution.products import Product, closing_role, served_role
-from solscope.attribution.sequence import Letter
+from solscope.attribution.sequence import MIXERS, Letter
 
 ROLES = {
     "input_norm": "norm at the start of the layer",
@@ -244,6 +244,9 @@ def _chain_by_order(text: str, at: list[int]) -> list[int]:
 
 
 def _mixer(text: str, linear: bool) -> list[str]:
+    if linear and not any(letter in MIXERS for letter in text):
+        # What mixes tokens here is not recognised.
+        return [OTHER] * len(text)
     if linear:
         known = {Letter.CONVOLUTION.value: "conv", Letter.GATE.value: "gating"}
         return [known.get(letter, "delta_rule") for letter in text]
@@ -267,18 +270,29 @@ def _attention_tail(text: str) -> list[str]:
     if last >= 0:
         products[last] = "o_proj"
     gate = text.find(Letter.GATE)
-    gated = (Letter.GATE, Letter.MULTIPLY, Letter.ELEMENTWISE)
     names = []
-    for at, letter in enumerate(text):
+    for at in range(len(text)):
         if at in products:
             names.append(products[at])
         elif served := served_role(text, at, products):
             names.append(served)
         elif at < last:
-            names.append("gating" if 0 <= gate <= at and letter in gated else "o_proj")
+            names.append(_inside_attention(text, at, gate))
         else:
             names.append(closing_role(text, at))
     return names
+
+
+def _inside_attention(text: str, at: int, gate: int) -> str:
+    """Role of a unit between attention and its output projection."""
+    gated = (Letter.GATE, Letter.MULTIPLY, Letter.ELEMENTWISE)
+    if 0 <= gate <= at and text[at] in gated:
+        return "gating"
+    if text[at] == Letter.NORM:
+        return "qk_norm"
+    # Attention ends with its result in the layout that was asked for; a product in between starts
+    # the preparation of the next.
+    return "o_proj" if Letter.GEMM in text[:at] else "attention"
 
 
 def _linear_tail(text: str, convolved: bool) -> list[str]:
@@ -290,10 +304,17 @@ def _linear_tail(text: str, convolved: bool) -> list[str]:
     rules = (Letter.L2_NORM, Letter.LINEAR_ATTENTION)
     rule = next((i for i, letter in enumerate(text) if letter in rules), None)
     gate = _output_gate(text, max(last, 0), int(convolved))
+    products = {last: "o_proj"} if last >= 0 else {}
+    first = text.find(Letter.GEMM)
+    if first < last and not text[: max(first, 0)].strip(f"{Letter.ACTIVATION}{Letter.COPY}"):
+        # Mamba projects the convolved input to its step sizes and gates.
+        products[first] = "qkv"
     names = []
     for at, letter in enumerate(text):
-        if at == last:
-            names.append("o_proj")
+        if at in products:
+            names.append(products[at])
+        elif letter == Letter.FILL and (served := served_role(text, at, products)):
+            names.append(served)
         elif at > last:
             helper = letter == Letter.GEMM_HELPER
             names.append("o_proj" if helper else closing_role(text, at))

@@ -201,3 +201,10 @@ def test_layers_are_plausible_when_those_of_a_kind_have_the_same_parts() -> None
     odd = "NGNRKAGNGSG"
     found = find_layers(units(list(f"E{layer}{layer}{odd}NGT")))
     assert [x.plausible for x in found] == [True, True, False]
+
+
+def test_a_feed_forward_part_before_the_mixer_ends_a_layer_whose_mixer_is_not_recognised() -> None:
+    known, unknown = "NGGGRKAGiNGSGi", "NGSeueGucGiujNGsuGiNGSGi"
+    text = f"E{unknown}{known}{unknown}{known}NGT"
+    assert texts(text) == ["E", unknown, known, unknown, known, "NGT"]
+    assert kinds(text) == ["linear_attention+dense", "attention+dense"] * 2

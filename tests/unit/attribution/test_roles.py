@@ -206,7 +206,7 @@ def test_moe() -> None:
 
 def test_group_limited_routing_has_several_choices() -> None:
     assert roles("NGAGNGsiktrkmecktEriuucteEDPSDPurGSGi")[4:] == words(
-        "post_norm router " + "topk " * 16 + "dispatch " * 5 + "up_gate activation down down "
+        "post_norm router " + "topk " * 17 + "dispatch " * 4 + "up_gate activation down down "
         "combine combine shared_expert shared_expert shared_expert residual"
     )
 
@@ -217,6 +217,26 @@ def test_experts_as_batched_products_with_a_shared_expert() -> None:
         "activation down shared_expert shared_expert shared_expert shared_expert shared_expert "
         "combine combine residual"
     )
+
+
+def test_a_router_behind_a_shared_expert_may_be_two_products() -> None:
+    assert roles("NGAGNGSGuGccGGXktDPSPF")[4:] == words(
+        "post_norm shared_expert shared_expert shared_expert shared_expert shared_expert router "
+        "router router router topk topk topk dispatch up_gate activation down combine"
+    )
+
+
+def test_a_scaled_residual_behind_the_experts() -> None:
+    assert roles("NGAGuiNGXktDPSPFrui")[-4:] == words("combine combine residual residual")
+
+
+def test_a_norm_between_attention_and_its_output_projection_belongs_to_attention() -> None:
+    assert roles("NGRKAcNuGiNGSGi")[4:9] == words("attention attention qk_norm attention o_proj")
+
+
+def test_step_sizes_of_mamba_are_projected_from_the_convolved_input() -> None:
+    found = roles("NGVScGNNGisuGiNGSGi")
+    assert (found[5], found[12]) == ("qkv", "o_proj")
 
 
 def test_experts_in_a_loop() -> None:
