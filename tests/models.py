@@ -21,6 +21,7 @@ NAMES = {
     "S": "silu_and_mul_kernel",
     "T": "argmax_kernel",
     "X": "softmax_kernel",
+    "k": "void at::native::sbtopk::gatherTopK<float>",
     "o": "acme_unknown",
 }
 """A kernel name for each letter that tests use; a test checks that it means that letter."""

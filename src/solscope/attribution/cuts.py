@@ -5,7 +5,7 @@ The best source there is decides, in this order:
 1. annotations: vLLM `execute_...`, SGLang `step[...]`, `ProfilerStep#n`, or any outermost
    annotation that launches GPU work;
 2. graph launches: a large graph is one decode step;
-3. a kernel that occurs once per step (sampling or embedding), when its distances are regular;
+3. kernels that stand once in every pass (sampling or embedding), see `markers.py`;
 4. nothing: the whole profile is one step.
 
 An activity belongs to the step in which it was *launched*, or after which, when it was launched
@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 
 from solscope.attribution.link import enclosing
+from solscope.attribution.markers import holds_passes, marked_passes
 from solscope.attribution.phases import PHASE_NAME
 from solscope.intervals import Int64s, nest
 
@@ -30,6 +31,7 @@ _STEP_NAME = re.compile(
     r"^(ProfilerStep#\d+|execute_|step\[|.*(engine|decode|forward|model)[_ ]?step|iteration\b)",
     re.IGNORECASE,
 )
+_SEQUENCE_NUMBER = re.compile(r",\s*seq\s*=")
 _GRAPH_LAUNCH = "GraphLaunch"
 _LARGE_GRAPH = 32
 """Kernels in a graph from which on one replay is taken for a whole step."""
@@ -70,10 +72,12 @@ def _by_annotation(events: pl.DataFrame, activities: pl.DataFrame) -> Cut | None
         return None
     names = outer["name"].to_list()
     named = outer.filter(pl.Series([_is_step(n) for n in names], dtype=pl.Boolean))
-    # Ranges that name an operator (torch's emit_nvtx) are no steps, however far out they lie.
-    other = outer.filter(pl.Series(["::" not in (n or "::") for n in names], dtype=pl.Boolean))
+    other = outer.filter(pl.Series([not _is_operator(n) for n in names], dtype=pl.Boolean))
     chosen = (named if not named.is_empty() else other).sort("start_ns")
     if chosen.is_empty():
+        return None
+    launched = events["start_ns"].gather(activities["launch_row"])
+    if named.is_empty() and not holds_passes(activities, launched, chosen["start_ns"].to_numpy()):
         return None
     names = chosen["name"].cast(pl.String).to_list()
     return Cut(chosen["start_ns"].to_numpy(), names, "annotation")
@@ -105,6 +109,11 @@ def _outermost(table: pl.DataFrame, used: set[int]) -> pl.DataFrame:
     return pl.concat(parts) if parts else table.clear()
 
 
+def _is_operator(name: str | None) -> bool:
+    """Ranges of torch's `emit_nvtx` name operators and autograd functions, and are no steps."""
+    return name is None or "::" in name or _SEQUENCE_NUMBER.search(name) is not None
+
+
 def _is_named_step(name: str | None) -> bool:
     return bool(name and _STEP_NAME.match(name))
 
@@ -125,7 +134,7 @@ def _by_activities(events: pl.DataFrame, activities: pl.DataFrame) -> tuple[pl.S
     starts = _graph_starts(events, activities)
     found_by = "graph_launch"
     if starts.size < 2:
-        starts, found_by = _marker_starts(activities), "kernel_period"
+        starts, found_by = marked_passes(activities), "kernel_period"
     gpu_start = activities["start_ns"].fill_null(np.iinfo(np.int64).min).to_numpy()
     if starts.size < 2:
         step = pl.Series("step", np.zeros(activities.height, np.int32))
@@ -149,32 +158,3 @@ def _graph_starts(events: pl.DataFrame, activities: pl.DataFrame) -> Int64s:
         .sort("start_ns")
     )
     return replays["start_ns"].to_numpy()
-
-
-def _marker_starts(activities: pl.DataFrame) -> Int64s:
-    """Starts of a kernel that occurs once per step: the rarest regular embedding or sampler."""
-    ordered = (
-        activities.filter(pl.col("start_ns").is_not_null()).sort("start_ns").with_row_index("at")
-    )
-    for category in ("embedding", "sampling"):
-        groups = (
-            ordered.filter(pl.col("category") == category)
-            .group_by("name")
-            .agg(pl.col("at"), pl.col("start_ns"), pl.len())
-            .filter(pl.col("len") >= 3)
-            .sort("len", "name")
-        )
-        for at, start in groups.select("at", "start_ns").iter_rows():
-            spacing = np.diff(np.array(at))
-            regular = spacing.min() >= _LARGE_GRAPH and np.median(spacing) * 1.5 > spacing.max()
-            if regular and not _once_per_layer(ordered, at):
-                return np.array(start, dtype=np.int64)
-    return np.empty(0, np.int64)
-
-
-def _once_per_layer(ordered: pl.DataFrame, marks: list[int]) -> bool:
-    """True when there is but one attention call from mark to mark: a layer, not a step."""
-    mixers = ordered.filter(pl.col("category").is_in(["attention", "linear_attention", "softmax"]))[
-        "at"
-    ].to_numpy()
-    return mixers.size > 0 and bool(np.median(np.diff(np.searchsorted(mixers, marks))) < 2)

@@ -12,7 +12,14 @@ from typing import NamedTuple
 import polars as pl
 
 from solscope.attribution.link import enclosing
-from solscope.attribution.phases import PHASES, Query, facts_of, phase_by_shapes, queries_of
+from solscope.attribution.phases import (
+    PHASES,
+    Query,
+    facts_of,
+    phase_by_shapes,
+    phase_of_replays,
+    queries_of,
+)
 
 
 class Passes(NamedTuple):
@@ -30,6 +37,9 @@ def find_passes(
     pass_id, pass_phase = _by_name(events, activities, step, table)
     queries = queries_of(events, activities)
     pass_phase = _or_else(pass_phase, _spread(phase_by_shapes(queries), pass_id))
+    unnamed = step.is_in(table.filter(pl.col("phase").is_null())["step"])
+    replays = phase_of_replays(events, activities, pass_id)
+    pass_phase = _or_else(pass_phase, replays.zip_with(unnamed, replays.clear(replays.len())))
     table = _fill_sizes(_fill_phases(table, step, pass_phase), step, queries)
     by_step = dict(table.select("step", pl.col("phase").cast(pl.String)).iter_rows())
     from_step = step.replace_strict(by_step, default=None, return_dtype=pl.String)
@@ -108,7 +118,9 @@ def _fill_sizes(table: pl.DataFrame, step: pl.Series, queries: list[Query | None
         {
             "step": step,
             "seen_requests": [None if q is None else q.requests for q in queries],
-            "seen_tokens": [None if q is None else q.requests * q.length for q in queries],
+            "seen_tokens": [
+                None if q is None or q.requests is None else q.requests * q.length for q in queries
+            ],
         },
         schema_overrides={"seen_requests": pl.Int64, "seen_tokens": pl.Int64},
     ).drop_nulls()

@@ -68,13 +68,18 @@ def _leading(text: str) -> int:
 class Query(NamedTuple):
     """Queries of an attention call."""
 
-    requests: int
+    requests: int | None
+    """Null where requests and heads are one dimension."""
     length: int
 
 
 def queries_of(events: pl.DataFrame, activities: pl.DataFrame) -> list[Query | None]:
-    """Queries of attention calls whose operator tells their shape; None for everything else."""
-    rows = activities["op_row"].set(activities["category"] != "attention", None)
+    """Queries of attention calls whose operator tells their shape; None for everything else.
+
+    Attention written out has a softmax over three or four dimensions; that of a router has two.
+    """
+    mixing = activities["category"].is_in(["attention", "softmax"])
+    rows = activities["op_row"].set(~mixing, None)
     keys = pl.DataFrame(
         {
             "op": events["name"].gather(rows).cast(pl.String),
@@ -86,21 +91,70 @@ def queries_of(events: pl.DataFrame, activities: pl.DataFrame) -> list[Query | N
 
 
 def _query(op: str | None, dims: str | None) -> Query | None:
-    if op is None or dims is None or "attention" not in op:
+    if op is None or dims is None or not any(word in op for word in ("attention", "softmax")):
         return None
     try:
         shapes = msgspec.json.decode(dims, type=list[object])
     except (msgspec.DecodeError, RecursionError):
         return None
     query = shapes[0] if shapes else None
-    if not isinstance(query, list) or len(query) != 4:
+    if not isinstance(query, list) or not all(
+        isinstance(size, int) and 0 <= size < 1 << 31 for size in query
+    ):
         return None
-    requests, length = query[0], query[_QUERY_AXIS.get(op, 2)]
-    sensible = all(isinstance(size, int) and 0 <= size < 1 << 31 for size in (requests, length))
-    return Query(requests, length) if sensible else None
+    if len(query) == 4:
+        return Query(query[0], query[_QUERY_AXIS.get(op, 2)])
+    return Query(None, query[1]) if len(query) == 3 and "softmax" in op else None
 
 
 def phase_by_shapes(queries: list[Query | None]) -> pl.Series:
     """Phase of attention calls: one query per request is decode."""
     phases = [None if q is None else "decode" if q.length == 1 else "prefill" for q in queries]
     return pl.Series("phase", phases, dtype=pl.Enum(PHASES))
+
+
+_GRAPH_LAUNCH = "GraphLaunch"
+MIN_REPLAYED = 32
+"""Kernels of a pass that one graph launch must have made, to be a replay of it."""
+_GENERATES = ("kv_cache", "sampling", "linear_attention")
+"""Categories that only passes of a model that generates tokens have."""
+
+
+def phase_of_replays(
+    events: pl.DataFrame, activities: pl.DataFrame, pass_id: pl.Series
+) -> pl.Series:
+    """`decode` for activities of passes that are replays of a graph; null for all else.
+
+    A graph that holds a whole pass has one shape, and is recorded for decode: prompts differ in
+    length. It must write to a cache or sample; where the grid of attention is known, it must have
+    no more than one block of queries per request and head.
+    """
+    names = events["name"].gather(activities["launch_row"]).cast(pl.String)
+    table = activities.select(
+        pass_id.alias("pass"),
+        names.str.contains(_GRAPH_LAUNCH).fill_null(False).alias("replayed"),
+        pl.col("category").cast(pl.String).is_in(_GENERATES).alias("generates"),
+        (pl.col("category").cast(pl.String) == "attention").alias("attention"),
+        pl.col("grid").cast(pl.String).alias("grid"),
+    )
+    long = (
+        pl.col("attention") & pl.col("grid").is_not_null() & ~pl.col("grid").str.starts_with("1,")
+    )
+    whole = (
+        table.group_by("pass")
+        .agg(
+            pl.len().alias("kernels"),
+            pl.col("replayed").sum(),
+            pl.col("generates").any(),
+            long.any().alias("long"),
+        )
+        .filter(
+            (pl.col("replayed") >= MIN_REPLAYED)
+            & (pl.col("replayed") * 10 >= pl.col("kernels") * 9)
+            & pl.col("generates")
+            & ~pl.col("long")
+        )["pass"]
+        .drop_nulls()
+    )
+    decode = pl.lit("decode", pl.Enum(PHASES))
+    return table.select(pl.when(pl.col("pass").is_in(whole)).then(decode)).to_series()

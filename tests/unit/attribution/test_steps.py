@@ -153,6 +153,74 @@ def test_a_kernel_at_irregular_distances_marks_nothing() -> None:
     assert column(made, "found_by") == ["whole_profile"]
 
 
+MOE_LAYER = "NGRKAGNGXkEDPSPF"
+"""A layer of experts: the softmax and the gather of its router occur in every layer."""
+
+
+@pytest.mark.parametrize("layers", [4, 3])
+def test_kernels_of_experts_mark_no_steps(layers: int) -> None:
+    model = f"E{MOE_LAYER * layers}NGT"
+    made = attributed(*kernels(model * 3))
+    assert column(made, "found_by") == ["kernel_period"] * 3
+    assert column(made, "start_ns") == [0, 10 * len(model), 20 * len(model)]
+
+
+def test_experts_in_every_second_layer_mark_no_steps() -> None:
+    model = f"E{(LAYER + MOE_LAYER) * 3}NGT"
+    made = attributed(*kernels(model * 3))
+    assert column(made, "start_ns") == [0, 10 * len(model), 20 * len(model)]
+
+
+def test_the_sampler_ends_a_step() -> None:
+    # Input preparation between the sampler and the next embedding belongs to the next step.
+    model = f"o{LAYER * 4}NGT"
+    made = attributed(*kernels(model * 3))
+    assert column(made, "start_ns") == [0, 10 * len(model), 20 * len(model)]
+
+
+@pytest.mark.parametrize("name", ["FlashAttnFunc, seq = 12", "LinearFunction, seq=3", "aten::mm"])
+def test_ranges_of_autograd_functions_are_no_steps(name: str) -> None:
+    ranges = [annotation(name, 100 * i, 50) for i in range(4)]
+    work = [e for i in range(4) for e in launched("NGA", 100 * i + 10, 1000 + 100 * i, 1 + 10 * i)]
+    assert column(attributed(*ranges, *work), "found_by") == ["whole_profile"]
+
+
+def test_annotations_with_one_mixer_each_are_no_steps() -> None:
+    ranges = [annotation(f"part {i}", 100 * i, 90) for i in range(6)]
+    work = [e for i in range(6) for e in launched(LAYER, 100 * i + 1, 1000 + 200 * i, 1 + 20 * i)]
+    assert column(attributed(*ranges, *work), "found_by") == ["whole_profile"]
+
+
+# --- Phases of replays
+
+
+def phases(made: Attributed) -> set[str | None]:
+    return set(made.activities["phase"].cast(str).to_list())
+
+
+def test_a_replay_of_a_whole_pass_is_decode() -> None:
+    made = attributed(*replayed(LONG, 0, 100, 1), *replayed(LONG, 50, 2000, 2))
+    assert phases(made) == {"decode"}
+
+
+def test_a_replay_that_neither_samples_nor_writes_a_cache_has_no_phase() -> None:
+    encoder = "NGAGNGSG" * 5
+    made = attributed(*replayed(encoder, 0, 100, 1), *replayed(encoder, 50, 2000, 2))
+    assert phases(made) == {None}
+
+
+def test_a_replay_whose_attention_has_several_blocks_of_queries_has_no_phase() -> None:
+    wide = [
+        e | {"grid": "16,8,4"} if "flash" in e["name"] else e
+        for e in (*replayed(LONG, 0, 100, 1), *replayed(LONG, 50, 2000, 2))
+    ]
+    assert phases(attributed(*wide)) == {None}
+
+
+def test_eager_passes_without_shapes_have_no_phase() -> None:
+    assert phases(attributed(*kernels(LONG * 3))) == {None}
+
+
 def test_no_activities_no_steps() -> None:
     assert attributed(annotation("decode_step", 0, 50)).steps.is_empty()
 
