@@ -32,6 +32,7 @@ def main() -> None:
         sizes = ", ".join(f"{path.stat().st_size / 1e6:.1f} MB" for path in paths)
         print(f"two traces: {sizes}")
         command = [sys.executable, "-m", "solscope", "diagnose", *map(str, paths), "--json"]
+        command.append("--no-cache")  # every round reads both
         for number in range(1, options.rounds + 1):
             start = time.perf_counter()
             done = subprocess.run(command, capture_output=True, check=False)

@@ -33,6 +33,8 @@ HTA_VERSION = "0.6.1"
 DEFAULT_TRACE = HERE.parents[1] / "shared" / "data" / "traces" / "mi300_xdit_sd3.5.json.gz"
 BIG_COPIES = 4
 HUGE_BYTES = 2_000_000_000
+NO_CACHE = {"SOLSCOPE_NO_CACHE": "1"}
+"""This measures reading; second_look.py measures not reading."""
 
 FLOOR = """
 import gzip, sys
@@ -227,8 +229,8 @@ def tools(runs: int, hta_runs: int) -> list[Tool]:
     show = [sys.executable, "-m", "solscope", "show"]
     return [
         Tool("floor: gunzip + count", [sys.executable, "-c", FLOOR], runs),
-        Tool("solscope, native core", show, runs, {"SOLSCOPE_CORE": "native"}),
-        Tool("solscope, Python core", show, runs, {"SOLSCOPE_CORE": "python"}),
+        Tool("solscope, native core", show, runs, {"SOLSCOPE_CORE": "native", **NO_CACHE}),
+        Tool("solscope, Python core", show, runs, {"SOLSCOPE_CORE": "python", **NO_CACHE}),
         Tool(
             "HTA",
             [str(HTA_PYTHON), str(HERE / "hta_driver.py")],

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 import msgspec
 
 from solscope._version import __version__
+from solscope.cache.report import cache_info
 from solscope.capture.sensors import find_sensors
 from solscope.errors import SolscopeError
 from solscope.readers import readers
@@ -55,6 +56,8 @@ class Environment(msgspec.Struct, frozen=True):
     tools: list[Part]
     sensors: list[Part]
     gpus: list[str]
+    cache: Part
+    """Whether profiles that were read are cached, and where."""
 
 
 def examine() -> Environment:
@@ -71,6 +74,7 @@ def examine() -> Environment:
         tools=[Part(name, shutil.which(name) is not None, use) for name, use in TOOLS.items()],
         sensors=_sensors(),
         gpus=_gpus(),
+        cache=_cache(),
     )
 
 
@@ -110,6 +114,13 @@ def _sensors() -> list[Part]:
     found = find_sensors(os.getpid())
     present = [Part(sensor.name, True, ", ".join(sensor.metrics)) for sensor in found.present]
     return present + [Part(sensor.name, False, sensor.reason) for sensor in found.missing]
+
+
+def _cache() -> Part:
+    found = cache_info()
+    if not found.on:
+        return Part("cache", False, f"profiles are not cached: {found.reason}")
+    return Part("cache", True, f"{found.folder}, {found.bytes / 2**20:.1f} MiB")
 
 
 def _gpus() -> list[str]:

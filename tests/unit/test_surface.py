@@ -189,3 +189,8 @@ def imported_by(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names.add(node.module.partition(".")[0])
     return names
+
+
+def test_the_cache_is_listed_without_a_data_library() -> None:
+    code = "from solscope.cli import run; run(['cache', 'info', '--json'])"
+    assert not modules_after(code) & {"polars", "rich", "numpy"}

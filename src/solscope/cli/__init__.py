@@ -7,6 +7,7 @@ to stdout; progress and messages go to stderr.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import warnings
@@ -74,7 +75,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not sys.warnoptions:
         # Python hands these options on to worker processes, which `run` cannot guard.
         sys.warnoptions.append("ignore")
-    sys.exit(run(arguments))
+    code = run(arguments)
+    _finish_cache()
+    sys.exit(code)
+
+
+def _finish_cache() -> None:
+    """Wait for what is still written to the cache; whoever cannot wait has the answer already."""
+    background = sys.modules.get("solscope.cache.background")
+    if background is not None:
+        with contextlib.suppress(KeyboardInterrupt):
+            background.wait()
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -30,6 +30,7 @@ COMMANDS = {
     "capture": "Record host and GPU sensors while a process runs.",
     "lab": "Inject known faults and score the diagnosis.",
     "demo": "Try every command on bundled recordings.",
+    "cache": "Show or clear the cache of profiles that were read.",
     "doctor": "Show what this installation can do.",
 }
 """Name and short help; the command object is `solscope.cli.NAME.command`.

@@ -7,7 +7,8 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,18 @@ def bound_option(default: str) -> Decorator:
     )
 
 
+_NO_CACHE = "solscope.no_cache"
+
+
+def _forbid_cache(context: click.Context, _: click.Parameter, forbidden: bool) -> None:
+    context.meta[_NO_CACHE] = forbidden
+
+
+def _without_cache() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_NO_CACHE))
+
+
 expansion_option: Decorator = click.option(
     "--max-expansion",
     default=200,
@@ -75,6 +88,18 @@ expansion_option: Decorator = click.option(
     metavar="FACTOR",
     help="Refuse a compressed file that grows beyond this factor.",
 )
+no_cache_option: Decorator = click.option(
+    "--no-cache",
+    is_flag=True,
+    expose_value=False,
+    callback=_forbid_cache,
+    help="Read the file again, and do not cache what was read.",
+)
+
+
+def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--max-expansion`, which the command takes; `--no-cache`, which `open_attributed` obeys."""
+    return expansion_option(no_cache_option(command))
 
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -175,34 +200,46 @@ def open_attributed(
     path: str, rule_files: tuple[Path, ...], max_expansion: int, companion: str | None = None
 ) -> Attributed:
     """Open one profile, with a progress bar for a large one, and attribute it."""
-    from solscope import attribute, load_rules, readers
+    from solscope import load_rules
+    from solscope.attribution.opening import open_attributed
 
     with _read_options(path, max_expansion) as options:
-        profile = readers.open(path, options=options)
-    twin = None if companion is None else readers.open(companion)
-    return attribute(profile, load_rules(rule_files), twin)
+        return open_attributed(
+            path, options=options, rules=load_rules(rule_files), companion=companion
+        )
 
 
 @contextmanager
 def _read_options(path: str, max_expansion: int) -> Iterator[ReadOptions]:
+    """Options with a progress bar, which appears when the file is read: not from the cache."""
     from solscope import ReadOptions
 
+    options = ReadOptions(max_expansion=max_expansion, cache=not _without_cache())
     file = Path(path)
     large = file.is_file() and file.stat().st_size >= PROGRESS_FROM_BYTES
     if not (large and sys.stderr.isatty()):
-        yield ReadOptions(max_expansion=max_expansion)
+        yield options
         return
+    with ExitStack() as bars:
+        update: Callable[[int, int], None] | None = None
+
+        def show(done: int, total: int) -> None:
+            nonlocal update
+            update = update or _start_bar(bars, file.name)
+            update(done, total)
+
+        yield replace(options, progress=show)
+
+
+def _start_bar(bars: ExitStack, name: str) -> Callable[[int, int], None]:
     from rich.console import Console
     from rich.progress import Progress
 
     from solscope.text import shorten
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(f"reading {shorten(file.name, 40)}", total=file.stat().st_size)
-        yield ReadOptions(
-            max_expansion=max_expansion,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
+    bar = bars.enter_context(Progress(console=Console(stderr=True), transient=True))
+    task = bar.add_task(f"reading {shorten(name, 40)}")
+    return lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @contextmanager

@@ -10,11 +10,11 @@ from solscope.cli.common import (
     ProfilePath,
     emit,
     emit_json,
-    expansion_option,
     json_option,
     markdown_option,
     note_skipped,
     open_attributed,
+    reading_options,
     rules_option,
     terminal_width,
     use_color,
@@ -38,7 +38,7 @@ from solscope.cli.common import (
 )
 @markdown_option
 @rules_option
-@expansion_option
+@reading_options
 @json_option
 def command(
     files: tuple[str, ...],

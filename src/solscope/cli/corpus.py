@@ -146,7 +146,7 @@ def add(
         tags=tuple(map(parse_tag, tags)),
         keep_events=keep_events,
         model=open_model(model, batch, context),
-        read=ReadOptions(max_expansion=max_expansion),
+        read=ReadOptions(max_expansion=max_expansion, cache=False),
     )
     corpus = open_corpus(store)
     with _progress(verbose) as report:

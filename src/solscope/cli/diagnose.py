@@ -11,10 +11,10 @@ from solscope.cli.common import (
     can_draw,
     emit,
     emit_json,
-    expansion_option,
     json_option,
     markdown_option,
     open_attributed,
+    reading_options,
     rules_option,
     terminal_width,
     use_color,
@@ -41,7 +41,7 @@ ROWS = 12
     help="Print shares, Z-scores and suspicion scores per function, like cycle-based reports.",
 )
 @rules_option
-@expansion_option
+@reading_options
 @json_option
 def command(
     normal: str,

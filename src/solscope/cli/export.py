@@ -11,9 +11,9 @@ from solscope.cli.common import (
     ProfilePath,
     emit,
     emit_json,
-    expansion_option,
     json_option,
     open_attributed,
+    reading_options,
     rules_option,
 )
 from solscope.cli.output import STDOUT, OutputPath, check_one_stdout, written
@@ -46,7 +46,7 @@ _FILE = OutputPath(stdout=True)
 )
 @click.option("--force", is_flag=True, help="Replace existing files.")
 @rules_option
-@expansion_option
+@reading_options
 @json_option
 def command(
     file: str,

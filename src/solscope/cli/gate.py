@@ -11,9 +11,9 @@ from solscope.cli.common import (
     ProfilePath,
     emit,
     emit_json,
-    expansion_option,
     json_option,
     open_attributed,
+    reading_options,
     rules_option,
     terminal_width,
     use_color,
@@ -78,7 +78,7 @@ def _budgets(
 )
 @click.option("--strict", is_flag=True, help="Also fail when the answer is 'cannot tell'.")
 @rules_option
-@expansion_option
+@reading_options
 @json_option
 def command(
     baseline: str,

@@ -13,7 +13,6 @@ from solscope.cli.common import (
     companion_option,
     each_profile,
     emit_each,
-    expansion_option,
     hardware_option,
     json_option,
     markdown_option,
@@ -21,6 +20,7 @@ from solscope.cli.common import (
     open_attributed,
     open_model,
     profiles_argument,
+    reading_options,
     rules_option,
     terminal_width,
     use_color,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 @companion_option
 @model_options
 @rules_option
-@expansion_option
+@reading_options
 @markdown_option
 @json_option
 def command(

@@ -13,11 +13,11 @@ from solscope.cli.common import (
     companion_option,
     emit,
     emit_json,
-    expansion_option,
     full_names_option,
     json_option,
     markdown_option,
     open_attributed,
+    reading_options,
     rules_option,
     terminal_width,
     use_color,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @companion_option
 @full_names_option
 @rules_option
-@expansion_option
+@reading_options
 @markdown_option
 @json_option
 def command(

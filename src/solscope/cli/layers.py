@@ -12,11 +12,11 @@ from solscope.cli.common import (
     can_draw,
     emit,
     emit_json,
-    expansion_option,
     json_option,
     markdown_option,
     note_skipped,
     open_attributed,
+    reading_options,
     rules_option,
     terminal_width,
     use_color,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 @markdown_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @rules_option
-@expansion_option
+@reading_options
 @json_option
 def command(
     files: tuple[str, ...],

@@ -12,13 +12,13 @@ from solscope.cli.common import (
     ProfilePath,
     emit,
     emit_json,
-    expansion_option,
     hardware_option,
     json_option,
     model_options,
     note_skipped,
     open_attributed,
     open_model,
+    reading_options,
     rules_option,
 )
 from solscope.cli.output import STDOUT, OutputPath, check_one_stdout, written
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @hardware_option
 @model_options
 @rules_option
-@expansion_option
+@reading_options
 @json_option
 def command(
     files: tuple[str, ...],

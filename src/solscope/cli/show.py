@@ -10,13 +10,13 @@ from solscope.cli.common import (
     can_draw,
     emit,
     emit_json,
-    expansion_option,
     full_names_option,
     json_option,
     markdown_option,
     note_skipped,
     open_attributed,
     profiles_argument,
+    reading_options,
     rules_option,
     terminal_width,
     use_color,
@@ -30,7 +30,7 @@ from solscope.cli.common import (
 )
 @full_names_option
 @rules_option
-@expansion_option
+@reading_options
 @markdown_option
 @json_option
 def command(

@@ -46,7 +46,7 @@ class ExtractOptions:
     keep_events: bool = False
     model: Model | None = None
     """A model's config: sizes of kernels without recorded shapes."""
-    read: ReadOptions = field(default_factory=ReadOptions)
+    read: ReadOptions = field(default_factory=lambda: ReadOptions(cache=False))
 
 
 @dataclass(frozen=True)

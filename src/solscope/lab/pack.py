@@ -97,11 +97,12 @@ def _keep(
     from solscope.attribution import attribute
     from solscope.diagnose.observations import save
     from solscope.diagnose.observe import observe
+    from solscope.readers import ReadOptions
     from solscope.readers import open as open_profile
 
     progress(name)
     try:
-        profile = open_profile(_trace(folder, name))
+        profile = open_profile(_trace(folder, name), options=ReadOptions(cache=False))
         save(observe(attribute(profile)), work / RECORDINGS / f"{name}{SUFFIX}")
     except InputError as error:
         failed[name] = str(error)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import cast
 
-from solscope import demo
-from solscope.errors import InputError, UnknownFormatError
-from solscope.profile import Profile, is_saved_profile, load_saved
+from solscope.errors import UnknownFormatError
+from solscope.profile import Profile
 from solscope.readers.base import Head, Reader, ReadOptions
 from solscope.readers.find import Skipped, find
-from solscope.readers.source import read_head
+from solscope.readers.opening import Opening
 from solscope.registry import Registry
-from solscope.text import encodable
 
 READER_MODULES = {
     "kineto": "solscope.readers.kineto",
@@ -77,21 +73,14 @@ def open(  # noqa: A001 - public as solscope.open, like gzip.open
     """Open a profile of any known format, or a bundled one as `demo:NAME`.
 
     A metrics file next to the profile (`X.metrics.csv`) is loaded with it.
+    A large file that was read before comes from the cache, unless `options` forbid it.
     """
-    from solscope.readers.metrics import attach_metrics
+    return opening(path, options).profile()
 
-    asked = os.fspath(path)
-    path = Path(demo.resolve(asked))
-    options = options or ReadOptions()
-    if asked.startswith(demo.PREFIX):
-        demo.require_profile(asked)
-    if path.is_dir():
-        if not is_saved_profile(path):
-            raise InputError(f"{path} is a folder, not a profile; pass a file in it")
-        return replace(load_saved(path), path=encodable(str(path)))
-    profile = choose(read_head(path)).read(path, options)
-    named = asked if asked.startswith(demo.PREFIX) else encodable(str(path))
-    return replace(attach_metrics(profile, path), path=named)
+
+def opening(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Opening:
+    """A profile that is about to be opened, for callers that also cache what they make of it."""
+    return Opening(os.fspath(path), options or ReadOptions(), choose)
 
 
 def find_profiles(

@@ -30,6 +30,8 @@ class ReadOptions:
     """Refuse a compressed file that grows beyond this factor (see `source.py`)."""
     progress: Callable[[int, int], None] | None = None
     """Called now and then with bytes consumed and bytes in all, of the file as stored."""
+    cache: bool = True
+    """Whether the cache may be used; off for files that are read once and never again."""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def attach_metrics(profile: Profile, path: Path) -> Profile:
     A damaged metrics file leaves the profile as it was, with a warning. A profile that has metrics
     keeps them.
     """
-    beside = _beside(path)
+    beside = metrics_beside(path)
     if profile.metrics is not None or beside is None:
         return profile
     try:
@@ -98,7 +98,8 @@ def attach_metrics(profile: Profile, path: Path) -> Profile:
     return _warn(with_samples, *samples.warnings, *_placement(with_samples, beside))
 
 
-def _beside(path: Path) -> Path | None:
+def metrics_beside(path: Path) -> Path | None:
+    """The metrics file that belongs to the profile at `path`, when there is one."""
     match = _TRACE_NAME.fullmatch(path.name)
     if match is None:
         return None

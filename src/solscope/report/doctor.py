@@ -15,6 +15,7 @@ def render_doctor(found: Environment, *, width: int, color: bool) -> str:
     parts: list[RenderableType] = [
         Text(f"solscope {found.version}, Python {found.python}, {clean(found.platform)}"),
         Text(f"reader core: {found.reader_core} ({found.reader_core_why})"),
+        Text(f"cache: {clean(found.cache.detail)}"),
     ]
     for title, group in (
         ("formats", found.readers),

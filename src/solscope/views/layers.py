@@ -277,7 +277,8 @@ def _kind(sides: Sequence[_Side], kind: str, per: Per, stat: Stat) -> LayerKind:
         divisors = [side.instances(kind, "layer") for side in sides]
     else:
         divisors = [side.instances(kind, per) for side in sides]
-    present = dict.fromkeys(g for table in tables for g in table["group"].cast(pl.String).unique())
+    groups_of = (table["group"].cast(pl.String).unique(maintain_order=True) for table in tables)
+    present = dict.fromkeys(group for each in groups_of for group in each)
     order = sorted(present, key=lambda g: GROUPS.index(g) if g in GROUPS else len(GROUPS))
     groups = [
         _group(name, [t.filter(pl.col("group") == name) for t in tables], divisors, stat, per)
@@ -331,7 +332,7 @@ def _in_order(tables: Sequence[pl.DataFrame]) -> list[str]:
             far.setdefault(role, []).append(mean)
     known = list(ROLES)
     return sorted(
-        far, key=lambda r: (sum(far[r]) / len(far[r]), known.index(r) if r in known else 0)
+        far, key=lambda r: (sum(far[r]) / len(far[r]), known.index(r) if r in known else 0, r)
     )
 
 

@@ -193,7 +193,7 @@ class _Sum(msgspec.Struct, frozen=True):
 
 
 def _per_kind(calls: pl.DataFrame) -> dict[int, _Sum]:
-    grouped = calls.group_by("kind").agg(
+    grouped = calls.group_by("kind", maintain_order=True).agg(
         pl.len(),
         pl.col("inferred").sum(),
         pl.col("time_ns").sum(),

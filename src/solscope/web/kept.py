@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import shutil
 import threading
 from collections import OrderedDict
@@ -13,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from solscope.cache.listing import ANSWERS
+from solscope.cache.settings import settings
 from solscope.files import new_file
 
 Value = TypeVar("Value")
@@ -106,10 +107,10 @@ class Shelf:
                 path.unlink(missing_ok=True)
 
 
-def shelf_folder() -> Path:
-    """Where answers are kept: the user's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "solscope" / "answers"
+def shelf_folder() -> Path | None:
+    """Where answers are kept: in the user's cache folder, unless nothing may be cached."""
+    found = settings()
+    return None if found is None else found.folder / ANSWERS
 
 
 @cache

@@ -183,15 +183,15 @@ class Library:
 
     def profile(self, name: str) -> Attributed:
         """The profile with this id, opened and attributed; `done` ends what `working` reports."""
-        from solscope.attribution import attribute
-        from solscope.readers import open as open_profile
+        from solscope.attribution.opening import open_attributed
 
         path = self.path(name)
 
         def make() -> Attributed:
-            opened = open_profile(path)
-            self._stage(name, "finding steps, layers and operators")
-            return attribute(opened)
+            return open_attributed(
+                path,
+                after_reading=lambda: self._stage(name, "finding steps, layers and operators"),
+            )
 
         with self._lock:
             self._working.setdefault(name, ("reading the file", time.monotonic()))

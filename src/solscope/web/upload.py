@@ -68,10 +68,11 @@ def _only(target: Path) -> Iterator[None]:
 
 def _check(work: Path) -> None:
     """Read it once; errors name the file, not its temporary path."""
+    from solscope.readers import ReadOptions
     from solscope.readers import open as open_profile
 
     try:
-        open_profile(work)
+        open_profile(work, options=ReadOptions(cache=False))
     except LimitError as error:
         raise LimitError(
             f"{work.name}: too large when it is decompressed; nothing of it is kept"

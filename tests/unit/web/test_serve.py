@@ -32,7 +32,12 @@ def serving(*words: str, cache: Path) -> Iterator[tuple[subprocess.Popen[str], s
         stderr=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "XDG_CACHE_HOME": str(cache)},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "src"),
+            "SOLSCOPE_CACHE_DIR": str(cache),
+            "SOLSCOPE_NO_CACHE": "",
+        },
     )
     assert process.stderr is not None
     try:

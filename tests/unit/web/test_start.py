@@ -54,7 +54,12 @@ def serve_again(cache: Path, paths: list[str], sources: list[str]) -> Any:
         text=True,
         check=True,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "XDG_CACHE_HOME": str(cache)},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "src"),
+            "SOLSCOPE_CACHE_DIR": str(cache),
+            "SOLSCOPE_NO_CACHE": "",
+        },
     )
     return json.loads(done.stdout)
 
@@ -67,7 +72,7 @@ def test_kept_answers_are_served_without_the_libraries_that_made_them(
     create_corpus(store).append([extract(TRACE)])
     os.utime(store / "profiles" / "_delta_log", (0, 0))  # Written long ago.
     sources = [str(store), TRACE, "tests/data/bench_results.jsonl"]
-    shelf = Shelf(tmp_path / "solscope" / "answers")
+    shelf = Shelf(tmp_path / "answers")
     check_sources(sources, shelf)
     library = Library(sources, shelf)
     monkeypatch.setattr(library.quiet, "wait", lambda *_: None)

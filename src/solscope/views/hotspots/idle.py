@@ -102,7 +102,7 @@ def _least(calls: pl.DataFrame, table: CallTable, card: Hardware | None) -> dict
     if card is None:
         return {}
     times: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    counts = calls.group_by("kind").agg(pl.len()).iter_rows()
+    counts = calls.group_by("kind", maintain_order=True).agg(pl.len()).iter_rows()
     for at, count in counts:
         kind = table.kinds[at]
         if kind.category == "comm" and kind.cost is not None and kind.operator is not None:

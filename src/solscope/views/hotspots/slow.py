@@ -40,7 +40,7 @@ def slow_operators(
     if card is None:
         return []
     groups: dict[tuple[str, str, str, str], list[tuple[int, int, int]]] = defaultdict(list)
-    sums = calls.group_by("kind", pl.col("role").cast(pl.String)).agg(
+    sums = calls.group_by("kind", pl.col("role").cast(pl.String), maintain_order=True).agg(
         pl.len(), pl.col("time_ns").sum()
     )
     for at, role, count, time in sums.sort("kind", "role").iter_rows():
@@ -88,7 +88,7 @@ def streamed_bytes(
     kinds = OF_LAYERS.get(window.phase or "", ALWAYS)
     if card is None or not window.count:
         return Streamed(kinds, 0.0)
-    counts = calls.group_by("kind").len().iter_rows()
+    counts = calls.group_by("kind", maintain_order=True).len().iter_rows()
     read = sum(count * _read(table.kinds[at].cost, kinds) for at, count in counts)
     per_step = read / window.count / max(1, calls.select("rank", "device").n_unique())
     held = max(card.value(f"{cache}.size") or 0.0 for cache in CACHES)

@@ -1,0 +1,44 @@
+"""The version of the code that an entry was made by: a change of that code makes a new version.
+
+Taken from size and modification time of its files, as Python itself decides whether bytecode is
+stale, and not from their content: that costs ten times as much, in every command.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+
+from solscope._version import __version__
+
+PACKAGE = Path(__file__).resolve().parents[1]
+PARTS = ("_native", "attribution", "cache", "hardware", "operators", "readers")
+"""Packages that reading and attribution may use, besides the modules of `solscope` itself."""
+
+
+@cache
+def code_version() -> str:
+    """Changes when reading or attribution may give another result."""
+    files = _files(PACKAGE, deep=False)
+    for part in PARTS:
+        files += _files(PACKAGE / part, deep=True)
+    # The choice of the scanner must not matter, but whoever compares two wants to run both.
+    about = (__version__, pl.__version__, sys.version_info[:2], os.environ.get("SOLSCOPE_CORE"))
+    return hashlib.blake2b(repr((about, sorted(files))).encode(), digest_size=16).hexdigest()
+
+
+def _files(folder: Path, *, deep: bool) -> list[tuple[str, int, int]]:
+    found: list[tuple[str, int, int]] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file():
+                stat = entry.stat()
+                found.append((entry.path, stat.st_size, stat.st_mtime_ns))
+            elif deep and entry.name != "__pycache__":
+                found += _files(Path(entry.path), deep=True)
+    return found

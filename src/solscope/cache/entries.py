@@ -1,0 +1,134 @@
+"""Entries on disk: found by key, written whole or not at all, evicted when there are too many.
+
+No locks: an entry is a folder that is renamed into its place, and renamed away before it is
+deleted. Two processes that write the same entry write the same thing, and the first one wins. A
+process that reads an entry while another deletes it has a miss.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from solscope.cache.listing import ENTRIES, INDEX, MANIFEST, WORK, inside, stored
+from solscope.cache.settings import Settings, make_private
+from solscope.cache.tables import UnfitError, Value, dump, load
+from solscope.errors import SolscopeError
+
+UNUSED_S = 30 * 24 * 3600
+"""An entry that nobody asked for in this time goes."""
+ABANDONED_S = 3600
+"""Work of a process that was killed goes after this time."""
+MOST_INDEXED = 8192
+"""Digests of files that are kept, the newest; each takes one block on the disk."""
+_DAMAGED = (
+    OSError,
+    ValueError,  # msgspec errors, too
+    TypeError,
+    KeyError,
+    UnfitError,
+    SolscopeError,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+)
+
+
+class Entries:
+    """The entries below one folder."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._folder = settings.folder
+
+    @property
+    def index(self) -> Path:
+        """Folder of the digests of files."""
+        return self._folder / INDEX
+
+    def get(self, key: str, kind: type[Value], given: Mapping[str, object]) -> Value | None:
+        """The value, when it is there and whole."""
+        place = self._place(key)
+        try:
+            value = load(kind, place, given)
+        except FileNotFoundError:
+            return None
+        except _DAMAGED:
+            self._remove(place)
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(place / MANIFEST)
+        return value
+
+    def put(self, key: str, value: Any, given: Mapping[str, object]) -> None:
+        """Write the value, unless it cannot be; the oldest entries may go for it."""
+        place = self._place(key)
+        with contextlib.suppress(*_DAMAGED):
+            with self._work() as work:
+                dump(value, work, given)
+                work.rename(place)  # fails when another process was faster
+            self.evict()
+
+    def evict(self) -> None:
+        """Remove what nobody uses, then the least recently used until the rest fits."""
+        entries = stored(self._folder)
+        total = sum(entry.bytes for entry in entries)
+        now = time.time()
+        for entry in entries:
+            if total <= self._settings.max_bytes and now - entry.used_s <= UNUSED_S:
+                break
+            self._remove(entry.path)
+            total -= entry.bytes
+        for path in inside(self._folder / WORK):
+            if now - _changed_s(path) > ABANDONED_S:
+                shutil.rmtree(path, ignore_errors=True)
+        indexed = inside(self.index)
+        if len(indexed) > MOST_INDEXED:
+            for path in sorted(indexed, key=_changed_s)[: -MOST_INDEXED // 2]:
+                _delete(path)
+
+    def _place(self, key: str) -> Path:
+        return self._folder / ENTRIES / key
+
+    @contextlib.contextmanager
+    def _work(self) -> Iterator[Path]:
+        for name in (ENTRIES, WORK):
+            make_private(self._folder / name)
+        folder = Path(tempfile.mkdtemp(dir=self._folder / WORK))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _remove(self, place: Path) -> None:
+        """Rename first, so that nobody finds half an entry."""
+        with contextlib.suppress(OSError), self._work() as work:
+            place.rename(work / "old")
+
+
+def entry_key(*parts: object) -> str:
+    """The key of what depends on these parts, each of which `repr` must tell from all others."""
+    return hashlib.blake2b(repr(parts).encode(), digest_size=20).hexdigest()
+
+
+def _changed_s(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()

@@ -1,0 +1,87 @@
+"""What is in the cache, for `solscope cache` and `solscope doctor`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from solscope.cache.listing import ANSWERS, ENTRIES, INDEX, WORK, inside, stored
+from solscope.cache.settings import cache_folder, is_off, max_bytes, min_bytes, why_not
+
+
+class CacheInfo(msgspec.Struct, frozen=True):
+    """The cache as it is now."""
+
+    folder: str | None
+    """Where it lies; null when there is no place for it."""
+    on: bool
+    reason: str | None
+    """Why nothing is cached; null when it is on."""
+    entries: int
+    """Read and attributed profiles; one profile has an entry for each."""
+    bytes: int
+    """Their size."""
+    answers: int
+    """Answers of the dashboard."""
+    answer_bytes: int
+    max_bytes: int
+    """Entries are evicted beyond this size, the least recently used first."""
+    min_bytes: int
+    """Smaller files are not cached."""
+
+
+class Cleared(msgspec.Struct, frozen=True):
+    """What was removed from the cache."""
+
+    folder: str | None
+    entries: int
+    answers: int
+    bytes: int
+    """Size of both."""
+
+
+def cache_info() -> CacheInfo:
+    """Look at the cache."""
+    folder, reason = cache_folder(), _reason()
+    entries = [] if folder is None else stored(folder)
+    answers = [] if folder is None else _files(folder / ANSWERS)
+    return CacheInfo(
+        folder=None if folder is None else str(folder),
+        on=reason is None,
+        reason=reason,
+        entries=len(entries),
+        bytes=sum(entry.bytes for entry in entries),
+        answers=len(answers),
+        answer_bytes=sum(answers),
+        max_bytes=max_bytes(),
+        min_bytes=min_bytes(),
+    )
+
+
+def clear_cache() -> Cleared:
+    """Remove all that is cached, and nothing else that lies in the folder."""
+    before = cache_info()
+    folder = cache_folder()
+    if folder is not None:
+        for name in (ENTRIES, INDEX, WORK, ANSWERS):
+            if (folder / name).is_dir():
+                shutil.rmtree(folder / name)
+    return Cleared(
+        before.folder, before.entries, before.answers, before.bytes + before.answer_bytes
+    )
+
+
+def _reason() -> str | None:
+    folder = cache_folder()
+    if folder is None:
+        return "no home folder is known; set SOLSCOPE_CACHE_DIR"
+    if is_off():
+        return "SOLSCOPE_NO_CACHE is set"
+    return why_not(folder)
+
+
+def _files(folder: Path) -> list[int]:
+    """Sizes of the files in a folder."""
+    return [path.lstat().st_size for path in inside(folder) if path.is_file()]

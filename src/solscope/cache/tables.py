@@ -1,0 +1,118 @@
+"""A dataclass of tables and small values as a folder of Parquet files, and back, without loss.
+
+Fields are not named here: a table becomes a Parquet file, anything else JSON of the type that the
+field declares. What cannot be restored exactly is refused when it is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+import polars as pl
+
+from solscope.cache.listing import MANIFEST
+
+LAYOUT = 1
+"""Raise it when the files of an entry change their meaning."""
+Value = TypeVar("Value")
+
+
+class Table(msgspec.Struct, frozen=True):
+    """What a table must be when it is read again."""
+
+    digest: str
+    dtypes: dict[str, str]
+    rows: int
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What an entry holds."""
+
+    layout: int
+    tables: dict[str, Table]
+    values: dict[str, msgspec.Raw]
+    """Fields that are not tables, as JSON."""
+
+
+class UnfitError(Exception):
+    """A value that cannot be cached, or an entry that is not what its manifest says."""
+
+
+def dump(value: Any, folder: Path, given: Mapping[str, object]) -> None:
+    """Write all fields of a dataclass but those `given`, which `load` is given again."""
+    types = get_type_hints(type(value))
+    tables: dict[str, Table] = {}
+    values: dict[str, msgspec.Raw] = {}
+    for name in (each.name for each in fields(value) if each.name not in given):
+        content = getattr(value, name)
+        if isinstance(content, pl.DataFrame):
+            tables[name] = _write_table(content, folder / f"{name}.parquet")
+        else:
+            values[name] = _encode(content, types[name])
+    manifest = msgspec.json.encode(Manifest(LAYOUT, tables, values))
+    (folder / MANIFEST).write_bytes(f"{_digest(manifest)}\n".encode() + manifest)
+
+
+def load(kind: type[Value], folder: Path, given: Mapping[str, object]) -> Value:
+    """The value that `dump` wrote; raises when anything about it is not as it was written."""
+    manifest = _read_manifest(folder / MANIFEST)
+    # Checked before any file is opened: names in a manifest are parts of paths.
+    if {*manifest.tables, *manifest.values} != _names(kind) - {*given}:
+        raise UnfitError("other fields than were asked for")
+    types = get_type_hints(kind)
+    found: dict[str, Any] = {
+        name: msgspec.json.decode(text, type=types[name]) for name, text in manifest.values.items()
+    }
+    for name, table in manifest.tables.items():
+        found[name] = _read_table(table, folder / f"{name}.parquet")
+    return kind(**found, **given)
+
+
+def _names(kind: Any) -> set[str]:
+    return {each.name for each in fields(kind)}
+
+
+def _read_manifest(path: Path) -> Manifest:
+    digest, _, text = path.read_bytes().partition(b"\n")
+    if digest.decode("ascii", errors="replace") != _digest(text):
+        raise UnfitError("the manifest is damaged")
+    manifest = msgspec.json.decode(text, type=Manifest)
+    if manifest.layout != LAYOUT:
+        raise UnfitError(f"layout {manifest.layout}, not {LAYOUT}")
+    return manifest
+
+
+def _encode(content: object, declared: Any) -> msgspec.Raw:
+    text = msgspec.json.encode(content)
+    if msgspec.json.decode(text, type=declared) != content:
+        raise UnfitError(f"{content!r} changes when it is written as JSON")
+    return msgspec.Raw(text)
+
+
+def _write_table(table: pl.DataFrame, path: Path) -> Table:
+    table.write_parquet(path, compression="zstd", compression_level=1, statistics=False)
+    return Table(_digest(path.read_bytes()), _dtypes(table), table.height)
+
+
+def _read_table(expected: Table, path: Path) -> pl.DataFrame:
+    data = path.read_bytes()
+    if _digest(data) != expected.digest:
+        raise UnfitError(f"{path.name} is damaged")
+    table = pl.read_parquet(io.BytesIO(data))
+    if _dtypes(table) != expected.dtypes or table.height != expected.rows:
+        raise UnfitError(f"{path.name} has other columns or rows than were written")
+    return table
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _dtypes(table: pl.DataFrame) -> dict[str, str]:
+    return {name: str(dtype) for name, dtype in table.schema.items()}

@@ -1,0 +1,204 @@
+"""Entries: whole or a miss, and never more than fit."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+import pytest
+
+from solscope.cache import entries as entries_module
+from solscope.cache.entries import Entries, entry_key
+from solscope.cache.listing import ENTRIES, INDEX, MANIFEST, WORK, stored
+from solscope.cache.settings import Settings
+from solscope.cache.tables import UnfitError, dump, load
+
+
+class Fact(msgspec.Struct, frozen=True):
+    text: str
+    about: dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Thing:
+    rows: pl.DataFrame
+    fact: Fact
+    path: str = ""
+    more: pl.DataFrame | None = None
+    facts: tuple[Fact, ...] = field(default=())
+
+
+def thing(**changes: Any) -> Thing:
+    rows = pl.DataFrame(
+        {
+            "kind": pl.Series(["a", "b", None], dtype=pl.Enum(["b", "a"])),
+            "name": pl.Series(["x", None, "y"], dtype=pl.Categorical()),
+            "n": pl.Series([1, None, -(2**62)], dtype=pl.Int64),
+            "f": [0.1, float("nan"), float("-inf")],
+            "l": [[1, 2], [], None],
+        }
+    )
+    fact = Fact("ü", {"n": 2**60, "f": 1.0, "list": [None, "a"], "s": {"deep": True}})
+    return Thing(**{"rows": rows, "fact": fact, "facts": (Fact("b"),), **changes})
+
+
+def make(folder: Path, max_bytes: int = 1 << 30) -> Entries:
+    return Entries(Settings(folder, max_bytes, 0))
+
+
+def put(entries: Entries, name: str, **changes: Any) -> str:
+    key = entry_key(name)
+    entries.put(key, thing(**changes), {"path": "p"})
+    return key
+
+
+def same(left: Thing, right: Thing) -> bool:
+    return (
+        left.rows.equals(right.rows, null_equal=True)
+        and left.rows.schema == right.rows.schema
+        and (left.more is None) == (right.more is None)
+        and (left.fact, left.facts, left.path) == (right.fact, right.facts, right.path)
+    )
+
+
+def test_a_value_comes_back_as_it_was_but_for_what_is_given(tmp_path: Path) -> None:
+    entries = make(tmp_path)
+    key = put(entries, "a", more=pl.DataFrame({"a": []}))
+    found = entries.get(key, Thing, {"path": "elsewhere"})
+    assert found is not None
+    assert same(found, thing(path="elsewhere", more=pl.DataFrame({"a": []})))
+
+
+def test_an_unknown_key_is_a_miss(tmp_path: Path) -> None:
+    assert make(tmp_path).get(entry_key("a"), Thing, {}) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def damage(path: Path, how: str) -> None:
+    data = bytearray(path.read_bytes())
+    if how == "truncated":
+        path.write_bytes(data[: len(data) // 2])
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "flipped":
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    elif how == "missing":
+        path.unlink()
+
+
+@pytest.mark.parametrize("how", ["truncated", "empty", "flipped"])
+@pytest.mark.parametrize("file", ["rows.parquet", MANIFEST])
+def test_a_damaged_entry_is_a_miss_and_makes_room_for_a_good_one(
+    tmp_path: Path, file: str, how: str
+) -> None:
+    entries = make(tmp_path)
+    key = put(entries, "a")
+    damage(tmp_path / ENTRIES / key / file, how)
+    assert entries.get(key, Thing, {"path": "p"}) is None
+    put(entries, "a")
+    found = entries.get(key, Thing, {"path": "p"})
+    assert found is not None
+    assert same(found, thing(path="p"))
+
+
+@pytest.mark.parametrize("file", ["rows.parquet", MANIFEST])
+def test_an_entry_that_is_being_deleted_is_a_miss(tmp_path: Path, file: str) -> None:
+    entries = make(tmp_path)
+    key = put(entries, "a")
+    damage(tmp_path / ENTRIES / key / file, "missing")
+    assert entries.get(key, Thing, {"path": "p"}) is None
+
+
+def test_an_entry_of_another_kind_is_a_miss(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Other:
+        rows: pl.DataFrame
+        fact: int
+
+    entries = make(tmp_path)
+    assert entries.get(put(entries, "a"), Other, {}) is None
+
+
+def test_a_table_that_was_exchanged_is_a_miss(tmp_path: Path) -> None:
+    entries = make(tmp_path)
+    key, other = put(entries, "a"), put(entries, "b", rows=pl.DataFrame({"a": [1]}))
+    (tmp_path / ENTRIES / other / "rows.parquet").replace(tmp_path / ENTRIES / key / "rows.parquet")
+    assert entries.get(key, Thing, {"path": "p"}) is None
+
+
+def test_a_manifest_cannot_name_files_elsewhere(tmp_path: Path) -> None:
+    folder = tmp_path / "entry"
+    folder.mkdir()
+    dump(thing(), folder, {"path": ""})
+    (folder / "rows.parquet").replace(tmp_path / "rows.parquet")
+    text = (folder / MANIFEST).read_bytes().partition(b"\n")[2]
+    text = text.replace(b'"rows":{', b'"../rows":{', 1)
+    digest = hashlib.blake2b(text, digest_size=16).hexdigest()
+    (folder / MANIFEST).write_bytes(f"{digest}\n".encode() + text)
+    with pytest.raises(UnfitError, match="other fields"):
+        load(Thing, folder, {"path": ""})
+
+
+@pytest.mark.parametrize(
+    "fact", [Fact("a", {"t": (1, 2)}), Fact("a", {"f": float("nan")}), Fact("a", {"k": object()})]
+)
+def test_what_json_cannot_hold_is_not_cached(tmp_path: Path, fact: Fact) -> None:
+    entries = make(tmp_path)
+    assert entries.get(put(entries, "a", fact=fact), Thing, {"path": "p"}) is None
+    assert list((tmp_path / ENTRIES).iterdir()) == []
+    assert list((tmp_path / WORK).iterdir()) == []
+
+
+def test_the_least_recently_used_entries_go_first(tmp_path: Path) -> None:
+    entries = make(tmp_path)
+    keys = [put(entries, name) for name in "abcd"]
+    size = stored(tmp_path)[0].bytes
+    now = time.time()
+    for age, key in enumerate(reversed(keys)):
+        os.utime(tmp_path / ENTRIES / key / MANIFEST, (now - 60 * age, now - 60 * age))
+    assert entries.get(keys[0], Thing, {"path": "p"}) is not None
+    make(tmp_path, 2 * size).evict()
+    assert {one.path.name for one in stored(tmp_path)} == {keys[0], keys[3]}
+
+
+def test_an_entry_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
+    put(make(tmp_path, 100), "a")
+    assert stored(tmp_path) == []
+
+
+def test_what_nobody_uses_and_what_a_killed_process_left_goes(tmp_path: Path) -> None:
+    entries = make(tmp_path)
+    old, new = put(entries, "a"), put(entries, "b")
+    (tmp_path / WORK / "left").mkdir()
+    (tmp_path / WORK / "busy").mkdir()
+    long_ago = time.time() - entries_module.UNUSED_S - 60
+    os.utime(tmp_path / ENTRIES / old / MANIFEST, (long_ago, long_ago))
+    os.utime(tmp_path / WORK / "left", (long_ago, long_ago))
+    entries.evict()
+    assert [one.path.name for one in stored(tmp_path)] == [new]
+    assert [path.name for path in (tmp_path / WORK).iterdir()] == ["busy"]
+
+
+def test_the_index_of_files_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries_module, "MOST_INDEXED", 10)
+    (tmp_path / INDEX).mkdir()
+    for number in range(11):
+        (tmp_path / INDEX / str(number)).write_text("x")
+        os.utime(tmp_path / INDEX / str(number), (number, number))
+    make(tmp_path).evict()
+    assert sorted(path.name for path in (tmp_path / INDEX).iterdir()) == sorted(
+        str(number) for number in range(6, 11)
+    )
+
+
+def test_only_the_user_can_look_into_it(tmp_path: Path) -> None:
+    put(make(tmp_path / "made" / "here"), "a")
+    for folder in ("", ENTRIES, WORK):
+        assert (tmp_path / "made" / "here" / folder).stat().st_mode & 0o777 == 0o700
