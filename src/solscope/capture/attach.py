@@ -79,7 +79,7 @@ def run(command: Sequence[str], target: Target, find: str | None = None) -> Reco
     Ctrl-C reaches the command, whose end is awaited; after `seconds`, or when this process is asked
     to end, it is asked too.
     """
-    check_free(target.path, force=target.force)
+    check_free(target.path, force=target.force, option="--force")
     try:
         child = subprocess.Popen(list(command))
     except OSError as error:
@@ -141,7 +141,7 @@ def _only(text: str, found: dict[int, str]) -> int:
 
 
 def _sample(pid: int, target: Target, stopped: list[int]) -> Recording:
-    check_free(target.path, force=target.force)
+    check_free(target.path, force=target.force, option="--force")
     written = partial(target.path)
     sensors = find_sensors(pid, target.spin)
     sampler = Sampler(written, sensors, target.period_ms)

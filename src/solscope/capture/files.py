@@ -18,11 +18,11 @@ def partial(path: Path) -> Path:
     return path.with_name(f"{path.name}.partial")
 
 
-def check_free(*paths: Path, force: bool) -> None:
-    """Refuse to replace a file."""
+def check_free(*paths: Path, force: bool, option: str) -> None:
+    """Refuse to replace a file; `option` is how whoever called would allow it."""
     for path in paths:
         if path.exists() and not force:
-            raise UsageError(f"{path} exists; choose another name or pass --force (force=True)")
+            raise UsageError(f"{path} exists; choose another name or pass {option}")
         if not path.parent.is_dir():
             raise UsageError(f"{path.parent} is not a folder")
         if not os.access(path.parent, os.W_OK):

@@ -52,7 +52,8 @@ class Capture:
         self._stack = ExitStack()
 
     def __enter__(self) -> Capture:
-        check_free(*filter(None, (self.trace, self.metrics)), force=self._force)
+        paths = filter(None, (self.trace, self.metrics))
+        check_free(*paths, force=self._force, option="force=True")
         samples = partial(self.metrics)
         sampler = BackgroundSampler(os.getpid(), samples, self._period_ms, spin=self._spin)
         self.missing = sampler.missing

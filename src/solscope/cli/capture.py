@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from solscope.cli.common import emit, emit_json, json_option, terminal_width, use_color
 from solscope.cli.output import OutputPath
+
+if TYPE_CHECKING:
+    from solscope.capture.attach import Recording
 
 
 @click.command("capture", short_help="Record host and GPU sensors while a process runs.")
@@ -58,7 +62,8 @@ def command(
     """Record sensors of the host, its GPUs and one process into a metrics file.
 
     Attach to a running process, or start COMMAND. Name the file after the profile:
-    `run.metrics.csv` is loaded with `run.trace.json.gz`.
+    `run.metrics.csv` is loaded with `run.trace.json.gz`. If COMMAND fails, its exit code is
+    passed on.
 
     \b
     Examples:
@@ -75,8 +80,12 @@ def command(
         return 0
     if output is None:
         raise UsageError("missing output file: add -o NAME.metrics.csv")
-    if output.suffix not in (".csv", ".parquet"):
-        raise UsageError(f"{output} must end in .csv or .parquet, e.g. NAME.metrics.csv")
+    if not output.name.endswith((".metrics.csv", ".metrics.parquet")):
+        better = output.with_suffix("" if output.suffix in (".csv", ".parquet") else output.suffix)
+        raise UsageError(
+            f"{output} would not be loaded with a profile: name it {better}.metrics.csv or "
+            f"{better}.metrics.parquet"
+        )
     if argv and pid is not None:
         raise UsageError("pass either --pid or a command to start, not both")
     if not argv and (pid is None) == (find is None):
@@ -92,6 +101,14 @@ def command(
         from solscope.report.capture import render_recording
 
         click.echo(render_recording(recording), err=True)
+    return _exit_code(recording)
+
+
+def _exit_code(recording: Recording) -> int:
+    """That of the command, as a shell gives it; 1 if only the recording failed."""
+    if recording.command_failed and recording.exit_code is not None:
+        code = recording.exit_code
+        return code if code > 0 else 128 - code
     return 1 if recording.failed else 0
 
 

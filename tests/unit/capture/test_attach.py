@@ -173,8 +173,11 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert out == ""
     assert f"samples of process {os.getpid()}" in err
     assert program(arguments) == 2
-    assert program([*arguments[:-1], str(tmp_path / "run.txt")]) == 2
-    assert "must end in .csv or .parquet" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith("choose another name or pass --force\n")
+    assert program([*arguments[:-1], str(tmp_path / "b.csv")]) == 2
+    err = capsys.readouterr().err
+    assert "b.csv would not be loaded with a profile: name it " in err
+    assert "b.metrics.csv or " in err
     assert program([*arguments, "--force", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["pid"] == os.getpid()
@@ -183,18 +186,20 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_failing_command_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run.metrics.csv"
-    assert program(["capture", "-o", str(path), "--", "sh", "-c", "exit 4"]) == 1
+    assert program(["capture", "-o", str(path), "--", "sh", "-c", "exit 4"]) == 4
     assert "exit code 4" in capsys.readouterr().err
+    killed = ["capture", "--force", "-o", str(path), "--", "sh", "-c", "kill -9 $$"]
+    assert program(killed) == 128 + signal.SIGKILL
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--pid", "1"], "missing output file"),
-        (["-o", "x.csv"], "nothing to record"),
-        (["-o", "x.csv", "--pid", "1", "--find", "x"], "nothing to record"),
-        (["-o", "x.csv", "--pid", "1", "--", "true"], "not both"),
-        (["-o", "x.csv", "--pid", "1", "--period-ms", "1"], "period-ms"),
+        (["-o", "x.metrics.csv"], "nothing to record"),
+        (["-o", "x.metrics.csv", "--pid", "1", "--find", "x"], "nothing to record"),
+        (["-o", "x.metrics.csv", "--pid", "1", "--", "true"], "not both"),
+        (["-o", "x.metrics.csv", "--pid", "1", "--period-ms", "1"], "period-ms"),
     ],
 )
 def test_bad_usage(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
