@@ -135,6 +135,7 @@ def test_show_loads_only_what_it_uses(core: str) -> None:
     loaded = all_modules_after(code)
     others = {"torch", "deltalake", "starlette", "uvicorn", "ray", "scipy", "pandas", "pyarrow"}
     standard = {"sqlite3", "multiprocessing.pool", "asyncio"}
+    assert "numpy.ma" not in loaded, "make series from arrays with solscope.arrays.series"
     assert not loaded & (others | standard)
     assert loaded & COMMAND_MODULES == {"solscope.cli.show"}
     ours = {name.split(".")[1] for name in loaded if name.startswith("solscope.")}

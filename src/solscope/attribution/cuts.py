@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from solscope.arrays import positions, series
 from solscope.attribution.link import enclosing
 from solscope.attribution.markers import holds_passes, marked_passes
 from solscope.attribution.phases import PHASE_NAME
@@ -102,10 +103,10 @@ def _outermost(table: pl.DataFrame, used: set[int]) -> pl.DataFrame:
             inner = holds & (parent == wrapper)
             # Phases inside a step are its passes, not steps of their own.
             wanted = _is_named_step if _is_named_step(part["name"][wrapper]) else _is_step
-            if sum(wanted(name) for name in part.filter(pl.Series(inner))["name"]) < 2:
+            if sum(wanted(name) for name in part.filter(series("", inner))["name"]) < 2:
                 break
             level = inner
-        parts.append(part.filter(pl.Series(level)))
+        parts.append(part.filter(series("", level)))
     return pl.concat(parts) if parts else table.clear()
 
 
@@ -126,7 +127,7 @@ def _inside(launched: pl.Series, cut: Cut) -> pl.Series:
     """Number of the interval in which each launch lies, or after which it follows."""
     at = launched.fill_null(np.iinfo(np.int64).min).to_numpy()
     index = np.searchsorted(cut.start, at, side="right") - 1
-    return pl.Series("step", index).replace(-1, None).cast(pl.Int32)
+    return positions("step", index).cast(pl.Int32)
 
 
 def _by_activities(events: pl.DataFrame, activities: pl.DataFrame) -> tuple[pl.Series, Cut]:
@@ -137,11 +138,11 @@ def _by_activities(events: pl.DataFrame, activities: pl.DataFrame) -> tuple[pl.S
         starts, found_by = marked_passes(activities), "kernel_period"
     gpu_start = activities["start_ns"].fill_null(np.iinfo(np.int64).min).to_numpy()
     if starts.size < 2:
-        step = pl.Series("step", np.zeros(activities.height, np.int32))
+        step = series("step", np.zeros(activities.height, np.int32))
         return step, Cut(np.empty(0, np.int64), ["(whole profile)"], "whole_profile")
     index = np.searchsorted(starts, gpu_start, side="right") - 1
     # What ran before the first mark belongs to a step that the profile does not show whole.
-    step = pl.Series("step", (index + 1).astype(np.int32))
+    step = series("step", (index + 1).astype(np.int32))
     names = [BEFORE, *(f"{found_by} {i}" for i in range(starts.size))]
     return step, Cut(starts, names, found_by)
 

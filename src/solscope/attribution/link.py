@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from solscope.arrays import positions
 from solscope.events import GPU_KINDS, THREAD, correlation_key, is_launch
 from solscope.intervals import Int64s, innermost
 
@@ -111,7 +112,7 @@ def _enclosing(
             found[_array(part["position"].cast(pl.Int64))] = np.where(
                 index >= 0, rows[np.maximum(index, 0)], -1
             )
-    return pl.Series(kind, found).replace(-1, None).cast(pl.UInt32)
+    return positions(kind, found).cast(pl.UInt32)
 
 
 def _by_thread(

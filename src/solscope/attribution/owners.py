@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from solscope.arrays import positions
 from solscope.intervals import Int64s
 
 REACH = 4
@@ -40,7 +41,7 @@ def find_owners(activities: pl.DataFrame, helpers: dict[str, str]) -> pl.Series:
             found = _owner_at(int(position), at, side, category, ops)
             if found is not None:
                 owner[at[position]] = rows[found]
-    return pl.Series("owner_row", owner).replace(-1, None).cast(pl.UInt32)
+    return positions("owner_row", owner).cast(pl.UInt32)
 
 
 def _side(activities: pl.DataFrame, helpers: dict[str, str]) -> list[str | None]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from solscope.arrays import positions
 from solscope.attribution.layers import Layer, find_layers
 from solscope.attribution.modules import module_layers
 from solscope.attribution.products import Product, products_of
@@ -78,7 +79,7 @@ def find_places(
                 code[rows], layer[rows] = found
         _place_transfers(table, sequence, labels, code)
     placed = table.with_columns(
-        pl.Series("layer", layer).replace(-1, None).cast(pl.Int32),
+        positions("layer", layer).cast(pl.Int32),
         *_decode(labels, code),
     )
     module = module_layers(events, activities)
@@ -212,7 +213,7 @@ def _layer_labels(
 
 def _decode(labels: dict[_Label, int], code: Int64s) -> list[pl.Series]:
     """Columns of labels from their codes."""
-    index = pl.Series("code", code).replace(-1, None).cast(pl.UInt32)
+    index = positions("code", code).cast(pl.UInt32)
     rows = list(labels)
     return [
         pl.Series(name, [getattr(label, name) for label in rows], dtype=dtype)

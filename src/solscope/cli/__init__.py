@@ -8,6 +8,7 @@ to stdout; progress and messages go to stderr.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import warnings
@@ -22,6 +23,9 @@ from solscope.errors import SolscopeError
 
 BUG = 70
 """Exit code for an unexpected error, distinct from the documented codes 0, 1 and 2."""
+
+COLLECT_EVERY = 100_000
+"""Objects made between two runs of the garbage collector."""
 
 COMPLETE = "_SOLSCOPE_COMPLETE"
 """Set by a shell that asks for completions."""
@@ -75,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not sys.warnoptions:
         # Python hands these options on to worker processes, which `run` cannot guard.
         sys.warnoptions.append("ignore")
+    # By default the collector walks everything imported a hundred times before a command has begun.
+    gc.set_threshold(COLLECT_EVERY, 50, 50)
     code = run(arguments)
     _finish_cache()
     sys.exit(code)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from solscope.arrays import series
 from solscope.events import EVENT_SCHEMA, KINDS
 from solscope.readers.kineto_columns import NONE, NULL
 from solscope.readers.kineto_core import CODES, NUMBERS, TEXTS
@@ -123,7 +124,7 @@ class EventTable:
 def _frame(columns: dict[str, Any]) -> pl.DataFrame:
     """Raw columns as Polars, sentinels as nulls; numbers that no row has are left out."""
     height = len(columns["start_ns"]) // 8
-    series, expressions = [], []
+    found, expressions = [], []
     for names, dtype, absent in ((CODES, np.uint32, NONE), (NUMBERS, np.int64, NULL)):
         for name in names:
             values = np.frombuffer(columns.pop(name), dtype)
@@ -132,10 +133,10 @@ def _frame(columns: dict[str, Any]) -> pl.DataFrame:
                 continue
             if not values.size:
                 values = np.full(height, absent, dtype)
-            series.append(pl.Series(name, values))
+            found.append(series(name, values))
             whole = absent not in (least, most)  # the sentinels are the ends of their types
             expressions.append(name if whole else pl.when(pl.col(name) != absent).then(name))
-    return pl.DataFrame(series).select(expressions)
+    return pl.DataFrame(found).select(expressions)
 
 
 def _place(batch: pl.DataFrame) -> pl.DataFrame:

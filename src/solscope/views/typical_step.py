@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from solscope.arrays import series
 from solscope.attribution import Attributed
 from solscope.intervals import Int64s, Intervals, find_stray, overlap, union
 from solscope.views.device_time import DeviceTime, bounds
@@ -202,7 +203,7 @@ def _add(sums: _Sums, time: DeviceTime, steps: _Steps, overhead: Intervals) -> N
     """Add the usual steps of one device."""
     windows = steps.windows
     inside = _inside(time.rows["start_ns"].to_numpy(), windows)
-    rows = time.rows.filter(pl.Series(inside))
+    rows = time.rows.filter(series("", inside))
     kernels = rows.filter(pl.col("kind") == "kernel")
     computing = kernels.filter(pl.col("category") != "comm")
     sums.steps += windows.start.size
@@ -249,7 +250,8 @@ def _in_graph(time: DeviceTime) -> np.ndarray:
     """Which gaps lie between two activities of one launch."""
     rows = time.rows.sort("start_ns", maintain_order=True)
     at = np.searchsorted(rows["start_ns"].to_numpy(), time.gaps["end_ns"].to_numpy(), side="left")
-    before, after = rows["launch_row"].gather(np.maximum(at - 1, 0)), rows["launch_row"].gather(at)
+    before = rows["launch_row"].gather(series("", np.maximum(at - 1, 0)))
+    after = rows["launch_row"].gather(series("", at))
     return (before == after).fill_null(False).to_numpy()
 
 

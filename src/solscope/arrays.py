@@ -1,0 +1,41 @@
+"""NumPy arrays as Polars series, without what Polars imports on the way.
+
+`pl.Series(array)` imports `numpy.ma` to rule out a masked array. That takes longer than many of our
+commands compute, and no array here is masked.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+_CONSTRUCTORS = {"int64": "new_i64", "int32": "new_i32", "uint32": "new_u32", "bool": "new_bool"}
+"""Private constructors of Polars by the type of the array."""
+
+
+def series(name: str, values: np.ndarray[Any, Any]) -> pl.Series:
+    """`pl.Series(name, values)` for an array of one dimension without a mask."""
+    make = _constructor(values.dtype.name)
+    if make is None or values.dtype.byteorder not in "=|":
+        return pl.Series(name, values)
+    return pl.Series._from_pyseries(make(name, np.ascontiguousarray(values), True))
+
+
+def positions(name: str, values: np.ndarray[Any, Any]) -> pl.Series:
+    """A series of indices, in which -1 is null."""
+    return series(name, values).replace(-1, None)
+
+
+@cache
+def _constructor(dtype: str) -> Any:
+    """The constructor for a type; None where this version of Polars has none by that name."""
+    try:
+        from polars._plr import PySeries
+
+        _ = pl.Series._from_pyseries
+    except (ImportError, AttributeError):
+        return None
+    return getattr(PySeries, _CONSTRUCTORS.get(dtype, ""), None)

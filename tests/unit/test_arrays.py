@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_series_equal
+
+from solscope import arrays
+from solscope.arrays import positions, series
+
+ARRAYS = {
+    "int64": np.array([-(2**63), 0, 2**63 - 1]),
+    "int32": np.array([-1, 5], np.int32),
+    "uint32": np.array([0, 2**32 - 1], np.uint32),
+    "bool": np.array([True, False]),
+    "float64": np.array([1.5, np.nan]),
+    "empty": np.zeros(0, np.int64),
+    "strided": np.arange(10)[::3],
+    "read-only": np.frombuffer(b"\x01\x00\x00\x00", np.uint32),
+    "swapped": np.array([1, 2], ">i8"),
+}
+
+
+@pytest.mark.parametrize("values", ARRAYS.values(), ids=ARRAYS.keys())
+@pytest.mark.parametrize("private", [True, False])
+def test_a_series_is_what_polars_makes_of_the_array(
+    values: np.ndarray[Any, Any], private: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not private:
+        monkeypatch.setattr(arrays, "_constructor", lambda _dtype: None)
+    assert_series_equal(series("a", values), pl.Series("a", values))
+
+
+def test_this_version_of_polars_has_the_constructors() -> None:
+    assert all(arrays._constructor(dtype) is not None for dtype in arrays._CONSTRUCTORS)
+    assert arrays._constructor("float64") is None
+
+
+def test_minus_one_is_no_position() -> None:
+    assert positions("a", np.array([2, -1, 0])).to_list() == [2, None, 0]
