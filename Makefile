@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long test-browser check format commands web screenshots bench-ingest bench-corpus bench-dashboard clean
+.PHONY: demo test test-long test-browser check format commands schemas web screenshots bench-ingest bench-corpus bench-dashboard clean
 
 demo: $(STAMP)
 	$(BIN)/solscope show demo:vllm-b200
@@ -32,6 +32,9 @@ format: $(STAMP)
 # The command reference, from the help texts.
 commands: $(STAMP)
 	$(BIN)/python scripts/generate_commands.py
+
+schemas: $(STAMP)
+	$(BIN)/python scripts/generate_schemas.py
 
 # Rebuild the script and style of reports and dashboard (needs Node); what it writes is committed.
 web:

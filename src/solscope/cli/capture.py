@@ -121,7 +121,7 @@ def _list(pid: int | None, spin: bool, as_json: bool) -> None:
     if as_json:
         from solscope.report.capture import sensors_json
 
-        emit_json(sensors_json(found))
+        emit_json(sensors_json(found), "capture_list")
         return
     from solscope.report.capture import render_sensors
 

@@ -31,6 +31,7 @@ COMMANDS = {
     "lab": "Inject known faults and score the diagnosis.",
     "demo": "Try every command on bundled recordings.",
     "cache": "Show or clear the cache of profiles that were read.",
+    "schema": "Print the JSON Schema of a command's output.",
     "doctor": "Show what this installation can do.",
 }
 """Name and short help; the command object is `solscope.cli.NAME.command`.

@@ -160,9 +160,9 @@ def each_profile(files: tuple[str, ...], analyze: Callable[[str], Any]) -> list[
 
 
 def emit_each(results: list[Any], render: Callable[[Any], str], as_json: bool) -> None:
-    """Print one result, or several one after the other; as JSON, several are a list."""
+    """Print the results one after the other; as JSON, a list whatever their number."""
     if as_json:
-        emit_json(results[0] if len(results) == 1 else {"profiles": results})
+        emit_json({"profiles": results})
     else:
         emit("\n".join(map(render, results)))
 
@@ -302,8 +302,15 @@ def emit(text: str) -> None:
     click.echo(text, nl=not text.endswith("\n"))
 
 
-def emit_json(result: Any) -> None:
-    """Write a result to stdout, as JSON."""
+def emit_json(result: Any, schema: str | None = None) -> None:
+    """Write a result to stdout, as JSON.
+
+    `schema` names its form, by default after the command: `corpus importance` gives
+    `corpus_importance`. All forms are in `cli/schemas.py`.
+    """
     from solscope.report.json import render_json
 
-    emit(render_json(result))
+    if schema is None:
+        path = click.get_current_context().command_path
+        schema = "_".join(path.split()[1:]).replace("-", "_")
+    emit(render_json(result, schema))

@@ -75,7 +75,7 @@ def command(
         first, second = short_labels([normal, abnormal])
         compared = classic(runs[0], runs[1], (first, second))
         if as_json:
-            emit_json(compared)
+            emit_json(compared, "diagnose_classic")
         else:
             emit(markdown_classic(compared, top))
         return 0

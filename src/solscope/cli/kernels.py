@@ -84,7 +84,8 @@ def command(
     if as_json:
         import msgspec
 
-        emit_json(msgspec.structs.replace(result, kernels=result.kernels[:top]))
+        shown = msgspec.structs.replace(result, kernels=result.kernels[:top])
+        emit_json({"profiles": [shown]})
         return
     from solscope.report.kernels import markdown_kernels, render_kernels
 
@@ -113,6 +114,6 @@ def _explain(name: str, op: str | None, rule_files: tuple[Path, ...], as_json: b
     printable = name.encode(errors="replace").decode()
     explanation = load_rules(rule_files).explain(printable, op)
     if as_json:
-        emit_json(explanation)
+        emit_json(explanation, "kernels_explain")
     else:
         emit("\n".join(clean(line) for line in str(explanation).splitlines()))

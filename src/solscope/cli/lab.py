@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from solscope.cli.common import Decorator, emit, json_option
+from solscope.cli.common import Decorator, emit, emit_json, json_option
 from solscope.cli.lab_results import pack, score
 from solscope.cli.output import OutputPath
 
@@ -123,8 +123,6 @@ def record(
 
     Exit code 1: nothing was recorded, or a fault could not be injected.
     """
-    import json
-    from dataclasses import asdict
     from typing import Any
 
     from solscope.lab.record import Options, record
@@ -142,7 +140,7 @@ def record(
     }
     summary = record(Options(out, **chosen), lambda text: click.echo(text, err=True))
     if as_json:
-        emit(json.dumps(asdict(summary)))
+        emit_json(summary)
     else:
         emit(f"{summary.pairs} pairs in {out}, {summary.seconds} s")
         for name, reason in (*summary.unavailable.items(), *summary.failed.items()):

@@ -143,7 +143,7 @@ def shapes(operator: str, suite: str, hardware: list[str], markdown: bool, as_js
     if suite != "atrex":
         listed = listed_shapes(load(suite), operator, hardware)
         if as_json:
-            emit_json({"shapes": listed})
+            emit_json({"shapes": listed}, "suite_shapes_listed")
             return
         from solscope.report.suite_show import markdown_listed, render_listed
 

@@ -13,7 +13,7 @@ class CorpusStatus(msgspec.Struct, frozen=True):
     """Events of their files, kept or not."""
     bytes: int
     """Size of the files that the tables consist of now."""
-    schema: int
+    store_schema: int
     """Version of the tables."""
     engine: str
     """What keeps the tables, with its version."""

@@ -136,7 +136,7 @@ class Corpus:
             profiles=rows.height,
             events=int(rows["events"].sum()),
             bytes=sum(sizes),
-            schema=SCHEMA_VERSION,
+            store_schema=SCHEMA_VERSION,
             engine=f"deltalake {delta.require().__version__}",
             gpu_ms=int(rows["gpu_ns"].sum()) / 1e6,
             files=len(sizes),

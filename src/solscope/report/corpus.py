@@ -57,7 +57,7 @@ def render_status(url: str, result: CorpusStatus, *, width: int, color: bool) ->
         heading(url),
         Text(f"{counted(result.profiles, 'profile')}, {counted(result.events, 'event')}"),
         Text(f"GPU time {result.gpu_ms:,.1f} ms"),
-        Text(f"{size}; schema {result.schema}; {result.engine}"),
+        Text(f"{size}; schema {result.store_schema}; {result.engine}"),
     ]
     if result.leftover_entries:
         left = counted(result.leftover_entries, "unfinished attempt")

@@ -52,6 +52,7 @@ class KernelRow(msgspec.Struct, frozen=True):
 class KernelTable(msgspec.Struct, frozen=True):
     """All groups, most time first."""
 
+    profile: str
     by: str
     total_ns: int
     calls: int
@@ -82,6 +83,7 @@ def kernels(attributed: Attributed, by: GroupBy = "name") -> KernelTable:
     )
     total = int(grouped["total_ns"].sum())
     return KernelTable(
+        profile=attributed.profile.path,
         by=by,
         total_ns=total,
         calls=int(grouped["calls"].sum()),

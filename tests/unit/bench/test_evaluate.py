@@ -13,6 +13,7 @@ import solscope.bench
 from solscope.bench.base import ShapeResult
 from solscope.bench.results import read_results
 from solscope.cli import run
+from tests.json_output import document
 
 SOLUTIONS = Path(solscope.bench.__file__).parent / "solutions"
 FAST = ["--device", "cpu", "--small", "--extra", "2", "--rounds", "1"]
@@ -69,7 +70,7 @@ def test_a_template_passes_as_it_is_and_fails_when_broken(
     )
     assert run([*check, "--json"]) == 1
     shown = capsys.readouterr().out
-    results = json.loads(shown[shown.index('{\n  "results"') :])["results"]
+    results = document(shown[shown.index('{\n  "schema"') :])["results"]
     assert [result["status"] for result in results] == ["wrong_numbers"]
     right, wrong = read_results([out])
     assert right.solution_hash != wrong.solution_hash

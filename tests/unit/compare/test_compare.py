@@ -181,7 +181,7 @@ def compared(*files: str) -> Comparison:
 def test_json_has_the_fields_of_the_result(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compare", *DEMOS, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == set(Comparison.__struct_fields__)
+    assert set(found) == {"schema", *Comparison.__struct_fields__}
     assert [side["label"] for side in found["profiles"]] == DEMOS
 
 

@@ -146,7 +146,7 @@ def test_json_has_the_fields_of_the_result(capsys: pytest.CaptureFixture[str]) -
     words = ["gate", "demo:vllm-b200", "demo:vllm-mi300x-graph", "--max-regression", "3%", "--json"]
     assert run(words) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == set(GateResult.__struct_fields__)
+    assert set(found) == {"schema", *GateResult.__struct_fields__}
     assert found["reason"] == "no phase in common (baseline: prefill; candidate: decode)"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from solscope.cli import run
+from tests.json_output import document
 from tests.unit.corpus.traces import write_trace
 
 Captured = pytest.CaptureFixture[str]
@@ -31,13 +32,13 @@ def store(tmp_path: Path, capsys: Captured) -> str:
 
 def asked(capsys: Captured, *words: str, code: int = 0) -> Any:
     assert run(["corpus", *words, "--json"]) == code
-    return json.loads(capsys.readouterr().out)
+    return document(capsys.readouterr().out)
 
 
 def test_status(store: str, capsys: Captured) -> None:
     found = asked(capsys, "status", store)
-    assert {"profiles", "events", "bytes", "schema", "engine"} <= set(found)
-    assert (found["profiles"], found["events"], found["schema"]) == (3, 48, 1)
+    assert {"profiles", "events", "bytes", "store_schema", "engine"} <= set(found)
+    assert (found["profiles"], found["events"], found["store_schema"]) == (3, 48, 1)
     assert found["bytes"] > 0
     assert found["engine"].startswith("deltalake ")
     assert run(["corpus", "status", store]) == 0
@@ -67,7 +68,7 @@ def test_list_and_remove(store: str, capsys: Captured) -> None:
     text = capsys.readouterr().out
     assert first["id"][:12] in text
     assert "3 profiles" in text
-    assert asked(capsys, "remove", store, first["id"][:10]) == {"removed": [first["id"]]}
+    assert asked(capsys, "remove", store, first["id"][:10])["removed"] == [first["id"]]
     assert len(asked(capsys, "list", store)["profiles"]) == 2
     assert run(["corpus", "remove", store, "nothing"]) == 2
 
@@ -111,7 +112,7 @@ def test_tags_of_known_content_do_not_change_and_that_is_said(
 
 def test_query(store: str, capsys: Captured) -> None:
     sql = "SELECT gpu, COUNT(*) AS n FROM profiles GROUP BY gpu"
-    assert asked(capsys, "query", store, sql) == {"rows": [{"gpu": "H200", "n": 3}]}
+    assert asked(capsys, "query", store, sql)["rows"] == [{"gpu": "H200", "n": 3}]
     assert run(["corpus", "query", store, "SELECT kernel FROM times", "--limit", "2"]) == 0
     assert "2 rows of 9 (see --limit)" in capsys.readouterr().out
     assert run(["corpus", "query", store, "DROP TABLE times"]) == 2
@@ -133,7 +134,7 @@ def test_importance_and_shapes(store: str, capsys: Captured) -> None:
 def test_export_suite(store: str, tmp_path: Path, capsys: Captured) -> None:
     out = tmp_path / "mine.json"
     found = asked(capsys, "export-suite", store, str(out))
-    assert found == {"path": str(out), "operators": 2, "shapes": 2}
+    assert (found["path"], found["operators"], found["shapes"]) == (str(out), 2, 2)
     assert json.loads(out.read_text())["name"] == "mine"
     assert run(["corpus", "export-suite", store, str(out)]) == 2
     assert run(["corpus", "export-suite", store, str(out), "--force"]) == 0

@@ -33,7 +33,7 @@ def traces(folder: Path, count: int) -> list[str]:
 
 def test_a_new_store_is_empty_and_opens_again(tmp_path: Path, corpus: Corpus) -> None:
     status = open_corpus(tmp_path / "store").status()
-    assert (status.profiles, status.events, status.bytes, status.schema) == (0, 0, 0, 1)
+    assert (status.profiles, status.events, status.bytes, status.store_schema) == (0, 0, 0, 1)
     assert create_corpus(tmp_path / "store").url == corpus.url
     assert verify(corpus).ok
 

@@ -13,6 +13,7 @@ from solscope.lab.answers import OURS, Answer
 from solscope.lab.pack import pack
 from solscope.lab.pairs import read_pairs
 from solscope.lab.score import score
+from tests.json_output import document
 
 DATA = Path(__file__).parents[2] / "data"
 H200 = Path(__file__).parents[4] / "shared/data/h200"
@@ -159,7 +160,7 @@ def test_pack_command(tmp_path: Path) -> None:
     arguments = ["lab", "pack", str(source), "-o", str(tmp_path / "lab"), "--json"]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["pairs"] == 1
+    assert document(done.stdout)["pairs"] == 1
     assert "left out lost" in done.stderr
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import solscope
 from solscope.cli import run as program
+from tests.json_output import document
 
 if not sys.platform.startswith("linux"):
     pytest.skip("the lab is for Linux", allow_module_level=True)
@@ -24,7 +25,7 @@ def test_pairs_with_a_known_cause(tmp_path: Path, capsys: pytest.CaptureFixture[
     arguments = ["--faults", "slow_sleep,extra_sync", "--strengths", "3", "--json"]
     assert program(["lab", "record", "--out", str(tmp_path), *TRY, *arguments]) == 0
     assert os.sched_getaffinity(0) == before
-    summary = json.loads(capsys.readouterr().out)
+    summary = document(capsys.readouterr().out)
     assert summary["pairs"] == 1
     assert summary["unavailable"] == {"extra_sync": "needs a GPU"}
     assert summary["failed"] == {}
