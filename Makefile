@@ -4,7 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+<<<<<<< HEAD
 .PHONY: demo test test-long test-browser check format commands schemas web screenshots bench-ingest bench-corpus bench-dashboard clean
+=======
+.PHONY: demo test test-long test-browser check format commands docs web screenshots bench-ingest bench-corpus bench-dashboard clean
+>>>>>>> 2ec542c (Add a documentation site, and a test against stilted phrases)
 
 demo: $(STAMP)
 	$(BIN)/solscope show demo:vllm-b200
@@ -33,8 +37,20 @@ format: $(STAMP)
 commands: $(STAMP)
 	$(BIN)/python scripts/generate_commands.py
 
+<<<<<<< HEAD
 schemas: $(STAMP)
 	$(BIN)/python scripts/generate_schemas.py
+=======
+# The documentation site, from the same Markdown files: site/index.html. A broken link fails the build.
+# MkDocs gets an environment of its own, since the site needs nothing of solscope.
+docs: $(VENV)-docs/.installed
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict --quiet
+
+$(VENV)-docs/.installed: constraints.txt
+	$(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt mkdocs-material
+	touch $@
+>>>>>>> 2ec542c (Add a documentation site, and a test against stilted phrases)
 
 # Rebuild the script and style of reports and dashboard (needs Node); what it writes is committed.
 web:
@@ -55,7 +71,7 @@ bench-dashboard: $(STAMP)
 	$(BIN)/python benchmarks/dashboard.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) $(VENV)-docs build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
 	find src -name '*.so' -delete
 
 $(STAMP): pyproject.toml setup.py constraints.txt src/solscope/_native/scanner.cpp

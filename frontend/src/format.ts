@@ -67,7 +67,7 @@ export function bytes(value: number | null | undefined): string {
   return `${number(size)} ${units[at]}`;
 }
 
-/** The middle of a long name left out, so that both ends can be told apart. */
+/** The middle of a long name left out, so that both ends stay readable. */
 export function shorten(text: string, most: number): string {
   if (text.length <= most) return text;
   const head = Math.ceil((most - 1) * 0.6);

@@ -14,7 +14,7 @@ const titleOf = (page: Page): string => (page.kind === "profile" ? fileName(page
 /** What a page is called where there are several. */
 const TABS: Record<string, string> = { comparison: "Comparison", diagnosis: "Diagnosis", ranks: "Ranks" };
 
-/** Pages of one kind, such as the ranks of two runs, are told apart by their titles. */
+/** Pages of one kind, such as the ranks of two runs, are distinguished by their titles. */
 const tabOf = (page: Page, all: Page[]): string => (all.filter((one) => one.kind === page.kind).length > 1 ? titleOf(page) : (TABS[page.kind] ?? titleOf(page)));
 
 export function PageView({ page }: { page: Page }) {

@@ -435,6 +435,47 @@ def test_index_lists_every_page() -> None:
         assert name == "README.md" or f"({name})" in index
 
 
+# Sentences and phrases that read like a translation; newcomers stumbled over each of them. In pieces,
+# so that this file does not contain what it forbids.
+STILTED = re.compile(
+    "|".join(
+        [
+            r"to look instead of " + "read",
+            r"\bto " + r"mail\b",
+            r"\bis men" + "ded",
+            r"\bmen" + r"ded\b",
+            r"\bis no blind " + "test",
+            r"is tiled " + "exactly",
+            r"\bby family " + "only",
+            r"hold operators " + "against",
+            r"\bheld " + "against",
+            r"\bfor " + "sure",
+            r"\blies (?:well )?" + "beside",
+            r"no way of " + "sending",
+            r"is said at the " + "start",
+            r"which package " + "lacks",
+            r"\bis no " + "share",
+            r"where " + r"to\?",
+            r"has not the form " + "of",
+            r"\btold " + "apart",
+            r"that solscope " + "knows",
+            r"without a " + "word",
+        ]
+    ),
+    re.IGNORECASE,
+)
+
+
+def test_no_stilted_phrase_comes_back() -> None:
+    suffixes = {".md", ".py", ".ts", ".tsx", ".toml", ".html"}
+    found = []
+    for path in project_files():
+        if path.suffix in suffixes and path.is_file() and (ROOT / "tests") not in path.parents:
+            text = " ".join(path.read_text(encoding="utf-8").split())
+            found += [f"{path.relative_to(ROOT)}: {m.group()}" for m in STILTED.finditer(text)]
+    assert found == []
+
+
 def test_changelog_says_something() -> None:
     first = re.split(r"^## ", read("CHANGELOG.md"), flags=re.MULTILINE)[1]
     assert re.match(r"\[(?:Unreleased|\d+\.\d+\.\d+)\]", first)

@@ -12,7 +12,7 @@ import type { CorpusPage, HotShape, HotShapes, ImportanceAnswer, ImportanceRow, 
 const BY = ["operator", "shape", "category", "role", "kernel"];
 /** Changes whose size can be written above the chart without overlap. */
 const MOST_LABELS = 10;
-/** Points that can be told apart. */
+/** Most symbols that stay distinguishable. */
 const MOST_SYMBOLS = 150;
 const FACTS = ["model", "framework", "version", "gpu"];
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from solscope.resample import Floats
 
 RESOLUTION = 0.01
-"""Differences below this share are not told apart."""
+"""Smaller differences are not reported."""
 ONE_PROCESS = 0.08
 """By how much medians of single processes of one solution may differ. With it 96 % of 1,374 pairs
-of two runs on cards of one kind are not told apart (docs/reference/results.md)."""
+of two runs on GPUs of one model show no difference (docs/reference/results.md)."""
 
 Verdict = Literal["faster", "slower", "cannot tell"]
 _Key = tuple[str, str]

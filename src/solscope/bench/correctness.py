@@ -256,7 +256,7 @@ class OperatorCheck:
     def _warm(self, shape: Workload, seats: Sequence[Seat], sets: InputSets) -> Sequence[Seat]:
         """Let candidates compile for a shape at the same time, on values that are not judged.
 
-        Those that may go on are left. But for cheating, failures are not held against a candidate:
+        Those that may go on are left. But for cheating, failures do not count:
         others used the memory and the inputs meanwhile. It fails again alone, or it does not.
         Large shapes would not fit so often.
         """

@@ -254,7 +254,7 @@ def _graph_samples(seat: Seat, calls: int, seconds: float) -> tuple[list[float],
 
     A request takes time of its own, after a long wait more than after a short one, so an empty
     request tells it only about: it is what is left when short and long runs lie on a line. A worker
-    that stops in short runs can make that too much, so claims are held against whole runs.
+    that stops in short runs can make that too much, so claims are compared with complete runs.
     """
     _replay(seat, 1)  # the first one uploads the graph
     empty = min(_replay(seat, 0) for _ in range(3))

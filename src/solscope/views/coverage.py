@@ -18,7 +18,7 @@ class CoverageSummary(msgspec.Struct, frozen=True):
     classified_pct: float | None
     """Time whose category is not `other`."""
     generic_pct: float | None
-    """Time classified only by a rule for a whole family; `kernels --by name` shows what it was."""
+    """Time classified only by a generic rule; `kernels --by name` shows what it was."""
     op_pct: float | None
     """Time whose launching operator is known."""
     shapes_pct: float | None

@@ -38,7 +38,7 @@ class KernelRow(msgspec.Struct, frozen=True):
     pct: float
     """Share of total GPU activity time; all rows sum to 100."""
     detail: str | None = None
-    """What a rule for a whole family matched, e.g. the functor of an elementwise kernel."""
+    """What a generic rule matched, e.g. the functor of an elementwise kernel."""
     rule: str | None = None
     """Classification rule of the largest part; null when none matched."""
     helper_ns: int = 0

@@ -115,7 +115,7 @@ def two_runs(first: Sequence[ShapeResult], again: Sequence[ShapeResult]) -> str:
         return " | ".join(pct(share) for share in shares)
 
     rows = [
-        "| solution | pairs | within 1 % | within 5 % | told apart | most apart | together |",
+        "| solution | pairs | within 1 % | within 5 % | significant | most apart | together |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
     everywhere: list[float] = []

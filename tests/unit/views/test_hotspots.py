@@ -181,7 +181,7 @@ def test_communication_has_a_bound_and_counts_what_nothing_hides() -> None:
     # 45 MB at 450 GB/s in each direction, twice
     assert row.bound_us == pytest.approx(200)
     assert row.efficiency_pct == pytest.approx(100 * 200 / 700)
-    assert "no way of sending takes less than 200.00 µs" in row.why
+    assert "interconnect bound: 200.00 µs" in row.why
     assert all(h.operator != "record_param_comms" for h in of_kind("operator", profile))
 
 

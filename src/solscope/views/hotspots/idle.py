@@ -125,7 +125,7 @@ def _comm_row(
         "nothing computes"
     )
     if bound_us is not None:
-        why += f"; no way of sending takes less than {bound_us:.2f} µs"
+        why += f"; interconnect bound: {bound_us:.2f} µs"
     return Hotspot(
         rank=0,
         kind="comm",
@@ -141,7 +141,7 @@ def _comm_row(
         recoverable_us=saved,
         recoverable_pct_of_step=window.pct(saved),
         confidence="low",
-        why=f"{why}; computation could hide it",
+        why=f"{why}; overlap with compute could hide it",
     )
 
 
