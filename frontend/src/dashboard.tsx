@@ -24,7 +24,7 @@ export function Dashboard() {
   }, [title]);
   return (
     <>
-      <a class="skip" href="#main">Skip to the content</a>
+      <a class="skip" href="#main">Skip to content</a>
       <header>
         <Link to="/" class="brand">solscope</Link>
         <nav aria-label="Views" class="pages">
@@ -38,7 +38,7 @@ export function Dashboard() {
         <ThemeChoice />
       </header>
       <main id="main" class="dashboard" tabIndex={-1}>
-        {overview.error && overview.value && <Problem text={`What is shown may be old: ${overview.error}`} />}
+        {overview.error && overview.value && <Problem text={`This page may be out of date: ${overview.error}`} />}
         {!first && <Profiles overview={overview} />}
         {first === "profile" && <Profile id={second ?? ""} overview={overview} />}
         {first === "compare" && <Two title="Compare" path="/compare" names={["From", "To"]} overview={overview} show={(page) => <WithParts watch={page}><ComparisonView page={page as ComparisonPage} /></WithParts>} />}
@@ -46,7 +46,7 @@ export function Dashboard() {
         {first === "bench" && <><h1>Benchmark</h1><Answer<BenchPage> path={`/api/bench?${part(query, OF)}`} show={(page) => <><Choice name="suite" title="Suite" value={page.leaderboard.suite} all={page.suites} /><Choice name="device" title="GPU" value={page.leaderboard.device} all={page.devices} /><BenchView page={page} /></>} /><RunDiff overview={overview} /></>}
         {first === "corpus" && <CorpusView total={overview.value?.corpus?.profiles ?? 0} />}
         {first === "suite" && <SuiteView overview={overview.value} operator={second} />}
-        {first && !["profile", "compare", "diagnose", "bench", "corpus", "suite"].includes(first) && <><h1>There is no page here</h1><p>The address may be old, or of another dashboard. <Link to="/">All profiles</Link></p></>}
+        {first && !["profile", "compare", "diagnose", "bench", "corpus", "suite"].includes(first) && <><h1>Page not found</h1><p>The address may be out of date, or belong to another dashboard. <Link to="/">All profiles</Link></p></>}
       </main>
     </>
   );
@@ -76,7 +76,7 @@ function Profile({ id, overview }: { id: string; overview: Asked<Overview> }) {
       {path !== undefined && name !== path && <p class="faint path"><Breaking text={path} /></p>}
       <Answer<ProfilePage> key={id} path={`/api/profile/${to}${hardware(query)}`} wait={<Waiting ids={[id]} overview={overview} />} show={(page) => (
         <WithParts watch={page}>
-          <p class="choose"><HardwareChoice overview={overview} /><Link to={`/compare?a=${to}`}>Compare with another</Link> · <Link to={`/diagnose?a=${to}`}>Diagnose another against it</Link></p>
+          <p class="choose"><HardwareChoice overview={overview} /><Link to={`/compare?a=${to}`}>Compare with another</Link> · <Link to={`/diagnose?a=${to}`}>Diagnose a slower run</Link></p>
           <ProfileView page={page} />
         </WithParts>
       )} />
@@ -208,7 +208,7 @@ function RunDiff({ overview }: { overview: Asked<Overview> }) {
   const [a, b] = [query.get("a") ?? "", query.get("b") ?? ""];
   const names = overview.value?.solutions ?? [];
   return (
-    <Section id="diff" title="One against another" about="Faster or slower only where the interval says so; all else cannot be told.">
+    <Section id="diff" title="Compare two solutions" about="Faster or slower only if the interval shows it; otherwise: cannot tell.">
       {(["a", "b"] as const).map((side) => (
         <label key={side} class="field">{side.toUpperCase()}{" "}
           <select value={side === "a" ? a : b} onChange={(event) => choose(query, side, event.currentTarget.value)}>

@@ -61,7 +61,7 @@ export function Bar({ share, color, label }: { share: number; color?: string; la
 export const Dot = ({ category }: { category: string | null }) => <span class="dot" aria-hidden="true" style={{ background: categoryColor(category) }} />;
 
 export function Warnings({ warnings }: { warnings: Warning[] }) {
-  if (!warnings.length) return <p class="about">No warning: nothing was found that makes these numbers unsafe.</p>;
+  if (!warnings.length) return <p class="about">No warnings: nothing suggests that these numbers are unsafe.</p>;
   return (
     <ul class="warnings">
       {warnings.map((one, at) => (

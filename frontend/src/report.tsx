@@ -35,7 +35,7 @@ export function Report({ data }: { data: ReportData }) {
     window.addEventListener("popstate", back);
     return () => window.removeEventListener("popstate", back);
   }, []);
-  if (!page) return <p>This report has no page.</p>;
+  if (!page) return <p>This report is empty.</p>;
   const open = (next: number) => {
     setAt(next);
     window.scrollTo(0, 0);
@@ -47,7 +47,7 @@ export function Report({ data }: { data: ReportData }) {
   };
   return (
     <>
-      <a class="skip" href="#main">Skip to the content</a>
+      <a class="skip" href="#main">Skip to content</a>
       <header>
         <span class="brand">solscope</span>
         {data.pages.length > 1 && (
@@ -62,7 +62,7 @@ export function Report({ data }: { data: ReportData }) {
           <h1><Breaking text={titleOf(page)} /></h1>
           {page.title !== titleOf(page) && <p class="faint path"><Breaking text={page.title} /></p>}
           <PageView key={at} page={page} />
-          <footer>Made by solscope {data.solscope}. Nothing in this file is loaded from elsewhere.</footer>
+          <footer>Made by solscope {data.solscope}. This file works offline.</footer>
         </WithParts>
       </main>
     </>

@@ -95,7 +95,7 @@ export function Table<Row>({ caption, columns: all, rows, search, sort, most = 5
               );
               return isOpen && detail ? [body, <tr key={`${at}-detail`} class="detail"><td colSpan={columns.length}>{detail(row)}</td></tr>] : body;
             })}
-            {!shown.length && <tr><td class="text faint" colSpan={columns.length}>{rows.length ? "No row fits the filter." : "Nothing to list."}</td></tr>}
+            {!shown.length && <tr><td class="text faint" colSpan={columns.length}>{rows.length ? "No rows match the filter." : "No rows."}</td></tr>}
           </tbody>
         </table>
       </div>

@@ -217,7 +217,7 @@ def test_a_dropped_file_is_added_and_a_bad_one_is_named(browser: Browser, tmp_pa
 def test_an_address_without_a_page_says_so(browser: Browser, address: str) -> None:
     with watched(browser) as (page, problems):
         page.goto(f"{address}/<img src=x onerror=alert(1)>")
-        page.wait_for_selector("h1:has-text('There is no page here')")
+        page.wait_for_selector("h1:has-text('Page not found')")
         assert page.locator("img").count() == 0
         page.goto(f"{address}/profile/nothing")
         page.wait_for_selector("[role=alert]")

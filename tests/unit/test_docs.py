@@ -435,7 +435,7 @@ def test_index_lists_every_page() -> None:
         assert name == "README.md" or f"({name})" in index
 
 
-# Sentences and phrases that read like a translation; newcomers stumbled over each of them. In pieces,
+# Phrases that read like a translation; newcomers stumbled over each of them. Written in pieces,
 # so that this file does not contain what it forbids.
 STILTED = re.compile(
     "|".join(

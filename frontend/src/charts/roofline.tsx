@@ -27,7 +27,7 @@ export function Roofline({ rows, roofs }: { rows: OperatorRow[]; roofs: Roofs | 
       `${counted(row.calls, "call")} · ${percent(row.pct)} of GPU time`,
     ],
   }));
-  if (!points.length) return <p class="about">No operator of this profile has both FLOP and bytes, so there is no point to draw.</p>;
+  if (!points.length) return <p class="about">No operator in this profile has both FLOP and bytes, so there is nothing to draw.</p>;
   return <Points points={points} roofs={roofs} label={`Roofline of ${points.length} operators${roofs ? ` on ${roofs.title}` : ""}; the operator table has the same figures as text`} />;
 }
 
@@ -41,7 +41,7 @@ export function SuiteRoofline({ rows, roofs }: { rows: SuitePoint[]; roofs: Roof
       intensity: row.intensity, tflops: row.flop / time / 1e6, size: row.importance_pct / largest, hollow, color: SIDES[hollow ? 0 : 1] as string,
       lines: [row.operator, `${what}: ${printed(time)}, ${number(row.flop / time / 1e6)} TFLOP/s at ${number(row.intensity)} FLOP/byte`, `importance ${percent(row.importance_pct)}`],
     }] : []);
-    return [...at(row.sol_us, true, `speed of light of ${roofs.name}`), ...at(row.time_us, false, row.who)];
+    return [...at(row.sol_us, true, `bound on ${roofs.name}`), ...at(row.time_us, false, row.who)];
   });
   return <Points points={points} roofs={roofs} label={`Roofline of the suite's operators on ${roofs.title}; the table below has the same figures as text`} />;
 }

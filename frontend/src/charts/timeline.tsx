@@ -58,5 +58,5 @@ export function StepTimeline({ steps: all, span }: { steps: TimelineStep[]; span
     },
     [steps, start, end],
   );
-  return <Chart label={`Time line of ${steps.length} steps: height is the step's time, the solid part the time the GPU was busy`} height={250} option={option} />;
+  return <Chart label={`Timeline of ${steps.length} steps: height is the step's time, the solid part the time the GPU was busy`} height={250} option={option} />;
 }

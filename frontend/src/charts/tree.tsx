@@ -106,10 +106,10 @@ export function TimeTree({ tree, depth }: { tree: TimeNode; depth: number }) {
   if (!tree.time_ns) return <p class="about">Nothing ran on a GPU in this profile.</p>;
   return (
     <>
-      <nav class="crumbs" aria-label="Part of the time that is shown">
+      <nav class="crumbs" aria-label="Shown part of the time">
         {[tree, ...path].map((one, at) => <button key={at} type="button" aria-current={at === path.length ? "true" : undefined} onClick={() => setPath(path.slice(0, at))}>{at ? one.name : "GPU time"} <span class="faint">{percent((100 * one.time_ns) / tree.time_ns)}</span></button>)}
       </nav>
-      <Chart label="GPU time by phase, layer, role and kernel: the larger the area, the more time. The kernel table below has the same figures as text." height={410} option={option} onClick={enter} />
+      <Chart label="GPU time by phase, layer, role and kernel: larger areas take more time. The kernel table below has the same figures as text." height={410} option={option} onClick={enter} />
     </>
   );
 }

@@ -35,7 +35,7 @@ export function Waterfall({ before, after, beforeName, afterName, parts, most = 
   return (
     <>
       <Chart label={`From ${beforeName}, ${ms(before)}, to ${afterName}, ${ms(after)}, part by part`} height={56 + steps.length * 27} option={option} />
-      {start > 0 && <p class="about">The axis starts at {ms(start)}, not at 0, so that the parts can be seen: compare the differences, not the lengths of the two totals.</p>}
+      {start > 0 && <p class="about">The axis starts at {ms(start)}, not at 0, to make the parts visible: compare the differences, not the lengths of the totals.</p>}
     </>
   );
 }

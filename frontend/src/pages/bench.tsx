@@ -18,7 +18,7 @@ export function BenchView({ page }: { page: BenchPage }) {
     { id: "bound", spare: 6, title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us) },
     { id: "time", spare: 3, title: "Best", value: (row) => row.median_us, show: (row) => us(row.median_us) },
     { id: "who", spare: 8, title: "Who", text: true, value: (row) => Object.entries(row.best).sort((a, b) => b[1] - a[1]).map(([name, wins]) => `${name} ${wins}`).join(", ") },
-    { id: "s", title: "S", help: "Bound over time, shapes weighted by their time in production", value: (row) => row.s, show: (row) => <span class="with-bar">{share(row.s)}<Bar share={100 * (row.s ?? 0)} /></span> },
+    { id: "s", title: "S", help: "Bound / time, shapes weighted by their time in production", value: (row) => row.s, show: (row) => <span class="with-bar">{share(row.s)}<Bar share={100 * (row.s ?? 0)} /></span> },
     { id: "published", spare: 7, title: "S, published bound", value: (row) => row.published_s, show: (row) => share(row.published_s) },
     ...(Object.keys(page.production_s).length ? [{ id: "xpu", spare: 2, title: "S of XPU-A", help: "Deployed kernels on XPU-A, median shape, as published", value: (row: OperatorScore) => page.production_s[row.operator], show: (row: OperatorScore) => share(page.production_s[row.operator]) }] : []),
     { id: "back", spare: 4, title: "Recoverable", value: (row) => row.recoverable, show: (row) => share(row.recoverable) },
@@ -26,7 +26,7 @@ export function BenchView({ page }: { page: BenchPage }) {
   ], [page]);
   return (
     <>
-      <Section id="score" title="Score" about="S is the bound over the measured time; operators count by their importance, shapes by their share of the time in production.">
+      <Section id="score" title="Score" about="S is the bound divided by the measured time. Operators are weighted by importance, shapes by their share of production time.">
         <Facts facts={[
           ["GPU", leaderboard.device],
           ["Suite", leaderboard.suite],
@@ -43,7 +43,7 @@ export function BenchView({ page }: { page: BenchPage }) {
       <Section id="leaderboard" title="Solutions">
         <Table caption="Solutions" columns={ENTRIES} rows={leaderboard.entries} />
       </Section>
-      <Section id="operators" title="Operators" about="The fastest solution that passed, per shape. Open an operator for its shapes.">
+      <Section id="operators" title="Operators" about="The fastest correct solution per shape. Open an operator to see its shapes.">
         <Table caption="Operators" columns={operators} rows={best.operators} most={60} sort={{ id: "importance", down: true }} search={(row) => row.operator} detail={(row) => <Shapes page={page} operator={row.operator} />} />
       </Section>
     </>

@@ -36,7 +36,7 @@ function Phase({ phase, labels }: { phase: PhaseComparison; labels: string[] }) 
   const id = `phase-${phase.phase ?? phase.per}`;
   const total = (at: number) => phase.steps[at]?.time_ms ?? phase.gpu_ms[at] ?? 0;
   return (
-    <Section id={id} title={`${name[0]?.toUpperCase()}${name.slice(1)}: ${labels.map((label, at) => `${label} ${ms(total(at)).replace(" ", "\u00a0")}`).join(" · ")}`} about={phase.per === "step" ? "Per step of this phase and per GPU; the first profile is what the others are compared with." : "Totals of whole profiles, whose work may differ: shares, not speed."}>
+    <Section id={id} title={`${name[0]?.toUpperCase()}${name.slice(1)}: ${labels.map((label, at) => `${label} ${ms(total(at)).replace(" ", "\u00a0")}`).join(" · ")}`} about={phase.per === "step" ? "Per step of this phase and per GPU. The others are compared with the first profile." : "Totals of whole profiles, whose work may differ: read shares, not speed."}>
       {labels.slice(1).map((label, index) => {
         const differences = phase.differences.filter((one) => one.profile === label);
         if (phase.per !== "step" || !differences.length) return null;
@@ -72,7 +72,7 @@ function Layers({ table }: { table: LayerTable }) {
     ["Layers", table.layers_us], ["Not attributed", table.unattributed_us], ["Idle", table.idle_us], ["Overlapped", table.overlapped_us], ["End to end", table.end_to_end_us],
   ];
   return (
-    <Section id="layers" title="One layer, role by role" about={<>{table.phase ?? "All"} passes ({table.passes.map((count) => number(count)).join(" and ")}), {table.stat} per {table.per}. Profiles align by group and role, never by kernel name; rows add up to groups, groups to a layer.</>}>
+    <Section id="layers" title="One layer, role by role" about={<>{table.phase ?? "All"} passes ({table.passes.map((count) => number(count)).join(" and ")}), {table.stat} per {table.per}. Profiles are aligned by group and role, never by kernel name. Rows add up to groups, and groups to a layer.</>}>
       {table.layer_kinds.map((kind) => (
         <div class="scroll" key={kind.kind} tabIndex={0} role="region" aria-label={`Layer ${kind.kind}`}>
           <table class="layers">

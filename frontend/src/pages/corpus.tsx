@@ -134,7 +134,7 @@ const SHAPES: Column<HotShape>[] = [
   { id: "axes", title: "Axes", text: true, long: true, value: (row) => axesText(row.axes) },
   { id: "weight", title: "Weight", value: (row) => row.weight, show: (row) => percent(100 * row.weight) },
   { id: "sum", spare: 4, title: "Up to here", value: (row) => row.cumulative, show: (row) => percent(100 * row.cumulative) },
-  { id: "shapes", spare: 5, title: "Shapes", help: "Shapes that count as this one", value: (row) => row.shapes },
+  { id: "shapes", spare: 5, title: "Shapes", help: "Shapes merged into this one", value: (row) => row.shapes },
   { id: "p50", spare: 2, title: "p50", value: (row) => row.p50_us, show: (row) => us(row.p50_us) },
   { id: "bound", spare: 3, title: "Bound p50", value: (row) => row.bound_p50_us, show: (row) => us(row.bound_p50_us) },
   { id: "s", title: "S", value: (row) => row.s_pct, show: (row) => percent(row.s_pct) },
@@ -143,7 +143,7 @@ const SHAPES: Column<HotShape>[] = [
 
 function Shapes({ operator, chosen }: { operator: string; chosen: string }) {
   const asked = ask<HotShapes>(operator === UNMAPPED ? null : `/api/corpus/shapes/${encodeURIComponent(operator)}?${chosen}`);
-  if (operator === UNMAPPED) return <p class="faint">Kernels of no known operator: they have no axes.</p>;
+  if (operator === UNMAPPED) return <p class="faint">Kernels without a known operator have no axes.</p>;
   if (asked.error) return <p class="faint">{asked.error}</p>;
   const found = asked.value?.operators[0];
   if (!found) return <p class="faint">Reading…</p>;
@@ -182,7 +182,7 @@ function TrendSection({ what, chosen, version, set }: { what: string; chosen: st
     [trend],
   );
   return (
-    <Section id="trend" title="Over time" about={trend ? `The latest ${counted(trend.points.length, "profile")} in order of their date${trend.left_out ? `; ${number(trend.left_out)} others are older, or have no date or no such part` : ""}. Dashed lines mark where the values change.` : undefined}>
+    <Section id="trend" title="Over time" about={trend ? `The latest ${counted(trend.points.length, "profile")} by date${trend.left_out ? `; ${number(trend.left_out)} others are older, or have no date or no data for it` : ""}. Dashed lines mark change points.` : undefined}>
       <label class="field">of{" "}
         <input key={what} defaultValue={what} onChange={(event) => set(event.currentTarget.value)} aria-label="Operator, category or step" />
       </label>

@@ -33,18 +33,18 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
         ]} />
         {[...found.comparability.reasons, ...found.warnings].length > 0 && <ul class="warnings">{[...found.comparability.reasons, ...found.warnings].map((text, at) => <li key={at}>{text}</li>)}</ul>}
       </section>
-      <Section id="causes" title="Causes" about="In the order of how well the evidence fits; counters of utilization alone never name one.">
+      <Section id="causes" title="Causes" about="Ranked by how well the evidence fits. Utilization alone never indicates a cause.">
         {found.causes.map((cause) => <Cause key={cause.id} cause={cause} />)}
         {found.excluded.length > 0 && <details><summary>{counted(found.excluded.length, "cause")} ruled out</summary><ul>{found.excluded.map((one) => <li key={one.id}><code>{one.id}</code> <Sentence text={one.reason} /></li>)}</ul></details>}
       </Section>
       {found.components.length > 0 && (
-        <Section id="waterfall" title="Where the difference lies" about="Parts of the mean step; they add up to the difference exactly. Each is split into more calls and longer calls.">
+        <Section id="waterfall" title="Where the difference is" about="Parts of the mean step, which add up exactly to the difference. Each is split into more calls and slower calls.">
           {found.normal.mean_ms !== null && found.abnormal.mean_ms !== null && <Waterfall before={found.normal.mean_ms} after={found.abnormal.mean_ms} beforeName={normal} afterName={abnormal} parts={waterfallParts(found)} />}
           <Table caption="Components of the step" columns={COMPONENTS} rows={found.components} most={15} search={(row) => `${row.component} ${row.phase ?? ""}`} />
         </Section>
       )}
       {found.latent.length > 0 && (
-        <Section id="latent" title="Changed, but without effect" about="Hidden behind something else, or off the path that decides the step time: 0 ms of the difference.">
+        <Section id="latent" title="Changed, but without effect" about="Hidden by other work, or not on the critical path of the step: 0 ms of the difference.">
           <ul>{found.latent.map((one, at) => <li key={at}>{one.text} <span class="faint">{one.component}{one.id ? `, ${one.id}` : ""}</span></li>)}</ul>
         </Section>
       )}
@@ -53,7 +53,7 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
         <Histogram runs={page.steps} labels={page.labels} />
       </Section>
       {found.counters.length > 0 && (
-        <Section id="counters" title="Sensors" about="Drivers can be causes; consequences follow from them. Samples are counted once, and only those inside the steps.">
+        <Section id="counters" title="Sensors" about="Drivers can be causes; consequences follow from them. Each sample inside a step is counted once.">
           <Table caption="Sensors" columns={COUNTERS} rows={counters} most={20} search={(row) => `${row.name} ${row.part} ${row.state}`} />
           {changed.length > 0 && <p class="legend">{page.labels.map((label, side) => <span key={side}><span class="dot" aria-hidden="true" style={{ background: SIDES[side] }} />{label}</span>)}<span class="faint">along ms since the first step</span></p>}
           <div class="sensors">{changed.slice(0, MOST_SENSORS).map(([line, unit]) => <Sensor key={`${line.name} ${line.device}`} line={line} labels={page.labels} unit={unit} />)}</div>

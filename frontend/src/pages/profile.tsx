@@ -30,7 +30,7 @@ export function ProfileView({ page }: { page: ProfilePage }) {
             ["Rank", summary.rank !== null && `${summary.rank}${summary.world_size ? ` of ${summary.world_size}` : ""}`],
           ])}
         />
-        {page.operators === null && <p class="about">This is a summary: totals by kernel, without the time of each call. Steps, idle time, operators and bounds need a trace.</p>}
+        {page.operators === null && <p class="about">This profile is a summary: totals per kernel, without single calls. Steps, idle time, operators and bounds need a trace.</p>}
         {summary.categories.length > 0 && <Categories page={page} />}
         {summary.per_device.length > 1 && <><h3>Devices</h3><Table caption="Devices" columns={summary.per_device.some((one) => one.rank !== null) ? DEVICES : DEVICES.slice(1)} rows={summary.per_device} /></>}
       </Section>
@@ -41,14 +41,14 @@ export function ProfileView({ page }: { page: ProfilePage }) {
           <Table caption="Steps by phase" columns={PHASES} rows={summary.steps.phases} />
         </Section>
       )}
-      <Section id="tree" title="Where the time goes" about="Phase, layer, role, kernel, colored by category. Click to go in; the path above the areas leads back. Areas add up exactly.">
+      <Section id="tree" title="Where the time goes" about="Phase, layer, role, kernel, colored by category. Click to zoom in; use the path above the chart to go back. Areas add up exactly.">
         <Tree page={page} />
       </Section>
       {summary.kernels > 0 && <Hotspots page={page} />}
       {summary.kernels > 0 && <Operators page={page} />}
       {summary.idle.length > 0 && <Idle page={page} />}
       {page.kernels.calls > 0 && <Kernels page={page} />}
-      <Section id="coverage" title="Coverage and warnings" about="For what share of the GPU time each fact is known. What is not known is shown as such, never guessed.">
+      <Section id="coverage" title="Coverage and warnings" about="The share of GPU time for which each fact is known. Unknown values are shown as unknown, never guessed.">
         <Warnings warnings={summary.warnings} />
         <CoverageTable coverage={summary.coverage} more={page.operators ? [["given FLOP and bytes", page.operators.cost_pct]] : []} />
       </Section>
@@ -77,9 +77,9 @@ const exposed = (open: number | null, all: number | null): string | null => (ope
 function aboutSteps({ summary, timeline }: ProfilePage): string {
   const undrawn = drawnSteps(timeline.steps).length < timeline.steps.length ? ", and not drawn" : "";
   const cut = summary.steps.cut ? ` ${summary.steps.cut} of them ${summary.steps.cut === 1 ? "is" : "are"} cut at the edge of the recording${undrawn}.` : "";
-  if (summary.steps.found_by === "whole_profile") return "Nothing marks steps here: the whole profile counts as one.";
+  if (summary.steps.found_by === "whole_profile") return "No step markers found: the whole profile counts as one step.";
   const found = `Found by ${(summary.steps.found_by ?? "nothing").replaceAll("_", " ")}.${cut}`;
-  return timeline.steps.length > 1 ? `Height is the time of a step, the solid part the time in which the GPU worked. ${found}` : `One step. ${found}`;
+  return timeline.steps.length > 1 ? `Height is the step time; the solid part is the time the GPU was busy. ${found}` : `One step. ${found}`;
 }
 
 function Tree({ page }: { page: ProfilePage }) {
@@ -88,7 +88,7 @@ function Tree({ page }: { page: ProfilePage }) {
   return (
     <>
       {both && (
-        <div class="choice" role="group" aria-label="What the areas stand for">
+        <div class="choice" role="group" aria-label="What the areas represent">
           <button type="button" aria-pressed={!layers} onClick={() => setLayers(false)}>By role</button>
           <button type="button" aria-pressed={layers} onClick={() => setLayers(true)}>By layer</button>
         </div>
@@ -157,8 +157,8 @@ function Hotspots({ page }: { page: ProfilePage }) {
   const table = page.hotspots;
   if (!table) return null;
   return (
-    <Section id="hotspots" title="What to fix first" about={<>{table.steps ? `Means over ${counted(table.steps, [table.phase, "step"].filter(Boolean).join(" "))} of ${ms(table.step_ms)}` : `No whole step was found: times are of the whole profile of ${ms(table.step_ms)}`}; {table.hardware ? `an operator is held to ${table.target_pct} % of its bound on ${table.hardware}` : "without a known GPU there are no bounds"}. FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time.</>}>
-      {table.hotspots.length ? <Table caption="Hotspots" columns={HOTSPOTS} rows={table.hotspots} most={12} sort={{ id: "saves", down: true }} search={(row) => `${row.operator} ${row.role ?? ""} ${row.kind}`} detail={(row) => <><p>{row.why}</p>{row.axes && <p class="faint">{axesText(row.axes)}</p>}</>} /> : <p class="about">Nothing that could be saved was found.</p>}
+    <Section id="hotspots" title="What to fix first" about={<>{table.steps ? `Means over ${counted(table.steps, [table.phase, "step"].filter(Boolean).join(" "))} of ${ms(table.step_ms)}` : `No complete step found: times are for the whole profile of ${ms(table.step_ms)}`}; {table.hardware ? `an operator should reach ${table.target_pct} % of its bound on ${table.hardware}` : "without a known GPU there are no bounds"}. FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time.</>}>
+      {table.hotspots.length ? <Table caption="Hotspots" columns={HOTSPOTS} rows={table.hotspots} most={12} sort={{ id: "saves", down: true }} search={(row) => `${row.operator} ${row.role ?? ""} ${row.kind}`} detail={(row) => <><p>{row.why}</p>{row.axes && <p class="faint">{axesText(row.axes)}</p>}</>} /> : <p class="about">Nothing to save was found.</p>}
     </Section>
   );
 }
@@ -180,7 +180,7 @@ function Operators({ page }: { page: ProfilePage }) {
   const table = page.operators;
   if (!table) return null;
   return (
-    <Section id="operators" title="Against the speed of light" about={<>Every operator and shape with a cost, as a point{page.roofs && ` under the roofs of ${page.roofs.title}${page.roofs.measured ? " (measured)" : ""}`}; the larger the point, the more time it takes.{!page.roofs && ` The peaks of ${page.summary.devices[0] ?? "the GPU"} are not known: without them there are no roofs and no bounds (--hardware names another GPU).`} Cost is known for {percent(table.cost_pct)} of the GPU time.</>}>
+    <Section id="operators" title="Roofline" about={<>Every operator and shape with a cost, as a point{page.roofs && ` under the roofs of ${page.roofs.title}${page.roofs.measured ? " (measured)" : ""}`}; larger points take more time.{!page.roofs && ` The peaks of ${page.summary.devices[0] ?? "the GPU"} are unknown, so there are no roofs and no bounds; choose a GPU with --hardware.`} Cost is known for {percent(table.cost_pct)} of the GPU time.</>}>
       <Roofline rows={table.operators} roofs={page.roofs} />
       {table.operators.length > 0 && <Table caption="Operators and shapes" columns={OPERATORS} rows={table.operators} most={20} sort={{ id: "pct", down: true }} search={(row) => `${row.op} ${row.operator} ${row.category} ${axesText(row.axes)}`} detail={(row) => <p>{row.operator}: {axesText(row.axes)}; {number(row.flop)} FLOP and {bytes(row.bytes)} per call, {number(row.intensity)} FLOP per byte</p>} />}
       {table.no_cost.length > 0 && (
@@ -201,7 +201,7 @@ function Operators({ page }: { page: ProfilePage }) {
 function Idle({ page }: { page: ProfilePage }) {
   const total = page.summary.idle.reduce((sum, one) => sum + one.time_ms, 0);
   return (
-    <Section id="idle" title="Why the GPU was idle" about={<>{ms(total)} of idle time between the first and the last kernel, split by cause exactly.</>}>
+    <Section id="idle" title="Why the GPU was idle" about={<>{ms(total)} of idle time between the first and the last kernel. The causes add up to it exactly.</>}>
       <div class="scroll">
         <table class="bars">
           <caption class="hidden">Idle time by cause</caption>

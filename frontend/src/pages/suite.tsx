@@ -45,7 +45,7 @@ function Operators({ page }: { page: SuitePage }) {
     { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator, show: (row) => <><Breaking text={row.operator} /> <span class="faint small">{row.id}</span></> },
     { id: "dtype", spare: 9, title: "dtype", text: true, tight: true, value: (row) => row.dtype },
     { id: "shapes", spare: 6, title: "Shapes", value: (row) => row.shapes },
-    { id: "importance", title: "Importance", help: "Share of GPU time as published; all together 109.5 %", value: (row) => row.importance_pct, show: (row) => <span class="with-bar">{percent(row.importance_pct)}<Bar share={row.importance_pct} /></span> },
+    { id: "importance", title: "Importance", help: "Share of GPU time as published; the published shares add up to 109.5 %", value: (row) => row.importance_pct, show: (row) => <span class="with-bar">{percent(row.importance_pct)}<Bar share={row.importance_pct} /></span> },
     { id: "regime", spare: 7, title: "Regime", text: true, tight: true, value: (row) => row.regime, show: (row) => <abbr title={REGIME[row.regime]}>{row.regime}</abbr> },
     { id: "ai", spare: 8, title: "AI", help: "FLOP per byte", value: (row) => row.intensity, show: (row) => printedIntensity(row.intensity) },
     ...page.hardware.map((name): Column<SuiteRow> => ({ id: `sol-${name}`, spare: 5, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], show: (row) => printed(row.sol_us[name]) })),
@@ -54,7 +54,7 @@ function Operators({ page }: { page: SuitePage }) {
     ...page.measured.flatMap((one) => measuredColumns(one)),
   ], [page]);
   return (
-    <Section id="suite" title="Operators" about="Regime as published: C is bound by compute, M by memory, I by indexing. AI is FLOP per byte. S is T_SOL over T_Prod: 100 % is the limit of the hardware. Times are of the middle shape, S is over all shapes.">
+    <Section id="suite" title="Operators" about="Regime as published: C is compute-bound, M memory-bound, I index-bound. AI is arithmetic intensity (FLOP per byte). S is T_SOL / T_Prod; 100 % is the limit of the hardware. Times are for the middle shape, S is over all shapes.">
       <Table caption="Operators of the suite" columns={columns} rows={page.operators} sort={{ id: "importance", down: true }} search={(row) => `${row.operator} ${row.id} ${row.dtype}`} detail={(row) => <Shapes operator={row.operator} hardware={page.hardware} />} />
     </Section>
   );
@@ -64,8 +64,8 @@ function Operators({ page }: { page: SuitePage }) {
 function measuredColumns({ device, operators, hardware }: Measured): Column<SuiteRow>[] {
   const name = hardware ?? device;
   return [
-    { id: `best-${device}`, spare: 2, title: `Best ${name}`, help: `Fastest solution that passed on the middle shape, measured on ${device}, and which it is`, value: (row) => operators[row.operator]?.middle?.median_us, show: (row) => <Best fastest={operators[row.operator]?.middle} /> },
-    { id: `s-${device}`, title: `S ${name}`, help: `Bound over best time on ${device}, over all shapes that passed`, value: (row) => operators[row.operator]?.s_pct, show: (row) => percent(operators[row.operator]?.s_pct) },
+    { id: `best-${device}`, spare: 2, title: `Best ${name}`, help: `Fastest correct solution for the middle shape, measured on ${device}`, value: (row) => operators[row.operator]?.middle?.median_us, show: (row) => <Best fastest={operators[row.operator]?.middle} /> },
+    { id: `s-${device}`, title: `S ${name}`, help: `Bound / best time on ${device}, over all shapes that passed`, value: (row) => operators[row.operator]?.s_pct, show: (row) => percent(operators[row.operator]?.s_pct) },
   ];
 }
 
@@ -87,7 +87,7 @@ function Roofs({ page, roof, pick }: { page: SuitePage; roof: string | null; pic
   const drawn = rows.filter((row) => row.flop > 0).length;
   const measured = rows.filter((row) => row.flop > 0 && row.time_us).length;
   return (
-    <Section id="roofline" title="Roofline" about={<>The middle shape of each operator; the larger, the more important. Hollow: where {roofs.title} lets it be by the published formula. Filled: where it was measured ({measured} of {drawn} on this GPU).{drawn < rows.length && ` ${rows.length - drawn} operators without FLOP are not drawn.`}</>}>
+    <Section id="roofline" title="Roofline" about={<>The middle shape of each operator; larger points are more important. Hollow: the limit of {roofs.title} by the published formula. Filled: measured ({measured} of {drawn} on this GPU).{drawn < rows.length && ` ${rows.length - drawn} operators without FLOP are not drawn.`}</>}>
       <div class="choice" role="group" aria-label="Roofs of">
         {page.roofs.map((one) => <button key={one.name} type="button" aria-pressed={one.name === roofs.name} onClick={() => pick(one.name)}>{one.name}</button>)}
       </div>
@@ -114,7 +114,7 @@ function Shapes({ operator, hardware }: { operator: string; hardware: string[] }
 function shapeColumns({ device, shapes }: MeasuredShapes): Column<ShapeRow>[] {
   const name = device.replace(/^NVIDIA |^AMD (Instinct )?/, "");
   return [
-    { id: `best-${device}`, spare: 2, title: `Best ${name}`, help: `Fastest solution that passed, measured on ${device}, and which it is`, value: (row) => shapes[row.id]?.median_us, show: (row) => <Best fastest={shapes[row.id]} /> },
-    { id: `s-${device}`, title: `S ${name}`, help: `Bound over best time on ${device}`, value: (row) => shapes[row.id]?.s_pct, show: (row) => percent(shapes[row.id]?.s_pct) },
+    { id: `best-${device}`, spare: 2, title: `Best ${name}`, help: `Fastest correct solution, measured on ${device}`, value: (row) => shapes[row.id]?.median_us, show: (row) => <Best fastest={shapes[row.id]} /> },
+    { id: `s-${device}`, title: `S ${name}`, help: `Bound / best time on ${device}`, value: (row) => shapes[row.id]?.s_pct, show: (row) => percent(shapes[row.id]?.s_pct) },
   ];
 }

@@ -27,7 +27,7 @@ GPU_SHARE = 0.15
 """Shapes that move more than this share of the GPU's memory are not run: several draws, outputs
 and references must fit."""
 MOST_PROCESSES = 48
-"""Processes that are ready to be timed at the same time; each has a context of its own."""
+"""Processes that are ready to be timed at the same time; each has its own context."""
 
 Progress = Callable[[str], None]
 

@@ -32,7 +32,7 @@ FAILURES: tuple[Status, ...] = (
     "faster_than_bound",
     "cheating",
 )
-"""What makes a run exit with 1; a shape that a solution does not support is no failure."""
+"""What makes a run exit with 1; an unsupported shape is not a failure."""
 
 
 METHODS = {"cold": "cold-v1", "warm": "warm-v1", "graph": "graph-v2"}

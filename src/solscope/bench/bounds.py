@@ -1,4 +1,4 @@
-"""The least time of a shape on the device at hand, and what one may ask of a machine."""
+"""The bound of a shape on the current device, and the limits of a machine."""
 
 from __future__ import annotations
 

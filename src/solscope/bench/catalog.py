@@ -124,7 +124,7 @@ class Solution:
         return digest.hexdigest()[:16]
 
     def stage(self, operator: str, under: Path) -> Path:
-        """Copy the sources to a folder of their own; the file to import."""
+        """Copy the sources to a separate folder; returns the file to import."""
         digest = self.hash(operator)
         folder = under / f"{digest}-{operator}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -190,5 +190,5 @@ def _folder(path: Path) -> Solution:
     if about.base is None:
         return Solution(name, path, about)
     if about.base not in {one.name for one in FOLDER.iterdir()}:
-        raise InputError(f"{file}: base: there is no built-in solution {about.base!r}")
+        raise InputError(f"{file}: base: no built-in solution {about.base!r}")
     return Solution(name, FOLDER / about.base, about)

@@ -110,7 +110,7 @@ def check_shapes(
     """Shapes, dtypes and ownership of one call's outputs, as its worker described them."""
     names = [facts["name"] for facts in described]
     if [name for name in names if name not in task.mutates] != returned(task):
-        verdict.fail("cheating", "a reply that does not tell of every output")
+        verdict.fail("cheating", "the reply does not cover every output")
         return
     for facts in described:
         name, shape = facts["name"], facts["shape"]

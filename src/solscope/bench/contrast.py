@@ -1,4 +1,4 @@
-"""Two sets of results against each other: faster, slower, or cannot tell.
+"""Compare two sets of results: faster, slower, or cannot tell.
 
 The ratio of medians gets a 95 % interval from a bootstrap over processes first and samples within
 them second, because samples of one process resemble each other. Where a side was timed in one
@@ -145,8 +145,8 @@ def _pairs(
             where = f"{one.operator} shape {one.shape}"
             both = sorted(one.methods.keys() & other.methods.keys())
             raise InputError(
-                f"{where}: A was timed by {one.method}, B by {other.method}, which is no "
-                f"comparison (both have: {', '.join(both) or 'no method'})"
+                f"{where}: A was timed by {one.method}, B by {other.method}, which cannot "
+                f"be compared (both have: {', '.join(both) or 'no method'})"
             )
     return pairs
 

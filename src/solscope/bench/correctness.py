@@ -1,4 +1,4 @@
-"""Correctness of solutions: several draws of every shape, and other cases beside them.
+"""Correctness of solutions: several draws of every shape, and extra cases.
 
 Inputs and references are made once and shown to every candidate. Every draw uses the same
 addresses, outputs are poisoned, inputs are fingerprinted before and after, and twins of a draw with
@@ -50,7 +50,7 @@ class Effort:
     rounds: int = 2
     """Draws of each listed shape."""
     extra: int = 6
-    """Cases beside the listed shapes, per operator."""
+    """Extra cases per operator, besides the listed shapes."""
     extra_bytes: float = 64e6
     """Size of those cases."""
     full_flop: float = 4e11
@@ -74,7 +74,7 @@ class Checked:
     extra_cases: int = 0
     timeouts: int = 0
     everywhere: Verdict | None = None
-    """A failure that holds for every shape without a verdict of its own."""
+    """A failure that applies to every shape without its own verdict."""
 
     def knows(self, shape: str) -> bool:
         """Whether anything was found out about a shape."""
@@ -136,10 +136,10 @@ class OperatorCheck:
         except WorkerFailed as failed:
             self._everywhere(seat, Verdict(failed.status, failed.reason))
         if seat.candidate.solution.about.language == "cuda":
-            seat.close()  # what was built is in the cache; checks get a process of their own
+            seat.close()  # what was built is in the cache; checks get a new process
 
     def give_up(self, reason: str) -> None:
-        """Nothing can be said about what was not checked yet."""
+        """Nothing is known about what was not checked yet."""
         for checked in self.found.values():
             checked.everywhere = checked.everywhere or Verdict("unsupported", reason)
 
@@ -156,7 +156,7 @@ class OperatorCheck:
         in_time: Callable[[], bool],
         due: Callable[[Candidate, Workload], bool],
     ) -> None:
-        """Check every shape while there is time, and before them the cases beside the smallest."""
+        """Check every shape while there is time, after extra cases near the smallest one."""
         compiled = [seat for seat in self._standing() if seat.candidate.solution.about.compile]
         for axes in rehearsal(self.operator, shapes) if compiled else ():
             progress(f"{self.operator.name}: compiling")
@@ -321,7 +321,7 @@ class OperatorCheck:
         return check.wanted(self.task, inputs, drawn)
 
     def _twin(self, sets: InputSets, *, inner: bool) -> None:
-        """Change one row of every float input, in place; a worker is not told.
+        """Change one row of every float input, in place, without notifying the worker.
 
         `inner` rows are neither the first nor the last, where remembered values would be.
         """
@@ -344,7 +344,7 @@ class OperatorCheck:
         sets.repeat_rows(0, repeated)
 
     def _judge(self, seat: Seat, sets: InputSets, right: Wanted) -> Verdict:
-        """Run one candidate on the set at hand and judge what it did."""
+        """Run one candidate on the current set and judge the result."""
         verdict = Verdict()
         views = sets.tensors(0)
         before = {name: views[name].clone() for name in self.task.mutates}
@@ -383,7 +383,7 @@ class OperatorCheck:
         return dict(zip(names, got, strict=True))
 
     def _free(self) -> None:
-        """Give back what the last shape needed, here and in the workers."""
+        """Free what the last shape needed, here and in the workers."""
         for seat in self.seats:
             seat.tidy("free")
         release(self.device)
@@ -396,7 +396,7 @@ def _oom() -> type[Exception]:
 
 
 def _row_dim(value: Any) -> int | None:
-    """Along which dimension the rows of a float input lie: the first with more than one."""
+    """The dimension of the rows of a float input: the first with more than one element."""
     import torch
 
     if not (isinstance(value, torch.Tensor) and value.is_floating_point()):

@@ -1,6 +1,6 @@
 """Device time of single calls, measured in the candidate's process with functions taken early.
 
-Copied beside `worker.py`; imports nothing of solscope. Everything it calls is bound before the
+Copied next to `worker.py`; imports nothing of solscope. Everything it calls is bound before the
 solution is imported. Each timed call: tensors that are updated in place are put back, the L2 is
 filled with other clean lines (cold), a spin kernel holds the stream while the host queues the call,
 and then start event, call, end event. Kineto, where asked for, gives the span from the first to the
@@ -20,7 +20,7 @@ FLUSH = 2
 """The flushed bytes, in sizes of the L2."""
 CU_LIMIT_PERSISTING_L2_CACHE_SIZE = 6
 SPIN = "spin_kernel"
-"""The kernel of torch.cuda._sleep, which stands before and behind every timed call."""
+"""The kernel of torch.cuda._sleep, launched before and after every timed call."""
 
 
 class DeviceTimer:

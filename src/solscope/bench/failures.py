@@ -1,4 +1,4 @@
-"""What is no finding about a solution: failures of the evaluator, and runs that ran nothing."""
+"""Failures that say nothing about a solution: those of the evaluator, and empty runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from solscope.errors import SolscopeError
 OURS = (RuntimeError, ValueError, IndexError, KeyError, TypeError, AssertionError, MemoryError)
 """What a reference or an input maker may raise: one shape is lost, not the run."""
 OWN_FAILURE = "the evaluator failed"
-"""Such a line is no result: a resumed run tries the shape again."""
+"""Such a line is not a result: a resumed run tries the shape again."""
 
 
 def own_failure(error: Exception) -> str:

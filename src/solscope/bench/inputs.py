@@ -1,4 +1,4 @@
-"""Sets of inputs in shared memory: several draws of one shape, at addresses of their own."""
+"""Sets of inputs in shared memory: several draws of one shape, each at its own addresses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class InputSets:
         self._repeated: list[list[Repeated]] = []
 
     def draw(self, axes: Mapping[str, Any], count: int, variant: Variant = "typical") -> None:
-        """Fill `count` sets with new values, each from a seed of its own."""
+        """Fill `count` sets with new values, each from its own seed."""
         seeds = [drawn_seed() for _ in range(count)]
         self.specs, self._prints, self._drawn = [], [], (dict(axes), variant, seeds)
         self._repeated = [[] for _ in seeds]

@@ -181,7 +181,7 @@ def raw_bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def view(arena: Arena, spec: dict[str, Any]) -> torch.Tensor:
-    """The tensor that a description stands for."""
+    """The tensor for a description."""
     import torch
 
     dtype = getattr(torch, spec["dtype"])
@@ -190,7 +190,7 @@ def view(arena: Arena, spec: dict[str, Any]) -> torch.Tensor:
 
 
 def fingerprint(tensor: torch.Tensor) -> torch.Tensor:
-    """What tells the contents of a tensor in an arena from others.
+    """A fingerprint of the contents of a tensor in an arena.
 
     Sums over rows and columns of a grid of words, and the bytes that do not fill a row as they are:
     tensors of up to 32 KiB, index tensors among them, are compared whole.

@@ -148,7 +148,7 @@ class Worker:
     def _garbled(self) -> WorkerFailed:
         """Only a solution that writes to the evaluator's pipe can have sent this."""
         self.kill()
-        return WorkerFailed("cheating", "a reply that is no message", dead=True)
+        return WorkerFailed("cheating", "the reply is not a valid message", dead=True)
 
     def _dead(self) -> WorkerFailed:
         """The pipe is closed: find out how the process ended."""
@@ -306,7 +306,7 @@ class Spawner:
         self._workers: list[Worker] = []
         self._lock = threading.Lock()
         self.stopped = False
-        """What workers did from now on is no finding: they were ended."""
+        """Ignore what workers do from now on: they were ended."""
 
     def __enter__(self) -> Spawner:
         return self
@@ -321,7 +321,7 @@ class Spawner:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def stop(self) -> None:
-        """End all workers from whichever thread, so that those who wait for an answer go on."""
+        """End all workers from whichever thread, so that nobody keeps waiting for an answer."""
         self.stopped = True
         with self._lock:
             for worker in self._workers:

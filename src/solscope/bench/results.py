@@ -23,12 +23,12 @@ _START = b'{"operator"'
 
 
 def is_results(path: str) -> bool:
-    """Whether a path names a results file, which is told by its ending."""
+    """Whether a path names a results file, judging by its suffix."""
     return path.endswith(".jsonl")
 
 
 def results_in(folder: Path) -> list[str]:
-    """Files of results in a folder; others with lines of JSON are none of ours."""
+    """Files of results in a folder; other JSON lines files are skipped."""
     return [str(path) for path in sorted(folder.glob("*.jsonl")) if _begins_as_ours(path)]
 
 
@@ -54,7 +54,7 @@ def read_results(paths: Iterable[Path | str]) -> list[ShapeResult]:
             except (msgspec.MsgspecError, RecursionError) as error:
                 if number == len(lines) and _is_half(line):
                     continue
-                raise InputError(f"{path}: line {number} is no result: {error}") from None
+                raise InputError(f"{path}: line {number} is not a result: {error}") from None
     if not found:
         raise InputError(f"{', '.join(map(str, paths))}: no results")
     return found
@@ -74,11 +74,11 @@ def latest(results: Sequence[ShapeResult]) -> list[ShapeResult]:
 
 
 def require_appendable(path: Path) -> None:
-    """Raise where no line could be added at the end: better said before a run than after it."""
+    """Raise if no line can be appended, before a run rather than after it."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name a file")
     if not path.parent.is_dir():
-        raise UsageError(f"{path}: there is no folder {path.parent}; make it first")
+        raise UsageError(f"{path}: folder {path.parent} does not exist; create it first")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise UsageError(f"{path}: may not be written; name another file")
     if path.is_file():
@@ -122,7 +122,7 @@ def _write_whole(file: FileIO, line: bytes) -> None:
 
 
 def _unended(file: FileIO) -> bytes:
-    """What stands after the last end of a line; a whole file is read only where there is any."""
+    """The text after the last line break; reads the whole file only if there is any."""
     if not file.seekable() or not file.tell():
         return b""
     file.seek(-1, os.SEEK_END)

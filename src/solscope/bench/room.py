@@ -22,7 +22,7 @@ def release(device: str, keep: int = CACHED_BYTES) -> None:
 
 
 def is_short(device: str, size: float) -> bool:
-    """Whether a shape that moves `size` bytes may lack memory beside what is held now."""
+    """Whether a shape that moves `size` bytes may run out of memory now."""
     import torch
 
     return device != "cpu" and torch.cuda.mem_get_info()[0] < NEED * size

@@ -7,7 +7,7 @@
 
 Only shapes that passed count, at full size; of several solutions the fastest counts for each shape.
 Where a suite gives shares of time instead of calls, n is share / median.
-What did not pass is left out of S and told beside it: `shapes_passed` of `shapes`, `covered`.
+What did not pass is left out of S and reported separately: `shapes_passed` of `shapes`, `covered`.
 Nothing is clipped: S above 1 means that the bound is wrong, and `faster_than_bound` never passes.
 """
 
@@ -66,7 +66,7 @@ class Score(msgspec.Struct, frozen=True):
     covered: float
     """Importance of the operators that have an S."""
     recoverable: float | None
-    """Share of production's GPU time that comes back at the bound, over the operators with an S."""
+    """Share of production's GPU time that would be saved at the bound, over operators with an S."""
     operators: list[OperatorScore]
 
 

@@ -34,7 +34,7 @@ class Candidate:
 
     @property
     def key(self) -> str:
-        """Tells candidates of one operator apart, equal contents included."""
+        """Distinguishes candidates of one operator, even with equal contents."""
         return f"{self.solution.name} {self.hash}"
 
 
@@ -146,7 +146,7 @@ def ask_all(
 
 
 def leave(seats: Sequence[Seat]) -> list[Worker]:
-    """Let all live workers give back what they hold, at the same time; those that still live."""
+    """Let all live workers free their memory at the same time; returns those still alive."""
     leaving = [seat._worker for seat in seats if seat._worker is not None and seat._worker.alive]
     for worker in leaving:
         with contextlib.suppress(WorkerFailed):

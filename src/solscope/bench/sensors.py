@@ -59,7 +59,7 @@ class Card:
             raise MissingSensorError("NVML finds no GPU")
         known = self._nvml.by_uuid(uuid) if uuid is not None and len(devices) > 1 else None
         if known is None and len(devices) > 1:
-            raise MissingSensorError(f"NVML cannot tell which of {len(devices)} GPUs is timed")
+            raise MissingSensorError(f"NVML does not show which of {len(devices)} GPUs is timed")
         self._device = devices[0] if known is None else known
 
     def _number(self, name: str, *arguments: int) -> float:

@@ -14,7 +14,7 @@ TICK_US = 0.1
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which `share` of the values lie, linear between neighbors."""
+    """The value below which `share` of the values are, linear between neighbors."""
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
     low = int(place)

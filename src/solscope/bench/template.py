@@ -96,7 +96,7 @@ def write_template(
         raise UsageError(f"{operator} has no reference, so a solution could not be checked")
     eager = find_solution("torch-eager").file(operator)
     if eager is None:
-        raise UsageError(f"there is no eager solution of {operator} to start from")
+        raise UsageError(f"no eager solution of {operator} to start from")
     files = _files(operator, eager.read_text(encoding="utf-8"), language)
     existing = [name for name in files if (folder / name).exists()]
     if existing and not force:

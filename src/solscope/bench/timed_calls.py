@@ -35,7 +35,7 @@ def check_calls(
     """Judge the calls that a worker keeps; `order` gives the set of each."""
     task = seat.candidate.task
     if len(described) != len(order):
-        verdict.fail("cheating", "a reply that does not tell of every call")
+        verdict.fail("cheating", "the reply does not cover every call")
     for call, index in enumerate(order):
         wanted = right[index]
         if wanted is not None and verdict.ok:

@@ -115,7 +115,7 @@ class OperatorTiming:
         """Seeds of the last shape, in the order of their use."""
 
     def rest(self) -> None:
-        """Let the workers give back what they hold. One that ends would disturb the next timing."""
+        """Let the workers free their memory. One that exits would disturb the next timing."""
         leave([seat for group in self.seats for seat in group])
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ class OperatorTiming:
             seat.close()  # what is wrong shows, with its reason, at the first shape
 
     def use(self, arenas: dict[str, Arena]) -> None:
-        """Go on in other memory."""
+        """Continue in other memory."""
         self.arenas = arenas
         for seat in (seat for group in self.seats for seat in group):
             seat.arenas = arenas
@@ -186,7 +186,7 @@ class OperatorTiming:
             release(device, keep=0)
 
     def _realized(self, axes: dict[str, Any], sets: InputSets) -> dict[str, Any]:
-        """The axes as one of the draws at hand realized them: the middle one, as of times."""
+        """The axes as one of the draws realized them: the middle one, as for times."""
         realized = self.task.realized
         if realized is None:
             return dict(axes)

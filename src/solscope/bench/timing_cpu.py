@@ -29,7 +29,7 @@ MOST_UPDATES = 24
 """Calls in a sample of an operator that updates its inputs: values must not run away."""
 LEAST_SAMPLES = 3
 RECALL_US = 1000.0
-"""Least difference that tells remembered results; caches and schedulers make smaller ones."""
+"""Smallest difference that indicates cached results; caches and schedulers make smaller ones."""
 LATER_CALLS = 9
 """On values seen before, in a trial: enough for a busy machine to delay one or two of them."""
 RESOLUTION_US = 1.0

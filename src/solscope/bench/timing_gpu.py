@@ -44,9 +44,9 @@ MOST_SAMPLES = 200
 FLUSH_US = 60.0
 """About what a flush and its surroundings take."""
 RECALL_US = 50.0
-"""Least difference that tells remembered results."""
+"""Smallest difference that indicates cached results."""
 LAG_US = 60.0
-"""Work that goes on for longer than this after the stream is done ran elsewhere."""
+"""Work that continues for longer than this after the stream is done ran elsewhere."""
 GRAPH_CALLS = 12
 LONG_US = 1000.0
 """From here on a graph holds one call per set."""
@@ -172,7 +172,7 @@ def _few(
 def _check_lag(reply: dict[str, Any], measured: Measured) -> None:
     lag = median(reply["lag_us"])
     if lag > LAG_US + 0.1 * median(reply["events_us"]):
-        why = f"work went on for {lag:.0f} us after its stream was done"
+        why = f"work continued for {lag:.0f} us after its stream was done"
         measured.verdict.fail("cheating", why)
 
 

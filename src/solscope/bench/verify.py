@@ -207,7 +207,7 @@ def _sampled(task: Task, inputs: Inputs, wanted: Outputs) -> str:
     rows = torch.tensor(sorted({0, count // 2, count - 1}), device=next(_tensors(inputs)).device)
     found = task.sampled(inputs, rows)
     if {*found, *task.unsampled} != set(task.outputs):
-        return f"sampled gives {list(found)}, and {list(task.unsampled)} is said to be left out"
+        return f"sampled gives {list(found)}, but {list(task.unsampled)} should be left out"
     for name, part in found.items():
         whole = wanted[name][rows]
         if part.shape != whole.shape:
@@ -242,7 +242,7 @@ def _same(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
 
 
 def _stale(name: str, right: torch.Tensor, task: Task, inputs: Inputs) -> torch.Tensor:
-    """What stands in an output before anything is written."""
+    """Contents of an output before anything is written."""
     return inputs[name] if name in task.mutates else right.new_zeros(right.shape)
 
 

@@ -1,6 +1,6 @@
 """The candidate's process: runs a solution on tensors that the evaluator owns.
 
-This file is copied beside the solution and started alone, isolated (`python -I`), with two pipes.
+This file is copied next to the solution and started alone, isolated (`python -I`), with two pipes.
 It imports nothing of solscope: no reference, no comparison, no decision is here. Requests and
 replies are lines of JSON; tensors are views of memory that the evaluator shared. What the solution
 returns is handed back as bytes in a second shared memory, and the evaluator judges it.
@@ -149,7 +149,7 @@ class Worker:
         return named
 
     def describe(self, outputs: dict[str, Any], index: int) -> list[dict[str, Any]]:
-        """What the evaluator is told about the outputs of a call."""
+        """What the evaluator learns about the outputs of a call."""
         told: list[dict[str, Any]] = self.outputs.describe(outputs, self.sets[index], self.device)
         return told
 

@@ -1,4 +1,4 @@
-"""The evaluator's memory in the candidate's process; see worker.py, beside which it is copied."""
+"""The evaluator's memory in the candidate's process; see worker.py, next to which it is copied."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Memory:
         self._files.clear()
 
     def view(self, spec: dict[str, Any]) -> Any:
-        """A tensor with a storage of its own, no view: compilers refuse updates of some views."""
+        """A tensor with its own storage, not a view: compilers refuse updates of some views."""
         torch = self.torch
         empty = torch.empty(0, dtype=getattr(torch, spec["dtype"]), device=self.device)
         if not spec["bytes"]:
@@ -64,7 +64,7 @@ class Memory:
         return empty.set_(storage, 0, (handle["bytes"],), (1,))
 
     def _storage(self, spec: dict[str, Any]) -> Any:
-        """A storage of its own over a piece of the shared memory."""
+        """A separate storage over a piece of the shared memory."""
         torch, start, size = self.torch, spec["offset"], spec["bytes"]
         raw = self.arenas["inputs"][start : start + size]
         if raw.is_cuda:

@@ -1,6 +1,6 @@
-"""What a solution returned, updated or raised, and what the evaluator is told about it.
+"""What a solution returned, updated or raised, and what the evaluator learns about it.
 
-Copied beside the solution with `worker.py`, whose process it runs in; imports nothing of solscope.
+Copied next to the solution with `worker.py`, whose process it runs in; imports nothing of solscope.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ class Outputs:
         return tensor
 
     def _require_plain(self, what: str, tensor: Any) -> None:
-        """Neither a class nor attributes of its own may stand before what torch does with it."""
+        """Neither a subclass nor own attributes may override what torch does with it."""
         kind = type(tensor)
         if kind is not self.plain:
-            raise Unusable("cheating", f"{what} is a {kind.__name__}, no plain tensor")
+            raise Unusable("cheating", f"{what} is a {kind.__name__}, not a plain tensor")
         for name in vars(tensor):
             if hasattr(kind, name):
-                raise Unusable("cheating", f"{what} has a {name} of its own")
+                raise Unusable("cheating", f"{what} overrides {name}")
 
     def _alias(self, tensor: Any, inputs: dict[str, Any]) -> str | None:
         """The input whose memory an output is."""
@@ -146,5 +146,5 @@ class Updates:
             tensor.copy_(self.pristine[index][name])
 
     def beside(self, kept: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What calls returned, with the copies beside it."""
+        """What calls returned, together with the copies."""
         return [{**own, **self.copies.get(number, {})} for number, own in enumerate(kept)]

@@ -1,4 +1,4 @@
-"""Which shapes to run: those of a suite, smaller ones for small machines, others beside them."""
+"""Which shapes to run: those of a suite, smaller ones for small machines, and extra cases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMALL = 0.0
 """The scale of shapes that were made small enough for any CPU."""
 REHEARSALS = 3
 MOST_SEQUENCES = 3
-"""Sequences of equal length in a case beside the listed shapes."""
+"""Sequences of equal length in an extra case."""
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Workload(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True):
-    """Sizes and kind of inputs to check beside the listed shapes."""
+    """Sizes and kind of inputs of an extra case."""
 
     axes: dict[str, Any]
     variant: Variant
@@ -147,7 +147,7 @@ def beside(operator: Operator, axes: Mapping[str, Any], most_bytes: float) -> It
 
 
 def _around(value: Any) -> list[Any]:
-    """Sizes beside one; of lists of lengths, each length one more and odd."""
+    """Sizes near one; of lists of lengths, each length one more and odd."""
     if isinstance(value, int) and not isinstance(value, bool):
         return [value + 1, max(1, value - 1), max(1, value // 2) | 1, 1]
     if isinstance(value, list) and value and isinstance(value[0], list):

@@ -92,11 +92,11 @@ class Operator:
     """Names of the axes that `cost` reads and cannot do without."""
     cost: Callable[[Axes], Cost] = field(repr=False)
     suite_id: str | None = None
-    """Id in the public suite, e.g. `atrex_030`; null for operators it lacks."""
+    """Id in the public suite, e.g. `atrex_030`; null for other operators."""
     optional: tuple[str, ...] = ()
     """Axes with a default, which the docstring of the operator's file names."""
     published: Callable[[Axes], Published] | None = field(default=None, repr=False)
-    """Cost as published; null for operators that the suite lacks."""
+    """Cost as published; null for operators not in the suite."""
     expected: Callable[[Axes], Cost] | None = field(default=None, repr=False)
     """Likely cost where the bound must assume the luckiest case (MoE routing); null when equal."""
     task: Task | None = field(default=None, repr=False)

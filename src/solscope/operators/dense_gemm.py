@@ -110,7 +110,7 @@ def _quantized(values: torch.Tensor, fp8: str, by_row: bool) -> tuple[torch.Tens
 
 
 def realized(axes: Axes, inputs: Inputs) -> Axes:
-    """The axes with the dtype of the result, which has a default of its own for fp8."""
+    """The axes with the dtype of the result, which has a different default for fp8."""
     del inputs
     return {**axes, "out_dtype": _out_dtype(axes)}
 

@@ -1,6 +1,6 @@
 """Random inputs that look like production, shared by operators.
 
-Rows of activations have scales of their own and some channels are outliers, as measured in LLMs: an
+Rows of activations have their own scales and some channels are outliers, as measured in LLMs: an
 answer that leaves out a reduction or takes a constant scale is then far off. Everything is made on
 the device of the generator, without copies in a wider type.
 """

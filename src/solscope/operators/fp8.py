@@ -60,7 +60,7 @@ def quantize_blocks(
 def decode_blocks(
     codes: torch.Tensor, scale: torch.Tensor, block: tuple[int, int], dtype: torch.dtype
 ) -> torch.Tensor:
-    """The values that codes and block scales stand for."""
+    """The values encoded by codes and block scales."""
     rows, columns = codes.shape[-2:]
     tall = scale.repeat_interleave(block[0], -2)[..., :rows, :]
     return codes.to(dtype) * tall.repeat_interleave(block[1], -1)[..., :columns].to(dtype)

@@ -50,7 +50,7 @@ def published(axes: Axes) -> Published:
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:
-    """Projected rows whose heads have scales of their own."""
+    """Projected rows whose heads have different scales."""
     import torch
 
     generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))

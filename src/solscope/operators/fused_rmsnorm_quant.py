@@ -46,7 +46,7 @@ def published(axes: Axes) -> Published:
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:
-    """A residual stream with outlier channels and an update of its own scale."""
+    """A residual stream with outlier channels and an update with a different scale."""
     generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
     tokens, hidden = axes["tokens"], axes["hidden"]
     residual = activations(generator, tokens, hidden, dtype, draw.variant)

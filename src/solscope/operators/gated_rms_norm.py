@@ -44,7 +44,7 @@ def published(axes: Axes) -> Published:
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:
-    """Rows of heads with scales of their own; gates whose rows differ a hundredfold in size."""
+    """Rows of heads with different scales; gates whose rows differ a hundredfold in size."""
     import torch
 
     generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))

@@ -98,7 +98,7 @@ _LOGITS = Tolerance(
     "close",
     atol=1e-5,
     rtol=1e-6,
-    why="logits this near have weights that fp32 cannot tell apart; either may come first",
+    why="logits this near have weights that fp32 cannot distinguish; either may come first",
 )
 
 TASK = Task(

@@ -24,7 +24,7 @@ BATCH_KEYS = 1 << 18
 
 @dataclass(frozen=True)
 class Pages:
-    """Where the tokens of a batch lie in a pool of blocks."""
+    """Positions of the tokens of a batch in a pool of blocks."""
 
     table: torch.Tensor
     """int32 [sequences, most blocks of one]."""

@@ -54,7 +54,7 @@ class Draw:
 
 
 class Tolerance(msgspec.Struct, frozen=True):
-    """How far an output may lie from the reference.
+    """How far an output may be from the reference.
 
     `close`: every element within atol + rtol |wanted|, but for a share of 1 - matched, and the
     relative RMS error ‖got - wanted‖ / ‖wanted‖ at most `rms`, that of each row (last dimension)
@@ -144,7 +144,7 @@ class Task:
     mutates: tuple[str, ...] = ()
     """Inputs that a solution updates in place; each is also an output of that name."""
     running: tuple[str, ...] = ()
-    """Inputs that are running sums along their rows, so that no row may stand in for another."""
+    """Inputs that are running sums along their rows, so that no row may replace another."""
     whole: Callable[[Inputs], Mapping[str, torch.Tensor]] | None = field(default=None, repr=False)
     """whole(inputs): by name, the rows of dimension 0 that hold data throughout, of inputs where
     others hold what nobody may read: those alone may stand in for one another."""
@@ -152,4 +152,4 @@ class Task:
     """Integer inputs that every layer computes anew, routes of tokens: `setup` of a solution, whose
     time does not count, sees their shape alone, as of floats. Others are the same for a step."""
     vary: tuple[str, ...] = ()
-    """Axes that a solution must take at any size: checked at sizes beside the listed ones."""
+    """Axes that a solution must take at any size: checked at other sizes than the listed ones."""

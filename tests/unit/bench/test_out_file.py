@@ -66,7 +66,7 @@ def test_a_line_that_is_nested_too_deeply_is_no_result(tmp_path: Path) -> None:
     append_result(path, LINE)
     nested = "[" * 5000 + "]" * 5000
     path.write_text(path.read_text().replace('"axes":{}', f'"axes":{{"a":{nested}}}'))
-    with pytest.raises(InputError, match="line 1 is no result"):
+    with pytest.raises(InputError, match="line 1 is not a result"):
         read_results([path])
 
 

@@ -279,7 +279,7 @@ def test_only_half_a_line_of_ours_is_passed_over_or_taken_out(tmp_path: Path) ->
     for foreign in (b"a note of mine", b'{"operator": "rms_norm"}'):
         other = tmp_path / "other.jsonl"
         other.write_bytes(whole.read_bytes() + foreign)
-        with pytest.raises(InputError, match="line 3 is no result"):
+        with pytest.raises(InputError, match="line 3 is not a result"):
             read_results([other])
         append_result(other, line("rms_norm", "0", 30.0))
         assert foreign in other.read_bytes()
@@ -300,7 +300,7 @@ def test_only_half_a_line_of_ours_is_passed_over_or_taken_out(tmp_path: Path) ->
 def test_numbers_that_cannot_be_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     file = tmp_path / "r.jsonl"
     append_result(file, line("rms_norm", "0", 20.0, **wrong))
-    with pytest.raises(InputError, match="line 1 is no result"):
+    with pytest.raises(InputError, match="line 1 is not a result"):
         read_results([file])
 
 

@@ -32,8 +32,8 @@ def test_results_that_become_unreadable_leave_the_rest(tmp_path: Path) -> None:
     assert (len(overview["profiles"]), overview["solutions"]) == (1, [])
     [(path, why)] = overview["skipped"]
     assert path == str(results)
-    assert "line 1 is no result" in why
-    assert "line 1 is no result" in client.get("/api/bench").json()["error"]
+    assert "line 1 is not a result" in why
+    assert "line 1 is not a result" in client.get("/api/bench").json()["error"]
 
 
 def test_of_several_results_those_that_cannot_be_read_are_named(tmp_path: Path) -> None:

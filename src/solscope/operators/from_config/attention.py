@@ -54,7 +54,7 @@ def _latent(use: Use, batch: int, queries: int, keys: int) -> Found:
 
 
 def _by_sums(use: Use, context: Sums, generation: Sums | None) -> Found:
-    """Requests that prefill and that decode in one call, from the sums that the step tells.
+    """Requests that prefill and that decode in one call, from the sums that the step states.
 
     Pairs are exact without a window; lengths are means, rounded down, of which only sums count.
     With a window the fewest pairs are those of equal lengths with nothing before them.
@@ -101,7 +101,7 @@ def _least_in_window(total: int, requests: int, window: int) -> int:
 
 
 def _decode_keys(use: Use) -> int:
-    """Keys per request: as the step tells them, rounded down; else as given."""
+    """Keys per request: as the step states them, rounded down; else as given."""
     requests, window = use.requests, use.window
     total = use.call.keys
     if total is not None and total >= requests:

@@ -84,9 +84,9 @@ class Model:
     name: str
     """Name of the file."""
     batch: int | None = None
-    """Requests of a decode step, where the profile does not tell."""
+    """Requests of a decode step, if the profile does not state them."""
     context: int | None = None
-    """Keys that each request of a decode step attends to, where the profile does not tell."""
+    """Keys that each request of a decode step attends to, if the profile does not state them."""
 
 
 def load_model(path: str | Path, batch: int | None = None, context: int | None = None) -> Model:

@@ -40,7 +40,7 @@ class RoleCall:
     tokens: int | None
     requests: int | None
     keys: int | None
-    """Keys of all requests of a decode step together, where the step tells them."""
+    """Keys of all requests of a decode step together, if the step states them."""
     ranks: int = 1
     """Ranks that share each layer."""
     comm: bool = False
@@ -48,7 +48,7 @@ class RoleCall:
     products: int = 1
     """How many of the kernels do the work of the role."""
     prefilling: Sums | None = None
-    """Requests of the step that prefill, where it tells their lengths."""
+    """Requests of the step that prefill, if it states their lengths."""
     decoding: Sums | None = None
     """Requests of the step that decode."""
 
@@ -124,7 +124,7 @@ class Use:
 
     @property
     def window(self) -> int | None:
-        """Keys that a query sees at most; a layer of a kind not told counts as the smaller."""
+        """Keys that a query sees at most; a layer of unknown kind counts as the smaller."""
         if self.config.sliding_window is None or self.config.use_sliding_window is False:
             return None
         kinds, layer = self.config.layer_types or [], self.call.layer

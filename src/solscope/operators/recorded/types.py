@@ -33,7 +33,7 @@ _OF_ONE_TYPE = re.compile(
 
 
 def with_types(call: Recorded) -> Recorded:
-    """The call with a type for each of its shapes; `UnclearError` where nothing tells one."""
+    """The call with a type for each of its shapes; `UnclearError` if none can be inferred."""
     if not _OF_ONE_TYPE.fullmatch(call.name) or _CONVERTS.search(call.kernel):
         raise UnclearError("the types of the inputs are not recorded")
     found = next((name for name, pattern in _PATTERNS if pattern.search(call.kernel)), None)
