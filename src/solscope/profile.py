@@ -138,7 +138,7 @@ class Profile:
             object.__setattr__(self, "cycles", conform(self.cycles, CYCLE_SCHEMA))
         for table, column in ((self.events, "dur_ns"), (self.aggregates, "total_ns")):
             if not table.is_empty() and (table[column].min() or 0) < 0:  # type: ignore[operator]
-                raise DamagedFileError(f"{self.path}: it holds negative durations; record it again")
+                raise DamagedFileError(f"{self.path}: it has negative durations; record it again")
             if float(table[column].cast(pl.Float64).sum()) > _MOST_NS:
                 raise DamagedFileError(
                     f"{self.path}: its durations add up to more than two centuries; the numbers in "
@@ -173,7 +173,7 @@ class Profile:
         if target.exists() and not force:
             raise UsageError(f"{target} exists; pass force=True to replace it")
         if target.exists() and not is_saved_profile(target):
-            raise UsageError(f"{target} exists and is not a saved profile: not replaced")
+            raise UsageError(f"{target} exists and is not a saved profile; it will not be replaced")
         target.parent.mkdir(parents=True, exist_ok=True)
         with new_folder(target) as work:
             work.mkdir()

@@ -31,7 +31,7 @@ class Registry(Generic[T]):
             return self._items[name]
         near = difflib.get_close_matches(name, self._items, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise UsageError(f"no {self.kind} {name!r}{hint} (there are: {', '.join(self._items)})")
+        raise UsageError(f"no {self.kind} {name!r}{hint} (available: {', '.join(self._items)})")
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._items)

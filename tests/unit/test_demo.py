@@ -134,7 +134,7 @@ def test_a_missing_dependency_skips_the_example(
 
 def test_unknown_and_endless_examples_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["demo", "run", "nothing"]) == 2
-    assert "there are: show, kernels" in capsys.readouterr().err
+    assert "available: show, kernels" in capsys.readouterr().err
     assert run(["demo", "run", "serve"]) == 2
     assert "start it yourself" in capsys.readouterr().err
 
@@ -179,7 +179,7 @@ def test_sensor_samples_come_with_a_demo() -> None:
 @pytest.mark.parametrize(
     ("path", "hint"),
     [
-        ("demo:nothing", "there are: vllm-b200"),
+        ("demo:nothing", "available: vllm-b200"),
         ("demo:ranks", "name one of them: demo:ranks/rank0"),
         ("demo:ranks/rank9.json", "no such file"),
         ("demo:ranks/../vllm-b200.json.gz", "no such file"),

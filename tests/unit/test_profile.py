@@ -97,7 +97,9 @@ def test_force_replaces_a_saved_profile(tmp_path: Path) -> None:
 def test_force_replaces_nothing_but_a_saved_profile(tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").write_text("one")
-    with pytest.raises(UsageError, match="exists and is not a saved profile: not replaced"):
+    with pytest.raises(
+        UsageError, match="exists and is not a saved profile; it will not be replaced"
+    ):
         SMALL.save(tmp_path / "thesis", force=True)
     assert (tmp_path / "thesis" / "chapter").read_text() == "one"
 

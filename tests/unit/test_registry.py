@@ -33,11 +33,11 @@ def test_a_name_can_be_taken_only_once(shapes: Registry[int]) -> None:
 def test_the_nearest_name_is_offered(shapes: Registry[int]) -> None:
     with pytest.raises(UsageError) as caught:
         shapes.get("sqaure")
-    expected = "no shape 'sqaure'; did you mean 'square'? (there are: triangle, square)"
+    expected = "no shape 'sqaure'; did you mean 'square'? (available: triangle, square)"
     assert str(caught.value) == expected
 
 
 def test_no_name_is_near(shapes: Registry[int]) -> None:
     with pytest.raises(UsageError) as caught:
         shapes.get("xyz")
-    assert str(caught.value) == "no shape 'xyz' (there are: triangle, square)"
+    assert str(caught.value) == "no shape 'xyz' (available: triangle, square)"

@@ -1,8 +1,8 @@
 """Classify: give every GPU activity a category, from rules that are data.
 
-The rules lie in `rules.toml`, in order; the first that matches decides. A rule may be a family rule
-(`generic`): it knows the sort of kernel but not its purpose, and says in `detail` what it caught.
-What no rule knows stays "other": that is better than a wrong category.
+The rules are in `rules.toml`, in order; the first match decides. A generic rule recognizes the kind
+of kernel but not its purpose, and records in `detail` what it matched. A kernel without a rule
+stays "other", which is better than a wrong category.
 """
 
 from __future__ import annotations
@@ -119,9 +119,7 @@ class Explanation(msgspec.Struct, frozen=True):
             f"  pattern: {self.pattern}",
         ]
         if self.match.generic:
-            lines.append(
-                "  a rule for a whole family: it knows the sort of kernel, not its purpose"
-            )
+            lines.append("  a generic rule: it recognizes the kind of kernel, not its purpose")
         if self.op_matched is not None:
             lines.append(f"  operator: {self.op_matched!r}")
         if self.match.detail is not None:
@@ -307,7 +305,9 @@ def _read_rules(path: Path) -> list[Rule]:
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: not a regular file")
         if path.stat().st_size > MAX_RULES_BYTES:
-            raise InputError(f"{path}: larger than {MAX_RULES_BYTES >> 20} MiB, so no rules file")
+            raise InputError(
+                f"{path}: larger than {MAX_RULES_BYTES >> 20} MiB, so not a rules file"
+            )
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
@@ -315,7 +315,7 @@ def _read_rules(path: Path) -> list[Rule]:
         raise InputError(f"{path}: not valid TOML: {error}") from error
     entries = document.get("rule")
     if not isinstance(entries, list) or set(document) != {"rule"}:
-        raise InputError(f"{path}: a rules file holds [[rule]] tables and nothing else")
+        raise InputError(f"{path}: a rules file may contain only [[rule]] tables")
     rules = [_read_rule(path, number, entry) for number, entry in enumerate(entries, start=1)]
     _check_unique(path, rules)
     return rules
@@ -344,7 +344,7 @@ def _check_unique(path: Path, rules: Sequence[Rule]) -> None:
     seen: set[str] = set()
     for rule in rules:
         if rule.id in seen:
-            raise InputError(f"{path}: rule {rule.id!r} is there twice")
+            raise InputError(f"{path}: rule {rule.id!r} is defined twice")
         seen.add(rule.id)
 
 

@@ -147,7 +147,7 @@ def select(
         return full
     methods = sorted({name for r in full for name in (r.method, *r.methods)})
     if not any(is_called(name, method) for name in methods):
-        raise UsageError(f"no times by {method!r} (there are: {', '.join(methods)})")
+        raise UsageError(f"no times by {method!r} (available: {', '.join(methods)})")
     return [_with_method(r, method) for r in full]
 
 
@@ -163,7 +163,7 @@ def _asked(lines: list[ShapeResult], **asked: str | None) -> list[ShapeResult]:
             value = meant[0]  # H200 for NVIDIA H200
         if value not in known:
             there = ", ".join(known)
-            raise UsageError(f"no results of {what} {value!r}{among} (there are: {there})")
+            raise UsageError(f"no results of {what} {value!r}{among} (available: {there})")
         lines = [line for line in lines if getattr(line, what) == value]
         among += f" for {what} {value}"
     return lines

@@ -81,7 +81,7 @@ def choose(listed: Sequence[Workload], shapes: str) -> list[Workload]:
     lacking = [shape for shape in wanted if shape not in known]
     if lacking or not wanted:
         has = ", ".join(known)
-        raise UsageError(f"no shape {', '.join(lacking) or shapes!r} (there are: {has}; or all)")
+        raise UsageError(f"no shape {', '.join(lacking) or shapes!r} (available: {has}; or all)")
     return [known[shape] for shape in wanted]
 
 

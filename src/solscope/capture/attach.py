@@ -83,7 +83,7 @@ def run(command: Sequence[str], target: Target, find: str | None = None) -> Reco
     try:
         child = subprocess.Popen(list(command))
     except OSError as error:
-        raise InputError(f"{command[0]} cannot be started: {error.strerror}") from error
+        raise InputError(f"cannot start {command[0]}: {error.strerror}") from error
     with _stop_requests() as stopped:
         try:
             pid = child.pid if find is None else _await(find, child)

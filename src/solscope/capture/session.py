@@ -36,9 +36,9 @@ class Capture:
         force: bool = False,
     ) -> None:
         if not MIN_PERIOD_MS <= period_ms <= MAX_PERIOD_MS:
-            raise UsageError(f"period_ms is {period_ms:g}, not {MIN_PERIOD_MS:g} or more")
+            raise UsageError(f"period_ms is {period_ms:g}, but must be at least {MIN_PERIOD_MS:g}")
         if (steps is not None and steps < 1) or skip < 0:
-            raise UsageError("steps must be 1 or more, skip 0 or more")
+            raise UsageError("steps must be at least 1 and skip at least 0")
         stem = str(name)
         self.trace = Path(stem + TRACE) if profile else None
         self.metrics = Path(stem + METRICS)
@@ -109,7 +109,7 @@ def _profiler(shapes: bool, stacks: bool) -> Any:
         import torch
     except ImportError as error:
         raise MissingToolError(
-            "profiling needs torch (pip install torch); pass profile=False to take samples only"
+            "profiling needs torch (pip install torch); pass profile=False to record only samples"
         ) from error
     activities = [torch.profiler.ProfilerActivity.CPU]
     if torch.cuda.is_available():

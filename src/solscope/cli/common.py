@@ -1,4 +1,4 @@
-"""What several commands share: their options, opening profiles with a progress bar, output."""
+"""Shared by commands: options, opening profiles with a progress bar, output."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from solscope.readers import ReadOptions
 
 PROGRESS_FROM_BYTES = 8 << 20
-"""Files smaller than this are read before a bar could be looked at."""
+"""Smaller files are read too fast for a progress bar."""
 LOG_EVERY_S = 5.0
-"""Progress in a log, where no line can be overwritten."""
+"""Interval of progress lines in a log, where no line can be overwritten."""
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -41,19 +41,19 @@ rules_option: Decorator = click.option(
     multiple=True,
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="More classification rules (TOML), tried before the built-in ones; may be repeated.",
+    help="Extra classification rules (TOML), tried before the built-in ones. May be repeated.",
 )
 hardware_option: Decorator = click.option(
     "--hardware",
     metavar="NAME",
     shell_complete=completion.hardware_or_file,
-    help="GPU to compute bounds for, or a hardware file; that of the profile when left out.",
+    help="GPU to compute bounds for, or a hardware file. Default: the GPU of the profile.",
 )
 companion_option: Decorator = click.option(
     "--with",
     "companion",
     metavar="FILE",
-    help="Eager profile of the same program: kernels of graphs take operators and inputs from it.",
+    help="Eager profile of the same program, to get operators and inputs of graph kernels.",
 )
 
 
@@ -64,7 +64,7 @@ def bound_option(default: str) -> Decorator:
         type=click.Choice(["corrected", "published"]),
         default=default,
         show_default=True,
-        help="A time that no kernel can beat, or the formula of the public suite.",
+        help="Our bound, which no kernel can beat, or the formula of the public suite.",
     )
 
 
@@ -86,7 +86,7 @@ expansion_option: Decorator = click.option(
     show_default=True,
     type=click.IntRange(min=1),
     metavar="FACTOR",
-    help="Refuse a compressed file that grows beyond this factor.",
+    help="Reject a compressed file that expands by more than this factor.",
 )
 no_cache_option: Decorator = click.option(
     "--no-cache",
@@ -109,19 +109,19 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--context",
             type=click.IntRange(1, 1 << 32),
             metavar="N",
-            help="Keys per request in a decode step, where the profile does not tell; for --model.",
+            help="Keys per request in a decode step, if not in the profile; for --model.",
         ),
         click.option(
             "--batch",
             type=click.IntRange(1, 1 << 32),
             metavar="N",
-            help="Requests of a decode step, where the profile does not tell; for --model.",
+            help="Requests in a decode step, if not in the profile; for --model.",
         ),
         click.option(
             "--model",
             type=click.Path(dir_okay=False, path_type=Path),
             metavar="CONFIG",
-            help="The model's config.json: sizes of kernels without recorded shapes, by role.",
+            help="The model's config.json, for kernels without recorded shapes.",
         ),
     ):
         command = option(command)
@@ -141,7 +141,7 @@ def open_model(path: Path | None, batch: int | None, context: int | None) -> Mod
 
 
 def each_profile(files: tuple[str, ...], analyze: Callable[[str], Any]) -> list[Any]:
-    """Analyze every profile behind `files`; one of several that cannot be is skipped, and said."""
+    """Analyze every profile behind `files`; of several, one that fails is skipped with a note."""
     from solscope import find_profiles
     from solscope.errors import InputError
 
@@ -155,7 +155,7 @@ def each_profile(files: tuple[str, ...], analyze: Callable[[str], Any]) -> list[
                 raise
             note_skipped(path, str(error).removeprefix(f"{path}: "))
     if not results:
-        raise InputError("none of these profiles could be used; the reasons are above")
+        raise InputError("none of these profiles could be used; see the reasons above")
     return results
 
 
@@ -190,7 +190,7 @@ profiles_argument: Decorator = click.argument(
 
 
 def note_skipped(path: str, reason: str) -> None:
-    """Say on stderr that a file of a folder could not be used."""
+    """Report on stderr that a file of a folder could not be used."""
     from solscope.text import clean
 
     click.echo(f"solscope: skipped {clean(path)}: {clean(reason)}", err=True)

@@ -43,7 +43,7 @@ def choose(names: Sequence[str]) -> list[Example]:
     known = {example.name: example for example in EXAMPLES}
     for name in names:
         if name not in known:
-            raise UsageError(f"no example {name!r} (there are: {', '.join(known)})")
+            raise UsageError(f"no example {name!r} (available: {', '.join(known)})")
         if not known[name].runs:
             line = known[name].lines[0]
             raise UsageError(f"{name} runs until it is stopped; start it yourself: {line}")

@@ -44,8 +44,8 @@ def command(
 ) -> None:
     """Say where the GPU time goes: busy, idle and why, categories, top kernels.
 
-    Several files stand side by side; a folder or glob with the ranks of one run gives a table of
-    ranks.
+    Several files are shown side by side. A folder or glob with the ranks of one run gives a table
+    of ranks.
 
     \b
     Examples:

@@ -43,7 +43,7 @@ class AddResult(msgspec.Struct, frozen=True):
     """Files whose content the store had already."""
     failed: list[FailedFile]
     ignored: int
-    """Files in folders that are no profiles."""
+    """Files in folders that are not profiles."""
 
 
 State = Literal["read", "added", "skipped", "failed", "ignored"]

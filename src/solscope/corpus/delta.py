@@ -114,7 +114,7 @@ def scan(table: DeltaTable) -> pl.LazyFrame:
         if _size(file) != size:
             raise DamagedFileError(
                 f"{file}: this file of the store is missing or damaged; "
-                "`solscope corpus verify` lists what is"
+                "`solscope corpus verify` lists all damage"
             )
     # Not through `scan_delta`, which does not find files below a folder with a space in its name.
     return pl.scan_parquet([file for file, _ in found], glob=False)
@@ -225,7 +225,7 @@ def _check_writable(url: str) -> None:
     """`InputError` for a folder without the right to write, before any work is done."""
     for folder in (Path(url), Path(url) / "_delta_log"):
         if not is_url(url) and folder.is_dir() and not os.access(folder, os.W_OK):
-            raise InputError(f"{folder}: no right to write in this folder of the store")
+            raise InputError(f"{folder}: no permission to write to this folder of the store")
 
 
 def first_line(error: BaseException) -> str:

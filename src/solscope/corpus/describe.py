@@ -1,7 +1,7 @@
 """What is known about a profile besides its times: model, framework, GPU, date, tags.
 
-The trace tells some of it; a sidecar (`X.solscope.json`, a flat JSON object beside `X.json.gz`)
-more; tags given with the command come last and win. What nobody tells is null.
+The trace states some of it; a sidecar (`X.solscope.json`, a flat JSON object next to `X.json.gz`)
+more; tags given with the command come last and win. What none of them states is null.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Description:
 
     columns: dict[str, Any]
     gpu_is_tagged: bool
-    """The GPU is named by a sidecar or tag, because the trace does not tell."""
+    """The GPU is named by a sidecar or tag, because the trace does not name it."""
 
 
 def describe(
@@ -98,7 +98,7 @@ def parse_tag(text: str) -> tuple[str, str]:
 def check_tag(key: str, value: str) -> None:
     """`InputError` for a tag that the store cannot take."""
     if key in RESERVED:
-        raise InputError(f"tag {key}: the profile itself tells; choose another name")
+        raise InputError(f"tag {key} is read from the profile itself; choose another name")
     if len(value) > LONGEST_TEXT:
         raise InputError(f"tag {key}: longer than {LONGEST_TEXT} characters")
     try:
@@ -145,13 +145,15 @@ def _parse_sidecar(file: Path) -> dict[str, str]:
             file.read_bytes(), type=dict[str, str | int | float | bool | None]
         )
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{file}: a sidecar is one flat JSON object of texts: {error}") from None
+        raise InputError(
+            f"{file}: a sidecar must be one flat JSON object of texts: {error}"
+        ) from None
     if len(facts) > MOST_TAGS:
         raise InputError(f"{file}: more than {MOST_TAGS} tags")
     told = {key: _text(value) for key, value in facts.items() if value is not None}
     for key, value in told.items():
         if not _KEY.fullmatch(key):
-            raise InputError(f"{file}: {key[:80]!r} is no name of a tag")
+            raise InputError(f"{file}: {key[:80]!r} is not a valid tag name")
         check_tag(key, value)
     return told
 
@@ -164,7 +166,7 @@ def _number(key: str, value: Any) -> int:
     try:
         number = int(value)
     except ValueError:
-        raise InputError(f"tag {key}: a whole number, not {str(value)[:80]!r}") from None
+        raise InputError(f"tag {key} must be a whole number, not {str(value)[:80]!r}") from None
     if not 0 < number < 1 << 32:
         raise InputError(f"tag {key}: {number} is out of range")
     return number

@@ -1,6 +1,6 @@
 """From one profile to what a store keeps of it: a plain function, the same for every engine.
 
-A row of `times` stands for the activities of one kernel in one phase, kind of layer, role and call
+A row of `times` holds the activities of one kernel in one phase, kind of layer, role and call
 of an operator with one set of axes. Its time is theirs, so that all rows add up to the profile's
 GPU time to the nanosecond. A call of an operator may have several kernels; it is counted, with its
 time, its bound and its duration, in the row of the kernel that is longest in it. Activities whose
@@ -42,7 +42,7 @@ class ExtractOptions:
     """What a caller may change about reading profiles for a store."""
 
     tags: tuple[tuple[str, str], ...] = ()
-    """Set over what trace and sidecar tell."""
+    """Override what trace and sidecar state."""
     keep_events: bool = False
     model: Model | None = None
     """A model's config: sizes of kernels without recorded shapes."""
@@ -102,7 +102,7 @@ def content_id(path: str) -> str:
     """SHA-256 of a file, or of the files of a saved profile."""
     file = Path(demo.resolve(path))
     if file.exists() and not file.is_file() and not file.is_dir():
-        raise InputError(f"{path}: a pipe or device, which can be read once; copy it to a file")
+        raise InputError(f"{path}: a pipe or device can be read only once; copy it to a file")
     digest = hashlib.sha256()
     files = sorted(file.iterdir()) if is_saved_profile(file) else [file]
     for part in files:
@@ -127,7 +127,7 @@ def _size(path: str) -> int:
 
 
 def _tagged_hardware(about: Description) -> Hardware | None:
-    """The GPU that a tag names, where the profile does not tell; null when it has no file."""
+    """The GPU named by a tag, if the profile names none; null if it has no hardware file."""
     name = about.columns["gpu"]
     if not about.gpu_is_tagged or name is None or name.endswith(".toml"):
         return None
@@ -254,7 +254,7 @@ def _split_durations() -> list[pl.Expr]:
 
 
 def _aggregate_times(attributed: Attributed) -> pl.DataFrame:
-    """A summary knows kernels and sums; single durations, shapes and places it does not know."""
+    """A summary has kernels and sums, but no single durations, shapes or layers."""
     empty = pl.lit([], pl.List(pl.Int64))
     names = ("phase", "layer_kind", "role", "op", "axes", "source", "limiter")
     rows = attributed.aggregates.select(

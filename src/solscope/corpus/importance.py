@@ -53,7 +53,7 @@ class ImportanceRow(msgspec.Struct, frozen=True):
     calls: int
     """Calls; kernels launched beside the longest one of a call are part of it."""
     p50_us: float | None
-    """Median time of a call, to 0.8 %; null when only summaries tell of it."""
+    """Median time of a call, to 0.8 %; null if only summaries have it."""
     p90_us: float | None
     bound_p50_us: float | None
     """Median bound of the calls that have one."""
@@ -196,7 +196,7 @@ def _table(rows: pl.DataFrame, weight_of: Floats, by: ImportanceBy) -> _Table:
     totals = totals.sort("at").with_row_index("profile")
     if totals.is_empty():
         return _Table(0, 0.0, [])
-    # Keys are long texts: from here on a number stands for each.
+    # Keys are long texts: from here on each is a number.
     names = rows.select(keys).unique().sort(keys, nulls_last=True).with_row_index("code")
     coded = rows.join(names, on=keys, nulls_equal=True).drop(keys)
     facts = _facts(coded).join(names, on="code", maintain_order="left")

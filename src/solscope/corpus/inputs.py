@@ -1,6 +1,6 @@
 """From files, folders, globs and URLs to the files that a run adds.
 
-A folder stands for all profiles in it, at any depth. Files in it that are no profiles are passed
+A folder means all profiles in it, at any depth. Files in it that are not profiles are passed
 over; whether one is is found out by the worker that opens it, so that a folder of a million files
 does not wait for one process to look at each.
 """
@@ -21,7 +21,7 @@ from solscope.profile import is_saved_profile
 
 URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 _BESIDE = (SIDECAR, ".metrics.csv", ".metrics.parquet")
-"""Ends of names of files that lie beside a profile and are none."""
+"""Suffixes of files that accompany a profile and are not profiles."""
 
 
 class Item(NamedTuple):

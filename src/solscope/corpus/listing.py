@@ -72,7 +72,7 @@ def find_ids(corpus: Corpus, names: Iterable[str]) -> list[str]:
         if match.is_empty():
             raise UsageError(f"no profile {name!r} in this store; `corpus list` shows all")
         if match.height > 1:
-            raise UsageError(f"{match.height} profiles fit {name!r}; give more digits of the id")
+            raise UsageError(f"{match.height} profiles match {name!r}; use more digits of the id")
         found[match["id"][0]] = None
     return list(found)
 

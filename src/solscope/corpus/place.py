@@ -1,4 +1,4 @@
-"""Where a store lies, and what can be told without the large libraries that open it."""
+"""The location of a store, and what is known without loading the libraries that open it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def normal(url: str | os.PathLike[str]) -> str:
 
 
 def is_url(address: str) -> bool:
-    """Whether something lies elsewhere than in a folder."""
+    """Whether something is not in a local folder."""
     return "://" in address
 
 

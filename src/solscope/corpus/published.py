@@ -1,4 +1,4 @@
-"""The published importance of the public suite, beside what its own data give.
+"""The published importance of the public suite, compared with its own data.
 
 The suite publishes importance per operator, but neither the profiles nor the code behind it. Its
 data say, for some shapes, how often they were called and how long all calls took. That makes two
@@ -26,7 +26,7 @@ from solscope.suite.data import SuiteOperator, SuiteShape, load_suite
 
 Basis = Literal["recorded", "estimated"]
 BASIS = "basis"
-"""Tag that tells the two profiles apart."""
+"""Tag that distinguishes the two profiles."""
 
 NEAR = 1.5
 """Factor between two shares up to which they are said to agree."""

@@ -24,15 +24,15 @@ def query(corpus: Corpus, sql: str) -> pl.DataFrame:
     """The result of one SELECT over `profiles`, `times`, `steps` and `events`."""
     plain = _QUOTED.sub(lambda m: " " if m.group()[0] in "-/" else "''", sql)
     if not _ALLOWED.match(plain):
-        raise UsageError("a query starts with SELECT or WITH: a store is only read here")
+        raise UsageError("a query must start with SELECT or WITH: it can only read the store")
     if ";" in plain.rstrip().rstrip(";"):
-        raise UsageError("one query at a time: a ';' stands inside it")
+        raise UsageError("only one query at a time: found a ';'")
     if _FILES.search(sql):
-        raise UsageError("a query reads the tables of the store, not files")
+        raise UsageError("a query can read only the tables of the store, not files")
     context = pl.SQLContext({name: corpus.table(name) for name in TABLES}, eager=False)
     try:
         return context.execute(sql).collect()
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         # What follows is the plan as far as Polars got, which helps nobody who wrote the SQL.
         text = " ".join(str(error).partition("Resolved plan")[0].split())[:300]
-        raise InputError(f"this query fails: {text}") from None
+        raise InputError(f"the query failed: {text}") from None

@@ -34,7 +34,7 @@ class TableRepair(msgspec.Struct, frozen=True):
 
 
 class Unrepaired(msgspec.Struct, frozen=True):
-    """A profile with more rows than were written, of which the right ones cannot be told."""
+    """A profile with more rows than were written, of which the right ones are unknown."""
 
     table: str
     profile: str
@@ -74,7 +74,7 @@ class _Doubled(NamedTuple):
 def repair(corpus: Corpus, *, dry_run: bool = False) -> RepairResult:
     """Remove every row that is there more than once, one commit per table.
 
-    Other processes may go on reading and writing. A repair that is killed can be run again.
+    Other processes may keep reading and writing. A repair that is killed can be run again.
     """
     results = {name: _repair_table(corpus, name, dry_run) for name in ("profiles", *ROW_COUNTS)}
     return RepairResult(

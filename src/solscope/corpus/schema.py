@@ -38,7 +38,7 @@ PROFILE_COLUMNS = (
     StoreColumn("format", _TEXT, "Reader that opened it."),
     StoreColumn("solscope", _TEXT, "Version of solscope that read it."),
     StoreColumn("model", _TEXT, "Model, from the trace, a config, a sidecar or a tag."),
-    StoreColumn("framework", _TEXT, "vllm, sglang, ...; as the trace or a tag tells."),
+    StoreColumn("framework", _TEXT, "vllm, sglang, ...; from the trace or a tag."),
     StoreColumn("version", _TEXT, "Version of the framework, from a sidecar or a tag."),
     StoreColumn("gpu", _TEXT, "Hardware file of the device, or the device's name."),
     StoreColumn("hardware", _TEXT, "Hardware file that the bounds are for; null without bounds."),
@@ -129,5 +129,5 @@ def schema(table: str) -> pl.Schema:
 
 
 def plain_text(path: str) -> str:
-    """A path as `profiles` has it: bytes of a name that are no text become `?`."""
+    """A path as `profiles` has it: bytes of a name that are not text become `?`."""
     return path.encode(errors="replace").decode()

@@ -47,14 +47,14 @@ def select(corpus: Corpus, where: Mapping[str, str] | None = None) -> Selection:
 
 
 def fact(profiles: pl.DataFrame, name: str) -> pl.Series:
-    """One fact about each profile as text: a column, or a tag; `(unknown)` where it is not told."""
+    """One fact about each profile as text: a column, or a tag; `(unknown)` if missing."""
     if name in COLUMNS:
         values = profiles[name].cast(pl.String)
     else:
         values = tag(profiles, name.removeprefix(TAG))
         if values.null_count() == values.len():
             raise UsageError(
-                f"no profile has a tag {name.removeprefix(TAG)!r}; besides tags there are: "
+                f"no profile has a tag {name.removeprefix(TAG)!r}; besides tags, there are: "
                 f"{', '.join((*COLUMNS, PHASE))}"
             )
     return values.fill_null(UNKNOWN).alias(name)
@@ -76,7 +76,7 @@ def weights(profiles: pl.DataFrame, weight: str) -> npt.NDArray[np.float64]:
     if weight == "gpu-time":
         return profiles["gpu_ns"].to_numpy().astype(np.float64)
     if not weight.startswith(TAG):
-        raise UsageError(f"profiles are weighted uniform, gpu-time or tag:NAME, not {weight!r}")
+        raise UsageError(f"weight must be uniform, gpu-time or tag:NAME, not {weight!r}")
     name = weight.removeprefix(TAG)
     values = tag(profiles, name)
     numbers = values.cast(pl.Float64, strict=False)

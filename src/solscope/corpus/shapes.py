@@ -4,7 +4,7 @@ The weight of a shape is its share of the operator's time (importance, so profil
 there) among all calls with known axes. Taking shapes from the heaviest on reaches any cover with
 the fewest. With buckets, shapes that differ only in how much work came in (tokens, batch, keys)
 and lie within a factor of two share one entry: the one among them that takes most time, a shape
-that really occurred, stands for all.
+that really occurred, represents all.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def hot_shapes(
 ) -> HotShapes:
     """The fewest shapes that cover a share of the time of each operator, or of one."""
     if not 0 < cover <= 1:
-        raise UsageError(f"a cover is a share between 0 and 1, not {cover}")
+        raise UsageError(f"cover must be a share between 0 and 1, not {cover}")
     result = importance(corpus, "shape", weight=weight, where=where)
     by_operator: dict[str, list[ImportanceRow]] = defaultdict(list)
     for row in result.rows:
@@ -229,7 +229,7 @@ def _axes_text(axes: Mapping[str, Any]) -> str:
 def _origins(
     corpus: Corpus, where: Mapping[str, str] | None, chosen: dict[str, list[_Bucket]]
 ) -> Origins:
-    """Where the shapes that stand for the chosen buckets were seen."""
+    """Where the shapes that represent the chosen buckets were seen."""
     wanted = [
         (name, _axes_text(bucket.members[0].axes or {}))
         for name, buckets in chosen.items()

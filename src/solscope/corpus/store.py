@@ -45,7 +45,7 @@ class Corpus:
     def table(self, name: str) -> pl.LazyFrame:
         """The rows of one table that belong to the profiles of the store."""
         if name not in TABLES:
-            raise UsageError(f"no table {name!r} in a store (there are: {', '.join(TABLES)})")
+            raise UsageError(f"no table {name!r} in a store (available: {', '.join(TABLES)})")
         if name == "profiles":
             return self.profiles().lazy()
         entries = self.profiles().select("entry").lazy()
@@ -147,7 +147,7 @@ class Corpus:
         )
 
     def table_url(self, name: str) -> str:
-        """Where one table lies."""
+        """Location of one table."""
         return f"{self.url}/{name}"
 
 
@@ -164,9 +164,9 @@ def create_corpus(url: str | os.PathLike[str]) -> Corpus:
     if not _SCHEME.match(text):
         folder = Path(text)
         if folder.exists() and not folder.is_dir():
-            raise UsageError(f"{text}: a file, not a folder for a store")
+            raise UsageError(f"{text} is a file; a store needs a folder")
         if folder.is_dir() and any(folder.iterdir()) and not (folder / "times").is_dir():
-            raise UsageError(f"{text}: not empty, and not a store; name a new folder")
+            raise UsageError(f"{text}: not empty and not a store; choose a new folder")
         folder.mkdir(parents=True, exist_ok=True)
     for name in TABLES:
         about = {VERSION_KEY: str(SCHEMA_VERSION)} if name == "profiles" else {}
@@ -179,13 +179,15 @@ def open_corpus(url: str | os.PathLike[str]) -> Corpus:
     text = normal(url)
     table = delta.open_table(f"{text}/profiles")
     if table is None:
-        raise InputError(f"{text}: no profile store; make one with `solscope corpus init {text}`")
+        raise InputError(
+            f"{text}: not a profile store; create one with `solscope corpus init {text}`"
+        )
     found = table.metadata().configuration.get(VERSION_KEY)
     if found is None:
         raise InputError(f"{text}: a Delta table, but not of a profile store")
     if found != str(SCHEMA_VERSION):
         raise InputError(
-            f"{text}: a store with tables of version {found}; this solscope knows version "
+            f"{text}: a store with tables of version {found}; this solscope reads version "
             f"{SCHEMA_VERSION}: use the solscope that wrote it, or build the store again"
         )
     return Corpus(text)

@@ -83,7 +83,9 @@ def trend(
 ) -> Trend:
     """The series of `what`: an operator, a category, or `step`."""
     if min_change_pct < 0:
-        raise UsageError(f"a least change is a percentage from 0 on, not {min_change_pct}")
+        raise UsageError(
+            f"the smallest change must be a percentage of at least 0, not {min_change_pct}"
+        )
     selection = select(corpus, where)
     phase = None
     if what == STEP:
@@ -129,7 +131,7 @@ def _parts(
     else:
         seen = selection.times.select(pl.col("operator").unique().drop_nulls()).collect()
         names = ", ".join(sorted(seen["operator"].to_list()))
-        raise UsageError(f"no operator or category {what!r} in these profiles (there are: {names})")
+        raise UsageError(f"no operator or category {what!r} in these profiles (available: {names})")
     if metric == "call":
         return sums.select("at", (pl.col("time_ns") / pl.col("calls") / 1e3).alias("value"))
     if metric == "share":
@@ -158,7 +160,7 @@ def _steps(
     whole = ~pl.col("cut") & pl.col("dur_ns").is_not_null()
     rows = _step_rows(corpus, selection).filter(whole)
     if rows.is_empty():
-        raise InputError(f"{corpus.url}: these profiles have no whole steps")
+        raise InputError(f"{corpus.url}: these profiles have no complete steps")
     if phase is None:
         spent = rows.group_by("phase").agg(pl.col("dur_ns").sum()).sort("dur_ns", "phase")
         phase = str(spent["phase"][-1])

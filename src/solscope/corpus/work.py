@@ -36,7 +36,7 @@ class Outcome:
 
 
 def process(task: Task, known: frozenset[str]) -> Outcome:
-    """Read one file and reduce it, unless the store knows its content."""
+    """Read one file and reduce it, unless the store already has its content."""
     path = task.item.path
     try:
         if URL.match(path):

@@ -77,7 +77,7 @@ def resolve(path: str) -> str:
         return path
     name, _, within = path.removeprefix(PREFIX).partition("/")
     if name not in DEMOS:
-        raise InputError(f"{path}: no such demo (there are: {', '.join(DEMOS)})")
+        raise InputError(f"{path}: no such demo (available: {', '.join(DEMOS)})")
     found = FOLDER / DEMOS[name].file
     if not within.strip("/"):
         return str(found)

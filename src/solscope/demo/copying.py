@@ -28,7 +28,7 @@ def copy_demos(target: Path, *, force: bool = False) -> Copied:
     """Write all demos and a README with commands to a new folder; all of it appears at once."""
     empty = target.is_dir() and not any(target.iterdir())
     if target.exists() and not (empty or _is_ours(target)):
-        raise UsageError(f"{target} exists and is not a copy of the demos: name another folder")
+        raise UsageError(f"{target} exists and is not a copy of the demos; choose another folder")
     if target.exists() and not (empty or force):
         raise UsageError(f"{target} exists; use --force to replace it")
     target.absolute().parent.mkdir(parents=True, exist_ok=True)

@@ -49,7 +49,7 @@ def observe_cycles(attributed: Attributed) -> Observations:
     """Reduce a run known by cycles to what a diagnosis needs."""
     table = attributed.profile.cycles
     if table is None or table.is_empty():
-        raise InputError(f"{attributed.profile.path}: it holds no cycles")
+        raise InputError(f"{attributed.profile.path}: no cycles in this file")
     cycles = _main_anchor(table)
     wall, start = cycles["anchor_ns"].to_numpy(), _starts(cycles)
     functions = _functions(table, cycles)

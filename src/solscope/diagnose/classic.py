@@ -206,7 +206,7 @@ def _main_unit(cycles: pl.DataFrame) -> pl.DataFrame:
 
 def _side(cycles: pl.DataFrame, label: str) -> ClassicSide:
     if cycles.is_empty():
-        raise UsageError(f"{label}: no whole cycle in it, so that there is nothing to compare")
+        raise UsageError(f"{label}: no complete cycle, so there is nothing to compare")
     main = _main_unit(cycles)
     times = main.unique(["pid", "cycle", "start_ns"])["anchor_ns"].sort(descending=True) / 1e3
     return ClassicSide(

@@ -212,7 +212,7 @@ def load(path: Path) -> Observations:
         try:
             data = zstandard.ZstdDecompressor().decompress(data, max_output_size=LIMIT_BYTES)
         except zstandard.ZstdError as error:
-            raise DamagedFileError(f"{path}: no Zstandard file ({error})") from error
+            raise DamagedFileError(f"{path}: not a Zstandard file ({error})") from error
     return decode(data, str(path))
 
 
@@ -221,10 +221,10 @@ def decode(data: bytes, path: str) -> Observations:
     try:
         found = msgspec.json.decode(data, type=Observations)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DamagedFileError(f"{path}: no observations ({error})") from error
+        raise DamagedFileError(f"{path}: not observations ({error})") from error
     if found.solscope_observations != VERSION:
         raise DamagedFileError(
             f"{path}: observations of version {found.solscope_observations}, this solscope reads "
-            f"{VERSION}; make them again from the profile"
+            f"{VERSION}; create them again from the profile"
         )
     return found

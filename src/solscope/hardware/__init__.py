@@ -171,7 +171,7 @@ def _by_name(name: str) -> Hardware:
         return device
     near = difflib.get_close_matches(wanted, {_plain(known): 0 for known in names()}, n=1)
     hint = next((f"; did you mean {known!r}?" for known in names() if [_plain(known)] == near), "")
-    raise UsageError(f"no hardware {name!r}{hint} (there are: {', '.join(names())})")
+    raise UsageError(f"no hardware {name!r}{hint} (available: {', '.join(names())})")
 
 
 def _plain(name: str) -> str:
@@ -217,10 +217,10 @@ def _check(hardware: Hardware) -> None:
         for key, figure in getattr(hardware, section).items():
             if key not in known:
                 raise ValueError(
-                    f"no figure {key!r} in [{section}] (there are: {', '.join(known)})"
+                    f"no figure {key!r} in [{section}] (available: {', '.join(known)})"
                 )
             if figure.unit not in UNITS:
-                raise ValueError(f"{key}: no unit {figure.unit!r} (there are: {', '.join(UNITS)})")
+                raise ValueError(f"{key}: no unit {figure.unit!r} (available: {', '.join(UNITS)})")
             if not 0 < figure.value < float("inf"):
                 raise ValueError(f"{key}: {figure.value} is not a positive number")
     for pattern in hardware.matches:

@@ -1,7 +1,7 @@
 """Opening one profile: from the cache when it was read before, else by a reader, then cached.
 
 Only readers whose result depends on nothing but the bytes and the name of one file are cached
-(`ONE_FILE`). What lies beside a profile, such as its metrics, is read anew each time.
+(`ONE_FILE`). Companion files, such as metrics, are read anew each time.
 """
 
 from __future__ import annotations
@@ -127,5 +127,5 @@ def _digest_now(path: Path, entries: Entries) -> str | None:
 
 
 def _has_unsaved_changes(path: Path) -> bool:
-    """An SQLite database whose log lies beside it is not all in its file."""
+    """An SQLite database with a separate log is not complete in its file."""
     return path.with_name(f"{path.name}-wal").exists()

@@ -17,7 +17,7 @@ from solscope.views.steps import StepTimes
 from solscope.views.summary import Summary
 
 SIDE_BY_SIDE = 4
-"""Up to this many profiles stand beside each other; more become a table with a row each."""
+"""Up to this many profiles are shown side by side; more become a table with one row each."""
 
 
 def render_show(

@@ -32,7 +32,7 @@ from solscope.views.summary import Summary
 LINE, LONGEST_LINE = 9, 40
 """Columns of the line of step times: at least, at most."""
 STEP_NUMBERS = 89
-"""Columns that the numbers beside it take."""
+"""Columns taken by the numbers next to it."""
 
 
 def show_page(
@@ -69,7 +69,7 @@ def _contents(s: Summary) -> str:
             f"{s.events:,} rows, {s.kernels:,} kernel launches; "
             "a summary has no time line, so no span, busy or idle"
         )
-    sensors = f", {len(s.metrics)} sensors beside it" if s.metrics else ""
+    sensors = f", {len(s.metrics)} sensors" if s.metrics else ""
     return f"{s.events:,} events, {s.kernels:,} kernels{sensors}"
 
 

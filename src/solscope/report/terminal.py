@@ -65,7 +65,7 @@ class Column(NamedTuple):
 
 
 class Sheet(Table):
-    """A table without lines that still knows what it was made of."""
+    """A table without lines that keeps its source rows."""
 
     def __init__(
         self, described: Sequence[Column], given: Sequence[Sequence[str]], hidden: Sequence[str]
@@ -155,7 +155,7 @@ def _fitting(
 
 
 def listing(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Group:
-    """Like `table`, but the last column of each row stands whole on a line of its own."""
+    """Like `table`, but the last column of each row gets its own line, in full."""
     cells = [[clean(cell) for cell in row] for row in rows]
     widths = [_column_width(columns, cells, at) for at in range(len(columns) - 1)]
 

@@ -25,7 +25,7 @@ def operator_bound(
     entry = operator(name)
     lacking = [axis for axis in entry.axes if axis not in axes]
     if lacking:
-        raise UsageError(f"{name} needs the axes {', '.join(entry.axes)}; lacking: {lacking[0]}")
+        raise UsageError(f"{name} needs the axes {', '.join(entry.axes)}; missing: {lacking[0]}")
     if bound == "corrected":
         return least_time(entry.cost(axes), hardware)
     stated = _stated(entry, axes)
@@ -37,7 +37,7 @@ def operator_bound(
 def check_kind(bound: str) -> None:
     """`UsageError` for a kind of bound that does not exist."""
     if bound not in get_args(BoundKind):
-        raise UsageError(f"a bound is {' or '.join(get_args(BoundKind))}, not {bound!r}")
+        raise UsageError(f"bound must be {' or '.join(get_args(BoundKind))}, not {bound!r}")
 
 
 def _stated(entry: Operator, axes: Axes) -> Published | None:

@@ -97,7 +97,7 @@ def load(name: str | Path = "atrex") -> SuiteFile:
     path = Path(name)
     if not path.is_file():
         known = ", ".join(SHIPPED)
-        raise UsageError(f"no suite {str(name)!r}: neither one that ships ({known}) nor a file")
+        raise UsageError(f"no suite {str(name)!r}: neither a built-in suite ({known}) nor a file")
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -26,7 +26,7 @@ DOMINANT_PCT = 50.0
 LEFT_OUT_PCT = 20.0
 """Outliers are mentioned from this share of the time of all steps on."""
 MAIN_PART = 0.6
-"""A cause with at least this part of the idle time stands for all of it."""
+"""A cause with at least this part of the idle time represents all of it."""
 OVERHEAD_PCT = 5.0
 """The profiler's own work is mentioned from this share of a step on."""
 
@@ -321,7 +321,7 @@ class _Sentence:
         if kind in ("host_bound", "launch_bound", "sync", "alloc") and overhead >= OVERHEAD_PCT:
             said += f"; the profiler itself takes {_share(overhead)} of the time"
         if any(warning.code == "truncated" for warning in self.attributed.profile.warnings):
-            said += "; the file breaks off, so this is about its first part"
+            said += "; the file is truncated, so this covers only its first part"
         return said
 
     def _busy_for(self) -> str:

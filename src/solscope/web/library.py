@@ -141,7 +141,9 @@ class Library:
     def results(self) -> list[ShapeResult]:
         """All benchmark results; `InputError` when there are none."""
         if not self.result_files:
-            raise InputError("no benchmark results are shown here; name a results file (.jsonl)")
+            raise InputError(
+                "no benchmark results are shown here; start with a results file (.jsonl)"
+            )
         key = ("results", *self.result_stamps())
         found: list[ShapeResult] = self.tables.get(key, lambda: read_results(self.result_files))
         return found

@@ -120,7 +120,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise UsageError(
-            f"cannot listen on {host} port {port}: {error.strerror or error}; --port 0 takes a "
+            f"cannot listen on {host} port {port}: {error.strerror or error}; --port 0 picks a "
             "free one"
         ) from error
     return listener

@@ -126,7 +126,7 @@ def store_trend(library: Library, query: Query) -> Trend:
 def _count(query: Query, name: str, usual: int) -> int:
     text = query.get(name) or str(usual)
     if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) > 0):
-        raise UsageError(f"{name} is a number of rows from 1 on")
+        raise UsageError(f"{name} must be a number of rows, at least 1")
     return int(text)
 
 
@@ -138,5 +138,5 @@ def _choice(query: Query, name: str, known: Sequence[Any]) -> Any:
     """One of the known values; the first when the question does not say."""
     asked = query.get(name) or known[0]
     if asked not in known:
-        raise UsageError(f"{name} is one of {', '.join(known)}, not {asked!r}")
+        raise UsageError(f"{name} must be one of {', '.join(known)}, not {asked!r}")
     return asked

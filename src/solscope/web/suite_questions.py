@@ -159,5 +159,5 @@ def _fastest(result: ShapeResult) -> Fastest:
 def by_name(name: str) -> str:
     """A name of a GPU; files of this machine are not for whoever asks over the network."""
     if name.endswith(".toml"):
-        raise UsageError(f"hardware is chosen by name here, not by file: {name!r}")
+        raise UsageError(f"choose hardware by name here, not by file: {name!r}")
     return name

@@ -58,7 +58,7 @@ async def take_upload(
 def _only(target: Path) -> Iterator[None]:
     """Refuse a name that is taken, or that another upload is about to take."""
     if target in _TAKING or target.exists():
-        raise UsageError(f"{target.name} is here already: rename the file to upload it again")
+        raise UsageError(f"{target.name} already exists here; rename the file to upload it again")
     _TAKING.add(target)
     try:
         yield
@@ -75,7 +75,7 @@ def _check(work: Path) -> None:
         open_profile(work, options=ReadOptions(cache=False))
     except LimitError as error:
         raise LimitError(
-            f"{work.name}: too large when it is decompressed; nothing of it is kept"
+            f"{work.name}: too large when decompressed; the upload was discarded"
         ) from error
     except SolscopeError as error:
         raise type(error)(str(error).replace(str(work), work.name)) from error

@@ -253,8 +253,8 @@ BAD = {
     "[[rule]]\nid = 'a'\ncategory = 'gemm'\npattern = 'x'\ncolor = 1": "rule 'a': .*color",
     "[[rule]]\nid = 'a'\ncategory = 'gemm'\npattern = 'x'\ngeneric = true": "needs `detail`",
     "[[rule]]\nid = 'a'\ncategory = 'gemm'\npattern = 'x'\ndetail = 'group'": "needs a group",
-    "[[rule]]\nid = 'a'\ncategory = 'gemm'\npattern = 'x'\n" * 2: "rule 'a' is there twice",
-    "rule = 3": "holds \\[\\[rule\\]\\] tables",
+    "[[rule]]\nid = 'a'\ncategory = 'gemm'\npattern = 'x'\n" * 2: "rule 'a' is defined twice",
+    "rule = 3": "only \\[\\[rule\\]\\] tables",
     "[[rule": "not valid TOML",
 }
 

@@ -358,7 +358,7 @@ def test_one_of_several_suites_is_chosen(
         found = msgspec.json.decode(capsys.readouterr().out)
         assert found["suite"] == "decode"
         assert run(["bench", *command, "--suite", "atrx"]) == 2
-        assert "no results of suite 'atrx' (there are: atrex, decode)" in capsys.readouterr().err
+        assert "no results of suite 'atrx' (available: atrex, decode)" in capsys.readouterr().err
 
 
 def test_what_is_asked_for_together_is_looked_for_together() -> None:
@@ -366,7 +366,7 @@ def test_what_is_asked_for_together_is_looked_for_together() -> None:
         line("rms_norm", "0", 20.0, solution="a"),
         line("rms_norm", "0", 40.0, solution="b", suite="decode"),
     ]
-    why = "no results of solution 'a' for suite decode (there are: b)"
+    why = "no results of solution 'a' for suite decode (available: b)"
     with pytest.raises(UsageError, match=re.escape(why)):
         select(rows, "a", suite="decode")
 
@@ -386,7 +386,7 @@ def test_usual_is_the_public_suite_and_the_device_with_most_full_sizes() -> None
 
 
 def test_a_method_that_was_not_run_is_named_with_those_that_were() -> None:
-    with pytest.raises(UsageError, match=r"no times by 'grpah-v1' \(there are: cold-v1\)"):
+    with pytest.raises(UsageError, match=r"no times by 'grpah-v1' \(available: cold-v1\)"):
         score([line("rms_norm", "0", 20.0)], method="grpah-v1")
 
 

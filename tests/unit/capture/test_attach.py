@@ -156,7 +156,7 @@ def test_what_cannot_be_recorded(tmp_path: Path) -> None:
     target = Target(tmp_path / "run.metrics.csv")
     with pytest.raises(InputError, match="no process"):
         attach(2**22 + 1, target)
-    with pytest.raises(InputError, match="no-such-program cannot be started"):
+    with pytest.raises(InputError, match="cannot start no-such-program"):
         run(["no-such-program"], target)
     with pytest.raises(UsageError, match="not a folder"):
         attach(os.getpid(), Target(tmp_path / "no" / "run.metrics.csv"))

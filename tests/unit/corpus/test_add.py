@@ -201,7 +201,7 @@ def test_adding_only_appends(
 
 
 def test_engines_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there are: local, ray"):
+    with pytest.raises(UsageError, match="available: local, ray"):
         make_engine("spark")
     with pytest.raises(UsageError, match="--address is for --engine ray"):
         make_engine("local", address="auto")

@@ -64,7 +64,7 @@ def test_a_query_only_reads_the_store(corpus: Corpus, sql: str) -> None:
     "sql", ["SELECT * FROM nothing", "SELECT nope FROM times", "SELECT (", "SELECT * FROM '/etc/x'"]
 )
 def test_a_wrong_query_is_one_clear_error(corpus: Corpus, sql: str) -> None:
-    with pytest.raises(InputError, match="this query fails: "):
+    with pytest.raises(InputError, match="the query failed: "):
         query(corpus, sql)
 
 

@@ -187,13 +187,15 @@ def test_of_two_rows_for_one_content_the_earlier_counts(corpus: Corpus, tmp_path
 
 
 def test_what_is_no_store_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no profile store; make one with `solscope corpus init"):
+    with pytest.raises(
+        InputError, match="not a profile store; create one with `solscope corpus init"
+    ):
         open_corpus(tmp_path / "nothing")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    with pytest.raises(UsageError, match="not empty, and not a store"):
+    with pytest.raises(UsageError, match="not empty and not a store"):
         create_corpus(tmp_path / "full")
-    with pytest.raises(UsageError, match="a file, not a folder"):
+    with pytest.raises(UsageError, match="is a file; a store needs a folder"):
         create_corpus(tmp_path / "full" / "file")
     delta.create(f"{tmp_path}/other/profiles", schema("profiles"), "other", {})
     with pytest.raises(InputError, match="not of a profile store"):
@@ -202,7 +204,7 @@ def test_what_is_no_store_says_so(tmp_path: Path) -> None:
 
 def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
     delta.create(f"{tmp_path}/s/profiles", schema("profiles"), "profiles", {VERSION_KEY: "99"})
-    with pytest.raises(InputError, match="tables of version 99; this solscope knows version 1"):
+    with pytest.raises(InputError, match="tables of version 99; this solscope reads version 1"):
         open_corpus(tmp_path / "s")
 
 

@@ -247,7 +247,7 @@ def test_a_file_that_breaks_off() -> None:
     made = profile(step(0, MS), *kernel(GEMM, 0, MS, 1))
     cut = replace(made, warnings=(ProfileWarning("truncated", "the file ends early"),))
     found = summarize(attribute(cut)).verdict
-    assert found.sentence.endswith("; the file breaks off, so this is about its first part.")
+    assert found.sentence.endswith("; the file is truncated, so this covers only its first part.")
 
 
 def test_the_profiler_itself() -> None:

@@ -24,7 +24,7 @@ def make_engine(name: str, workers: int | None = None, address: str | None = Non
         from solscope.corpus.engines.ray import RayEngine
 
         return RayEngine(workers, address)
-    raise UsageError(f"no engine {name!r} (there are: {', '.join(ENGINES)})")
+    raise UsageError(f"no engine {name!r} (available: {', '.join(ENGINES)})")
 
 
 def cores() -> int:

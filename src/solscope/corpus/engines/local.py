@@ -1,7 +1,7 @@
 """This machine: worker processes, or this process itself for one worker.
 
-Each worker has a pipe of its own and nothing in common with the others, no queue and no lock. So
-when one dies, whatever it was doing, the others go on, it is known which file it was reading, and
+Each worker has its own pipe and shares nothing with the others, no queue and no lock. So when
+one dies, whatever it was doing, the others continue, it is known which file it was reading, and
 a new one takes its place.
 """
 
@@ -109,13 +109,13 @@ class _Crew:
             # A task is small, and a worker holds few: this never waits for a worker to read it.
             worker.connection.send(task)
         except OSError:
-            return  # It has died; the wait for its outcome will tell.
+            return  # It has died; the wait for its outcome will show it.
 
     def _next(self) -> Task | None:
         return self.again.popleft() if self.again else next(self.tasks, None)
 
     def _hire(self) -> _Worker:
-        # Polars has threads of its own, which a forked process would lack.
+        # Polars has its own threads, which a forked process would not have.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         made = context.Process(target=_serve, args=(theirs, self.work, self.known), daemon=True)

@@ -46,7 +46,7 @@ def hotspots(
     `model` gives axes to kernels without recorded shapes whose role is known.
     """
     if not 0 < target_pct <= 100:
-        raise UsageError(f"a target is a share of the bound in percent, not {target_pct}")
+        raise UsageError(f"target must be a percentage of the bound, not {target_pct}")
     card = hardware or hardware_of(attributed)
     window = step_window(attributed)
     table = find_calls(attributed, model)
