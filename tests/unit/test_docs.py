@@ -25,7 +25,7 @@ from solscope.attribution.roles import GROUPS, ROLES
 from solscope.bench import base as bench_base
 from solscope.bench import contrast, leaderboard
 from solscope.bench import score as bench_score
-from solscope.cli import app, demo_run
+from solscope.cli import app, demo_run, run
 from solscope.compare import gate, parts, profiles
 from solscope.demo import copying
 from solscope.diagnose import classic, counters, decompose, diagnosis, latent, rank, stats
@@ -373,16 +373,34 @@ def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.Monk
     exec(compile(code, "example", "exec"), {"__name__": "example"})
 
 
-def test_readme_shows_real_output() -> None:
-    printed = read("tests/golden/show-vllm-b200.txt").splitlines()
-    command, *shown = blocks(read("README.md"), "text")[0].splitlines()
-    assert command == "$ solscope show demo:vllm-b200"
+SHOWN = [
+    pytest.param(*block.split("\n", 1), id=block.split("\n", 1)[0])
+    for block in blocks(read("README.md"), "text")
+    if block.startswith("$ solscope ")
+]
+
+
+@pytest.mark.parametrize(("command", "shown"), SHOWN)
+def test_readme_shows_real_output(
+    command: str,
+    shown: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    run(shlex.split(command)[2:])
+    printed = capsys.readouterr().out.splitlines()
     at = 0
-    for part in "\n".join(shown).split("\n...\n"):
+    for part in re.split(r"^\.\.\.$", shown, flags=re.MULTILINE):
         lines = part.strip("\n").split("\n")
+        if lines == [""]:
+            continue
         at = printed.index(lines[0], at)
         assert printed[at : at + len(lines)] == lines
-    assert printed[-1] == shown[-1]
+
+
+def test_readme_shows_several_commands() -> None:
+    assert len(SHOWN) >= 3
 
 
 def test_the_example_by_hand_comes_out_as_written(tmp_path: Path) -> None:
