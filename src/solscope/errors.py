@@ -26,7 +26,7 @@ class InputError(SolscopeError):
 
 
 class UnknownFormatError(InputError):
-    """No reader recognises the content of the file."""
+    """No reader recognizes the content of the file."""
 
 
 class DamagedFileError(InputError):

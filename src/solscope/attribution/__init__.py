@@ -82,7 +82,7 @@ def attribute(
 
 
 def _add_operator(table: pl.DataFrame, rules: RuleSet) -> pl.DataFrame:
-    """The catalogue operator that a kernel implements, where its rule names one."""
+    """The catalog operator that a kernel implements, where its rule names one."""
     known = {rule.id: rule.operator for rule in rules.rules if rule.operator is not None}
     named = (
         table["rule"].cast(pl.String).replace_strict(known, default=None, return_dtype=pl.String)

@@ -72,7 +72,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     op: str | None = None
     """Regular expression on the linked CPU operator; such a rule is silent when none is known."""
     operator: str | None = None
-    """Entry of the operator catalogue that such a kernel implements."""
+    """Entry of the operator catalog that such a kernel implements."""
     generic: bool = False
     """True for a rule that catches a whole family without knowing what the kernel is for."""
     detail: Literal["group", "functor", "name"] | None = None

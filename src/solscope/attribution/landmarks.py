@@ -1,6 +1,6 @@
 """Boundaries of layers from landmarks: the first norm after the feed-forward part.
 
-This needs to recognise norms and activations, so it is a second opinion beside `alignment.py`, and
+This needs to recognize norms and activations, so it is a second opinion beside `alignment.py`, and
 the only one where nothing repeats exactly: a first layer that differs, a profile that begins in the
 middle of a layer.
 """

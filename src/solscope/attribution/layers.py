@@ -68,7 +68,7 @@ def find_layers(sequence: list[Unit]) -> list[Layer]:
         made = _layer(text, start, end, groups[number])
         agreed = marks[number : number + 2] == [start, end]
         layers.append(made._replace(aligned=repeated is not None, agreed=agreed))
-    return _judged(text, _with_unrecognised(text, layers))
+    return _judged(text, _with_unrecognized(text, layers))
 
 
 def _layer(text: str, start: int, end: int, mixers: tuple[Mixer, ...]) -> Layer:
@@ -76,8 +76,8 @@ def _layer(text: str, start: int, end: int, mixers: tuple[Mixer, ...]) -> Layer:
     return Layer(start, end, mixers, feed, feed_forward_kind(text[feed:end]))
 
 
-def _with_unrecognised(text: str, layers: list[Layer]) -> list[Layer]:
-    """The layers and those before them whose mixer is not recognised.
+def _with_unrecognized(text: str, layers: list[Layer]) -> list[Layer]:
+    """The layers and those before them whose mixer is not recognized.
 
     A feed-forward part that stands before the mixer of a layer ends another layer.
     """

@@ -41,7 +41,7 @@ def find_mixers(text: str) -> list[Mixer]:
 def by_layer(text: str, mixers: Sequence[Mixer]) -> list[tuple[Mixer, ...]]:
     """Mixers by layer: those with no norm between them work on the same input and share one.
 
-    Where no norm is recognised at all, every mixer has a layer of its own.
+    Where no norm is recognized at all, every mixer has a layer of its own.
     """
     groups: list[tuple[Mixer, ...]] = []
     normed = any(letter in NORMS for letter in text)

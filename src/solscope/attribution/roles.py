@@ -245,7 +245,7 @@ def _chain_by_order(text: str, at: list[int]) -> list[int]:
 
 def _mixer(text: str, linear: bool) -> list[str]:
     if linear and not any(letter in MIXERS for letter in text):
-        # What mixes tokens here is not recognised.
+        # What mixes tokens here is not recognized.
         return [OTHER] * len(text)
     if linear:
         known = {Letter.CONVOLUTION.value: "conv", Letter.GATE.value: "gating"}

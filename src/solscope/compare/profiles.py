@@ -2,7 +2,7 @@
 
 Times are per step of the same phase and, with several GPUs, per GPU. Where steps cannot be compared
 (a summary without a time line, no steps, no phase in common) totals of whole profiles stand beside
-each other, marked as such. Profiles align by phase, role, category and catalogue operator; kernel
+each other, marked as such. Profiles align by phase, role, category and catalog operator; kernel
 names only say what one side has and the other has not.
 """
 

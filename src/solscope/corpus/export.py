@@ -29,7 +29,7 @@ def suite_of(
     weight: str = "uniform",
     where: Mapping[str, str] | None = None,
 ) -> SuiteFile:
-    """The hot shapes of every operator of the catalogue, as a suite."""
+    """The hot shapes of every operator of the catalog, as a suite."""
     found = hot_shapes(corpus, None, cover, buckets, weight, where)
     operators = _operators(found)
     if not operators:

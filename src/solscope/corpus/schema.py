@@ -68,7 +68,7 @@ KEY_COLUMNS = (
     StoreColumn("layer_kind", _TEXT, "Kind of layer; null outside layers."),
     StoreColumn("role", _TEXT, "Role of the kernel."),
     StoreColumn("category", _TEXT, "Category of the kernel."),
-    StoreColumn("operator", _TEXT, "Operator of the catalogue; null when not known."),
+    StoreColumn("operator", _TEXT, "Operator of the catalog; null when not known."),
     StoreColumn("op", _TEXT, "Operator as recorded."),
     StoreColumn("axes", _TEXT, "Axes of the operator, JSON with sorted keys; null without shapes."),
     StoreColumn("source", _TEXT, "Where the axes come from: recorded, inferred or config."),

@@ -1,4 +1,4 @@
-"""The catalogue: one operator per file, each with its axes and what one call costs at least.
+"""The catalog: one operator per file, each with its axes and what one call costs at least.
 
     from solscope.operators import operator
 

@@ -82,7 +82,7 @@ class Published(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator of the catalogue."""
+    """One operator of the catalog."""
 
     name: str
     title: str

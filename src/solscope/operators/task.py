@@ -1,7 +1,7 @@
 """The executable half of an operator: inputs, reference, and how outputs are judged.
 
 An operator of the suite has one `Task` in its file. torch is imported inside functions only, so
-that the catalogue loads without it.
+that the catalog loads without it.
 
     task = operator("rms_norm").task
     inputs = task.inputs(axes, Draw(seed=7))

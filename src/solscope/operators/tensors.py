@@ -37,7 +37,7 @@ DTYPES = {
     "c10::Float4_e2m1fn_x2": "fp4",
     "signed char": "int8",
 }
-"""Names of the catalogue for types as Kineto writes them."""
+"""Names of the catalog for types as Kineto writes them."""
 
 _SIZES = {
     "double": 8,
@@ -100,7 +100,7 @@ class Tensor:
 
     @property
     def dtype(self) -> str:
-        """The catalogue's name of a floating-point type or int8."""
+        """The catalog's name of a floating-point type or int8."""
         if self.type not in DTYPES:
             raise UnclearError(f"no matrix or vector rate is known for type {self.type!r}")
         return DTYPES[self.type]

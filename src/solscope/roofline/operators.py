@@ -1,4 +1,4 @@
-"""The bound of an operator of the catalogue, by its name and axes."""
+"""The bound of an operator of the catalog, by its name and axes."""
 
 from __future__ import annotations
 

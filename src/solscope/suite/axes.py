@@ -19,7 +19,7 @@ Sizes = dict[str, Any]
 
 
 def suite_axes(op: SuiteOperator, shape: SuiteShape) -> Axes:
-    """The axes of one shape, in the words of our catalogue."""
+    """The axes of one shape, in the words of our catalog."""
     return _AXES[op.name](shape)
 
 

@@ -35,7 +35,7 @@ class ListedShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: str
     axes: dict[str, Any]
-    """Sizes in the words of the catalogue."""
+    """Sizes in the words of the catalog."""
     weight: float
     """Share of the operator's time; all shapes of an operator are 1."""
     description: str = ""

@@ -24,7 +24,7 @@ class CoverageSummary(msgspec.Struct, frozen=True):
     shapes_pct: float | None
     """Time whose launching operator has recorded input shapes."""
     operator_pct: float | None
-    """Time of kernels that implement a known catalogue operator."""
+    """Time of kernels that implement a known catalog operator."""
     layer_pct: float | None
     """Time whose place in the model is known: a layer, or the prologue or epilogue."""
     role_pct: float | None

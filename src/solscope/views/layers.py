@@ -337,7 +337,7 @@ def _in_order(tables: Sequence[pl.DataFrame]) -> list[str]:
 
 
 def _operator(tables: Sequence[pl.DataFrame]) -> str | None:
-    """The catalogue operator with most time, if all profiles that have one agree."""
+    """The catalog operator with most time, if all profiles that have one agree."""
     found: set[str] = set()
     for table in tables:
         times = (

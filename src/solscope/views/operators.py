@@ -33,7 +33,7 @@ class OperatorRow(msgspec.Struct, frozen=True):
     """Operator as recorded; `memcpy` or `memset` for what no operator made; the role where the axes
     come from a config."""
     operator: str
-    """Entry of the catalogue."""
+    """Entry of the catalog."""
     category: str
     axes: dict[str, Any] | None
     """What determines the cost; null for a row over several."""
@@ -210,7 +210,7 @@ def _row(
     by: OperatorsBy,
     total_ns: int,
 ) -> OperatorRow | NoCost:
-    """One group of kinds that share a name and catalogue entry, or a reason."""
+    """One group of kinds that share a name and catalog entry, or a reason."""
     kind = table.kinds[at[0]]
     calls = sum(sums[k].calls for k in at)
     time_us = sum(sums[k].time_ns for k in at) / 1e3

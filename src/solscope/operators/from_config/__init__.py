@@ -1,4 +1,4 @@
-"""From the role of a kernel and a model's config to an entry of the catalogue and its axes.
+"""From the role of a kernel and a model's config to an entry of the catalog and its axes.
 
 Where a profile has no shapes (graph replays), the config of the model as hubs publish it has the
 widths, and the step the number of tokens. `axes_of` looks the role up in a table of small functions

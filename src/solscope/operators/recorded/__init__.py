@@ -1,4 +1,4 @@
-"""From an operator as a profile records it to an entry of the catalogue and its axes.
+"""From an operator as a profile records it to an entry of the catalog and its axes.
 
 `recognize` looks the recorded name up in a table of small functions. Each takes the recorded call
 and returns the operator's name and axes, or raises `UnclearError` with the reason why shapes, types

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 from solscope.operators.tensors import Tensor, UnclearError, full_type
 
 Found = tuple[str, dict[str, Any]]
-"""Name of a catalogue operator, and its axes."""
+"""Name of a catalog operator, and its axes."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ def _norm(operator: str, x_at: int, weight_at: int | None) -> Rule:
     def rule(call: Recorded) -> Found:
         x = call.tensor(x_at)
         if weight_at is None or not call.has(weight_at):
-            raise UnclearError("a norm without weight has no entry in the catalogue")
+            raise UnclearError("a norm without weight has no entry in the catalog")
         hidden = call.tensor(weight_at).numel
         return operator, {"tokens": x.numel // max(1, hidden), "hidden": hidden, "dtype": x.dtype}
 
