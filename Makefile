@@ -4,11 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-<<<<<<< HEAD
 .PHONY: demo test test-long test-browser check format commands schemas web screenshots bench-ingest bench-corpus bench-dashboard clean
-=======
+
 .PHONY: demo test test-long test-browser check format commands docs web screenshots bench-ingest bench-corpus bench-dashboard clean
->>>>>>> 2ec542c (Add a documentation site, and a test against stilted phrases)
 
 demo: $(STAMP)
 	$(BIN)/solscope show demo:vllm-b200
@@ -37,10 +35,9 @@ format: $(STAMP)
 commands: $(STAMP)
 	$(BIN)/python scripts/generate_commands.py
 
-<<<<<<< HEAD
 schemas: $(STAMP)
 	$(BIN)/python scripts/generate_schemas.py
-=======
+
 # The documentation site, from the same Markdown files: site/index.html. A broken link fails the build.
 # MkDocs gets an environment of its own, since the site needs nothing of solscope.
 docs: $(VENV)-docs/.installed
@@ -50,7 +47,6 @@ $(VENV)-docs/.installed: constraints.txt
 	$(PYTHON) -m venv $(VENV)-docs
 	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt mkdocs-material
 	touch $@
->>>>>>> 2ec542c (Add a documentation site, and a test against stilted phrases)
 
 # Rebuild the script and style of reports and dashboard (needs Node); what it writes is committed.
 web:
