@@ -4,9 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long test-browser check format commands schemas web screenshots bench-ingest bench-corpus bench-dashboard clean
-
-.PHONY: demo test test-long test-browser check format commands docs web screenshots bench-ingest bench-corpus bench-dashboard clean
+.PHONY: demo test test-long test-browser check format commands schemas docs web screenshots bench-ingest bench-corpus bench-dashboard clean
 
 demo: $(STAMP)
 	$(BIN)/solscope show demo:vllm-b200
