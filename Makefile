@@ -1,12 +1,16 @@
-# `make demo` and `make test` each install everything they need into .venv and run.
+# `make demo` and `make test` each install everything they need into .venv and run: the demo the
+# package alone, the tests also torch, Ray and the tools.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+CORE := $(VENV)/.core
+SOURCES := pyproject.toml setup.py constraints.txt src/solscope/_native/scanner.cpp
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-long test-browser check format commands schemas docs web screenshots bench-ingest bench-corpus bench-dashboard clean
+.PHONY: demo test test-long test-browser check format commands schemas docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
 
-demo: $(STAMP)
+demo: $(CORE)
 	$(BIN)/solscope show demo:vllm-b200
 
 test: $(STAMP)
@@ -64,11 +68,23 @@ bench-dashboard: $(STAMP)
 	scripts/install-chromium
 	$(BIN)/python benchmarks/dashboard.py
 
+# Build the sdist, the wheel for this platform and the one for all, and try them in empty environments.
+dist-check:
+	$(PYTHON) scripts/check_dist.py
+
+dist:
+	$(PYTHON) scripts/check_dist.py --keep dist
+
 clean:
 	rm -rf $(VENV) $(VENV)-docs build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
 	find src -name '*.so' -delete
 
-$(STAMP): pyproject.toml setup.py constraints.txt src/solscope/_native/scanner.cpp
+$(CORE): $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(INSTALL) --editable .
 	touch $@
+
+$(STAMP): $(SOURCES)
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) --editable '.[dev]'
+	touch $(CORE) $@

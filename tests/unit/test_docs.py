@@ -38,9 +38,7 @@ from solscope.views import coverage, idle, kernels, layers, ranks, steps, summar
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(
-    [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md"), *ROOT.glob("benchmarks/*.md")]
-)
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("benchmarks/*.md")])
 UPDATE = os.environ.get("SOLSCOPE_UPDATE_GOLDEN") == "1"
 
 page_ids = [page.relative_to(ROOT).as_posix() for page in PAGES]

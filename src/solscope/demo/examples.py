@@ -117,6 +117,8 @@ EXAMPLES = (
         ("capture -o run.metrics.csv -- sleep 1", "show run.metrics.csv"),
         linux=True,
     ),
+    Example("cache", "What is kept on disk of profiles that were read?", ("cache info",)),
+    Example("schema", "Which fields does --json have?", ("schema gate",)),
     Example("doctor", "What can this installation do?", ("doctor",)),
     Example(
         "serve",
