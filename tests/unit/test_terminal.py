@@ -255,4 +255,4 @@ def test_columns_without_room_are_named() -> None:
     rows = [["1.0 %", "2.0 %", "per_token_group_quant_fp8"]]
     assert no_room(table(columns, rows, 80)) == []
     (said,) = no_room(table(columns, rows, 36))
-    assert said.plain == "no room for fla: widen the terminal"
+    assert said.plain == "columns that do not fit: fla (widen the terminal)"

@@ -32,7 +32,7 @@ def render_gate(result: GateResult, *, width: int, color: bool) -> str:
     """The verdict, what led to it, and what it does not say."""
     before, after = short_labels([result.baseline, result.candidate])
     parts = [
-        Text(f"{clean(after)} against {clean(before)}, {_limits(result)}"),
+        Text(f"{clean(after)} compared with {clean(before)}, {_limits(result)}"),
         Text.assemble(
             (_WORDS[result.verdict], _STYLES[result.verdict]), f": {clean(result.reason)}"
         ),
@@ -55,7 +55,7 @@ def render_gate(result: GateResult, *, width: int, color: bool) -> str:
 
 def _limits(result: GateResult) -> str:
     strict = ", strict" if result.strict else ""
-    return f"at most {result.max_regression_pct:g} % slower{strict}"
+    return f"limit: {result.max_regression_pct:g} % slower{strict}"
 
 
 def _row(check: Check) -> list[str]:

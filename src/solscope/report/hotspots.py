@@ -47,7 +47,9 @@ def _parts(result: HotspotTable, top: int, width: int, draw: bool) -> list[Rende
         table(*with_bars(_COLUMNS, rows, shares, at=3, draw=draw, cells=cells, spare=spare), width),
         Text(""),
         *(
-            Text(clean(f"{row.rank}. {row.why}: saves {_saving(row)} ({row.confidence})"))
+            Text(
+                clean(f"{row.rank}. {row.why}: saves {_saving(row)} (confidence: {row.confidence})")
+            )
             for row in shown
         ),
         Text(""),

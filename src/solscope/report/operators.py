@@ -65,7 +65,7 @@ def known_costs(cost_pct: float | None) -> str:
     known = f"FLOP and bytes known for {share_known(cost_pct)} of GPU time"
     if cost_pct is None or cost_pct >= LITTLE_PCT:
         return known
-    return f"{known}; sizes for the rest: --model config.json, or --with an eager profile"
+    return f"{known}; for the rest, use --model config.json or --with an eager profile"
 
 
 def _said(result: OperatorTable) -> str:
@@ -119,7 +119,7 @@ def _limiter(row: OperatorRow) -> str:
     limiter = row.limiter or "-"
     if limiter.startswith(("tensor", "interconnect", "host", "launch")):
         return limiter
-    return limiter + "".join(f" (no {term})" for term in row.missing if term in MEMORIES)
+    return limiter + "".join(f" ({term} unknown)" for term in row.missing if term in MEMORIES)
 
 
 def _mark(row: OperatorRow) -> str:

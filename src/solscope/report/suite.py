@@ -71,7 +71,7 @@ def _list(rows: Sequence[SuiteRow], width: int) -> list[RenderableType]:
     total = percent_text(sum(row.importance_pct for row in rows))
     note = (
         f"{len(rows)} operators, {shapes} shapes; importance adds up to {total}; "
-        "of 100: the same as shares of that"
+        "the second column scales it to 100 %"
     )
     return [table(columns, cells, width), Text(""), Text(note)]
 

@@ -122,7 +122,11 @@ def table(
 def no_room(*tables: Sheet) -> list[Text]:
     """What was asked for and is not shown, for tables whose columns are what is compared."""
     hidden = dict.fromkeys(name for one in tables for name in one.hidden)
-    return [Text(f"no room for {', '.join(hidden)}: widen the terminal")] if hidden else []
+    return (
+        [Text(f"columns that do not fit: {', '.join(hidden)} (widen the terminal)")]
+        if hidden
+        else []
+    )
 
 
 def _style(column: Column, cell: str) -> str:

@@ -56,7 +56,7 @@ def test_an_operator_gives_back_what_lies_above_its_target() -> None:
     assert row.efficiency_pct == pytest.approx(100 * least / 2000)
     assert row.recoverable_us == pytest.approx(2000 - least / 0.8)
     assert row.confidence == "high"
-    assert "1 call x 2000.00 µs; at 80 % of the bound of 1111.29 µs" in row.why
+    assert "1 call x 2000.00 µs; bound: 1111.29 µs per call" in row.why
 
 
 def test_a_run_of_tiny_kernels_gives_back_all_but_the_slowest() -> None:
@@ -129,7 +129,7 @@ def test_data_in_a_cache_of_unknown_speed_is_held_to_hbm() -> None:
     assert row.bound_us == pytest.approx(60e6 / 33.45408e12 * 1e6)
     assert (row.limiter, row.confidence) == ("l1", "medium")
     assert row.recoverable_us == pytest.approx(100 - 60e6 / 3.35e12 * 1e6 / 0.8)
-    assert "of the time from HBM (the speed of the l2 is not known) of 17.91 µs" in row.why
+    assert "time from HBM (the l2 bandwidth is unknown): 17.91 µs" in row.why
 
 
 def collective(at: int, dur: int, number: int, stream: int) -> list[Any]:
@@ -165,7 +165,7 @@ def test_weights_of_a_step_that_overflow_the_caches_come_from_hbm() -> None:
     assert (row.limiter, row.confidence) == ("l2", "high")
     assert row.bound_us == pytest.approx(8 * (one.bound_us or 0))
     assert row.recoverable_us == pytest.approx(8 * (80 - goal))
-    assert "time from HBM (what a step reads of its layers" in row.why
+    assert "time from HBM (the layers of a step exceed the caches)" in row.why
 
 
 def test_communication_has_a_bound_and_counts_what_nothing_hides() -> None:
@@ -191,7 +191,7 @@ def test_without_a_launch_floor_the_shortest_call_counts() -> None:
     profile = attributed(*small, event("kernel", "k", 15_000, 900))
     (row,) = hotspots(profile, named_hardware("H100")).hotspots
     assert row.recoverable_us == pytest.approx(5 - 0.9 / 0.8)
-    assert "of the shortest call here (no launch floor is known) of 0.90 µs" in row.why
+    assert "shortest call in the profile (the launch floor is unknown): 0.90 µs" in row.why
     assert row.confidence == "medium"
 
 

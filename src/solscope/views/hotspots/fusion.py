@@ -80,6 +80,6 @@ def _fusion(names: tuple[str, ...], times: list[list[int]], window: Window) -> H
         confidence="medium" if len(names) <= LONG_RUN else "low",
         why=(
             f"{mean_count(runs, 'run')} of {len(names)} tiny kernels take {total / runs:.2f} µs "
-            f"each; one kernel as long as the slowest of them takes {kept / runs:.2f} µs"
+            f"each; one kernel as slow as the slowest of them would take {kept / runs:.2f} µs"
         ),
     )

@@ -22,7 +22,7 @@ OF_LAYERS = {"decode": ("weights", "cache", "state")}
 """Bytes that each layer has of its own and that wait for the next step, by phase; the keys and
 values of a prefill were written a moment ago."""
 ALWAYS = ("weights",)
-FROM_HBM = "time from HBM (what a step reads of its layers is more than the caches hold)"
+FROM_HBM = "time from HBM (the layers of a step exceed the caches)"
 
 
 def slow_operators(
@@ -135,10 +135,10 @@ def _reference(
     if rate is not None:
         times[FROM_HBM] = streamed.bytes(cost) / rate * 1e6
     if unknown is not None and rate is not None and cost is not None:
-        name = f"time from HBM (the speed of the {unknown} is not known)"
+        name = f"time from HBM (the {unknown} bandwidth is unknown)"
         times[name] = cost.bytes / rate * 1e6
     if "launch" in least.missing:
-        times["shortest call here (no launch floor is known)"] = shortest_us
+        times["shortest call in the profile (the launch floor is unknown)"] = shortest_us
     name = max(times, key=lambda name: times[name])
     # One empty kernel takes as long as the launch floor: nothing that works gets near it.
     sure = not expected and name in ("bound", FROM_HBM) and least.limiter != "launch"
@@ -175,8 +175,8 @@ def _operator(
         recoverable_pct_of_step=window.pct(saved),
         confidence="high" if reference.sure and not (kind.inferred or kind.source) else "medium",
         why=(
-            f"{mean_count(per_step, 'call')} x {time_us / per_step:.2f} µs; at {target_pct:.4g} % "
-            f"of the {reference.name} of {reference.time_us:.2f} µs a call takes "
-            f"{goal / per_step:.2f} µs" + (f"; axes {kind.source}" if kind.source else "")
+            f"{mean_count(per_step, 'call')} x {time_us / per_step:.2f} µs; {reference.name}: "
+            f"{reference.time_us:.2f} µs per call, or {goal / per_step:.2f} µs at "
+            f"{target_pct:.4g} %" + (f"; axes {kind.source}" if kind.source else "")
         ),
     )
