@@ -1,4 +1,4 @@
-"""Time and peak memory from command start to printed summary: solscope against HTA, in one run.
+"""How long solscope takes to start, and to read a trace beside HTA: time and memory, in one run.
 
 See README.md beside this file. Nothing is asserted; the table is the result.
 """
@@ -22,9 +22,10 @@ import venv
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE / ".cache"
@@ -33,7 +34,9 @@ HTA_VERSION = "0.6.1"
 DEFAULT_TRACE = HERE.parents[1] / "shared" / "data" / "traces" / "mi300_xdit_sd3.5.json.gz"
 BIG_COPIES = 4
 HUGE_BYTES = 2_000_000_000
-NO_CACHE = {"SOLSCOPE_NO_CACHE": "1"}
+# A profile must be read each time, and modules must not be compiled each time.
+ENVIRONMENT = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+ENVIRONMENT["SOLSCOPE_NO_CACHE"] = "1"
 """This measures reading; second_look.py measures not reading."""
 
 FLOOR = """
@@ -55,11 +58,21 @@ class Tool:
 
 @dataclass(frozen=True)
 class Sample:
-    """One run: wall seconds and peak resident memory in MB (10^6 bytes), or why it failed."""
+    """One run: seconds, CPU seconds and peak resident memory in MB (10^6), or why it failed."""
 
     wall_s: float
+    cpu_s: float
     peak_mb: float
     error: str | None = None
+
+
+class Best(NamedTuple):
+    """What several runs came to."""
+
+    wall_s: float
+    median_s: float
+    cpu_s: float
+    peak_mb: float
 
 
 @dataclass(frozen=True)
@@ -70,10 +83,24 @@ class Row:
     tool: str
     best_s: float | None
     median_s: float | None
+    cpu_s: float | None
     peak_mb: float | None
     hta_time_ratio: float | None
+    hta_cpu_ratio: float | None
     hta_memory_ratio: float | None
     samples: Sequence[Sample]
+
+
+@dataclass(frozen=True)
+class Start:
+    """One line of the table of start-up: a command beside an import, which is its unit."""
+
+    command: str
+    beside: str
+    best_s: float
+    cpu_s: float
+    time_ratio: float
+    cpu_ratio: float
 
 
 # Matching text is safe: inside a JSON string the quotes around such a key would be escaped.
@@ -225,12 +252,19 @@ def hta_versions() -> dict[str, str]:
     return dict(json.loads(done.stdout)) if done.returncode == 0 else {}
 
 
-def tools(runs: int, hta_runs: int) -> list[Tool]:
+def earlier(before: Path) -> dict[str, str]:
+    """The environment in which another checkout of solscope runs."""
+    return {"PYTHONPATH": str(before / "src")}
+
+
+def tools(runs: int, hta_runs: int, before: Path | None) -> list[Tool]:
     show = [sys.executable, "-m", "solscope", "show"]
+    native, python = {"SOLSCOPE_CORE": "native"}, {"SOLSCOPE_CORE": "python"}
     return [
         Tool("floor: gunzip + count", [sys.executable, "-c", FLOOR], runs),
-        Tool("solscope, native core", show, runs, {"SOLSCOPE_CORE": "native", **NO_CACHE}),
-        Tool("solscope, Python core", show, runs, {"SOLSCOPE_CORE": "python", **NO_CACHE}),
+        *([Tool("before, native core", show, runs, native | earlier(before))] if before else []),
+        Tool("solscope, native core", show, runs, native),
+        Tool("solscope, Python core", show, runs, python),
         Tool(
             "HTA",
             [str(HTA_PYTHON), str(HERE / "hta_driver.py")],
@@ -240,11 +274,11 @@ def tools(runs: int, hta_runs: int) -> list[Tool]:
     ]
 
 
-def run_once(tool: Tool, trace: Path) -> Sample:
+def run_once(tool: Tool, *arguments: str) -> Sample:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         started = time.perf_counter()
         child = subprocess.Popen(
-            [*tool.command, str(trace)], stdout=out, stderr=err, env={**os.environ, **tool.env}
+            [*tool.command, *arguments], stdout=out, stderr=err, env={**ENVIRONMENT, **tool.env}
         )
         _, status, usage = os.wait4(child.pid, 0)
         wall = time.perf_counter() - started
@@ -254,9 +288,44 @@ def run_once(tool: Tool, trace: Path) -> Sample:
         complaint = last_line(err.read().decode(errors="replace"))
     unit = 1 if sys.platform == "darwin" else 1024
     error = None
-    if child.returncode or not printed:
+    if child.returncode or (arguments and not printed):
         error = complaint or f"exit status {child.returncode}, {printed} bytes printed"
-    return Sample(wall, usage.ru_maxrss * unit / 1e6, error)
+    cpu = usage.ru_utime + usage.ru_stime
+    return Sample(wall, cpu, usage.ru_maxrss * unit / 1e6, error)
+
+
+def measure_start(runs: int, before: Path | None) -> list[Start]:
+    """Commands on little data, each beside the import that it cannot do without."""
+    python, solscope = [sys.executable, "-c"], [sys.executable, "-m", "solscope"]
+    click = Tool("import click", [*python, "import click"], runs)
+    polars = Tool("import polars", [*python, "import polars"], runs)
+    pairs = [
+        (Tool("solscope --help", [*solscope, "--help"], runs), click),
+        (Tool("solscope show demo:vllm-b200", [*solscope, "show", "demo:vllm-b200"], runs), polars),
+    ]
+    if before:
+        pairs += [
+            (replace(tool, name=f"before: {tool.name}", env=earlier(before)), unit)
+            for tool, unit in pairs
+        ]
+    chosen = [click, polars, *(tool for tool, _ in pairs)]
+    samples: dict[str, list[Sample]] = {tool.name: [] for tool in chosen}
+    for turn in range(runs + 1):
+        for tool in chosen:
+            sample = run_once(tool)
+            if sample.error:
+                raise SystemExit(f"{tool.name} failed: {sample.error}")
+            if turn:  # the first run compiles modules
+                samples[tool.name].append(sample)
+    best = {name: summarize(taken) for name, taken in samples.items()}
+    return [start(tool.name, unit.name, best[tool.name], best[unit.name]) for tool, unit in pairs]
+
+
+def start(command: str, beside: str, mine: Best | None, unit: Best | None) -> Start:
+    assert mine is not None
+    assert unit is not None
+    ratios = mine.wall_s / unit.wall_s, mine.cpu_s / unit.cpu_s
+    return Start(command, beside, mine.wall_s, mine.cpu_s, *ratios)
 
 
 def measure(trace: Path, chosen: Sequence[Tool]) -> list[Row]:
@@ -264,36 +333,33 @@ def measure(trace: Path, chosen: Sequence[Tool]) -> list[Row]:
     samples: dict[str, list[Sample]] = {tool.name: [] for tool in chosen}
     for turn in range(max(tool.runs for tool in chosen)):
         for tool in chosen:
-            earlier = samples[tool.name]
-            if turn < tool.runs and not any(sample.error for sample in earlier):
-                sample = run_once(tool, trace)
-                earlier.append(sample)
+            done = samples[tool.name]
+            if turn < tool.runs and not any(sample.error for sample in done):
+                sample = run_once(tool, str(trace))
+                done.append(sample)
                 note(f"{trace.name}: {tool.name}: {sample.error or f'{sample.wall_s:.2f} s'}")
     best = {name: summarize(taken) for name, taken in samples.items()}
     hta = best.get("HTA")
     return [row(trace.name, name, best[name], hta, taken) for name, taken in samples.items()]
 
 
-def summarize(samples: Sequence[Sample]) -> tuple[float, float, float] | None:
-    """Best wall, median wall, highest peak; None when a run failed."""
+def summarize(samples: Sequence[Sample]) -> Best | None:
+    """Least wall and CPU time, median wall time, highest peak; None when a run failed."""
     if not samples or any(sample.error for sample in samples):
         return None
     walls = [sample.wall_s for sample in samples]
-    return min(walls), statistics.median(walls), max(sample.peak_mb for sample in samples)
+    cpu = min(sample.cpu_s for sample in samples)
+    peak = max(sample.peak_mb for sample in samples)
+    return Best(min(walls), statistics.median(walls), cpu, peak)
 
 
-def row(
-    file: str,
-    tool: str,
-    mine: tuple[float, float, float] | None,
-    hta: tuple[float, float, float] | None,
-    samples: Sequence[Sample],
-) -> Row:
+def row(file: str, tool: str, mine: Best | None, hta: Best | None, samples: list[Sample]) -> Row:
     if mine is None:
-        return Row(file, tool, None, None, None, None, None, samples)
-    time_ratio = hta[0] / mine[0] if hta else None
-    memory_ratio = mine[2] / hta[2] if hta else None
-    return Row(file, tool, *mine, time_ratio, memory_ratio, samples)
+        return Row(file, tool, None, None, None, None, None, None, None, samples)
+    if hta is None:
+        return Row(file, tool, *mine, None, None, None, samples)
+    ratios = hta.wall_s / mine.wall_s, hta.cpu_s / mine.cpu_s, mine.peak_mb / hta.peak_mb
+    return Row(file, tool, *mine, *ratios, samples)
 
 
 def note(text: str) -> None:
@@ -326,22 +392,43 @@ def number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def table(rows: Sequence[Row]) -> str:
+def ingest_table(rows: Sequence[Row]) -> str:
+    head = ["file", "tool", "best s", "median s", "CPU s", "peak MB"]
+    head += ["HTA time / this", "HTA CPU / this", "memory this / HTA"]
     lines = [
-        ["file", "tool", "best s", "median s", "peak MB", "HTA time / this", "memory this / HTA"]
-    ]
-    lines += [
         [
             line.file,
             line.tool,
             number(line.best_s, 2) if line.best_s is not None else "failed",
             number(line.median_s, 2),
+            number(line.cpu_s, 2),
             number(line.peak_mb, 0),
             number(line.hta_time_ratio, 1),
+            number(line.hta_cpu_ratio, 1),
             number(line.hta_memory_ratio, 2),
         ]
         for line in rows
     ]
+    return table([head, *lines])
+
+
+def start_table(rows: Sequence[Start]) -> str:
+    head = ["start-up", "beside", "best s", "CPU s", "time this / import", "CPU this / import"]
+    lines = [
+        [
+            line.command,
+            line.beside,
+            number(line.best_s, 3),
+            number(line.cpu_s, 3),
+            number(line.time_ratio, 2),
+            number(line.cpu_ratio, 2),
+        ]
+        for line in rows
+    ]
+    return table([head, *lines])
+
+
+def table(lines: Sequence[Sequence[str]]) -> str:
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join(
         "  ".join(
@@ -356,13 +443,17 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trace", type=Path, default=DEFAULT_TRACE, help="a Kineto .json[.gz]")
     parser.add_argument("--runs", type=int, default=3, help="runs of solscope and of the floor")
+    parser.add_argument("--start-runs", type=int, default=10, help="runs of each short command")
+    parser.add_argument("--before", type=Path, help="another checkout of solscope, measured too")
     parser.add_argument("--hta-runs", type=int, default=1, help="runs of HTA")
     parser.add_argument("--skip-hta", action="store_true", help="do not install or run HTA")
     parser.add_argument("--huge", action="store_true", help="also a 2 GB trace, without HTA")
     parser.add_argument("--json", type=Path, metavar="OUT", help="also write the result here")
     given = parser.parse_args()
-    if given.runs < 1 or given.hta_runs < 1:
-        parser.error("--runs and --hta-runs must be at least 1")
+    if min(given.runs, given.hta_runs, given.start_runs) < 1:
+        parser.error("--runs, --start-runs and --hta-runs must be at least 1")
+    if given.before and not (given.before / "src" / "solscope").is_dir():
+        parser.error(f"{given.before}: not a checkout of solscope")
     if not given.trace.is_file():
         parser.error(f"{given.trace}: no such trace; give one with --trace")
     return given
@@ -371,19 +462,26 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     given = arguments()
     trace = given.trace.resolve()
-    chosen = tools(given.runs, given.hta_runs)
+    before = given.before.resolve() if given.before else None
+    chosen = tools(given.runs, given.hta_runs, before)
     reason = "--skip-hta" if given.skip_hta else install_hta()
     if reason:
         chosen.pop()
         print(f"HTA was not measured: {reason}")
+    starts = measure_start(given.start_runs, before)
+    print(start_table(starts), end="\n\n", flush=True)
     rows = measure(trace, chosen) + measure(repeated(trace, BIG_COPIES), chosen)
     if given.huge:
         rows += measure(repeated(trace, None), [tool for tool in chosen if tool.name != "HTA"])
     about = machine()
-    print(table(rows))
+    print(ingest_table(rows))
     print(", ".join(f"{key} {value}" for key, value in about.items()))
     if given.json:
-        result = {"machine": about, "rows": [asdict(line) for line in rows]}
+        result = {
+            "machine": about,
+            "start": [asdict(line) for line in starts],
+            "rows": [asdict(line) for line in rows],
+        }
         given.json.write_text(json.dumps(result, indent=2) + "\n")
     failed = [line for line in rows if line.best_s is None]
     for line in failed:
