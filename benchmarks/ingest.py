@@ -34,9 +34,10 @@ HTA_VERSION = "0.6.1"
 DEFAULT_TRACE = HERE.parents[1] / "shared" / "data" / "traces" / "mi300_xdit_sd3.5.json.gz"
 BIG_COPIES = 4
 HUGE_BYTES = 2_000_000_000
+NO_CACHE = {"SOLSCOPE_NO_CACHE": "1"}
 # A profile must be read each time, and modules must not be compiled each time.
 ENVIRONMENT = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-ENVIRONMENT["SOLSCOPE_NO_CACHE"] = "1"
+ENVIRONMENT |= NO_CACHE
 """This measures reading; second_look.py measures not reading."""
 
 FLOOR = """
