@@ -13,6 +13,11 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 demo: $(CORE)
 	$(BIN)/solscope show demo:vllm-b200
 
+.PHONY: machine
+# Where tests run: processor, architecture, cores, memory, versions.
+machine: $(STAMP)
+	$(BIN)/python scripts/describe_machine.py
+
 test: $(STAMP)
 	$(BIN)/pytest -n 2 -m "not long and not browser"
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from solscope.bench import check
@@ -24,6 +25,7 @@ from solscope.bench.memory import Arena
 from solscope.bench.process import Spawner, WorkerFailed
 from solscope.bench.room import Room, release
 from solscope.bench.seat import Candidate, Seat, ask_all, close
+from solscope.bench.worker_outputs import is_out_of_memory
 from solscope.bench.workloads import Workload, beside, rehearsal
 from solscope.operators.base import Cost, Operator
 from solscope.operators.task import Output, Task, Variant
@@ -241,7 +243,9 @@ class OperatorCheck:
                 else:
                     sets.draw(shape.axes, 1)
                 right = self._wanted(sets, rows)
-            except (MemoryError, _oom()) as error:
+            except (MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error, _torch()):
+                    raise
                 why = f"its inputs or its reference do not fit: {error}"
                 self._all(seats, shape, Verdict("unsupported", why))
                 return
@@ -266,7 +270,9 @@ class OperatorCheck:
             return seats
         try:
             sets.draw(shape.axes, 1)
-        except (MemoryError, _oom()):
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error, _torch()):
+                raise
             return seats  # the first draw that is judged will say so
         asked, cheats = seats, set()
         for do, fields in (
@@ -389,10 +395,10 @@ class OperatorCheck:
         release(self.device)
 
 
-def _oom() -> type[Exception]:
+def _torch() -> ModuleType:
     import torch
 
-    return torch.OutOfMemoryError
+    return torch
 
 
 def _row_dim(value: Any) -> int | None:

@@ -31,6 +31,7 @@ from solscope.bench.timing import SETS, Measured, OperatorTiming
 from solscope.bench.workloads import Workload, rehearsal
 from solscope.errors import UsageError
 from solscope.hardware import Hardware, find, match_device, with_measured
+from solscope.operators.host_warnings import ignore_host_warnings
 
 T = TypeVar("T")
 PREPARED = 0.4
@@ -294,6 +295,7 @@ class Evaluation:
                 append_result(self.options.out, result)
 
 
+@ignore_host_warnings()
 def evaluate(options: Options, progress: Progress = lambda _: None) -> list[ShapeResult]:
     """Run solutions on shapes; one result per shape and solution."""
     return Evaluation(options, progress).run()

@@ -18,6 +18,7 @@ import msgspec
 from solscope.errors import MissingToolError
 from solscope.operators import operator
 from solscope.operators.base import Axes
+from solscope.operators.host_warnings import ignore_host_warnings
 from solscope.operators.judge import judge
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Variant
 from solscope.suite.files import SuiteFile
@@ -69,6 +70,7 @@ def verify_suite(
     return found
 
 
+@ignore_host_warnings()
 def verify(
     name: str, shapes: Sequence[Axes], *, seed: int = 1, device: str = "cpu"
 ) -> Verification:

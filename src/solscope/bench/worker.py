@@ -21,6 +21,7 @@ import resource
 import socket
 import sys
 import time
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,6 +30,8 @@ POISON = 0xFF
 """Every byte of memory that an output may be given: a NaN in every float type, -1 in integers."""
 CACHED_BYTES = 1 << 30
 """Memory that a worker may hold for later calls while others are timed."""
+HOST_WARNING = r".*\b(bf16|fp16) path needs (a|the) cpu"
+"""As in `operators/host_warnings.py`, which a worker cannot import."""
 RECOMPILES = 64
 """Sizes of one operator that torch.compile may specialize for; beyond, it would run eagerly."""
 
@@ -331,6 +334,7 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (config["memory_bytes"], config["memory_bytes"]))
     torch.set_num_threads(config["threads"])
     torch.set_grad_enabled(False)
+    warnings.filterwarnings("ignore", message=HOST_WARNING)
     found: list[str] = []
     worker = Worker(torch, found)
     _beside("worker_guard").guard(config, found)

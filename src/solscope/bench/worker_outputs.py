@@ -5,6 +5,8 @@ Copied next to the solution with `worker.py`, whose process it runs in; imports 
 
 from __future__ import annotations
 
+import errno
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -12,8 +14,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-FULL = "can't allocate memory"
-"""What torch says when a tensor on the CPU does not fit."""
+NO_MEMORY = re.compile(
+    r"can(?:not|'t) allocate memory|could not allocate memory|not enough memory|out of memory"
+    r"|DefaultCPUAllocator|std::bad_alloc|bad allocation|STATUS_ALLOC_FAILED",
+    re.IGNORECASE,
+)
+"""What torch and what it calls say when memory runs out; it depends on architecture and device.
+
+On the CPU torch raises a plain RuntimeError: "DefaultCPUAllocator: can't allocate memory" on
+x86_64, "DefaultCPUAllocator: not enough memory" on arm64.
+"""
 
 
 class Unusable(Exception):  # noqa: N818 - a finding, not an error of this program
@@ -24,13 +34,22 @@ class Unusable(Exception):  # noqa: N818 - a finding, not an error of this progr
         self.kind = kind
 
 
+def is_out_of_memory(error: BaseException, torch: ModuleType) -> bool:
+    """Whether an operation failed for want of memory, on the host or on a device."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, RuntimeError) and NO_MEMORY.search(str(error)) is not None
+
+
 def failure(error: BaseException, torch: ModuleType) -> dict[str, Any]:
     """An exception as a reply: what kind of failure it is, and where it happened."""
     if isinstance(error, Unusable):
         kind = error.kind
     elif isinstance(error, (ImportError, NotImplementedError)):
         kind = "unsupported"
-    elif isinstance(error, (MemoryError, torch.OutOfMemoryError)) or FULL in str(error):
+    elif is_out_of_memory(error, torch):
         kind = "oom"
     else:
         kind = "crashed"

@@ -32,6 +32,7 @@ from solscope.lab.nursery import Nursery
 from solscope.lab.pairs import MACHINE, PAIRS
 from solscope.lab.plan import STRENGTHS, Unit, Which, plan
 from solscope.lab.recording import Samples, Timing, profile_steps, time_steps
+from solscope.operators.host_warnings import ignore_host_warnings
 
 LOOP_CORES = 4
 SETTLE_S = 0.15
@@ -86,6 +87,7 @@ class _OverError(Exception):
     """The time is over, or somebody asked to stop."""
 
 
+@ignore_host_warnings()
 def record(options: Options, say: Say) -> Summary:
     """Record everything that `options` ask for; `say` gets progress, a line at a time."""
     units = plan(options.which, options.modes, options.strengths, options.faults)

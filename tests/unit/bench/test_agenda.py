@@ -39,7 +39,7 @@ import pathlib, time
 
 def run(**_):
     pathlib.Path({started!r}).touch()
-    time.sleep(30)
+    time.sleep(3600)
     pathlib.Path({ended!r}).touch()
 """
 

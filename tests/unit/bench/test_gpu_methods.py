@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -39,6 +41,10 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
                 text = text.replace(old, new)
             worker.write_text(text)
 
+    # A clock that no busy machine moves: requests take 100 us, and the time is never over.
+    ticks = itertools.count(0.0, 1e-4)
+    clock = SimpleNamespace(monotonic=lambda: 0.0, perf_counter=lambda: next(ticks))
+    monkeypatch.setattr(timing_gpu, "time", clock)
     monkeypatch.setattr(evaluation, "Spawner", WithTimer)
     monkeypatch.setattr(timing_cpu, "sample_cpu", timing_gpu.sample_gpu)
     monkeypatch.setattr(agenda.Options, "plan", property(lambda _: Plan(ALL, 0.1)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,12 +17,15 @@ from pathlib import Path
 import pytest
 
 import solscope
-from solscope.capture.attach import PATIENCE_S, Target, attach, find_process, run
+from solscope.capture.attach import Target, attach, find_process, run
 from solscope.cli import run as program
 from solscope.errors import InputError, UsageError
 
 if not sys.platform.startswith("linux"):
     pytest.skip("the sensors are those of Linux", allow_module_level=True)
+
+LONGEST_S = 300
+"""What a slow machine may need for anything."""
 
 
 def metrics(path: Path) -> set[str]:
@@ -47,9 +51,18 @@ def test_parquet(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["run.metrics.parquet"]
 
 
+def until_sampled(path: Path, size: int = 200) -> str:
+    """Shell words that wait until samples were written, however long it takes."""
+    written = shlex.quote(f"{path}.partial")
+    return (
+        f"until [ $(stat -c %s {written} 2>/dev/null || echo 0) -ge {size} ]; do sleep 0.02; done"
+    )
+
+
 def test_a_command_and_its_exit_code(tmp_path: Path) -> None:
     path = tmp_path / "run.metrics.csv"
-    recording = run(["sh", "-c", "sleep 0.3; exit 3"], Target(path, period_ms=10))
+    command = ["sh", "-c", f"{until_sampled(path)}; exit 3"]
+    recording = run(command, Target(path, period_ms=10))
     assert recording.exit_code == 3
     assert "oncpu_ns" in metrics(path)
 
@@ -63,21 +76,28 @@ def test_a_command_that_is_asked_to_end(tmp_path: Path) -> None:
 
 
 def test_a_command_outlives_the_process_found_in_it(tmp_path: Path) -> None:
-    command = ["sh", "-c", "sleep 0.80625 & wait; sleep 0.4; exit 5"]
-    recording = run(command, Target(tmp_path / "run.metrics.csv"), find="0.80625")
+    path = tmp_path / "run.metrics.csv"
+    script = tmp_path / "found-below.sh"
+    script.write_text(until_sampled(path))
+    command = ["sh", "-c", f"sh {shlex.quote(str(script))} & wait; sleep 0.4; exit 5"]
+    recording = run(command, Target(path), find="found-below.sh")
     assert (recording.exit_code, recording.stopped, recording.failed) == (5, False, True)
 
 
 def test_a_request_to_end_is_passed_on_at_once(tmp_path: Path) -> None:
     path = tmp_path / "run.metrics.csv"
-    command = [sys.executable, "-m", "solscope", "capture", "-o", str(path), "--", "sleep", "60"]
-    capture = subprocess.Popen(command, stderr=subprocess.PIPE)
+    # With more patience than this test has, for a command that is ending by itself after a Ctrl-C.
+    code = (
+        "import sys, solscope.capture.attach as attach; from solscope.cli import main;"
+        f"attach.PATIENCE_S = {2 * LONGEST_S}; main(sys.argv[1:])"
+    )
+    words = ["capture", "-o", str(path), "--", "sleep", f"{2 * LONGEST_S}"]
+    capture = subprocess.Popen([sys.executable, "-c", code, *words], stderr=subprocess.PIPE)
     written = path.with_name("run.metrics.csv.partial")
     while not written.exists() or written.stat().st_size < 200:
         time.sleep(0.01)
     capture.terminate()
-    # Less than what a command may take that is ending by itself after a Ctrl-C.
-    _, err = capture.communicate(timeout=PATIENCE_S - 1)
+    _, err = capture.communicate(timeout=LONGEST_S)
     assert capture.returncode == 0, err
     assert "oncpu_ns" in metrics(path)
 
@@ -87,7 +107,8 @@ def test_a_full_disk_ends_the_sampling_with_whole_lines(tmp_path: Path) -> None:
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, limit[1]))
     try:
-        recording = run(["sh", "-c", "sleep 0.6; exit 0"], Target(path, period_ms=10))
+        command = ["sh", "-c", f"{until_sampled(path, 2000)}; sleep 1; exit 0"]
+        recording = run(command, Target(path, period_ms=10))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert recording.lost == {"the file": "File too large"}

@@ -19,12 +19,16 @@ if not sys.platform.startswith("linux"):
 torch = pytest.importorskip("torch")
 
 
-def work() -> None:
+def work(samples: Path | None = None) -> None:
+    """A step; it lasts until samples of it were written, however long that takes."""
     from torch.profiler import record_function
 
     with record_function("engine_step"):
         torch.ones(8) + 1
-        time.sleep(0.03)
+        if samples is not None:
+            before = samples.stat().st_size
+            while samples.stat().st_size < before + 1000:
+                time.sleep(0.01)
 
 
 def ranges_of(path: Path) -> list[str]:
@@ -35,7 +39,7 @@ def ranges_of(path: Path) -> list[str]:
 def test_two_files_that_belong_together(tmp_path: Path) -> None:
     with solscope.capture(tmp_path / "run", steps=2, skip=1) as recording:
         for _ in range(5):
-            work()
+            work(tmp_path / "run.metrics.csv.partial")
             recording.step()
         assert recording.trace is not None
         assert recording.trace.exists(), "the profile is written when its steps are done"

@@ -36,8 +36,8 @@ if __name__ == "__main__":
     add.add_profiles(corpus, paths, workers=int(workers), report=report)
 """
 TRACES = 10
-RUN_S = 0.9
-"""About as long as a run over all traces takes; kills fall anywhere in it, and a little beyond."""
+REPORTS = 2 * TRACES
+"""Lines that a writer prints: two per trace."""
 
 
 def start(script: Path, store: str, workers: int, paths: list[str]) -> subprocess.Popen[str]:
@@ -61,13 +61,16 @@ def kill_and_check(folder: Path, times: int, seed: int, workers: int) -> None:
     paths = [str(write_trace(folder / f"t{at}.json", gemm_us=20 + at)) for at in range(TRACES)]
     corpus = create_corpus(folder / "store")
     early = 0
-    for _ in range(times):
+    for number in range(times):
         process = start(script, corpus.url, workers, paths)
-        time.sleep(draw.uniform(0, RUN_S * (1 if workers == 1 else 4)))
+        assert process.stdout is not None
+        # Anywhere in a run and, at times, after its end; not by the clock, which knows no progress.
+        seen = [process.stdout.readline() for _ in range(draw.randrange(REPORTS) if number else 0)]
+        time.sleep(draw.uniform(0, 0.05))
         early += process.poll() is None
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        said = process.communicate()[0].split("\n")[:-1]
+        said = ("".join(seen) + process.communicate()[0]).split("\n")[:-1]
         told = {line.removeprefix("added ") for line in said if line.startswith("added ")}
         check(corpus, told)
         held = corpus.profiles()["id"].to_list()

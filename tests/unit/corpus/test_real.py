@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +37,29 @@ PROFILE_NAMES = ("*.json.gz", "*.json.zst", "*.sqlite", "*_kern_sum.csv")
 """What profiles are called there; other files lie beside them."""
 
 
-def corpus_command(*words: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "solscope", "corpus", *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@contextmanager
+def corpus_command(*words: object) -> Iterator[subprocess.Popen[str]]:
+    """A command at work; whatever the test finds, it leaves no process and no open pipe behind."""
+    command = [sys.executable, "-m", "solscope", "corpus", *map(str, words)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
-def result_of(process: subprocess.Popen[str]) -> dict[str, Any]:
+def end_of(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What a command prints in the end."""
     out, errors = process.communicate()
     assert process.returncode == 0, errors
     found: dict[str, Any] = json.loads(out)
     return found
+
+
+def result_of(*words: object) -> dict[str, Any]:
+    with corpus_command(*words, "--json") as process:
+        return end_of(process)
 
 
 def contents(*folders: Path) -> set[str]:
@@ -62,7 +72,7 @@ def add_all(store: Path, *folders: Path) -> Corpus:
     """Folders of the shared profiles, added by one command; every profile of them is there."""
     expected = contents(*folders)
     corpus = create_corpus(store)
-    added = result_of(corpus_command("add", corpus.url, *folders, "--workers", 2, "--json"))
+    added = result_of("add", corpus.url, *folders, "--workers", 2)
     assert added["failed"] == []
     assert corpus.profiles().height == added["added"]
     assert expected <= corpus.known()
@@ -165,14 +175,15 @@ def test_ray_gives_the_same_bytes_also_when_a_worker_is_killed(tmp_path: Path) -
     pytest.importorskip("ray")
     inputs = [SHARED / name for name in SOME]
     plain, rayed = create_corpus(tmp_path / "plain"), create_corpus(tmp_path / "ray")
-    result_of(corpus_command("add", plain.url, *inputs, "--workers", 1, "--json"))
+    result_of("add", plain.url, *inputs, "--workers", 1)
     ray = ("--engine", "ray", "--workers", 2)
 
-    process = corpus_command("add", rayed.url, *inputs, *ray, "--json")
-    assert kill_a_worker(process)
-    assert listening(process.pid) == {"127.0.0.1"}
+    with corpus_command("add", rayed.url, *inputs, *ray, "--json") as process:
+        assert kill_a_worker(process), process.communicate()[1]
+        assert listening(process.pid) == {"127.0.0.1"}
+        result = end_of(process)
 
-    assert result_of(process) == {"added": 4, "skipped": 0, "failed": [], "ignored": 0}
+    assert result == {"added": 4, "skipped": 0, "failed": [], "ignored": 0}
     assert answers(rayed) == answers(plain)
     assert verify(rayed).ok
 
@@ -182,7 +193,7 @@ def test_ray_gives_the_same_bytes_for_all_profiles(everything: Corpus, tmp_path:
     pytest.importorskip("ray")
     rayed = create_corpus(tmp_path / "ray")
     ray = ("--engine", "ray", "--workers", 2)
-    result_of(corpus_command("add", rayed.url, *FOLDERS, *ray, "--json"))
+    result_of("add", rayed.url, *FOLDERS, *ray)
     assert answers(open_corpus(rayed.url)) == answers(everything)
 
 

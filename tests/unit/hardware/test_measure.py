@@ -242,7 +242,7 @@ def test_it_runs_from_a_clone_without_any_package(tmp_path: Path) -> None:
         [sys.executable, "-S", "-E", str(file), str(tmp_path / "a.toml")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 2

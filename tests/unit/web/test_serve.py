@@ -54,7 +54,7 @@ def test_it_ends_cleanly(tmp_path: Path) -> None:
         with urllib.request.urlopen(f"{address}api/overview") as answer:
             assert answer.status == 200
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=300)
         assert process.returncode == 0
         assert out == ""
         assert "Traceback" not in err
@@ -80,7 +80,7 @@ def test_it_ends_while_a_profile_is_coming_in(tmp_path: Path) -> None:
             while not list(folder.glob(".a.json*/a.json")):
                 time.sleep(0.01)
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=300)
         assert process.returncode == 0
         assert err in ("", "solscope: press Ctrl-C to stop\n")  # it may be read with the address
         assert list(folder.iterdir()) == []

@@ -32,6 +32,8 @@ QUIET = {
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Without it, Ray puts the address of the network interface in place of 127.0.0.1."""
 CONNECT_S = 5.0
+STARTS = 3
+"""How often a cluster on this machine is started before it is given up."""
 _HOST_AND_PORT = re.compile(r"(?P<host>[\w.-]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
 
 
@@ -97,28 +99,35 @@ def _cluster(address: str | None, workers: int | None) -> Iterator[Any]:
         "configure_logging": False,
     }
     environment = {"env_vars": {"POLARS_MAX_THREADS": "1", **_paths(address)}}
-    try:
-        if address is None:
-            ray.init(
-                num_cpus=workers,
-                include_dashboard=False,
-                object_store_memory=STORE_BYTES,
-                _node_ip_address="127.0.0.1",
-                runtime_env=environment,
-                **common,
-            )
-        else:
-            ray.init(address=address, runtime_env=environment, **common)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        where = address or "on this machine"
-        text = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"no Ray cluster {where}: {text}") from None
+    where: dict[str, Any] = {"address": address}
+    if address is None:
+        where = {
+            "num_cpus": workers,
+            "include_dashboard": False,
+            "object_store_memory": STORE_BYTES,
+            "_node_ip_address": "127.0.0.1",
+        }
+    _start(ray, address, {**where, "runtime_env": environment, **common})
     try:
         # Ray prints what happens to workers; stdout is for results.
         with redirect_stdout(sys.stderr):
             yield ray
     finally:
         ray.shutdown()
+
+
+def _start(ray: Any, address: str | None, options: dict[str, Any]) -> None:
+    """Connect, or start a cluster here: again on a busy machine, which Ray gives 30 s only."""
+    for attempt in range(STARTS if address is None else 1):
+        try:
+            ray.init(**options)
+            return
+        except Exception as error:  # noqa: BLE001 - Ray raises a plain Exception when it is late
+            ray.shutdown()
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            if attempt == STARTS - 1 or isinstance(error, ValueError):
+                break
+    raise InputError(f"no Ray cluster {address or 'on this machine'}: {reason}")
 
 
 def _check_listens(address: str) -> None:
