@@ -1,0 +1,1 @@
+"""Ranks of a run: collectives matched, clocks aligned, waiting and stragglers."""

@@ -1,0 +1,164 @@
+"""The analysis of a run, made once: matched, aligned, split, charged and explained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from solscope.ranks.clock import Clock, Times, align
+from solscope.ranks.load import Imbalance, imbalance, received
+from solscope.ranks.match import Matched, match, step_shifts
+from solscope.ranks.straggler import Charge, Suspect, find_suspect
+from solscope.ranks.waiting import Waiting, waiting
+from solscope.ranks.why import Why, Work, explain
+from solscope.run import Run
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What is known of a run beyond its ranks."""
+
+    run: Run
+    matched: Matched = field(repr=False)
+    clock: Clock
+    times: Times = field(repr=False)
+    split: Waiting = field(repr=False)
+    steps: NDArray[np.int64]
+    """Steps that figures are about, numbered as in `matched`: the first and cut ones left out."""
+    own_steps: list[set[int]]
+    """The same steps by rank, numbered as the rank does."""
+    charge: Charge = field(repr=False)
+    suspect: Suspect
+    why: Why | None
+    """Why the rank that costs most is late; null without one."""
+    received: list[float | None]
+    """Rows that reach each rank's experts per step."""
+    imbalance: Imbalance
+
+    def rank_steps(self, at: int) -> pl.DataFrame:
+        """Steps of one rank that figures are about."""
+        return self.run.ranks[at].steps.filter(pl.col("step").is_in(sorted(self.own_steps[at])))
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """Which collectives lie in the steps that figures are about."""
+        step = self.matched.table["step"].fill_null(-1).to_numpy()
+        return np.isin(step, self.steps)
+
+
+def analyze(run: Run) -> Analysis:
+    """Match, align and split the collectives of a run, and find its straggler."""
+    matched = match(run)
+    clock, times = align(run, matched)
+    split = waiting(run, matched, clock, times)
+    shifts = step_shifts(run.ranks, matched.index)
+    steps = _whole_steps(run, shifts)
+    own = [
+        {step - shift for step in steps} & set(rank.steps["step"].to_list())
+        for rank, shift in zip(run.ranks, shifts, strict=True)
+    ]
+    charge = _charge(run, matched, split, np.array(sorted(steps), np.int64), shifts)
+    suspect = find_suspect(charge, matched.ranks)
+    tables = [received(rank, steps, shift) for rank, shift in zip(run.ranks, shifts, strict=True)]
+    totals = [_per_step(table["rows"].sum(), table, len(mine)) for table, mine in zip(tables, own, strict=True)]
+    tokens = [_mean(run.ranks[at].steps, own[at], "tokens") for at in range(len(run.ranks))]
+    why = _why(run, matched, split, suspect, own, charge, tokens, totals)
+    layers = [_by_layer(table, len(mine)) for table, mine in zip(tables, own, strict=True)]
+    return Analysis(
+        run=run,
+        matched=matched,
+        clock=clock,
+        times=times,
+        split=split,
+        steps=charge.steps,
+        own_steps=own,
+        charge=charge,
+        suspect=suspect,
+        why=why,
+        received=totals,
+        imbalance=imbalance([rank.rank for rank in run.ranks], tokens, totals, layers),
+    )
+
+
+def _whole_steps(run: Run, shifts: list[int]) -> set[int]:
+    """Steps that every rank recorded whole, without the first of any rank."""
+    found: set[int] | None = None
+    for rank, shift in zip(run.ranks, shifts, strict=True):
+        if rank.steps.is_empty():
+            continue
+        whole = rank.steps.filter(~pl.col("cut"))["step"].to_list()
+        first = int(rank.steps["step"].to_numpy().min())
+        mine = {step + shift for step in whole if step != first}
+        found = mine if found is None else found & mine
+    return found or set()
+
+
+def _charge(
+    run: Run, matched: Matched, split: Waiting, steps: NDArray[np.int64], shifts: list[int]
+) -> Charge:
+    """What each rank's lateness cost in each step, and the length of the steps."""
+    cost = np.zeros((steps.size, len(run.ranks)))
+    step = matched.table["step"].fill_null(-1).to_numpy()
+    place = np.searchsorted(steps, step)
+    known = np.isin(step, steps)
+    np.add.at(cost, (place[known], split.last[known]), split.cost[known])
+    lengths = [_lengths(rank.steps, shift) for rank, shift in zip(run.ranks, shifts, strict=True)]
+    length = np.array(
+        [np.median([part[n] for part in lengths if n in part] or [0.0]) for n in steps.tolist()]
+    )
+    return Charge(steps, cost, length)
+
+
+def _lengths(steps: pl.DataFrame, shift: int) -> dict[int, float]:
+    """Length of each step, to the start of the next where that follows."""
+    found = {}
+    rows = steps.sort("start_ns").select("step", "start_ns", "end_ns").rows()
+    for (step, start, end), following in zip(rows, [*rows[1:], None], strict=True):
+        until = following[1] if following is not None and following[0] == step + 1 else end
+        found[step + shift] = float(max(until, end) - start)
+    return found
+
+
+def _why(
+    run: Run,
+    matched: Matched,
+    split: Waiting,
+    suspect: Suspect,
+    own: list[set[int]],
+    charge: Charge,
+    tokens: list[float | None],
+    totals: list[float | None],
+) -> Why | None:
+    if suspect.leader is None:
+        return None
+    at = matched.ranks.index(suspect.leader)
+    step = matched.table["step"].fill_null(-1).to_numpy()
+    rows = (split.last == at) & np.isin(step, charge.steps)
+    requests = [_mean(rank.steps, own[n], "requests") for n, rank in enumerate(run.ranks)]
+    sums = {"tokens": tokens, "requests": requests, "rows received by its experts": totals}
+    work = {name: Work(values[at], _middle_of_others(values, at)) for name, values in sums.items()}
+    return explain(run, split, at, rows, own, work)
+
+
+def _middle_of_others(values: list[float | None], at: int) -> float | None:
+    others = [value for n, value in enumerate(values) if n != at and value is not None]
+    return float(np.median(others)) if others else None
+
+
+def _mean(steps: pl.DataFrame, numbers: set[int], name: str) -> float | None:
+    values = steps.filter(pl.col("step").is_in(sorted(numbers)))[name].drop_nulls()
+    return None if values.is_empty() else float(np.mean(values.to_numpy()))
+
+
+def _per_step(total: int, table: pl.DataFrame, steps: int) -> float | None:
+    return None if table.is_empty() or not steps else total / steps
+
+
+def _by_layer(table: pl.DataFrame, steps: int) -> dict[int, float]:
+    known = table.drop_nulls("layer").group_by("layer").agg(pl.col("rows").sum())
+    return {layer: rows / max(1, steps) for layer, rows in known.iter_rows()}

@@ -1,0 +1,200 @@
+"""One clock for all ranks, from the ends of the collectives that they share.
+
+No rank leaves a synchronizing collective before the last has entered it, so its ends lie together.
+What a rank's clock shows more than the common one is a line, offset and drift, through the
+differences between its ends and the middle of all ranks' ends; most calls decide, and outliers
+count nothing. Recorded clocks of one host often agree already. That is checked, not believed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from solscope.ranks.match import Matched
+from solscope.run import Run
+
+Floats = NDArray[np.float64]
+
+LEAST_CALLS = 5
+"""Fewer shared collectives give no clock."""
+DRIFT_SURE = 4.0
+"""A drift is corrected when it is this many times its own error."""
+ROUNDS = 5
+
+
+class RankClock(msgspec.Struct, frozen=True):
+    """What a rank's recorded clock shows more than that of the first rank."""
+
+    rank: int
+    offset_us: float | None
+    """In the middle of the recording; null without enough collectives."""
+    drift_ppm: float | None
+    error_us: float | None
+    """95 % interval of the offset, and half of the spread: what a rank that always leaves
+    collectives a little earlier or later could hide."""
+    collectives: int
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """How the ranks' clocks were brought together."""
+
+    method: str
+    """`collectives`: by the ends of collectives; `durations`: there is no common clock."""
+    error_us: float | None
+    """The largest error of a rank's clock."""
+    spread_us: float | None
+    """Median distance of an end from the middle of all ranks' ends, once aligned."""
+    recorded_apart_us: float | None
+    """How far apart the recorded clocks were."""
+    reason: str | None
+    """Why there is no common clock."""
+    ranks: list[RankClock]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Starts and ends of matched collectives on the common clock, ns; NaN where a rank has none."""
+
+    start: Floats
+    end: Floats
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Offset and drift of one rank, against its own time."""
+
+    offset: float = 0.0
+    drift: float = 0.0
+    center: float = 0.0
+    error: float | None = None
+    calls: int = 0
+
+    def at(self, own: Floats) -> Floats:
+        return self.offset + self.drift * (own - self.center)
+
+
+def align(run: Run, matched: Matched) -> tuple[Clock, Times]:
+    """The common clock, and the collectives on it."""
+    bases = [int(r.calls["start_ns"].to_numpy().min()) if r.calls.height else 0 for r in run.ranks]
+    start, end = (_matrix(run, matched, name, bases) for name in ("start_ns", "end_ns"))
+    sync = matched.table["synchronizing"].to_numpy().astype(bool)
+    lines = _lines(end[sync])
+    known = [at for at, line in enumerate(lines) if line.error is not None]
+    first = known[0] if known else 0
+    times = Times(*(_moved(values, lines, bases, first) for values in (start, end)))
+    spread = _spread(times.end[sync][:, known]) if len(known) > 1 else None
+    rows = [
+        _row(run.ranks[at].rank, line, (bases[at] - bases[first] - lines[first].offset) / 1e3, spread)
+        for at, line in enumerate(lines)
+    ]
+    if spread is None:
+        why = "fewer than two ranks share collectives whose ends can be compared"
+        return Clock("durations", None, None, None, why, rows), times
+    apart = [row.offset_us for row in rows if row.offset_us is not None]
+    error = max(row.error_us for row in rows if row.error_us is not None)
+    return Clock("collectives", error, spread / 1e3, max(apart) - min(apart), None, rows), times
+
+
+def _matrix(run: Run, matched: Matched, name: str, bases: list[int]) -> Floats:
+    """One column of the ranks' calls, by collective and rank, from each rank's own zero."""
+    found = np.full(matched.index.shape, np.nan)
+    for at, rank in enumerate(run.ranks):
+        here = matched.index[:, at] >= 0
+        found[here, at] = rank.calls[name].to_numpy()[matched.index[here, at]] - bases[at]
+    return found
+
+
+def _lines(ends: Floats) -> list[_Line]:
+    """Offset and drift of every rank against the first that was settled."""
+    have = ~np.isnan(ends)
+    width = ends.shape[1]
+    lines = [_Line() for _ in range(width)]
+    if not have.any():
+        return lines
+    shared = have.astype(np.int64).T @ have.astype(np.int64)
+    np.fill_diagonal(shared, 0)
+    if shared.max(initial=0) < LEAST_CALLS:
+        return lines
+    reference = int(np.argmax(shared.sum(0)))
+    done = [reference]
+    lines[reference] = _Line(error=0.0, calls=int(have[:, reference].sum()))
+    while len(done) < width:
+        left = [at for at in range(width) if at not in done]
+        following = max(left, key=lambda at: int(shared[at, done].max()))
+        if shared[following, done].max() < LEAST_CALLS:
+            break
+        lines[following] = _fit(ends[:, following], _middle(ends, lines, done))
+        done.append(following)
+    for _ in range(ROUNDS):
+        middle = _middle(ends, lines, done)
+        lines = [_fit(ends[:, at], middle) if at in done else lines[at] for at in range(width)]
+    return lines
+
+
+def _middle(ends: Floats, lines: list[_Line], done: list[int]) -> Floats:
+    """The middle of all ranks' ends on the common clock."""
+    moved = np.stack([ends[:, at] - lines[at].at(ends[:, at]) for at in done], 1)
+    known = ~np.isnan(moved).all(1)
+    middle = np.full(ends.shape[0], np.nan)
+    middle[known] = np.nanmedian(moved[known], axis=1)
+    return middle
+
+
+def _fit(own: Floats, common: Floats) -> _Line:
+    """The line through most of the differences between a rank's ends and the common ones."""
+    both = ~np.isnan(own) & ~np.isnan(common)
+    x, y = own[both], (own - common)[both]
+    if x.size < LEAST_CALLS:
+        return _Line()
+    center = float(x.mean())
+    offset, drift, keep = float(np.median(y)), 0.0, np.ones(x.size, bool)
+    for _ in range(4):
+        apart = np.abs(y - offset - drift * (x - center))
+        keep = apart <= max(4.0 * float(np.median(apart)), 1.0)
+        offset, drift, error = _least_squares(x[keep] - center, y[keep])
+    return _Line(offset, drift, center, error, int(keep.sum()))
+
+
+def _least_squares(x: Floats, y: Floats) -> tuple[float, float, float]:
+    """Offset, drift where it is sure, and the 95 % interval of both at the far end."""
+    middle, far = float(x.mean()), float(np.abs(x).max(initial=0.0))
+    offset = float(y.mean())
+    about = float(((x - middle) ** 2).sum())
+    drift = float(((x - middle) * (y - offset)).sum()) / about if about else 0.0
+    rest = y - offset - drift * (x - middle)
+    noise = float(np.sqrt((rest**2).sum() / max(1, y.size - 2)))
+    unsure = noise / np.sqrt(about) if about else 0.0
+    if abs(drift) <= DRIFT_SURE * unsure:
+        return offset, 0.0, float(1.96 * np.std(y) / np.sqrt(y.size))
+    error = float(1.96 * np.hypot(noise / np.sqrt(y.size), unsure * far))
+    return offset - drift * middle, drift, error
+
+
+def _moved(values: Floats, lines: list[_Line], bases: list[int], first: int) -> Floats:
+    """Times on the clock of the first rank that is known, from its zero."""
+    columns = []
+    for at, line in enumerate(lines):
+        own = values[:, at]
+        if line.error is None:
+            columns.append(own + (bases[at] - bases[first]))
+        else:
+            common = own - line.at(own)
+            columns.append(common + lines[first].at(common))
+    return np.stack(columns, 1) if columns else values
+
+
+def _spread(ends: Floats) -> float:
+    pairs = ends[(~np.isnan(ends)).sum(1) > 1]
+    middle = np.nanmedian(pairs, axis=1, keepdims=True)
+    return float(np.nanmedian(np.abs(pairs - middle)))
+
+
+def _row(rank: int, line: _Line, base_us: float, spread: float | None) -> RankClock:
+    if line.error is None or spread is None:
+        return RankClock(rank, None, None, None, line.calls)
+    error = (line.error + spread / 2) / 1e3
+    return RankClock(rank, line.offset / 1e3 + base_us, 1e6 * line.drift, error, line.calls)

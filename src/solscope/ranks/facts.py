@@ -1,0 +1,224 @@
+"""From an attributed profile to the compact tables of its ranks (`run.Rank`)."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.intervals import Intervals, overlap, union
+from solscope.operators.tensors import Tensor, full_type
+from solscope.ranks.kinds import kind_of
+from solscope.run import CALL_SCHEMA, STEP_SCHEMA, WORK_SCHEMA, Rank
+
+_SPLITS = slice(5, 7)
+"""Where torch records the sizes of the parts among the arguments of a collective."""
+
+
+def rank_facts(attributed: Attributed, number: int) -> list[Rank]:
+    """The rank of a profile, or those that it merges; `number` for a profile of one rank."""
+    rows = attributed.activities
+    stated = sorted(rows["rank"].drop_nulls().unique().to_list())
+    if len(stated) < 2:
+        return [_facts(attributed, rows, number)]
+    return [_facts(attributed, rows.filter(pl.col("rank") == rank), rank) for rank in stated]
+
+
+def _facts(attributed: Attributed, rows: pl.DataFrame, number: int) -> Rank:
+    profile = attributed.profile
+    rows = rows.filter(pl.col("start_ns").is_not_null()).sort("start_ns", maintain_order=True)
+    zero = profile.metadata.unix_offset_ns or 0
+    is_call, calls = _calls(attributed, rows)
+    rest = rows.filter(~is_call)
+    steps = _steps(attributed, rows, is_call)
+    shift = pl.col("start_ns", "end_ns") + zero
+    return Rank(
+        rank=number,
+        path=profile.path,
+        metadata=profile.metadata,
+        calls=calls.with_columns(shift, pl.col("launch_ns") + zero).match_to_schema(CALL_SCHEMA),
+        steps=steps.with_columns(shift).match_to_schema(STEP_SCHEMA),
+        work=_work(attributed.profile.events, rest),
+        warnings=profile.warnings,
+    )
+
+
+def _calls(attributed: Attributed, rows: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
+    """Which activities are collectives, and the table of them."""
+    events = attributed.profile.events
+    recorded = _recorded(events, rows)
+    comm = (rows["category"].cast(pl.String) == "comm").fill_null(False)
+    keys = pl.DataFrame({"record": recorded["collective"], "name": rows["name"].cast(pl.String)})
+    known = {key: kind_of(*key) for key in keys.filter(comm).unique().iter_rows()}
+    kinds = [known.get(key) for key in keys.iter_rows()]
+    kind = pl.Series("kind", kinds, dtype=pl.String).set(~comm, None)
+    is_call = kind.is_not_null()
+    messages = [_message(*row) for row in recorded.filter(is_call).select(_MESSAGE).iter_rows()]
+    start = rows["start_ns"]
+    launch = events["start_ns"].gather(rows["launch_row"])
+    table = rows.select(
+        kind,
+        pl.col("name").cast(pl.String),
+        _groups(recorded).alias("group"),
+        recorded["sequence"],
+        recorded["peer"],
+        pl.col("stream"),
+        pl.col("start_ns"),
+        (pl.col("start_ns") + pl.col("dur_ns").fill_null(0)).alias("end_ns"),
+        launch.alias("launch_ns"),
+        pl.col("step"),
+        pl.col("layer").cast(pl.Int32),
+    ).filter(is_call)
+    table = table.with_columns(
+        pl.Series("bytes", [m[0] for m in messages], dtype=pl.Int64),
+        pl.Series("sent_rows", [m[1] for m in messages], dtype=pl.List(pl.Int64)),
+        pl.Series("received_rows", [m[2] for m in messages], dtype=pl.List(pl.Int64)),
+    )
+    ends = (start + rows["dur_ns"].fill_null(0)).to_numpy()
+    others = (~is_call).to_numpy()
+    work = union(start.to_numpy()[others], ends[others])
+    pending = _pending(events, rows)
+    return is_call, table.with_columns(_before(table, work, pending))
+
+
+_MESSAGE = ("input_dims", "input_types", "concrete_inputs")
+
+
+def _recorded(events: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """What is recorded of each collective: at the kernel itself, else at its operator."""
+    columns = ("collective", "process_group", "process_group_ranks", "sequence", "peer", *_MESSAGE)
+    found = []
+    for name in columns:
+        own, at_op = rows[name], events[name].gather(rows["op_row"])
+        text = own.dtype == pl.Categorical
+        pair = [s.cast(pl.String) if text else s for s in (own, at_op)]
+        found.append(pair[0].zip_with(pair[0].is_not_null(), pair[1]).alias(name))
+    return pl.DataFrame(found)
+
+
+def _groups(recorded: pl.DataFrame) -> pl.Series:
+    """The ranks of a group where they are recorded, else its name; null where neither is."""
+    ranks = pl.col("process_group_ranks").str.replace_all(r"[\[\]\s]", "")
+    named = pl.when(ranks != "").then(ranks).otherwise("process_group")
+    return recorded.select(named.alias("group")).to_series()
+
+
+def _message(
+    dims: str | None, types: str | None, concrete: str | None
+) -> tuple[int | None, list[int] | None, list[int] | None]:
+    """Bytes of what is sent, and rows to and from each rank of the group."""
+    return _bytes(_decoded(dims), _decoded(types)), *_splits(_decoded(concrete))
+
+
+def _decoded(text: str | None) -> list[Any]:
+    try:
+        value = msgspec.json.decode(text) if text else []
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    return value if isinstance(value, list) else []
+
+
+def _bytes(dims: list[Any], types: list[Any]) -> int | None:
+    first = dims[0] if dims else None
+    kind = types[0] if types and isinstance(types[0], str) else ""
+    if not isinstance(first, list) or not first:
+        return None
+    shapes = first if isinstance(first[0], list) else [first]
+    if not all(isinstance(n, int) for shape in shapes for n in shape):
+        return None
+    elements = sum(math.prod(shape) for shape in shapes)
+    try:
+        return elements * Tensor((1,), full_type(kind)).bytes
+    except (KeyError, ValueError, ArithmeticError):
+        return None
+
+
+def _splits(concrete: list[Any]) -> tuple[list[int] | None, list[int] | None]:
+    texts = [text for text in concrete[_SPLITS] if isinstance(text, str)]
+    if len(texts) != 2:
+        return None, None
+    # Inputs come first: what is sent, then what is received.
+    sent, received = ([int(n) for n in re.findall(r"\d{1,18}", text)] for text in texts)
+    return sent or None, received or None
+
+
+def _pending(events: pl.DataFrame, rows: pl.DataFrame) -> Intervals:
+    """When work was launched that had not begun yet."""
+    at = rows["launch_row"]
+    launched = (events["start_ns"].gather(at) + events["dur_ns"].gather(at).fill_null(0)).alias("at")
+    table = pl.DataFrame([launched, rows["start_ns"]]).drop_nulls()
+    table = table.filter(pl.col("at") < pl.col("start_ns"))
+    return union(table["at"].to_numpy(), table["start_ns"].to_numpy())
+
+
+def _before(table: pl.DataFrame, work: Intervals, pending: Intervals) -> list[pl.Series]:
+    """Time from the end of the collective before to the start of each: busy, held and idle."""
+    start, end = table["start_ns"].to_numpy(), table["end_ns"].to_numpy()
+    reach = np.maximum.accumulate(end) if end.size else end
+    since = np.concatenate((start[:1], reach[:-1]))
+    since = np.minimum(since, start)
+    busy = overlap(since, start, work)
+    either = overlap(since, start, _joined(work, pending))
+    return [
+        pl.Series("busy_ns", busy),
+        pl.Series("held_ns", either - busy),
+        pl.Series("idle_ns", start - since - either),
+    ]
+
+
+def _joined(one: Intervals, other: Intervals) -> Intervals:
+    return union(np.concatenate((one.start, other.start)), np.concatenate((one.end, other.end)))
+
+
+def _steps(attributed: Attributed, rows: pl.DataFrame, is_call: pl.Series) -> pl.DataFrame:
+    """Steps of these activities, with what the GPU did in each."""
+    numbers = rows["step"].drop_nulls().unique()
+    steps = attributed.steps.filter(pl.col("step").is_in(numbers.implode())).sort("start_ns")
+    start = rows["start_ns"].to_numpy()
+    end = (rows["start_ns"] + rows["dur_ns"].fill_null(0)).to_numpy()
+    calls = is_call.to_numpy()
+    comm, work = union(start[calls], end[calls]), union(start[~calls], end[~calls])
+    both = union(start, end)
+    either = _joined(both, _pending(attributed.profile.events, rows))
+    first, last = steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy()
+    compute_ns, comm_ns = overlap(first, last, work), overlap(first, last, comm)
+    busy = overlap(first, last, both)
+    return steps.with_columns(
+        pl.col("phase").cast(pl.String),
+        pl.Series("compute_ns", compute_ns),
+        pl.Series("comm_ns", comm_ns),
+        pl.Series("overlap_ns", compute_ns + comm_ns - busy),
+        pl.Series("held_ns", overlap(first, last, either) - busy),
+        pl.Series("idle_ns", last - first - overlap(first, last, either)),
+    ).select(STEP_SCHEMA.names())
+
+
+def _work(events: pl.DataFrame, rest: pl.DataFrame) -> pl.DataFrame:
+    """Time of kernels by step, name and the work that they were given."""
+    dims = events["input_dims"].gather(rest["op_row"]).cast(pl.String)
+    return (
+        rest.with_columns(
+            pl.concat_str(
+                pl.col("grid").cast(pl.String).fill_null(""), pl.lit(" "), dims.fill_null("")
+            ).alias("work")
+        )
+        .group_by(
+            pl.col("step").cast(pl.Int32),
+            pl.col("name").cast(pl.String),
+            pl.col("category").cast(pl.String),
+            "work",
+            maintain_order=True,
+        )
+        .agg(
+            pl.len().cast(pl.Int64).alias("calls"),
+            pl.col("dur_ns").fill_null(0).sum().alias("total_ns"),
+        )
+        .match_to_schema(WORK_SCHEMA)
+    )
+
+

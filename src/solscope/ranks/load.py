@@ -1,0 +1,88 @@
+"""How the work is spread over ranks: tokens and requests, and rows that reach experts.
+
+In expert parallelism rows of tokens travel to the ranks of their experts (dispatch) and back
+(combine). An all-to-all records how many rows go to and come from each rank. Rows travel back the
+way they came, so the second of two calls with exchanged sizes is the combine, and what the first
+one receives is the work of the rank's experts.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from solscope.run import Rank
+
+
+class LayerLoad(msgspec.Struct, frozen=True):
+    """Rows that reach the experts of one layer."""
+
+    layer: int
+    tokens: list[float | None]
+    """Rows received per step, by rank."""
+    max_over_mean: float
+    rank: int
+    """The rank with most."""
+
+
+class Imbalance(msgspec.Struct, frozen=True):
+    """How uneven the work is."""
+
+    tokens_max_over_mean: float | None
+    """Of the rows that reach experts where they are known, else of the tokens of a step."""
+    of: str | None
+    """`received_tokens` or `tokens`."""
+    rank: int | None
+    """The rank with most."""
+    by_layer: list[LayerLoad]
+
+
+def received(rank: Rank, steps: set[int], shift: int) -> pl.DataFrame:
+    """Rows that reach this rank's experts, by `step` and `layer`, in steps of the run."""
+    calls = rank.calls.filter(pl.col("received_rows").is_not_null()).with_columns(
+        pl.col("step") + shift
+    )
+    same_way = pl.col("sent_rows").shift(1).over("step", "group")
+    returns = (pl.col("received_rows") == same_way) & (
+        pl.col("sent_rows") == pl.col("received_rows").shift(1).over("step", "group")
+    )
+    table = calls.with_columns(returns.fill_null(False).alias("returns"))
+    # A call after a combine begins anew, whatever its sizes.
+    flags = table["returns"].to_list()
+    for at in range(1, len(flags)):
+        if flags[at] and flags[at - 1]:
+            flags[at] = False
+    return (
+        table.filter(~pl.Series(flags, dtype=pl.Boolean))
+        .filter(pl.col("step").is_in(sorted(steps)))
+        .select("step", "layer", pl.col("received_rows").list.sum().alias("rows"))
+    )
+
+
+def imbalance(
+    numbers: list[int],
+    tokens: list[float | None],
+    totals: list[float | None],
+    layers: list[dict[int, float]],
+) -> Imbalance:
+    """Imbalance from tokens per step, rows received per step and rows by layer, all by rank."""
+    by_layer = []
+    for layer in sorted({layer for part in layers for layer in part}):
+        rows = [part.get(layer) for part in layers]
+        found = _uneven(numbers, rows)
+        if found is not None:
+            by_layer.append(LayerLoad(layer, rows, *found))
+    for name, values in (("received_tokens", totals), ("tokens", tokens)):
+        found = _uneven(numbers, values)
+        if found is not None:
+            return Imbalance(found[0], name, found[1], by_layer)
+    return Imbalance(None, None, None, by_layer)
+
+
+def _uneven(numbers: list[int], values: list[float | None]) -> tuple[float, int] | None:
+    known = [(value, number) for value, number in zip(values, numbers, strict=True) if value]
+    if len(known) < 2:
+        return None
+    most, rank = max(known, key=lambda pair: pair[0])
+    return most / float(np.mean([value for value, _ in known])), rank

@@ -1,0 +1,366 @@
+"""Which calls of different ranks are the same collective.
+
+Ranks agree on the order of the collectives of a group, but not on where a recording begins and
+ends, and a rank may have a call more or less. What identifies a call is its sequence number where
+one is recorded. Where none is, it is its end: no rank can leave a collective before all have
+entered it, so the ends lie together on a clock that all share. The clocks of two ranks differ by
+an offset that is not known, and it is found first: of all differences between ends of calls of the
+same kind and size, the true offset is the one that most pairs agree on. Calls whose nearest
+neighbors on that clock are each other are the same; between two such pairs, calls of equal kind and
+size are paired by their order.
+
+What no other rank has, or what cannot be told apart, stays unmatched and is counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from solscope.ranks.kinds import EVEN, POINT_TO_POINT, SYNCHRONIZING
+from solscope.run import Rank, Run
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+TOGETHER_NS = 100_000.0
+"""Ends that lie closer than this may be those of one collective; NCCL's do, over sockets too."""
+WINDOW = 96
+"""Calls of the reference from which an offset is looked for at a time."""
+WINDOWS = 5
+LEAST_SHARE = 0.5
+"""Two ranks are matched when this share of the calls that both recorded end together."""
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The collectives of a run: one row per collective, one column per rank."""
+
+    ranks: tuple[int, ...]
+    table: pl.DataFrame
+    """`kind`, `group`, `bytes`, `step`, `layer`, `by`: what all ranks agree on; `by` is how it was
+    matched: `sequence`, `end` or `order`."""
+    index: Ints
+    """Row of the collective in each rank's table of calls; -1 where the rank has none."""
+    unmatched: dict[int, int]
+    """Calls of each rank that no other rank has."""
+    unrelated: tuple[int, ...]
+    """Ranks whose collectives end together with those of no other rank."""
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """Calls of one rank in one group, in order of their ends."""
+
+    row: Ints
+    key: NDArray[np.int64]
+    end: Floats
+    sequence: list[int | None]
+
+
+def match(run: Run) -> Matched:
+    """Match the collectives of all ranks, group by group."""
+    tables = [_keyed(rank) for rank in run.ranks]
+    names = {key for table in tables for key in table["key"].unique().to_list()}
+    codes = {name: code for code, name in enumerate(sorted(names))}
+    groups = sorted({name for table in tables for name in table["in"].unique().to_list()})
+    parts, how, related = [], [], set()
+    for group in groups:
+        members = {
+            at: calls
+            for at, table in enumerate(tables)
+            if (calls := _calls_of(table, group, codes)).row.size
+        }
+        index, by, pairs = _match_group(members, len(tables))
+        parts.append(index)
+        how += by
+        related |= pairs
+    index = np.concatenate(parts) if parts else np.full((0, len(tables)), -1, np.int64)
+    whole = (index >= 0).sum(1) > 1
+    how = [by for by, keep in zip(how, whole, strict=True) if keep]
+    index = index[whole]
+    order = np.argsort(_first_start(run.ranks, index), kind="stable")
+    index = index[order]
+    table = _describe(run.ranks, index, [how[at] for at in order])
+    numbers = tuple(rank.rank for rank in run.ranks)
+    unmatched = {
+        rank.rank: rank.calls.height - int((index[:, at] >= 0).sum())
+        for at, rank in enumerate(run.ranks)
+    }
+    alone = tuple(
+        rank.rank for at, rank in enumerate(run.ranks) if at not in related and rank.calls.height
+    )
+    return Matched(numbers, table, index, unmatched, alone)
+
+
+def _keyed(rank: Rank) -> pl.DataFrame:
+    """Calls with the group that they are matched in (`in`) and what must be equal (`key`)."""
+    even = pl.col("kind").is_in(list(EVEN))
+    low = pl.min_horizontal(pl.col("peer"), pl.lit(rank.rank))
+    high = pl.max_horizontal(pl.col("peer"), pl.lit(rank.rank))
+    peers = pl.concat_str(pl.lit("peers "), low, pl.lit(","), high)
+    alone = pl.col("kind").is_in(list(POINT_TO_POINT)) & pl.col("peer").is_not_null()
+    # A send and its receive are the two sides of one transfer, and have a direction.
+    sender = pl.when(pl.col("kind") == "send").then(pl.lit(rank.rank)).otherwise("peer")
+    key = pl.concat_str(
+        pl.when(alone).then(pl.concat_str(pl.lit("from "), sender)).otherwise("kind"),
+        pl.lit(" "),
+        pl.when(even).then(pl.col("bytes").cast(pl.String)).otherwise(pl.lit("")).fill_null(""),
+    )
+    return rank.calls.with_row_index("row").with_columns(
+        pl.when(alone).then(peers).otherwise(pl.col("group").fill_null("")).alias("in"),
+        key.alias("key"),
+    )
+
+
+def _calls_of(table: pl.DataFrame, group: str, codes: dict[str, int]) -> _Calls:
+    part = table.filter(pl.col("in") == group).sort("end_ns", maintain_order=True)
+    return _Calls(
+        part["row"].cast(pl.Int64).to_numpy(),
+        np.array([codes[key] for key in part["key"]], np.int64),
+        part["end_ns"].to_numpy().astype(np.float64),
+        part["sequence"].to_list(),
+    )
+
+
+def _match_group(
+    members: dict[int, _Calls], width: int
+) -> tuple[Ints, list[str], set[int]]:
+    """Rows of one group's collectives by rank, how each was matched, and which ranks were."""
+    if not members:
+        return np.full((0, width), -1, np.int64), [], set()
+    reference = max(members, key=lambda at: (members[at].row.size, -at))
+    base = members[reference]
+    index = np.full((base.row.size, width), -1, np.int64)
+    index[:, reference] = base.row
+    how = np.full(base.row.size, "order", dtype=object)
+    related: set[int] = set()
+    for at, calls in members.items():
+        if at == reference:
+            continue
+        mine, theirs, by = _align(base, calls)
+        index[mine, at] = calls.row[theirs]
+        if mine.size:
+            related |= {reference, at}
+        for place, name in zip(mine, by, strict=True):
+            how[place] = name if how[place] == "order" else how[place]
+    return index, list(how), related
+
+
+def _align(base: _Calls, other: _Calls) -> tuple[Ints, Ints, list[str]]:
+    """Pairs of positions that are the same collective, and how each pair was found."""
+    if all(n is not None for n in (*base.sequence, *other.sequence)):
+        return _by_sequence(base, other)
+    best: tuple[Ints, Ints] | None = None
+    for offset in _offsets(base, other):
+        mine, theirs = _by_ends(base, other, offset)
+        if best is None or mine.size > best[0].size:
+            best = mine, theirs
+    if best is None or best[0].size < LEAST_SHARE * _shared(base, other, best):
+        return np.empty(0, np.int64), np.empty(0, np.int64), []
+    mine, theirs = best
+    more = _by_order(base, other, mine, theirs)
+    by = ["end"] * mine.size + ["order"] * len(more)
+    mine = np.concatenate((mine, np.array([a for a, _ in more], np.int64)))
+    theirs = np.concatenate((theirs, np.array([b for _, b in more], np.int64)))
+    order = np.argsort(mine, kind="stable")
+    return mine[order], theirs[order], [by[at] for at in order]
+
+
+def _by_sequence(base: _Calls, other: _Calls) -> tuple[Ints, Ints, list[str]]:
+    places = {(n, key): at for at, (n, key) in enumerate(zip(base.sequence, base.key, strict=True))}
+    pairs = [
+        (places[n, key], at)
+        for at, (n, key) in enumerate(zip(other.sequence, other.key, strict=True))
+        if (n, key) in places
+    ]
+    mine = np.array([a for a, _ in pairs], np.int64)
+    theirs = np.array([b for _, b in pairs], np.int64)
+    return mine, theirs, ["sequence"] * len(pairs)
+
+
+def _offsets(base: _Calls, other: _Calls) -> list[float]:
+    """Differences between the clocks on which many calls would end together, likeliest first."""
+    size = base.row.size
+    starts = np.unique(np.linspace(0, max(0, size - WINDOW), WINDOWS).astype(int))
+    found: list[float] = []
+    for start in starts:
+        part = slice(start, start + WINDOW)
+        same = base.key[part, None] == other.key[None, :]
+        mine, _ = np.nonzero(same)
+        differences = (other.end[None, :] - base.end[part, None])[same]
+        found += _peaks(differences, mine)
+    return found
+
+
+def _peaks(differences: Floats, mine: Ints, most: int = 3) -> list[float]:
+    """Centers of the densest stretches of `TOGETHER_NS`, each call counted once."""
+    if differences.size == 0:
+        return []
+    order = np.argsort(differences, kind="stable")
+    sorted_differences, who = differences[order], mine[order]
+    until = np.searchsorted(sorted_differences, sorted_differences + TOGETHER_NS, side="right")
+    counts = until - np.arange(until.size)
+    peaks: list[float] = []
+    least = min(3, np.unique(mine).size)
+    while len(peaks) < most and counts.max() > 0:
+        at = int(np.argmax(counts))
+        inside = slice(at, until[at])
+        peak = float(np.median(sorted_differences[inside]))
+        counts = np.where(np.abs(sorted_differences - peak) < 2 * TOGETHER_NS, 0, counts)
+        counts[at] = 0
+        if np.unique(who[inside]).size >= least:
+            peaks.append(peak)
+    return peaks
+
+
+def _by_ends(base: _Calls, other: _Calls, offset: float) -> tuple[Ints, Ints]:
+    """Calls that are each other's nearest of their kind, on clocks that differ by `offset`.
+
+    The offset may change slowly: the line through the pairs found so far replaces it.
+    """
+    line = np.array([0.0, offset])
+    zero = base.end[0]
+    mine = theirs = np.empty(0, np.int64)
+    for reach in (20 * TOGETHER_NS, 3 * TOGETHER_NS, TOGETHER_NS):
+        moved = base.end + np.polyval(line, base.end - zero)
+        mine, theirs = _nearest(base.key, moved, other.key, other.end)
+        apart = other.end[theirs] - moved[mine]
+        near = np.abs(apart) < reach
+        if near.sum() < 2:
+            return mine[near], theirs[near]
+        mine, theirs = mine[near], theirs[near]
+        line = _line(base.end[mine] - zero, other.end[theirs] - base.end[mine])
+    return mine, theirs
+
+
+def _line(x: Floats, y: Floats) -> Floats:
+    """A line through most points, as polynomial coefficients."""
+    line = np.array([0.0, float(np.median(y))])
+    for _ in range(4):
+        apart = np.abs(y - np.polyval(line, x))
+        keep = apart <= max(3.0 * float(np.median(apart)), 1.0)
+        if keep.sum() < 8 or np.ptp(x[keep]) < 1e6:
+            return np.array([0.0, float(np.median(y[keep]))])
+        line = np.polyfit(x[keep], y[keep], 1)
+    return line
+
+
+def _nearest(
+    keys: Ints, ends: Floats, other_keys: Ints, other_ends: Floats
+) -> tuple[Ints, Ints]:
+    """Pairs of equal key that are each other's nearest."""
+    mine, theirs = [], []
+    for key in np.intersect1d(keys, other_keys):
+        a, b = np.flatnonzero(keys == key), np.flatnonzero(other_keys == key)
+        to_b, to_a = _closest(ends[a], other_ends[b]), _closest(other_ends[b], ends[a])
+        mutual = to_a[to_b] == np.arange(a.size)
+        mine.append(a[mutual])
+        theirs.append(b[to_b[mutual]])
+    if not mine:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    found = np.concatenate(mine), np.concatenate(theirs)
+    order = np.argsort(found[0], kind="stable")
+    return found[0][order], found[1][order]
+
+
+def _closest(points: Floats, among: Floats) -> Ints:
+    """For each point the position of the closest of `among`; both ascend."""
+    right = np.clip(np.searchsorted(among, points), 1, max(1, among.size - 1))
+    left = right - 1
+    right = np.minimum(right, among.size - 1)
+    nearer = np.abs(points - among[left]) <= np.abs(among[right] - points)
+    return np.where(nearer, left, right).astype(np.int64)
+
+
+def _shared(base: _Calls, other: _Calls, pairs: tuple[Ints, Ints]) -> float:
+    """How many calls both recorded, were the pairs right."""
+    mine, theirs = pairs
+    if mine.size == 0:
+        return float("inf")
+    before = min(mine[0], theirs[0])
+    after = min(base.row.size - 1 - mine[-1], other.row.size - 1 - theirs[-1])
+    return float(min(np.ptp(mine), np.ptp(theirs)) + 1 + before + after)
+
+
+def _by_order(base: _Calls, other: _Calls, mine: Ints, theirs: Ints) -> list[tuple[int, int]]:
+    """Calls between two pairs, before the first and after the last, that are as many and as equal
+    on both sides.
+    """
+    found = []
+    a = [-1, *mine.tolist(), base.row.size]
+    b = [-1, *theirs.tolist(), other.row.size]
+    for at in range(len(a) - 1):
+        here, there = range(a[at] + 1, a[at + 1]), range(b[at] + 1, b[at + 1])
+        if len(here) == len(there) and len(here):
+            same = (base.key[here.start : here.stop] == other.key[there.start : there.stop]).all()
+            found += list(zip(here, there, strict=True)) if same else []
+    return found
+
+
+def _first_start(ranks: tuple[Rank, ...], index: Ints) -> Floats:
+    """When each collective began on the first rank that has it."""
+    first = np.full(index.shape[0], np.inf)
+    for at, rank in enumerate(ranks):
+        here = index[:, at] >= 0
+        if here.any():
+            start = rank.calls["start_ns"].to_numpy()[index[here, at]]
+            first[here] = np.where(np.isinf(first[here]), start, first[here])
+    return first
+
+
+def step_shifts(ranks: tuple[Rank, ...], index: Ints) -> list[int]:
+    """What to add to each rank's step numbers to get those of the rank with most collectives."""
+    if not ranks:
+        return []
+    main = int(np.argmax((index >= 0).sum(0)))
+    shifts = []
+    for at, rank in enumerate(ranks):
+        both = (index[:, at] >= 0) & (index[:, main] >= 0)
+        mine = ranks[main].calls["step"].gather(index[both, main])
+        theirs = rank.calls["step"].gather(index[both, at])
+        apart = (mine - theirs).drop_nulls()
+        shifts.append(0 if apart.is_empty() else int(apart.mode().min()))  # type: ignore[arg-type]
+    return shifts
+
+
+def _describe(ranks: tuple[Rank, ...], index: Ints, how: list[str]) -> pl.DataFrame:
+    """What a collective is; bytes are the mean of all ranks.
+
+    Steps are numbered as by the rank with most collectives: others may have begun later.
+    """
+    count = index.shape[0]
+    facts: dict[str, list[object]] = {
+        name: [None] * count for name in ("kind", "group", "step", "layer")
+    }
+    total, known = np.zeros(count), np.zeros(count)
+    order = sorted(range(len(ranks)), key=lambda at: int((index[:, at] >= 0).sum()))
+    shifts = step_shifts(ranks, index)
+    for at in order:
+        here = np.flatnonzero(index[:, at] >= 0)
+        rows = ranks[at].calls[index[here, at]].with_columns(pl.col("step") + shifts[at])
+        for name, values in facts.items():
+            for place, value in zip(here, rows[name].to_list(), strict=True):
+                values[place] = value
+        size = rows["bytes"].to_numpy().astype(np.float64)
+        sized = ~np.isnan(size)
+        total[here[sized]] += size[sized]
+        known[here[sized]] += 1
+    sizes = [int(t / k) if k else None for t, k in zip(total, known, strict=True)]
+    kinds = [
+        "send_receive" if kind in POINT_TO_POINT else kind for kind in facts["kind"]
+    ]
+    return pl.DataFrame(
+        {
+            "kind": pl.Series(kinds, dtype=pl.String),
+            "group": pl.Series(facts["group"], dtype=pl.String),
+            "bytes": pl.Series(sizes, dtype=pl.Int64),
+            "step": pl.Series(facts["step"], dtype=pl.Int32),
+            "layer": pl.Series(facts["layer"], dtype=pl.Int32),
+            "by": pl.Series(how, dtype=pl.String),
+            "synchronizing": pl.Series([k in SYNCHRONIZING for k in kinds], dtype=pl.Boolean),
+        }
+    )

@@ -1,0 +1,150 @@
+"""Why a rank came late: what lay before its late arrivals, compared with the other ranks.
+
+Its GPU was idle with nothing launched: the host. Its GPU did not run what was launched, or took
+longer for the same kernels with the same inputs: the GPU. It had other or larger kernels, or more
+rows: the load. It left the collective before later than others: the load where it received more,
+else the link.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from solscope.ranks.waiting import PARTS, Waiting
+from solscope.run import Run
+
+Floats = NDArray[np.float64]
+
+ENOUGH = 0.4
+"""A reason is named when it explains this share of a rank's lateness."""
+MORE = 1.1
+"""A rank has more work when it has this many times as much as the others."""
+
+
+class Why(msgspec.Struct, frozen=True):
+    """The reason of a rank's lateness, with its evidence."""
+
+    why: str
+    """`gpu`, `host`, `load`, `link` or `unknown`."""
+    late_ms: float
+    """What it came later than the middle of the other ranks, per step."""
+    parts_ms: dict[str, float]
+    """Of that: `host`, `gpu`, `load`, `link`, per step."""
+    evidence: list[str]
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What a rank has to do per step, beside that of the others."""
+
+    mine: float | None
+    others: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times as much as the others."""
+        return self.mine / self.others if self.mine and self.others else None
+
+
+def explain(
+    run: Run,
+    split: Waiting,
+    at: int,
+    rows: NDArray[np.bool_],
+    steps: list[set[int]],
+    work: dict[str, Work],
+) -> Why:
+    """Why the rank at position `at` is late in the collectives `rows`.
+
+    `steps` holds, by rank, the numbers that it gives to the steps of the run.
+    """
+    count = max(1, len(steps[at]))
+    excess = {
+        name: max(0.0, float(np.nansum(_beyond(split.parts[name][rows], at)))) / count / 1e6
+        for name in PARTS
+    }
+    slower, more = _kernels(run, at, steps)
+    loaded = [name for name, value in work.items() if (value.ratio or 0.0) > MORE]
+    busy_gpu = min(excess["busy"], slower) if excess["busy"] else 0.0
+    parts = {
+        "host": excess["idle"],
+        "gpu": excess["held"] + busy_gpu,
+        "load": excess["busy"] - busy_gpu + (excess["late"] if loaded else 0.0),
+        "link": 0.0 if loaded else excess["late"],
+    }
+    late = sum(parts.values())
+    most = max(parts, key=lambda name: parts[name])
+    why = most if late > 0 and parts[most] >= ENOUGH * late else "unknown"
+    if why == "gpu" and loaded and more > slower:
+        why = "load"
+    return Why(why, late, parts, _evidence(why, parts, excess, slower, more, work))
+
+
+def _beyond(values: Floats, at: int) -> Floats:
+    """What the rank at `at` has more than the middle of the others, by collective."""
+    others = np.delete(values, at, axis=1)
+    known = ~np.isnan(others).all(1) & ~np.isnan(values[:, at])
+    found = np.full(values.shape[0], np.nan)
+    if known.any():
+        found[known] = values[known, at] - np.nanmedian(others[known], axis=1)
+    return found
+
+
+def _kernels(run: Run, at: int, steps: list[set[int]]) -> tuple[float, float]:
+    """Milliseconds per step that a rank's kernels take longer: for the same work, and for more."""
+    tables = [
+        rank.work.filter(pl.col("step").is_in(sorted(steps[number])))
+        .group_by("name", "work")
+        .agg(pl.col("calls").sum(), pl.col("total_ns").sum())
+        .with_columns(pl.lit(number).alias("rank"))
+        for number, rank in enumerate(run.ranks)
+    ]
+    everyone = pl.concat(tables)
+    others = (
+        everyone.filter(pl.col("rank") != at)
+        .with_columns((pl.col("total_ns") / pl.col("calls")).alias("each"))
+        .group_by("name", "work")
+        .agg(pl.col("each").median())
+    )
+    mine = tables[at].join(others, on=("name", "work"), how="left")
+    same = mine.filter(pl.col("each").is_not_null())
+    slower = float((same["total_ns"] - same["each"] * same["calls"]).sum())
+    whole = [float(table["total_ns"].sum()) for table in tables]
+    middle = float(np.median(whole[:at] + whole[at + 1 :])) if len(whole) > 1 else 0.0
+    count = 1e6 * max(1, len(steps[at]))
+    return max(0.0, slower) / count, max(0.0, whole[at] - middle - max(0.0, slower)) / count
+
+
+def _evidence(
+    why: str,
+    parts: dict[str, float],
+    excess: dict[str, float],
+    slower: float,
+    more: float,
+    work: dict[str, Work],
+) -> list[str]:
+    """Sentences about what was measured; the reason's own first."""
+    late = sum(parts.values())
+    lines = []
+
+    def say(name: str, value: float, text: str) -> None:
+        if late > 0 and value >= 0.05 * late:
+            lines.append((name != why, -value, f"{text}: {value:.2f} ms per step"))
+
+    say("host", excess["idle"], "nothing was launched on its GPU, longer than on the others")
+    say("gpu", excess["held"], "its GPU did not run what was launched, longer than the others")
+    say("gpu", min(excess["busy"], slower), "the same kernels with the same inputs take longer")
+    busy = parts["load"] - (excess["late"] if parts["link"] == 0.0 else 0.0)
+    say("load", busy, "it has other or larger kernels")
+    left = "load" if parts["link"] == 0.0 else "link"
+    say(left, excess["late"], "it leaves the collective before later than the others")
+    lines.sort()
+    told = [text for _, _, text in lines]
+    for name, value in work.items():
+        ratio = value.ratio
+        if ratio is not None and (ratio > MORE or ratio < 1 / MORE):
+            told.append(f"{name} per step: {value.mine:,.0f}, the others {value.others:,.0f}")
+    del more
+    return told

@@ -1,0 +1,131 @@
+"""Run: the ranks that were recorded together, each as a few compact tables.
+
+A rank's events are read once and reduced to its collectives, its steps and the time of its kernels;
+64 ranks of a long recording then fit into memory. `Rank.path` opens the whole profile again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+import polars as pl
+
+from solscope.profile import Metadata, ProfileWarning
+
+CALL_SCHEMA = pl.Schema(
+    {
+        "kind": pl.String(),
+        "name": pl.String(),
+        "group": pl.String(),
+        "sequence": pl.Int64(),
+        "peer": pl.Int64(),
+        "bytes": pl.Int64(),
+        "stream": pl.Int64(),
+        "start_ns": pl.Int64(),
+        "end_ns": pl.Int64(),
+        "launch_ns": pl.Int64(),
+        "step": pl.Int32(),
+        "layer": pl.Int32(),
+        "busy_ns": pl.Int64(),
+        "held_ns": pl.Int64(),
+        "idle_ns": pl.Int64(),
+        "sent_rows": pl.List(pl.Int64()),
+        "received_rows": pl.List(pl.Int64()),
+    }
+)
+"""One row per collective on the GPU, in order of start.
+
+`busy_ns`, `held_ns` and `idle_ns` split the time since the collective before it ended: other work
+ran on the GPU; work was launched, but did not run; nothing was launched. `group` is null where the
+recording does not name it.
+"""
+STEP_SCHEMA = pl.Schema(
+    {
+        "step": pl.Int32(),
+        "name": pl.String(),
+        "phase": pl.String(),
+        "cut": pl.Boolean(),
+        "requests": pl.Int64(),
+        "tokens": pl.Int64(),
+        "start_ns": pl.Int64(),
+        "end_ns": pl.Int64(),
+        "compute_ns": pl.Int64(),
+        "comm_ns": pl.Int64(),
+        "overlap_ns": pl.Int64(),
+        "held_ns": pl.Int64(),
+        "idle_ns": pl.Int64(),
+    }
+)
+"""One row per step: bounds on the GPU; computing, communication, both at once, and neither: with
+work launched (`held_ns`) or without (`idle_ns`)."""
+WORK_SCHEMA = pl.Schema(
+    {
+        "step": pl.Int32(),
+        "name": pl.String(),
+        "category": pl.String(),
+        "work": pl.String(),
+        "calls": pl.Int64(),
+        "total_ns": pl.Int64(),
+    }
+)
+"""Time of kernels that are no collectives, by step, name and `work`: their grid and input shapes."""
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Ranks that communicate with one another."""
+
+    name: str
+    parallelism: str | None
+    """`tp`, `dp`, `pp`, `ep`, `cp`, or null when neither its name nor its description says so."""
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One rank of a run."""
+
+    rank: int
+    path: str
+    metadata: Metadata
+    calls: pl.DataFrame = field(repr=False)
+    """`CALL_SCHEMA`."""
+    steps: pl.DataFrame = field(repr=False)
+    """`STEP_SCHEMA`."""
+    work: pl.DataFrame = field(repr=False)
+    """`WORK_SCHEMA`."""
+    warnings: tuple[ProfileWarning, ...] = ()
+
+    @property
+    def device(self) -> str | None:
+        """The GPU that it ran on."""
+        labels = [device.label for device in self.metadata.devices]
+        return ", ".join(labels) or None
+
+
+@dataclass(frozen=True)
+class Run:
+    """The ranks that were recorded together, in order of rank."""
+
+    name: str
+    world_size: int | None
+    ranks: tuple[Rank, ...]
+    groups: tuple[Group, ...] = ()
+    warnings: tuple[ProfileWarning, ...] = ()
+
+    @property
+    def missing(self) -> list[int]:
+        """Ranks below `world_size` that no file covers."""
+        here = {rank.rank for rank in self.ranks}
+        return [rank for rank in range(self.world_size or 0) if rank not in here]
+
+
+def listed(numbers: list[int]) -> str:
+    """Numbers as text, neighbors joined: `2-4, 7`."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1][1:] = [number]
+        else:
+            parts.append([number])
+    return ", ".join("-".join(map(str, part)) for part in parts)
