@@ -48,6 +48,8 @@ SEE_ALSO = {
     "layers": "[how layers are found](../explain/layers.md), [roles](roles.md)",
     "operators": "[how bounds are computed](../explain/bounds.md), "
     "[operator catalog](operators.md)",
+    "ranks": "[find the straggler](../how-to/find-the-straggler.md), "
+    "[how it works](../explain/ranks.md)",
     "hotspots": "[how bounds are computed](../explain/bounds.md)",
     "gate": "[stop a slowdown in CI](../how-to/gate-in-ci.md)",
     "report": "[look at a profile](../how-to/look-at-a-profile.md)",

@@ -35,14 +35,17 @@ if TYPE_CHECKING:
     from solscope.errors import SolscopeError
     from solscope.operators.from_config import load_model
     from solscope.profile import Profile, ProfileWarning
+    from solscope.ranks.read import open_run
     from solscope.readers import ReadOptions, find_profiles, open  # noqa: A004
     from solscope.roofline import operator_bound
+    from solscope.run import Run
     from solscope.suite import suite_roofline, suite_shapes
     from solscope.views.hotspots import hotspots
     from solscope.views.kernels import kernels
     from solscope.views.layers import layers
     from solscope.views.operators import named_hardware, operator_table
-    from solscope.views.ranks import runs
+    from solscope.views.rank_rows import runs
+    from solscope.views.ranks import rank_table
     from solscope.views.summary import summarize
 
 _HOME = {
@@ -51,6 +54,7 @@ _HOME = {
     "Profile": "solscope.profile",
     "ProfileWarning": "solscope.profile",
     "ReadOptions": "solscope.readers",
+    "Run": "solscope.run",
     "SolscopeError": "solscope.errors",
     "add_profiles": "solscope.corpus.add",
     "attribute": "solscope.attribution",
@@ -69,9 +73,11 @@ _HOME = {
     "named_hardware": "solscope.views.operators",
     "open": "solscope.readers",
     "open_corpus": "solscope.corpus.store",
+    "open_run": "solscope.ranks.read",
     "operator_bound": "solscope.roofline",
     "operator_table": "solscope.views.operators",
-    "runs": "solscope.views.ranks",
+    "rank_table": "solscope.views.ranks",
+    "runs": "solscope.views.rank_rows",
     "suite_roofline": "solscope.suite",
     "suite_shapes": "solscope.suite",
     "summarize": "solscope.views.summary",
@@ -84,6 +90,7 @@ __all__ = [
     "Profile",
     "ProfileWarning",
     "ReadOptions",
+    "Run",
     "SolscopeError",
     "__version__",
     "add_profiles",
@@ -104,8 +111,10 @@ __all__ = [
     "named_hardware",
     "open",
     "open_corpus",
+    "open_run",
     "operator_bound",
     "operator_table",
+    "rank_table",
     "runs",
     "suite_roofline",
     "suite_shapes",

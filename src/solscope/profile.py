@@ -79,6 +79,15 @@ class Device(msgspec.Struct, frozen=True):
         return {"amd": "AMD GPU", "nvidia": "NVIDIA GPU"}.get(self.vendor or "", "GPU")
 
 
+class ProcessGroup(msgspec.Struct, frozen=True):
+    """Ranks that communicate with one another, as the header describes them."""
+
+    name: str
+    parallelism: str | None
+    """`tp`, `dp`, `pp`, `ep` or `cp`; null when neither name nor description says so."""
+    ranks: tuple[int, ...]
+
+
 class Metadata(msgspec.Struct, frozen=True):
     """What the file says of itself. Environment and command lines are never kept."""
 
@@ -96,6 +105,8 @@ class Metadata(msgspec.Struct, frozen=True):
     """Add to `start_ns` for Unix time; null when the source has no wall clock."""
     stage: str | None = None
     """`prefill` or `decode` when the profiler recorded one stage only (file name)."""
+    groups: tuple[ProcessGroup, ...] = ()
+    """Process groups that this rank is in."""
     about: dict[str, Any] = msgspec.field(default_factory=dict)
     """Other small facts from the header, as recorded."""
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import msgspec
 import polars as pl
 
-from solscope.profile import Metadata, ProfileWarning
+from solscope.profile import Metadata, ProcessGroup, ProfileWarning
 
 CALL_SCHEMA = pl.Schema(
     {
@@ -69,16 +68,7 @@ WORK_SCHEMA = pl.Schema(
         "total_ns": pl.Int64(),
     }
 )
-"""Time of kernels that are no collectives, by step, name and `work`: their grid and input shapes."""
-
-
-class Group(msgspec.Struct, frozen=True):
-    """Ranks that communicate with one another."""
-
-    name: str
-    parallelism: str | None
-    """`tp`, `dp`, `pp`, `ep`, `cp`, or null when neither its name nor its description says so."""
-    ranks: tuple[int, ...]
+"""Time of kernels that are no collectives, by step, name and `work`: grid and input shapes."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +100,7 @@ class Run:
     name: str
     world_size: int | None
     ranks: tuple[Rank, ...]
-    groups: tuple[Group, ...] = ()
+    groups: tuple[ProcessGroup, ...] = ()
     warnings: tuple[ProfileWarning, ...] = ()
 
     @property

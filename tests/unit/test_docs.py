@@ -32,9 +32,11 @@ from solscope.diagnose import classic, counters, decompose, diagnosis, latent, r
 from solscope.hardware import Figure, Hardware
 from solscope.lab import pack, score
 from solscope.profile import ProfileWarning
+from solscope.ranks import clock as rank_clock
+from solscope.ranks import load as rank_load
 from solscope.readers import readers
 from solscope.report import demo as report_demo
-from solscope.views import coverage, idle, kernels, layers, ranks, steps, summary
+from solscope.views import coverage, idle, kernels, layers, rank_rows, ranks, steps, summary
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -124,8 +126,16 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     layers.KernelTime,
     steps.StepSummary,
     steps.PhaseSteps,
-    ranks.Run,
-    ranks.RankRow,
+    rank_rows.Run,
+    rank_rows.RankRow,
+    ranks.RunRanks,
+    ranks.RankTimes,
+    ranks.CollectiveRow,
+    ranks.Straggler,
+    rank_clock.Clock,
+    rank_clock.RankClock,
+    rank_load.Imbalance,
+    rank_load.LayerLoad,
     profiles.Comparison,
     profiles.Side,
     profiles.PhaseComparison,

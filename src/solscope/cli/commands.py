@@ -16,6 +16,7 @@ COMMANDS = {
     "kernels": "List kernels, copies and fills with statistics.",
     "layers": "Break one decoder layer down by role and kernel.",
     "operators": "Compare each operator with its roofline bound.",
+    "ranks": "Find the rank that the others wait for, and why.",
     "hotspots": "Rank what to fix first, by time saved.",
     "compare": "Compare profiles of the same work.",
     "gate": "Fail a CI job when a profile got slower.",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from solscope.attribution import Attributed
     from solscope.operators.from_config import Model
     from solscope.readers import ReadOptions
+    from solscope.run import Run
 
 PROGRESS_FROM_BYTES = 8 << 20
 """Smaller files are read too fast for a progress bar."""
@@ -206,6 +207,23 @@ def open_attributed(
     with _read_options(path, max_expansion) as options:
         return open_attributed(
             path, options=options, rules=load_rules(rule_files), companion=companion
+        )
+
+
+def open_run_with_progress(
+    names: tuple[str, ...], rule_files: tuple[Path, ...], max_expansion: int
+) -> Run:
+    """Open the ranks of one run, and say how far that is."""
+    from solscope import ReadOptions
+    from solscope.ranks.read import open_run
+
+    with progress_line() as say:
+        return open_run(
+            *names,
+            rules=rule_files,
+            options=ReadOptions(max_expansion=max_expansion),
+            progress=lambda done, total, path: say(f"read {done} of {total} ranks: {path}"),
+            skipped=note_skipped,
         )
 
 

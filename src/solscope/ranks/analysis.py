@@ -65,7 +65,10 @@ def analyze(run: Run) -> Analysis:
     charge = _charge(run, matched, split, np.array(sorted(steps), np.int64), shifts)
     suspect = find_suspect(charge, matched.ranks)
     tables = [received(rank, steps, shift) for rank, shift in zip(run.ranks, shifts, strict=True)]
-    totals = [_per_step(table["rows"].sum(), table, len(mine)) for table, mine in zip(tables, own, strict=True)]
+    totals = [
+        _per_step(int(table["rows"].sum()), table, len(mine))
+        for table, mine in zip(tables, own, strict=True)
+    ]
     tokens = [_mean(run.ranks[at].steps, own[at], "tokens") for at in range(len(run.ranks))]
     why = _why(run, matched, split, suspect, own, charge, tokens, totals)
     layers = [_by_layer(table, len(mine)) for table, mine in zip(tables, own, strict=True)]
@@ -107,6 +110,8 @@ def _charge(
     place = np.searchsorted(steps, step)
     known = np.isin(step, steps)
     np.add.at(cost, (place[known], split.last[known]), split.cost[known])
+    busy = known & (split.busiest >= 0)
+    np.add.at(cost, (place[busy], split.busiest[busy]), split.uneven[busy])
     lengths = [_lengths(rank.steps, shift) for rank, shift in zip(run.ranks, shifts, strict=True)]
     length = np.array(
         [np.median([part[n] for part in lengths if n in part] or [0.0]) for n in steps.tolist()]
@@ -142,7 +147,8 @@ def _why(
     requests = [_mean(rank.steps, own[n], "requests") for n, rank in enumerate(run.ranks)]
     sums = {"tokens": tokens, "requests": requests, "rows received by its experts": totals}
     work = {name: Work(values[at], _middle_of_others(values, at)) for name, values in sums.items()}
-    return explain(run, split, at, rows, own, work)
+    mine = (split.busiest == at) & np.isin(step, charge.steps)
+    return explain(run, split, at, rows, own, work, float(split.uneven[mine].sum()))
 
 
 def _middle_of_others(values: list[float | None], at: int) -> float | None:

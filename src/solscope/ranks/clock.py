@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from solscope.ranks.match import Matched
@@ -21,6 +22,8 @@ Floats = NDArray[np.float64]
 
 LEAST_CALLS = 5
 """Fewer shared collectives give no clock."""
+AS_TIGHT = 2.0
+"""Kinds and sizes whose ends are spread by up to this many times the least count as well."""
 DRIFT_SURE = 4.0
 """A drift is corrected when it is this many times its own error."""
 ROUNDS = 5
@@ -83,12 +86,17 @@ def align(run: Run, matched: Matched) -> tuple[Clock, Times]:
     start, end = (_matrix(run, matched, name, bases) for name in ("start_ns", "end_ns"))
     sync = matched.table["synchronizing"].to_numpy().astype(bool)
     lines = _lines(end[sync])
+    if sync.any():
+        sync[sync] = _tight(end[sync], lines, matched.table.filter(pl.Series(sync)))
+        lines = _lines(end[sync])
     known = [at for at, line in enumerate(lines) if line.error is not None]
     first = known[0] if known else 0
     times = Times(*(_moved(values, lines, bases, first) for values in (start, end)))
     spread = _spread(times.end[sync][:, known]) if len(known) > 1 else None
     rows = [
-        _row(run.ranks[at].rank, line, (bases[at] - bases[first] - lines[first].offset) / 1e3, spread)
+        _row(
+            run.ranks[at].rank, line, (bases[at] - bases[first] - lines[first].offset) / 1e3, spread
+        )
         for at, line in enumerate(lines)
     ]
     if spread is None:
@@ -106,6 +114,28 @@ def _matrix(run: Run, matched: Matched, name: str, bases: list[int]) -> Floats:
         here = matched.index[:, at] >= 0
         found[here, at] = rank.calls[name].to_numpy()[matched.index[here, at]] - bases[at]
     return found
+
+
+def _tight(ends: Floats, lines: list[_Line], table: pl.DataFrame) -> NDArray[np.bool_]:
+    """Calls of the kinds and sizes whose ends lie closest together.
+
+    Where ranks send different amounts, as to hot experts, some leave later than others.
+    """
+    moved = np.stack([ends[:, at] - line.at(ends[:, at]) for at, line in enumerate(lines)], 1)
+    have = (~np.isnan(moved)).sum(1) > 1
+    spread = np.full(ends.shape[0], np.nan)
+    spread[have] = np.nanmax(moved[have], axis=1) - np.nanmin(moved[have], axis=1)
+    power = pl.col("bytes").cast(pl.Float64).log(2).floor()
+    classes = table.select(pl.struct("kind", power).rank("dense")).to_series().to_numpy()
+    usual = {
+        number: float(np.median(spread[mine]))
+        for number in np.unique(classes)
+        if (mine := (classes == number) & have).sum() >= LEAST_CALLS
+    }
+    if not usual:
+        return np.ones(ends.shape[0], bool)
+    close = [number for number, value in usual.items() if value <= AS_TIGHT * min(usual.values())]
+    return np.isin(classes, close)
 
 
 def _lines(ends: Floats) -> list[_Line]:

@@ -14,6 +14,9 @@ import polars as pl
 
 from solscope.run import Rank
 
+UNEVEN = 1.02
+"""Below this, all ranks have about as much."""
+
 
 class LayerLoad(msgspec.Struct, frozen=True):
     """Rows that reach the experts of one layer."""
@@ -30,11 +33,11 @@ class Imbalance(msgspec.Struct, frozen=True):
     """How uneven the work is."""
 
     tokens_max_over_mean: float | None
-    """Of the rows that reach experts where they are known, else of the tokens of a step."""
+    """Of the tokens of a step or of the rows that reach experts, whichever is more uneven."""
     of: str | None
     """`received_tokens` or `tokens`."""
     rank: int | None
-    """The rank with most."""
+    """The rank with most; null where all have about as much."""
     by_layer: list[LayerLoad]
 
 
@@ -73,11 +76,13 @@ def imbalance(
         found = _uneven(numbers, rows)
         if found is not None:
             by_layer.append(LayerLoad(layer, rows, *found))
-    for name, values in (("received_tokens", totals), ("tokens", tokens)):
-        found = _uneven(numbers, values)
-        if found is not None:
-            return Imbalance(found[0], name, found[1], by_layer)
-    return Imbalance(None, None, None, by_layer)
+    both = {"received_tokens": _uneven(numbers, totals), "tokens": _uneven(numbers, tokens)}
+    known = {name: found for name, found in both.items() if found is not None}
+    if not known:
+        return Imbalance(None, None, None, by_layer)
+    of = max(known, key=lambda name: known[name][0])
+    ratio, rank = known[of]
+    return Imbalance(ratio, of, rank if ratio >= UNEVEN else None, by_layer)
 
 
 def _uneven(numbers: list[int], values: list[float | None]) -> tuple[float, int] | None:

@@ -28,11 +28,26 @@ Ints = NDArray[np.int64]
 
 TOGETHER_NS = 100_000.0
 """Ends that lie closer than this may be those of one collective; NCCL's do, over sockets too."""
-WINDOW = 96
-"""Calls of the reference from which an offset is looked for at a time."""
-WINDOWS = 5
+WINDOWS = ((96, 5), (12, 9))
+"""Stretches of the reference from which an offset is looked for: how many calls, how many of them.
+Short ones fit recordings that overlap in part."""
+LIKE = 0.8
+"""Share of the calls of a stretch that must be of the same kind and size on both ranks."""
 LEAST_SHARE = 0.5
 """Two ranks are matched when this share of the calls that both recorded end together."""
+TIGHT = 0.1
+"""Ends are together when they are closer than this share of the way to the next call."""
+ODD = 0.02
+"""Share of pairs that need not overlap: rounding, and clocks that jump."""
+MOST_SHIFTS = 2000
+LEAST_NS = 100.0
+"""Times are not told apart below this."""
+LOST = 4.0
+"""A call that both ranks recorded finds no partner with a chance of 1 in exp(4), about 2 %."""
+LIKELY_NS = 1e6
+"""Recorded clocks of hosts that are kept in time differ by about this."""
+SURE = 4.0
+"""By how many standard deviations more calls end together than would by chance."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +72,7 @@ class _Calls:
 
     row: Ints
     key: NDArray[np.int64]
+    start: Floats
     end: Floats
     sequence: list[int | None]
 
@@ -66,13 +82,14 @@ def match(run: Run) -> Matched:
     tables = [_keyed(rank) for rank in run.ranks]
     names = {key for table in tables for key in table["key"].unique().to_list()}
     codes = {name: code for code, name in enumerate(sorted(names))}
+    zero = min((int(t["end_ns"].to_numpy().min()) for t in tables if t.height), default=0)
     groups = sorted({name for table in tables for name in table["in"].unique().to_list()})
     parts, how, related = [], [], set()
     for group in groups:
         members = {
             at: calls
             for at, table in enumerate(tables)
-            if (calls := _calls_of(table, group, codes)).row.size
+            if (calls := _calls_of(table, group, codes, zero)).row.size
         }
         index, by, pairs = _match_group(members, len(tables))
         parts.append(index)
@@ -116,19 +133,20 @@ def _keyed(rank: Rank) -> pl.DataFrame:
     )
 
 
-def _calls_of(table: pl.DataFrame, group: str, codes: dict[str, int]) -> _Calls:
+def _calls_of(table: pl.DataFrame, group: str, codes: dict[str, int], zero: int) -> _Calls:
     part = table.filter(pl.col("in") == group).sort("end_ns", maintain_order=True)
+    # Differences of Unix times in ns need more digits than a float has.
+    starts, ends = (part[name].to_numpy() - zero for name in ("start_ns", "end_ns"))
     return _Calls(
         part["row"].cast(pl.Int64).to_numpy(),
         np.array([codes[key] for key in part["key"]], np.int64),
-        part["end_ns"].to_numpy().astype(np.float64),
+        starts.astype(np.float64),
+        ends.astype(np.float64),
         part["sequence"].to_list(),
     )
 
 
-def _match_group(
-    members: dict[int, _Calls], width: int
-) -> tuple[Ints, list[str], set[int]]:
+def _match_group(members: dict[int, _Calls], width: int) -> tuple[Ints, list[str], set[int]]:
     """Rows of one group's collectives by rank, how each was matched, and which ranks were."""
     if not members:
         return np.full((0, width), -1, np.int64), [], set()
@@ -154,14 +172,18 @@ def _align(base: _Calls, other: _Calls) -> tuple[Ints, Ints, list[str]]:
     """Pairs of positions that are the same collective, and how each pair was found."""
     if all(n is not None for n in (*base.sequence, *other.sequence)):
         return _by_sequence(base, other)
-    best: tuple[Ints, Ints] | None = None
+    nothing = np.empty(0, np.int64)
+    best, mine, theirs = -np.inf, nothing, nothing
     for offset in _offsets(base, other):
-        mine, theirs = _by_ends(base, other, offset)
-        if best is None or mine.size > best[0].size:
-            best = mine, theirs
-    if best is None or best[0].size < LEAST_SHARE * _shared(base, other, best):
-        return np.empty(0, np.int64), np.empty(0, np.int64), []
-    mine, theirs = best
+        pairs = _by_ends(base, other, offset)
+        if _evidence(base, other, pairs) < SURE:
+            continue
+        likely = _likelihood(base, other, pairs)
+        if likely > best:
+            best, mine, theirs = likely, pairs[0], pairs[1]
+    if not mine.size:
+        pairs = _in_order(base, other)
+        return *pairs, ["order"] * pairs[0].size
     more = _by_order(base, other, mine, theirs)
     by = ["end"] * mine.size + ["order"] * len(more)
     mine = np.concatenate((mine, np.array([a for a, _ in more], np.int64)))
@@ -183,17 +205,31 @@ def _by_sequence(base: _Calls, other: _Calls) -> tuple[Ints, Ints, list[str]]:
 
 
 def _offsets(base: _Calls, other: _Calls) -> list[float]:
-    """Differences between the clocks on which many calls would end together, likeliest first."""
-    size = base.row.size
-    starts = np.unique(np.linspace(0, max(0, size - WINDOW), WINDOWS).astype(int))
+    """Differences between the clocks on which calls may end together."""
     found: list[float] = []
-    for start in starts:
-        part = slice(start, start + WINDOW)
-        same = base.key[part, None] == other.key[None, :]
-        mine, _ = np.nonzero(same)
-        differences = (other.end[None, :] - base.end[part, None])[same]
-        found += _peaks(differences, mine)
+    for length, count in WINDOWS:
+        starts = np.linspace(0, max(0, base.row.size - length), count).astype(int)
+        for start in np.unique(starts):
+            part = slice(start, start + length)
+            found += _fits(base, other, part)
+            if length == WINDOWS[0][0]:
+                same = base.key[part, None] == other.key[None, :]
+                mine, _ = np.nonzero(same)
+                found += _peaks((other.end[None, :] - base.end[part, None])[same], mine)
     return found
+
+
+def _fits(base: _Calls, other: _Calls, part: slice, most: int = 2) -> list[float]:
+    """Offsets at which the times between calls of a stretch are most alike on both ranks."""
+    ends, keys = base.end[part], base.key[part]
+    if ends.size < 4 or other.end.size < ends.size:
+        return []
+    theirs = np.lib.stride_tricks.sliding_window_view(other.end, ends.size)
+    their_keys = np.lib.stride_tricks.sliding_window_view(other.key, ends.size)
+    apart = np.median(np.abs(np.diff(theirs, axis=1) - np.diff(ends)), axis=1)
+    apart = np.where((their_keys == keys).mean(1) >= LIKE, apart, np.inf)
+    best = [at for at in np.argsort(apart, kind="stable")[:most] if np.isfinite(apart[at])]
+    return [float(np.median(theirs[at] - ends)) for at in best]
 
 
 def _peaks(differences: Floats, mine: Ints, most: int = 3) -> list[float]:
@@ -249,9 +285,7 @@ def _line(x: Floats, y: Floats) -> Floats:
     return line
 
 
-def _nearest(
-    keys: Ints, ends: Floats, other_keys: Ints, other_ends: Floats
-) -> tuple[Ints, Ints]:
+def _nearest(keys: Ints, ends: Floats, other_keys: Ints, other_ends: Floats) -> tuple[Ints, Ints]:
     """Pairs of equal key that are each other's nearest."""
     mine, theirs = [], []
     for key in np.intersect1d(keys, other_keys):
@@ -276,20 +310,85 @@ def _closest(points: Floats, among: Floats) -> Ints:
     return np.where(nearer, left, right).astype(np.int64)
 
 
+def _in_order(base: _Calls, other: _Calls) -> tuple[Ints, Ints]:
+    """Calls paired by their order, for ranks whose ends lie apart: uneven all-to-alls, say.
+
+    Every rank is inside a collective when its last one enters, so the two calls of a pair overlap
+    on a common clock. An order that allows one offset at which they do is taken, when it is the
+    only one; with as many calls on both sides, only the plain order is tried.
+    """
+    few, many = sorted((base, other), key=lambda calls: calls.row.size)
+    size = few.row.size
+    nothing = np.empty(0, np.int64), np.empty(0, np.int64)
+    if size < 3 or many.row.size - size > MOST_SHIFTS:
+        return nothing
+    found = []
+    for shift in range(many.row.size - size + 1):
+        part = slice(shift, shift + size)
+        if (few.key == many.key[part]).all() and _may_overlap(few, many, part):
+            found.append(shift)
+    if len(found) != 1:
+        return nothing
+    here, there = np.arange(size), np.arange(size) + found[0]
+    return (here, there) if few is base else (there, here)
+
+
+def _may_overlap(few: _Calls, many: _Calls, part: slice) -> bool:
+    """Whether at some offset nearly all pairs overlap."""
+    low = np.sort(many.start[part] - few.end)
+    high = np.sort(many.end[part] - few.start)
+    spare = int(ODD * low.size)
+    return bool(low[low.size - 1 - spare] <= high[spare])
+
+
+def _evidence(base: _Calls, other: _Calls, pairs: tuple[Ints, Ints]) -> float:
+    """How much the ends agree beyond chance, in standard deviations; 0 when most do not.
+
+    At a wrong offset, an end lies anywhere between two of the other rank: close to one of them,
+    on either side, with a chance of twice `TIGHT`.
+    """
+    mine, theirs = pairs
+    if mine.size < 3:
+        return 0.0
+    x, y = base.end[mine], other.end[theirs] - base.end[mine]
+    apart = np.abs(y - np.polyval(_line(x - x[0], y), x - x[0]))
+    spacing = float(np.median(np.diff(base.end))) if base.end.size > 1 else TOGETHER_NS
+    together = int((apart <= TIGHT * spacing).sum())
+    shared = _shared(base, other, pairs)
+    if together < LEAST_SHARE * shared:
+        return 0.0
+    chance = 2 * TIGHT
+    return float((together - chance * shared) / np.sqrt(chance * (1 - chance) * shared))
+
+
+def _likelihood(base: _Calls, other: _Calls, pairs: tuple[Ints, Ints]) -> float:
+    """How likely pairs are, to choose between offsets at which calls end together.
+
+    In a regular program that is so at several: one call or one step further, ends fit again. But
+    no call takes exactly as long as another, so what counts is how much closer the times between
+    calls are on both ranks than those of different calls of one rank. Calls that both recorded and
+    that find no partner speak against an offset, and so do recorded clocks that are far apart.
+    """
+    mine, theirs = pairs
+    apart = float(np.median(np.abs(np.diff(base.end[mine]) - np.diff(other.end[theirs]))))
+    gaps = np.diff(base.end)
+    usual = float(np.median(np.abs(gaps - np.random.default_rng(7).permutation(gaps))))
+    closer = np.log(max(usual, LEAST_NS) / max(min(apart, usual), LEAST_NS))
+    offset = float(np.median(other.end[theirs] - base.end[mine]))
+    lost = _shared(base, other, pairs) - mine.size
+    return float(mine.size * closer - LOST * lost - 2 * np.log1p(abs(offset) / LIKELY_NS))
+
+
 def _shared(base: _Calls, other: _Calls, pairs: tuple[Ints, Ints]) -> float:
     """How many calls both recorded, were the pairs right."""
     mine, theirs = pairs
-    if mine.size == 0:
-        return float("inf")
     before = min(mine[0], theirs[0])
     after = min(base.row.size - 1 - mine[-1], other.row.size - 1 - theirs[-1])
     return float(min(np.ptp(mine), np.ptp(theirs)) + 1 + before + after)
 
 
 def _by_order(base: _Calls, other: _Calls, mine: Ints, theirs: Ints) -> list[tuple[int, int]]:
-    """Calls between two pairs, before the first and after the last, that are as many and as equal
-    on both sides.
-    """
+    """Calls between two pairs, before the first or after the last, that are equal on both sides."""
     found = []
     a = [-1, *mine.tolist(), base.row.size]
     b = [-1, *theirs.tolist(), other.row.size]
@@ -350,9 +449,7 @@ def _describe(ranks: tuple[Rank, ...], index: Ints, how: list[str]) -> pl.DataFr
         total[here[sized]] += size[sized]
         known[here[sized]] += 1
     sizes = [int(t / k) if k else None for t, k in zip(total, known, strict=True)]
-    kinds = [
-        "send_receive" if kind in POINT_TO_POINT else kind for kind in facts["kind"]
-    ]
+    kinds = ["send_receive" if kind in POINT_TO_POINT else kind for kind in facts["kind"]]
     return pl.DataFrame(
         {
             "kind": pl.Series(kinds, dtype=pl.String),

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-MATERIAL = 0.12
+MATERIAL = 0.15
 """Share of a step from which a rank's lateness is more than ranks of a healthy run differ by."""
 ALONE = 0.6
 """Share of all lateness that a straggler has."""
@@ -57,7 +57,7 @@ class Suspect(msgspec.Struct, frozen=True):
     pattern: str
     """`persistent`, `wandering`, or `none`."""
     steps: list[int]
-    """Steps in which it is the rank that costs most."""
+    """Steps in which that rank costs most, and a material share."""
     reason: str | None
     """Why no rank can be named, where it is for want of data."""
 
@@ -73,8 +73,8 @@ def find_suspect(charge: Charge, ranks: tuple[int, ...]) -> Suspect:
     share = total / charge.length.sum()
     confidence = _confidence(charge, at)
     everyone = float(share.sum())
-    leaders = np.argmax(charge.cost, axis=1)
-    mine = [int(step) for step, who in zip(charge.steps, leaders, strict=True) if who == at]
+    leads = charge.cost[:, at] >= np.maximum(charge.cost.max(1), MATERIAL * charge.length)
+    mine = [int(step) for step in charge.steps[leads]]
     named = confidence >= SURE
     return Suspect(
         rank=ranks[at] if named else None,

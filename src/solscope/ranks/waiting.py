@@ -31,6 +31,8 @@ AT_BASELINE = 0.25
 """A call that takes no longer than this beyond its baseline is all transfer."""
 CALM = 0.1
 """A call is calm when its ranks wait for no more than this share of it."""
+TINY = 16
+"""Messages are tiny beside ones that are this many times as large."""
 LEAST_CALM = 3
 """A baseline takes this many calls; the calmest fifth where fewer are calm."""
 
@@ -53,6 +55,10 @@ class Waiting:
     """`transfer`, `arrival`, `mixed` or `inconclusive`, by collective."""
     baseline: Floats
     """Transfer of a calm call of the same kind, size and group, ns; NaN where none is known."""
+    busiest: NDArray[np.int64]
+    """Position of the rank that sends or receives most rows; -1 where all do about as much."""
+    uneven: Floats
+    """What an all-to-all takes longer than with rows spread evenly, ns; else 0."""
 
 
 def waiting(run: Run, matched: Matched, clock: Clock, times: Times) -> Waiting:
@@ -70,16 +76,60 @@ def waiting(run: Run, matched: Matched, clock: Clock, times: Times) -> Waiting:
     last, cost = _costs(arrival, wait)
     transfer = duration - wait
     baseline = _baseline(matched.table, wait, duration, transfer)
+    busiest, uneven = _uneven(run, matched, transfer)
     return Waiting(
-        wait,
-        transfer,
-        arrival,
-        cost,
-        last,
-        _parts(run, matched, end),
-        _classes(wait, duration, baseline, clock, _complete(run, matched)),
-        baseline,
+        wait=wait,
+        transfer=transfer,
+        arrival=arrival,
+        cost=cost,
+        last=last,
+        parts=_parts(run, matched, end),
+        classes=_classes(wait, duration, baseline, clock, _complete(run, matched)),
+        baseline=baseline,
+        busiest=busiest,
+        uneven=uneven,
     )
+
+
+def _uneven(run: Run, matched: Matched, transfer: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """All-to-alls take as long as their busiest rank: who that is, and what it costs.
+
+    The transfer of the smallest messages of the recording is latency; what is beyond it goes with
+    the rows of the busiest rank.
+    """
+    rows = np.full(matched.index.shape, np.nan)
+    for at, rank in enumerate(run.ranks):
+        here = matched.index[:, at] >= 0
+        sums = [rank.calls[name].list.sum() for name in ("sent_rows", "received_rows")]
+        values = pl.DataFrame(sums).max_horizontal().cast(pl.Float64).to_numpy()
+        rows[here, at] = values[matched.index[here, at]]
+    busiest, cost = np.full(len(rows), -1), np.zeros(len(rows))
+    known = (~np.isnan(rows)).sum(1) > 1
+    if not known.any():
+        return busiest, cost
+    latency = _latency(matched.table, transfer)
+    most, mean = np.nanmax(rows[known], axis=1), np.nanmean(rows[known], axis=1)
+    beyond = np.nanmedian(transfer[known], axis=1) - latency[known]
+    saved = np.maximum(0.0, np.nan_to_num(beyond)) * (1 - mean / np.maximum(1.0, most))
+    busiest[known] = np.where(saved > 0, np.nanargmax(rows[known], axis=1), -1)
+    cost[known] = saved
+    return busiest, cost
+
+
+def _latency(table: pl.DataFrame, transfer: Floats) -> Floats:
+    """Transfer of messages that are tiny beside each call's own, of its kind and group, ns."""
+    found = np.full(table.height, np.nan)
+    middle = np.full(table.height, np.nan)
+    known = ~np.isnan(transfer).all(1)
+    middle[known] = np.nanmedian(transfer[known], axis=1)
+    for _, part in table.with_row_index("at").group_by("kind", "group"):
+        at, size = part["at"].to_numpy(), part["bytes"].cast(pl.Float64).to_numpy()
+        least = np.nanmin(size) if not np.isnan(size).all() else np.nan
+        tiny = at[size <= 2 * least]
+        if tiny.size >= LEAST_CALM:
+            small = size[np.isin(at, tiny)].max() <= size / TINY
+            found[at[small]] = np.nanmedian(middle[tiny])
+    return found
 
 
 def _most(values: Floats) -> Floats:

@@ -55,10 +55,12 @@ def explain(
     rows: NDArray[np.bool_],
     steps: list[set[int]],
     work: dict[str, Work],
+    uneven_ns: float = 0.0,
 ) -> Why:
     """Why the rank at position `at` is late in the collectives `rows`.
 
-    `steps` holds, by rank, the numbers that it gives to the steps of the run.
+    `steps` holds, by rank, the numbers that it gives to the steps of the run; `uneven_ns` is what
+    all-to-alls take longer because this rank has most rows.
     """
     count = max(1, len(steps[at]))
     excess = {
@@ -66,12 +68,13 @@ def explain(
         for name in PARTS
     }
     slower, more = _kernels(run, at, steps)
+    uneven = uneven_ns / count / 1e6
     loaded = [name for name, value in work.items() if (value.ratio or 0.0) > MORE]
     busy_gpu = min(excess["busy"], slower) if excess["busy"] else 0.0
     parts = {
         "host": excess["idle"],
         "gpu": excess["held"] + busy_gpu,
-        "load": excess["busy"] - busy_gpu + (excess["late"] if loaded else 0.0),
+        "load": excess["busy"] - busy_gpu + (excess["late"] if loaded else 0.0) + uneven,
         "link": 0.0 if loaded else excess["late"],
     }
     late = sum(parts.values())
@@ -79,7 +82,7 @@ def explain(
     why = most if late > 0 and parts[most] >= ENOUGH * late else "unknown"
     if why == "gpu" and loaded and more > slower:
         why = "load"
-    return Why(why, late, parts, _evidence(why, parts, excess, slower, more, work))
+    return Why(why, late, parts, _evidence(why, parts, excess, slower, uneven, work))
 
 
 def _beyond(values: Floats, at: int) -> Floats:
@@ -122,7 +125,7 @@ def _evidence(
     parts: dict[str, float],
     excess: dict[str, float],
     slower: float,
-    more: float,
+    uneven: float,
     work: dict[str, Work],
 ) -> list[str]:
     """Sentences about what was measured; the reason's own first."""
@@ -136,7 +139,8 @@ def _evidence(
     say("host", excess["idle"], "nothing was launched on its GPU, longer than on the others")
     say("gpu", excess["held"], "its GPU did not run what was launched, longer than the others")
     say("gpu", min(excess["busy"], slower), "the same kernels with the same inputs take longer")
-    busy = parts["load"] - (excess["late"] if parts["link"] == 0.0 else 0.0)
+    say("load", uneven, "all-to-alls take longer, because it has most rows")
+    busy = parts["load"] - uneven - (excess["late"] if parts["link"] == 0.0 else 0.0)
     say("load", busy, "it has other or larger kernels")
     left = "load" if parts["link"] == 0.0 else "link"
     say(left, excess["late"], "it leaves the collective before later than the others")
@@ -146,5 +150,4 @@ def _evidence(
         ratio = value.ratio
         if ratio is not None and (ratio > MORE or ratio < 1 / MORE):
             told.append(f"{name} per step: {value.mine:,.0f}, the others {value.others:,.0f}")
-    del more
     return told

@@ -25,6 +25,7 @@ from solscope.readers.kineto_text import compact_json
 from solscope.readers.recording import (
     file_name_facts,
     guess_framework,
+    process_groups,
     safe_about,
     safe_versions,
 )
@@ -161,6 +162,7 @@ def _metadata(
         host=None,
         unix_offset_ns=_unix_offset(header, events),
         stage=facts.stage,
+        groups=process_groups(distributed.get("pg_config")),
         about=safe_about(header),
     )
 

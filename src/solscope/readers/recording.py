@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from solscope.profile import ProcessGroup
+
 _TP_IN_NAME = re.compile(r"(?:^|[-_.])TP[-_]?(\d+)", re.IGNORECASE)
 _OTHER_PARALLELISM = re.compile(r"(?:^|[-_.])(?:DP|PP|EP|CP)[-_]?\d+", re.IGNORECASE)
 _RANK_IN_NAME = re.compile(r"(?:^|[-_.])rank[-_.]?(\d+)", re.IGNORECASE)
@@ -70,6 +72,38 @@ def file_name_facts(path: Path) -> FileNameFacts:
         int(rank.group(1)) if rank and len(rank.group(1)) < 10 else None,
         _STAGES[stage.group(1).lower()] if stage else None,
     )
+
+
+_PARALLELISM = re.compile(r"(?<![a-z])(tp|dp|pp|ep|cp)(?![a-z])", re.IGNORECASE)
+_SPELLED_OUT = {
+    "tensor": "tp",
+    "data": "dp",
+    "pipeline": "pp",
+    "expert": "ep",
+    "context": "cp",
+}
+_MOST_GROUPS = 4096
+
+
+def process_groups(config: Any) -> tuple[ProcessGroup, ...]:
+    """Process groups of a header's `pg_config`; what has no ranks is left out."""
+    found = []
+    for item in config[:_MOST_GROUPS] if isinstance(config, list) else []:
+        ranks = item.get("ranks") if isinstance(item, dict) else None
+        if not isinstance(ranks, list) or not all(isinstance(rank, int) for rank in ranks):
+            continue
+        name, text = (str(item.get(key) or "")[:80] for key in ("pg_name", "pg_desc"))
+        found.append(ProcessGroup(text or name, _parallelism(f"{name} {text}"), tuple(ranks)))
+    return tuple(found)
+
+
+def _parallelism(text: str) -> str | None:
+    """The kind of parallelism that a group's name or description states."""
+    short = _PARALLELISM.search(text.replace("_", " "))
+    if short is not None:
+        return short.group(1).lower()
+    lower = text.lower()
+    return next((kind for word, kind in _SPELLED_OUT.items() if word in lower), None)
 
 
 def guess_framework(names: Iterable[str]) -> str | None:

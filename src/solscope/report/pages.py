@@ -32,7 +32,7 @@ from solscope.views.idle import CAUSES
 from solscope.views.kernels import KernelTable, kernels
 from solscope.views.layers import LayerTable, layers
 from solscope.views.operators import OperatorTable, hardware_of, operator_table
-from solscope.views.ranks import Run, computes_longest, runs
+from solscope.views.rank_rows import Run, computes_longest, runs
 from solscope.views.summary import Summary, summarize
 from solscope.views.timeline import Timeline, timeline
 from solscope.views.tree import TimeNode, time_tree

@@ -12,7 +12,7 @@ from solscope.report.show_page import show_page
 from solscope.report.show_run import show_run
 from solscope.report.show_several import show_columns, show_rows
 from solscope.report.terminal import WIDE, to_text
-from solscope.views.ranks import Run
+from solscope.views.rank_rows import Run
 from solscope.views.steps import StepTimes
 from solscope.views.summary import Summary
 

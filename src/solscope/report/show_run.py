@@ -10,7 +10,7 @@ from rich.text import Text
 
 from solscope.report.show_lines import coverage_line, warnings_by_name
 from solscope.report.terminal import Column, heading, number, pct, table
-from solscope.views.ranks import Run, computes_longest
+from solscope.views.rank_rows import Run, computes_longest
 from solscope.views.summary import Summary
 
 

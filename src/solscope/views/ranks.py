@@ -1,141 +1,330 @@
-"""Ranks of one run side by side: from several files, or from one file that merges them."""
+"""The ranks of a run: who waits for whom, how much of a step that is, how sure, and why.
+
+Figures are means per step. The first step of every rank and steps that are cut are left out: at the
+start of a recording ranks wait for one another's profilers.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-
 import msgspec
+import numpy as np
 import polars as pl
 
-from solscope.views.collectives import CollectiveSkew, collective_skew
-from solscope.views.summary import DeviceSummary, Summary
+from solscope.errors import SolscopeError
+from solscope.hardware import match_device
+from solscope.profile import ProcessGroup, ProfileWarning
+from solscope.ranks.analysis import Analysis, analyze
+from solscope.ranks.clock import Clock
+from solscope.ranks.load import Imbalance
+from solscope.run import Run
 
-MAX_WORLD = 1 << 16
-"""A run of more ranks than this is a damaged number; missing ones are not listed."""
-
-UNEVEN = 1.02
-"""A rank computes longest only when it computes longer than the fastest by this factor."""
+SCHEMA = "solscope.ranks/1"
 
 
-class RankRow(msgspec.Struct, frozen=True):
-    """One rank of a run."""
+class RankTimes(msgspec.Struct, frozen=True):
+    """One rank, per step; null where it is not known."""
 
     rank: int
     path: str
-    device: str
-    kernels: int
-    gpu_span_ms: float | None
-    gpu_busy_ms: float | None
-    gpu_busy_pct: float | None
-    kernel_time_ms: float | None
+    device: str | None
+    host: str | None
+    steps: int
+    step_ms: float | None
+    """From the start of a step to the start of the next."""
     compute_ms: float | None
+    """Time in which its GPU computes, communication at the same time or not."""
     comm_ms: float | None
-    exposed_comm_ms: float | None
-    exposed_comm_pct: float | None
-    memcpy_ms: float | None
+    """Time in collectives, waiting included."""
+    wait_ms: float | None
+    """Waiting in collectives for the rank that came last."""
+    overlap_ms: float | None
+    """Computing and communication at the same time."""
+    held_ms: float | None
+    """The GPU runs nothing although work is launched."""
+    host_ms: float | None
+    """The GPU runs nothing and nothing is launched: it waits for the host."""
+    cost_ms: float | None
+    """What this rank's late arrivals cost the others."""
+    last: int
+    """Collectives to which it came last."""
+    requests: float | None
+    tokens: float | None
+    received_tokens: float | None
+    """Rows that reach its experts."""
 
 
-class Run(msgspec.Struct, frozen=True):
-    """The ranks that were recorded together."""
+class CollectiveRow(msgspec.Struct, frozen=True, rename={"kind_class": "class"}):
+    """Collectives of one kind, group and message size."""
 
+    kind: str
+    group: str | None
+    """Ranks of its group, or the group's name; null where it is not recorded."""
+    ranks: int
+    """Ranks at hand that take part."""
+    bytes: int | None
+    """What a rank sends, in the mean."""
+    calls: int
+    transfer_us: float
+    wait_us: float
+    """Mean over calls and ranks."""
+    baseline_us: float | None
+    """Transfer of calls of this size in which nobody waits."""
+    algbw_gbs: float | None
+    busbw_gbs: float | None
+    """By the transfer alone, as NCCL's tests count it."""
+    bound_gbs: float | None
+    """What the links of the GPU can do in one direction, where its hardware file says so."""
+    kind_class: str
+    """`transfer`, `arrival`, `mixed` or `inconclusive`: where most of its time goes."""
+    by_class: dict[str, int]
+    """Calls of each class."""
+
+
+class Straggler(msgspec.Struct, frozen=True):
+    """The rank that the others wait for."""
+
+    rank: int | None
+    """Null when no rank stands out."""
+    confidence: float
+    """Of the named rank; of the rank that costs most where none is named."""
+    step_share_pct: float | None
+    """What its late arrivals cost, of the step."""
+    why: str
+    """`gpu`, `host`, `load`, `link` or `unknown`."""
+    evidence: list[str]
+    leader: int | None
+    """The rank that costs most, named or not."""
+    pattern: str
+    """`persistent`, `wandering` (another rank in other steps) or `none`."""
+    all_share_pct: float | None
+    """What the late arrivals of all ranks cost, of the step."""
+    steps: list[int]
+    """Steps in which that rank costs most, and a material share."""
+    parts_ms: dict[str, float]
+    """Its lateness per step, by reason."""
+
+
+class RunRanks(msgspec.Struct, frozen=True):
+    """The ranks of a run."""
+
+    schema: str
     name: str
+    verdict: str
+    """The answer in one sentence."""
     world_size: int | None
-    ranks: list[RankRow]
     missing: list[int]
-    """Ranks below `world_size` that no file covers."""
-    skew: CollectiveSkew | None
-    """Waiting in collectives, apart from the transfer; null when collectives were not given."""
+    steps: int
+    """Steps that figures are about."""
+    clock: Clock
+    groups: list[ProcessGroup]
+    ranks: list[RankTimes]
+    collectives: list[CollectiveRow]
+    unmatched: int
+    """Collectives, of all ranks, that could be matched with none of another rank."""
+    unmatched_by_rank: dict[int, int]
+    straggler: Straggler
+    imbalance: Imbalance
+    warnings: list[ProfileWarning]
 
 
-_MARKS = (
-    re.compile(r"\b(TP|DP|PP|EP)[-_]?\d+", re.IGNORECASE),
-    re.compile(r"rank[-_.]?\d+", re.IGNORECASE),
-    # torch's tensorboard handler: host_pid.timestamp.pt.trace.json
-    re.compile(r"_\d+\.\d{10,}(?=\.pt\.trace)"),
-)
-
-
-def runs(
-    summaries: Sequence[Summary], collectives: Mapping[str, pl.DataFrame] | None = None
-) -> list[Run]:
-    """Group summaries into runs of at least two ranks; the others belong to no run.
-
-    `collectives` holds, by path, what `collective_calls` gave for a profile.
-    """
-    groups: dict[tuple[str, int | None], list[Summary]] = {}
-    for summary in summaries:
-        if summary.per_device and all(d.rank is not None for d in summary.per_device):
-            groups.setdefault((summary.path, summary.world_size), []).append(summary)
-        elif summary.rank is not None:
-            groups.setdefault((_run_name(summary.path), summary.world_size), []).append(summary)
-    found = [_run(name, size, members, collectives) for (name, size), members in groups.items()]
-    # A rank that occurs twice means that these files are not the ranks of one run.
-    return [run for run in found if 1 < len(run.ranks) == len({row.rank for row in run.ranks})]
-
-
-def computes_longest(run: Run) -> list[int]:
-    """Ranks that compute longest; empty where all compute about as long."""
-    compute = [row.compute_ms or 0.0 for row in run.ranks]
-    if max(compute) <= UNEVEN * min(compute):
-        return []
-    return [row.rank for row in run.ranks if row.compute_ms == max(compute)]
-
-
-def _run_name(path: str) -> str:
-    """The path without what tells ranks apart."""
-    name = Path(path).name
-    for mark in _MARKS:
-        name = mark.sub("*", name)
-    folder = Path(path).parent
-    if re.fullmatch(r"rank[-_.]?\d+", folder.name, re.IGNORECASE):
-        folder = folder.parent / "*"
-    return str(folder / name)
-
-
-def _run(
-    name: str,
-    world_size: int | None,
-    members: list[Summary],
-    collectives: Mapping[str, pl.DataFrame] | None,
-) -> Run:
-    rows = []
-    for summary in members:
-        if summary.per_device and summary.per_device[0].rank is not None:
-            rows += [
-                _row(device, device.rank, summary.path, device.name)
-                for device in summary.per_device
-            ]
-        else:
-            rows.append(_row(summary, summary.rank, summary.path, ", ".join(summary.devices)))
-    rows.sort(key=lambda row: row.rank)
-    seen = {row.rank for row in rows}
-    size = world_size if world_size is not None and world_size <= MAX_WORLD else 0
-    missing = [rank for rank in range(size) if rank not in seen]
-    skew = None if collectives is None else _skew(members, collectives)
-    return Run(name, world_size, rows, missing, skew)
-
-
-def _skew(members: list[Summary], collectives: Mapping[str, pl.DataFrame]) -> CollectiveSkew:
-    calls = pl.concat([collectives[member.path] for member in members])
-    ranks = calls.partition_by("rank", as_dict=True, maintain_order=True)
-    return collective_skew({int(rank): part for (rank,), part in ranks.items() if rank is not None})
-
-
-def _row(source: Summary | DeviceSummary, rank: int | None, path: str, device: str) -> RankRow:
-    return RankRow(
-        rank=rank or 0,
-        path=path,
-        device=device,
-        kernels=source.kernels,
-        gpu_span_ms=source.gpu_span_ms,
-        gpu_busy_ms=source.gpu_busy_ms,
-        gpu_busy_pct=source.gpu_busy_pct,
-        kernel_time_ms=source.kernel_time_ms,
-        compute_ms=source.compute_ms,
-        comm_ms=source.comm_ms,
-        exposed_comm_ms=source.exposed_comm_ms,
-        exposed_comm_pct=source.exposed_comm_pct,
-        memcpy_ms=source.memcpy_ms,
+def rank_table(run: Run | Analysis) -> RunRanks:
+    """Who waits for whom in a run, and why."""
+    analysis = analyze(run) if isinstance(run, Run) else run
+    run = analysis.run
+    straggler = _straggler(analysis)
+    return RunRanks(
+        schema=SCHEMA,
+        name=run.name,
+        verdict=_verdict(analysis, straggler),
+        world_size=run.world_size,
+        missing=run.missing,
+        steps=int(analysis.steps.size),
+        clock=analysis.clock,
+        groups=list(run.groups),
+        ranks=[_times(analysis, at) for at in range(len(run.ranks))],
+        collectives=_collectives(analysis),
+        unmatched=sum(analysis.matched.unmatched.values()),
+        unmatched_by_rank={r: n for r, n in analysis.matched.unmatched.items() if n},
+        straggler=straggler,
+        imbalance=analysis.imbalance,
+        warnings=_warnings(analysis),
     )
+
+
+def _times(analysis: Analysis, at: int) -> RankTimes:
+    rank = analysis.run.ranks[at]
+    steps = analysis.rank_steps(at)
+    count = steps.height
+    counted = analysis.counted
+
+    def per_step(total: float) -> float | None:
+        return total / count / 1e6 if count else None
+
+    wait = analysis.split.wait[counted, at]
+    mine = counted & (analysis.split.last == at)
+    return RankTimes(
+        rank=rank.rank,
+        path=rank.path,
+        device=rank.device,
+        host=rank.metadata.host,
+        steps=count,
+        step_ms=per_step(float(analysis.charge.length.sum())) if count else None,
+        compute_ms=per_step(int(steps["compute_ns"].sum())),
+        comm_ms=per_step(int(steps["comm_ns"].sum())),
+        wait_ms=per_step(float(np.nansum(wait))) if not np.isnan(wait).all() else None,
+        overlap_ms=per_step(int(steps["overlap_ns"].sum())),
+        held_ms=per_step(int(steps["held_ns"].sum())),
+        host_ms=per_step(int(steps["idle_ns"].sum())),
+        cost_ms=per_step(float(analysis.charge.cost[:, at].sum())),
+        last=int(mine.sum()),
+        requests=_mean(steps["requests"]),
+        tokens=_mean(steps["tokens"]),
+        received_tokens=analysis.received[at],
+    )
+
+
+def _mean(values: pl.Series) -> float | None:
+    known = values.drop_nulls()
+    return None if known.is_empty() else float(np.mean(known.to_numpy()))
+
+
+def _straggler(analysis: Analysis) -> Straggler:
+    suspect, why = analysis.suspect, analysis.why
+    evidence = [] if why is None else list(why.evidence)
+    if suspect.reason is not None:
+        evidence.append(suspect.reason)
+    return Straggler(
+        rank=suspect.rank,
+        confidence=suspect.confidence,
+        step_share_pct=suspect.step_share_pct,
+        why="unknown" if why is None else why.why,
+        evidence=evidence,
+        leader=suspect.leader,
+        pattern=suspect.pattern,
+        all_share_pct=suspect.all_share_pct,
+        steps=suspect.steps,
+        parts_ms={} if why is None else why.parts_ms,
+    )
+
+
+def _verdict(analysis: Analysis, straggler: Straggler) -> str:
+    if analysis.suspect.reason is not None:
+        return f"Cannot tell who waits for whom: {analysis.suspect.reason}."
+    share = straggler.step_share_pct or 0.0
+    if straggler.rank is not None:
+        reasons = {"gpu": "its GPU", "host": "its host", "load": "its load", "link": "its link"}
+        why = reasons.get(straggler.why, "a reason that is not known")
+        return (
+            f"The others wait for rank {straggler.rank}: {share:.1f} % of the step, because of "
+            f"{why} (confidence {straggler.confidence:.2f})."
+        )
+    if straggler.pattern == "wandering":
+        return (
+            f"No single rank stands out: another rank is late in other steps, together "
+            f"{straggler.all_share_pct or 0.0:.1f} % of the step."
+        )
+    return (
+        f"No rank stands out: rank {straggler.leader} costs the others most, "
+        f"{share:.1f} % of the step."
+    )
+
+
+def _collectives(analysis: Analysis) -> list[CollectiveRow]:
+    """Collectives of the counted steps by kind, group and size, the most time first."""
+    table = analysis.matched.table.with_row_index("at").filter(pl.Series(analysis.counted))
+    even = ~pl.col("kind").is_in(["all_to_all", "dispatch", "combine"])
+    power = pl.col("bytes").cast(pl.Float64).log(2).floor().cast(pl.Int64)
+    size = pl.when(even).then("bytes").otherwise(power)
+    bound = _bound(analysis.run)
+    rows = [
+        _collective(analysis, part, bound)
+        for _, part in table.group_by("kind", "group", size.alias("size"), maintain_order=True)
+    ]
+    return sorted(rows, key=lambda row: -row.calls * (row.transfer_us + row.wait_us))
+
+
+def _collective(analysis: Analysis, part: pl.DataFrame, bound: float | None) -> CollectiveRow:
+    at = part["at"].to_numpy()
+    split = analysis.split
+    transfer = float(np.nanmean(split.transfer[at])) / 1e3
+    baseline = (
+        float(np.nanmean(split.baseline[at])) if not np.isnan(split.baseline[at]).all() else None
+    )
+    classes = split.classes.gather(at)
+    weights: dict[str, float] = {}
+    for name, time in zip(
+        classes, np.nanmean(split.wait[at] + split.transfer[at], axis=1), strict=True
+    ):
+        weights[name] = weights.get(name, 0.0) + float(time)
+    size = _mean(part["bytes"])
+    ranks = int((analysis.matched.index[at] >= 0).sum(1).max())
+    algorithm, bus = _bandwidth(part["kind"][0], size, ranks, transfer)
+    counts = classes.value_counts(sort=True)
+    return CollectiveRow(
+        kind=part["kind"][0],
+        group=part["group"][0],
+        ranks=ranks,
+        bytes=None if size is None else round(size),
+        calls=part.height,
+        transfer_us=transfer,
+        wait_us=float(np.nanmean(split.wait[at])) / 1e3,
+        baseline_us=None if baseline is None else baseline / 1e3,
+        algbw_gbs=algorithm,
+        busbw_gbs=bus,
+        bound_gbs=bound,
+        kind_class=max(weights, key=lambda name: weights[name]),
+        by_class=dict(counts.iter_rows()),
+    )
+
+
+def _factors(kind: str, ranks: int) -> tuple[float, float] | None:
+    """Bytes that count for the algorithm and for the bus, per byte that a rank sends."""
+    others = (ranks - 1) / ranks
+    if kind == "all_reduce":
+        return 1.0, 2 * others
+    if kind == "all_gather":
+        return float(ranks), float(ranks - 1)
+    if kind in ("reduce_scatter", "all_to_all", "dispatch", "combine"):
+        return 1.0, others
+    return (1.0, 1.0) if kind in ("broadcast", "reduce", "send_receive") else None
+
+
+def _bandwidth(
+    kind: str, size: float | None, ranks: int, transfer_us: float
+) -> tuple[float | None, float | None]:
+    factors = _factors(kind, ranks) if ranks > 1 else None
+    if size is None or factors is None or transfer_us <= 0:
+        return None, None
+    rate = size / transfer_us / 1e3
+    return rate * factors[0], rate * factors[1]
+
+
+def _bound(run: Run) -> float | None:
+    """What the links of these GPUs can do in one direction, GB/s."""
+    devices = [device for rank in run.ranks for device in rank.metadata.devices]
+    if not devices:
+        return None
+    first = devices[0]
+    try:
+        found = match_device(first.name, first.compute_units, first.memory_bytes, first.arch)
+    except SolscopeError:
+        return None
+    value = None if found is None else found.value("interconnect.bandwidth")
+    return None if value is None else value / 2e9
+
+
+def _warnings(analysis: Analysis) -> list[ProfileWarning]:
+    found = list(analysis.run.warnings)
+    if analysis.clock.reason is not None:
+        text = f"{analysis.clock.reason}: waiting is told from durations alone"
+        found.append(ProfileWarning("no_common_clock", text))
+    total = sum(rank.calls.height for rank in analysis.run.ranks)
+    lost = sum(analysis.matched.unmatched.values())
+    if lost:
+        text = f"{lost:,} of {total:,} collectives could be matched with none of another rank"
+        found.append(ProfileWarning("unmatched_collectives", text))
+    if analysis.matched.unrelated:
+        names = ", ".join(map(str, analysis.matched.unrelated))
+        text = f"collectives of rank {names} end together with those of no other rank"
+        found.append(ProfileWarning("unrelated_ranks", text))
+    return found

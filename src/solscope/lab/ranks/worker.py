@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,10 @@ def serve(scenario: Scenario, rank: int, out: Path, go: Path) -> None:
     trace.export_chrome_trace(str(name))
     if rank == 0:
         (out / f"{scenario.name}-steps.json").write_text(json.dumps(walls))
-    dist.barrier()
+    # The store that connects the ranks lives in rank 0, which leaves last.
+    with suppress(RuntimeError):
+        dist.barrier()
+    time.sleep(0.5 if rank == 0 else 0.0)
     os._exit(0)
 
 

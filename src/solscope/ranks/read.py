@@ -1,0 +1,171 @@
+"""Reading the ranks of a run: in processes of their own, each reduced to compact tables at once.
+
+How many are read at a time is limited by the cores and by `MEMORY_BYTES`: a process needs some
+multiple of the trace that it reads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
+from itertools import pairwise
+from multiprocessing import get_context
+from pathlib import Path
+
+import msgspec
+
+from solscope.attribution import attribute
+from solscope.attribution.classify import load_rules
+from solscope.errors import InputError, SolscopeError
+from solscope.profile import Metadata, ProcessGroup, ProfileWarning
+from solscope.ranks.facts import rank_facts
+from solscope.ranks.find import host_in_name, number_ranks, run_files, run_name
+from solscope.readers import ReadOptions
+from solscope.readers import open as open_profile
+from solscope.readers.find import Skipped
+from solscope.run import Rank, Run, listed
+
+MEMORY_BYTES = 3 << 30
+"""What all processes together may need."""
+PER_PROCESS_BYTES, PER_FILE_BYTE = 220 << 20, 4
+"""What a process needs to start, and for each byte of a trace as JSON; measured by
+`benchmarks/ranks.py`."""
+COMPRESSED = 14
+"""How much smaller compressed traces are."""
+SMALL_BYTES = 24 << 20
+"""Traces that are smaller together are read in this process."""
+
+Progress = Callable[[int, int, str], None]
+"""Called with the ranks that are done, all ranks, and the file that was read last."""
+
+
+def open_run(
+    *inputs: str | os.PathLike[str],
+    rules: Sequence[Path] = (),
+    options: ReadOptions | None = None,
+    progress: Progress | None = None,
+    skipped: Skipped | None = None,
+    processes: int | None = None,
+) -> Run:
+    """Open the ranks of one run: a folder, files, a glob, or one file that merges several ranks.
+
+    Each rank is reduced to its collectives, steps and kernel times (`solscope.run`); ranks are read
+    in several processes where that is worth their start.
+    """
+    paths = run_files(inputs, skipped)
+    if not paths:
+        raise InputError("no profile was given")
+    done: dict[str, list[Rank]] = {}
+    for path, ranks in _read_all(paths, tuple(rules), options or ReadOptions(), processes):
+        done[path] = ranks
+        if progress is not None:
+            progress(len(done), len(paths), path)
+    return make_run(run_name(paths), [rank for path in paths for rank in done[path]])
+
+
+def make_run(name: str, ranks: Sequence[Rank]) -> Run:
+    """A run of these ranks; they are numbered here where their files do not say which they are."""
+    warnings = []
+    merged = len({rank.path for rank in ranks}) < len(ranks)
+    if not merged:
+        stated = [rank.rank if rank.rank >= 0 else None for rank in ranks]
+        numbers, counted = number_ranks([rank.path for rank in ranks], stated)
+        ranks = [replace(rank, rank=n) for rank, n in zip(ranks, numbers, strict=True)]
+        if counted and len(ranks) > 1:
+            text = "the files do not say which ranks they are: counted in the order of their names"
+            warnings.append(ProfileWarning("ranks_counted", text))
+    ordered = sorted(ranks, key=lambda rank: rank.rank)
+    for one, other in pairwise(ordered):
+        if one.rank == other.rank:
+            raise InputError(
+                f"two files for rank {one.rank}: {one.path} and {other.path}; "
+                "name the files of one run, as a folder or a glob"
+            )
+    sizes = {rank.metadata.world_size for rank in ordered if rank.metadata.world_size}
+    size = max(sizes, default=None)
+    if len(sizes) > 1:
+        text = f"the files state different numbers of ranks: {listed(sorted(sizes))}"
+        warnings.append(ProfileWarning("world_size", text))
+    if size is None and len(ordered) > 1:
+        size = max(len(ordered), ordered[-1].rank + 1)
+    run = Run(name, size, tuple(ordered), _groups(ordered), tuple(warnings))
+    if run.missing:
+        verb = "is" if len(run.missing) == 1 else "are"
+        many = "rank" if len(run.missing) == 1 else "ranks"
+        text = (
+            f"{many} {listed(run.missing)} of {size} {verb} missing: waiting for them is not seen"
+        )
+        run = replace(run, warnings=(*run.warnings, ProfileWarning("ranks_missing", text)))
+    return run
+
+
+def _groups(ranks: Sequence[Rank]) -> tuple[ProcessGroup, ...]:
+    """Process groups, from the headers; each once."""
+    return tuple(dict.fromkeys(group for rank in ranks for group in rank.metadata.groups))
+
+
+_Job = tuple[str, tuple[Path, ...], int]
+
+
+def _read_all(
+    paths: Sequence[str], rules: tuple[Path, ...], options: ReadOptions, processes: int | None
+) -> Iterator[tuple[str, list[Rank]]]:
+    """Ranks by file, as they are done."""
+    jobs = [(path, rules, options.max_expansion) for path in paths]
+    sizes = [_json_bytes(path) for path in paths]
+    workers = _workers(sizes) if processes is None else processes
+    if workers < 2 or len(paths) < 2 or (processes is None and sum(sizes) < SMALL_BYTES):
+        for job in jobs:
+            yield job[0], _read(job)
+        return
+    context = get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context) as pool:
+        waiting = {pool.submit(_read_or_error, job): job[0] for job in jobs}
+        try:
+            for future in as_completed(waiting):
+                result = future.result()
+                if isinstance(result, SolscopeError):
+                    raise result
+                yield waiting[future], result
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _json_bytes(path: str) -> int:
+    """About how large a trace is as JSON."""
+    file = Path(path)
+    if not file.is_file():
+        return 0
+    size = file.stat().st_size
+    return size * COMPRESSED if file.suffix in (".gz", ".zst", ".xz") else size
+
+
+def _workers(sizes: Sequence[int]) -> int:
+    """How many ranks may be read at a time."""
+    need = PER_PROCESS_BYTES + PER_FILE_BYTE * max(sizes, default=0)
+    return max(1, min(len(os.sched_getaffinity(0)), MEMORY_BYTES // max(1, need)))
+
+
+def _read(job: _Job) -> list[Rank]:
+    path, rules, max_expansion = job
+    profile = open_profile(path, options=ReadOptions(max_expansion=max_expansion))
+    attributed = attribute(profile, load_rules(rules))
+    stated = profile.metadata.rank
+    found = rank_facts(attributed, -1 if stated is None else stated)
+    return [replace(rank, metadata=_with_host(rank.metadata, path)) for rank in found]
+
+
+def _with_host(metadata: Metadata, path: str) -> Metadata:
+    host = metadata.host or host_in_name(path)
+    return msgspec.structs.replace(metadata, host=host)
+
+
+def _read_or_error(job: _Job) -> list[Rank] | SolscopeError:
+    """Errors of ours as values: they pass from process to process whole."""
+    try:
+        return _read(job)
+    except SolscopeError as error:
+        return error

@@ -1,0 +1,159 @@
+"""Which files are the ranks of a run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from solscope.errors import InputError
+from solscope.ranks.find import host_in_name, number_ranks, rank_in_name, run_files
+from solscope.ranks.kinds import kind_of
+from solscope.ranks.read import make_run, open_run
+from solscope.readers.recording import process_groups
+from solscope.run import listed
+from tests.ranks_making import Program, make
+
+TRACE = {
+    "traceEvents": [
+        {
+            "ph": "X",
+            "cat": "kernel",
+            "name": "ncclDevKernel_AllReduce",
+            "ts": 1.0,
+            "dur": 1.0,
+            "args": {"device": 0, "stream": 7},
+        }
+    ]
+}
+
+
+def write(path: Path, rank: int | None = None, world: int = 2) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    header = {} if rank is None else {"distributedInfo": {"rank": rank, "world_size": world}}
+    path.write_text(json.dumps(header | TRACE))
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("a/rank3.trace.json.gz", 3),
+        ("a/1700000000.5-TP-2-DECODE.trace.json.gz", 2),
+        ("a/dp1_pp0_tp0_dcp0_ep1_rank5.1762000000000.pt.trace.json.gz", 5),
+        ("a/vllm-abc-rank-11.1762000000000.pt.trace.json", 11),
+        ("a/rank7/trace.json", 7),
+        ("a/1700-TP-1-DP-0.trace.json.gz", None),
+        ("a/node1_4711.1700000000000.pt.trace.json", None),
+    ],
+)
+def test_ranks_in_names(name: str, rank: int | None) -> None:
+    assert rank_in_name(name) == rank
+
+
+def test_the_header_decides_before_the_name() -> None:
+    assert number_ranks(["rank0.json", "rank1.json"], [3, 2]) == ([3, 2], False)
+
+
+def test_names_with_several_numbers_are_counted_pipeline_first() -> None:
+    names = ["x-TP-1-PP-0.json", "x-TP-0-PP-1.json", "x-TP-0-PP-0.json", "x-TP-1-PP-1.json"]
+    assert number_ranks(names, [None] * 4) == ([1, 2, 0, 3], True)
+
+
+def test_the_host_in_the_name_of_a_trace() -> None:
+    assert host_in_name("d/node-1.local_4711.1700000000000.pt.trace.json.gz") == "node-1.local"
+    assert host_in_name("d/rank0.trace.json.gz") is None
+
+
+def test_folders_are_searched_below(tmp_path: Path) -> None:
+    write(tmp_path / "run" / "node1" / "rank10.json", 10)
+    write(tmp_path / "run" / "node0" / "rank2.json", 2)
+    (tmp_path / "run" / "notes.txt").write_text("no profile")
+    files = run_files([tmp_path / "run"])
+    assert [Path(file).name for file in files] == ["rank2.json", "rank10.json"]
+
+
+def test_missing_ranks_are_said_in_one_line(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        write(tmp_path / f"rank{rank}.json", rank, world=128)
+    run = open_run(tmp_path)
+    assert run.world_size == 128
+    (warning,) = run.warnings
+    assert warning.code == "ranks_missing"
+    assert warning.message.startswith("ranks 2-127 of 128 are missing")
+
+
+def test_two_files_of_one_rank_are_refused(tmp_path: Path) -> None:
+    for stage in ("DECODE", "EXTEND"):
+        write(tmp_path / f"1-TP-0-{stage}.json", 0)
+    with pytest.raises(InputError, match="two files for rank 0"):
+        open_run(tmp_path)
+
+
+def test_ranks_are_read_in_processes(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        write(tmp_path / f"rank{rank}.json", rank)
+    seen: list[int] = []
+    run = open_run(tmp_path, processes=2, progress=lambda done, total, path: seen.append(done))
+    assert [rank.rank for rank in run.ranks] == [0, 1]
+    assert seen == [1, 2]
+
+
+def test_an_error_in_a_process_keeps_its_message(tmp_path: Path) -> None:
+    write(tmp_path / "rank0.json", 0)
+    (tmp_path / "rank1.json").write_text('{"schemaVersion": 1, "traceEvents": [{"ph": ')
+    with pytest.raises(InputError, match=r"rank1\.json"):
+        open_run(tmp_path / "rank0.json", tmp_path / "rank1.json", processes=2)
+
+
+def test_ranks_without_numbers_are_counted_and_that_is_said() -> None:
+    ranks = [
+        replace(rank, rank=-1, path=f"host_{20 - rank.rank}.1700000000000.pt.trace.json")
+        for rank in make(Program(ranks=2)).ranks
+    ]
+    run = make_run("x", ranks)
+    assert [rank.path.partition(".")[0] for rank in run.ranks] == ["host_19", "host_20"]
+    assert run.warnings[0].code == "ranks_counted"
+
+
+def test_numbers_are_listed_with_their_neighbors_joined() -> None:
+    assert listed([2, 3, 4, 7, 9, 10]) == "2-4, 7, 9-10"
+
+
+def test_process_groups_and_their_parallelism() -> None:
+    config = [
+        {"pg_name": "0", "pg_desc": "default_pg", "ranks": [0, 1]},
+        {"pg_name": "3", "pg_desc": "tp:0", "ranks": [0]},
+        {"pg_name": "4", "pg_desc": "EXPERT_MODEL_PARALLEL_GROUP", "ranks": [0, 1]},
+        {"pg_name": "5", "ranks": "all"},
+        7,
+    ]
+    groups = process_groups(config)
+    assert [(g.name, g.parallelism) for g in groups] == [
+        ("default_pg", None),
+        ("tp:0", "tp"),
+        ("EXPERT_MODEL_PARALLEL_GROUP", "ep"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("record", "kernel", "kind"),
+    [
+        ("_allgather_base", "ncclDevKernel_Generic_1(ncclDevKernelArgs)", "all_gather"),
+        ("all_to_allv", "ncclDevKernel_SendRecv", "all_to_all"),
+        ("recv", "ncclDevKernel_SendRecv", "receive"),
+        ("send", "ncclDevKernel_SendRecv", "send"),
+        (None, "ncclDevKernel_SendRecv", "send_receive"),
+        (None, "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", "reduce_scatter"),
+        (None, "void vllm::cross_device_reduce_1stage<half, 8>", "all_reduce"),
+        (None, "multimem_all_reduce_kernel<c10::BFloat16>", "all_reduce"),
+        (None, "void deep_ep::internode_ll::dispatch<true>", "dispatch"),
+        (None, "deep_ep::intranode::combine<8>", "combine"),
+        (None, "void deep_ep::intranode::notify_dispatch<8>", None),
+        (None, "void dpsk::ep::get_dispatch_layout<256>", None),
+        (None, "ncclDevKernel_Generic_1(ncclDevKernelArgs)", None),
+    ],
+)
+def test_kinds_of_collectives(record: str | None, kernel: str, kind: str | None) -> None:
+    assert kind_of(record, kernel) == kind
