@@ -35,6 +35,8 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     ],
     "kernels_explain": [("kernels", "--explain", "ncclDevKernel_AllReduce_Sum")],
     "layers": [("layers", B200), ("layers", B200, GRAPH), ("layers", "--stat", "p90", B200)],
+    "ranks": [("ranks", "demo:ranks")],
+    "ranks_several": [("ranks", "demo:ranks", "demo:ranks")],
     "operators": [("operators", B200), ("operators", B200, GRAPH)],
     "hotspots": [("hotspots", B200), ("hotspots", NORMAL, SLOW)],
     "compare": [("compare", B200, GRAPH), ("compare", NORMAL, SLOW)],

@@ -57,7 +57,10 @@ def command(
         rank_table(open_run_with_progress(names, rule_files, max_expansion)) for names in given
     ]
     if as_json:
-        emit_json(results[0] if len(results) == 1 else {"runs": results})
+        if len(results) == 1:
+            emit_json(results[0])
+        else:
+            emit_json({"runs": results}, "ranks_several")
     elif markdown:
         emit("\n".join(markdown_ranks(result) for result in results))
     else:

@@ -48,7 +48,8 @@ from solscope.views.hotspots import HotspotTable
 from solscope.views.kernels import KernelTable
 from solscope.views.layers import LayerTable
 from solscope.views.operators import OperatorTable
-from solscope.views.ranks import Run
+from solscope.views.rank_rows import Run
+from solscope.views.ranks import RunRanks
 from solscope.views.summary import Summary
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -112,6 +113,8 @@ DOCUMENTS: dict[str, Any] = {
     "lab_score": LabScore,
     "layers": LayerTable,
     "operators": _object("OperatorTables", {"profiles": list[OperatorTable]}),
+    "ranks": RunRanks,
+    "ranks_several": _object("Runs", {"runs": list[RunRanks]}),
     "report": _object("WrittenReport", {"written": str, "bytes": int, "pages": int}),
     "show": _object("Summaries", {"profiles": list[Summary], "runs": list[Run]}),
     "suite_list": _object("SuiteList", {"operators": list[SuiteRow]}),

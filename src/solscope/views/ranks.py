@@ -18,8 +18,6 @@ from solscope.ranks.clock import Clock
 from solscope.ranks.load import Imbalance
 from solscope.run import Run
 
-SCHEMA = "solscope.ranks/1"
-
 
 class RankTimes(msgspec.Struct, frozen=True):
     """One rank, per step; null where it is not known."""
@@ -107,7 +105,6 @@ class Straggler(msgspec.Struct, frozen=True):
 class RunRanks(msgspec.Struct, frozen=True):
     """The ranks of a run."""
 
-    schema: str
     name: str
     verdict: str
     """The answer in one sentence."""
@@ -133,7 +130,6 @@ def rank_table(run: Run | Analysis) -> RunRanks:
     run = analysis.run
     straggler = _straggler(analysis)
     return RunRanks(
-        schema=SCHEMA,
         name=run.name,
         verdict=_verdict(analysis, straggler),
         world_size=run.world_size,
