@@ -9,7 +9,7 @@ same kind and size, the true offset is the one that most pairs agree on. Calls w
 neighbors on that clock are each other are the same; between two such pairs, calls of equal kind and
 size are paired by their order.
 
-What no other rank has, or what cannot be told apart, stays unmatched and is counted.
+What no other rank has, or what is ambiguous, stays unmatched and is counted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ODD = 0.02
 """Share of pairs that need not overlap: rounding, and clocks that jump."""
 MOST_SHIFTS = 2000
 LEAST_NS = 100.0
-"""Times are not told apart below this."""
+"""Shorter differences are noise."""
 LOST = 4.0
 """A call that both ranks recorded finds no partner with a chance of 1 in exp(4), about 2 %."""
 LIKELY_NS = 1e6

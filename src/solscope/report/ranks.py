@@ -153,7 +153,7 @@ def _layers(result: RunRanks, width: int) -> RenderableType:
 def _clock(result: RunRanks) -> str:
     clock = result.clock
     if clock.error_us is None:
-        return "no common clock: waiting is told from durations"
+        return "no common clock: waiting is estimated from durations"
     uneven = result.imbalance
     load = ""
     if uneven.tokens_max_over_mean is not None and uneven.rank is not None:

@@ -312,7 +312,7 @@ def _bound(run: Run) -> float | None:
 def _warnings(analysis: Analysis) -> list[ProfileWarning]:
     found = list(analysis.run.warnings)
     if analysis.clock.reason is not None:
-        text = f"{analysis.clock.reason}: waiting is told from durations alone"
+        text = f"{analysis.clock.reason}: waiting is estimated from durations alone"
         found.append(ProfileWarning("no_common_clock", text))
     total = sum(rank.calls.height for rank in analysis.run.ranks)
     lost = sum(analysis.matched.unmatched.values())

@@ -13,7 +13,7 @@ from tests.ranks_making import MS, US, Program, make, with_call, without
 
 
 def is_right(run: Run, matched: Matched, whole: Run) -> bool:
-    """Whether every matched call is the same one, told by its place in the whole run."""
+    """Whether every matched call is the same one: its place in the whole run decides."""
     for row in matched.index:
         places = set()
         for at, call in enumerate(row):
