@@ -8,7 +8,7 @@ from solscope.diagnose.causes.base import Cause, Support, in_families
 CAUSE = Cause(
     id="dtype_changed",
     family="software",
-    title="matrix products run in another data type",
+    title="matrix products run in a different data type",
     summary="Products moved to a wider type (float32 or TF32 for bfloat16, bfloat16 for FP8): "
     "slower kernels, more bytes, often casts around them.",
     strength=4.0,

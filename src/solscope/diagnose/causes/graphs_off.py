@@ -17,7 +17,7 @@ def detail(f: Findings) -> str:
 CAUSE = Cause(
     id="graphs_off",
     family="software",
-    title="CUDA graphs are not used any more",
+    title="CUDA graphs are no longer used",
     summary="Work that a graph replay launched at once is launched kernel by kernel, and the host "
     "cannot keep up.",
     strength=4.0,

@@ -18,7 +18,7 @@ def explains(f: Findings) -> float:
 CAUSE = Cause(
     id="kernel_changed",
     family="software",
-    title="other kernels do the work",
+    title="different kernels do the work",
     summary="Kernels vanished and others took their place: a fused attention fell back to separate "
     "kernels, a library chose another product kernel, a compiled graph was compiled anew.",
     strength=3.0,

@@ -21,7 +21,7 @@ _ATTENTION = re.compile(r"(?i)attention|attn|mla")
 
 
 def batch_differs(f: Findings) -> Answer:
-    """Steps hold other numbers of requests."""
+    """Steps have different numbers of requests."""
     for batch in f.units.batches:
         if batch.shared < f.limits.matched_share:
             text = (

@@ -8,8 +8,9 @@ from solscope.diagnose.causes.base import Cause, Support, in_families
 CAUSE = Cause(
     id="workload_batch",
     family="workload",
-    title="other batch sizes",
-    summary="Steps hold more or fewer requests, so that each of them does other work. Not a fault: "
+    title="different batch sizes",
+    summary="Steps have more or fewer requests, so each does a different amount of work. "
+    "Not a fault: "
     "compare runs under the same load, or per token.",
     strength=3.5,
     required=(on_work.batch_differs,),

@@ -8,7 +8,7 @@ from solscope.diagnose.causes.base import Cause, Support, any_of, in_families
 CAUSE = Cause(
     id="workload_context",
     family="workload",
-    title="other context lengths",
+    title="different context lengths",
     summary="Attention reads more (or fewer) keys per request. With recorded shapes that is seen; "
     "without them, as under CUDA graphs, attention alone takes longer with the same kernel and "
     "grid. Not a fault: compare runs at the same point of their requests.",

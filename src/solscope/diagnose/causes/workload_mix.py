@@ -20,7 +20,7 @@ def explains(f: Findings) -> float:
 CAUSE = Cause(
     id="workload_mix",
     family="workload",
-    title="another mix of prefill and decode",
+    title="a different mix of prefill and decode",
     summary="Phases occur more or less often; each of them takes as long as before. Not a fault: "
     "the requests changed, or how they are scheduled.",
     strength=3.0,
