@@ -12,7 +12,6 @@ from solscope.report.terminal import (
     heading,
     listing,
     micro,
-    no_room,
     number,
     pct,
     share_known,
@@ -248,11 +247,3 @@ def test_bars_give_way_first_in_a_narrow_terminal() -> None:
     columns, rows = [Column("share"), Column("name", text=True)], [["50.0 %", "n" * 40]]
     parts = [table(*with_bars(columns, rows, [50.0], at=1, draw=True), 40)]
     assert "█" not in to_text(parts, 40, color=True)
-
-
-def test_columns_without_room_are_named() -> None:
-    columns = [Column("liger", spare=1), Column("fla", spare=2), Column("operator", text=True)]
-    rows = [["1.0 %", "2.0 %", "per_token_group_quant_fp8"]]
-    assert no_room(table(columns, rows, 80)) == []
-    (said,) = no_room(table(columns, rows, 36))
-    assert said.plain == "columns that do not fit: fla (widen the terminal)"

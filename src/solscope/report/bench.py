@@ -19,7 +19,6 @@ from solscope.report.terminal import (
     Column,
     counted,
     heading,
-    no_room,
     number,
     pct,
     table,
@@ -93,7 +92,6 @@ def render_results(results: Sequence[ShapeResult], *, width: int, color: bool) -
         )
     if any(r.status == "passed" and r.scale != 1 for r in results):
         notes.append(Text("sizes were scaled: what goes wrong at full size alone was not seen"))
-    notes += no_room(shown)
     return to_text([shown, Text(""), *_reasons(results), *notes], width, color)
 
 
@@ -157,7 +155,7 @@ def _score(found: Score, width: int) -> list[RenderableType]:
     if found.weighted_s is None:
         notes = [_no_score(found)]
     shown = table(columns, cells, width)
-    return [heading(title), shown, Text(""), *map(Text, notes), *no_room(shown)]
+    return [heading(title), shown, Text(""), *map(Text, notes)]
 
 
 def _no_score(found: Score) -> str:
@@ -227,7 +225,7 @@ def _contrast(found: Contrast, width: int) -> list[RenderableType]:
             f"{100 * ONE_PROCESS:.0f} % wider; --restarts 3 makes them narrow"
         )
     shown = table(columns, cells, width)
-    return [heading(title), shown, Text(""), *map(Text, notes), *no_room(shown)]
+    return [heading(title), shown, Text(""), *map(Text, notes)]
 
 
 def render_leaderboard(found: Leaderboard, *, width: int, color: bool) -> str:
@@ -293,5 +291,5 @@ def _leaderboard(found: Leaderboard, width: int) -> list[RenderableType]:
         for entry in found.entries
     ):
         notes.append("S of a solution is over the shapes it passed: best, over more, can be lower")
-    lines = [*map(Text, notes), *no_room(by_operator)]
+    lines = [*map(Text, notes)]
     return [heading(title), overall, Text(""), by_operator, Text(""), *lines]

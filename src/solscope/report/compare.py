@@ -157,13 +157,14 @@ def _field(side: StepTimes, name: str) -> float | None:
 
 
 def _versus(values: Sequence[float | None]) -> list[str]:
-    """Difference and ratio, for two profiles."""
+    """Difference and ratio, for two profiles; a gap of steps that overlap has no ratio."""
     if len(values) != 2:
         return []
     before, after = values
     if before is None and after is None:
         return ["", ""]
-    ratio = "" if not before or after is None else f"{after / before:.2f}"
+    known = before is not None and after is not None and before > 0 and after >= 0
+    ratio = f"{after / before:.2f}" if known else ""  # type: ignore[operator]
     return [f"{(after or 0.0) - (before or 0.0):+,.3f}", ratio]
 
 
@@ -178,15 +179,20 @@ def _part_row(part: Part, with_calls: bool) -> list[str]:
 def _differences(phase: PhaseComparison, label: str, top: int) -> Iterator[list[str]]:
     """The largest ones, the rest in one row, and their sum."""
     rows = [row for row in phase.differences if row.profile == label]
-    for row in rows[:top]:
-        yield _difference(row)
-    rest = rows[top:]
+    largest = [row for row in rows[:top] if _shows(row)]
+    yield from map(_difference, largest)
+    rest = rows[len(largest) :]
     if rest:
         sums = [sum(getattr(r, f) or 0.0 for r in rest) for f in ("before_ms", "after_ms")]
         yield ["", "", f"({len(rest)} more)", *(number(s, 3) for s in sums), *_versus(sums)]
     before, after = (sum(getattr(r, f) or 0.0 for r in rows) for f in ("before_ms", "after_ms"))
     name = "step time" if phase.per == "step" else "GPU time"
     yield [label, "", name, number(before, 3), number(after, 3), *_versus([before, after])]
+
+
+def _shows(row: Difference) -> bool:
+    """Whether the difference is more than the printed digits hide."""
+    return abs((row.after_ms or 0.0) - (row.before_ms or 0.0)) >= 0.0005
 
 
 def _difference(row: Difference) -> list[str]:

@@ -59,6 +59,8 @@ def render_layers(
     for first in range(0, len(result.profiles), fit):
         shown = range(first, min(first + fit, len(result.profiles)))
         parts += [Text(""), _table(result, all_lines, shown, room, width, kernels, draw)]
+    if len(result.profiles) == 2 and fit == 1:
+        parts.append(Text(f"columns left out at {width}: diff µs, ratio", style="dim"))
     parts += [Text(""), Text(_coverage(result)), *_warnings(result)]
     return to_text(parts, width, color)
 
@@ -77,8 +79,9 @@ def _table(
         Column("group", text=True),
         Column("role", text=True),
         *(Column(f"{name} µs") for name in headings([result.profiles[i] for i in shown], room)),
-        *([Column("diff µs"), Column("ratio", spare=1)] if pair else []),
-        Column("kernel" if kernels else "kernels", text=True),
+        *([Column("diff µs"), Column("ratio")] if pair else []),
+        # Of two profiles, the times are what is asked for.
+        Column("kernel" if kernels else "kernels", text=True, gives=True, spare=int(pair)),
     ]
     rows, shares = [], []
     for line in all_lines:

@@ -56,6 +56,8 @@ def show_page(
         parts += [Text(""), title_line, _category_table(s, width, times is not None)]
     if s.steps.phases and s.steps.found_by != "whole_profile":
         parts += [Text(""), heading(_steps_title(s)), _step_table(s, width, times or {})]
+        if any((phase.gap_p50_ms or 0.0) < 0 for phase in s.steps.phases):
+            parts.append(Text("negative gap: a step starts on the GPU before the last one ends"))
     if s.top_kernels:
         parts += [Text(""), heading("top kernels"), _kernel_table(s, width, full_names)]
     if s.categories:
@@ -161,14 +163,14 @@ def _step_table(s: Summary, width: int, times: StepTimes) -> RenderableType:
         Column("phase", text=True),
         Column("steps"),
         Column("p50 ms"),
-        Column("p90 ms"),
-        Column("p99 ms"),
-        Column("gap p50 ms"),
-        Column("requests", spare=2),
-        Column("tokens", spare=2),
+        Column("p90 ms", spare=4),
+        Column("p99 ms", spare=5),
+        Column("gap p50 ms", spare=2),
+        Column("requests", spare=1),
+        Column("tokens", spare=1),
         Column("tokens/s"),
         Column("TPOT ms"),
-        *([Column("in order", text=True, spare=1, style="cyan")] if several else []),
+        *([Column("in order", text=True, spare=3, style="cyan")] if several else []),
     ]
     size = min(max(LINE, width - STEP_NUMBERS), LONGEST_LINE)
     rows = [
@@ -176,8 +178,8 @@ def _step_table(s: Summary, width: int, times: StepTimes) -> RenderableType:
             p.phase or "not known",
             f"{p.count:,}",
             number(p.p50_ms, 3),
-            number(p.p90_ms, 3),
-            number(p.p99_ms, 3),
+            number(p.p90_ms, 3) if p.count > 1 else "",
+            number(p.p99_ms, 3) if p.count > 1 else "",
             number(p.gap_p50_ms, 3),
             mean_count(p.requests),
             mean_count(p.tokens),
@@ -194,12 +196,12 @@ def _device_table(s: Summary, width: int) -> RenderableType:
     columns = [
         Column("rank", text=True, spare=1),
         Column("GPU"),
-        Column("kernels"),
-        Column("span ms"),
-        Column("busy ms", spare=2),
+        Column("kernels", spare=4),
+        Column("span ms", spare=1),
+        Column("busy ms", spare=3),
         Column("busy"),
-        Column("kernel ms"),
-        Column("comm ms"),
+        Column("kernel ms", spare=2),
+        Column("comm ms", spare=1),
         Column("exposed"),
         Column("name", text=True),
     ]

@@ -19,11 +19,11 @@ def show_run(run: Run, members: Sequence[Summary], width: int) -> list[Renderabl
     longest = computes_longest(run)
     columns = [
         Column("rank", text=True),
-        Column("kernels"),
-        Column("span ms"),
+        Column("kernels", spare=3),
+        Column("span ms", spare=2),
         Column("busy"),
         Column("compute ms"),
-        Column("comm ms"),
+        Column("comm ms", spare=1),
         Column("exposed"),
         Column("GPU", text=True),
     ]

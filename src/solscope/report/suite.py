@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from solscope.report.markdown import to_markdown
-from solscope.report.terminal import WIDE, Column, no_room, table, to_text
+from solscope.report.terminal import WIDE, Column, table, to_text
 from solscope.suite.published import half_up, upper_median
 from solscope.suite.tables import RooflineRow, ShapeRow, SuiteRow
 from solscope.text import percent
@@ -89,19 +89,19 @@ def markdown_roofline(rows: Sequence[RooflineRow]) -> str:
 def _roofline(rows: Sequence[RooflineRow], width: int) -> list[RenderableType]:
     names = list(rows[0].sol_us)
     columns = (
+        Column("operator", text=True, gives=True),
         Column("regime", text=True),
         Column("AI"),
         *(Column(f"SOL {name}", spare=max(0, at - 1)) for at, name in enumerate(names)),
         Column("production"),
-        Column("operator", text=True),
     )
     cells = [
         (
+            row.operator,
             row.regime,
             intensity_text(row.intensity),
             *(time_text(row.sol_us[name]) for name in names),
             time_text(row.prod_us, 0, 1),
-            row.operator,
         )
         for row in rows
     ]
@@ -111,7 +111,7 @@ def _roofline(rows: Sequence[RooflineRow], width: int) -> list[RenderableType]:
         "SOL: published formula, not always a lower bound; production: deployed kernel on XPU-A",
     )
     shown = table(columns, cells, width)
-    return [shown, Text(""), *map(Text, notes), *no_room(shown)]
+    return [shown, Text(""), *map(Text, notes)]
 
 
 def render_shapes(name: str, rows: Sequence[ShapeRow], *, width: int, color: bool) -> str:
@@ -151,4 +151,4 @@ def _shapes(name: str, rows: Sequence[ShapeRow], width: int) -> list[RenderableT
         "SOL: published formula; corrected: only the FLOP and bytes that a correct kernel needs",
     )
     shown = table(columns, cells, width, whole=True)
-    return [shown, Text(""), *map(Text, notes), *no_room(shown)]
+    return [shown, Text(""), *map(Text, notes)]

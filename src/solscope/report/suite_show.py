@@ -13,7 +13,7 @@ from solscope.bench.verify import Verification
 from solscope.operators.task import Tolerance
 from solscope.report.markdown import to_markdown
 from solscope.report.suite import percent_text, time_text
-from solscope.report.terminal import WIDE, Column, counted, heading, no_room, table, to_text
+from solscope.report.terminal import WIDE, Column, counted, heading, table, to_text
 from solscope.suite.show import InputRow, OperatorCard, OutputRow
 from solscope.suite.tables import ListedRow
 from solscope.text import clean
@@ -136,7 +136,7 @@ def _listed(name: str, rows: Sequence[ListedRow], width: int) -> list[Renderable
     ]
     note = f"{name}: {counted(len(rows), 'shape')}; SOL: corrected cost, no launch floor"
     shown = table(columns, cells, width)
-    return [shown, Text(""), Text(clean(note)), *no_room(shown)]
+    return [shown, Text(""), Text(clean(note))]
 
 
 def render_verified(found: Sequence[Verification], *, width: int, color: bool) -> str:

@@ -6,7 +6,7 @@ The same parts become Markdown (`report/markdown.py`), rendered with `WIDE` so t
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len
@@ -57,11 +57,17 @@ class Column(NamedTuple):
     text: bool = False
     """Left-aligned text; else a right-aligned number."""
     spare: int = 0
-    """Columns with the highest number here are left out first when the terminal is too narrow."""
+    """Where the terminal is too narrow, columns with the highest number here are left out first.
+
+    Those with 0 stay. Those with 1 are worth more than a few more letters of a name: they leave
+    only when names have less than `LEAST_FOR_NAMES`. What was left out is said below the table.
+    """
     style: str | Callable[[str], str] = ""
     """Style of its cells, or of a cell with this text, where there are colors."""
     code: bool = False
     """Names from a profile: code in Markdown, where nothing in them means anything."""
+    gives: bool = False
+    """This column gives way, wherever it stands; with `spare`, it leaves before it is too short."""
 
 
 class Sheet(Table):
@@ -81,6 +87,8 @@ class Sheet(Table):
 
 ROOM_FOR_NAMES = 28
 """Columns are left out until the one that gives way has at least this much room."""
+LEAST_FOR_NAMES = 16
+"""The same for columns that are left out last."""
 LEAST = 8
 """No text is made shorter than this."""
 
@@ -90,14 +98,13 @@ def table(
 ) -> Sheet:
     """A table without lines that fits `width`: one column gives way, shortened in its middle.
 
-    That is the last one with text (numbers are never cut), or the last one where none has text.
+    That is the one that says so, or the last one with text (numbers are never cut), or the last one
+    where none has text.
     `whole` wraps it instead of shortening it. Other texts give way only where nothing else is left.
     """
     given = [list(row) for row in rows]
     cells = [[clean(cell) for cell in row] for row in given]
-    texts = (at for at, column in enumerate(columns) if column.text and not column.spare)
-    giving = max(texts, default=len(columns) - 1)
-    widths = _fitting(columns, cells, giving, width)
+    widths, giving = _fitting(columns, cells, width)
     shown = [[row[at] for at in widths] for row in given]
     hidden = [column.heading for at, column in enumerate(columns) if at not in widths]
     out = Sheet([columns[at] for at in widths], shown, hidden)
@@ -119,16 +126,6 @@ def table(
     return out
 
 
-def no_room(*tables: Sheet) -> list[Text]:
-    """What was asked for and is not shown, for tables whose columns are what is compared."""
-    hidden = dict.fromkeys(name for one in tables for name in one.hidden)
-    return (
-        [Text(f"columns that do not fit: {', '.join(hidden)} (widen the terminal)")]
-        if hidden
-        else []
-    )
-
-
 def _style(column: Column, cell: str) -> str:
     return column.style if isinstance(column.style, str) else column.style(cell)
 
@@ -137,15 +134,24 @@ def _column_width(columns: Sequence[Column], cells: list[list[str]], at: int) ->
     return max([cell_len(columns[at].heading), *(cell_len(row[at]) for row in cells)])
 
 
+def _giving(columns: Sequence[Column], left: Iterable[int]) -> int:
+    """The column that gives way first."""
+    there = list(left)
+    texts = [at for at in there if columns[at].text and not columns[at].spare]
+    return next((at for at in there if columns[at].gives), (texts or there)[-1])
+
+
 def _fitting(
-    columns: Sequence[Column], cells: list[list[str]], giving: int, width: int
-) -> dict[int, int]:
-    """Indices of the columns that fit, with their widths; the column `giving` gives way first."""
+    columns: Sequence[Column], cells: list[list[str]], width: int
+) -> tuple[dict[int, int], int]:
+    """Indices of the columns that fit, with their widths; and which of them gave way."""
     widths = {at: _column_width(columns, cells, at) for at in range(len(columns))}
     while True:
+        giving = _giving(columns, widths)
         room = width - sum(size + 2 for at, size in widths.items() if at != giving)
         spare = max(widths, key=lambda at: columns[at].spare)
-        if room >= min(ROOM_FOR_NAMES, widths[giving]) or not columns[spare].spare:
+        wanted = LEAST_FOR_NAMES if columns[spare].spare == 1 else ROOM_FOR_NAMES
+        if room >= min(wanted, widths[giving]) or not columns[spare].spare:
             break
         del widths[spare]
     texts = [at for at in widths if columns[at].text and at != giving]
@@ -155,7 +161,7 @@ def _fitting(
             break
         widths[widest] -= 1
         room += 1
-    return widths | {giving: min(widths[giving], max(room, LEAST))}
+    return widths | {giving: min(widths[giving], max(room, LEAST))}, giving
 
 
 def listing(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Group:
@@ -224,6 +230,15 @@ def warning_lines(warnings: Sequence[ProfileWarning]) -> list[RenderableType]:
     ]
 
 
+def _with_notes(parts: Iterable[RenderableType], width: int) -> Iterator[RenderableType]:
+    """The parts, with a line below each table that says which columns have no room."""
+    for part in parts:
+        yield part
+        hidden = dict.fromkeys(filter(None, part.hidden)) if isinstance(part, Sheet) else ()
+        if hidden:
+            yield Text(f"columns left out at {width}: {clean(', '.join(hidden))}", style="dim")
+
+
 WIDE = 100_000
 """A width at which nothing is shortened or left out."""
 
@@ -241,5 +256,5 @@ def to_text(parts: Iterable[RenderableType], width: int, color: bool) -> str:
         color_system="standard" if color else None,
         legacy_windows=False,
     )
-    console.print(Group(*parts), crop=False)
+    console.print(Group(*_with_notes(parts, width)), crop=False)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

@@ -25,7 +25,8 @@ class PhaseSteps(msgspec.Struct, frozen=True):
     p90_ms: float
     p99_ms: float
     gap_p50_ms: float | None
-    """Median idle time on the GPU between such a step and the next; null for a single step."""
+    """Median time from the end of such a step to the start of the next; negative where steps
+    overlap, null for a single step."""
     requests: float | None
     """Mean number of requests in a step, if annotations state it."""
     tokens: float | None
@@ -84,7 +85,7 @@ def _by_phase(steps: pl.DataFrame) -> list[pl.DataFrame]:
     """The whole steps of each phase, with their times and the gaps after them."""
     timed = steps.with_columns(
         (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"),
-        (pl.col("start_ns").shift(-1) - pl.col("end_ns")).clip(lower_bound=0).alias("gap_ns"),
+        (pl.col("start_ns").shift(-1) - pl.col("end_ns")).alias("gap_ns"),
     ).filter(~pl.col("cut"))
     return timed.partition_by("phase", maintain_order=True)
 

@@ -486,9 +486,9 @@ def test_a_narrow_terminal_keeps_the_interval_and_says_what_it_leaves_out() -> N
     )
     wide, narrow = (render_contrast(found, width=width, color=False) for width in (140, 70))
     assert "A by" in wide
-    assert "no room" not in wide
+    assert "left out" not in wide
     assert "95 %" in narrow
-    assert "do not fit" in narrow
+    assert "columns left out at" in narrow
 
 
 def test_results_of_scaled_sizes_say_so() -> None:
