@@ -4,8 +4,9 @@ Kernels that a graph replays, or whose launch the profile does not show, have no
 kernel often ran elsewhere with one:
 
 * `sequence`: for a lost kernel, the same kernel between the same neighbors (`twins.py`);
-* `companion`: the same place in the model (layer, role, name and order within it) of a companion
-  profile of the same program;
+* `companion`: the counterpart in a companion profile of the same program: the same position of the
+  same sequence of kernels (`replays.py`), else the same place in the model (layer, role, name and
+  order within it);
 * `same_kernel`: the same name and grid in an eager part of the same profile. That names the
   operator, but one grid can serve several shapes, so nothing is computed from these inputs.
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from solscope.attribution.replays import counterparts
 from solscope.attribution.twins import by_stream, find_twins
 
 HOW = pl.Enum(["sequence", "companion", "same_kernel"])
@@ -45,8 +47,8 @@ def borrow(
     own = _lendable(events, activities)
     offers = {"sequence": _of_twins(own), "same_kernel": _of_kernels(own)}
     if companion is not None:
-        there = _by_place(_lendable(*companion))
-        offers = {"sequence": offers["sequence"], "companion": _of_places(own, there)} | offers
+        there = _lendable(*companion)
+        offers = {"sequence": offers["sequence"], "companion": _of_companion(own, there)} | offers
     taken = _first_offer(offers, lacking=activities["op_row"].is_null())
     return activities.with_columns(
         *(taken[name].alias(f"{name}_borrowed") for name in LENT),
@@ -110,6 +112,33 @@ def _by_place(there: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("ops") == 1)
         .drop("ops")
     )
+
+
+def _of_companion(own: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
+    """What the counterpart of each kernel has: by order, else by place in the model."""
+    ordered, placed = _of_order(own, there), _of_places(own, _by_place(there))
+    known = ordered["op"].is_not_null()
+    return ordered.select(
+        ordered[name].zip_with(known, placed[name].cast(ordered.schema[name])) for name in _OFFER
+    )
+
+
+def _of_order(own: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
+    """Operator and inputs at the same position of the same sequence, where all places agree."""
+    pairs = counterparts(own, there)
+    lent = (
+        pairs.with_columns(there[name].gather(pairs["other"]).alias(name) for name in _OFFER)
+        .group_by("at")
+        .agg(
+            pl.col("op").first(),
+            pl.col("op").n_unique().alias("ops"),
+            *_agreed((*INPUTS, *_CALL)),
+        )
+        .filter(pl.col("ops") == 1)
+        .drop("ops")
+    )
+    every = pl.DataFrame({"at": pl.int_range(own.height, eager=True)})
+    return every.join(lent, on="at", how="left", maintain_order="left").select(_OFFER)
 
 
 def _of_places(own: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:

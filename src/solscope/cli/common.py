@@ -205,9 +205,28 @@ def open_attributed(
     from solscope.attribution.opening import open_attributed
 
     with _read_options(path, max_expansion) as options:
-        return open_attributed(
+        attributed = open_attributed(
             path, options=options, rules=load_rules(rule_files), companion=companion
         )
+    if companion is not None:
+        _note_unmatched(path, companion, attributed)
+    return attributed
+
+
+def _note_unmatched(path: str, companion: str, attributed: Attributed) -> None:
+    """Say on stderr that a companion gave nothing, and why."""
+    from solscope.text import clean
+
+    rows = attributed.activities
+    if (rows["borrowed_by"] == "companion").any():
+        return
+    why = (
+        "no graph of it runs the same kernels in the same order, and no kernel has the same name at "
+        "the same place of the model"
+        if rows["op_row"].null_count()
+        else "all its kernels have operators of their own"
+    )
+    click.echo(f"solscope: {clean(path)} took nothing from {clean(companion)}: {why}", err=True)
 
 
 def open_run_with_progress(

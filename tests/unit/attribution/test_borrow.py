@@ -82,6 +82,56 @@ def test_a_companion_lends_by_place_in_the_model() -> None:
     assert set(made.activities["borrowed_by"]) == {"companion"}
 
 
+def eager_run(names: tuple[str, ...], start: int = 0, size: int = 0) -> list[dict[str, Any]]:
+    """Each kernel launched by an operator of its own, `size` in all shapes."""
+    return [
+        made
+        for i, name in enumerate(names, start)
+        for made in (
+            event("cpu_op", f"op {i - start}", 100 * i, 90, external_id=i + 1)
+            | {"input_dims": f"[[{size + i - start}]]"},
+            event(
+                "runtime", "cudaLaunchKernel", 100 * i + 1, 5, correlation=i + 1, external_id=i + 1
+            ),
+            event("kernel", name, 100_000 + 100 * i, 50, correlation=i + 1),
+        )
+    ]
+
+
+def replay_of(names: tuple[str, ...]) -> list[dict[str, Any]]:
+    call = event("runtime", "cudaGraphLaunch", 5, 5, correlation=1)
+    return [
+        call,
+        *(event("kernel", n, 100 + 10 * i, 5, correlation=1) for i, n in enumerate(names)),
+    ]
+
+
+ODD = tuple(f"acme_kernel_{i}" for i in range(12))
+"""Kernels that nothing is known of: no layers, no roles."""
+
+
+def test_a_replay_borrows_from_the_same_sequence_in_its_companion() -> None:
+    companion = profile(*eager_run((GEMM, *ODD, GEMM)))
+    made = attribute(profile(*replay_of(ODD)), companion=companion).activities
+    assert made["op_borrowed"].to_list() == [f"op {i}" for i in range(1, 13)]
+    assert made["dims_borrowed"].to_list() == [f"[[{i}]]" for i in range(1, 13)]
+    assert set(made["borrowed_by"]) == {"companion"}
+
+
+def test_a_replay_with_one_other_kernel_is_another_sequence() -> None:
+    other = (*ODD[:6], "acme_other", *ODD[7:])
+    companion = profile(*eager_run((GEMM, *ODD, GEMM)))
+    made = attribute(profile(*replay_of(other)), companion=companion).activities
+    assert set(made["op_borrowed"]) == {None}
+
+
+def test_inputs_that_differ_between_places_of_a_sequence_are_not_lent() -> None:
+    companion = profile(*eager_run(ODD), *eager_run(ODD, start=20, size=5))
+    made = attribute(profile(*replay_of(ODD)), companion=companion).activities
+    assert made["op_borrowed"].to_list() == [f"op {i}" for i in range(12)]
+    assert set(made["dims_borrowed"]) == {None}
+
+
 def test_inputs_are_lent_as_a_whole() -> None:
     more = {
         "input_types": '["float","float"]',
