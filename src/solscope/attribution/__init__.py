@@ -26,7 +26,8 @@ COLUMNS = {
     "owners": ("owner_row",),
     "places": (
         *("step", "pass", "phase", "place", "layer", "layer_kind", "group", "role", "confidence"),
-        "found_by",
+        *("layer_confidence", "role_confidence", "kind_confidence"),
+        *("layer_evidence", "role_evidence", "found_by"),
     ),
     "borrow": (*BORROWED, "borrowed_by", "borrowed_call"),
 }

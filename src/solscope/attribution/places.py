@@ -7,7 +7,6 @@ and so does everything in a profile of training, whose backward pass has no such
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -15,6 +14,17 @@ import numpy as np
 import polars as pl
 
 from solscope.arrays import positions
+from solscope.attribution.confidence import (
+    MODULES_AGREE,
+    MODULES_ALONE,
+    MODULES_DIFFER,
+    SUBJECTS,
+    grade,
+    kind_evidence,
+    layer_evidence,
+    lookup,
+    role_evidence,
+)
 from solscope.attribution.layers import Layer, find_layers
 from solscope.attribution.modules import module_layers
 from solscope.attribution.products import Product, products_of
@@ -23,14 +33,8 @@ from solscope.attribution.sequence import Letter, letters, units
 from solscope.attribution.steps import Steps
 from solscope.intervals import Int64s
 
-CERTAIN, SURE, LIKELY, DOUBTFUL = 0.99, 0.95, 0.7, 0.5
-"""Confidence: module names agree; repeats in the same form; seen only once; module names differ."""
-
 FOUND_BY = pl.Enum(["sequence", "module", "both"])
 """How the layer of an activity was found: by the order of kernels, by module names, by both."""
-
-_BY_SHAPES = (OTHER, "q_a_kv_a", "q_b", "kv_b")
-"""Roles that are sure only where shapes are known: norms between projections may be qk-norms."""
 
 PLACES = ("layer", "prologue", "epilogue")
 _TRAINING = r"(?i)backward|_bwd|bwd_|multi_tensor_apply.*adam|fused_adam"
@@ -43,7 +47,9 @@ class _Label(NamedTuple):
     layer_kind: str | None
     group: str
     role: str
-    confidence: float
+    layer_evidence: str
+    role_evidence: str
+    kind_evidence: str | None
 
 
 _COLUMNS = {
@@ -51,7 +57,9 @@ _COLUMNS = {
     "layer_kind": pl.Categorical(),
     "group": pl.Categorical(),
     "role": pl.Categorical(),
-    "confidence": pl.Float32(),
+    "layer_evidence": pl.Categorical(),
+    "role_evidence": pl.Categorical(),
+    "kind_evidence": pl.Categorical(),
 }
 
 
@@ -83,7 +91,21 @@ def find_places(
         *_decode(labels, code),
     )
     module = module_layers(events, activities)
-    return _with_modules(placed, module if decoder else module.clear(activities.height))
+    named = _with_modules(placed, module if decoder else module.clear(activities.height))
+    return _with_confidence(named)
+
+
+def _with_confidence(table: pl.DataFrame) -> pl.DataFrame:
+    """Evidence as measured confidence; `confidence` is the lower one of layer and role."""
+    found = [lookup(table[f"{s}_evidence"], s).alias(f"{s}_confidence") for s in SUBJECTS]
+    return (
+        table.with_columns(found)
+        .with_columns(
+            pl.min_horizontal("layer_confidence", "role_confidence").alias("confidence"),
+            pl.col("layer_evidence", "role_evidence").cast(pl.Categorical),
+        )
+        .drop("kind_evidence")
+    )
 
 
 def _with_modules(table: pl.DataFrame, module: pl.Series) -> pl.DataFrame:
@@ -101,11 +123,13 @@ def _with_modules(table: pl.DataFrame, module: pl.Series) -> pl.DataFrame:
             .then(pl.lit("sequence", FOUND_BY))
             .alias("found_by"),
             pl.when(agree)
-            .then(pl.lit(CERTAIN, pl.Float32))
+            .then(pl.lit(MODULES_AGREE))
+            .when(named & seen)
+            .then(pl.lit(MODULES_DIFFER))
             .when(named)
-            .then(pl.lit(DOUBTFUL, pl.Float32))
-            .otherwise("confidence")
-            .alias("confidence"),
+            .then(pl.lit(MODULES_ALONE))
+            .otherwise(pl.col("layer_evidence").cast(pl.String))
+            .alias("layer_evidence"),
             pl.when(named).then(pl.lit("layer", pl.Enum(PLACES))).otherwise("place").alias("place"),
             pl.coalesce("module", "layer").alias("layer"),
         )
@@ -126,8 +150,8 @@ def _place_transfers(
     Between layers they belong to none: they run beside the model (offloaded weights, say).
     """
     sides = {
-        "prologue": _Label("prologue", None, "prologue", OTHER, LIKELY),
-        "epilogue": _Label("epilogue", None, "epilogue", "sampler", LIKELY),
+        "prologue": _outside("prologue", OTHER, "transfer"),
+        "epilogue": _outside("epilogue", "sampler", "transfer"),
     }
     known = {number: label.place for label, number in labels.items()}
     place = pl.Series("place", [known.get(number) for number in code.tolist()], dtype=pl.String)
@@ -178,9 +202,9 @@ def _place_pass(
     text = "".join(unit.letter for unit in parts)
     first, last = layers[0].start, layers[-1].end
     found = [
-        *(_Label("prologue", None, "prologue", r, LIKELY) for r in prologue_roles(text[:first])),
+        *(_outside("prologue", r, grade(layers[0])) for r in prologue_roles(text[:first])),
         *_layer_labels(text, layers, [products[unit.start] for unit in parts]),
-        *(_Label("epilogue", None, "epilogue", r, LIKELY) for r in epilogue_roles(text[last:])),
+        *(_outside("epilogue", r, grade(layers[-1])) for r in epilogue_roles(text[last:])),
     ]
     numbers = [-1] * first
     for number, layer in enumerate(layers):
@@ -196,19 +220,23 @@ def _place_pass(
     return np.repeat(codes, lengths), np.repeat(numbers, lengths)
 
 
+def _outside(place: str, role: str, seen: str) -> _Label:
+    """A label before or after the layers, whose bounds were found as `seen` says."""
+    named = role_evidence(role, seen, shapes=False)
+    return _Label(place, None, place, role, layer_evidence(place, seen), named, None)
+
+
 def _layer_labels(
     text: str, layers: Sequence[Layer], products: Sequence[Product | None]
 ) -> Iterator[_Label]:
-    """Labels of the units of all layers; a layer that occurs again is surer than a single one."""
-    seen = Counter(text[layer.start : layer.end] for layer in layers)
-    shapes_known = any(shape is not None for shape in products)
+    """Labels of the units of all layers."""
+    shapes = any(shape is not None for shape in products)
     for layer in layers:
-        again = seen[text[layer.start : layer.end]] > 1
-        sure = SURE if again and layer.plausible else LIKELY
+        seen = grade(layer)
+        place, kind = layer_evidence("layer", seen), kind_evidence(layer.kind, seen)
         for named in layer_roles(text, layer, products):
-            unsure = not shapes_known and named.role in _BY_SHAPES
-            confidence = LIKELY if unsure else sure
-            yield _Label("layer", layer.kind, named.group, named.role, confidence)
+            role = role_evidence(named.role, seen, shapes)
+            yield _Label("layer", layer.kind, named.group, named.role, place, role, kind)
 
 
 def _decode(labels: dict[_Label, int], code: Int64s) -> list[pl.Series]:

@@ -221,8 +221,8 @@ def _note_unmatched(path: str, companion: str, attributed: Attributed) -> None:
     if (rows["borrowed_by"] == "companion").any():
         return
     why = (
-        "no graph of it runs the same kernels in the same order, and no kernel has the same name at "
-        "the same place of the model"
+        "no graph of it runs the same kernels in the same order, and no kernel has the same name "
+        "at the same place of the model"
         if rows["op_row"].null_count()
         else "all its kernels have operators of their own"
     )

@@ -1,0 +1,82 @@
+"""Confidence: how often claims with the same evidence were right, measured on recordings.
+
+Layer, role and kind of an activity each have evidence: a short text that says how they were found
+and which checks hold. `confidence.toml`, written by `scripts/calibrate_layers.py`, has for each
+evidence in how many architectures it occurred and how often it was right there, judged by the
+modules in Python stacks. A claim with evidence that was seen in few architectures, or in none, is
+not sure, whatever speaks for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from importlib.resources import files
+
+import polars as pl
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+from solscope.attribution.layers import Layer
+
+UNSEEN = 0.5
+"""Confidence of evidence that occurred in no recording."""
+MODULES_AGREE, MODULES_ALONE, MODULES_DIFFER = "modules agree", "modules alone", "modules differ"
+SUBJECTS = ("layer", "role", "kind")
+
+
+def grade(layer: Layer) -> str:
+    """How the bounds of a layer were found, and whether it looks like one."""
+    if not layer.plausible:
+        return "doubtful"
+    if not layer.aligned:
+        return "landmarks"
+    return "both" if layer.agreed else "repeats"
+
+
+def layer_evidence(place: str, grade: str) -> str:
+    """Evidence of the place of an activity by the order of kernels."""
+    return f"{'inside' if place == 'layer' else 'outside'} {grade}"
+
+
+def role_evidence(role: str, grade: str, shapes: bool) -> str:
+    """Evidence of a role by the order of kernels."""
+    return f"{role} {grade} {'shapes' if shapes else 'order'}"
+
+
+def kind_evidence(kind: str, grade: str) -> str:
+    """Evidence of the kind of a layer by the order of kernels."""
+    return f"{kind} {grade}"
+
+
+def confidence(right: float, architectures: int) -> float:
+    """The rule of succession over architectures: `right` is the sum of their shares of right time.
+
+    One more architecture is thought to be half right, so that ten without a mistake give 0.95.
+    """
+    return (right + 0.5) / (architectures + 1)
+
+
+@cache
+def measured() -> dict[str, dict[str, float]]:
+    """Confidence by subject and evidence."""
+    text = files("solscope.attribution").joinpath("confidence.toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)
+    return {
+        subject: {
+            evidence: confidence(row["right"], row["architectures"])
+            for evidence, row in table.get(subject, {}).items()
+        }
+        for subject in SUBJECTS
+    }
+
+
+def lookup(evidence: pl.Series, subject: str) -> pl.Series:
+    """Confidence of each evidence; null where there is none."""
+    known = measured()[subject]
+    texts = evidence.cast(pl.String)
+    table = {text: known.get(text, UNSEEN) for text in texts.unique().drop_nulls()}
+    return texts.replace_strict(table, default=None, return_dtype=pl.Float32)
