@@ -2,10 +2,10 @@
 
     python scripts/calibrate_layers.py --truth TOOL DIR... [--write] [--skip NAME,...] [--report]
 
-Each DIR holds recordings of architectures: NAME.stack.json.gz (eager, with Python stacks) and, where
-they could be captured, NAME.graph.json.gz with NAME.twin.json.gz (its eager twin). TOOL is a Python
-file with `records`, `Truth`, `replays`, `load` and `write`: it reads the truth from the modules in
-the stacks. Without --write nothing is changed. --report prints the reliability table of every
+Each DIR holds recordings of architectures: NAME.stack.json.gz (eager, with Python stacks) and,
+where it could be captured, NAME.graph.json.gz with NAME.twin.json.gz (its eager twin). TOOL is a
+Python file with `records`, `Truth`, `replays`, `load`, `write`: it reads the truth from the modules
+in the stacks. Without --write nothing is changed. --report prints the reliability table of every
 architecture judged by a table that was made without it.
 """
 
@@ -16,7 +16,7 @@ import ast
 import tempfile
 import types
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,7 +51,7 @@ def load_tool(path: Path) -> Any:
     calls = [n for n in tree.body if isinstance(n, ast.Expr) and isinstance(n.value, ast.Call)]
     tree.body = [node for node in tree.body if node not in calls]
     module = types.ModuleType("truth")
-    exec(compile(tree, str(path), "exec"), module.__dict__)
+    exec(compile(tree, str(path), "exec"), module.__dict__)  # noqa: S102 - a file of our own
     return module
 
 
@@ -79,14 +79,14 @@ class by_landmarks:  # noqa: N801 - reads as a statement
     """Find layers without what repeats, as where nothing does."""
 
     def __enter__(self) -> None:
-        self.align = layers.align
-        layers.align = lambda text, mixers: None  # noqa: ARG005
+        self.align = vars(layers)["align"]
+        vars(layers)["align"] = lambda text, mixers: None  # noqa: ARG005
 
     def __exit__(self, *_: object) -> None:
-        layers.align = self.align
+        vars(layers)["align"] = self.align
 
 
-def judged(variant: str, path: Any, truth: Any, source: list[int | None]) -> Iterator[Claim]:
+def judged(variant: str, path: Any, truth: Any, source: Sequence[int | None]) -> Iterator[Claim]:
     """Claims about one file; `source` has the position of each activity in the truth."""
     made = solscope.attribute(solscope.open(path)).activities
     table = made.select("dur_ns", *COLUMNS).with_columns(
@@ -119,6 +119,7 @@ Shares = dict[tuple[str, str], dict[str, float]]
 
 
 def shares(by_name: dict[str, list[Claim]]) -> Shares:
+    """How often each evidence was right in each architecture."""
     out: Shares = defaultdict(dict)
     for name, made in by_name.items():
         right: dict[tuple[str, str], float] = defaultdict(float)
@@ -134,6 +135,7 @@ def shares(by_name: dict[str, list[Claim]]) -> Shares:
 
 
 def as_toml(found: Shares, names: int) -> str:
+    """The table that the package reads."""
     lines = [f"# Measured on {names} architectures by scripts/calibrate_layers.py; do not edit."]
     for subject in SUBJECTS:
         for (kind, evidence), rows in sorted(found.items()):
@@ -155,11 +157,11 @@ def reliability(by_name: dict[str, list[Claim]], found: Shares) -> Iterator[str]
                 said[at][0] += time / whole / len(by_name)
                 said[at][1] += right * time / whole / len(by_name)
                 said[at][2] += sure * time / whole / len(by_name)
-        for (share, right, sure), low, high in zip(said, BINS, BINS[1:], strict=False):
+        for (share, good, sure), low, high in zip(said, BINS, BINS[1:], strict=False):
             if share > 0:
                 yield (
                     f"| {subject} | {low:.2f} to {min(high, 1):.2f} | {100 * share:.1f} "
-                    f"| {sure / share:.3f} | {right / share:.3f} |"
+                    f"| {sure / share:.3f} | {good / share:.3f} |"
                 )
 
 
@@ -179,6 +181,7 @@ def told(
 
 
 def main() -> None:
+    """Judge all recordings; print, and write where asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--truth", type=Path, required=True)

@@ -300,8 +300,11 @@ def test_confident_roles_of_products_are_those_of_their_linear_modules() -> None
     number = modules("nn.Module: Linear_").str.extract(r"_(\d+)$").cast(pl.Int32)
     found = without_stacks().with_columns(number.alias("number"))
     sure = found.filter(pl.col("number").is_not_null() & (pl.col("confidence") >= 0.9))
-    assert sure.height == 360
-    assert sure["role"].to_list() == [order[at % 7] for at in sure["number"]]
+    # Linear_56 is the lm_head, once in each of five passes.
+    assert sure.height == 360 + 5
+    assert sure["role"].to_list() == [
+        "lm_head" if at == 56 else order[at % 7] for at in sure["number"]
+    ]
 
 
 # --- Two vendors side by side

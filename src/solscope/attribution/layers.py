@@ -11,6 +11,7 @@ follows the last is the epilogue (final norm, lm_head, sampler).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -18,7 +19,7 @@ from solscope.attribution.alignment import align
 from solscope.attribution.landmarks import cut_at_landmarks
 from solscope.attribution.mixers import Mixer, MixerKind, by_layer, find_mixers
 from solscope.attribution.sections import FeedForward, feed_forward_kind, feed_forward_start
-from solscope.attribution.sequence import FEED_FORWARD, NORMS, PRODUCTS, Unit
+from solscope.attribution.sequence import FEED_FORWARD, NORMS, PRODUCTS, Letter, Unit
 
 MIN_LAYERS, MAX_LAYERS = 2, 200
 """Fewer mixers are no evidence of a layered model; more are several runs through it, or none."""
@@ -69,6 +70,23 @@ def find_layers(sequence: list[Unit]) -> list[Layer]:
         agreed = marks[number : number + 2] == [start, end]
         layers.append(made._replace(aligned=repeated is not None, agreed=agreed))
     return _judged(text, _with_unrecognized(text, layers))
+
+
+_GENERATION = frozenset((Letter.KV_WRITE, Letter.CONCATENATION, Letter.ROPE))
+"""Kernels between the projections and attention that only decoders have."""
+
+
+def generates(text: str, layers: Sequence[Layer]) -> bool:
+    """True when layers look like those of a model that generates tokens.
+
+    It writes keys and values to a cache, rotates them, samples, or mixes by linear attention.
+    Encoders and vision models do none of that, and their layers are built in other ways.
+    """
+    if any(mixer.kind == "linear_attention" for layer in layers for mixer in layer.mixers):
+        return True
+    heads = [set(text[layer.start : layer.mixers[0].start]) for layer in layers]
+    rotated = sum(bool(head & _GENERATION) for head in heads)
+    return 2 * rotated > len(layers) or Letter.SAMPLING in text[layers[-1].end :]
 
 
 def _layer(text: str, start: int, end: int, mixers: tuple[Mixer, ...]) -> Layer:

@@ -37,7 +37,7 @@ def find_passes(
     pass_id, pass_phase = _by_name(events, activities, step, table)
     queries = queries_of(events, activities)
     pass_phase = _or_else(pass_phase, _spread(phase_by_shapes(queries), pass_id))
-    unnamed = step.is_in(table.filter(pl.col("phase").is_null())["step"])
+    unnamed = step.is_in(table.filter(pl.col("phase").is_null())["step"].to_list())
     replays = phase_of_replays(events, activities, pass_id)
     pass_phase = _or_else(pass_phase, replays.zip_with(unnamed, replays.clear(replays.len())))
     table = _fill_sizes(_fill_phases(table, step, pass_phase), step, queries)

@@ -157,4 +157,4 @@ def phase_of_replays(
         .drop_nulls()
     )
     decode = pl.lit("decode", pl.Enum(PHASES))
-    return table.select(pl.when(pl.col("pass").is_in(whole)).then(decode)).to_series()
+    return table.select(pl.when(pl.col("pass").is_in(whole.to_list())).then(decode)).to_series()

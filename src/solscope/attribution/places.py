@@ -25,7 +25,7 @@ from solscope.attribution.confidence import (
     lookup,
     role_evidence,
 )
-from solscope.attribution.layers import Layer, find_layers
+from solscope.attribution.layers import Layer, find_layers, generates
 from solscope.attribution.modules import module_layers
 from solscope.attribution.products import Product, products_of
 from solscope.attribution.roles import OTHER, epilogue_roles, layer_roles, prologue_roles
@@ -197,9 +197,9 @@ def _place_pass(
     """
     parts = units(sequence)
     layers = find_layers(parts)
-    if not layers:
-        return None
     text = "".join(unit.letter for unit in parts)
+    if not layers or not generates(text, layers):
+        return None
     first, last = layers[0].start, layers[-1].end
     found = [
         *(_outside("prologue", r, grade(layers[0])) for r in prologue_roles(text[:first])),

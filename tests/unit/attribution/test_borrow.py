@@ -60,7 +60,8 @@ def test_shapes_that_differ_between_calls_are_not_lent() -> None:
 NORM = "void flashinfer::norm::RMSNormKernel<8, float>(int)"
 ATTENTION = "void flash::flash_fwd_kernel<int>(int)"
 ACT = "void flashinfer::activation::act_and_mul_kernel<float>(int)"
-LAYER = (NORM, GEMM, ATTENTION, GEMM, NORM, GEMM, ACT, GEMM)
+ROPE = "rotary_embedding_kernel"
+LAYER = (NORM, GEMM, ROPE, ATTENTION, GEMM, NORM, GEMM, ACT, GEMM)
 
 
 def test_a_companion_lends_by_place_in_the_model() -> None:
@@ -69,7 +70,7 @@ def test_a_companion_lends_by_place_in_the_model() -> None:
         made
         for i, name in enumerate(LAYER * 2)
         for made in (
-            event("cpu_op", f"op {i % 8}", 100 * i, 90, external_id=i + 1, input_dims=f"[[{i}]]"),
+            event("cpu_op", f"op {i % 9}", 100 * i, 90, external_id=i + 1, input_dims=f"[[{i}]]"),
             event(
                 "runtime", "cudaLaunchKernel", 100 * i + 1, 5, correlation=i + 1, external_id=i + 1
             ),
@@ -77,8 +78,8 @@ def test_a_companion_lends_by_place_in_the_model() -> None:
         )
     ]
     made = attribute(profile(*kernels), companion=profile(*ops))
-    assert made.activities["op_borrowed"].to_list() == [f"op {i % 8}" for i in range(16)]
-    assert made.activities["dims_borrowed"].to_list() == [f"[[{i}]]" for i in range(16)]
+    assert made.activities["op_borrowed"].to_list() == [f"op {i % 9}" for i in range(18)]
+    assert made.activities["dims_borrowed"].to_list() == [f"[[{i}]]" for i in range(18)]
     assert set(made.activities["borrowed_by"]) == {"companion"}
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from solscope.attribution.layers import find_layers
+from solscope.attribution.layers import find_layers, generates
 from solscope.attribution.sequence import units
 
 
@@ -208,3 +208,19 @@ def test_a_feed_forward_part_before_the_mixer_ends_a_layer_whose_mixer_is_not_re
     text = f"E{unknown}{known}{unknown}{known}NGT"
     assert texts(text) == ["E", unknown, known, unknown, known, "NGT"]
     assert kinds(text) == ["linear_attention+dense", "attention+dense"] * 2
+
+
+@pytest.mark.parametrize(
+    ("layer", "epilogue", "expected"),
+    [
+        ("NGGGAGiNGSGi", "NG", False),
+        ("NGGGAGiNGSGi", "NGT", True),
+        ("NGGGjjAGiNGSGi", "NG", True),
+        ("NGRKAGNGSG", "NG", True),
+        ("NGVLNGi", "NG", True),
+    ],
+    ids=["encoder", "samples", "grows a cache", "writes a cache", "linear attention"],
+)
+def test_layers_of_models_that_generate(layer: str, epilogue: str, *, expected: bool) -> None:
+    text = f"E{layer}{layer}{epilogue}"
+    assert generates(text, find_layers(units(list(text)))) == expected

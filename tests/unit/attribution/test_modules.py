@@ -1,18 +1,112 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from solscope.attribution.link import link
-from solscope.attribution.modules import module_layers
+from solscope.attribution.modules import module_layers, numbered_layers
 from tests.making import event, profile
+
+
+def tree(text: str) -> dict[str, list[str]]:
+    """A tree from lines `parent: child child`."""
+    lines = (line.split(": ") for line in text.strip().splitlines())
+    return {parent.strip(): children.split() for parent, children in lines}
+
+
+def layers_of(*names: str) -> str:
+    """Lines that give each of these modules a norm, attention and MLP with parts of their own."""
+    lines = []
+    for name in names:
+        lines += [f"{name}: Norm_{name} Attention_{name} MLP_{name}"]
+        lines += [f"Attention_{name}: Linear_a{name}", f"MLP_{name}: Linear_m{name}"]
+    return "\n".join(lines)
+
+
+def test_layers_are_the_outermost_modules_that_repeat() -> None:
+    found = numbered_layers(
+        tree(f"Model_0: Embedding_0 XLayer_0 XLayer_1 Norm_0\n{layers_of('XLayer_0', 'XLayer_1')}")
+    )
+    assert found == {"XLayer_0": 0, "XLayer_1": 1}
+
+
+def test_layers_of_two_classes_are_numbered_by_first_use() -> None:
+    names = ("MambaDecoderLayer_0", "AttentionDecoderLayer_0", "MambaDecoderLayer_1")
+    found = numbered_layers(tree(f"Model_0: {' '.join(names)}\n{layers_of(*names)}"))
+    assert found == {name: number for number, name in enumerate(names)}
+
+
+def test_a_block_of_experts_inside_a_layer_is_no_layer() -> None:
+    text = (
+        layers_of("XLayer_0", "XLayer_1") + "\nMLP_XLayer_1: SparseBlock_0\nSparseBlock_0: Linear_9"
+    )
+    assert set(numbered_layers(tree(f"Model_0: XLayer_0 XLayer_1\n{text}"))) == {
+        "XLayer_0",
+        "XLayer_1",
+    }
+
+
+def test_two_models_in_one_process_are_numbered_apart() -> None:
+    one, two = ("XLayer_0", "XLayer_1", "XLayer_2"), ("XLayer_3", "XLayer_4")
+    found = numbered_layers(
+        tree(
+            f"Model_0: {' '.join(one)}\nModel_1: {' '.join(two)}\n"
+            f"{layers_of(*one)}\n{layers_of(*two)}"
+        )
+    )
+    assert [found[name] for name in (*one, *two)] == [0, 1, 2, 0, 1]
+
+
+def test_two_towers_of_one_class_are_no_layers() -> None:
+    one, two = ("XBlock_0", "XBlock_1", "XBlock_2"), ("XBlock_3", "XBlock_4", "XBlock_5")
+    found = numbered_layers(
+        tree(
+            f"Model_0: Stack_0 Stack_1\nStack_0: {' '.join(one)}\nStack_1: {' '.join(two)}\n"
+            f"{layers_of(*one)}\n{layers_of(*two)}"
+        )
+    )
+    assert [found[name] for name in (*one, *two)] == [0, 1, 2, 0, 1, 2]
+
+
+def test_two_layers_with_many_experts_each_are_layers() -> None:
+    experts = {n: [f"Expert_{n}{i}" for i in range(8)] for n in (0, 1)}
+    text = "Model_0: XLayer_0 XLayer_1\n"
+    for n in (0, 1):
+        text += f"XLayer_{n}: Norm_{n} MoE_{n}\nMoE_{n}: {' '.join(experts[n])}\n"
+        text += "".join(f"{e}: Linear_{e}\n" for e in experts[n])
+    assert numbered_layers(tree(text)) == {"XLayer_0": 0, "XLayer_1": 1}
+
+
+def test_parts_without_parts_of_their_own_are_no_layers() -> None:
+    assert numbered_layers(tree("Model_0: Linear_0 Linear_1 Linear_2")) == {}
+
+
+def stack(name: str, start: int) -> list[dict[str, Any]]:
+    """A layer module with attention and a linear layer in it, around one launch."""
+    call = {"correlation": start + 1}
+    return [
+        event("python", f"nn.Module: {name}", start, 90),
+        event("python", f"nn.Module: Attention{name}", start + 5, 50),
+        event("python", f"nn.Module: Linear{name}", start + 8, 20),
+        event("runtime", "cudaLaunchKernel", start + 10, 5, **call),
+        event("kernel", "gemm", 1000 + start, 30, **call),
+    ]
+
+
+def test_the_layer_around_a_launch_is_that_of_its_stack() -> None:
+    model = event("python", "nn.Module: Model_0", 0, 400)
+    alone = [
+        event("runtime", "cudaLaunchKernel", 310, 5, correlation=311),
+        event("kernel", "gemm", 1310, 30, correlation=311),
+    ]
+    events = profile(model, *stack("NeoXLayer_0", 100), *stack("NeoXLayer_1", 200), *alone).events
+    assert module_layers(events, link(events)).to_list() == [0, 1, None]
 
 
 @pytest.mark.parametrize(
     ("kind", "name", "layer"),
     [
-        ("python", "nn.Module: LlamaDecoderLayer_7", 7),
-        ("python", "nn.Module: TransformerBlock_12", 12),
-        ("python", "nn.Module: LlamaRMSNorm_7", None),
         ("python", "layers/llama.py(12): forward", None),
         ("annotation", "model.layers.3", 3),
         ("annotation", "Layer 5: forward", 5),
@@ -27,13 +121,3 @@ def test_names_that_state_a_layer(kind: str, name: str, layer: int | None) -> No
         event("kernel", "gemm", 200, 30, correlation=1),
     ).events
     assert module_layers(events, link(events)).to_list() == [layer]
-
-
-def test_the_innermost_layer_counts() -> None:
-    events = profile(
-        event("python", "nn.Module: DecoderLayer_1", 0, 100),
-        event("python", "nn.Module: DecoderLayer_2", 5, 50),
-        event("runtime", "cudaLaunchKernel", 10, 5, correlation=1),
-        event("kernel", "gemm", 200, 30, correlation=1),
-    ).events
-    assert module_layers(events, link(events)).to_list() == [2]

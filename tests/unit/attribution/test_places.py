@@ -5,7 +5,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-from solscope.attribution.places import LIKELY, SURE
 from tests.making import attributed, event
 from tests.models import LAYER, MODEL, kernels, launched
 
@@ -48,12 +47,20 @@ def test_kernels_of_a_written_out_norm_share_its_role() -> None:
     assert made["layer"].to_list()[1:6] == [0] * 5
 
 
-def test_a_layer_that_repeats_is_surer_than_one_seen_once() -> None:
-    odd = LAYER.replace("S", "SoG")
+def test_a_layer_that_differs_from_the_others_of_its_kind_is_less_sure() -> None:
+    odd = LAYER.replace("R", "NR")
     made = attributed(*kernels(f"E{LAYER * 2}{odd}NGT")).activities
-    by_layer = made.group_by("layer").agg(pl.col("confidence").max()).sort("layer")
-    assert by_layer["layer"].to_list() == [None, 0, 1, 2]
-    assert by_layer["confidence"].to_list() == pytest.approx([LIKELY, SURE, SURE, LIKELY])
+    by_layer = made.group_by("layer").agg(pl.col("layer_confidence").max()).sort("layer")
+    plain, again, last = by_layer["layer_confidence"].to_list()[1:]
+    assert plain == again
+    assert last < plain
+
+
+def test_confidence_is_the_lower_one_of_layer_and_role() -> None:
+    made = attributed(*kernels(MODEL)).activities
+    lower = made.select(pl.min_horizontal("layer_confidence", "role_confidence")).to_series()
+    assert made["confidence"].to_list() == lower.to_list()
+    assert made["kind_confidence"].null_count() == 4
 
 
 def test_a_model_without_layers_has_no_places() -> None:
