@@ -152,11 +152,11 @@ def reliability(by_name: dict[str, list[Claim]], found: Shares) -> Iterator[str]
         said = [[0.0, 0.0, 0.0] for _ in BINS[1:]]
         for name, made in by_name.items():
             whole = sum(c.time for c in made if c.variant == "stripped" and c.subject == "layer")
-            for sure, right, time in told(name, made, found, subject):
-                at = next(i for i, high in enumerate(BINS[1:]) if sure < high)
+            for said_so, right, time in told(name, made, found, subject):
+                at = next(i for i, high in enumerate(BINS[1:]) if said_so < high)
                 said[at][0] += time / whole / len(by_name)
                 said[at][1] += right * time / whole / len(by_name)
-                said[at][2] += sure * time / whole / len(by_name)
+                said[at][2] += said_so * time / whole / len(by_name)
         for (share, good, sure), low, high in zip(said, BINS, BINS[1:], strict=False):
             if share > 0:
                 yield (
