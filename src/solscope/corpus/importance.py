@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from solscope.corpus.durations import quantiles
-from solscope.corpus.select import groups, select, weights
+from solscope.corpus.select import Selection, groups, select, weights
 from solscope.corpus.store import Corpus
 from solscope.errors import InputError, UsageError
 from solscope.resample import mean_intervals, pools_of
@@ -122,8 +122,20 @@ def importance(
         total_gpu_ms=whole.total_gpu_ms,
         rows=whole.rows,
         groups=_groups(rows, weight_of, by, list(group_by)) if group_by else [],
-        warnings=_beyond_the_bound(whole.rows),
+        warnings=[*_more_than_written(selection, rows), *_beyond_the_bound(whole.rows)],
     )
+
+
+def _more_than_written(selection: Selection, rows: pl.DataFrame) -> list[str]:
+    """A warning where profiles have more GPU time in `times` than was written for them."""
+    found = rows.group_by("at").agg(pl.col("time_ns").sum())
+    more = selection.profiles.join(found, on="at").filter(pl.col("time_ns") > pl.col("gpu_ns"))
+    if more.is_empty():
+        return []
+    return [
+        f"{more.height} of {selection.profiles.height} profiles have more GPU time than was "
+        "written: rows are duplicated; run `solscope corpus verify`, then `corpus repair`"
+    ]
 
 
 def _beyond_the_bound(rows: Sequence[ImportanceRow]) -> list[str]:

@@ -70,6 +70,15 @@ def test_exactly_the_copies_are_removed(corpus: Corpus, tables: list[str], times
     assert repair(corpus).rows == 0
 
 
+def test_importance_warns_of_duplicates(corpus: Corpus) -> None:
+    assert importance(corpus).warnings == []
+    double(corpus, "times")
+    (warning,) = importance(corpus).warnings
+    assert warning.startswith("3 of 3 profiles have more GPU time than was written")
+    repair(corpus)
+    assert importance(corpus).warnings == []
+
+
 def test_only_some_rows_are_doubled(corpus: Corpus) -> None:
     before = contents(corpus)
     append(corpus, "times", corpus.raw("times").head(2).collect())
