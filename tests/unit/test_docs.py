@@ -29,6 +29,7 @@ from solscope.cli import app, demo_run, run
 from solscope.compare import gate, parts, profiles
 from solscope.demo import copying
 from solscope.diagnose import classic, counters, decompose, diagnosis, latent, rank, stats
+from solscope.diagnose import ranks as diagnose_ranks
 from solscope.hardware import Figure, Hardware
 from solscope.lab import pack, score
 from solscope.profile import ProfileWarning
@@ -136,6 +137,7 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     rank_clock.RankClock,
     rank_load.Imbalance,
     rank_load.LayerLoad,
+    diagnose_ranks.RankCause,
     profiles.Comparison,
     profiles.Side,
     profiles.PhaseComparison,

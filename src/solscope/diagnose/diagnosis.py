@@ -22,6 +22,7 @@ from solscope.diagnose.latent import Latent, latent_changes
 from solscope.diagnose.observations import Observations
 from solscope.diagnose.observe import observe
 from solscope.diagnose.rank import Excluded, NamedCause, Ranking, nothing, rank, unknown
+from solscope.diagnose.ranks import RankCause
 from solscope.diagnose.significance import mann_whitney_p
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.diagnose.units import Side, Units, match
@@ -96,6 +97,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
     comparability: Comparability
     warnings: list[str]
     next_step: str
+    ranks: RankCause | None = None
+    """For runs of many ranks: which one made the run slower; the rest is about that rank."""
 
 
 def diagnose_runs(

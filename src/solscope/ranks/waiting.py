@@ -74,6 +74,9 @@ def waiting(run: Run, matched: Matched, clock: Clock, times: Times) -> Waiting:
         wait = np.clip(_most(start)[:, None] - start, 0.0, duration)
         arrival = start - _least(start)[:, None]
     last, cost = _costs(arrival, wait)
+    if clock.method == "durations":
+        # A send may end before its receive begins: durations tell nothing of who came last.
+        cost = np.where(matched.table["synchronizing"].to_numpy(), cost, 0.0)
     transfer = duration - wait
     baseline = _baseline(matched.table, wait, duration, transfer)
     busiest, uneven = _uneven(run, matched, transfer)

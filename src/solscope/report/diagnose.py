@@ -81,6 +81,7 @@ def render_diagnosis(
     """
     parts: list[RenderableType] = [
         Text(f"{clean(result.abnormal.path)} against {clean(result.normal.path)}"),
+        *(Text(clean(line)) for line in rank_lines(result)),
         Text(clean(result.sentence), style=_STYLES[result.verdict]),
         Text(""),
         heading("comparability"),
@@ -104,11 +105,29 @@ def _line(text: str) -> RenderableType:
     return Padding(shown, (0, 0, 0, len(text) - len(bare)))
 
 
+def rank_lines(result: Diagnosis) -> list[str]:
+    """Which rank of a run made it slower; nothing for single profiles."""
+    ranks = result.ranks
+    if ranks is None:
+        return []
+    longer = "" if ranks.step_ratio is None else f"The run's step takes {ranks.step_ratio:.2f}x. "
+    if ranks.culprit is None:
+        why = "" if ranks.why == "unknown" else f" The likely reason is its {ranks.why}."
+        first = f"{longer}No single rank explains that.{why}"
+    else:
+        first = (
+            f"{longer}Rank {ranks.culprit} makes the others wait, because of its {ranks.why} "
+            f"(confidence {ranks.confidence:.2f})."
+        )
+    return [first, *(f"  {line}" for line in ranks.evidence), ""]
+
+
 def markdown_diagnosis(result: Diagnosis, *, top: int) -> str:
     """The same as Markdown."""
     out = [
         f"# {markdown_cell(result.abnormal.path)} against {markdown_cell(result.normal.path)}",
         "",
+        *(markdown_cell(line) for line in rank_lines(result)),
         f"**{markdown_cell(result.sentence)}**",
         "",
         *(f"- {markdown_cell(line)}" for line in _comparability(result)),
