@@ -152,6 +152,36 @@ def test_a_closed_pipe_is_no_failure(argument: str) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_what_asked_to_run_at_the_end_runs() -> None:
+    code = (
+        "import atexit, sys; from solscope.cli import main;"
+        "atexit.register(print, 'at exit'); main(sys.argv[1:])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "show", "no such file"],
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, b"at exit\n")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_threads_are_waited_for() -> None:
+    code = (
+        "import sys, threading; from solscope.cli import main;"
+        "threading.Timer(0.3, print, ['late']).start(); main(['--version'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stdout.endswith(b"late\n")
+
+
 # File names
 
 

@@ -7,13 +7,15 @@ to stdout; progress and messages go to stderr.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 import click
 
@@ -83,7 +85,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.set_threshold(COLLECT_EVERY, 50, 50)
     code = run(arguments)
     _finish_cache()
-    sys.exit(code)
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """Exit without taking the interpreter apart, which frees every object of every module.
+
+    That takes a sixth of the time of a command on a small profile; the system frees memory at once.
+    A process with other threads, a profiler or a debugger exits as usual.
+    """
+    if threading.active_count() > 1 or sys.getprofile() or sys.gettrace() or sys.flags.inspect:
+        sys.exit(code)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _finish_cache() -> None:
