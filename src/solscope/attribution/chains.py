@@ -17,8 +17,11 @@ from collections import Counter
 # Cast, mean and its subtraction (twice where the code computes it twice), square, mean, epsilon.
 _NORM = re.compile(r"c?(?:Mi)?[pu]Mi?[iI]?qu")
 _L2_NORM = re.compile(r"ur[iI]qu")
-# Cast, one plus the weight, weight, bias, cast.
-_ENDING = re.compile(r"(?:c?[iI]?ui?)?c?")
+# Cast, one plus the weight, weight, bias (of a LayerNorm), cast.
+_ENDING = {
+    False: re.compile(r"(?:c?[iI]?u)?c?"),
+    True: re.compile(r"(?:c?[iI]?ui?)?c?"),
+}
 # One plus the weight of a norm that is one kernel.
 _SCALED = re.compile(r"I+N")
 
@@ -26,10 +29,15 @@ _SCALED = re.compile(r"I+N")
 def find_chains(text: str) -> list[tuple[int, int, str]]:
     """Start, end and letter (`N`, `l`) of each norm in several kernels, in order."""
     cores = [(m.start(), m.end()) for m in _NORM.finditer(text)]
-    ending = _common_ending(text, [end for _, end in cores])
-    found = [(start, _end(text, end, ending), "N") for start, end in cores]
+    before_product = [_ending_before_product(text, start, end) for start, end in cores]
+    common = _common(before_product)
+    found = [
+        (start, _end(text, end, common, own), "N")
+        for (start, end), own in zip(cores, before_product, strict=True)
+    ]
     found += [(m.start(), m.end(), "l") for m in _L2_NORM.finditer(text)]
     found += [(m.start(), m.end(), "N") for m in _SCALED.finditer(text)]
+    found += _cast_norms(text)
     out: list[tuple[int, int, str]] = []
     for chain in sorted(found):
         if not out or chain[0] >= out[-1][1]:
@@ -37,21 +45,35 @@ def find_chains(text: str) -> list[tuple[int, int, str]]:
     return out
 
 
-def _common_ending(text: str, ends: list[int]) -> str:
-    """What norms that stand before a product have after the scale; the shortest of the commonest.
+def _cast_norms(text: str) -> list[tuple[int, int, str]]:
+    """Norms in one kernel that compute in another type: all have a cast before and after them."""
+    norms = [at for at, letter in enumerate(text) if letter == "N"]
+    if len(norms) < 2 or any(text[max(at - 1, 0) : at + 2] != "cNc" for at in norms):
+        return []
+    return [(at - 1, at + 2, "N") for at in norms]
 
-    Without any such norm, the longest ending that is possible at each.
-    """
-    seen: Counter[str] = Counter()
-    for end in ends:
-        match = _ENDING.match(text, end)
-        if match is not None and text[match.end() : match.end() + 2].lstrip("m").startswith("G"):
-            seen[match.group()] += 1
+
+def _ending_before_product(text: str, start: int, end: int) -> str | None:
+    """What a norm has after its scale, when a product follows; None when something else does."""
+    centered = text[start:end].lstrip("c").startswith("Mi")
+    match = _ENDING[centered].match(text, end)
+    if match is None or not text[match.end() : match.end() + 2].lstrip("m").startswith("G"):
+        return None
+    return match.group()
+
+
+def _common(endings: list[str | None]) -> str:
+    """The most common ending of norms before products, the shortest of several."""
+    seen = Counter(ending for ending in endings if ending is not None)
     return min(seen, key=lambda e: (-seen[e], len(e))) if seen else "cu"
 
 
-def _end(text: str, end: int, ending: str) -> int:
-    """The end of a norm: its scale and as much of the common ending as is there."""
+def _end(text: str, end: int, common: str, own: str | None) -> int:
+    """The end of a norm: its own ending where a product shows it, else the common one.
+
+    A cast more than usual before a product belongs to that.
+    """
+    ending = common if own is None or own == f"{common}c" else own
     for letter in ending:
         if end >= len(text) or text[end] != letter:
             break

@@ -20,7 +20,7 @@ _GROUP = re.compile(
 _WEIGHTING = frozenset(
     (
         *(Letter.GATHER, Letter.REDUCTION, Letter.ADD, Letter.ADD_SCALAR, Letter.MULTIPLY),
-        *(Letter.GATE, Letter.SOFTMAX, Letter.SORT, Letter.ELEMENTWISE),
+        *(Letter.GATE, Letter.SOFTMAX, Letter.SORT, Letter.ELEMENTWISE, Letter.CONCATENATION),
     )
 )
 """What turns chosen scores into weights."""
@@ -98,7 +98,7 @@ def _experts(text: str, choice: int, shapes: Sequence[Product | None]) -> list[i
 
 def _end_of_choice(text: str, choice: int, first: int) -> int:
     """One past the kernels that choose experts and weigh them, up to the last top-k."""
-    picks = (Letter.TOPK, Letter.MOE_TOPK)
+    picks = (Letter.TOPK, Letter.MOE_TOPK, Letter.GATE, Letter.SOFTMAX)
     last = max((i for i in range(choice, first) if text[i] in picks), default=-1)
     at = last + 1 if last >= 0 else choice
     while at < first and text[at] in _WEIGHTING:
@@ -106,8 +106,6 @@ def _end_of_choice(text: str, choice: int, first: int) -> int:
     if at == first and text[at - 1] == Letter.GATHER:
         # Right before the experts it gathers tokens, not scores.
         at -= 1
-    score = max((i for i in range(at, first) if text[i] == Letter.GATE), default=-1)
-    at = max(at, score + 1)
     # The weights are cast to the type of the tokens.
     return at + (text[at : at + 1] == Letter.COPY)
 

@@ -104,7 +104,11 @@ def _query(op: str | None, dims: str | None) -> Query | None:
         return None
     if len(query) == 4:
         return Query(query[0], query[_QUERY_AXIS.get(op, 2)])
-    return Query(None, query[1]) if len(query) == 3 and "softmax" in op else None
+    if len(query) != 3 or "softmax" not in op:
+        return None
+    # Requests and heads in one dimension: [.., queries, keys]; or heads and queries, which could be
+    # any number of queries unless there are as many as keys.
+    return Query(None, query[1]) if query[1] in (1, query[2]) else None
 
 
 def phase_by_shapes(queries: list[Query | None]) -> pl.Series:

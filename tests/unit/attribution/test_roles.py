@@ -219,6 +219,12 @@ def test_experts_as_batched_products_with_a_shared_expert() -> None:
     )
 
 
+def test_a_choice_without_top_k_ends_with_its_last_softmax() -> None:
+    assert roles("NGAGNGreuXEcreuXEjjcncteEDPSPF")[4:] == words(
+        "post_norm router " + "topk " * 14 + "dispatch " * 6 + "up_gate activation down combine"
+    )
+
+
 def test_a_router_behind_a_shared_expert_may_be_two_products() -> None:
     assert roles("NGAGNGSGuGccGGXktDPSPF")[4:] == words(
         "post_norm shared_expert shared_expert shared_expert shared_expert shared_expert router "

@@ -63,6 +63,29 @@ def test_a_norm_written_out_is_one_unit() -> None:
     assert units(list("cpMiqucuG")) == [Unit("N", 0, 8), Unit("G", 8, 9)]
 
 
+def joined(text: str) -> str:
+    return "".join(unit.letter for unit in units(list(text)))
+
+
+def test_a_residual_behind_a_norm_is_no_bias_of_it() -> None:
+    # An RMSNorm has no bias: the addition before the product is that of the residual.
+    assert joined("cpMIqucuiGcpMIqucuiG") == "NiGNiG"
+    assert joined("cMipMIqucuiGcMipMIqucuiG") == "NGNG"
+
+
+def test_norms_of_two_ways_end_where_their_products_begin() -> None:
+    assert joined("cpMIqucuGpMIquucGcpMIqucuGpMIquucGpMIquucG") == "NGNGNGNGNG"
+
+
+def test_a_cast_more_than_usual_before_a_product_is_no_part_of_the_norm() -> None:
+    assert joined("cpMIqucuGcpMIqucuGcpMIqucucG") == "NGNGNcG"
+
+
+def test_norms_that_all_compute_in_another_type_hold_their_casts() -> None:
+    assert joined("cNcGcNcG") == "NGNG"
+    assert joined("NGcNcG") == "NGcNcG"
+
+
 def test_an_l2_norm_written_out_is_one_unit() -> None:
     assert units(list("uriquA")) == [Unit("l", 0, 5), Unit("A", 5, 6)]
 
