@@ -40,6 +40,7 @@ Category = Literal[
     "softmax",
     "embedding",
     "conv",
+    "pool",
     "sort_scan",
     "optimizer",
     "copy",

@@ -73,6 +73,7 @@ CLASSES = {
     "quant": "quantization",
     "embedding": "embedding lookups",
     "conv": "convolutions",
+    "pool": "pooling",
     "sort_scan": "sorts and scans",
     "optimizer": "optimizer kernels",
     "memcpy": "memory copies",
