@@ -1,8 +1,9 @@
 """Which rank made a run of many ranks slower than another, and why.
 
 A rank is the culprit when its late arrivals cost more per step than in the normal run, and that
-increase explains at least half of what the step got longer. How sure that is comes from steps drawn
-again from both runs. Without such a rank, longer transfers of the same messages point to the link.
+increase explains at least half of what the step got longer, and most of what all ranks cost more.
+How sure that is comes from steps drawn again from both runs. Without such a rank, longer transfers
+of the same messages point to the link.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from solscope.ranks.analysis import Analysis
+from solscope.ranks.straggler import ALONE
 
 EXPLAINS = 0.5
 """Share of the slowdown that a culprit, or the link, explains."""
@@ -80,10 +82,11 @@ def _confidence(normal: Analysis, abnormal: Analysis, at: int) -> float:
     sides = []
     for charge, cost in ((normal.charge, own), (abnormal.charge, abnormal.charge.cost[:, at])):
         picked = draw.integers(0, charge.steps.size, (DRAWS, charge.steps.size))
-        sides.append((charge.length[picked].mean(1), cost[picked].mean(1)))
-    (length, usual), (longer, cost) = sides
-    slower = longer - length
-    return float(((slower > (SLOWER - 1) * length) & (cost - usual >= EXPLAINS * slower)).mean())
+        all_ranks = charge.cost.sum(1)
+        sides.append([part[picked].mean(1) for part in (charge.length, cost, all_ranks)])
+    slower, more, all_more = (after - before for before, after in zip(*sides, strict=True))
+    explains = (slower > (SLOWER - 1) * sides[0][0]) & (more >= EXPLAINS * slower)
+    return float((explains & (more >= ALONE * all_more)).mean())
 
 
 def _without_culprit(normal: Analysis, abnormal: Analysis, slower: float) -> tuple[str, list[str]]:
