@@ -131,7 +131,7 @@ _FUNCTORS = (
     (re.compile(r"MulFunctor|DivFunctor|\[mul|\[div(?!_floor)"), Letter.MULTIPLY),
 )
 _MOE = (
-    (re.compile(r"topk|gating", re.IGNORECASE), Letter.MOE_TOPK),
+    (re.compile(r"topk|gating|fused_gate", re.IGNORECASE), Letter.MOE_TOPK),
     (
         re.compile(r"finali[sz]e|combine[^d]|moe_sum|unpermute|scatter", re.IGNORECASE),
         Letter.MOE_COMBINE,
@@ -143,6 +143,8 @@ _MOE = (
         Letter.MOE_DISPATCH,
     ),
 )
+_AND_MULTIPLY = re.compile(r"(?:silu|gelu|swiglu|act)_and_mul", re.IGNORECASE)
+"""Activations that also multiply, mask or quantize for experts."""
 _HELPERS = {"gemm": Letter.GEMM_HELPER, "attention": Letter.ATTENTION_HELPER}
 
 
@@ -171,6 +173,8 @@ def _letter(category: str, rule: str | None, name: str | None, helpers: dict[str
     name = name or ""
     if rule in helpers and category in _HELPERS:
         return _HELPERS[category]
+    if category in ("moe", "quant") and _AND_MULTIPLY.search(name[:400]):
+        return Letter.ACTIVATION
     if category == "moe":
         matches = (letter for pattern, letter in _MOE if pattern.search(name[:400]))
         return next(matches, Letter.GROUPED_GEMM)
