@@ -73,5 +73,7 @@ def _skew_lines(run: Run, width: int) -> list[RenderableType]:
         (str(r.rank), f"{r.collectives:,}", number(r.transfer_ms, 3), number(r.wait_ms, 3))
         for r in run.skew.ranks
     ]
-    why = f"waiting in collectives: the others wait for rank {run.skew.slowest}"
-    return [Text(""), heading(why), table(columns, rows, width)]
+    # Sums over a whole recording hold the start of every rank's profiler: they name nobody.
+    why = "waiting in collectives, start of the recording included"
+    hint = Text("Run `solscope ranks` on these files to find the rank that the others wait for.")
+    return [Text(""), heading(why), table(columns, rows, width), hint]
