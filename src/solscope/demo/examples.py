@@ -73,7 +73,7 @@ EXAMPLES = (
         ("gate demo:h200-normal demo:h200-slow --max-regression 5%",),
         exit_code=1,
     ),
-    Example("ranks", "Which rank do the others wait for?", ("show demo:ranks",)),
+    Example("ranks", "Which rank do the others wait for?", ("ranks demo:ranks", "show demo:ranks")),
     Example(
         "report",
         "Can I share the result as one HTML file?",

@@ -267,7 +267,7 @@ def test_a_file_that_was_cut_off_is_named(
         out.write(b'{"operator":"rms_')
     for command in (["score"], ["leaderboard"], ["compare", str(file)]):
         assert run(["bench", *command, str(file), "--json"]) == 0
-        assert f"{file}: the last line was cut off" in capsys.readouterr().err
+        assert f"{file}: ignored the truncated last line" in capsys.readouterr().err
 
 
 def test_only_half_a_line_of_ours_is_passed_over_or_taken_out(tmp_path: Path) -> None:
