@@ -198,3 +198,8 @@ def imported_by(tree: ast.Module) -> set[str]:
 def test_the_cache_is_listed_without_a_data_library() -> None:
     code = "from solscope.cli import run; run(['cache', 'info', '--json'])"
     assert not modules_after(code) & {"polars", "rich", "numpy"}
+
+
+def test_a_profile_is_shown_without_rich() -> None:
+    code = "from solscope.cli import run; run(['show', 'demo:vllm-b200', '--no-cache'])"
+    assert not modules_after(code) & {"rich"}

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from solscope.bench.base import FAILURES, ShapeResult
 from solscope.bench.contrast import ONE_PROCESS, RESOLUTION, Contrast
 from solscope.bench.leaderboard import Leaderboard
 from solscope.bench.score import Score
 from solscope.bench.workloads import DEFAULT_SUITE
+from solscope.report.layout import Printable, Text
 from solscope.report.markdown import to_markdown
 from solscope.report.terminal import (
     WIDE,
@@ -95,7 +93,7 @@ def render_results(results: Sequence[ShapeResult], *, width: int, color: bool) -
     return to_text([shown, Text(""), *_reasons(results), *notes], width, color)
 
 
-def _reasons(results: Sequence[ShapeResult]) -> list[RenderableType]:
+def _reasons(results: Sequence[ShapeResult]) -> list[Printable]:
     """Why each solution failed at an operator, in full, where the table has no room for it."""
     first: dict[tuple[str, str], ShapeResult] = {}
     for one in results:
@@ -118,7 +116,7 @@ def markdown_score(found: Score) -> str:
     return to_markdown(_score(found, WIDE))
 
 
-def _score(found: Score, width: int) -> list[RenderableType]:
+def _score(found: Score, width: int) -> list[Printable]:
     columns = (
         Column("importance"),
         Column("S"),
@@ -178,7 +176,7 @@ def markdown_contrast(found: Contrast) -> str:
     return to_markdown(_contrast(found, WIDE))
 
 
-def _contrast(found: Contrast, width: int) -> list[RenderableType]:
+def _contrast(found: Contrast, width: int) -> list[Printable]:
     several = len(found.a) + len(found.b) > 2
     columns = (
         Column("B / A"),
@@ -238,7 +236,7 @@ def markdown_leaderboard(found: Leaderboard) -> str:
     return to_markdown(_leaderboard(found, WIDE))
 
 
-def _leaderboard(found: Leaderboard, width: int) -> list[RenderableType]:
+def _leaderboard(found: Leaderboard, width: int) -> list[Printable]:
     overall = table(
         (
             Column("S"),

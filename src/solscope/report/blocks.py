@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rich.console import RenderableType
-from rich.text import Text
-
+from solscope.report.layout import Printable, Text
 from solscope.report.markdown import markdown_cell, markdown_table
 from solscope.report.terminal import Column, heading, table
 
@@ -20,7 +18,7 @@ class Block(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-def block_text(block: Block, width: int) -> list[RenderableType]:
+def block_text(block: Block, width: int) -> list[Printable]:
     """The block for the terminal, after an empty line."""
     return [Text(""), heading(block.title), table(block.columns, block.rows, width)]
 

@@ -25,14 +25,12 @@ def render_recording(recording: Recording) -> str:
 
 def render_sensors(found: Sensors, *, width: int, color: bool) -> str:
     """The sensors that can be read here, with their metrics, and those that cannot."""
-    from rich.console import RenderableType
-    from rich.text import Text
-
+    from solscope.report.layout import Printable, Text
     from solscope.report.terminal import Column, heading, table, to_text
 
     columns = [Column("sensor", text=True), Column("metrics", text=True)]
     rows = [(_title(sensor), ", ".join(sensor.metrics)) for sensor in found.present]
-    parts: list[RenderableType] = [heading("sensors"), table(columns, rows, width, whole=True)]
+    parts: list[Printable] = [heading("sensors"), table(columns, rows, width, whole=True)]
     if found.missing:
         reasons = [(missing.name, missing.reason) for missing in found.missing]
         columns = [Column("sensor", text=True), Column("why", text=True)]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from solscope.compare.parts import Difference, OneSided, Part
 from solscope.compare.profiles import Comparison, PhaseComparison, Side, StepTimes
 from solscope.report.blocks import Block, block_markdown, block_text
+from solscope.report.layout import Printable, Text
 from solscope.report.markdown import markdown_cell
 from solscope.report.names import headings
 from solscope.report.terminal import (
@@ -25,7 +23,7 @@ from solscope.text import clean
 
 def render_compare(result: Comparison, *, top: int, width: int, color: bool) -> str:
     """Text for the terminal; `top` limits what can be long."""
-    parts: list[RenderableType] = [Text(line) for line in _profiles(result)]
+    parts: list[Printable] = [Text(line) for line in _profiles(result)]
     for block in blocks(result, top):
         parts += block_text(block, width)
     return to_text([*parts, Text(""), *warning_lines(result.warnings)], width, color)

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
-from rich.console import RenderableType
-from rich.text import Text
 
 from solscope.corpus.add import AddResult
 from solscope.corpus.importance import UNMAPPED, Importance, ImportanceRow
@@ -18,6 +16,7 @@ from solscope.corpus.shapes import HotShape, HotShapes
 from solscope.corpus.status import CorpusStatus
 from solscope.corpus.trend import Trend, TrendChange
 from solscope.corpus.verify import Verification
+from solscope.report.layout import Printable, Text
 from solscope.report.markdown import Ready, to_markdown
 from solscope.report.operators import axes_text
 from solscope.report.terminal import (
@@ -40,7 +39,7 @@ def render_add(result: AddResult, *, width: int, color: bool) -> str:
     counts = f"added {result.added:,}, skipped {result.skipped:,} (known content)"
     no_profiles = "that is not a profile" if result.ignored == 1 else "that are not profiles"
     others = f"; passed over {counted(result.ignored, 'file')} {no_profiles}"
-    parts: list[RenderableType] = [
+    parts: list[Printable] = [
         Text(f"{counts}, failed {len(result.failed):,}{others if result.ignored else ''}")
     ]
     if result.failed:
@@ -53,7 +52,7 @@ def render_add(result: AddResult, *, width: int, color: bool) -> str:
 def render_status(url: str, result: CorpusStatus, *, width: int, color: bool) -> str:
     """What the store holds."""
     size = f"{result.bytes / 1e6:,.1f} MB in {counted(result.files, 'file')}"
-    parts: list[RenderableType] = [
+    parts: list[Printable] = [
         heading(url),
         Text(f"{counted(result.profiles, 'profile')}, {counted(result.events, 'event')}"),
         Text(f"GPU time {result.gpu_ms:,.1f} ms"),
@@ -103,7 +102,7 @@ def render_list(rows: list[ListedProfile], *, width: int, color: bool) -> str:
         ]
         for row in rows
     ]
-    parts: list[RenderableType] = [
+    parts: list[Printable] = [
         table(_LIST, cells, width),
         Text(""),
         Text(counted(len(rows), "profile")),
@@ -126,7 +125,7 @@ def render_verify(url: str, result: Verification, *, width: int, color: bool) ->
     """What is wrong, or that nothing is."""
     checked = f"{counted(result.profiles, 'profile')} in {counted(result.files, 'file')} checked"
     problems = counted(len(result.problems), "problem") if result.problems else "all is well"
-    parts: list[RenderableType] = [Text(f"{checked}: {problems}", style="bold")]
+    parts: list[Printable] = [Text(f"{checked}: {problems}", style="bold")]
     if result.leftover_entries:
         left = counted(result.leftover_entries, "unfinished attempt")
         parts.append(Text(f"{left}: not part of the store, removed after a day"))
@@ -148,7 +147,7 @@ def render_repair(url: str, result: RepairResult, *, width: int, color: bool) ->
     done = "would remove" if result.dry_run else "removed"
     rows = counted(result.rows, "duplicate row")
     of = counted(result.profiles, "profile")
-    parts: list[RenderableType] = [Text(f"{done} {rows} of {of}", style="bold")]
+    parts: list[Printable] = [Text(f"{done} {rows} of {of}", style="bold")]
     if result.tables:
         columns = (Column("rows"), Column("profiles"), Column("table", text=True))
         cells = [[f"{row.rows:,}", f"{row.profiles:,}", row.table] for row in result.tables]
@@ -173,7 +172,7 @@ def render_frame(frame: pl.DataFrame, limit: int, *, width: int, color: bool) ->
     most = max(16, width // len(columns))
     rows = [[shorten(_cell(v), most) for v in row] for row in frame.head(limit).iter_rows()]
     more = f" of {frame.height:,} (see --limit)" if frame.height > limit else ""
-    parts: list[RenderableType] = [
+    parts: list[Printable] = [
         table(columns, rows, width),
         Text(""),
         Text(counted(len(rows), "row") + more),
@@ -217,8 +216,8 @@ def markdown_importance(result: Importance, *, top: int) -> str:
     return to_markdown(_importance(result, top, WIDE))
 
 
-def _importance(result: Importance, top: int, width: int) -> list[RenderableType]:
-    parts: list[RenderableType] = []
+def _importance(result: Importance, top: int, width: int) -> list[Printable]:
+    parts: list[Printable] = []
     if result.groups:
         for group in result.groups:
             named = ", ".join(f"{name} {value}" for name, value in group.group.items())
@@ -236,7 +235,7 @@ def _importance(result: Importance, top: int, width: int) -> list[RenderableType
 
 def _shares(
     title: str, profiles: int, total_ms: float, rows: list[ImportanceRow], top: int, width: int
-) -> list[RenderableType]:
+) -> list[Printable]:
     known = [row for row in rows if row.key != UNMAPPED]
     shown = known[:top] + [row for row in rows if row.key == UNMAPPED]
     rest = known[top:]
@@ -304,8 +303,8 @@ def markdown_shapes(result: HotShapes, *, top: int) -> str:
     return to_markdown(_hot_shapes(result, top, WIDE))
 
 
-def _hot_shapes(result: HotShapes, top: int, width: int) -> list[RenderableType]:
-    parts: list[RenderableType] = []
+def _hot_shapes(result: HotShapes, top: int, width: int) -> list[Printable]:
+    parts: list[Printable] = []
     for op in result.operators:
         if not op.shapes:
             continue
@@ -351,7 +350,7 @@ def markdown_trend(result: Trend, *, top: int) -> str:
     return to_markdown(_trend(result, top, WIDE, draw=False))
 
 
-def _trend(result: Trend, top: int, width: int, draw: bool) -> list[RenderableType]:
+def _trend(result: Trend, top: int, width: int, draw: bool) -> list[Printable]:
     phase = f" ({result.phase})" if result.phase else ""
     first = max(0, len(result.points) - top)
     changes = {change.at: change for change in result.changes}
@@ -369,7 +368,7 @@ def _trend(result: Trend, top: int, width: int, draw: bool) -> list[RenderableTy
     )
     shares = [100 * point.value / most for point in points]
     shown = f"the last {len(rows)} of {counted(len(result.points), 'profile')}"
-    parts: list[RenderableType] = [
+    parts: list[Printable] = [
         heading(f"{result.what}{phase}, {result.unit}, by {result.by}; {shown}"),
         table(*with_bars(columns, rows, shares, at=3, draw=draw, cells=BAR, spare=1), width),
         Text(""),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import msgspec
-from rich.console import RenderableType
-from rich.text import Text
 
 from solscope.demo import DEMOS, PREFIX
 from solscope.demo.examples import EXAMPLES
+from solscope.report.layout import Printable, Text
 from solscope.report.terminal import Column, heading, table, to_text
 
 
@@ -67,7 +66,7 @@ def render_demos(*, width: int, color: bool) -> str:
         Column("what it is", text=True),
     ]
     rows = [[row.name, f"{row.bytes / 1e3:,.0f}", row.about] for row in found.recordings]
-    parts: list[RenderableType] = [
+    parts: list[Printable] = [
         heading("recordings"),
         table(columns, rows, width, whole=True),
         Text(),
@@ -79,8 +78,7 @@ def render_demos(*, width: int, color: bool) -> str:
         parts.append(Text.assemble((example.name.ljust(room), "bold"), example.question + needs))
         # A command that wraps could not be copied whole.
         parts += [
-            Text(f"{' ' * room}{line}", style="cyan", no_wrap=True, overflow="ignore")
-            for line in example.commands
+            Text(f"{' ' * room}{line}", style="cyan", wrap=False) for line in example.commands
         ]
     parts += [
         Text(),

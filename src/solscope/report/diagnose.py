@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType
-from rich.padding import Padding
-from rich.text import Text
-
 from solscope.diagnose.counters import CounterChange
 from solscope.diagnose.decompose import Component
 from solscope.diagnose.diagnosis import Diagnosis, RunSummary
 from solscope.diagnose.rank import NamedCause
 from solscope.diagnose.trends import Pair, Trends
 from solscope.report.blocks import Block, block_markdown, block_text
+from solscope.report.layout import Printable, Text
 from solscope.report.markdown import Ready, markdown_cell
 from solscope.report.sparkline import sparkline, top_of
 from solscope.report.terminal import Column, counted, heading, number, to_text
@@ -79,7 +76,7 @@ def render_diagnosis(
 
     `drawn` is how both runs went; null where nothing can be drawn.
     """
-    parts: list[RenderableType] = [
+    parts: list[Printable] = [
         Text(f"{clean(result.abnormal.path)} against {clean(result.normal.path)}"),
         *(Text(clean(line)) for line in rank_lines(result)),
         Text(clean(result.sentence), style=_STYLES[result.verdict]),
@@ -98,11 +95,11 @@ def render_diagnosis(
     return to_text(parts, width, color)
 
 
-def _line(text: str) -> RenderableType:
+def _line(text: str) -> Printable:
     """A line of a list, bold unless it is an item; wrapped text is indented."""
     bare = text.lstrip(" ")
-    shown = Text(clean(bare), style="" if text.startswith(" ") else "bold")
-    return Padding(shown, (0, 0, 0, len(text) - len(bare)))
+    style = "" if text.startswith(" ") else "bold"
+    return Text(clean(bare), style, indent=len(text) - len(bare))
 
 
 def rank_lines(result: Diagnosis) -> list[str]:

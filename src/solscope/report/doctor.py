@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from solscope.environment import Environment, Part
+from solscope.report.layout import Printable, Text
 from solscope.report.terminal import Column, heading, table, to_text
 from solscope.text import clean
 
 
 def render_doctor(found: Environment, *, width: int, color: bool) -> str:
     """All findings, grouped."""
-    parts: list[RenderableType] = [
+    parts: list[Printable] = [
         Text(f"solscope {found.version}, Python {found.python}, {clean(found.platform)}"),
         Text(f"reader core: {found.reader_core} ({found.reader_core_why})"),
         Text(f"cache: {clean(found.cache.detail)}"),
@@ -33,7 +31,7 @@ def render_doctor(found: Environment, *, width: int, color: bool) -> str:
     return to_text(parts, width, color)
 
 
-def _parts(group: list[Part], width: int) -> RenderableType:
+def _parts(group: list[Part], width: int) -> Printable:
     columns = [Column("", text=True), Column("", text=True), Column("", text=True)]
     rows = [("yes" if part.ok else "no", part.name, part.detail) for part in group]
     out = table(columns, rows, width)

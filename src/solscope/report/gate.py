@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rich.text import Text
-
 from solscope.compare.gate import Check, GateResult
+from solscope.report.layout import Text
 from solscope.report.names import short_labels
 from solscope.report.terminal import Column, number, table, to_text, warning_lines
 from solscope.text import clean

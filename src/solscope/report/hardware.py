@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from solscope.hardware import Figure, Hardware
 from solscope.hardware.base import CHIP, MEMORY, PIPES, SUSTAINED
+from solscope.report.layout import Printable, Text
 from solscope.report.terminal import Column, heading, table, to_text
 from solscope.text import clean
 
@@ -79,13 +77,13 @@ def render_show(chosen: Sequence[Hardware], *, width: int, color: bool) -> str:
         return to_text(_alone(chosen[0], width), width, color)
     columns = [Column("", text=True), *(Column(_label(gpu)) for gpu in chosen)]
     rows = [(name, *(cell(gpu, name) for gpu in chosen)) for name in _names(chosen)]
-    parts: list[RenderableType] = [table(columns, rows, width)]
+    parts: list[Printable] = [table(columns, rows, width)]
     for gpu in chosen:
         parts += [Text(""), heading(f"{_label(gpu)}: {gpu.title}"), *_sources(gpu)]
     return to_text(parts, width, color)
 
 
-def _alone(gpu: Hardware, width: int) -> list[RenderableType]:
+def _alone(gpu: Hardware, width: int) -> list[Printable]:
     columns = [
         Column("figure", text=True),
         Column("value"),
@@ -97,9 +95,7 @@ def _alone(gpu: Hardware, width: int) -> list[RenderableType]:
         (name, *readable(figure), figure.date, _with_note(figure))
         for name, figure in ((name, gpu.figures[name]) for name in _names([gpu]))
     ]
-    about: list[RenderableType] = [
-        Text(clean(f"{key}: {value}")) for key, value in gpu.about.items()
-    ]
+    about: list[Printable] = [Text(clean(f"{key}: {value}")) for key, value in gpu.about.items()]
     return [
         heading(f"{_label(gpu)}: {gpu.title}, {gpu.vendor} {gpu.arch or ''}".rstrip()),
         *about,
@@ -107,7 +103,7 @@ def _alone(gpu: Hardware, width: int) -> list[RenderableType]:
     ]
 
 
-def _sources(gpu: Hardware) -> list[RenderableType]:
+def _sources(gpu: Hardware) -> list[Printable]:
     """Each source once, with its date and the figures that come from it."""
     figures: dict[tuple[str, str], list[str]] = {}
     for name in _names([gpu]):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from rich.console import RenderableType
-from rich.text import Text
-
+from solscope.report.layout import Printable, Text
 from solscope.report.markdown import to_markdown
 from solscope.report.operators import axes_text, known_costs
 from solscope.report.terminal import (
@@ -36,7 +34,7 @@ def markdown_hotspots(result: HotspotTable, *, top: int) -> str:
     return to_markdown(_parts(result, top, WIDE, draw=False))
 
 
-def _parts(result: HotspotTable, top: int, width: int, draw: bool) -> list[RenderableType]:
+def _parts(result: HotspotTable, top: int, width: int, draw: bool) -> list[Printable]:
     shown = result.hotspots[:top]
     shares = [row.recoverable_pct_of_step for row in shown]
     rows = [_row(row) for row in shown]

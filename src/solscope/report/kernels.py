@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from rich.console import RenderableType
-from rich.text import Text
-
+from solscope.report.layout import Printable, Text
 from solscope.report.markdown import Ready, to_markdown
 from solscope.report.show_lines import coverage_line
 from solscope.report.terminal import (
@@ -51,7 +49,7 @@ def _parts(
     width: int,
     draw: bool,
     full_names: bool,
-) -> list[RenderableType]:
+) -> list[Printable]:
     shown = result.kernels[:top]
     rows = [_row(row, full_names) for row in shown]
     rest = result.kernels[len(shown) :]

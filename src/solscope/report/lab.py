@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from solscope.lab.answers import OURS
 from solscope.lab.score import SLOW, ControlScore, GroupScore, LabScore, Rate
+from solscope.report.layout import Printable, Text
 from solscope.report.terminal import Column, number, table, to_text
 from solscope.report.terminal import heading as heading_line
 
@@ -30,7 +28,7 @@ _TEXT = {"ranker", "half", "group", "expected", "named first", "pair", "verdict"
 
 def render_score(result: LabScore, width: int, color: bool, *, every: bool = False) -> str:
     """As text; `every` lists all pairs, not only those that went wrong."""
-    parts: list[RenderableType] = [Text(_head(result))]
+    parts: list[Printable] = [Text(_head(result))]
 
     def add(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         if rows:

@@ -7,9 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from rich.console import RenderableType
-from rich.text import Text
-
+from solscope.report.layout import Printable, Text
 from solscope.report.markdown import Ready, markdown_cell, markdown_code, markdown_table
 from solscope.report.names import headings
 from solscope.report.terminal import (
@@ -55,7 +53,7 @@ def render_layers(
     room = max(10, min(20, (width - taken) // max(1, len(result.profiles))))
     fit = max(1, (width - 46) // (room + 5))
     all_lines = list(lines(result, kernels=kernels))
-    parts: list[RenderableType] = [Text(_title(result))]
+    parts: list[Printable] = [Text(_title(result))]
     for first in range(0, len(result.profiles), fit):
         shown = range(first, min(first + fit, len(result.profiles)))
         parts += [Text(""), _table(result, all_lines, shown, room, width, kernels, draw)]
@@ -73,7 +71,7 @@ def _table(
     width: int,
     kernels: bool,
     draw: bool,
-) -> RenderableType:
+) -> Printable:
     pair = len(result.profiles) == len(shown) == 2
     columns = [
         Column("group", text=True),
@@ -105,8 +103,8 @@ def _share(line: Line) -> float | None:
     return 100 * time / whole if time and whole else None
 
 
-def _warnings(result: LayerTable) -> list[RenderableType]:
-    parts: list[RenderableType] = []
+def _warnings(result: LayerTable) -> list[Printable]:
+    parts: list[Printable] = []
     for name, warnings in zip(result.profiles, result.warnings, strict=True):
         if warnings:
             parts += [Text(""), Text(clean(name), style="bold"), *warning_lines(warnings)]

@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
+from solscope.report.layout import Group, Printable, Text
 from solscope.report.terminal import Column, Sheet
 from solscope.text import clean
 
@@ -83,7 +81,7 @@ def _row(columns: Sequence[Column], row: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def to_markdown(parts: Iterable[RenderableType]) -> str:
+def to_markdown(parts: Iterable[Printable]) -> str:
     """The parts of a report as Markdown: tables as tables, every other line as a paragraph.
 
     A text of several lines is laid out, and stays so as a block of code.
@@ -93,7 +91,7 @@ def to_markdown(parts: Iterable[RenderableType]) -> str:
         if isinstance(part, Sheet):
             out += ["", *markdown_table(part.described, part.given), ""]
         elif isinstance(part, Group):
-            out += ["", to_markdown(part.renderables), ""]
+            out += ["", to_markdown(part.parts), ""]
         elif "\n" in str(part).strip():
             out += ["", *_block(str(part)), ""]
         else:

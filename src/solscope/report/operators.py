@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import RenderableType
-from rich.text import Text
-
+from solscope.report.layout import Printable, Text
 from solscope.report.markdown import Ready, to_markdown
 from solscope.report.terminal import (
     WIDE,
@@ -34,7 +32,7 @@ def markdown_operators(result: OperatorTable, *, top: int | None) -> str:
     return to_markdown(_parts(result, top, WIDE, draw=False))
 
 
-def _parts(result: OperatorTable, top: int | None, width: int, draw: bool) -> list[RenderableType]:
+def _parts(result: OperatorTable, top: int | None, width: int, draw: bool) -> list[Printable]:
     shown = result.operators[:top]
     rest = result.operators[len(shown) :]
     rows = [_row(row) for row in shown]
@@ -43,7 +41,7 @@ def _parts(result: OperatorTable, top: int | None, width: int, draw: bool) -> li
     if result.no_cost:
         rows.append(_sum_row(Ready("no cost (see below)"), result.no_cost))
     card = result.hardware or "unknown hardware (name it with --hardware)"
-    parts: list[RenderableType] = [
+    parts: list[Printable] = [
         Text(f"{clean(result.profile)} on {card}; {_said(result)}", style="bold"),
         Text(""),
         table(*with_bars(_COLUMNS, rows, [row.pct for row in shown], at=1, draw=draw), width),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from rich.console import RenderableType
-from rich.text import Text
-
+from solscope.report.layout import Printable, Text
 from solscope.report.markdown import to_markdown
 from solscope.report.terminal import (
     WIDE,
@@ -32,9 +30,9 @@ def markdown_ranks(result: RunRanks) -> str:
     return to_markdown(run_parts(result, WIDE, draw=False))
 
 
-def run_parts(result: RunRanks, width: int, draw: bool) -> list[RenderableType]:
+def run_parts(result: RunRanks, width: int, draw: bool) -> list[Printable]:
     """The page of a run, the answer first."""
-    parts: list[RenderableType] = [
+    parts: list[Printable] = [
         heading(_title(result)),
         Text(clean(result.verdict), style="bold"),
     ]
@@ -74,7 +72,7 @@ _RANKS = (
 )
 
 
-def _ranks(result: RunRanks, width: int, draw: bool) -> RenderableType:
+def _ranks(result: RunRanks, width: int, draw: bool) -> Printable:
     rows = [_rank(row, result.straggler.rank) for row in result.ranks]
     shares = [
         100 * row.wait_ms / row.step_ms if row.wait_ms and row.step_ms else 0
@@ -114,7 +112,7 @@ _COLLECTIVES = (
 )
 
 
-def _collectives(result: RunRanks, width: int) -> RenderableType:
+def _collectives(result: RunRanks, width: int) -> Printable:
     return table(_COLLECTIVES, [_collective(row) for row in result.collectives[:12]], width)
 
 
@@ -133,7 +131,7 @@ def _collective(row: CollectiveRow) -> list[str]:
     ]
 
 
-def _layers(result: RunRanks, width: int) -> RenderableType:
+def _layers(result: RunRanks, width: int) -> Printable:
     columns = [
         Column("layer"),
         Column("max / mean"),

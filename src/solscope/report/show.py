@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rich.console import RenderableType
-from rich.text import Text
-
+from solscope.report.layout import Printable, Text
 from solscope.report.markdown import to_markdown
 from solscope.report.show_page import show_page
 from solscope.report.show_run import show_run
@@ -47,11 +45,11 @@ def _parts(
     width: int,
     full_names: bool,
     drawn: Mapping[str, StepTimes] | None,
-) -> list[RenderableType]:
+) -> list[Printable]:
     # One file that merges its ranks is a page with a table of devices, not a run of files.
     spread = [run for run in runs if len({row.path for row in run.ranks}) > 1]
     in_runs = {row.path for run in spread for row in run.ranks}
-    blocks: list[list[RenderableType]] = [
+    blocks: list[list[Printable]] = [
         show_run(run, [s for s in summaries if s.path in {row.path for row in run.ranks}], width)
         for run in spread
     ]

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import RenderableType
-from rich.text import Text
-
+from solscope.report.layout import Printable, Text
 from solscope.report.terminal import share_known, warning_lines
 from solscope.text import clean
 from solscope.views.summary import Summary
 from solscope.views.verdict import Verdict
 
 
-def verdict_lines(verdict: Verdict) -> list[RenderableType]:
+def verdict_lines(verdict: Verdict) -> list[Printable]:
     """What is wrong, and what to run next."""
-    lines: list[RenderableType] = [Text(clean(verdict.sentence), style="bold")]
+    lines: list[Printable] = [Text(clean(verdict.sentence), style="bold")]
     if verdict.next is not None:
         lines.append(Text(f"next: {clean(verdict.next)}"))
     return lines
@@ -37,9 +35,9 @@ def coverage_line(s: Summary) -> str:
     return "coverage of GPU time: " + (", ".join(known) or "nothing ran")
 
 
-def warnings_by_name(summaries: Sequence[Summary], names: Sequence[str]) -> list[RenderableType]:
+def warnings_by_name(summaries: Sequence[Summary], names: Sequence[str]) -> list[Printable]:
     """The warnings of several profiles, each below its name."""
-    parts: list[RenderableType] = [Text("")]
+    parts: list[Printable] = [Text("")]
     for name, s in zip(names, summaries, strict=True):
         if s.warnings:
             parts += [Text(clean(name), style="bold"), *warning_lines(s.warnings)]

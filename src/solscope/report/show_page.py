@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import RenderableType
-from rich.text import Text
-
+from solscope.report.layout import Printable, Text
 from solscope.report.show_lines import coverage_line, verdict_lines
 from solscope.report.sparkline import sparkline
 from solscope.report.terminal import (
@@ -35,13 +33,11 @@ STEP_NUMBERS = 89
 """Columns taken by the numbers next to it."""
 
 
-def show_page(
-    s: Summary, width: int, full_names: bool, times: StepTimes | None
-) -> list[RenderableType]:
+def show_page(s: Summary, width: int, full_names: bool, times: StepTimes | None) -> list[Printable]:
     """What one profile holds, from the whole down to its kernels."""
     facts = [s.format, *dict.fromkeys(s.devices), s.framework, s.stage, _rank_of(s)]
     title = (clean(Path(s.path).name), "bold")
-    parts: list[RenderableType] = [
+    parts: list[Printable] = [
         Text.assemble(title, "  ", clean(" · ".join(fact for fact in facts if fact))),
         *verdict_lines(s.verdict),
         Text(""),
@@ -75,7 +71,7 @@ def _contents(s: Summary) -> str:
     return f"{s.events:,} events, {s.kernels:,} kernels{sensors}"
 
 
-def _times(s: Summary, width: int) -> RenderableType:
+def _times(s: Summary, width: int) -> Printable:
     span = s.gpu_span_ms
     digits = 2 if (span or s.kernel_time_ms or 0.0) >= 10 else 4
     rows: list[tuple[str, float | None, float | None, str]] = []
@@ -114,7 +110,7 @@ def _span_note(s: Summary) -> str:
     return "first start to last end"
 
 
-def _category_table(s: Summary, width: int, draw: bool) -> RenderableType:
+def _category_table(s: Summary, width: int, draw: bool) -> Printable:
     columns, rows = with_bars(
         [Column("category", text=True), Column("calls"), Column("ms"), Column("share")],
         [(c.category, f"{c.calls:,}", number(c.time_ms, 3), pct(c.pct)) for c in s.categories],
@@ -125,7 +121,7 @@ def _category_table(s: Summary, width: int, draw: bool) -> RenderableType:
     return table(columns, rows, width)
 
 
-def _kernel_table(s: Summary, width: int, full_names: bool) -> RenderableType:
+def _kernel_table(s: Summary, width: int, full_names: bool) -> Printable:
     columns = [
         Column("ms"),
         Column("share"),
@@ -157,7 +153,7 @@ def _steps_title(s: Summary) -> str:
     return f"{counted(s.steps.count, 'step')} (found by {how}{cut})"
 
 
-def _step_table(s: Summary, width: int, times: StepTimes) -> RenderableType:
+def _step_table(s: Summary, width: int, times: StepTimes) -> Printable:
     several = any(len(one) > 1 for one in times.values())
     columns = [
         Column("phase", text=True),
@@ -192,7 +188,7 @@ def _step_table(s: Summary, width: int, times: StepTimes) -> RenderableType:
     return table(columns, rows, width)
 
 
-def _device_table(s: Summary, width: int) -> RenderableType:
+def _device_table(s: Summary, width: int) -> Printable:
     columns = [
         Column("rank", text=True, spare=1),
         Column("GPU"),

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import RenderableType
-from rich.text import Text
-
+from solscope.report.layout import Printable, Text
 from solscope.report.show_lines import coverage_line, warnings_by_name
 from solscope.report.terminal import Column, heading, number, pct, table
 from solscope.views.rank_rows import Run, computes_longest
 from solscope.views.summary import Summary
 
 
-def show_run(run: Run, members: Sequence[Summary], width: int) -> list[RenderableType]:
+def show_run(run: Run, members: Sequence[Summary], width: int) -> list[Printable]:
     """The ranks of a run, and what is unsafe about each."""
     longest = computes_longest(run)
     columns = [
@@ -41,7 +39,7 @@ def show_run(run: Run, members: Sequence[Summary], width: int) -> list[Renderabl
         for row in run.ranks
     ]
     size = f" of {run.world_size}" if run.world_size else ""
-    parts: list[RenderableType] = [
+    parts: list[Printable] = [
         heading(f"{Path(run.name).name}: {len(run.ranks)} ranks{size}"),
         table(columns, rows, width),
     ]
@@ -57,7 +55,7 @@ def show_run(run: Run, members: Sequence[Summary], width: int) -> list[Renderabl
     return [*parts, Text(""), *lines, *warnings_by_name(ordered, names)]
 
 
-def _skew_lines(run: Run, width: int) -> list[RenderableType]:
+def _skew_lines(run: Run, width: int) -> list[Printable]:
     """Waiting in collectives, or why it cannot be told."""
     if run.skew is None:
         return []

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rich.console import RenderableType
-from rich.text import Text
-
+from solscope.report.layout import Printable, Text
 from solscope.report.names import distinct_names, headings
 from solscope.report.show_lines import warnings_by_name
 from solscope.report.terminal import Column, heading, number, pct, share_known, table
@@ -38,7 +36,7 @@ _LINES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
 )
 
 
-def show_columns(summaries: Sequence[Summary], width: int) -> list[RenderableType]:
+def show_columns(summaries: Sequence[Summary], width: int) -> list[Printable]:
     """A column per profile: the main figures, then time by category in ms and share."""
     names = distinct_names([s.path for s in summaries])
     room = max(14, (width - 20) // len(summaries) - 2)
@@ -49,11 +47,11 @@ def show_columns(summaries: Sequence[Summary], width: int) -> list[RenderableTyp
     order = dict.fromkeys(c.category for s in summaries for c in s.categories)
     ranked = sorted(order, key=lambda c: -max(t[c].pct if c in t else 0.0 for t in times))
     shares = [(c, *(_time_and_share(t.get(c)) for t in times)) for c in ranked]
-    verdicts: list[RenderableType] = [
+    verdicts: list[Printable] = [
         Text.assemble((f"{clean(name)}: ", "bold"), clean(s.verdict.sentence))
         for name, s in zip(names, summaries, strict=True)
     ]
-    parts: list[RenderableType] = [
+    parts: list[Printable] = [
         *verdicts,
         Text(""),
         table(head, lines, width),
@@ -68,7 +66,7 @@ def _time_and_share(time: CategoryTime | None) -> str:
     return "-" if time is None else f"{time.time_ms:,.2f}  {time.pct:5.1f} %"
 
 
-def show_rows(summaries: Sequence[Summary], width: int) -> list[RenderableType]:
+def show_rows(summaries: Sequence[Summary], width: int) -> list[Printable]:
     """A row per profile, for many."""
     names = distinct_names([s.path for s in summaries])
     columns = [

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import RenderableType
-from rich.text import Text
-
+from solscope.report.layout import Printable, Text
 from solscope.report.markdown import to_markdown
 from solscope.report.terminal import WIDE, Column, table, to_text
 from solscope.suite.published import half_up, upper_median
@@ -47,7 +45,7 @@ def markdown_list(rows: Sequence[SuiteRow]) -> str:
     return to_markdown(_list(rows, WIDE))
 
 
-def _list(rows: Sequence[SuiteRow], width: int) -> list[RenderableType]:
+def _list(rows: Sequence[SuiteRow], width: int) -> list[Printable]:
     columns = (
         Column("id", text=True, spare=1),
         Column("dtype", text=True),
@@ -86,7 +84,7 @@ def markdown_roofline(rows: Sequence[RooflineRow]) -> str:
     return to_markdown(_roofline(rows, WIDE))
 
 
-def _roofline(rows: Sequence[RooflineRow], width: int) -> list[RenderableType]:
+def _roofline(rows: Sequence[RooflineRow], width: int) -> list[Printable]:
     names = list(rows[0].sol_us)
     columns = (
         Column("operator", text=True, gives=True),
@@ -124,7 +122,7 @@ def markdown_shapes(name: str, rows: Sequence[ShapeRow]) -> str:
     return to_markdown(_shapes(name, rows, WIDE))
 
 
-def _shapes(name: str, rows: Sequence[ShapeRow], width: int) -> list[RenderableType]:
+def _shapes(name: str, rows: Sequence[ShapeRow], width: int) -> list[Printable]:
     names = list(rows[0].sol_us)
     columns = [
         Column("#"),

@@ -6,11 +6,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from solscope.bench.verify import Verification
 from solscope.operators.task import Tolerance
+from solscope.report.layout import Printable, Text
 from solscope.report.markdown import to_markdown
 from solscope.report.suite import percent_text, time_text
 from solscope.report.terminal import WIDE, Column, counted, heading, table, to_text
@@ -32,9 +30,9 @@ def markdown_card(card: OperatorCard, suite: str) -> str:
     return to_markdown(_card(card, suite, WIDE))
 
 
-def _card(card: OperatorCard, suite: str, width: int) -> list[RenderableType]:
+def _card(card: OperatorCard, suite: str, width: int) -> list[Printable]:
     share = percent_text(card.importance_norm_pct)
-    parts: list[RenderableType] = [
+    parts: list[Printable] = [
         heading(f"{card.operator}: {card.title}"),
         Text(clean(f"suite {card.suite}, {card.dtype}, category {card.category}, {share} of it")),
         Text(""),
@@ -49,7 +47,7 @@ def _card(card: OperatorCard, suite: str, width: int) -> list[RenderableType]:
     return [*parts, *_io(card, width), *_shapes(card, suite, width)]
 
 
-def _io(card: OperatorCard, width: int) -> list[RenderableType]:
+def _io(card: OperatorCard, width: int) -> list[Printable]:
     if card.note:
         return [Text(""), Text(clean(card.note))]
     inputs = table(
@@ -72,7 +70,7 @@ def _io(card: OperatorCard, width: int) -> list[RenderableType]:
         if row.tolerance.why
     ]
     rules = [Text(clean(f"  {row.name}: {row.rule}")) for row in card.outputs if row.rule]
-    parts: list[RenderableType] = [
+    parts: list[Printable] = [
         Text(""),
         heading(f"inputs at {axes_text(card.example)}"),
         inputs,
@@ -87,7 +85,7 @@ def _io(card: OperatorCard, width: int) -> list[RenderableType]:
     return parts
 
 
-def _shapes(card: OperatorCard, suite: str, width: int) -> list[RenderableType]:
+def _shapes(card: OperatorCard, suite: str, width: int) -> list[Printable]:
     ordered = sorted(card.shapes, key=lambda shape: -shape.weight)
     shown = table(
         (Column("weight"), Column("id", text=True, spare=1), Column("axes", text=True)),
@@ -99,7 +97,7 @@ def _shapes(card: OperatorCard, suite: str, width: int) -> list[RenderableType]:
     )
     count = counted(len(card.shapes), "shape")
     title = f"{count}, heaviest first" if len(card.shapes) > 1 else count
-    parts: list[RenderableType] = [Text(""), heading(title), shown]
+    parts: list[Printable] = [Text(""), heading(title), shown]
     rest = len(card.shapes) - _MOST_SHAPES
     if rest > 0:
         option = "" if suite == "atrex" else f" --suite {shlex.quote(suite)}"
@@ -117,7 +115,7 @@ def markdown_listed(name: str, rows: Sequence[ListedRow]) -> str:
     return to_markdown(_listed(name, rows, WIDE))
 
 
-def _listed(name: str, rows: Sequence[ListedRow], width: int) -> list[RenderableType]:
+def _listed(name: str, rows: Sequence[ListedRow], width: int) -> list[Printable]:
     names = list(rows[0].corrected_sol_us)
     columns = (
         Column("weight"),
@@ -158,7 +156,7 @@ def render_verified(found: Sequence[Verification], *, width: int, color: bool) -
         )
         for one in found
     ]
-    parts: list[RenderableType] = [table(columns, cells, width), Text("")]
+    parts: list[Printable] = [table(columns, cells, width), Text("")]
     failures = [f"{one.operator}: {text}" for one in found for text in one.failures]
     parts += [Text(clean(text), style="red") for text in failures[:_MOST_FAILURES]]
     if len(failures) > _MOST_FAILURES:

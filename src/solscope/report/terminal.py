@@ -5,15 +5,10 @@ The same parts become Markdown (`report/markdown.py`), rendered with `WIDE` so t
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.cells import cell_len
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
+from solscope.report.layout import Cell, Group, Printable, Text, cell_width, row_lines
 from solscope.text import clean, percent, shorten
 
 if TYPE_CHECKING:
@@ -70,19 +65,28 @@ class Column(NamedTuple):
     """This column gives way, wherever it stands; with `spare`, it leaves before it is too short."""
 
 
-class Sheet(Table):
+class Sheet:
     """A table without lines that keeps its source rows."""
 
     def __init__(
-        self, described: Sequence[Column], given: Sequence[Sequence[str]], hidden: Sequence[str]
+        self,
+        described: Sequence[Column],
+        given: Sequence[Sequence[str]],
+        hidden: Sequence[str],
+        rows: Sequence[Sequence[Cell]],
     ) -> None:
-        super().__init__(
-            box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False
-        )
         self.described = described
         self.given = given
         self.hidden = hidden
         """Headings of the columns that the terminal has no room for."""
+        self.rows = rows
+        """Headings and rows as they are shown."""
+        self.show_header = True
+
+    def lines(self, _width: int, color: bool) -> list[str]:
+        """Its lines; `table` has made them fit."""
+        shown = self.rows if self.show_header else self.rows[1:]
+        return [line for row in shown for line in row_lines(row, color)]
 
 
 ROOM_FOR_NAMES = 28
@@ -107,23 +111,22 @@ def table(
     widths, giving = _fitting(columns, cells, width)
     shown = [[row[at] for at in widths] for row in given]
     hidden = [column.heading for at, column in enumerate(columns) if at not in widths]
-    out = Sheet([columns[at] for at in widths], shown, hidden)
-    for at, size in widths.items():
-        wraps = whole and at == giving
-        out.add_column(
-            Text(clean(columns[at].heading)),
-            justify="left" if columns[at].text else "right",
-            no_wrap=not wraps,
-            overflow="fold" if wraps else "ellipsis",
-            min_width=size,
-            max_width=size,
-        )
-    for row in cells:
-        for at, size in widths.items():
-            if cell_len(row[at]) > size and not (whole and at == giving):
-                row[at] = shorten(row[at], size)
-        out.add_row(*(Text(row[at], style=_style(columns[at], row[at])) for at in widths))
-    return out
+    wrapped = giving if whole else None
+    heads = [
+        Cell(clean(columns[at].heading), "bold", size, left=columns[at].text, wrap=at == wrapped)
+        for at, size in widths.items()
+    ]
+    body = [
+        [_cell(columns[at], row[at], size, wrap=at == wrapped) for at, size in widths.items()]
+        for row in cells
+    ]
+    return Sheet([columns[at] for at in widths], shown, hidden, [heads, *body])
+
+
+def _cell(column: Column, text: str, size: int, *, wrap: bool) -> Cell:
+    if cell_width(text) > size and not wrap:
+        text = shorten(text, size)
+    return Cell(text, _style(column, text), size, left=column.text, wrap=wrap)
 
 
 def _style(column: Column, cell: str) -> str:
@@ -131,7 +134,7 @@ def _style(column: Column, cell: str) -> str:
 
 
 def _column_width(columns: Sequence[Column], cells: list[list[str]], at: int) -> int:
-    return max([cell_len(columns[at].heading), *(cell_len(row[at]) for row in cells)])
+    return max([cell_width(columns[at].heading), *(cell_width(row[at]) for row in cells)])
 
 
 def _giving(columns: Sequence[Column], left: Iterable[int]) -> int:
@@ -175,7 +178,7 @@ def listing(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Group:
 
     parts = [Text(line([column.heading for column in columns]), style="bold")]
     for row in cells:
-        name = Text(f"    {row[-1]}", no_wrap=True, overflow="ignore")
+        name = Text(f"    {row[-1]}", wrap=False)
         parts += [Text(line(row), style="bold"), name]
     return Group(*parts)
 
@@ -220,7 +223,7 @@ def heading(text: str) -> Text:
     return Text(clean(text), style="bold cyan")
 
 
-def warning_lines(warnings: Sequence[ProfileWarning]) -> list[RenderableType]:
+def warning_lines(warnings: Sequence[ProfileWarning]) -> list[Printable]:
     """One line per warning, wrapped by the console."""
     return [
         Text.assemble(
@@ -230,7 +233,7 @@ def warning_lines(warnings: Sequence[ProfileWarning]) -> list[RenderableType]:
     ]
 
 
-def _with_notes(parts: Iterable[RenderableType], width: int) -> Iterator[RenderableType]:
+def _with_notes(parts: Iterable[Printable], width: int) -> Iterator[Printable]:
     """The parts, with a line below each table that says which columns have no room."""
     for part in parts:
         yield part
@@ -243,18 +246,7 @@ WIDE = 100_000
 """A width at which nothing is shortened or left out."""
 
 
-def to_text(parts: Iterable[RenderableType], width: int, color: bool) -> str:
+def to_text(parts: Iterable[Printable], width: int, color: bool) -> str:
     """Render to a string of the given width, with or without colors."""
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=width,
-        force_terminal=color,
-        no_color=not color,
-        highlight=False,
-        emoji=False,
-        color_system="standard" if color else None,
-        legacy_windows=False,
-    )
-    console.print(Group(*_with_notes(parts, width)), crop=False)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    lines = Group(*_with_notes(parts, width)).lines(width, color)
+    return "\n".join(lines) + "\n"

@@ -7,9 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from rich.console import Group, RenderableType
-from rich.text import Text
 
+from solscope.report.layout import Group, Printable, Text
 from solscope.report.markdown import (
     Ready,
     markdown_cell,
@@ -110,7 +109,7 @@ def test_a_text_of_several_lines_is_a_block_that_nothing_in_it_ends() -> None:
 
 
 def test_parts_become_markdown() -> None:
-    parts: list[RenderableType] = [
+    parts: list[Printable] = [
         Text("title", style="bold"),
         Text(""),
         table([Column("ms"), Column("name", text=True)], [["1.0", "a<b|c>"]], WIDE),
