@@ -70,7 +70,8 @@ def app(debug: bool) -> None:
     """Find out where the GPU time of LLM inference goes.
 
     Reads PyTorch/Kineto traces, Nsight Systems exports and summaries, and rocprofv3 files; the
-    format is detected from the content. Every command takes --json.
+    format is detected from the content. Every command that prints a result takes
+    --json.
     """
     if debug:
         os.environ["SOLSCOPE_DEBUG"] = "1"

@@ -65,7 +65,7 @@ def _contents(s: Summary) -> str:
     if s.gpu_span_ms is None and s.kernels:
         return (
             f"{s.events:,} rows, {s.kernels:,} kernel launches; "
-            "a summary has no time line, so no span, busy or idle"
+            "a summary has no timeline, so no span, busy or idle"
         )
     sensors = f", {len(s.metrics)} sensors" if s.metrics else ""
     return f"{s.events:,} events, {s.kernels:,} kernels{sensors}"
@@ -104,7 +104,7 @@ def _times(s: Summary, width: int) -> Printable:
 
 def _span_note(s: Summary) -> str:
     if any(warning.code == "stray_activity" for warning in s.warnings):
-        return "says little: see warning stray_activity"
+        return "unreliable: see warning stray_activity"
     if len(s.per_device) > 1:
         return f"first start to last end, summed over {len(s.per_device)} GPUs"
     return "first start to last end"

@@ -40,8 +40,10 @@ class TypicalStep:
     phase: str | None
     is_step: bool
     """False where no steps are known, and this is the whole recording."""
+    devices: int
+    """Devices that the means are over."""
     steps: int
-    """Steps that the means are over."""
+    """Steps that the means are over, of the device with most of them."""
     left_out: int
     """Steps that take much longer."""
     left_out_ns: float
@@ -67,12 +69,18 @@ class TypicalStep:
     kernel_ns: float
     """Mean time of a kernel that computes; one that communicates also waits for other ranks."""
     category_ns: dict[str, float]
-    copy_ns: dict[str, float]
-    """By direction: `HtoD`, `DtoH`, `DtoD`, `PtoP`, `other`."""
+    exposed_copies_ns: dict[str, float]
+    """Parts of `exposed_copy_ns` by direction: `HtoD`, `DtoH`, `DtoD`, `PtoP`, `other`."""
     comm_ns: dict[str, float]
     """By collective, as far as kernels say which one it is."""
+    activity_ns: float
+    """Mean time of an activity of any kind."""
     overhead_ns: float
     """Time in which the profiler itself was at work."""
+    recording_pct: float
+    """Share of the recording of these devices that the steps are, without stray activities."""
+    recording_idle_pct: float
+    """Share of that recording in which nothing runs."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +106,14 @@ class _Sums:
     idle: Totals = field(default_factory=lambda: defaultdict(float))
     between: Totals = field(default_factory=lambda: defaultdict(float))
     category: Totals = field(default_factory=lambda: defaultdict(float))
-    copy: Totals = field(default_factory=lambda: defaultdict(float))
+    exposed_copy: Totals = field(default_factory=lambda: defaultdict(float))
     comm: Totals = field(default_factory=lambda: defaultdict(float))
+
+
+def copy_direction(name: str) -> str:
+    """The direction that the name of a copy states: `HtoD` and so on, or `other`."""
+    found = _DIRECTION.search(name)
+    return found.group() if found else "other"
 
 
 def typical_step(attributed: Attributed, times: Sequence[DeviceTime]) -> TypicalStep | None:
@@ -109,21 +123,30 @@ def typical_step(attributed: Attributed, times: Sequence[DeviceTime]) -> Typical
     phase, is_step, found = _find(attributed)
     sums = _Sums()
     overhead = _overhead(attributed)
-    for time in times:
-        steps = found.get(_process(attributed, time)) or _recording(time)
+    # A device without a step of this phase, as one that only prefills, says nothing about it.
+    meant = [(time, found.get(_process(attributed, time))) for time in times]
+    chosen = [(time, steps) for time, steps in meant if steps is not None]
+    if not chosen:
+        phase, is_step, found = None, False, {}
+        chosen = [(time, _recording(time)) for time in times]
+    for time, steps in chosen:
         _add(sums, time, steps, overhead)
     left_out = np.concatenate(
         [steps.left_out for steps in found.values()] or [np.zeros(0, np.int64)]
     )
+    whole = [(time, _recording(time).windows) for time, _ in chosen]
+    recorded = sum(window.length for _, window in whole)
+    busy = sum(_covered(window, time.busy) for time, window in whole)
     count = max(1, sums.steps)
     value = {name: total / count for name, total in sums.values.items()}
     per_step = {
         name: {key: total / count for key, total in getattr(sums, name).items()}
-        for name in ("idle", "between", "category", "copy", "comm")
+        for name in ("idle", "between", "category", "exposed_copy", "comm")
     }
     return TypicalStep(
         phase=phase,
         is_step=is_step,
+        devices=len(chosen),
         steps=max((s.windows.start.size for s in found.values()), default=1),
         left_out=max((s.left_out.size for s in found.values()), default=0),
         left_out_ns=float(left_out.mean()) if left_out.size else 0.0,
@@ -142,9 +165,12 @@ def typical_step(attributed: Attributed, times: Sequence[DeviceTime]) -> Typical
         gaps=value["gaps"],
         kernel_ns=value["kernel_time"] / (value["computing"] or 1),
         category_ns=per_step["category"],
-        copy_ns=per_step["copy"],
+        exposed_copies_ns=per_step["exposed_copy"],
         comm_ns=per_step["comm"],
+        activity_ns=value["activity_time"] / (value["activities"] or 1),
         overhead_ns=value["overhead"],
+        recording_pct=100 * sums.values["wall"] / max(1, recorded),
+        recording_idle_pct=100 * (recorded - busy) / max(1, recorded),
     )
 
 
@@ -217,11 +243,30 @@ def _add(sums: _Sums, time: DeviceTime, steps: _Steps, overhead: Intervals) -> N
         "kernels": kernels.height,
         "computing": computing.height,
         "kernel_time": int(computing["dur_ns"].sum()),
+        "activity_time": int(rows["dur_ns"].sum()),
     }
     for name, value in found.items():
         sums.values[name] += value
     _add_gaps(sums, time, steps)
     _add_activities(sums, rows)
+    for direction, exposed in _exposed_copies(time, windows):
+        sums.exposed_copy[direction] += exposed
+
+
+def _exposed_copies(time: DeviceTime, windows: Intervals) -> list[tuple[str, int]]:
+    """Copies that nothing else hides, by direction; what two share belongs to the first."""
+    copies = time.rows.filter(pl.col("kind") == "memcpy").sort("start_ns", maintain_order=True)
+    start, end = bounds(copies)
+    before = np.maximum.accumulate(np.concatenate([start[:1], end]))[:-1]
+    first = np.minimum(np.maximum(start, before), end)
+    # What lies in a window or under other work, less what lies under other work.
+    either = union(
+        np.concatenate([windows.start, time.working.start]),
+        np.concatenate([windows.end, time.working.end]),
+    )
+    exposed = overlap(first, end, either) - overlap(first, end, time.working)
+    names = copies["name"].cast(pl.String).to_list()
+    return [(copy_direction(name), int(part)) for name, part in zip(names, exposed, strict=True)]
 
 
 def _add_gaps(sums: _Sums, time: DeviceTime, steps: _Steps) -> None:
@@ -258,9 +303,6 @@ def _in_graph(time: DeviceTime) -> np.ndarray:
 def _add_activities(sums: _Sums, rows: pl.DataFrame) -> None:
     for category, time in _times(rows, "category"):
         sums.category[category] += time
-    for name, time in _times(rows.filter(pl.col("kind") == "memcpy"), "name"):
-        direction = _DIRECTION.search(name)
-        sums.copy[direction.group() if direction else "other"] += time
     for operator, time in _times(rows.filter(pl.col("category") == "comm"), "operator"):
         sums.comm[operator] += time
 

@@ -25,6 +25,8 @@ DOMINANT_PCT = 50.0
 """A kind of kernel with at least this share of the GPU time dominates."""
 LEFT_OUT_PCT = 20.0
 """Outliers are mentioned from this share of the time of all steps on."""
+PART_PCT = 50.0
+"""The share of the recording that the steps are is mentioned below this."""
 MAIN_PART = 0.6
 """A cause with at least this part of the idle time represents all of it."""
 OVERHEAD_PCT = 5.0
@@ -38,6 +40,7 @@ Kind = Literal[
     "launch_latency",
     "graph_gaps",
     "unexplained_idle",
+    "mixed_idle",
     "exposed_comm",
     "exposed_copies",
     "gpu_bound",
@@ -54,11 +57,12 @@ KINDS: dict[Kind, str] = {
     "launch_latency": "launch latency",
     "graph_gaps": "gaps in graphs",
     "unexplained_idle": "unexplained idle",
+    "mixed_idle": "idle, no main cause",
     "exposed_comm": "exposed communication",
     "exposed_copies": "exposed copies",
     "gpu_bound": "GPU-bound",
     "nothing_stands_out": "GPU-bound, no main part",
-    "no_timeline": "no time line",
+    "no_timeline": "no timeline",
     "no_gpu_work": "no GPU work",
 }
 """Each kind of verdict in a word or two, for tables of many profiles."""
@@ -109,6 +113,8 @@ _IDLE: dict[str, tuple[Kind, str, str]] = {
     "unlinked": ("unexplained_idle", "it is idle, and why is not known", "for unknown reasons"),
 }
 """Causes of idle time: the verdict, its clause, and what comes after "idle for 3 ms"."""
+_ON_HOST: tuple[Kind, ...] = ("host_bound", "launch_bound", "sync", "alloc", "mixed_idle")
+"""Verdicts that the work of a profiler on the host can cause."""
 _COPIES = {
     "HtoD": "copies from host to GPU",
     "DtoH": "copies from GPU to host",
@@ -180,7 +186,9 @@ class _Sentence:
         kind, clause, label = _IDLE[cause]
         if cause == "host" and self._launch_bound():
             kind = "launch_bound"
-        if time < MAIN_PART * (step.wall_ns - step.busy_ns):
+        idle = step.wall_ns - step.busy_ns
+        if time < MAIN_PART * idle:
+            kind, label, time = "mixed_idle", "idle", idle
             said = self._mixed_idle(ranked)
         elif cause == "host":
             said = f"it waits {self._of_wall(time)} for the host{self._host_details(time, kind)}"
@@ -211,18 +219,17 @@ class _Sentence:
             2 * step.launching_ns >= step.idle_ns["host"]
             and 2 * step.between_ns["host"] < step.idle_ns["host"]
             and 2 * step.gaps >= step.activities
-            and 2 * step.kernel_ns < self._launch_every()
+            and 2 * step.kernel_ns * step.kernels < step.wall_ns
         )
-
-    def _launch_every(self) -> float:
-        return self.step.wall_ns / max(1.0, self.step.kernels)
 
     def _host_details(self, time: float, kind: Kind) -> str:
         between = self.step.between_ns["host"]
         if kind == "launch_bound":
+            only_kernels = self.step.kernels == self.step.activities
+            every = self.step.wall_ns / max(1.0, self.step.activities)
             return (
-                f", which launches a kernel every {_micro(self._launch_every())} while one runs "
-                f"for {_micro(self.step.kernel_ns)} (launch-bound)"
+                f", which launches {'a kernel' if only_kernels else 'a kernel or copy'} every "
+                f"{_micro(every)} while one runs for {_micro(self.step.activity_ns)} (launch-bound)"
             )
         if between >= time / 2:
             return f", {self._ms(between)} ms of that between steps"
@@ -251,16 +258,18 @@ class _Sentence:
         return self._exposed("exposed_comm", name, time, figure)
 
     def _copies(self) -> Verdict:
-        time = self.step.exposed_copy_ns
-        what = _COPIES.get(_main(self.step.copy_ns) or "", "memory copies")
-        figure = Figure("exposed copies", time / 1e6, "ms")
+        time, what = self.step.exposed_copy_ns, "memory copies"
+        direction = _main(self.step.exposed_copies_ns)
+        if direction in _COPIES:
+            time, what = self.step.exposed_copies_ns[direction], _COPIES[direction]
+        figure = Figure("exposed copies", self.step.exposed_copy_ns / 1e6, "ms")
         return self._exposed("exposed_copies", what, time, figure)
 
     def _exposed(self, kind: Kind, what: str, time: float, figure: Figure) -> Verdict:
         step = self.step
         said = (
-            f"The GPU computes for {_share(self._pct(step.compute_ns))} of {self._unit()}; "
-            f"{self._of_wall(time)} are {what} that no compute hides"
+            f"{self._subject()} computes for {_share(self._pct(step.compute_ns))} of "
+            f"{self._unit()}; {self._of_wall(time)} are {what} that no compute hides"
         )
         idle = step.wall_ns - step.busy_ns
         if self._pct(idle) >= LOSS_PCT:
@@ -310,6 +319,8 @@ class _Sentence:
     def _caveats(self, kind: Kind) -> str:
         """What changes how the sentence must be read."""
         step, said = self.step, ""
+        if step.devices > 1:
+            said += f" (mean of {step.devices} GPUs)"
         left_out = step.left_out * step.left_out_ns
         if 100 * left_out >= LEFT_OUT_PCT * (left_out + step.steps * step.wall_ns):
             steps, times = step.left_out + step.steps, step.left_out_ns / step.wall_ns
@@ -318,15 +329,27 @@ class _Sentence:
                 f"; {step.left_out} of {steps} steps {'takes' if one else 'take'} {times:.1f} "
                 f"times as long and {'is' if one else 'are'} not counted"
             )
+        if step.is_step and step.recording_pct < PART_PCT:
+            said += f"; these steps are {_share(step.recording_pct)} of the recording"
+            idle = 100 - self._pct(step.busy_ns)
+            if abs(step.recording_idle_pct - idle) >= LOSS_PCT:
+                said += f", which is idle for {_share(step.recording_idle_pct)}"
         overhead = self._pct(step.overhead_ns)
-        if kind in ("host_bound", "launch_bound", "sync", "alloc") and overhead >= OVERHEAD_PCT:
+        if (
+            kind in ("host_bound", "mixed_idle", "launch_bound", "sync", "alloc")
+            and overhead >= OVERHEAD_PCT
+        ):
             said += f"; the profiler itself takes {_share(overhead)} of the time"
         if any(warning.code == "truncated" for warning in self.attributed.profile.warnings):
             said += "; the file is truncated, so this covers only its first part"
         return said
 
     def _busy_for(self) -> str:
-        return f"The GPU is busy for {_share(self._pct(self.step.busy_ns))} of {self._unit()}"
+        busy = _share(self._pct(self.step.busy_ns))
+        return f"{self._subject()} is busy for {busy} of {self._unit()}"
+
+    def _subject(self) -> str:
+        return "The GPU" if self.step.devices == 1 else "Each GPU"
 
     def _unit(self) -> str:
         if not self.step.is_step:
@@ -353,7 +376,11 @@ def _without_timeline(attributed: Attributed) -> Verdict:
     total = int(rows["total_ns"].sum()) if profile.is_aggregate else 0
     if not total:
         only = any(warning.code == "metrics_only" for warning in profile.warnings)
-        said = f"{'There are only sensor samples: n' if only else 'N'}othing ran on a GPU."
+        said = (
+            "This file has only sensor samples; GPU activity was not recorded."
+            if only
+            else "Nothing ran on a GPU."
+        )
         return Verdict("no_gpu_work", said, [], None, None, None, 0)
     grouped = rows.group_by(rows["category"].cast(pl.String)).agg(pl.col("total_ns").sum())
     shares = _shares(_classes(dict(grouped.iter_rows())))
@@ -366,7 +393,7 @@ def _without_timeline(attributed: Attributed) -> Verdict:
     )
     return Verdict(
         kind="no_timeline",
-        sentence=f"{what}; a summary has no time line, so idle time is not known.",
+        sentence=f"{what}; a summary has no timeline, so idle time is not known.",
         figures=[Figure("kernel time", total / 1e6, "ms"), Figure(first, pct, "%")],
         next=f"solscope kernels {shlex.quote(profile.path)}",
         busy_pct=None,
@@ -412,7 +439,11 @@ def _main(times: Mapping[str, float]) -> str | None:
 
 def _share(pct: float) -> str:
     """Whole percents, unless that would say none or all."""
-    return f"{pct:.0f} %" if 0.5 <= pct < 99.5 or pct == 100 else f"{pct:.1f} %"
+    if 0.5 <= pct < 99.5 or pct in (0, 100):
+        return f"{pct:.0f} %"
+    if 0 < pct < 0.05:
+        return "<0.1 %"
+    return ">99.9 %" if 99.95 <= pct < 100 else f"{pct:.1f} %"
 
 
 def _micro(time_ns: float) -> str:

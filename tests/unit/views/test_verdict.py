@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ from solscope.attribution import Attributed, attribute
 from solscope.profile import ProfileWarning
 from solscope.views.device_time import device_times
 from solscope.views.summary import summarize
-from solscope.views.typical_step import typical_step
-from solscope.views.verdict import Verdict
+from solscope.views.typical_step import TypicalStep, typical_step
+from solscope.views.verdict import Verdict, _share
 from tests.making import aggregate, attributed, event, profile
 
 MS = 1_000_000
@@ -40,6 +41,13 @@ def ran(
 
 def kernel(name: str, start: int, dur: int, number: int, **more: Any) -> list[dict[str, Any]]:
     return ran("kernel", name, start, dur, number, **more)
+
+
+def typical(*events: dict[str, Any]) -> TypicalStep:
+    made = attributed(*events)
+    found = typical_step(made, device_times(made))
+    assert found is not None
+    return found
 
 
 def step(start: int, dur: int) -> dict[str, Any]:
@@ -139,7 +147,8 @@ def test_several_causes_are_listed() -> None:
         *kernel(GEMM, 9 * MS, 1 * MS, 3, at=5 * MS + 1000),
     ]
     found = verdict(step(0, 10 * MS), *events)
-    assert found.kind == "host_bound"
+    assert found.kind == "mixed_idle"
+    assert figures(found)["idle"] == (7.0, "ms")
     assert found.sentence == (
         "The GPU is busy for 30 % of the decode step; it is idle for 7.0 of 10.0 ms: 4.0 ms "
         "waiting for the host, 3.0 ms between launch and start."
@@ -185,6 +194,34 @@ def test_exposed_copies_name_their_direction() -> None:
         "The GPU computes for 10 % of the decode step; 9.0 of 10.0 ms are copies from host to GPU "
         "that no compute hides."
     )
+
+
+def test_only_copies_of_the_named_direction_count() -> None:
+    """8 of 9 ms of exposed copies go from the host to the GPU, on each of two GPUs."""
+    events = []
+    for device in (0, 1):
+        events += [
+            {**event("kernel", GEMM, 0, 1 * MS), "device": device},
+            {**event("memcpy", "Memcpy HtoD (Pinned -> Device)", MS, 8 * MS), "device": device},
+            {**event("memcpy", "Memcpy DtoD (Device -> Device)", 9 * MS, MS), "device": device},
+        ]
+    found = verdict(*events)
+    assert found.sentence == (
+        "Each GPU computes for 10 % of the recording; 8.0 of 10.0 ms are copies from host to GPU "
+        "that no compute hides (mean of 2 GPUs)."
+    )
+    assert figures(found)["exposed copies"] == (9.0, "ms")
+
+
+def test_copies_share_exposed_time() -> None:
+    """A copy that runs under another one or under a kernel is not counted twice."""
+    found = typical(
+        event("memcpy", "Memcpy HtoD (Pinned -> Device)", 0, 6 * MS),
+        event("memcpy", "Memcpy DtoH (Device -> Pinned)", 4 * MS, 4 * MS, stream=9),
+        event("kernel", GEMM, 7 * MS, 3 * MS),
+    )
+    assert found.exposed_copies_ns == {"HtoD": 6 * MS, "DtoH": 1 * MS}
+    assert found.exposed_copy_ns == 7 * MS
 
 
 # --- The GPU is busy
@@ -268,7 +305,7 @@ def test_a_summary_says_only_what_it_can() -> None:
     found = summarize(aggregate(*rows)).verdict
     assert found.kind == "no_timeline"
     assert found.sentence == (
-        "Of 10.0 ms of kernel time, 60 % is GEMMs; a summary has no time line, so idle time is not "
+        "Of 10.0 ms of kernel time, 60 % is GEMMs; a summary has no timeline, so idle time is not "
         "known."
     )
     assert found.next == "solscope kernels made.csv"
@@ -279,6 +316,74 @@ def test_nothing_ran() -> None:
     found = verdict(event("cpu_op", "aten::mm", 0, 10))
     assert (found.kind, found.sentence) == ("no_gpu_work", "Nothing ran on a GPU.")
     assert (found.figures, found.next) == ([], None)
+
+
+def test_only_sensor_samples() -> None:
+    alone = ProfileWarning("metrics_only", "the file has sensor samples only, no GPU activity")
+    made = replace(profile(event("cpu_op", "aten::mm", 0, 10)), warnings=(alone,))
+    found = summarize(attribute(made)).verdict
+    assert found.sentence == "This file has only sensor samples; GPU activity was not recorded."
+
+
+def test_a_launch_interval_and_its_run_time_are_over_the_same_activities() -> None:
+    """A kernel of 10 µs, then a copy of 20 µs, each 100 µs after the one before."""
+    copy = "Memcpy DtoD (Device -> Device)"
+    found = verdict(
+        step(0, 4 * MS),
+        *(
+            e
+            for i in range(20)
+            for e in [
+                *kernel(GEMM, 200_000 * i, 10_000, 2 * i + 1),
+                *ran("memcpy", copy, 200_000 * i + 100_000, 20_000, 2 * i + 2),
+            ]
+        ),
+    )
+    assert found.kind == "launch_bound"
+    assert "launches a kernel or copy every 98 µs while one runs for 15 µs" in found.sentence
+
+
+def test_steps_that_are_little_of_the_recording() -> None:
+    """Steps of 5 ms, then 75 ms without a step in which the GPU is mostly idle."""
+    steps = [[step(5 * MS * i, 4 * MS), *kernel(GEMM, 5 * MS * i, 5 * MS, i + 1)] for i in range(5)]
+    rest = [e for i in range(8) for e in kernel(GEMM, (25 + 10 * i) * MS, MS, 100 + i)]
+    found = verdict(*(e for one in steps for e in one), *rest)
+    assert re.search(r"; these steps are \d+ % of the recording", found.sentence)
+
+
+@pytest.mark.parametrize(
+    ("pct", "said"),
+    [
+        (0, "0 %"),
+        (0.03, "<0.1 %"),
+        (0.3, "0.3 %"),
+        (50, "50 %"),
+        (99.7, "99.7 %"),
+        (99.97, ">99.9 %"),
+        (100, "100 %"),
+    ],
+)
+def test_a_share_never_rounds_to_none_or_all(pct: float, said: str) -> None:
+    assert _share(pct) == said
+
+
+def test_a_device_without_a_step_of_the_phase_says_nothing_about_it() -> None:
+    """Rank 0 only prefills, rank 1 decodes in steps of 10 ms, which take most time."""
+    prefill = [
+        {**e, "rank": 0}
+        for e in [
+            event("annotation", "prefill_step", -2000, 50 * MS),
+            *kernel(GEMM, 0, 50 * MS, 1),
+        ]
+    ]
+    decode = [
+        {**e, "rank": 1, "device": 1 if e["kind"] == "kernel" else None}
+        for i in range(10)
+        for e in [step(10 * MS * i, 9 * MS), *kernel(GEMM, 10 * MS * i, 10 * MS, i + 2)]
+    ]
+    found = typical(*prefill, *decode)
+    assert (found.phase, found.devices) == ("decode", 1)
+    assert found.wall_ns == 10 * MS
 
 
 def test_two_devices_are_means() -> None:

@@ -37,12 +37,12 @@ def waits_for_core(f: Findings) -> Answer:
 
 
 def stopped(f: Findings) -> Answer:
-    """The main thread neither runs nor waits for a core."""
+    """The main thread is blocked: it neither runs nor waits for a core."""
     blocked, added = f.blocked, f.blocked_of_added
     if blocked is None or added is None:
         return Answer(None, "scheduler statistics were not sampled")
     text = (
-        f"the main thread neither runs nor waits for a core {blocked.abnormal:.0f} % of the time "
+        f"the main thread is blocked {blocked.abnormal:.0f} % of the time "
         f"(normal {blocked.normal:.0f} %): {as_percent(added)} of the added time"
     )
     holds = added >= f.limits.of_added and blocked.delta >= 100 * f.limits.blocked_share
