@@ -109,6 +109,23 @@ def test_copying_replaces_only_an_earlier_copy(
     assert (other / "mine.txt").is_file()
 
 
+def test_copying_again_keeps_what_commands_wrote(tmp_path: Path) -> None:
+    target = tmp_path / "copy"
+    copied = copy_demos(target)
+    (target / "report.html").write_text("mine", encoding="utf-8")
+    (target / "store").mkdir()
+    (target / "store" / "rows").write_text("mine", encoding="utf-8")
+    (target / "ranks" / "notes.txt").write_text("mine", encoding="utf-8")
+    (target / "bench-h200.jsonl").write_text("damaged", encoding="utf-8")
+    (target / "vllm-b200.json.gz").unlink()
+    assert copy_demos(target, force=True) == copied
+    for name in ("report.html", "store/rows", "ranks/notes.txt"):
+        assert (target / name).read_text("utf-8") == "mine"
+    for name in ("bench-h200.jsonl", "vllm-b200.json.gz"):
+        assert (target / name).read_bytes() == (demo.FOLDER / name).read_bytes()
+    assert [path for path in tmp_path.rglob(".*") if path.name != ".gitignore"] == []
+
+
 def test_what_examples_write_goes_to_the_output_folder(tmp_path: Path) -> None:
     before = Path.cwd()
     assert run(["demo", "run", "report", "-o", str(tmp_path / "out")]) == 0
@@ -185,6 +202,8 @@ def test_sensor_samples_come_with_a_demo() -> None:
         ("demo:ranks", "name one of them: demo:ranks/rank0"),
         ("demo:ranks/rank9.json", "no such file"),
         ("demo:ranks/../vllm-b200.json.gz", "no such file"),
+        ("demo:ranks//etc/hostname", "no such file"),
+        ("demo:ranks///", "name one of them: demo:ranks/rank0"),
         ("demo:bench-h200", "solscope bench score demo:bench-h200"),
         ("demo:lab", "solscope lab score demo:lab"),
     ],

@@ -258,8 +258,9 @@ def repair_command(store: str, dry_run: bool, as_json: bool) -> None:
     """Remove duplicate rows, which a faulty writer can leave in a store.
 
     A profile's duplicates are removed only if the remaining rows match the count and hash that
-    were stored when it was added. The exit code is 1 while duplicates remain: after a dry run, or
-    where the original rows cannot be determined.
+    were stored when it was added. Events have no hash: their duplicates are removed only if every
+    event is there the same multiple of times. The exit code is 1 while duplicates remain: after a
+    dry run, or where the original rows cannot be determined.
     """
     from solscope.corpus.repair import repair
     from solscope.corpus.store import open_corpus

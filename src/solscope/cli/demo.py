@@ -40,7 +40,11 @@ def command(context: click.Context, as_json: bool) -> None:
 
 @command.command("copy", short_help="Copy the recordings to a folder.")
 @click.argument("folder", type=OutputPath("folder"), metavar="DIR")
-@click.option("--force", is_flag=True, help="Replace an earlier copy.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Replace the recordings of an earlier copy; other files there stay.",
+)
 @json_option
 def copy(folder: Path, force: bool, as_json: bool) -> None:
     """Copy all recordings to DIR, with a README of commands to run there."""

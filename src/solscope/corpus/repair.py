@@ -2,8 +2,10 @@
 
 A store should never get there: two compactions that both commit (deltalake 1.6.6), or rows that
 another program appended a second time, are how it can. `profiles` says how many rows each profile
-has in each table, and for `times` and `steps` their hash. Copies are removed only where exactly
-the rows that were once written remain; what cannot be proved so stays as it is and is reported.
+has in each table, and for `times` and `steps` their hash. There, copies are removed only if the
+remaining rows have the stored count and hash. `events` and `profiles` have no hash: copies are
+removed only if every row is there the same multiple of times. Everything else stays as it is and is
+reported.
 """
 
 from __future__ import annotations
@@ -140,19 +142,23 @@ def _with_rows(
 
 
 def _without_copies(name: str, rows: pl.DataFrame, profile: dict[str, Any]) -> pl.DataFrame | None:
-    """The rows as they were written; null when what remains is not provably that.
+    """The rows as they were written; null when they cannot be determined.
 
     Events may repeat in a profile, so equal rows are counted: a table that was doubled as a whole
-    has an even number of each. When only a part was doubled, rows that were all different remain.
+    has an even number of each. When only a part was doubled, the distinct rows may be the original
+    ones. Only a hash can confirm that: a foreign row can make up for a copy in the count.
     """
     written = int(profile["written"])
     distinct = rows.group_by(pl.all(), maintain_order=True).agg(pl.len().alias("copies"))
-    for whole in (_share(distinct, rows.height, written), distinct):
+    share = _share(distinct, rows.height, written)
+    hashed = HASHES.get(name)
+    if hashed is None:
+        return None if share is None else share.select(rows.columns)
+    for whole in (share, distinct):
         if whole is None:
             continue
         found = whole.select(rows.columns)
-        hashed = HASHES.get(name)
-        if found.height == written and (hashed is None or rows_hash(found) == profile[hashed]):
+        if found.height == written and rows_hash(found) == profile[hashed]:
             return found
     return None
 

@@ -76,14 +76,16 @@ def resolve(path: str) -> str:
     if not path.startswith(PREFIX):
         return path
     name, _, within = path.removeprefix(PREFIX).partition("/")
+    within = within.strip("/")
     if name not in DEMOS:
         raise InputError(f"{path}: no such demo (available: {', '.join(DEMOS)})")
-    found = FOLDER / DEMOS[name].file
-    if not within.strip("/"):
-        return str(found)
-    if ".." in Path(within).parts or not (found / within).exists():
+    root = FOLDER / DEMOS[name].file
+    if not within:
+        return str(root)
+    found = root / within
+    if not (found.resolve().is_relative_to(root.resolve()) and found.exists()):
         raise InputError(f"{path}: the demo {name} has no such file")
-    return str(found / within)
+    return str(found)
 
 
 def expand(path: str) -> list[str]:

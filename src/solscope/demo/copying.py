@@ -10,7 +10,7 @@ import msgspec
 from solscope.demo import DEMOS, FOLDER
 from solscope.demo.examples import EXAMPLES, on_files
 from solscope.errors import UsageError
-from solscope.files import new_folder
+from solscope.files import new_file, new_folder
 
 README = "README.md"
 
@@ -25,25 +25,38 @@ class Copied(msgspec.Struct, frozen=True):
 
 
 def copy_demos(target: Path, *, force: bool = False) -> Copied:
-    """Write all demos and a README with commands to a new folder; all of it appears at once."""
+    """Write all demos and a README with commands to a folder.
+
+    A new folder appears at once. In an earlier copy, only these files are replaced, each at once:
+    what the commands of the README wrote there stays.
+    """
     empty = target.is_dir() and not any(target.iterdir())
     if target.exists() and not (empty or _is_ours(target)):
         raise UsageError(f"{target} exists and is not a copy of the demos; choose another folder")
     if target.exists() and not (empty or force):
-        raise UsageError(f"{target} exists; use --force to replace it")
+        raise UsageError(f"{target} exists; use --force to replace its recordings")
+    if target.exists() and not empty:
+        return _write(target)
     target.absolute().parent.mkdir(parents=True, exist_ok=True)
     with new_folder(target) as work:
         work.mkdir()
-        for demo in DEMOS.values():
-            for file in demo.files:
-                copy = work / file.relative_to(FOLDER)
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, copy)
-        (work / README).write_text(readme(), encoding="utf-8")
-        files = sorted(path for path in work.rglob("*") if path.is_file())
-        names = [path.relative_to(work).as_posix() for path in files]
-        size = sum(path.stat().st_size for path in files)
-    return Copied(str(target), names, size)
+        return msgspec.structs.replace(_write(work), folder=str(target))
+
+
+def _write(folder: Path) -> Copied:
+    """Write our files to a folder, each at once; other files stay."""
+    names = [README]
+    for demo in DEMOS.values():
+        for file in demo.files:
+            name = file.relative_to(FOLDER)
+            names.append(name.as_posix())
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            with new_file(folder / name) as work:
+                shutil.copyfile(file, work)
+    with new_file(folder / README) as work:
+        work.write_text(readme(), encoding="utf-8")
+    size = sum((folder / name).stat().st_size for name in names)
+    return Copied(str(folder), sorted(names), size)
 
 
 def _is_ours(folder: Path) -> bool:

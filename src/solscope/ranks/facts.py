@@ -16,6 +16,8 @@ from solscope.operators.tensors import Tensor, full_type
 from solscope.ranks.kinds import kind_of
 from solscope.run import CALL_SCHEMA, STEP_SCHEMA, WORK_SCHEMA, Rank
 
+_MOST_BYTES = (1 << 63) - 1
+"""What the column holds; a larger product is a damaged shape."""
 _SPLITS = slice(5, 7)
 """Where torch records the sizes of the parts among the arguments of a collective."""
 
@@ -129,13 +131,18 @@ def _bytes(dims: list[Any], types: list[Any]) -> int | None:
     if not isinstance(first, list) or not first:
         return None
     shapes = first if isinstance(first[0], list) else [first]
-    if not all(isinstance(n, int) for shape in shapes for n in shape):
+    if not all(isinstance(shape, list) and all(map(_is_size, shape)) for shape in shapes):
         return None
     elements = sum(math.prod(shape) for shape in shapes)
     try:
-        return elements * Tensor((1,), full_type(kind)).bytes
+        size = elements * Tensor((1,), full_type(kind)).bytes
     except (KeyError, ValueError, ArithmeticError):
         return None
+    return size if size <= _MOST_BYTES else None
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _splits(concrete: list[Any]) -> tuple[list[int] | None, list[int] | None]:

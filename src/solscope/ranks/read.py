@@ -25,7 +25,7 @@ from solscope.ranks.find import host_in_name, number_ranks, run_files, run_name
 from solscope.readers import ReadOptions
 from solscope.readers import open as open_profile
 from solscope.readers.find import Skipped
-from solscope.run import Rank, Run, listed
+from solscope.run import MAX_RANKS, Rank, Run, listed
 
 MEMORY_BYTES = 3 << 30
 """What all processes together may need."""
@@ -83,6 +83,7 @@ def make_run(name: str, ranks: Sequence[Rank]) -> Run:
                 f"two files for rank {one.rank}: {one.path} and {other.path}; "
                 "name the files of one run, as a folder or a glob"
             )
+    _check_numbers(ordered)
     sizes = {rank.metadata.world_size for rank in ordered if rank.metadata.world_size}
     size = max(sizes, default=None)
     if len(sizes) > 1:
@@ -99,6 +100,18 @@ def make_run(name: str, ranks: Sequence[Rank]) -> Run:
         )
         run = replace(run, warnings=(*run.warnings, ProfileWarning("ranks_missing", text)))
     return run
+
+
+def _check_numbers(ranks: Sequence[Rank]) -> None:
+    """Refuse numbers that no run has, before anything is counted up to them."""
+    for rank in ranks:
+        size = rank.metadata.world_size or 0
+        if rank.rank >= MAX_RANKS:
+            raise InputError(
+                f"{rank.path}: rank {rank.rank} is too large; ranks must be below {MAX_RANKS:,}"
+            )
+        if size > MAX_RANKS:
+            raise InputError(f"{rank.path}: {size} ranks are too many; at most {MAX_RANKS:,}")
 
 
 def _groups(ranks: Sequence[Rank]) -> tuple[ProcessGroup, ...]:

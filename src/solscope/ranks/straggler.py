@@ -91,9 +91,10 @@ def find_suspect(charge: Charge, ranks: tuple[int, ...]) -> Suspect:
 def _confidence(charge: Charge, at: int) -> float:
     """How often a rank stands out when the steps are drawn again."""
     draw = np.random.default_rng(20240607)
-    picked = draw.integers(0, charge.steps.size, (DRAWS, charge.steps.size))
-    cost = charge.cost[picked].sum(1)
-    length = charge.length[picked].sum(1)
+    count = charge.steps.size
+    # How often each step is drawn: much smaller than the steps drawn, by draw, step and rank.
+    weights = draw.multinomial(count, np.full(count, 1 / count), DRAWS).astype(np.float64)
+    cost, length = weights @ charge.cost, weights @ charge.length
     material = cost[:, at] >= MATERIAL * length
     alone = cost[:, at] >= ALONE * cost.sum(1)
     return float((material & alone).mean())

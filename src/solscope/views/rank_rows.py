@@ -9,11 +9,9 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
+from solscope.run import MAX_RANKS
 from solscope.views.collectives import CollectiveSkew, collective_skew
 from solscope.views.summary import DeviceSummary, Summary
-
-MAX_WORLD = 1 << 16
-"""A run of more ranks than this is a damaged number; missing ones are not listed."""
 
 UNEVEN = 1.02
 """A rank computes longest only when it computes longer than the fastest by this factor."""
@@ -111,7 +109,7 @@ def _run(
             rows.append(_row(summary, summary.rank, summary.path, ", ".join(summary.devices)))
     rows.sort(key=lambda row: row.rank)
     seen = {row.rank for row in rows}
-    size = world_size if world_size is not None and world_size <= MAX_WORLD else 0
+    size = world_size if world_size is not None and world_size <= MAX_RANKS else 0
     missing = [rank for rank in range(size) if rank not in seen]
     skew = None if collectives is None else _skew(members, collectives)
     return Run(name, world_size, rows, missing, skew)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from solscope.errors import InputError
+from solscope.ranks.facts import _message
 from solscope.ranks.find import host_in_name, number_ranks, rank_in_name, run_files
 from solscope.ranks.kinds import kind_of
 from solscope.ranks.read import make_run, open_run
@@ -84,6 +85,23 @@ def test_missing_ranks_are_said_in_one_line(tmp_path: Path) -> None:
     assert warning.message.startswith("ranks 2-127 of 128 are missing")
 
 
+@pytest.mark.parametrize("name", ["rank3000000", "rank65536"])
+def test_rank_numbers_that_no_run_has_are_refused(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "rank0.json")
+    write(tmp_path / f"{name}.json")
+    with pytest.raises(InputError, match=r"is too large; ranks must be below 65,536"):
+        open_run(tmp_path)
+
+
+@pytest.mark.parametrize(("rank", "world"), [(1 << 20, 2), (0, 1 << 20), (0, (1 << 16) + 1)])
+def test_headers_with_numbers_that_no_run_has_are_refused(
+    tmp_path: Path, rank: int, world: int
+) -> None:
+    write(tmp_path / "a.json", rank, world)
+    with pytest.raises(InputError, match=r"too large|too many; at most 65,536"):
+        open_run(tmp_path / "a.json")
+
+
 def test_two_files_of_one_rank_are_refused(tmp_path: Path) -> None:
     for stage in ("DECODE", "EXTEND"):
         write(tmp_path / f"1-TP-0-{stage}.json", 0)
@@ -157,3 +175,16 @@ def test_process_groups_and_their_parallelism() -> None:
 )
 def test_kinds_of_collectives(record: str | None, kernel: str, kind: str | None) -> None:
     assert kind_of(record, kernel) == kind
+
+
+@pytest.mark.parametrize(
+    "dims",
+    ["[[[1],2]]", "[[[1],[[2]]]]", "[[true]]", "[[-4]]", "[[4294967296,4294967296]]", '[["a"]]'],
+)
+def test_shapes_that_are_none_have_no_bytes(dims: str) -> None:
+    assert _message(dims, '["float"]', None)[0] is None
+
+
+def test_bytes_of_a_message() -> None:
+    assert _message("[[4,8]]", '["float"]', None)[0] == 128
+    assert _message("[[[4],[8]]]", '["float"]', None)[0] == 48

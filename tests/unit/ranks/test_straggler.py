@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -130,3 +131,18 @@ def test_too_few_steps_give_a_reason() -> None:
     suspect = find_suspect(charge([[1.0, 0.0]] * 2), (0, 1))
     assert suspect.rank is None
     assert suspect.reason == "only 2 whole steps after the first"
+
+
+def test_memory_does_not_grow_with_draws_times_steps_times_ranks() -> None:
+    """2,000 draws of 1,000 steps of 64 ranks: 1 GB when every drawn step is laid out."""
+    cost = np.ones((1000, 64))
+    cost[:, 5] = 200.0
+    charge = Charge(np.arange(1000), cost, np.full(1000, 300.0))
+    tracemalloc.start()
+    try:
+        suspect = find_suspect(charge, tuple(range(64)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (suspect.rank, suspect.confidence) == (5, 1.0)
+    assert peak < 100 << 20
