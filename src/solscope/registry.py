@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
@@ -29,6 +28,8 @@ class Registry(Generic[T]):
         """The plug-in called `name`; else an error that lists what exists."""
         if name in self._items:
             return self._items[name]
+        import difflib
+
         near = difflib.get_close_matches(name, self._items, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise UsageError(f"no {self.kind} {name!r}{hint} (available: {', '.join(self._items)})")

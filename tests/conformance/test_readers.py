@@ -15,7 +15,8 @@ import solscope
 from solscope import demo
 from solscope.events import AGGREGATE_SCHEMA, CYCLE_SCHEMA, EVENT_SCHEMA, GPU_KINDS, METRIC_SCHEMA
 from solscope.profile import Profile
-from solscope.readers import readers
+from solscope.readers import JSON_READERS, readers
+from solscope.readers.base import Head
 from solscope.readers.kineto_core import native_scanner
 from solscope.readers.source import read_head
 from solscope.views.kernels import GroupBy
@@ -100,6 +101,22 @@ def test_exactly_one_reader_claims_the_file(sample: str) -> None:
     reader, path = SAMPLES[sample]
     head = read_head(path)
     assert [r.name for r in readers() if r.sniff(head)] == [reader]
+
+
+JSON_LIKE = (
+    b'{"traceEvents": []}',
+    b'[{"ph": "X"}]',
+    b"{,counter_name,timestamp,value\n",
+    b" {,cycle,function_name,beta_pct,anchor_name,anchor_dur_us\n",
+    b"[t_ns,metric,device,value\n",
+)
+
+
+@pytest.mark.parametrize("data", JSON_LIKE)
+def test_only_readers_of_json_claim_what_begins_like_it(data: bytes) -> None:
+    head = Head(Path("a.nsys-rep"), data)
+    assert head.is_json
+    assert {r.name for r in readers() if r.sniff(head)} <= set(JSON_READERS)
 
 
 def test_no_negative_durations(profile: Profile) -> None:

@@ -15,6 +15,7 @@ from click.shell_completion import ShellComplete
 
 from solscope import __version__
 from solscope.cli import app, run
+from solscope.cli.common import import_numpy
 from solscope.demo import DEMOS
 
 SRC = Path(__file__).parents[2] / "src"
@@ -165,6 +166,19 @@ def test_what_asked_to_run_at_the_end_runs() -> None:
     )
     assert (done.returncode, done.stdout) == (2, b"at exit\n")
     assert done.stderr.count(b"\n") == 1
+
+
+def test_the_limit_of_threads_is_not_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "numpy")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    limits: list[str | None] = []
+    monkeypatch.setattr(
+        "solscope.cli.common.import_module",
+        lambda _: limits.append(os.environ.get("OPENBLAS_NUM_THREADS")),
+    )
+    import_numpy()
+    assert limits == ["1"]
+    assert "OPENBLAS_NUM_THREADS" not in os.environ
 
 
 def test_threads_are_waited_for() -> None:

@@ -13,6 +13,7 @@ import pytest
 import solscope
 from solscope.cli import app
 from solscope.cli.commands import COMMANDS
+from solscope.readers import READER_MODULES
 from solscope.readers.kineto_core import native_scanner
 
 SOURCE = Path(solscope.__file__).parent
@@ -200,6 +201,10 @@ def test_the_cache_is_listed_without_a_data_library() -> None:
     assert not modules_after(code) & {"polars", "rich", "numpy"}
 
 
-def test_a_profile_is_shown_without_rich() -> None:
-    code = "from solscope.cli import run; run(['show', 'demo:vllm-b200', '--no-cache'])"
-    assert not modules_after(code) & {"rich"}
+def test_a_profile_is_shown_without_rich_and_readers_of_other_formats() -> None:
+    loaded = all_modules_after(
+        "from solscope.cli import run; run(['show', 'demo:vllm-b200', '--no-cache'])"
+    )
+    others = {READER_MODULES[name] for name in READER_MODULES if "nsys" in name}
+    assert "solscope.readers.kineto" in loaded
+    assert not loaded & {"rich", *others}

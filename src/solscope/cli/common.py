@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,8 +142,23 @@ def open_model(path: Path | None, batch: int | None, context: int | None) -> Mod
     return None
 
 
+def import_numpy() -> None:
+    """Import NumPy without the threads of its linear algebra: one per core, and nothing uses them.
+
+    Processes that are started later get their threads.
+    """
+    limit = "OPENBLAS_NUM_THREADS"
+    if "numpy" not in sys.modules and limit not in os.environ:
+        os.environ[limit] = "1"
+        try:
+            import_module("numpy")
+        finally:
+            del os.environ[limit]
+
+
 def each_profile(files: tuple[str, ...], analyze: Callable[[str], Any]) -> list[Any]:
     """Analyze every profile behind `files`; of several, one that fails is skipped with a note."""
+    import_numpy()
     from solscope import find_profiles
     from solscope.errors import InputError
 

@@ -11,6 +11,7 @@ from solscope.cli.common import (
     emit,
     emit_json,
     full_names_option,
+    import_numpy,
     json_option,
     markdown_option,
     note_skipped,
@@ -53,6 +54,7 @@ def command(
       solscope show before.sqlite after.sqlite
       solscope show profiles/ --json
     """
+    import_numpy()
     from solscope import find_profiles, runs, summarize
     from solscope.views.collectives import collective_calls
     from solscope.views.steps import step_times

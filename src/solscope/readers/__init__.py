@@ -26,6 +26,8 @@ READER_MODULES = {
     "observations": "solscope.readers.observations",
 }
 """One line per reader: its name and the module whose `READER` is the object."""
+JSON_READERS = ("kineto", "rocprof", "observations")
+"""Readers of text that begins like JSON; for such a file the others need not be imported."""
 ENTRY_POINTS = "solscope.readers"
 """Group of entry points under which another package registers a reader object."""
 
@@ -34,14 +36,14 @@ ENTRY_POINTS = "solscope.readers"
 def readers() -> Registry[Reader]:
     """All readers, imported: ours, then those that other packages offer as entry points."""
     registry: Registry[Reader] = Registry("reader")
-    for reader in (*_own_readers(), *_other_readers()):
+    for reader in (*map(_own_reader, READER_MODULES), *_other_readers()):
         registry.register(reader.name, reader)
     return registry
 
 
 @cache
-def _own_readers() -> tuple[Reader, ...]:
-    return tuple(import_module(module).READER for module in READER_MODULES.values())
+def _own_reader(name: str) -> Reader:
+    return cast("Reader", import_module(READER_MODULES[name]).READER)
 
 
 @cache
@@ -54,13 +56,14 @@ def _other_readers() -> tuple[Reader, ...]:
 
 def choose(head: Head) -> Reader:
     """The one reader that recognizes the content; built-in readers are tried first."""
-    matches = [reader for reader in _own_readers() if reader.sniff(head)]
+    names = JSON_READERS if head.is_json else READER_MODULES
+    matches = [reader for reader in map(_own_reader, names) if reader.sniff(head)]
     matches = matches or [reader for reader in _other_readers() if reader.sniff(head)]
     if len(matches) == 1:
         return matches[0]
     if matches:
-        names = ", ".join(reader.name for reader in matches)
-        raise UnknownFormatError(f"{head.path}: several readers claim this file ({names})")
+        claims = ", ".join(reader.name for reader in matches)
+        raise UnknownFormatError(f"{head.path}: several readers claim this file ({claims})")
     raise UnknownFormatError(
         f"{head.path}: unknown profile format ({_describe(head.data)}); supported: Kineto traces, "
         "nsys .sqlite and stats, rocprofv3 JSON, metrics and behavior CSV, packed recordings"

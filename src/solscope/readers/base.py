@@ -47,6 +47,11 @@ class Head:
         """`data` as text, undecodable bytes replaced; for readers of text formats."""
         return self.data.decode("utf-8-sig", errors="replace")
 
+    @property
+    def is_json(self) -> bool:
+        """Whether this is text that begins like JSON."""
+        return self.data.lstrip()[:1] in (b"{", b"[") and b"\0" not in self.data
+
 
 class Reader(Protocol):
     """One profile format."""

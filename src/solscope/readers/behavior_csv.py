@@ -55,7 +55,7 @@ class BehaviorCsvReader:
 
     def sniff(self, head: Head) -> bool:
         """True when the first line names the columns that every such file has."""
-        columns = set(_columns(head.text))
+        columns = set() if head.is_json else set(_columns(head.text))
         return columns >= _NEEDED or columns >= _COUNTERS
 
     def read(self, path: Path, options: ReadOptions) -> Profile:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import isfinite
-from statistics import median
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 NONE = " "
@@ -43,6 +42,9 @@ def thinned(values: Values, most: int) -> list[float | None]:
     known = [_known(value) for value in values]
     if len(known) <= most:
         return known
+    # Importing `statistics` takes longer than laying out a page, and most pages have no sparkline.
+    from statistics import median
+
     middle = median([value for value in known if value is not None] or [0.0])
     edges = [len(known) * at // most for at in range(most + 1)]
     return [
