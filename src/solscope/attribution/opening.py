@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
+from dataclasses import replace
 
 import msgspec
 
@@ -26,7 +27,7 @@ def open_attributed(
 ) -> Attributed:
     """`attribute(open(path), rules, open(companion))`, or what that gave before."""
     main = opening(path, options)
-    twin = None if companion is None else opening(companion)
+    twin = None if companion is None else opening(companion, _unreported(options))
     rules = rules or load_rules()
     profile = main.profile()
     if after_reading is not None:
@@ -47,6 +48,11 @@ def open_attributed(
     if main.entries is not None:
         background.submit(store)
     return result
+
+
+def _unreported(options: ReadOptions | None) -> ReadOptions | None:
+    """The same options without progress, which is reported for one file."""
+    return None if options is None else replace(options, progress=None)
 
 
 def _key(

@@ -14,7 +14,7 @@ characters.
 from __future__ import annotations
 
 import re
-from enum import StrEnum
+from enum import Enum
 from typing import NamedTuple
 
 import polars as pl
@@ -23,8 +23,17 @@ from solscope.attribution.chains import find_chains
 from solscope.names import short_name
 
 
-class Letter(StrEnum):
-    """What a kernel does; the value is its letter in a sequence."""
+class Letter(str, Enum):
+    """What a kernel does; the value is its letter in a sequence.
+
+    As `enum.StrEnum`, which Python 3.10 lacks: a member is formatted as its value.
+    """
+
+    def __str__(self) -> str:
+        return str.__str__(self)
+
+    def __format__(self, format_spec: str) -> str:
+        return str.__format__(self, format_spec)
 
     GEMM = "G"
     GEMM_HELPER = "g"

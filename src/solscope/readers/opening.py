@@ -24,8 +24,9 @@ from solscope.readers.metrics import attach_metrics, metrics_beside
 from solscope.readers.source import read_head
 from solscope.text import encodable
 
-ONE_FILE = frozenset({"kineto", "nsys_report", "nsys_sqlite", "nsys_stats", "rocprof"})
-"""Built-in readers that read one file. The version of others' readers is not known."""
+ONE_FILE = frozenset({"kineto", "nsys_sqlite", "nsys_stats", "rocprof"})
+"""Built-in readers whose result depends on one file. `nsys_report` depends on the installed `nsys`;
+the version of readers from other packages is not known."""
 
 
 class Opening:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -97,6 +98,21 @@ def test_no_cache_reads_and_writes_nothing(cache: Path, trace: Path, readings: l
     look("show", trace)
     look("show", trace, "--no-cache")
     assert len(readings) == 3
+
+
+def test_options_hold_for_the_companion(
+    cache: Path, trace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from solscope.readers import source
+
+    companion = settled(Path(shutil.copy(trace, trace.with_name("eager.json.gz"))))
+    look("kernels", "--no-cache", trace, "--with", companion)
+    assert not cache.exists()
+    monkeypatch.setattr(source, "FREE_BYTES", 1000)
+    plain = trace.with_name("plain.json")
+    plain.write_bytes(gzip.decompress(trace.read_bytes()))
+    assert run(["kernels", str(plain), "--with", str(trace), "--max-expansion", "2"]) == 2
+    assert f"{trace}: " in capsys.readouterr().err
 
 
 def test_the_variable_turns_it_off(

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+import solscope
+from solscope.cache import background
+from solscope.cache.content import FINE_NS
 from solscope.errors import DamagedFileError, MissingToolError
 from solscope.readers import nsys_report
 from solscope.readers.base import Head, ReadOptions
@@ -80,6 +85,22 @@ def test_export_is_read_under_the_path_of_the_report(
     profile = READER.read(report, ReadOptions())
     assert (profile.path, profile.format) == (str(report), "nsys_report")
     assert profile.events.select("kind", "start_ns", "dur_ns").rows() == [("kernel", 1, 2)]
+
+
+def test_another_nsys_reads_a_report_again(
+    report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOLSCOPE_NO_CACHE", "")
+    monkeypatch.setenv("SOLSCOPE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("SOLSCOPE_CACHE_MIN_BYTES", "0")
+    os.utime(report, (1, 1))
+    time.sleep(2 * FINE_NS / 1e9)  # A file that changed just now is never cached.
+    fake_nsys(tmp_path, monkeypatch, copying(tmp_path))
+    assert solscope.open(report).events.height == 1
+    background.wait()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingToolError):
+        solscope.open(report)
 
 
 def test_temporary_export_is_removed(
