@@ -125,10 +125,10 @@ def _of_companion(own: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
 
 def _of_order(own: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
     """Operator and inputs at the same position of the same sequence, where all places agree."""
-    pairs = counterparts(own, there)
+    members, places = counterparts(own, there)
     lent = (
-        pairs.with_columns(there[name].gather(pairs["other"]).alias(name) for name in _OFFER)
-        .group_by("at")
+        places.with_columns(there[name].gather(places["other"]).alias(name) for name in _OFFER)
+        .group_by("sequence", "turn")
         .agg(
             pl.col("op").first(),
             pl.col("op").n_unique().alias("ops"),
@@ -137,6 +137,7 @@ def _of_order(own: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("ops") == 1)
         .drop("ops")
     )
+    lent = members.join(lent, on=["sequence", "turn"])
     every = pl.DataFrame({"at": pl.int_range(own.height, eager=True)})
     return every.join(lent, on="at", how="left", maintain_order="left").select(_OFFER)
 

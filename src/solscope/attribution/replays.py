@@ -8,6 +8,7 @@ each of its kernels has a counterpart, whatever layers and roles the two were gi
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,27 +20,51 @@ MIN_LENGTH = 8
 """Shorter sequences may occur in other places by chance."""
 
 
-def counterparts(own: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
-    """Pairs of positions (`at`, `other`): every place in `there` where a whole replay is found."""
+class Counterparts(NamedTuple):
+    """Replays by their sequence of names, and where each sequence is found in the companion.
+
+    Replays repeat: each sequence is looked up once. Pairs of all replays with all places would grow
+    with their product.
+    """
+
+    members: pl.DataFrame
+    """`at`, `sequence`, `turn`: every kernel of a replay, and which one of its sequence it is."""
+    places: pl.DataFrame
+    """`sequence`, `turn`, `other`: the same kernel wherever the whole sequence is found."""
+
+
+def counterparts(own: pl.DataFrame, there: pl.DataFrame) -> Counterparts:
+    """Every place in `there` where a whole replay is found."""
     names = pl.concat([own["name"].cast(pl.String), there["name"].cast(pl.String)])
     codes = names.cast(pl.Categorical).to_physical().cast(pl.UInt64).fill_null(NAMELESS).to_numpy()
     ours, theirs = codes[: own.height], codes[own.height :]
     sources = [(at, theirs[at]) for at in _ordered(there, pl.lit(value=True))]
-    pairs: list[tuple[Int64s, Int64s]] = []
-    found: dict[bytes, list[Int64s]] = {}
+    numbers: dict[bytes, int] = {}
+    members: list[tuple[int, Int64s]] = []
+    places: list[tuple[int, Int64s]] = []
     for at in _replays(own):
         wanted = ours[at]
         key = wanted.tobytes()
-        if key not in found:
-            found[key] = [p[i : i + at.size] for p, text in sources for i in _places(text, wanted)]
-        pairs += [(at, other) for other in found[key]]
+        if key not in numbers:
+            number = numbers[key] = len(numbers)
+            places += [
+                (number, p[i : i + at.size]) for p, text in sources for i in _places(text, wanted)
+            ]
+        members.append((numbers[key], at))
+    return Counterparts(_table(members, "at"), _table(places, "other"))
+
+
+def _table(parts: list[tuple[int, Int64s]], name: str) -> pl.DataFrame:
+    """Positions of kernels, with the sequence and the turn of each."""
     empty = np.empty(0, np.int64)
+    columns = {
+        "sequence": [np.full(part.size, number) for number, part in parts],
+        "turn": [np.arange(part.size) for _, part in parts],
+        name: [part for _, part in parts],
+    }
     return pl.DataFrame(
-        {
-            "at": np.concatenate([empty, *(at for at, _ in pairs)]),
-            "other": np.concatenate([empty, *(other for _, other in pairs)]),
-        },
-        schema={"at": pl.Int64, "other": pl.Int64},
+        {column: np.concatenate([empty, *arrays]) for column, arrays in columns.items()},
+        schema=dict.fromkeys(columns, pl.Int64),
     )
 
 

@@ -14,7 +14,8 @@ from typing import Literal
 
 import msgspec
 
-from solscope.corpus.engines import cores, make_engine
+from solscope.cores import cores
+from solscope.corpus.engines import make_engine
 from solscope.corpus.extract import Extract, ExtractOptions
 from solscope.corpus.inputs import find_items
 from solscope.corpus.store import Corpus

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import TypeVar
+
+from solscope.cores import cores
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -17,7 +18,7 @@ def on_all_cores(function: Callable[[J], R], jobs: Sequence[J], least: int = 2) 
 
     Fewer jobs than `least` are not worth the start of processes and are done in this one.
     """
-    workers = min(len(jobs), len(os.sched_getaffinity(0)))
+    workers = min(len(jobs), cores())
     if workers < 2 or len(jobs) < least:
         yield from map(function, jobs)
         return

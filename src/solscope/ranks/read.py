@@ -18,6 +18,7 @@ import msgspec
 
 from solscope.attribution import attribute
 from solscope.attribution.classify import load_rules
+from solscope.cores import cores
 from solscope.errors import InputError, SolscopeError
 from solscope.profile import Metadata, ProcessGroup, ProfileWarning
 from solscope.ranks.facts import rank_facts
@@ -159,7 +160,7 @@ def _json_bytes(path: str) -> int:
 def _workers(sizes: Sequence[int]) -> int:
     """How many ranks may be read at a time."""
     need = PER_PROCESS_BYTES + PER_FILE_BYTE * max(sizes, default=0)
-    return max(1, min(len(os.sched_getaffinity(0)), MEMORY_BYTES // max(1, need)))
+    return max(1, min(cores(), MEMORY_BYTES // max(1, need)))
 
 
 def _read(job: _Job) -> list[Rank]:

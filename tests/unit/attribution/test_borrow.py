@@ -2,7 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
+
 from solscope.attribution import attribute
+from solscope.attribution.replays import counterparts
 from tests.making import attributed, event, profile
 
 GEMM = "nvjet_tst_128x8_64x12_2x1_v_bz_TNT"
@@ -162,3 +165,23 @@ def test_a_kernel_without_a_name_does_not_stop_the_others() -> None:
         *eager("aten::mm", 1, "8,1,1"), nameless, event("kernel", GEMM, 9000, 30, grid="8,1,1")
     )
     assert made.activities["op_borrowed"].to_list() == [None, None, "aten::mm"]
+
+
+def test_replays_and_places_are_not_multiplied() -> None:
+    """40 replays of a sequence that the companion holds 40 times: 1,600 pairs of each kernel."""
+    times, count = 40, len(ODD)
+    own = pl.DataFrame(
+        {
+            "name": ODD * times,
+            "op_row": [None] * times * count,
+            "launch_row": [at // count for at in range(times * count)],
+            "start_ns": range(times * count),
+        },
+        schema_overrides={"op_row": pl.Int64},
+    )
+    there = own.with_columns(rank=pl.lit(0), device=pl.lit(0))
+    found = counterparts(own, there)
+    assert found.members.height == found.places.height == times * count
+    assert found.members["sequence"].unique().to_list() == [0]
+    assert found.members["turn"].to_list() == list(range(count)) * times
+    assert sorted(found.places["other"]) == list(range(times * count))

@@ -4,7 +4,9 @@ import os
 
 import pytest
 
+from solscope.cores import cores
 from solscope.lab.processes import on_all_cores
+from solscope.ranks.read import _workers
 
 WHO = "/proc/self"
 """A link to the number of the process that reads it."""
@@ -24,3 +26,12 @@ def test_many_jobs_go_to_other_processes_and_come_back_in_order(
     assert list(on_all_cores(abs, [-3, 1, -2])) == [3, 1, 2]
     with pytest.raises(FileNotFoundError):
         list(on_all_cores(os.readlink, [WHO, "/no/such/link"]))
+
+
+def test_systems_without_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """macOS has no `sched_getaffinity`."""
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert cores() == 3
+    assert _workers([1]) == 3
+    assert list(on_all_cores(abs, [-3, 1], least=3)) == [3, 1]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
+from solscope.cores import cores
 from solscope.corpus.engines.base import Engine
 from solscope.errors import UsageError
 
@@ -25,10 +24,3 @@ def make_engine(name: str, workers: int | None = None, address: str | None = Non
 
         return RayEngine(workers, address)
     raise UsageError(f"no engine {name!r} (available: {', '.join(ENGINES)})")
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
