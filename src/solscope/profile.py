@@ -232,6 +232,18 @@ _UNREADABLE = (
 """What a damaged folder can raise; Polars panics, rather than raises, on some Parquet footers."""
 
 
+_INT32 = range(-(1 << 31), 1 << 31)
+_INT64 = range(-(1 << 63), 1 << 63)
+
+
+def _check_numbers(metadata: Metadata) -> None:
+    """Refuse numbers that do not fit into the columns they are compared with."""
+    small = (metadata.rank, metadata.world_size, *(device.ordinal for device in metadata.devices))
+    fits = all(number is None or number in _INT32 for number in small)
+    if not fits or (metadata.unix_offset_ns or 0) not in _INT64:
+        raise InputError("a number is out of range")
+
+
 def load_saved(path: Path) -> Profile:
     """Open a folder that `Profile.save` wrote."""
     try:
@@ -241,6 +253,7 @@ def load_saved(path: Path) -> Profile:
                 f"{path}: saved by format version {manifest.solscope_profile}, this solscope reads "
                 f"{SAVE_VERSION}; save it again from the original profile"
             )
+        _check_numbers(manifest.metadata)
         metrics, cycles = path / "metrics.parquet", path / "cycles.parquet"
         packed = path / "observations.json"
         return Profile(

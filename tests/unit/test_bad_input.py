@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from solscope.cli import run
+from solscope.readers import open as open_profile
 
 SRC = Path(__file__).parents[2] / "src"
 KERNEL = {
@@ -273,3 +274,85 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     done = solscope("--debug", "show", tmp_path / "absent.json")
     assert done.returncode == 2
     assert "Traceback" in done.stderr
+
+
+# Activities without a time, without a name, and numbers that fit no column
+
+
+def untimed(**header: Any) -> bytes:
+    """GPU activities that have a duration but no start."""
+    events = [{key: value for key, value in KERNEL.items() if key != "ts"}] * 20
+    call = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 5, "dur": 9, "pid": 1, "tid": 1}
+    return json.dumps({"schemaVersion": 1, **header, "traceEvents": [*events, call]}).encode()
+
+
+@pytest.mark.parametrize("command", ["show", "kernels", "hotspots"])
+def test_kernels_without_a_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(untimed())
+    assert shown(capsys, path, command=command)
+    assert run(["report", str(path), "-o", str(tmp_path / "report.html")]) == 0
+
+
+def test_kernels_without_a_start_beside_a_metrics_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zero = 1_700_000_000_000_000_000
+    lines = [f"{zero + at},gpu_util,0,50" for at in range(20)]
+    (tmp_path / "trace.metrics.csv").write_text("\n".join(["t_ns,metric,device,value", *lines]))
+    events = [{key: value for key, value in KERNEL.items() if key != "ts"}] * 20
+    document = {"schemaVersion": 1, "baseTimeNanoseconds": zero, "traceEvents": events}
+    (tmp_path / "trace.json").write_text(json.dumps(document))
+    assert "no event has a time" in shown(capsys, tmp_path / "trace.json")
+
+
+def test_a_diagnosis_of_kernels_and_copies_without_a_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events: list[dict[str, Any]] = []
+    for step in range(12):
+        at, host = 1000 * step, {"ph": "X", "pid": 1, "tid": 1}
+        name = f"ProfilerStep#{step}"
+        events.append(host | {"cat": "user_annotation", "name": name, "ts": at, "dur": 900})
+        for i in range(6):
+            link = {"correlation": 100 * step + i + 1}
+            events += [
+                host
+                | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": link}
+                | {"ts": at + 10 * i, "dur": 5},
+                {"ph": "X", "cat": "kernel" if i < 4 else "gpu_memcpy"}
+                | {"ts": at + 100 * i + 50, "dur": 40}
+                | {"args": {"device": 0, "stream": 7} | link},
+            ]
+    path = tmp_path / "trace.json"
+    path.write_bytes(trace(*events))
+    assert run(["diagnose", str(path), str(path), "--json"]) in (0, 1)
+    assert json.loads(capsys.readouterr().out)["schema"].startswith("solscope.diagnose")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"rank": 1 << 40}, {"world_size": 1 << 40}, {"unix_offset_ns": 1 << 63}],
+)
+def test_a_saved_profile_with_numbers_out_of_range(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, int]
+) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(trace(KERNEL | {"name": "ncclDevKernel_AllReduce"}))
+    manifest = open_profile(path).save(tmp_path / "saved") / "profile.json"
+    document = json.loads(manifest.read_bytes())
+    document["metadata"] |= changes
+    manifest.write_text(json.dumps(document))
+    assert "a number is out of range" in refused(capsys, manifest.parent)
+
+
+def test_a_hardware_file_that_is_nested_too_deeply(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "trace.json").write_bytes(trace(KERNEL))
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 100_000)
+    deep = str(tmp_path / "deep.toml")
+    assert run(["operators", str(tmp_path / "trace.json"), "--hardware", deep]) == 2
+    assert "not a hardware file" in capsys.readouterr().err

@@ -28,6 +28,10 @@ _DTYPES = (
 )
 
 
+UNNAMED = "(unnamed)"
+"""Name of activities that were recorded without one."""
+
+
 def copy_kind(name: str) -> str:
     """`HtoD pageable` from `Memcpy HtoD (Pageable -> Device)`."""
     found = re.search(r"(?i)(HtoD|DtoH|DtoD|HtoH|PtoP)\s*(\([^)]*\))?", name)
@@ -47,11 +51,13 @@ def kernel_classes(activities: pl.DataFrame, busy: Pieces, steps: list[Step]) ->
     size = len(steps)
     exposed = per_step(activities.height, busy.owner, busy.end - busy.start)
     table = activities.select("name", "kind", "category", "dur_ns", "grid", "bytes", "index")
-    table = table.with_columns(pl.Series("exposed", exposed)).filter(pl.col("index") >= 0)
+    table = table.with_columns(
+        pl.Series("exposed", exposed), pl.col("name").cast(pl.String).fill_null(UNNAMED)
+    ).filter(pl.col("index") >= 0)
     names = table["name"].unique().to_list()
     known = pl.DataFrame(
         {
-            "name": pl.Series(names, dtype=pl.String).cast(table["name"].dtype),
+            "name": pl.Series(names, dtype=pl.String),
             "short": [short_name(name)[:160] for name in names],
             "dtype": [dtype_in(name) for name in names],
         },

@@ -12,7 +12,7 @@ states that add up to it to the nanosecond.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -22,22 +22,25 @@ VERSION = 1
 LIMIT_BYTES = 64 << 20
 """No honest file of observations comes near this size."""
 
+Number = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
+"""What arrays of 64 bits hold."""
+Ordinal = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 TileKind = Literal["compute", "comm", "memcpy", "idle"]
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True):
     """One step; where a fact is not known, null."""
 
-    number: int
+    number: Number
     """Its number in the profile."""
-    start_ns: int
+    start_ns: Number
     """From the start of the run's first step."""
-    wall_ns: int
+    wall_ns: Number
     """To the start of the next step; for the last step to its own last activity."""
     phase: str | None
-    requests: int | None
-    tokens: int | None
-    activities: int
+    requests: Number | None
+    tokens: Number | None
+    activities: Number
     """GPU activities launched in it."""
     whole: bool
     """False when the profile shows it in part, or no step follows it."""
@@ -49,7 +52,7 @@ class Tile(msgspec.Struct, frozen=True):
     kind: TileKind
     name: str
     """Category (`gemm`), kind of copy (`HtoD pageable`), or cause of idle time (`host:decode`)."""
-    ns: list[int]
+    ns: list[Number]
 
 
 class KernelClass(msgspec.Struct, frozen=True):
@@ -59,16 +62,16 @@ class KernelClass(msgspec.Struct, frozen=True):
     name: str
     dtype: str | None
     """Type in its name: bf16, f16, f32, tf32, fp8, int8; null if the name has none."""
-    calls: list[int]
-    ns: list[int]
+    calls: list[Number]
+    ns: list[Number]
     """Durations, summed."""
-    exposed_ns: list[int]
+    exposed_ns: list[Number]
     """What of it is in the tiles: time in which it alone decided the state of the GPU."""
-    p50_ns: int
+    p50_ns: Number
     """Median duration of one call in whole steps."""
-    grids: dict[str, int]
+    grids: dict[str, Number]
     """Launch grids and their calls, the most frequent ones."""
-    bytes: int
+    bytes: Number
     """Bytes copied or set by all calls; 0 for kernels."""
 
 
@@ -77,20 +80,20 @@ class HostCalls(msgspec.Struct, frozen=True):
 
     kind: str
     """launch, graph_launch, sync, alloc, free, memcpy, memset, host_alloc, capture, other."""
-    calls: list[int]
-    ns: list[int]
+    calls: list[Number]
+    ns: list[Number]
 
 
 class Section(msgspec.Struct, frozen=True):
     """An annotated section of the program on the host, digits of its name left out."""
 
     name: str
-    calls: list[int]
-    ns: list[int]
+    calls: list[Number]
+    ns: list[Number]
     """Time inside it, sections nested in it included."""
-    own_ns: list[int]
+    own_ns: list[Number]
     """Time inside it and in no section nested in it."""
-    op_ns: list[int]
+    op_ns: list[Number]
     """Part of `own_ns` inside framework operators and runtime calls."""
 
 
@@ -98,22 +101,22 @@ class HostOp(msgspec.Struct, frozen=True, array_like=True):
     """A framework operator or runtime call on the launching thread: time of one call."""
 
     name: str
-    calls: int
-    p50_ns: int
-    mean_ns: int
-    p99_ns: int
-    shapes: dict[str, int]
+    calls: Number
+    p50_ns: Number
+    mean_ns: Number
+    p99_ns: Number
+    shapes: dict[str, Number]
     """Most frequent input shapes of an operator that launches GPU work, and their launches."""
 
 
 class Stall(msgspec.Struct, frozen=True, array_like=True):
     """One long wait of the GPU for the host."""
 
-    step: int
+    step: Number
     """Index into `steps`."""
-    at_ns: int
+    at_ns: Number
     """From the start of the run's first step."""
-    ns: int
+    ns: Number
     where: str
     """Idle tile that holds most of it."""
 
@@ -122,15 +125,15 @@ class Counter(msgspec.Struct, frozen=True):
     """A sensor: its samples inside the time of the steps, each once."""
 
     name: str
-    device: int | None
+    device: Ordinal | None
     """GPU; null for the host."""
     grows: bool
     """True for a count that only grows (its rate matters), false for a reading."""
-    clock: int
+    clock: Ordinal
     """Index into `clocks`: when the samples were taken."""
     values: list[float]
     """Readings, or counts since the first sample. One value when all samples are the same."""
-    n: int
+    n: Ordinal
     """Samples."""
 
 
@@ -143,25 +146,25 @@ class Run(msgspec.Struct, frozen=True):
     framework: str | None
     found_by: str | None
     """How the steps were found."""
-    span_ns: int
+    span_ns: Number
     """From the start of the first step to the end of the last."""
-    unix_ns: int | None
+    unix_ns: Number | None
     """Unix time of the start of the first step."""
-    processes: int
+    processes: Number
     """Processes or ranks with GPU activity; the first one is observed."""
-    devices: int
+    devices: Number
     """GPUs with activity; the one with most of it is observed."""
     stacks: bool
     """True when the profiler recorded Python frames."""
     shapes: bool
     """True when it recorded shapes of operators."""
-    operators: int
+    operators: Number
     """Framework operators recorded."""
     graph_share_pct: float
     """GPU time that was launched by graph replays."""
     linked_pct: float
     """GPU time whose launch call is in the recording."""
-    overhead_ns: int
+    overhead_ns: Number
     """Time that the profiler itself recorded as its own."""
     dtypes: dict[str, float]
     """Input types of matrix products, by share of their GPU time in percent."""
@@ -181,7 +184,7 @@ class Observations(msgspec.Struct, frozen=True):
     sections: list[Section]
     host_ops: list[HostOp]
     stalls: list[Stall]
-    clocks: list[list[int]]
+    clocks: list[list[Number]]
     """Sample times, in units of 0.1 ms from the start of the first step."""
     counters: list[Counter]
 
@@ -227,4 +230,8 @@ def decode(data: bytes, path: str) -> Observations:
             f"{path}: observations of version {found.solscope_observations}, this solscope reads "
             f"{VERSION}; create them again from the profile"
         )
+    for counter in found.counters:
+        times = len(found.clocks[counter.clock]) if counter.clock < len(found.clocks) else 0
+        if counter.n and (counter.n != times or len(counter.values) not in {1, times}):
+            raise DamagedFileError(f"{path}: damaged samples of the sensor {counter.name!r}")
     return found

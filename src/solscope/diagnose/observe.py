@@ -171,7 +171,7 @@ def _tiles(window: _Window, busy: Pieces, idle: IdlePieces) -> list[Tile]:
     kinds: list[TileKind] = ["compute", "comm", "memcpy"]
     group = group_of(window.activities)
     copies = {
-        name: copy_kind(name)
+        name: copy_kind(name or "")
         for name in window.activities.filter(pl.Series(group == 2))["name"].unique().to_list()
     }
     full = window.activities["name"].to_list()

@@ -81,7 +81,7 @@ def load(path: Path | str) -> Hardware:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{file}: no such file") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{file}: not a hardware file: {error}") from None
     try:
         _put_sources(document)

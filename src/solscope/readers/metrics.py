@@ -121,6 +121,9 @@ def _placement(profile: Profile, beside: Path) -> tuple[ProfileWarning, ...]:
         return (ProfileWarning("metrics_unaligned", text),)
     end = pl.col("start_ns") + pl.col("dur_ns").fill_null(0)
     first, last = profile.events.select(pl.col("start_ns").min(), end.max().alias("end")).row(0)
+    if first is None or last is None:
+        text = f"{beside.name} cannot be aligned with the trace, in which no event has a time"
+        return (ProfileWarning("metrics_unaligned", text),)
     if profile.metrics["t_ns"].is_between(first + offset, last + offset).any():
         return ()
     text = f"no sample of {beside.name} falls within the trace; do they belong together?"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import polars as pl
@@ -29,37 +30,62 @@ CLOCK_NS = 100_000
 _START = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"solscope_observations"\s*:')
 _KINDS = {"memcpy": "memcpy", "memset": "memset"}
 _MOST = 1 << 62
+MAX_SAMPLES = 1 << 22
+"""Samples of all sensors together; recordings have a hundredth of that."""
+_Int = Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
+"""A number that fits into a column, and still does with another one added."""
+_Ordinal = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 
 
 class _Kernels(msgspec.Struct):
     category: str
     name: str
-    calls: list[int]
-    ns: list[int]
-    p50_ns: int
+    calls: list[_Int]
+    ns: list[_Int]
+    p50_ns: _Int
 
 
 class _Counter(msgspec.Struct):
     name: str
-    device: int | None
-    clock: int
+    device: _Ordinal | None
+    clock: _Int
     values: list[float]
-    n: int
+    n: _Ordinal
 
 
 class _Run(msgspec.Struct):
     gpus: list[str]
     framework: str | None
-    unix_ns: int | None
+    found_by: str | None
+    unix_ns: _Int | None
     warnings: list[str]
+
+
+class _Step(msgspec.Struct, array_like=True):
+    number: _Int
+    start_ns: _Int
+    wall_ns: Annotated[int, msgspec.Meta(ge=0, lt=_MOST)]
+    phase: str | None
+    requests: _Int | None
+    tokens: _Int | None
+    activities: _Int
+    whole: bool
 
 
 class _Packed(msgspec.Struct):
     solscope_observations: int
     run: _Run
+    steps: list[_Step]
     kernels: list[_Kernels]
-    clocks: list[list[int]]
+    clocks: list[list[_Int]]
     counters: list[_Counter]
+
+
+class _Steps(msgspec.Struct):
+    """What `observed_steps` needs of it."""
+
+    run: _Run
+    steps: list[_Step]
 
 
 class ObservationsReader:
@@ -77,6 +103,7 @@ class ObservationsReader:
         data = read_all(path, options, LIMIT_BYTES).removeprefix(b"\xef\xbb\xbf")
         packed = _decode(path, data)
         kernels = _aggregates(path, packed)
+        _check_samples(path, packed)
         samples = _metrics(path, packed)
         return Profile(
             path=str(path),
@@ -95,6 +122,38 @@ class ObservationsReader:
 
 
 READER = ObservationsReader()
+
+
+def observed_steps(data: bytes) -> pl.DataFrame:
+    """Steps of a packed recording, each up to the start of the next one."""
+    try:
+        packed = msgspec.json.decode(data, type=_Steps)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DamagedFileError(f"damaged steps in a packed recording ({error})") from error
+    return pl.DataFrame(
+        [
+            (
+                step.start_ns,
+                step.start_ns + step.wall_ns,
+                step.phase,
+                step.requests,
+                step.tokens,
+                not step.whole,
+                packed.run.found_by,
+            )
+            for step in packed.steps
+        ],
+        schema={
+            "start_ns": pl.Int64,
+            "end_ns": pl.Int64,
+            "phase": pl.String,
+            "requests": pl.Int64,
+            "tokens": pl.Int64,
+            "cut": pl.Boolean,
+            "found_by": pl.String,
+        },
+        orient="row",
+    )
 
 
 def _decode(path: Path, data: bytes) -> _Packed:
@@ -137,6 +196,18 @@ def _aggregates(path: Path, packed: _Packed) -> pl.DataFrame:
     )
 
 
+def _check_samples(path: Path, packed: _Packed) -> None:
+    """Refuse samples without times before any are written out: `n` can be any number."""
+    for counter in packed.counters:
+        clock = packed.clocks[counter.clock] if 0 <= counter.clock < len(packed.clocks) else []
+        known = len(counter.values) in {1, counter.n} and counter.name
+        if counter.n and not (known and counter.n == len(clock)):
+            raise DamagedFileError(f"{path}: damaged samples of the sensor {counter.name!r}")
+    samples = sum(counter.n for counter in packed.counters)
+    if samples > MAX_SAMPLES:
+        raise DamagedFileError(f"{path}: {samples:,} samples; at most {MAX_SAMPLES:,} are read")
+
+
 def _metrics(path: Path, packed: _Packed) -> pl.DataFrame | None:
     """All samples; null where there are none, or where it is not known when they were taken."""
     zero = packed.run.unix_ns
@@ -147,10 +218,8 @@ def _metrics(path: Path, packed: _Packed) -> pl.DataFrame | None:
         if counter.n == 0:
             continue
         values = counter.values * counter.n if len(counter.values) == 1 else counter.values
-        clock = packed.clocks[counter.clock] if 0 <= counter.clock < len(packed.clocks) else []
-        times = [zero + CLOCK_NS * at for at in clock]
-        known = counter.name and all(0 <= time < MAX_TIME_NS for time in times)
-        if not (known and len(times) == len(values) == counter.n):
+        times = [zero + CLOCK_NS * at for at in packed.clocks[counter.clock]]
+        if not all(0 <= time < MAX_TIME_NS for time in times):
             raise DamagedFileError(f"{path}: damaged samples of the sensor {counter.name!r}")
         rows["t_ns"] += times
         rows["metric"] += [counter.name] * counter.n

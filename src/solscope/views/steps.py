@@ -10,7 +10,7 @@ import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
-from solscope.errors import DamagedFileError
+from solscope.readers.observations import observed_steps
 
 StepTimes = dict[str | None, list[float]]
 """Step times in ms, in order, by phase."""
@@ -73,7 +73,7 @@ def step_times(attributed: Attributed) -> StepTimes:
 
 def _steps(attributed: Attributed) -> pl.DataFrame:
     if attributed.profile.observations is not None:
-        return _observed(attributed.profile.observations)
+        return observed_steps(attributed.profile.observations)
     if attributed.profile.cycles is not None:
         return _cycles(attributed.profile.cycles)
     # Ranks and processes of a merged profile run the same steps; those of the first are used.
@@ -103,58 +103,6 @@ def _cycles(cycles: pl.DataFrame) -> pl.DataFrame:
         pl.lit(False).alias("cut"),
         pl.format("anchor {}", pl.col("anchor").cast(pl.String)).alias("found_by"),
     ).sort("start_ns", maintain_order=True)
-
-
-class _ObservedStep(msgspec.Struct, array_like=True):
-    number: int
-    start_ns: int
-    wall_ns: int
-    phase: str | None
-    requests: int | None
-    tokens: int | None
-    activities: int
-    whole: bool
-
-
-class _ObservedRun(msgspec.Struct):
-    found_by: str | None
-
-
-class _Observed(msgspec.Struct):
-    run: _ObservedRun
-    steps: list[_ObservedStep]
-
-
-def _observed(packed: bytes) -> pl.DataFrame:
-    """Steps of a packed recording, each up to the start of the next one."""
-    try:
-        found = msgspec.json.decode(packed, type=_Observed)
-    except msgspec.DecodeError as error:
-        raise DamagedFileError(f"damaged steps in a packed recording ({error})") from error
-    return pl.DataFrame(
-        [
-            (
-                step.start_ns,
-                step.start_ns + step.wall_ns,
-                step.phase,
-                step.requests,
-                step.tokens,
-                not step.whole,
-                found.run.found_by,
-            )
-            for step in found.steps
-        ],
-        schema={
-            "start_ns": pl.Int64,
-            "end_ns": pl.Int64,
-            "phase": pl.String,
-            "requests": pl.Int64,
-            "tokens": pl.Int64,
-            "cut": pl.Boolean,
-            "found_by": pl.String,
-        },
-        orient="row",
-    )
 
 
 def _phase(part: pl.DataFrame) -> PhaseSteps:

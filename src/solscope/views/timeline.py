@@ -40,7 +40,9 @@ class Timeline(msgspec.Struct, frozen=True):
 
 def timeline(attributed: Attributed) -> Timeline:
     """The steps of the first process; empty for a summary, which has no time line."""
-    timed = attributed.activities.filter(pl.col("dur_ns").is_not_null())
+    timed = attributed.activities.filter(
+        pl.col("start_ns").is_not_null() & pl.col("dur_ns").is_not_null()
+    )
     steps = attributed.steps.filter(
         (pl.col("process") == 0) & pl.col("start_ns").is_not_null()
     ).sort("start_ns")

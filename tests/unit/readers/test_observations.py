@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 import zstandard
@@ -19,6 +20,7 @@ from solscope.readers import observations as reader
 from solscope.redact import redact
 
 DATA = Path(__file__).parents[2] / "data"
+COUNTER = {"name": "x", "device": 0, "grows": False, "clock": 0, "values": [1.0], "n": 1}
 NORMAL, SLOW = (DATA / f"cpu_quota-{name}.observations.json.zst" for name in ("normal", "slow"))
 
 
@@ -116,6 +118,17 @@ def test_a_redacted_copy_has_tables_only() -> None:
             {"kernels": [{"category": "gemm", "name": "k", "calls": [1], "ns": [-5], "p50_ns": 1}]},
             "damaged numbers of the kernel 'k'",
         ),
+        ({"counters": [COUNTER | {"n": 2_000_000_000}]}, "damaged samples of the sensor 'x'"),
+        ({"counters": [COUNTER | {"n": 1 << 70}]}, "damaged packed recording"),
+        ({"counters": [COUNTER | {"device": 99_999_999_999}]}, "damaged packed recording"),
+        (
+            {"clocks": [[0] * 5000], "counters": [COUNTER | {"n": 5000}] * 1000},
+            "5,000,000 samples; at most 4,194,304",
+        ),
+        ({"clocks": [[1 << 63]]}, "damaged packed recording"),
+        ({"steps": [["x"]]}, "damaged packed recording"),
+        ({"steps": [[0, (1 << 63) - 1, 5, None, None, None, 1, True]]}, "damaged packed recording"),
+        ({"steps": [[0, 0, 5, None, 1 << 64, None, 1, True]]}, "damaged packed recording"),
     ],
 )
 def test_damage_is_one_clear_error(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -123,7 +136,20 @@ def test_damage_is_one_clear_error(changes: dict[str, Any], message: str, tmp_pa
         solscope.open(written(tmp_path, **changes))
 
 
-def test_damaged_steps_are_one_clear_error(tmp_path: Path) -> None:
-    profile = solscope.open(written(tmp_path, steps=[["x"]]))
+def test_samples_without_a_clock_are_refused_even_if_no_time_is_known(tmp_path: Path) -> None:
+    """Without a wall clock no metric table is made, but a diagnosis would write them out."""
+    run_ = json.loads(json.dumps(msgspec.to_builtins(load(NORMAL).run))) | {"unix_ns": None}
+    path = written(tmp_path, run=run_, counters=[COUNTER | {"n": 2_000_000_000}])
+    with pytest.raises(DamagedFileError, match="damaged samples"):
+        solscope.open(path)
+    with pytest.raises(DamagedFileError, match="damaged samples"):
+        load(path)
+
+
+def test_damaged_steps_of_a_saved_profile_are_one_clear_error(tmp_path: Path) -> None:
+    saved = solscope.open(SLOW).save(tmp_path / "saved")
+    packed = saved / "observations.json"
+    changed = json.loads(packed.read_bytes()) | {"steps": [[0, 1 << 63, 5, None, 1, 1, 1, True]]}
+    packed.write_text(json.dumps(changed), encoding="utf-8")
     with pytest.raises(DamagedFileError, match="damaged steps"):
-        solscope.summarize(solscope.attribute(profile))
+        solscope.summarize(solscope.attribute(solscope.open(saved)))

@@ -88,7 +88,8 @@ def idle_time(attributed: Attributed, window: Window) -> list[Hotspot]:
 
 
 def _devices(attributed: Attributed, window: Window) -> list[pl.DataFrame]:
-    rows = window.of(attributed.activities).filter(pl.col("dur_ns").is_not_null())
+    timed = pl.col("start_ns").is_not_null() & pl.col("dur_ns").is_not_null()
+    rows = window.of(attributed.activities).filter(timed)
     return rows.partition_by(["rank", "device"], maintain_order=True)
 
 
