@@ -36,8 +36,8 @@ CALL_SCHEMA = pl.Schema(
 """One row per collective on the GPU, in order of start.
 
 `busy_ns`, `held_ns` and `idle_ns` split the time since the collective before it ended: other work
-ran on the GPU; work was launched, but did not run; nothing was launched. `group` is null where the
-recording does not name it.
+ran on the GPU; work was launched, but did not run; nothing was launched. `group` is the ranks of
+the process group (`0,1,2,3`), else `group NAME`; null where the recording has neither.
 """
 STEP_SCHEMA = pl.Schema(
     {
@@ -57,7 +57,8 @@ STEP_SCHEMA = pl.Schema(
     }
 )
 """One row per step: bounds on the GPU; computing, communication, both at once, and neither: with
-work launched (`held_ns`) or without (`idle_ns`)."""
+work launched (`held_ns`) or without (`idle_ns`). These four are about the time until the next step
+begins, and add up to it (overlap counted once)."""
 WORK_SCHEMA = pl.Schema(
     {
         "step": pl.Int32(),

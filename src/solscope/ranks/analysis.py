@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from solscope.ranks.clock import Clock, Times, align
+from solscope.ranks.lengths import step_lengths
 from solscope.ranks.load import Imbalance, imbalance, received
 from solscope.ranks.match import Matched, match, step_shifts
 from solscope.ranks.straggler import Charge, Suspect, find_suspect
@@ -43,6 +44,11 @@ class Analysis:
     def rank_steps(self, at: int) -> pl.DataFrame:
         """Steps of one rank that figures are about."""
         return self.run.ranks[at].steps.filter(pl.col("step").is_in(sorted(self.own_steps[at])))
+
+    def rank_length_ns(self, at: int) -> int:
+        """Length of all these steps on that rank's own clock, each to the start of the next."""
+        lengths = step_lengths(self.run.ranks[at].steps)
+        return sum(lengths[step] for step in self.own_steps[at])
 
     @property
     def counted(self) -> NDArray[np.bool_]:
@@ -109,24 +115,18 @@ def _charge(
     step = matched.table["step"].fill_null(-1).to_numpy()
     place = np.searchsorted(steps, step)
     known = np.isin(step, steps)
-    np.add.at(cost, (place[known], split.last[known]), split.cost[known])
+    late = known & (split.last >= 0)
+    np.add.at(cost, (place[late], split.last[late]), split.cost[late])
     busy = known & (split.busiest >= 0)
     np.add.at(cost, (place[busy], split.busiest[busy]), split.uneven[busy])
-    lengths = [_lengths(rank.steps, shift) for rank, shift in zip(run.ranks, shifts, strict=True)]
+    lengths = [
+        {step + shift: length for step, length in step_lengths(rank.steps).items()}
+        for rank, shift in zip(run.ranks, shifts, strict=True)
+    ]
     length = np.array(
-        [np.median([part[n] for part in lengths if n in part] or [0.0]) for n in steps.tolist()]
+        [np.median([part[n] for part in lengths if n in part] or [0]) for n in steps.tolist()]
     )
     return Charge(steps, cost, length)
-
-
-def _lengths(steps: pl.DataFrame, shift: int) -> dict[int, float]:
-    """Length of each step, to the start of the next where that follows."""
-    found = {}
-    rows = steps.sort("start_ns").select("step", "start_ns", "end_ns").rows()
-    for (step, start, end), following in zip(rows, [*rows[1:], None], strict=True):
-        until = following[1] if following is not None and following[0] == step + 1 else end
-        found[step + shift] = float(max(until, end) - start)
-    return found
 
 
 def _why(

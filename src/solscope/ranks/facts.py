@@ -13,7 +13,9 @@ import polars as pl
 from solscope.attribution import Attributed
 from solscope.intervals import Intervals, overlap, union
 from solscope.operators.tensors import Tensor, full_type
+from solscope.ranks.groups import group_labels
 from solscope.ranks.kinds import kind_of
+from solscope.ranks.lengths import step_bounds
 from solscope.run import CALL_SCHEMA, STEP_SCHEMA, WORK_SCHEMA, Rank
 
 _MOST_BYTES = (1 << 63) - 1
@@ -66,7 +68,7 @@ def _calls(attributed: Attributed, rows: pl.DataFrame) -> tuple[pl.Series, pl.Da
     table = rows.select(
         kind,
         pl.col("name").cast(pl.String),
-        _groups(recorded).alias("group"),
+        group_labels(recorded),
         recorded["sequence"],
         recorded["peer"],
         pl.col("stream"),
@@ -101,13 +103,6 @@ def _recorded(events: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
         pair = [s.cast(pl.String) if text else s for s in (own, at_op)]
         found.append(pair[0].zip_with(pair[0].is_not_null(), pair[1]).alias(name))
     return pl.DataFrame(found)
-
-
-def _groups(recorded: pl.DataFrame) -> pl.Series:
-    """The ranks of a group where they are recorded, else its name; null where neither is."""
-    ranks = pl.col("process_group_ranks").str.replace_all(r"[\[\]\s]", "")
-    named = pl.when(ranks != "").then(ranks).otherwise("process_group")
-    return recorded.select(named.alias("group")).to_series()
 
 
 def _message(
@@ -185,7 +180,7 @@ def _joined(one: Intervals, other: Intervals) -> Intervals:
 
 
 def _steps(attributed: Attributed, rows: pl.DataFrame, is_call: pl.Series) -> pl.DataFrame:
-    """Steps of these activities, with what the GPU did in each."""
+    """Steps of these activities, with what the GPU did in each until the next began."""
     numbers = rows["step"].drop_nulls().unique()
     steps = attributed.steps.filter(pl.col("step").is_in(numbers.implode())).sort("start_ns")
     start = rows["start_ns"].to_numpy()
@@ -194,7 +189,7 @@ def _steps(attributed: Attributed, rows: pl.DataFrame, is_call: pl.Series) -> pl
     comm, work = union(start[calls], end[calls]), union(start[~calls], end[~calls])
     both = union(start, end)
     either = _joined(both, _pending(attributed.profile.events, rows))
-    first, last = steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy()
+    first, last = step_bounds(steps)
     compute_ns, comm_ns = overlap(first, last, work), overlap(first, last, comm)
     busy = overlap(first, last, both)
     return steps.with_columns(

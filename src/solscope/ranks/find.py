@@ -36,7 +36,7 @@ def run_files(
         item = os.fspath(given)
         path = Path(item)
         if path.is_dir() and not is_saved_profile(path):
-            inside = list(_below(path, MAX_DEPTH))
+            inside = list(_below(path, MAX_DEPTH, skipped))
             if not inside:
                 raise InputError(f"{path}: no profile in this folder or below it")
             found |= dict.fromkeys(inside)
@@ -45,7 +45,7 @@ def run_files(
     return list(found)
 
 
-def _below(folder: Path, depth: int) -> Iterable[str]:
+def _below(folder: Path, depth: int, skipped: Skipped | None) -> Iterable[str]:
     for path in sorted(folder.iterdir(), key=lambda entry: _natural(entry.name)):
         if path.name.startswith("."):
             continue
@@ -53,11 +53,15 @@ def _below(folder: Path, depth: int) -> Iterable[str]:
             if is_saved_profile(path):
                 yield str(path)
             elif depth:
-                yield from _below(path, depth - 1)
+                yield from _below(path, depth - 1, skipped)
         elif path.is_file() and not path.name.endswith((".metrics.csv", ".metrics.parquet")):
             try:
                 choose(read_head(path))
-            except (UnknownFormatError, InputError):
+            except UnknownFormatError:
+                continue
+            except InputError as error:
+                if skipped is not None:
+                    skipped(str(path), str(error))
                 continue
             yield str(path)
 

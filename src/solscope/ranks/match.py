@@ -14,6 +14,7 @@ What no other rank has, or what is ambiguous, stays unmatched and is counted.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -193,15 +194,18 @@ def _align(base: _Calls, other: _Calls) -> tuple[Ints, Ints, list[str]]:
 
 
 def _by_sequence(base: _Calls, other: _Calls) -> tuple[Ints, Ints, list[str]]:
-    places = {(n, key): at for at, (n, key) in enumerate(zip(base.sequence, base.key, strict=True))}
-    pairs = [
-        (places[n, key], at)
-        for at, (n, key) in enumerate(zip(other.sequence, other.key, strict=True))
-        if (n, key) in places
-    ]
+    places, theirs_at = _numbered(base), _numbered(other)
+    pairs = [(places[call], at) for call, at in theirs_at.items() if call in places]
     mine = np.array([a for a, _ in pairs], np.int64)
     theirs = np.array([b for _, b in pairs], np.int64)
     return mine, theirs, ["sequence"] * len(pairs)
+
+
+def _numbered(calls: _Calls) -> dict[tuple[int | None, int], int]:
+    """Positions of calls by sequence number and key; a number that occurs twice is ambiguous."""
+    named = list(zip(calls.sequence, calls.key.tolist(), strict=True))
+    times = Counter(named)
+    return {call: at for at, call in enumerate(named) if times[call] == 1}
 
 
 def _offsets(base: _Calls, other: _Calls) -> list[float]:

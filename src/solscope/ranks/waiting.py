@@ -18,6 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from solscope.ranks.clock import Clock, Times
+from solscope.ranks.groups import members
 from solscope.ranks.match import Matched
 from solscope.run import Run
 
@@ -76,7 +77,8 @@ def waiting(run: Run, matched: Matched, clock: Clock, times: Times) -> Waiting:
     last, cost = _costs(arrival, wait)
     if clock.method == "durations":
         # A send may end before its receive begins: durations tell nothing of who came last.
-        cost = np.where(matched.table["synchronizing"].to_numpy(), cost, 0.0)
+        synchronizing = matched.table["synchronizing"].to_numpy()
+        last, cost = np.where(synchronizing, last, -1), np.where(synchronizing, cost, 0.0)
     transfer = duration - wait
     baseline = _baseline(matched.table, wait, duration, transfer)
     busiest, uneven = _uneven(run, matched, transfer)
@@ -176,13 +178,10 @@ def _parts(run: Run, matched: Matched, end: Floats) -> dict[str, Floats]:
 def _complete(run: Run, matched: Matched) -> NDArray[np.bool_]:
     """Whether all ranks of a collective's group are at hand."""
     here = (matched.index >= 0).sum(1)
-    sizes = []
-    for group in matched.table["group"].to_list():
-        named = group is not None and all(part.isdigit() for part in group.split(","))
-        sizes.append(len(group.split(",")) if named and group else 0)
-    members = np.array(sizes, np.int64)
+    sizes = [len(members(group) or ()) for group in matched.table["group"].to_list()]
+    size = np.array(sizes, np.int64)
     everyone = not run.missing
-    return np.asarray(np.where(members > 0, here >= members, everyone), dtype=bool)
+    return np.asarray(np.where(size > 0, here >= size, everyone), dtype=bool)
 
 
 def _baseline(table: pl.DataFrame, wait: Floats, duration: Floats, transfer: Floats) -> Floats:

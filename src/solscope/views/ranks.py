@@ -12,9 +12,10 @@ import polars as pl
 
 from solscope.errors import SolscopeError
 from solscope.hardware import match_device
-from solscope.profile import ProcessGroup, ProfileWarning
+from solscope.profile import Device, ProcessGroup, ProfileWarning
 from solscope.ranks.analysis import Analysis, analyze
 from solscope.ranks.clock import Clock
+from solscope.ranks.groups import members
 from solscope.ranks.load import Imbalance
 from solscope.run import Run
 
@@ -28,7 +29,8 @@ class RankTimes(msgspec.Struct, frozen=True):
     host: str | None
     steps: int
     step_ms: float | None
-    """From the start of a step to the start of the next."""
+    """From the start of a step to the start of the next, on this rank: compute and communication
+    less their overlap, held and host add up to it."""
     compute_ms: float | None
     """Time in which its GPU computes, communication at the same time or not."""
     comm_ms: float | None
@@ -71,7 +73,8 @@ class CollectiveRow(msgspec.Struct, frozen=True, rename={"kind_class": "class"})
     busbw_gbs: float | None
     """By the transfer alone, as NCCL's tests count it."""
     bound_gbs: float | None
-    """What the links of the GPU can do in one direction, where its hardware file says so."""
+    """What the links of the GPUs can do in one direction; null where the hardware files do not say,
+    and unless all ranks of the group are known to be on one host."""
     kind_class: str
     """`transfer`, `arrival`, `mixed` or `inconclusive`: where most of its time goes."""
     by_class: dict[str, int]
@@ -164,7 +167,7 @@ def _times(analysis: Analysis, at: int) -> RankTimes:
         device=rank.device,
         host=rank.metadata.host,
         steps=count,
-        step_ms=per_step(float(analysis.charge.length.sum())) if count else None,
+        step_ms=per_step(analysis.rank_length_ns(at)),
         compute_ms=per_step(int(steps["compute_ns"].sum())),
         comm_ms=per_step(int(steps["comm_ns"].sum())),
         wait_ms=per_step(float(np.nansum(wait))) if not np.isnan(wait).all() else None,
@@ -231,15 +234,14 @@ def _collectives(analysis: Analysis) -> list[CollectiveRow]:
     even = ~pl.col("kind").is_in(["all_to_all", "dispatch", "combine"])
     power = pl.col("bytes").cast(pl.Float64).log(2).floor().cast(pl.Int64)
     size = pl.when(even).then("bytes").otherwise(power)
-    bound = _bound(analysis.run)
     rows = [
-        _collective(analysis, part, bound)
+        _collective(analysis, part)
         for _, part in table.group_by("kind", "group", size.alias("size"), maintain_order=True)
     ]
     return sorted(rows, key=lambda row: -row.calls * (row.transfer_us + row.wait_us))
 
 
-def _collective(analysis: Analysis, part: pl.DataFrame, bound: float | None) -> CollectiveRow:
+def _collective(analysis: Analysis, part: pl.DataFrame) -> CollectiveRow:
     at = part["at"].to_numpy()
     split = analysis.split
     transfer = float(np.nanmean(split.transfer[at])) / 1e3
@@ -254,7 +256,10 @@ def _collective(analysis: Analysis, part: pl.DataFrame, bound: float | None) -> 
         weights[name] = weights.get(name, 0.0) + float(time)
     size = _mean(part["bytes"])
     ranks = int((analysis.matched.index[at] >= 0).sum(1).max())
-    algorithm, bus = _bandwidth(part["kind"][0], size, ranks, transfer)
+    group = members(part["group"][0])
+    # Without the list of its ranks, a group is those at hand, if none can be missing.
+    whole = len(group) if group is not None else None if analysis.run.missing else ranks
+    algorithm, bus = _bandwidth(part["kind"][0], size, whole, transfer)
     counts = classes.value_counts(sort=True)
     return CollectiveRow(
         kind=part["kind"][0],
@@ -267,14 +272,21 @@ def _collective(analysis: Analysis, part: pl.DataFrame, bound: float | None) -> 
         baseline_us=None if baseline is None else baseline / 1e3,
         algbw_gbs=algorithm,
         busbw_gbs=bus,
-        bound_gbs=bound,
+        bound_gbs=_bound(analysis.run, group),
         kind_class=max(weights, key=lambda name: weights[name]),
         by_class=dict(counts.iter_rows()),
     )
 
 
-def _factors(kind: str, ranks: int) -> tuple[float, float] | None:
-    """Bytes that count for the algorithm and for the bus, per byte that a rank sends."""
+def _factors(kind: str, ranks: int | None) -> tuple[float, float] | None:
+    """Bytes that count for the algorithm and for the bus, per byte that a rank sends.
+
+    `ranks` is the size of the group, whether its ranks are at hand or not; null when not known.
+    """
+    if kind in ("broadcast", "reduce", "send_receive"):
+        return 1.0, 1.0
+    if ranks is None or ranks < 2:
+        return None
     others = (ranks - 1) / ranks
     if kind == "all_reduce":
         return 1.0, 2 * others
@@ -282,27 +294,37 @@ def _factors(kind: str, ranks: int) -> tuple[float, float] | None:
         return float(ranks), float(ranks - 1)
     if kind in ("reduce_scatter", "all_to_all", "dispatch", "combine"):
         return 1.0, others
-    return (1.0, 1.0) if kind in ("broadcast", "reduce", "send_receive") else None
+    return None
 
 
 def _bandwidth(
-    kind: str, size: float | None, ranks: int, transfer_us: float
+    kind: str, size: float | None, ranks: int | None, transfer_us: float
 ) -> tuple[float | None, float | None]:
-    factors = _factors(kind, ranks) if ranks > 1 else None
+    factors = _factors(kind, ranks)
     if size is None or factors is None or transfer_us <= 0:
         return None, None
     rate = size / transfer_us / 1e3
     return rate * factors[0], rate * factors[1]
 
 
-def _bound(run: Run) -> float | None:
-    """What the links of these GPUs can do in one direction, GB/s."""
-    devices = [device for rank in run.ranks for device in rank.metadata.devices]
-    if not devices:
+def _bound(run: Run, group: tuple[int, ...] | None) -> float | None:
+    """What the links between the GPUs of a group can do in one direction, GB/s.
+
+    Between hosts the network decides, which no hardware file describes.
+    """
+    at_hand = {rank.rank: rank for rank in run.ranks}
+    ranks = [at_hand.get(number) for number in group or ()]
+    known = [rank for rank in ranks if rank is not None and rank.metadata.host is not None]
+    if not known or len(known) < len(ranks) or len({rank.metadata.host for rank in known}) > 1:
         return None
-    first = devices[0]
+    values = [_link(device) for rank in known for device in rank.metadata.devices]
+    rates = [value for value in values if value is not None]
+    return min(rates) if rates and len(rates) == len(values) else None
+
+
+def _link(device: Device) -> float | None:
     try:
-        found = match_device(first.name, first.compute_units, first.memory_bytes, first.arch)
+        found = match_device(device.name, device.compute_units, device.memory_bytes, device.arch)
     except SolscopeError:
         return None
     value = None if found is None else found.value("interconnect.bandwidth")

@@ -92,6 +92,16 @@ def test_sequence_numbers_decide_where_they_are_recorded() -> None:
     assert matched.index[:, 0].tolist() == list(range(10, 60))
 
 
+def test_a_sequence_number_that_occurs_twice_is_ambiguous() -> None:
+    whole = make(Program(ranks=2))
+    numbers = pl.Series("sequence", [*range(59), 58])
+    numbered = [replace(r, calls=r.calls.with_columns(numbers)) for r in whole.ranks]
+    run = replace(whole, ranks=tuple(numbered))
+    matched = match(run)
+    assert matched.unmatched == {0: 2, 1: 2}
+    assert matched.index.tolist() == [[at, at] for at in range(58)]
+
+
 def test_ranks_of_different_runs_are_not_matched() -> None:
     one = make(Program(ranks=2, jitter=200 * US))
     other = make(Program(ranks=2, jitter=900 * US, seed=2, transfer=300 * US))

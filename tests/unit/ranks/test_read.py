@@ -6,11 +6,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from solscope.errors import InputError
 from solscope.ranks.facts import _message
 from solscope.ranks.find import host_in_name, number_ranks, rank_in_name, run_files
+from solscope.ranks.groups import group_labels, members
 from solscope.ranks.kinds import kind_of
 from solscope.ranks.read import make_run, open_run
 from solscope.readers.recording import process_groups
@@ -73,6 +75,27 @@ def test_folders_are_searched_below(tmp_path: Path) -> None:
     (tmp_path / "run" / "notes.txt").write_text("no profile")
     files = run_files([tmp_path / "run"])
     assert [Path(file).name for file in files] == ["rank2.json", "rank10.json"]
+
+
+def test_a_file_that_cannot_be_read_is_said_to_be_skipped(tmp_path: Path) -> None:
+    write(tmp_path / "rank0.json", 0)
+    (tmp_path / "rank1.json.gz").write_bytes(b"\x1f\x8b\x08 cut short")
+    skipped: list[str] = []
+    files = run_files([tmp_path], lambda path, reason: skipped.append(Path(path).name))
+    assert [Path(file).name for file in files] == ["rank0.json"]
+    assert skipped == ["rank1.json.gz"]
+
+
+def test_a_group_is_its_ranks_or_its_name() -> None:
+    recorded = pl.DataFrame(
+        {
+            "process_group": ["0", "0", None, "7"],
+            "process_group_ranks": ["[0, 1, 2]", None, None, "[0, 1, ..., 63]"],
+        }
+    )
+    labels = group_labels(recorded).to_list()
+    assert labels == ["0,1,2", "group 0", None, "0,1,...,63"]
+    assert [members(label) for label in labels] == [(0, 1, 2), None, None, None]
 
 
 def test_missing_ranks_are_said_in_one_line(tmp_path: Path) -> None:

@@ -107,6 +107,25 @@ def test_a_rank_that_is_missing_is_said_in_one_line() -> None:
     assert all(row.kind_class in ("inconclusive", "arrival") for row in result.collectives)
 
 
+def test_without_a_clock_nobody_is_last_to_a_send() -> None:
+    run = make(Program(ranks=2, kind="send"))
+    both = [
+        replace(
+            r,
+            calls=r.calls.with_columns(
+                pl.lit("send" if r.rank == 0 else "receive").alias("kind"),
+                pl.lit(1 - r.rank, pl.Int64).alias("peer"),
+            ),
+        )
+        for r in run.ranks
+    ]
+    analysis = analyze(replace(run, ranks=tuple(both)))
+    assert analysis.clock.method == "durations"
+    assert set(analysis.split.last.tolist()) == {-1}
+    assert not analysis.charge.cost.any()
+    assert [row.last for row in rank_table(analysis).ranks] == [0, 0]
+
+
 def charge(costs: list[list[float]]) -> Charge:
     return Charge(np.arange(len(costs)), np.array(costs), np.full(len(costs), 1.0))
 
