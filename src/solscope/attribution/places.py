@@ -77,7 +77,7 @@ def find_places(
     table = activities.with_columns(
         steps.step.alias("step"), steps.pass_id.alias("pass"), steps.pass_phase.alias("phase")
     )
-    sequence = pl.Series("letter", letters(activities, helpers), dtype=pl.String)
+    sequence = letters(activities, helpers)
     products = products_of(events, activities, sequence)
     whole = set(steps.table["found_by"]) == {"whole_profile"}
     if decoder and not _is_training(activities):

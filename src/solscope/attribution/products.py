@@ -62,7 +62,7 @@ def products_of(
     rows = activities["op_row"].set(sequence != Letter.GEMM.value, None)
     dims = events["input_dims"].gather(rows).cast(pl.String)
     known = {text: _product(text) for text in dims.unique().drop_nulls()}
-    return [known.get(text) for text in dims]
+    return [known.get(text) for text in dims.to_list()]
 
 
 def _product(dims: str) -> Product | None:

@@ -166,16 +166,15 @@ class Unit(NamedTuple):
     """One past the last kernel."""
 
 
-def letters(activities: pl.DataFrame, helpers: dict[str, str]) -> list[str]:
+def letters(activities: pl.DataFrame, helpers: dict[str, str]) -> pl.Series:
     """A letter for each activity; `helpers` maps rule ids to `previous` or `next`."""
-    keys = activities.select(
-        pl.col("category").cast(pl.String),
-        pl.col("rule").cast(pl.String),
-        pl.col("name").cast(pl.String),
-    )
+    keys = activities.select("category", "rule", "name")
     distinct = keys.unique()
-    known = {(c, r, n): str(_letter(c, r, n, helpers)) for c, r, n in distinct.iter_rows()}
-    return [known[row] for row in keys.iter_rows()]
+    texts = distinct.select(pl.all().cast(pl.String)).iter_rows()
+    found = [str(_letter(c, r, n, helpers)) for c, r, n in texts]
+    known = distinct.with_columns(pl.Series("letter", found, dtype=pl.String))
+    joined = keys.join(known, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")
+    return joined["letter"]
 
 
 def _letter(category: str, rule: str | None, name: str | None, helpers: dict[str, str]) -> Letter:
