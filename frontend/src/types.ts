@@ -59,7 +59,7 @@ export interface ComparisonPage {
 export interface RankRow { rank: number; path: string; device: string; kernels: number; gpu_span_ms: number | null; gpu_busy_pct: number | null; compute_ms: number | null; comm_ms: number | null; exposed_comm_ms: number | null; }
 export interface RankWait { rank: number; collectives: number; transfer_ms: number; wait_ms: number; }
 export interface RanksPage {
-  kind: "ranks"; title: string; computes_longest: number[]; summaries: Summary[];
+  kind: "ranks"; title: string; verdict: string; computes_longest: number[]; summaries: Summary[];
   run: { world_size: number | null; ranks: RankRow[]; missing: number[]; skew: { ranks: RankWait[]; slowest: number | null; reason: string | null } | null };
 }
 export interface Component { component: string; phase: string | null; family: string; normal_ms: number; abnormal_ms: number; delta_ms: number; count_effect_ms: number; duration_effect_ms: number; share_of_delta_pct: number | null; q: number | null; state: string; low_ms: number | null; high_ms: number | null; }

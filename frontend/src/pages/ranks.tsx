@@ -42,9 +42,7 @@ export function RanksView({ page }: { page: RanksPage }) {
   );
 }
 
-function verdict({ run, computes_longest: longest }: RanksPage): string {
-  const skew = run.skew;
-  const waits = skew?.slowest == null ? `Waiting in collectives cannot be told: ${skew?.reason ?? "no collectives"}.` : `In collectives the others wait for rank ${skew.slowest}.`;
+function verdict({ verdict: waits, computes_longest: longest }: RanksPage): string {
   const computes = longest.length ? ` Rank ${longest.join(", ")} ${longest.length === 1 ? "computes" : "compute"} longest.` : " All ranks compute about as long.";
   return waits + computes;
 }

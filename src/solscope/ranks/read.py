@@ -31,8 +31,7 @@ from solscope.run import MAX_RANKS, Rank, Run, listed
 MEMORY_BYTES = 3 << 30
 """What all processes together may need."""
 PER_PROCESS_BYTES, PER_FILE_BYTE = 220 << 20, 4
-"""What a process needs to start, and for each byte of a trace as JSON; measured by
-`benchmarks/ranks.py`."""
+"""What a process needs to start, and for each byte of a trace as JSON: estimates."""
 COMPRESSED = 14
 """How much smaller compressed traces are."""
 SMALL_BYTES = 24 << 20

@@ -5,7 +5,9 @@ last: what the step would have been shorter, had this rank alone been in time. T
 recording is left out, for there ranks wait for one another's profilers, and so are steps that are
 cut. The rank with the largest sum is the straggler when, in steps drawn again and again from those
 recorded, its share of the step stays above `MATERIAL` and above `ALONE` of what all ranks are
-charged with. Healthy ranks cost one another less than that; how much less is measured in the lab.
+charged with. That frequency is the confidence: a bootstrap over the steps of one recording, which
+says nothing about the next recording. A run that nothing was done to can pass the thresholds: in
+the lab 1 of 9 did, whose host really was late in that recording (`docs/explain/ranks.md`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 MATERIAL = 0.15
-"""Share of a step from which a rank's lateness is more than ranks of a healthy run differ by."""
+"""Share of a step from which a rank's lateness counts; chosen on the lab's tune half."""
 ALONE = 0.6
 """Share of all lateness that a straggler has."""
 WANDERS = 0.2

@@ -6,7 +6,7 @@ front end (`frontend/`) draws it; it computes nothing that is not here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from solscope.diagnose.observe import observe
 from solscope.errors import InputError, UsageError
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
+from solscope.ranks.facts import rank_facts
+from solscope.ranks.read import make_run
 from solscope.suite.published import upper_median
 from solscope.suite.tables import suite_list, suite_shapes
 from solscope.views.collectives import collective_calls
@@ -33,6 +35,7 @@ from solscope.views.kernels import KernelTable, kernels
 from solscope.views.layers import LayerTable, layers
 from solscope.views.operators import OperatorTable, hardware_of, operator_table
 from solscope.views.rank_rows import Run, computes_longest, runs
+from solscope.views.ranks import rank_table
 from solscope.views.summary import Summary, summarize
 from solscope.views.timeline import Timeline, timeline
 from solscope.views.tree import TimeNode, time_tree
@@ -89,6 +92,8 @@ class RanksPage(msgspec.Struct, frozen=True, tag="ranks", tag_field="kind"):
 
     title: str
     run: Run
+    verdict: str
+    """Which rank the others wait for, or that none stands out: as `solscope ranks` says it."""
     computes_longest: list[int]
     """Ranks that compute clearly longer than the fastest."""
     summaries: list[Summary]
@@ -237,10 +242,12 @@ def ranks_pages(profiles: Sequence[Attributed]) -> list[RanksPage]:
     summaries = {one.profile.path: summarize(one, top=0) for one in ranked}
     calls = {one.profile.path: collective_calls(one) for one in ranked}
     found = runs(list(summaries.values()), calls)
+    by_path = {one.profile.path: one for one in ranked}
     return [
         RanksPage(
             title=Path(run.name).name,
             run=run,
+            verdict=_waits_for(run, by_path),
             computes_longest=computes_longest(run),
             summaries=[summaries[row.path] for row in run.ranks],
         )
@@ -248,6 +255,11 @@ def ranks_pages(profiles: Sequence[Attributed]) -> list[RanksPage]:
         # One file that merges its ranks lists them on its own page.
         if len({row.path for row in run.ranks}) > 1
     ]
+
+
+def _waits_for(run: Run, profiles: Mapping[str, Attributed]) -> str:
+    facts = [rank for row in run.ranks for rank in rank_facts(profiles[row.path], row.rank)]
+    return rank_table(make_run(run.name, facts)).verdict
 
 
 def diagnosis_page(runs: Sequence[Attributed], labels: Sequence[str]) -> DiagnosisPage:

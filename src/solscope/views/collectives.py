@@ -2,8 +2,8 @@
 
 The k-th collective of one rank is the k-th of every other. It cannot end before the last rank
 arrives, so the shortest of its durations is the transfer, and what a rank spends beyond that is
-waiting. The rank that waits least is the one the others wait for. Clocks are not compared, only
-durations.
+waiting. Clocks are not compared, only durations, and the start of the recording counts, where ranks
+wait for one another's profilers: who waits least need not be the straggler, which `ranks` finds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CollectiveSkew(msgspec.Struct, frozen=True):
 
     ranks: list[RankWait]
     slowest: int | None
-    """Rank that waits least: the others wait for it."""
+    """Rank that waits least, start of the recording included; not always the straggler."""
     reason: str | None
 
 

@@ -65,3 +65,20 @@ def test_ranks_of_one_run_make_a_page_and_other_profiles_none() -> None:
     assert [row.rank for row in page.run.ranks] == [0, 1]
     assert [one.path for one in page.summaries] == ["d/rank0.json", "d/rank1.json"]
     assert ranks_pages(made[1:]) == []
+
+
+def test_the_page_of_ranks_says_what_ranks_says() -> None:
+    """Without whole steps nobody is named, though rank 1 waits least."""
+    made = [
+        attribute(replace(profile(event("kernel", "ncclDevKernel_AllReduce", 0, dur), rank=rank),
+                          path=f"d/rank{rank}.json"))
+        for rank, dur in ((0, 30), (1, 10))
+    ]  # fmt: skip
+    (page,) = ranks_pages(made)
+    assert page.run.skew is not None
+    assert page.run.skew.slowest == 1
+    assert page.verdict == "Cannot tell who waits for whom: only 0 whole steps after the first."
+    demo = [attribute(solscope.open(path)) for path in solscope.find_profiles(["demo:ranks"])]
+    (page,) = ranks_pages(demo)
+    assert page.verdict == solscope.rank_table(solscope.open_run("demo:ranks")).verdict
+    assert "wait for rank 2" in page.verdict
