@@ -12,8 +12,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-_CONSTRUCTORS = {"int64": "new_i64", "int32": "new_i32", "uint32": "new_u32", "bool": "new_bool"}
-"""Private constructors of Polars by the type of the array."""
+_CONSTRUCTORS: dict[str, tuple[str, type[pl.DataType]]] = {
+    "int64": ("new_i64", pl.Int64),
+    "int32": ("new_i32", pl.Int32),
+    "uint32": ("new_u32", pl.UInt32),
+    "bool": ("new_bool", pl.Boolean),
+}
+"""Private constructors of Polars by the type of the array, and what they must make."""
 
 
 def series(name: str, values: np.ndarray[Any, Any]) -> pl.Series:
@@ -31,11 +36,17 @@ def positions(name: str, values: np.ndarray[Any, Any]) -> pl.Series:
 
 @cache
 def _constructor(dtype: str) -> Any:
-    """The constructor for a type; None where this version of Polars has none by that name."""
+    """The constructor for a type; None when this version of Polars has none that works so."""
+    if dtype not in _CONSTRUCTORS:
+        return None
+    name, expected = _CONSTRUCTORS[dtype]
+    sample = np.array([0, 1, 0], dtype)
     try:
         from polars._plr import PySeries
 
-        _ = pl.Series._from_pyseries
-    except (ImportError, AttributeError):
+        make = getattr(PySeries, name)
+        made = pl.Series._from_pyseries(make("a", sample, True))
+        works = made.equals(pl.Series("a", sample.tolist(), dtype=expected), check_dtypes=True)
+    except (ImportError, AttributeError, TypeError, ValueError):
         return None
-    return getattr(PySeries, _CONSTRUCTORS.get(dtype, ""), None)
+    return make if works else None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,28 @@ def test_a_series_is_what_polars_makes_of_the_array(
 def test_this_version_of_polars_has_the_constructors() -> None:
     assert all(arrays._constructor(dtype) is not None for dtype in arrays._CONSTRUCTORS)
     assert arrays._constructor("float64") is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda name, values: None,  # another signature
+        lambda name, values, strict: pl.Series(name, values.tolist(), pl.Int8)._s,
+        lambda name, values, strict: pl.Series(name, values[::-1].tolist()[1:], pl.Int64)._s,
+    ],
+)
+def test_a_constructor_that_works_otherwise_is_not_used(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from polars import _plr
+
+    monkeypatch.setattr(_plr, "PySeries", SimpleNamespace(new_i64=make))
+    arrays._constructor.cache_clear()
+    try:
+        assert arrays._constructor("int64") is None
+        assert_series_equal(series("a", np.array([1, 2])), pl.Series("a", [1, 2]))
+    finally:
+        arrays._constructor.cache_clear()
 
 
 def test_minus_one_is_no_position() -> None:

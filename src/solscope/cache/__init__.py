@@ -6,6 +6,7 @@ that is missing, damaged or from other code is a miss. A folder that cannot be u
 nothing is cached, and `solscope doctor` says so.
 
 `settings.py` says where the cache lies and how large it may grow, `entries.py` reads, writes and
-evicts entries, `tables.py` turns a dataclass into an entry and back, `background.py` writes while
-the answer is computed. Nothing here knows what a profile is.
+evicts entries, `removal.py` deletes what solscope wrote and nothing else, `tables.py` turns a
+dataclass into an entry and back, `background.py` writes while the answer is computed. Nothing here
+knows what a profile is.
 """

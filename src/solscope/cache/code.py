@@ -27,7 +27,7 @@ def code_version() -> str:
     files = _files(PACKAGE, deep=False)
     for part in PARTS:
         files += _files(PACKAGE / part, deep=True)
-    # The choice of the scanner must not matter, but whoever compares two wants to run both.
+    # The scanner must not change a result, but a comparison of the two has to run both.
     about = (__version__, pl.__version__, sys.version_info[:2], os.environ.get("SOLSCOPE_CORE"))
     return hashlib.blake2b(repr((about, sorted(files))).encode(), digest_size=16).hexdigest()
 

@@ -10,16 +10,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from solscope.cache.listing import ENTRIES, INDEX, MANIFEST, WORK, inside, stored
+from solscope.cache.listing import ENTRIES, INDEX, MANIFEST, WORK, owned, stored
+from solscope.cache.removal import remove, work_folder
 from solscope.cache.settings import Settings, make_private
 from solscope.cache.tables import UnfitError, Value, dump, load
 from solscope.errors import SolscopeError
@@ -43,7 +42,7 @@ _DAMAGED = (
 
 
 class Entries:
-    """The entries below one folder."""
+    """The entries of one cache."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -69,11 +68,14 @@ class Entries:
         return value
 
     def put(self, key: str, value: Any, given: Mapping[str, object]) -> None:
-        """Write the value, unless it cannot be; the oldest entries may go for it."""
+        """Write the value, unless that fails or it is too large; evict old entries for it."""
         place = self._place(key)
         with contextlib.suppress(*_DAMAGED):
-            with self._work() as work:
+            make_private(place.parent)
+            with work_folder(self._folder) as work:
                 dump(value, work, given)
+                if sum(file.stat().st_size for file in work.iterdir()) > self._settings.max_bytes:
+                    return
                 work.rename(place)  # fails when another process was faster
             self.evict()
 
@@ -87,31 +89,20 @@ class Entries:
                 break
             self._remove(entry.path)
             total -= entry.bytes
-        for path in inside(self._folder / WORK):
+        for path in owned(self._folder / WORK, WORK):
             if now - _changed_s(path) > ABANDONED_S:
-                shutil.rmtree(path, ignore_errors=True)
-        indexed = inside(self.index)
+                self._remove(path)
+        indexed = owned(self.index, INDEX)
         if len(indexed) > MOST_INDEXED:
             for path in sorted(indexed, key=_changed_s)[: -MOST_INDEXED // 2]:
-                _delete(path)
+                self._remove(path)
 
     def _place(self, key: str) -> Path:
         return self._folder / ENTRIES / key
 
-    @contextlib.contextmanager
-    def _work(self) -> Iterator[Path]:
-        for name in (ENTRIES, WORK):
-            make_private(self._folder / name)
-        folder = Path(tempfile.mkdtemp(dir=self._folder / WORK))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def _remove(self, place: Path) -> None:
-        """Rename first, so that nobody finds half an entry."""
-        with contextlib.suppress(OSError), self._work() as work:
-            place.rename(work / "old")
+    def _remove(self, path: Path) -> None:
+        with contextlib.suppress(OSError):
+            remove(self._folder, path)
 
 
 def entry_key(*parts: object) -> str:
@@ -124,11 +115,3 @@ def _changed_s(path: Path) -> float:
         return path.lstat().st_mtime
     except OSError:
         return 0.0
-
-
-def _delete(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with contextlib.suppress(OSError):
-            path.unlink()

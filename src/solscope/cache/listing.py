@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,6 +10,15 @@ ENTRIES, INDEX, WORK, ANSWERS = "profiles", "files", "work", "answers"
 """Entries, digests of files, what is being written or deleted, and answers of the dashboard."""
 MANIFEST = "manifest"
 """File of an entry: the digest of the rest, a line break, and what the entry holds as JSON."""
+WORK_PREFIX = "entry-"
+_DIGEST = r"(?:stat|samples)-[0-9a-f]{32}"
+_OWNED = {
+    ENTRIES: re.compile(r"[0-9a-f]{40}"),
+    # A name with a dot in front is what `new_file` had not finished.
+    INDEX: re.compile(rf"{_DIGEST}|\.{_DIGEST}\.\w+"),
+    WORK: re.compile(rf"{WORK_PREFIX}\w+"),
+    ANSWERS: re.compile(r"[0-9a-f]{64}|\.[0-9a-f]{64}\.\w+"),
+}
 
 
 class Entry(NamedTuple):
@@ -20,16 +30,20 @@ class Entry(NamedTuple):
     """Unix time at which it was last written or read."""
 
 
-def stored(folder: Path) -> list[Entry]:
-    """All entries of the cache in `folder`, the least recently used first."""
-    found = [_entry(path) for path in inside(folder / ENTRIES)]
+def stored(cache: Path) -> list[Entry]:
+    """All entries of a cache, the least recently used first."""
+    found = [_entry(path) for path in owned(cache / ENTRIES, ENTRIES)]
     return sorted((one for one in found if one is not None), key=lambda one: one.used_s)
 
 
-def inside(folder: Path) -> list[Path]:
-    """What lies in a folder; nothing when it cannot be listed."""
+def owned(folder: Path, part: str) -> list[Path]:
+    """What solscope itself wrote into the folder of one part of the cache.
+
+    Only this may be deleted: whatever has another name is not ours. Empty when the folder cannot be
+    listed.
+    """
     try:
-        return list(folder.iterdir())
+        return [path for path in folder.iterdir() if _OWNED[part].fullmatch(path.name)]
     except OSError:
         return []
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import msgspec
 
-from solscope.cache.listing import ANSWERS, ENTRIES, INDEX, WORK, inside, stored
+from solscope.cache.listing import ANSWERS, owned, stored
+from solscope.cache.removal import remove_all
 from solscope.cache.settings import cache_folder, is_off, max_bytes, min_bytes, why_not
+from solscope.errors import UsageError
 
 
 class CacheInfo(msgspec.Struct, frozen=True):
@@ -46,7 +47,7 @@ def cache_info() -> CacheInfo:
     """Look at the cache."""
     folder, reason = cache_folder(), _reason()
     entries = [] if folder is None else stored(folder)
-    answers = [] if folder is None else _files(folder / ANSWERS)
+    answers = [] if folder is None else _answer_sizes(folder / ANSWERS)
     return CacheInfo(
         folder=None if folder is None else str(folder),
         on=reason is None,
@@ -61,13 +62,14 @@ def cache_info() -> CacheInfo:
 
 
 def clear_cache() -> Cleared:
-    """Remove all that is cached, and nothing else that lies in the folder."""
+    """Remove all that is cached, and nothing else in the folder."""
     before = cache_info()
     folder = cache_folder()
-    if folder is not None:
-        for name in (ENTRIES, INDEX, WORK, ANSWERS):
-            if (folder / name).is_dir():
-                shutil.rmtree(folder / name)
+    if folder is not None and folder.is_dir():
+        reason = why_not(folder)
+        if reason is not None:
+            raise UsageError(f"the cache is not cleared: {reason}")
+        remove_all(folder)
     return Cleared(
         before.folder, before.entries, before.answers, before.bytes + before.answer_bytes
     )
@@ -82,6 +84,5 @@ def _reason() -> str | None:
     return why_not(folder)
 
 
-def _files(folder: Path) -> list[int]:
-    """Sizes of the files in a folder."""
-    return [path.lstat().st_size for path in inside(folder) if path.is_file()]
+def _answer_sizes(folder: Path) -> list[int]:
+    return [path.lstat().st_size for path in owned(folder, ANSWERS) if path.is_file()]

@@ -13,6 +13,13 @@ from solscope.errors import UsageError
 MAX_BYTES = 4 << 30
 MIN_BYTES = 256 << 10
 """A smaller file is read and attributed in less than 0.1 s: not worth a folder on the disk."""
+FOLDER = "solscope-cache-1"
+"""All that is cached is below a folder of this name; SOLSCOPE_CACHE_DIR may hold other files.
+The number changes with the layout."""
+TAG = "CACHEDIR.TAG"
+_TAG_TEXT = """Signature: 8a477f597d28d172789f06886806bc55
+# This folder is a cache of solscope. See https://bford.info/cachedir/
+"""
 OFF = ("", "0")
 """Values of SOLSCOPE_NO_CACHE that leave the cache on."""
 
@@ -31,15 +38,15 @@ def cache_folder() -> Path | None:
     """The folder for everything that solscope caches; null when the user has no home folder."""
     chosen = os.environ.get("SOLSCOPE_CACHE_DIR")
     if chosen:
-        return Path(chosen)
+        return Path(chosen) / FOLDER
     base = os.environ.get("XDG_CACHE_HOME")
     if base:
-        return Path(base) / "solscope"
+        return Path(base) / "solscope" / FOLDER
     try:
         home = Path.home()
     except RuntimeError:
         return None
-    return home.joinpath(*_PLATFORM_FOLDER, "solscope")
+    return home.joinpath(*_PLATFORM_FOLDER, "solscope", FOLDER)
 
 
 _PLATFORM_FOLDER = ("Library", "Caches") if sys.platform == "darwin" else (".cache",)
@@ -69,11 +76,15 @@ def min_bytes() -> int:
 
 
 def why_not(folder: Path) -> str | None:
-    """Why this folder cannot hold the cache; null when it can, or when it can be made.
+    """Why this folder cannot be the cache; null when it can, or when it can be made.
 
-    Entries in a folder that others can write to could be anybody's.
+    Entries below a folder that others can write to could be anybody's.
     """
-    place = folder.absolute()
+    return _why_not(folder.absolute().parent) or _why_not(folder.absolute())
+
+
+def _why_not(folder: Path) -> str | None:
+    place = folder
     while True:
         try:
             found = place.stat()
@@ -85,7 +96,7 @@ def why_not(folder: Path) -> str | None:
         break
     if not stat.S_ISDIR(found.st_mode):
         return f"{place} is not a folder"
-    if place == folder.absolute():
+    if place == folder:
         if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
             return f"{place} belongs to another user"
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -96,9 +107,16 @@ def why_not(folder: Path) -> str | None:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder of the cache, for nobody else to look into."""
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    """Make the folder of one part of the cache, which only the user can open.
+
+    The cache is tagged as such for backup programs.
+    """
+    folder.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for place in (folder.parent, folder):
+        place.mkdir(mode=0o700, exist_ok=True)
+    tag = folder.parent / TAG
+    if folder.parent.name == FOLDER and not tag.exists():
+        tag.write_text(_TAG_TEXT, encoding="ascii")
 
 
 def _number(name: str, default: int) -> int:

@@ -85,17 +85,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # By default the collector walks everything imported a hundred times before a command has begun.
     gc.set_threshold(COLLECT_EVERY, 50, 50)
     code = run(arguments)
-    _finish_cache()
-    _leave(code)
+    _leave(code, at_once=not _finish_cache())
 
 
-def _leave(code: int) -> NoReturn:
+def _leave(code: int, *, at_once: bool) -> NoReturn:
     """Exit without taking the interpreter apart, which frees every object of every module.
 
     That takes a sixth of the time of a command on a small profile; the system frees memory at once.
-    A process with other threads, a profiler or a debugger exits as usual.
+    A process with other threads, a profiler or a debugger exits as usual, unless the user
+    interrupted it while it waited for a thread.
     """
-    if threading.active_count() > 1 or sys.getprofile() or sys.gettrace() or sys.flags.inspect:
+    watched = sys.getprofile() or sys.gettrace() or sys.flags.inspect
+    if not at_once and (watched or threading.active_count() > 1):
         sys.exit(code)
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -104,12 +105,16 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _finish_cache() -> None:
-    """Wait for what is still written to the cache; whoever cannot wait has the answer already."""
+def _finish_cache() -> bool:
+    """Wait until the cache is written; False when the user interrupts that."""
     background = sys.modules.get("solscope.cache.background")
     if background is not None:
-        with contextlib.suppress(KeyboardInterrupt):
+        try:
             background.wait()
+        except KeyboardInterrupt:
+            background.abandon()
+            return False
+    return True
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -24,7 +24,7 @@ class BundledPath(click.Path):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> Any:
-        """The path, of a demo that in the package."""
+        """The path; for a demo, its path in the package."""
         return super().convert(resolve(os.fspath(value)), param, ctx)
 
     def shell_complete(

@@ -38,7 +38,7 @@ def command(
 
     A RUN is a folder with one trace per rank, a glob, or one file that merges ranks; several files
     are one run. Collectives are matched across ranks and clocks are aligned by them. Several
-    folders stand one after the other.
+    folders are printed one after the other.
 
     \b
     Examples:

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from solscope.cache.listing import ANSWERS
-from solscope.cache.settings import settings
+from solscope.cache.listing import ANSWERS, owned
+from solscope.cache.settings import make_private, settings
 from solscope.files import new_file
 
 Value = TypeVar("Value")
@@ -87,7 +87,7 @@ class Shelf:
         place = self._place(key)
         if place is not None:
             with contextlib.suppress(OSError):
-                place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_private(place.parent)
                 with new_file(place) as work:
                     work.write_bytes(value)
                 self._forget(place.parent)
@@ -99,7 +99,7 @@ class Shelf:
         return self._folder / hashlib.sha256(repr((key, code_stamp())).encode()).hexdigest()
 
     def _forget(self, folder: Path) -> None:
-        entries = sorted(folder.iterdir(), key=lambda path: path.lstat().st_mtime_ns)
+        entries = sorted(owned(folder, ANSWERS), key=lambda path: path.lstat().st_mtime_ns)
         for path in entries[: -self._most]:
             if path.is_dir():  # Left by a server that was killed while it wrote.
                 shutil.rmtree(path, ignore_errors=True)
@@ -123,5 +123,5 @@ def _stamp_of(package: Path) -> str:
     """Of all files, not the newest alone: one may go, be put back, or have no date of its own."""
     files = sorted(path for path in package.rglob("*") if path.suffix not in ("", ".pyc"))
     stats = [(str(path), path.stat()) for path in files]
-    told = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
-    return hashlib.sha256(repr(told).encode()).hexdigest()
+    versions = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
+    return hashlib.sha256(repr(versions).encode()).hexdigest()

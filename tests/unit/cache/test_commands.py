@@ -18,6 +18,7 @@ from solscope.attribution.opening import open_attributed
 from solscope.cache import background
 from solscope.cache.content import FINE_NS
 from solscope.cache.listing import ENTRIES, stored
+from solscope.cache.settings import FOLDER, TAG
 from solscope.cli import run
 from solscope.readers.opening import Opening
 
@@ -29,7 +30,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SOLSCOPE_NO_CACHE", "")
     monkeypatch.setenv("SOLSCOPE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("SOLSCOPE_CACHE_MIN_BYTES", "0")
-    return tmp_path / "cache"
+    return tmp_path / "cache" / FOLDER
 
 
 @pytest.fixture
@@ -199,6 +200,7 @@ def test_info_and_clear(cache: Path, trace: Path, capsys: pytest.CaptureFixture[
     assert printed(capsys, "cache", "info")["entries"] == 0
     look("show", trace)
     (cache / "mine.txt").write_text("not of the cache")
+    assert (cache / TAG).read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55\n")
     info = printed(capsys, "cache", "info")
     assert (info["on"], info["entries"], info["folder"]) == (True, 2, str(cache))
     assert info["bytes"] == sum(
@@ -206,7 +208,41 @@ def test_info_and_clear(cache: Path, trace: Path, capsys: pytest.CaptureFixture[
     )
     assert printed(capsys, "cache", "clear")["bytes"] == info["bytes"]
     assert printed(capsys, "cache", "info")["entries"] == 0
-    assert [path.name for path in cache.iterdir()] == ["mine.txt"]
+    assert sorted(path.name for path in cache.iterdir()) == [TAG, "mine.txt"]
+    (cache / "mine.txt").unlink()
+    look("show", trace)
+    look("cache", "clear")
+    assert list(cache.parent.iterdir()) == []
+
+
+def test_files_of_the_user_in_the_folder_survive(
+    cache: Path, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("profiles/run1/a.json", "work/old/b", "files/thesis.txt", "answers/42.md")
+    theirs = [folder / name for folder in (cache.parent, cache) for name in names]
+    theirs.append(cache.parent / "profiles" / ("0" * 40) / "manifest")
+    for file in theirs:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(file.name)
+        os.utime(file, (1, 1))
+        os.utime(file.parent, (1, 1))
+    look("show", trace)
+    assert len(stored(cache)) == 2
+    monkeypatch.setenv("SOLSCOPE_CACHE_MAX_BYTES", str(stored(cache)[0].bytes + 1))
+    look("show", Path(shutil.copy(trace, trace.with_name("other.json.gz"))))
+    look("cache", "clear")
+    assert stored(cache) == []
+    assert [file.read_text() for file in theirs] == [file.name for file in theirs]
+
+
+def test_a_cache_that_others_can_write_to_is_not_cleared(
+    cache: Path, trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    look("show", trace)
+    cache.chmod(0o777)
+    assert run(["cache", "clear"]) == 2
+    assert "the cache is not cleared: " in capsys.readouterr().err
+    assert len(stored(cache)) == 2
 
 
 def test_info_and_clear_for_people(
@@ -235,6 +271,7 @@ def test_a_variable_that_is_no_number_is_bad_usage(
 def test_a_folder_that_cannot_be_used_is_no_error(
     cache: Path, trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    cache.parent.mkdir()
     cache.write_text("a file")
     look("show", trace)
     assert capsys.readouterr().err == ""
@@ -243,19 +280,21 @@ def test_a_folder_that_cannot_be_used_is_no_error(
     assert "is not a folder" in printed(capsys, "doctor")["cache"]["detail"]
 
 
+@pytest.mark.parametrize("inner", [True, False])
 def test_a_folder_that_others_can_write_to_is_not_used(
-    cache: Path, trace: Path, capsys: pytest.CaptureFixture[str]
+    cache: Path, trace: Path, inner: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cache.mkdir()
-    cache.chmod(stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO)
+    folder = cache if inner else cache.parent
+    folder.mkdir(parents=True)
+    folder.chmod(stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO)
     look("show", trace)
-    assert list(cache.iterdir()) == []
+    assert list(folder.iterdir()) == []
     assert "can be written by other users" in printed(capsys, "cache", "info")["reason"]
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can chown")
 def test_a_folder_of_another_user_is_not_used(cache: Path, trace: Path) -> None:
-    cache.mkdir(mode=0o700)
+    cache.mkdir(mode=0o700, parents=True)
     os.chown(cache, 12345, 12345)
     look("show", trace)
     assert list(cache.iterdir()) == []
@@ -281,4 +320,4 @@ def test_the_folder_is_where_caches_of_the_user_are(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     home = "/c/Library/Caches/solscope" if sys.platform == "darwin" else "/c/.cache/solscope"
-    assert cache_folder() == Path(folder or home)
+    assert cache_folder() == Path(folder or home) / FOLDER

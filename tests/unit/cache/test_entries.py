@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
 import pytest
 
@@ -173,29 +174,52 @@ def test_an_entry_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
     assert stored(tmp_path) == []
 
 
+def test_an_entry_larger_than_the_cache_evicts_nothing(tmp_path: Path) -> None:
+    small = put(make(tmp_path), "a")
+    room = 2 * stored(tmp_path)[0].bytes
+    rows = pl.DataFrame({"n": np.random.default_rng(0).integers(0, 2**62, room // 4)})
+    put(make(tmp_path, room), "b", rows=rows)
+    assert [one.path.name for one in stored(tmp_path)] == [small]
+    assert list((tmp_path / WORK).iterdir()) == []
+
+
+def test_what_has_another_name_is_not_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries_module, "MOST_INDEXED", 0)
+    theirs = [tmp_path / part / "run1" / "thesis.txt" for part in (ENTRIES, INDEX, WORK)]
+    for file in theirs:
+        file.parent.mkdir(parents=True)
+        file.write_text("mine")
+        os.utime(file.parent, (1, 1))
+    put(make(tmp_path), "a")
+    make(tmp_path, 0).evict()
+    assert stored(tmp_path) == []
+    assert [file.read_text() for file in theirs] == ["mine"] * 3
+
+
 def test_what_nobody_uses_and_what_a_killed_process_left_goes(tmp_path: Path) -> None:
     entries = make(tmp_path)
     old, new = put(entries, "a"), put(entries, "b")
-    (tmp_path / WORK / "left").mkdir()
-    (tmp_path / WORK / "busy").mkdir()
+    (tmp_path / WORK / "entry-left").mkdir()
+    (tmp_path / WORK / "entry-busy").mkdir()
     long_ago = time.time() - entries_module.UNUSED_S - 60
     os.utime(tmp_path / ENTRIES / old / MANIFEST, (long_ago, long_ago))
-    os.utime(tmp_path / WORK / "left", (long_ago, long_ago))
+    os.utime(tmp_path / WORK / "entry-left", (long_ago, long_ago))
     entries.evict()
     assert [one.path.name for one in stored(tmp_path)] == [new]
-    assert [path.name for path in (tmp_path / WORK).iterdir()] == ["busy"]
+    assert [path.name for path in (tmp_path / WORK).iterdir()] == ["entry-busy"]
 
 
 def test_the_index_of_files_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entries_module, "MOST_INDEXED", 10)
     (tmp_path / INDEX).mkdir()
-    for number in range(11):
-        (tmp_path / INDEX / str(number)).write_text("x")
-        os.utime(tmp_path / INDEX / str(number), (number, number))
+    files = [tmp_path / INDEX / f"stat-{number:032x}" for number in range(11)]
+    for number, file in enumerate(files):
+        file.write_text("x")
+        os.utime(file, (number, number))
     make(tmp_path).evict()
-    assert sorted(path.name for path in (tmp_path / INDEX).iterdir()) == sorted(
-        str(number) for number in range(6, 11)
-    )
+    assert sorted((tmp_path / INDEX).iterdir()) == files[6:]
 
 
 def test_only_the_user_can_look_into_it(tmp_path: Path) -> None:

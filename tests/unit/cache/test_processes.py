@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import pytest
 
 from solscope.cache.content import FINE_NS
 from solscope.cache.listing import ENTRIES, WORK, stored
+from solscope.cache.settings import FOLDER
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -35,6 +37,20 @@ def write(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 pl.DataFrame.write_parquet = write
 """
+WRITES_S = 60
+SLOW = f"""
+import sys, time
+import polars as pl
+from solscope.cache import background
+from solscope.cli import main
+wait = background.wait
+def announced():
+    print("waiting", file=sys.stderr, flush=True)
+    wait()
+background.wait = announced
+pl.DataFrame.write_parquet = lambda *_, **__: time.sleep({WRITES_S})
+main(sys.argv[1:])
+"""
 FULL = """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
@@ -56,7 +72,7 @@ def start(
     env = {
         **os.environ,
         "SOLSCOPE_NO_CACHE": "",
-        "SOLSCOPE_CACHE_DIR": str(cache),
+        "SOLSCOPE_CACHE_DIR": str(cache.parent),
         "SOLSCOPE_CACHE_MIN_BYTES": "0",
         "SOLSCOPE_CACHE_MAX_BYTES": str(max_bytes),
     }
@@ -77,7 +93,7 @@ def finish(process: subprocess.Popen[str]) -> list[str]:
 
 
 def test_processes_write_read_and_evict_at_the_same_time(tmp_path: Path, traces: list[str]) -> None:
-    cache, alone = tmp_path / "cache", tmp_path / "alone"
+    cache, alone = tmp_path / "cache" / FOLDER, tmp_path / "alone" / FOLDER
     expected = finish(start(alone, LOOK, "1", *traces))
     largest = max(entry.bytes for entry in stored(alone))
     # Room for some of the four entries: every process evicts what the others read and write.
@@ -88,7 +104,7 @@ def test_processes_write_read_and_evict_at_the_same_time(tmp_path: Path, traces:
 
 
 def test_two_processes_write_the_same_entry(tmp_path: Path, traces: list[str]) -> None:
-    cache = tmp_path / "cache"
+    cache = tmp_path / "cache" / FOLDER
     running = [start(cache, LOOK, "1", traces[0]) for _ in range(2)]
     first, second = [finish(process) for process in running]
     assert first == second
@@ -97,7 +113,7 @@ def test_two_processes_write_the_same_entry(tmp_path: Path, traces: list[str]) -
 
 
 def test_what_a_killed_process_leaves_is_no_entry(tmp_path: Path, traces: list[str]) -> None:
-    cache = tmp_path / "cache"
+    cache = tmp_path / "cache" / FOLDER
     killed = start(cache, KILLED + LOOK, "1", traces[0])
     killed.communicate(timeout=300)
     assert killed.returncode == -9
@@ -107,11 +123,28 @@ def test_what_a_killed_process_leaves_is_no_entry(tmp_path: Path, traces: list[s
     assert len(stored(cache)) == 2
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
+def test_an_interrupt_ends_the_wait_for_the_writer(tmp_path: Path, traces: list[str]) -> None:
+    with start(tmp_path / "cache" / FOLDER, SLOW, "show", traces[0]) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "waiting\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=WRITES_S / 2)
+    assert (process.returncode, err.replace("waiting\n", "")) == (0, "")
+    assert "kernel" in out
+
+
+def test_a_program_that_ends_waits_for_the_writer(tmp_path: Path, traces: list[str]) -> None:
+    cache = tmp_path / "cache" / FOLDER
+    finish(start(cache, LOOK.replace("background.wait()", ""), "1", traces[0]))
+    assert len(stored(cache)) == 2
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of a process are of POSIX")
 def test_a_full_disk_is_no_error(tmp_path: Path, traces: list[str]) -> None:
-    cache = tmp_path / "cache"
+    cache = tmp_path / "cache" / FOLDER
     assert finish(start(cache, FULL + LOOK, "1", *traces)) == finish(
-        start(tmp_path / "other", LOOK, "1", *traces)
+        start(tmp_path / "other" / FOLDER, LOOK, "1", *traces)
     )
     assert stored(cache) == []
     assert list((cache / WORK).iterdir()) == []

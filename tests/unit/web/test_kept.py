@@ -71,11 +71,23 @@ def _fail() -> int:
 
 
 def test_what_a_killed_server_left_is_forgotten_with_the_rest(tmp_path: Path) -> None:
-    (tmp_path / ".half.written").mkdir()
-    os.utime(tmp_path / ".half.written", (0, 0))
+    half = tmp_path / f".{'0' * 64}.written"
+    half.mkdir()
+    os.utime(half, (0, 0))
     for key in "abc":
         Shelf(tmp_path, 2).get(key, lambda: b"made")
     assert [path.is_file() for path in tmp_path.iterdir()] == [True, True]
+
+
+def test_files_of_others_are_not_forgotten(tmp_path: Path) -> None:
+    for name in ("thesis.txt", "folder"):
+        (tmp_path / name).mkdir() if name == "folder" else (tmp_path / name).write_text("mine")
+        os.utime(tmp_path / name, (0, 0))
+    for key in "abc":
+        Shelf(tmp_path, 2).get(key, lambda: b"made")
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"thesis.txt", "folder"} < names
+    assert len(names) == 4
 
 
 def test_an_empty_file_is_no_answer(tmp_path: Path) -> None:
