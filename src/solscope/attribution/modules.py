@@ -55,18 +55,22 @@ def numbered_layers(tree: Tree) -> dict[str, int]:
     return found
 
 
-def _stacks(tree: Tree, node: str) -> list[list[str]]:
-    """Stacks of layers under a module: those that repeat directly under it, else deeper ones."""
-    parts = [child for child in tree.get(node, ()) if child in tree]
+def _stacks(tree: Tree, node: str, above: frozenset[str] = frozenset()) -> list[list[str]]:
+    """Stacks of layers under a module: those that repeat directly under it, else deeper ones.
+
+    A module can run under one of the same name, as compiled graphs do; `above` ends that.
+    """
+    above |= {node}
+    parts = [child for child in tree.get(node, ()) if child in tree and child not in above]
     counts = Counter(_class(child) for child in parts)
     repeated = {name for name, count in counts.items() if count > 1}
-    deeper = [stack for child in parts for stack in _stacks(tree, child)]
+    deeper = [stack for child in parts for stack in _stacks(tree, child, above)]
     if not repeated:
         return deeper
     stack = [child for child in parts if _belongs(child, repeated)]
     # Two models under one parent repeat as well; each then has more layers than there are models.
     models = len(stack) <= _FEW and all(
-        any(len(s) > len(stack) and _has_norm(tree, s[0]) for s in _stacks(tree, child))
+        any(len(s) > len(stack) and _has_norm(tree, s[0]) for s in _stacks(tree, child, above))
         for child in stack
     )
     return deeper if models else [stack]
@@ -81,8 +85,12 @@ def _belongs(child: str, repeated: set[str]) -> bool:
     )
 
 
-def _has_norm(tree: Tree, node: str) -> bool:
-    return any("norm" in child.lower() or _has_norm(tree, child) for child in tree.get(node, ()))
+def _has_norm(tree: Tree, node: str, above: frozenset[str] = frozenset()) -> bool:
+    above |= {node}
+    return any(
+        "norm" in child.lower() or (child not in above and _has_norm(tree, child, above))
+        for child in tree.get(node, ())
+    )
 
 
 def _class(name: str) -> str:

@@ -68,7 +68,7 @@ def command(
     markdown: bool,
     as_json: bool,
 ) -> None:
-    """Rank what to fix first: slow operators, tiny kernels, communication and idle time.
+    """Rank what to fix first: slow operators, tiny kernels, communication, copies, idle time.
 
     Rows are sorted by the time that fixing them would save per step, and each comes with its
     arithmetic and a confidence.

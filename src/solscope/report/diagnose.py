@@ -148,7 +148,7 @@ def _item(line: str) -> str:
 
 def _comparability(result: Diagnosis) -> Iterator[str]:
     how = result.comparability
-    yield f"{how.level}: {result.unit}"
+    yield f"{'not comparable' if how.level == 'refuse' else how.level}: {result.unit}"
     yield from how.reasons
     for label, side in (("normal", result.normal), ("abnormal", result.abnormal)):
         yield f"{label}: {_steps(side)}"

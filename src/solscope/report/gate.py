@@ -11,15 +11,15 @@ from solscope.text import clean
 _WORDS = {"ok": "ok", "worse": "worse", "cannot_tell": "cannot tell"}
 _STYLES = {"ok": "bold green", "worse": "bold red", "cannot_tell": "bold yellow"}
 _COLUMNS = (
-    Column("phase", text=True),
+    Column("phase", text=True, gives=True),
     Column("what", text=True),
-    Column("n"),
-    Column("baseline ms"),
-    Column("candidate ms"),
+    Column("n", spare=3),
+    Column("baseline ms", spare=2),
+    Column("candidate ms", spare=2),
     Column("ratio"),
-    Column("95 % interval", text=True),
-    Column("limit"),
-    Column("verdict", text=True),
+    Column("95 % interval"),
+    Column("limit", spare=4),
+    Column("verdict"),
 )
 _MEASURED = {
     "start_to_start": "start of a step to the start of the next; a profile's last step has none",

@@ -46,12 +46,15 @@ def _parts(result: HotspotTable, top: int, width: int, draw: bool) -> list[Print
         Text(""),
         *(
             Text(
-                clean(f"{row.rank}. {row.why}: saves {_saving(row)} (confidence: {row.confidence})")
+                clean(
+                    f"{row.rank}. {_name(row)}: {row.why}; saves {_saving(row)} "
+                    f"(confidence: {row.confidence})"
+                )
             )
             for row in shown
         ),
         Text(""),
-        Text(known_costs(result.coverage.cost_pct)),
+        Text(known_costs(result.coverage.cost_pct, result.coverage.graph_replays)),
     ]
 
 
@@ -90,8 +93,12 @@ def _row(row: Hotspot) -> list[str]:
         number(row.calls_per_step, 1),
         row.kind,
         row.role or "-",
-        f"{row.operator} {axes_text(row.axes)}".rstrip(),
+        _name(row),
     ]
+
+
+def _name(row: Hotspot) -> str:
+    return f"{row.operator} {axes_text(row.axes)}".rstrip()
 
 
 def _saving(row: Hotspot) -> str:

@@ -46,7 +46,7 @@ def _parts(result: OperatorTable, top: int | None, width: int, draw: bool) -> li
         Text(""),
         table(*with_bars(_COLUMNS, rows, [row.pct for row in shown], at=1, draw=draw), width),
         Text(""),
-        Text(known_costs(result.cost_pct) + _inferred(result)),
+        Text(known_costs(result.cost_pct, result.graph_replays) + _inferred(result)),
     ]
     if result.no_cost:
         reasons = [[pct(r.pct), f"{r.calls:,}", r.reason, r.op] for r in result.no_cost[:REASONS]]
@@ -58,12 +58,13 @@ LITTLE_PCT = 80.0
 """If costs are known for less of the GPU time than this, print how to get more."""
 
 
-def known_costs(cost_pct: float | None) -> str:
+def known_costs(cost_pct: float | None, graph_replays: bool) -> str:
     """For how much of the GPU time FLOP and bytes are known, and what can give the rest sizes."""
     known = f"FLOP and bytes known for {share_known(cost_pct)} of GPU time"
     if cost_pct is None or cost_pct >= LITTLE_PCT:
         return known
-    return f"{known}; for the rest, use --model config.json or --with an eager profile"
+    eager = " or --with an eager profile" if graph_replays else ""
+    return f"{known}; for the rest, use --model config.json{eager}"
 
 
 def _said(result: OperatorTable) -> str:

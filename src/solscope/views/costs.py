@@ -87,6 +87,13 @@ def find_calls(attributed: Attributed, model: Model | None = None) -> CallTable:
     return _tabulate(rows, found, _source(attributed, model))
 
 
+def replays_graphs(attributed: Attributed) -> bool:
+    """Whether a graph was launched or recorded; its kernels have no operators of their own."""
+    events = attributed.profile.events
+    launched = events["name"].cast(pl.String).str.contains(r"(?i)^(cu|cuda|hip)GraphLaunch")
+    return bool(launched.any()) or bool((events["kind"] == "graph").any())
+
+
 def _source(attributed: Attributed, model: Model) -> str:
     ranks = attributed.profile.metadata.world_size or 1
     shared = f", layers shared by {ranks} ranks" if ranks > 1 else ""

@@ -18,7 +18,7 @@ from solscope.hardware import Hardware, find, match_device, merge, names, with_m
 from solscope.operators.from_config import Model
 from solscope.roofline import Bound, BoundKind, bound, operator_bound
 from solscope.roofline.operators import check_kind
-from solscope.views.costs import CallKind, CallTable, find_calls
+from solscope.views.costs import CallKind, CallTable, find_calls, replays_graphs
 from solscope.views.percent import percent_of
 
 OperatorsBy = Literal["shape", "operator"]
@@ -94,6 +94,8 @@ class OperatorTable(msgspec.Struct, frozen=True):
     """Share of GPU time whose FLOP and bytes are known; null when nothing ran."""
     operators: list[OperatorRow]
     no_cost: list[NoCost]
+    graph_replays: bool = False
+    """Whether graphs were replayed, whose kernels have no recorded shapes."""
 
 
 def operator_table(
@@ -132,6 +134,7 @@ def operator_table(
         cost_pct=percent_of(known, total),
         operators=costed,
         no_cost=sorted((r for r in rows if isinstance(r, NoCost)), key=lambda r: -r.total_us),
+        graph_replays=replays_graphs(attributed),
     )
 
 

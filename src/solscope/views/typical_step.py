@@ -30,6 +30,13 @@ OUTLIER = 2.0
 """A step that takes more than this many times the median is no usual one."""
 LAUNCH_GAP_NS = 1_000_000
 """No launch takes this long, even with a profiler; a longer gap holds other code."""
+COPIES = {
+    "HtoD": "copies from host to GPU",
+    "DtoH": "copies from GPU to host",
+    "DtoD": "copies within the GPU",
+    "PtoP": "copies between GPUs",
+}
+"""Directions of copies, as a sentence names them."""
 _DIRECTION = re.compile(r"HtoD|DtoH|DtoD|PtoP")
 
 

@@ -17,7 +17,7 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.views.device_time import DeviceTime
-from solscope.views.typical_step import TypicalStep, typical_step
+from solscope.views.typical_step import COPIES, TypicalStep, typical_step
 
 LOSS_PCT = 15.0
 """A loss from this share of a step on is the headline."""
@@ -115,12 +115,6 @@ _IDLE: dict[str, tuple[Kind, str, str]] = {
 """Causes of idle time: the verdict, its clause, and what comes after "idle for 3 ms"."""
 _ON_HOST: tuple[Kind, ...] = ("host_bound", "launch_bound", "sync", "alloc", "mixed_idle")
 """Verdicts that the work of a profiler on the host can cause."""
-_COPIES = {
-    "HtoD": "copies from host to GPU",
-    "DtoH": "copies from GPU to host",
-    "DtoD": "copies within the GPU",
-    "PtoP": "copies between GPUs",
-}
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -260,8 +254,8 @@ class _Sentence:
     def _copies(self) -> Verdict:
         time, what = self.step.exposed_copy_ns, "memory copies"
         direction = _main(self.step.exposed_copies_ns)
-        if direction in _COPIES:
-            time, what = self.step.exposed_copies_ns[direction], _COPIES[direction]
+        if direction in COPIES:
+            time, what = self.step.exposed_copies_ns[direction], COPIES[direction]
         figure = Figure("exposed copies", self.step.exposed_copy_ns / 1e6, "ms")
         return self._exposed("exposed_copies", what, time, figure)
 

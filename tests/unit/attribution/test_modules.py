@@ -121,3 +121,11 @@ def test_names_that_state_a_layer(kind: str, name: str, layer: int | None) -> No
         event("kernel", "gemm", 200, 30, correlation=1),
     ).events
     assert module_layers(events, link(events)).to_list() == [layer]
+
+
+def test_a_module_that_runs_under_one_of_its_name() -> None:
+    """As the graph modules of a compiled model do, directly or further up."""
+    names = ("XLayer_0", "XLayer_1")
+    text = f"Model_0: Graph_0\nGraph_0: Graph_0 {' '.join(names)}\n{layers_of(*names)}"
+    found = numbered_layers(tree(f"{text}\nLinear_mXLayer_0: Graph_0 Other_0"))
+    assert found == {"XLayer_0": 0, "XLayer_1": 1}

@@ -13,6 +13,7 @@ from solscope.cli import run
 from solscope.cli.gate import fraction
 from solscope.compare.gate import GateResult, gate
 from solscope.errors import UsageError
+from solscope.report.gate import _COLUMNS, render_gate
 from tests.making import aggregate, attributed, event
 
 GEMM = "nvjet_tst_128x8_64x12_2x1_v_bz_TNT"
@@ -55,6 +56,21 @@ def test_step_time_is_from_start_to_start_which_the_last_step_does_not_have() ->
     (check,) = gate(decode([1000] * 6), decode([2000] * 6), 0.03).checks
     assert (check.baseline_ms, check.candidate_ms) == (0.001, 0.002)
     assert (check.measured, check.n) == ("start_to_start", [5, 5])
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_narrow_table_keeps_the_interval_and_the_verdict(width: int) -> None:
+    slower = [2_000_000 * length for length in STEADY]
+    result = gate(decode([1_000_000 * length for length in STEADY]), decode(slower), 0.03)
+    text = render_gate(result, width=width, color=False)
+    (check,) = result.checks
+    assert f"[{check.low:.3f}, {check.high:.3f}]" in text
+    assert "…" not in text
+    row = next(line for line in text.splitlines() if line.startswith("decode"))
+    assert row.endswith("worse")
+    assert max(map(len, text.splitlines())) <= width
+    headings = [c.heading for c in _COLUMNS]
+    assert all(heading in text for heading in headings)
 
 
 def test_too_few_steps_are_not_tested() -> None:

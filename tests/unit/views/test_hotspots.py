@@ -72,6 +72,58 @@ def test_exposed_communication_and_idle_time() -> None:
     assert sum(h.recoverable_us for h in of_kind("idle", made())) == 0
 
 
+HTOD, DTOD = "Memcpy HtoD (Pinned -> Device)", "Memcpy DtoD (Device -> Device)"
+
+
+def copies() -> Attributed:
+    """6 ms of copies from the host, of which a kernel hides 1 ms; then one within the GPU."""
+    return attributed(
+        event("kernel", GEMM, 0, 2_000_000),
+        event("memcpy", HTOD, 1_000_000, 6_000_000, stream=9, bytes=1000),
+        event("memcpy", DTOD, 7_000_000, 1_000_000, bytes=1000),
+    )
+
+
+def test_exposed_copies_by_direction() -> None:
+    (row,) = of_kind("copy", copies())
+    assert (row.operator, row.time_us, row.recoverable_us) == ("memcpy HtoD", 6000.0, 5000.0)
+    assert row.recoverable_pct_of_step == pytest.approx(100 * 5 / 8)
+    assert row.rank == 1
+
+
+def test_a_copy_has_one_row() -> None:
+    """One within the GPU has a bound where the hardware is known, and is a copy elsewhere."""
+    known = [(h.kind, h.operator) for h in hotspots(copies(), H200).hotspots if h.kind != "idle"]
+    assert sorted(known) == [("copy", "memcpy HtoD"), ("operator", "memcpy")]
+    rows = [(h.kind, h.operator) for h in hotspots(copies()).hotspots]
+    assert rows == [("copy", "memcpy HtoD"), ("copy", "memcpy DtoD")]
+
+
+def launched(count: int, every: int) -> Attributed:
+    return attributed(
+        *(e for i in range(count) for e in op("aten::add", ADD, every * i, 2000, i + 1, **SMALL))
+    )
+
+
+@pytest.mark.parametrize(("count", "every", "slow"), [(40, 50_000, True), (3, 9_000_000, False)])
+def test_slow_launches_are_named_where_many_short_gaps_show_them(
+    count: int, every: int, slow: bool
+) -> None:
+    (host,) = (h for h in of_kind("idle", launched(count, every)) if h.operator == "host")
+    assert ("The host launches too slowly" in host.why) == slow
+
+
+def test_an_eager_profile_is_advised_only_for_graph_replays() -> None:
+    unknown = [event("kernel", "some_kernel", 0, 1000)]
+    graph = event("runtime", "cudaGraphLaunch", -500, 100)
+    advice = {
+        replays: render_hotspots(hotspots(attributed(*events)), top=1, width=120, color=False)
+        for replays, events in ((False, unknown), (True, [graph, *unknown]))
+    }
+    assert "use --model config.json\n" in advice[False]
+    assert "use --model config.json or --with an eager profile\n" in advice[True]
+
+
 def test_rows_are_ranked_and_fit_into_the_step() -> None:
     table = hotspots(made(), H200)
     saved = [h.recoverable_us for h in table.hotspots]
@@ -103,7 +155,8 @@ def test_a_summary_has_no_hotspots() -> None:
 
 def test_text_shows_the_arithmetic() -> None:
     text = render_hotspots(hotspots(made(), H200), top=1, width=120, color=False)
-    assert "1. 1 call x 2000.00 µs" in text
+    assert "1. aten::mm m=8192 n=8192 k=8192" in text
+    assert ": 1 call x 2000.00 µs" in text
     assert "FLOP and bytes known for 97.6 % of GPU time" in text
 
 
@@ -198,7 +251,7 @@ def test_without_a_launch_floor_the_shortest_call_counts() -> None:
 def test_the_contract_for_machines() -> None:
     table = msgspec.to_builtins(hotspots(made(), H200))
     assert {"profile", "hardware", "step_ms", "coverage", "hotspots"} <= table.keys()
-    assert table["coverage"].keys() == {"cost_pct"}
+    assert table["coverage"].keys() == {"cost_pct", "graph_replays"}
     assert list(table["hotspots"][0]) == [
         *("rank", "kind", "operator", "role", "axes", "calls_per_step", "time_us", "bound_us"),
         *("limiter", "expected_us", "efficiency_pct", "recoverable_us", "recoverable_pct_of_step"),

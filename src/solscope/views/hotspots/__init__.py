@@ -1,6 +1,6 @@
 """What to fix first: everything a step could do without, ranked by the time it would save.
 
-Times are means per step, over the whole steps of the phase that takes most time. Four kinds of rows
+Times are means per step, over the whole steps of the phase that takes most time. Five kinds of rows
 share no time with one another:
 
 * operator: calls of one operator with one set of axes in one role, against their bound. Saved is
@@ -8,6 +8,8 @@ share no time with one another:
 * fusion: runs of at least `SHORTEST_RUN` tiny calls on one stream. Saved is all but the slowest of
   them: one kernel that takes as long.
 * comm: communication, by collective. Saved is the part that no computation hides.
+* copy: memory copies, by direction. Saved is the part that nothing else hides. Copies within a GPU
+  are operators where the hardware is known, because they have a bound.
 * idle: gaps between the activities of a step, by cause.
 """
 
@@ -20,8 +22,9 @@ from solscope.attribution import Attributed
 from solscope.errors import UsageError
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
-from solscope.views.costs import CallTable, find_calls
+from solscope.views.costs import CallTable, find_calls, replays_graphs
 from solscope.views.hotspots.base import Hotspot, HotspotCoverage, HotspotTable
+from solscope.views.hotspots.copies import copies_between, exposed_copies
 from solscope.views.hotspots.fusion import fusions, tiny_runs
 from solscope.views.hotspots.idle import exposed_communication, idle_time
 from solscope.views.hotspots.slow import slow_operators, streamed_bytes
@@ -52,13 +55,16 @@ def hotspots(
     table = find_calls(attributed, model)
     calls = window.of(table.calls)
     runs = tiny_runs(calls, table)
-    alone = calls.filter(~pl.col("call").is_in([c for run in runs for c in run]))
+    copies = copies_between(calls, table, card)
+    elsewhere = {*copies, *(c for run in runs for c in run)}
+    alone = calls.filter(~pl.col("call").is_in(list(elsewhere)))
     found = [
         *slow_operators(
             alone, table, card, window, target_pct, streamed_bytes(calls, table, card, window)
         ),
         *fusions(runs, calls, table, window),
         *exposed_communication(attributed, calls, table, card, window),
+        *exposed_copies(attributed, copies, table, window),
         *idle_time(attributed, window),
     ]
     ranked = sorted((h for h in found if h.recoverable_us > 0), key=lambda h: -h.recoverable_us)
@@ -69,7 +75,7 @@ def hotspots(
         steps=window.count,
         step_ms=window.step_ns / 1e6,
         target_pct=target_pct,
-        coverage=HotspotCoverage(_cost_pct(calls, table)),
+        coverage=HotspotCoverage(_cost_pct(calls, table), replays_graphs(attributed)),
         hotspots=[msgspec.structs.replace(h, rank=at) for at, h in enumerate(ranked, start=1)],
     )
 

@@ -7,18 +7,19 @@ from typing import Any, Literal
 import msgspec
 
 
-def mean_count(count: float, noun: str) -> str:
+def mean_count(count: float, noun: str, plural: str | None = None) -> str:
     """A mean count: `1 call`, `2.5 calls`."""
-    return f"{count:.4g} {noun}{'' if count == 1 else 's'}"
+    return f"{count:.4g} {noun if count == 1 else plural or noun + 's'}"
 
 
 class Hotspot(msgspec.Struct, frozen=True):
     """One thing to fix; times are per step."""
 
     rank: int
-    kind: Literal["operator", "fusion", "comm", "idle"]
+    kind: Literal["operator", "fusion", "comm", "copy", "idle"]
     operator: str
-    """Operator as recorded; the operators of a run; the cause of idle time."""
+    """Operator as recorded; the operators of a run; `memcpy` and its direction; the cause of idle
+    time."""
     role: str | None
     axes: dict[str, Any] | None
     calls_per_step: float
@@ -43,6 +44,8 @@ class HotspotCoverage(msgspec.Struct, frozen=True):
 
     cost_pct: float | None
     """Share of the GPU time of these steps whose FLOP and bytes are known."""
+    graph_replays: bool = False
+    """Whether graphs were replayed, whose kernels have no recorded shapes."""
 
 
 class HotspotTable(msgspec.Struct, frozen=True):

@@ -20,7 +20,12 @@ from solscope.views.hotspots.base import Hotspot, mean_count
 from solscope.views.hotspots.window import Window
 from solscope.views.idle import CAUSES, idle_gaps
 from solscope.views.percent import percent_of
+from solscope.views.typical_step import LAUNCH_GAP_NS
 
+MANY_GAPS = 20
+"""Slow launches make at least this many gaps per step."""
+SLOW_LAUNCHES_PCT = 15.0
+"""Slow launches are named from this share of a step in short gaps on."""
 UNNAMED = "communication"
 """Communication whose kernel does not say which collective it is."""
 
@@ -76,13 +81,14 @@ def exposed_communication(
 def idle_time(attributed: Attributed, window: Window) -> list[Hotspot]:
     """Gaps between the activities of a step, by cause."""
     devices = _devices(attributed, window)
-    spent = dict.fromkeys(CAUSES, (0, 0))
+    spent = dict.fromkeys(CAUSES, (0, 0, 0))
     for part in devices:
-        for cause, time, count in _gaps(attributed, part, window):
-            spent[cause] = (spent[cause][0] + time, spent[cause][1] + count)
+        for cause, *sums in _gaps(attributed, part, window):
+            time, count, short = (a + b for a, b in zip(spent[cause], sums, strict=True))
+            spent[cause] = (time, count, short)
     return [
-        _idle_row(cause, time / len(devices), count / len(devices), window)
-        for cause, (time, count) in spent.items()
+        _idle_row(cause, time / len(devices), count / len(devices), short / len(devices), window)
+        for cause, (time, count, short) in spent.items()
         if devices
     ]
 
@@ -146,19 +152,39 @@ def _comm_row(
     )
 
 
-def _gaps(attributed: Attributed, rows: pl.DataFrame, window: Window) -> list[tuple[str, int, int]]:
-    """Cause, time and number of the gaps of one device inside a step."""
+def _gaps(
+    attributed: Attributed, rows: pl.DataFrame, window: Window
+) -> list[tuple[str, int, int, int]]:
+    """Gaps of one device inside a step: cause, time, number, and the time in short ones."""
     gaps = idle_gaps(attributed, rows, union(*_bounds(rows)))
     if window.count:
         steps = window.steps.select("start_ns", pl.col("end_ns").alias("step_end")).sort("start_ns")
         gaps = gaps.sort("start_ns").join_asof(steps, on="start_ns", strategy="backward")
         gaps = gaps.filter(pl.col("end_ns") <= pl.col("step_end"))
+    short = gaps["end_ns"] - gaps["start_ns"] <= LAUNCH_GAP_NS
     return [
-        (cause, int(gaps[cause].sum()), int((gaps["cause"] == cause).sum())) for cause in CAUSES
+        (
+            cause,
+            int(gaps[cause].sum()),
+            int((gaps["cause"] == cause).sum()),
+            int(gaps[cause].filter(short).sum()),
+        )
+        for cause in CAUSES
     ]
 
 
-def _idle_row(cause: str, time_ns: float, count: float, window: Window) -> Hotspot:
+def _idle_why(cause: str, count: float, short_pct: float, window: Window) -> str:
+    per_step = count / max(1, window.count)
+    why = f"{mean_count(per_step, 'gap') if count else 'parts of other gaps'}; {CAUSES[cause]}"
+    if cause == "host" and per_step >= MANY_GAPS and short_pct >= SLOW_LAUNCHES_PCT:
+        return (
+            f"{why}. The host launches too slowly: use CUDA graphs or torch.compile, or launch "
+            "fewer kernels"
+        )
+    return why
+
+
+def _idle_row(cause: str, time_ns: float, count: float, short_ns: float, window: Window) -> Hotspot:
     time_us, per_step = window.per_step(time_ns), count / max(1, window.count)
     return Hotspot(
         rank=0,
@@ -175,5 +201,5 @@ def _idle_row(cause: str, time_ns: float, count: float, window: Window) -> Hotsp
         recoverable_us=time_us,
         recoverable_pct_of_step=window.pct(time_us),
         confidence="low" if cause == "unlinked" else "medium",
-        why=f"{mean_count(per_step, 'gap') if count else 'parts of other gaps'}; {CAUSES[cause]}",
+        why=_idle_why(cause, count, window.pct(window.per_step(short_ns)), window),
     )

@@ -1,0 +1,100 @@
+"""Memory copies during which nothing else runs, as means over the devices of a profile."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.hardware import Hardware
+from solscope.intervals import overlap, union
+from solscope.views.costs import CallTable
+from solscope.views.device_time import bounds
+from solscope.views.hotspots.base import Hotspot, mean_count
+from solscope.views.hotspots.window import Window
+from solscope.views.typical_step import COPIES, copy_direction
+
+ADVICE = {
+    "HtoD": "keep the data on the GPU, or copy on another stream while kernels run",
+    "DtoH": "copy less often, or on another stream while kernels run",
+}
+"""What can hide or avoid copies of a direction."""
+
+
+@dataclass
+class _Spent:
+    """Copies of one direction, summed over devices."""
+
+    count: int = 0
+    time_ns: int = 0
+    exposed_ns: int = 0
+
+
+def copies_between(calls: pl.DataFrame, table: CallTable, card: Hardware | None) -> dict[int, str]:
+    """The calls that are copies, with their direction; not those that have a bound of HBM."""
+    kinds = {
+        at: copy_direction(kind.kernel)
+        for at, kind in enumerate(table.kinds)
+        if kind.category == "memcpy"
+    }
+    return {
+        call: kinds[kind]
+        for call, kind in calls.select("call", "kind").iter_rows()
+        if kind in kinds and (card is None or kinds[kind] != "DtoD")
+    }
+
+
+def exposed_copies(
+    attributed: Attributed, copies: Mapping[int, str], table: CallTable, window: Window
+) -> list[Hotspot]:
+    """Copies by direction: the part that nothing else hides."""
+    owner = dict(table.activities.select("row", "call").iter_rows())
+    rows = window.of(attributed.activities).filter(pl.col("dur_ns").is_not_null())
+    devices = rows.partition_by(["rank", "device"], maintain_order=True)
+    spent: dict[str, _Spent] = defaultdict(_Spent)
+    for part in devices:
+        copied = part.filter(pl.col("kind") == "memcpy").sort("start_ns", maintain_order=True)
+        start, end = bounds(copied)
+        # What two copies share belongs to the first of them.
+        before = np.maximum.accumulate(np.concatenate([start[:1], end]))[:-1]
+        first = np.minimum(np.maximum(start, before), end)
+        other = union(*bounds(part.filter(pl.col("kind") != "memcpy")))
+        exposed = end - first - overlap(first, end, other)
+        for row, time, shown in zip(copied["row"], end - start, exposed, strict=True):
+            if (direction := copies.get(owner[row])) is not None:
+                sums = spent[direction]
+                sums.count += 1
+                sums.time_ns += int(time)
+                sums.exposed_ns += int(shown)
+    return [_row(name, sums, len(devices), window) for name, sums in spent.items()]
+
+
+def _row(direction: str, sums: _Spent, devices: int, window: Window) -> Hotspot:
+    per_step = sums.count / devices / max(1, window.count)
+    time_us, saved = (window.per_step(ns / devices) for ns in (sums.time_ns, sums.exposed_ns))
+    where = COPIES.get(direction, "copies").removeprefix("copies")
+    advice = ADVICE.get(direction, "overlap with compute could hide it")
+    return Hotspot(
+        rank=0,
+        kind="copy",
+        operator=f"memcpy {direction}" if direction in COPIES else "memcpy",
+        role=None,
+        axes=None,
+        calls_per_step=per_step,
+        time_us=time_us,
+        bound_us=None,
+        limiter=None,
+        expected_us=None,
+        efficiency_pct=None,
+        recoverable_us=saved,
+        recoverable_pct_of_step=window.pct(saved),
+        confidence="low",
+        why=(
+            f"{mean_count(per_step, 'copy', 'copies')}{where} take {time_us:,.2f} µs, {saved:,.2f} "
+            f"µs of it while nothing else runs; {advice}"
+        ),
+    )
