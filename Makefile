@@ -8,12 +8,11 @@ CORE := $(VENV)/.core
 SOURCES := pyproject.toml setup.py constraints.txt src/solscope/_native/scanner.cpp
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-long test-browser check format commands schemas docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
+.PHONY: machine demo test test-long test-browser check format commands schemas docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
 
 demo: $(CORE)
 	$(BIN)/solscope show demo:vllm-b200
 
-.PHONY: machine
 # Where tests run: processor, architecture, cores, memory, versions.
 machine: $(STAMP)
 	$(BIN)/python scripts/describe_machine.py

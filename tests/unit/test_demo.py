@@ -59,8 +59,9 @@ def runnable(example: Example) -> Example:
 )
 def test_every_example_runs(example: Example, capsys: pytest.CaptureFixture[str]) -> None:
     runnable(example)
-    assert run(["demo", "run", example.name, "--json"]) == 0
+    code = run(["demo", "run", example.name, "--json"])
     ended = json.loads(capsys.readouterr().out)["commands"]
+    assert code == 0, ended
     assert [one["command"] for one in ended] == example.lines
     assert ended[-1]["exit_code"] == example.exit_code
     assert re.search(FACTS[example.name], "".join(one["output"] for one in ended))

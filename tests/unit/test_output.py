@@ -79,7 +79,7 @@ def test_refusals_are_one_line(
 
 
 def test_a_device_is_not_replaced_by_a_file() -> None:
-    with pytest.raises(UsageError, match="no regular file"), new_file(Path("/dev/null")):
+    with pytest.raises(UsageError, match="not a regular file"), new_file(Path("/dev/null")):
         raise AssertionError("nothing may be written")
     assert Path("/dev/null").is_char_device()
 

@@ -97,7 +97,7 @@ def test_a_store_without_the_right_to_write_is_only_read(
     monkeypatch.setattr("os.access", lambda path, mode, **_: mode != os.W_OK)
     new = write_trace(tmp_path / "new.json", gemm_us=40)
     assert run(["corpus", "add", store, str(new), "--workers", "1"]) == 2
-    assert "times: no right to write in this folder" in capsys.readouterr().err
+    assert "times: no permission to write to this folder" in capsys.readouterr().err
     assert run(["corpus", "importance", store]) == 0
 
 

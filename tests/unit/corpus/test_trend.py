@@ -124,7 +124,7 @@ def test_wrong_questions_are_refused(corpus: Corpus) -> None:
         trend(corpus, "nope")
     with pytest.raises(InputError, match="no profile with gpu=B200"):
         trend(corpus, "step", where={"gpu": "B200"})
-    with pytest.raises(UsageError, match="least change"):
+    with pytest.raises(UsageError, match="smallest change"):
         trend(corpus, "step", min_change_pct=-1)
 
 

@@ -243,7 +243,7 @@ def test_scores_alone_are_those_of_the_report(result: Classic) -> None:
 def test_nothing_to_compare_is_an_error(result: Classic) -> None:
     table = solscope.open(DATA / "normal_perf_data.csv").cycles
     assert table is not None
-    with pytest.raises(UsageError, match="no whole cycle"):
+    with pytest.raises(UsageError, match="no complete cycle"):
         compare_cycles(table, CYCLE_SCHEMA.to_frame())
 
 

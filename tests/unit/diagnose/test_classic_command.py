@@ -55,7 +55,7 @@ def test_saved_observations(tmp_path: Path) -> None:
     path = save(observe(trace), tmp_path / "run.observations.json")
     done = CliRunner().invoke(app, ["diagnose", str(path), str(path), "--classic"])
     # One step is no whole step: there is nothing to compare, and that is said.
-    assert "no whole cycle" in str(done.exception)
+    assert "no complete cycle" in str(done.exception)
 
 
 def test_names_from_the_file_are_no_markup(tmp_path: Path) -> None:

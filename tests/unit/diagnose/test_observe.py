@@ -199,5 +199,5 @@ def test_a_file_that_breaks_off_before_its_kernels_says_so() -> None:
     with pytest.raises(InputError, match="no GPU activity with a time line"):
         observe(attribute(made))
     samples = dataclasses.replace(made, warnings=(ProfileWarning("metrics_only", "no trace"),))
-    with pytest.raises(InputError, match="samples only; name the trace"):
+    with pytest.raises(InputError, match="samples only; pass the trace"):
         observe(attribute(samples))

@@ -33,7 +33,7 @@ def test_operators_outside_the_suite_take_its_formula() -> None:
 
 
 def test_what_is_asked_must_exist() -> None:
-    with pytest.raises(UsageError, match="dense_gemm needs the axes m, n, k; lacking: n"):
+    with pytest.raises(UsageError, match="dense_gemm needs the axes m, n, k; missing: n"):
         operator_bound("dense_gemm", {"m": 64}, find("H200"))
-    with pytest.raises(UsageError, match="a bound is corrected or published"):
+    with pytest.raises(UsageError, match="bound must be corrected or published"):
         operator_bound("dense_gemm", {}, find("H200"), bound="best")  # type: ignore[arg-type]

@@ -46,7 +46,7 @@ def test_of_several_results_those_that_cannot_be_read_are_named(tmp_path: Path) 
     skipped = client.get("/api/overview").json()["skipped"]
     assert [path for path, _ in skipped] == [str(bad), str(empty)]
     assert [why.removeprefix(path)[:20] for path, why in skipped] == [
-        ": line 1 is no resul",
+        ": line 1 is not a re",
         ": no results",
     ]
 

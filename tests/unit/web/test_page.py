@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from starlette.testclient import TestClient
 
-from solscope import readers
+from solscope.attribution import opening
 from solscope.corpus.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.web import page as pages
@@ -200,13 +200,13 @@ def test_what_is_done_for_a_profile_can_be_asked(monkeypatch: pytest.MonkeyPatch
     (entry,) = library.entries
     client = TestClient(create_app(library), base_url="http://localhost")
     seen: list[list[dict[str, Any]]] = []
-    read = readers.open
+    read = opening.open_attributed
 
-    def looking(name: str) -> Any:
+    def looking(*arguments: Any, **options: Any) -> Any:
         seen.append(client.get("/api/working").json())
-        return read(name)
+        return read(*arguments, **options)
 
-    monkeypatch.setattr(readers, "open", looking)
+    monkeypatch.setattr(opening, "open_attributed", looking)
     assert client.get(f"/api/profile/{entry.id}").status_code == 200
     assert [(one["id"], one["stage"]) for one in seen[0]] == [(entry.id, "reading the file")]
     assert client.get("/api/working").json() == []

@@ -13,6 +13,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from solscope import readers
+from solscope.cache.listing import ANSWERS
+from solscope.cache.settings import FOLDER
 from solscope.corpus.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.errors import InputError, SolscopeError
@@ -72,7 +74,7 @@ def test_kept_answers_are_served_without_the_libraries_that_made_them(
     create_corpus(store).append([extract(TRACE)])
     os.utime(store / "profiles" / "_delta_log", (0, 0))  # Written long ago.
     sources = [str(store), TRACE, "tests/data/bench_results.jsonl"]
-    shelf = Shelf(tmp_path / "answers")
+    shelf = Shelf(tmp_path / FOLDER / ANSWERS)
     check_sources(sources, shelf)
     library = Library(sources, shelf)
     monkeypatch.setattr(library.quiet, "wait", lambda *_: None)
@@ -166,5 +168,5 @@ def test_names_need_not_be_text(tmp_path: Path) -> None:
 def test_what_is_no_store_is_told_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "profiles" / "_delta_log").mkdir(parents=True)
     os.utime(tmp_path / "profiles" / "_delta_log", (0, 0))
-    with pytest.raises(InputError, match="no profile store"):
+    with pytest.raises(InputError, match="not a profile store"):
         Library([str(tmp_path)], Shelf(tmp_path / "shelf"))
