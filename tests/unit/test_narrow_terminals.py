@@ -97,6 +97,32 @@ def test_a_spare_column_that_gives_way_leaves_before_it_is_too_short() -> None:
     assert table(columns, rows, 30).hidden == ["k"]
 
 
+def test_labels_of_profiles_are_shortened_before_names_and_shares_leave_together() -> None:
+    share = Column("%", spare=1)
+    columns = [
+        Column("what", text=True),
+        Column("a_profile_with_a_long_name", label=True),
+        share,
+        Column("another_of_such_a_length", label=True),
+        share,
+    ]
+    rows = [("step time, start to start", "34.892", "60.0 %", "33.131", "61.0 %")]
+    found = table(columns, rows, 60)
+    assert found.hidden == ["%", "%"]
+    heads, cells = found.lines(60, color=False)
+    assert "step time, start to start" in cells
+    assert heads.count("…") == 2
+
+
+def test_labels_stay_apart_when_they_are_shortened() -> None:
+    names = ("recording_1_of_a_long_name_as_usual", "recording_2_of_a_long_name_as_usual")
+    columns = [Column("what", text=True), *(Column(name, label=True) for name in names)]
+    rows = [("step time, start to start", "34.892", "33.131")]
+    heads, _ = table(columns, rows, 40).lines(40, color=False)
+    first, second = heads.split()[1:]
+    assert first != second
+
+
 REAL = Path(__file__).parents[3] / "shared" / "data"
 
 

@@ -104,7 +104,7 @@ def _time_columns(labels: Sequence[str]) -> list[Column]:
     heads = headings(labels, 20)
     if len(set(heads)) < len(heads):
         heads = [f"profile {at + 1}" for at in range(len(labels))]
-    return [Column(head) for head in heads]
+    return [Column(head, label=True) for head in heads]
 
 
 def _columns(first: str, labels: Sequence[str]) -> list[Column]:

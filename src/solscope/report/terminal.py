@@ -63,6 +63,9 @@ class Column(NamedTuple):
     """Names from a profile: code in Markdown, where nothing in them means anything."""
     gives: bool = False
     """This column gives way, wherever it stands; with `spare`, it leaves before it is too short."""
+    label: bool = False
+    """The heading names a profile and may be longer than the numbers below: it is shortened before
+    any other text."""
 
 
 class Sheet:
@@ -113,7 +116,13 @@ def table(
     hidden = [column.heading for at, column in enumerate(columns) if at not in widths]
     wrapped = giving if whole else None
     heads = [
-        Cell(clean(columns[at].heading), "bold", size, left=columns[at].text, wrap=at == wrapped)
+        Cell(
+            _heading(columns[at], size),
+            "bold",
+            size,
+            left=columns[at].text,
+            wrap=at == wrapped,
+        )
         for at, size in widths.items()
     ]
     body = [
@@ -121,6 +130,11 @@ def table(
         for row in cells
     ]
     return Sheet([columns[at] for at in widths], shown, hidden, [heads, *body])
+
+
+def _heading(column: Column, size: int) -> str:
+    text = clean(column.heading)
+    return shorten(text, size) if column.label and cell_width(text) > size else text
 
 
 def _cell(column: Column, text: str, size: int, *, wrap: bool) -> Cell:
@@ -156,7 +170,10 @@ def _fitting(
         wanted = LEAST_FOR_NAMES if columns[spare].spare == 1 else ROOM_FOR_NAMES
         if room >= min(wanted, widths[giving]) or not columns[spare].spare:
             break
-        del widths[spare]
+        # Columns of one heading, as the shares of two profiles, leave together.
+        for at in [at for at in widths if columns[at] == columns[spare]]:
+            del widths[at]
+    room += _shorten_labels(columns, cells, widths, min(ROOM_FOR_NAMES, widths[giving]) - room)
     texts = [at for at in widths if columns[at].text and at != giving]
     while texts and room < min(LEAST, widths[giving]):
         widest = max(texts, key=lambda at: widths[at])
@@ -165,6 +182,26 @@ def _fitting(
         widths[widest] -= 1
         room += 1
     return widths | {giving: min(widths[giving], max(room, LEAST))}, giving
+
+
+def _shorten_labels(
+    columns: Sequence[Column], cells: list[list[str]], widths: dict[int, int], wanted: int
+) -> int:
+    """Narrow columns whose heading is a label, evenly, down to their cells; the room it gives."""
+    least = {
+        at: max([LEAST, *(cell_width(row[at]) for row in cells)])
+        for at in widths
+        if columns[at].label
+    }
+    given = 0
+    while given < wanted and (wide := [at for at in least if widths[at] > least[at]]):
+        at = max(wide, key=lambda at: widths[at])
+        widths[at] -= 1
+        if len({_heading(columns[at], widths[at]) for at in least}) < len(least):
+            widths[at] += 1  # Labels that look the same say nothing.
+            break
+        given += 1
+    return given
 
 
 def listing(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Group:
