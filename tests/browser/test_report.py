@@ -49,7 +49,7 @@ def opened(
 def test_the_page_draws_itself_without_errors(opened: tuple[Page, Problems]) -> None:
     page, problems = opened
     titles = page.locator("main h2").all_inner_texts()
-    assert titles[:3] == ["Summary", "Steps", "Where the time goes"]
+    assert titles[:4] == ["Verdict", "Summary", "Steps", "Where the time goes"]
     assert page.locator(".chart svg path").count() > 50
     wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert page.evaluate(wider) == 0
