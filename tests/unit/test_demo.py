@@ -26,7 +26,7 @@ FACTS = {
     "kernels": r"multimem_all_reduce_kernel",
     "layers": r"attention\s+qkv",
     "compare": r"step time, start to start\s+34\.892\s+33\.131",
-    "operators": r"aten::mm m=8944",
+    "operators": r"aten::mm",
     "hotspots": r"host",
     "diagnose": r"\b99 % cpu_contention",
     "gate": r"worse: decode step",

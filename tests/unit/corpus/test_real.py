@@ -183,6 +183,7 @@ def test_ray_gives_the_same_bytes_also_when_a_worker_is_killed(tmp_path: Path) -
         assert listening(process.pid) == {"127.0.0.1"}
         result = end_of(process)
 
+    assert result.pop("schema") == "solscope.corpus_add/1"
     assert result == {"added": 4, "skipped": 0, "failed": [], "ignored": 0}
     assert answers(rayed) == answers(plain)
     assert verify(rayed).ok

@@ -53,7 +53,8 @@ def exposed_copies(
 ) -> list[Hotspot]:
     """Copies by direction: the part that nothing else hides."""
     owner = dict(table.activities.select("row", "call").iter_rows())
-    rows = window.of(attributed.activities).filter(pl.col("dur_ns").is_not_null())
+    timed = pl.col("start_ns").is_not_null() & pl.col("dur_ns").is_not_null()
+    rows = window.of(attributed.activities).filter(timed)
     devices = rows.partition_by(["rank", "device"], maintain_order=True)
     spent: dict[str, _Spent] = defaultdict(_Spent)
     for part in devices:
