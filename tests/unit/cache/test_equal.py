@@ -14,7 +14,7 @@ from tests.unit.cache.answers import COMMANDS
 
 HERE = Path(__file__).parent
 DATA = HERE.parents[1] / "data"
-SHARED = HERE.parents[3].parent / "shared" / "data"
+SHARED = HERE.parents[3] / "shared" / "data"
 SUFFIXES = (".json", ".json.gz", ".json.zst", ".sqlite", ".csv", ".txt")
 
 
