@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from solscope import readers
 from solscope.corpus.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.profile import Profile
+from solscope.readers.opening import Opening
 from solscope.web.app import Uploads
 from tests.browser.conftest import DEMOS, RESULTS, drawn, serving, watched
 
@@ -101,13 +101,13 @@ def test_a_profile_that_must_be_read_is_named_at_once(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = threading.Event()
-    real = readers.open
+    real = Opening.profile
 
-    def slowly(path: str) -> Profile:
+    def slowly(opening: Opening) -> Profile:
         go_on.wait(timeout=60)
-        return real(path)
+        return real(opening)
 
-    monkeypatch.setattr(readers, "open", slowly)
+    monkeypatch.setattr(Opening, "profile", slowly)
     with serving(DEMOS[:1]) as address, watched(browser) as (page, problems):
         page.goto(address)
         page.get_by_role("link", name="vllm-b200").click()
