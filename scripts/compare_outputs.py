@@ -15,6 +15,7 @@ import argparse
 import difflib
 import hashlib
 import itertools
+import json
 import os
 import re
 import subprocess
@@ -68,9 +69,15 @@ def main() -> None:
     )
     comparer.add_argument("before", type=Path)
     comparer.add_argument("after", type=Path)
+    runner = commands.add_parser("run", help="used by `record`")
+    runner.add_argument("scratch")
+    runner.add_argument("batch", type=Path)
+    runner.add_argument("out", type=Path)
     arguments = parser.parse_args()
     if arguments.command == "record":
         record(arguments.out, arguments.data)
+    elif arguments.command == "run":
+        run(arguments.scratch, arguments.batch, arguments.out)
     else:
         sys.exit(compare(arguments.before, arguments.after))
 
@@ -78,40 +85,42 @@ def main() -> None:
 def record(out: Path, data: list[Path]) -> None:
     """Run every command and write what it prints to `out`."""
     out.mkdir(parents=True)
+    os.environ["COLUMNS"] = "100"
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["SOLSCOPE_CACHE_DIR"] = scratch
-        os.environ["COLUMNS"] = "100"
-        for arguments in invocations(data, Path(scratch)):
-            text = run(arguments, scratch)
-            name = re.sub(r"[^\w.-]+", "_", " ".join(arguments).replace(scratch, ""))[-150:]
-            digest = hashlib.sha256(" ".join(arguments).replace(scratch, "").encode()).hexdigest()
-            (out / f"{name}-{digest[:8]}.txt").write_text(text, errors="surrogateescape")
+        for number, commands in enumerate(batches(data, Path(scratch))):
+            batch = Path(scratch) / f"{number}.batch"
+            batch.write_text(json.dumps(commands))
+            # A process of its own for each batch: a crash is seen as missing outputs.
+            subprocess.run([sys.executable, __file__, "run", scratch, batch, out], check=False)
 
 
-def invocations(data: list[Path], scratch: Path) -> Iterator[tuple[str, ...]]:
-    """Arguments of every command to run; later ones use what earlier ones stored."""
+def batches(data: list[Path], scratch: Path) -> Iterator[list[tuple[str, ...]]]:
+    """Commands to run, those that share a profile or a store together."""
     from solscope.demo import DEMOS
 
     profiles = sorted({path for root in data for path in profile_files(root)})
     names = [f"demo:{name}" for name in sorted(DEMOS)] + [str(path) for path in profiles]
-    yield from ALONE
-    for name in names:
-        for command in SINGLE:
-            form = () if "--markdown" in command else ("--json",)
-            yield (command[0], name, *command[1:], *form)
-        yield ("export", name, "--csv", str(scratch / "kernels.csv"), "--force", "--json")
-    for first, second in itertools.pairwise(names):
-        if Path(first).parent == Path(second).parent:
-            for command in PAIRS:
-                form = () if "--markdown" in command else ("--json",)
-                yield (command[0], first, second, *command[1:], *form)
-    for folder in sorted({path.parent for path in profiles}):
-        yield ("ranks", str(folder), "--json")
+    yield list(ALONE)
+    for name, following in itertools.zip_longest(names, names[1:]):
+        commands = [(command[0], name, *command[1:], *form(command)) for command in SINGLE]
+        commands.append(("export", name, "--csv", str(scratch / "a.csv"), "--force", "--json"))
+        if following is not None and Path(name).parent == Path(following).parent:
+            commands += [(cmd[0], name, following, *cmd[1:], *form(cmd)) for cmd in PAIRS]
+        yield commands
+    yield [("ranks", str(folder), "--json") for folder in sorted({p.parent for p in profiles})]
     store = str(scratch / "store")
-    yield ("corpus", "init", store, "--json")
-    yield ("corpus", "add", store, *names, "--json")
-    for question in ("importance", "status", "verify", "trend"):
-        yield ("corpus", question, store, "--json")
+    questions = ("importance", "status", "verify", "trend")
+    yield [
+        ("corpus", "init", store, "--json"),
+        ("corpus", "add", store, *names, "--json"),
+        *(("corpus", question, store, "--json") for question in questions),
+    ]
+
+
+def form(command: tuple[str, ...]) -> tuple[str, ...]:
+    """JSON, unless the command asks for another form."""
+    return () if "--markdown" in command else ("--json",)
 
 
 def profile_files(root: Path) -> Iterator[Path]:
@@ -120,16 +129,28 @@ def profile_files(root: Path) -> Iterator[Path]:
     return (path for path in paths if re.search(r"(json(\.gz|\.zst)?|sqlite|csv)$", path.name))
 
 
-def run(arguments: tuple[str, ...], scratch: str) -> str:
-    """Exit code, standard output and standard error of one command."""
-    result = subprocess.run(
-        [sys.executable, "-m", "solscope", *arguments], capture_output=True, check=False
-    )
-    out, err = (
-        text.decode(errors="surrogateescape").replace(scratch, "SCRATCH")
-        for text in (result.stdout, result.stderr)
-    )
-    return f"exit {result.returncode}\n{out}\n--- standard error\n{err}"
+def run(scratch: str, batch: Path, out: Path) -> None:
+    """Run the commands of one batch in this process; one file for each."""
+    from solscope.cli import run as run_command
+
+    streams = [Path(scratch) / name for name in ("stdout", "stderr")]
+    for descriptor, path in zip((1, 2), streams, strict=True):
+        os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), descriptor)
+    for arguments in json.loads(batch.read_text()):
+        for descriptor in (1, 2):
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            os.ftruncate(descriptor, 0)
+        code = run_command(arguments)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        texts = [path.read_text(errors="surrogateescape") for path in streams]
+        text = f"exit {code}\n{texts[0]}\n--- standard error\n{texts[1]}"
+        command = " ".join(arguments).replace(scratch, "")
+        digest = hashlib.sha256(command.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+        name = re.sub(r"[^\w.-]+", "_", command)[:60]
+        (out / f"{name}-{digest}.txt").write_text(
+            f"{command}\n{text}".replace(scratch, "SCRATCH"), errors="surrogateescape"
+        )
 
 
 def compare(before: Path, after: Path) -> int:
