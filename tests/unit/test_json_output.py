@@ -95,7 +95,7 @@ ELSEWHERE = {
     "hardware_measure": "needs a GPU; the same function prints it as hardware_show",
     "lab_pack": "tests/unit/lab/test_pack.py",
     "lab_record": "tests/unit/lab/test_record.py",
-    "suite_verify": "tests/unit/test_suite.py",
+    "suite_verify": "tests/unit/suite/test_published_page.py",
 }
 """Forms that take longer to get; they are checked where they are tested anyway."""
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from solscope.bench.base import Status
 from solscope.bench.memory import Arena, aligned
 from solscope.bench.process import Worker
-from solscope.operators.judge import judge
 from solscope.operators.task import Task
+from solscope.operators.tasks.judge import judge
 
 if TYPE_CHECKING:
     import torch

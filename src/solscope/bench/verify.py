@@ -19,8 +19,8 @@ from solscope.errors import MissingToolError
 from solscope.operators import operator
 from solscope.operators.base import Axes
 from solscope.operators.host_warnings import ignore_host_warnings
-from solscope.operators.judge import judge
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Variant
+from solscope.operators.tasks.judge import judge
 from solscope.suite.files import SuiteFile
 from solscope.suite.scale import scale_down
 

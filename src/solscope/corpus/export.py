@@ -14,7 +14,7 @@ from solscope.corpus.store import Corpus
 from solscope.errors import InputError, UsageError
 from solscope.files import new_file
 from solscope.operators import OPERATOR_MODULES, operator
-from solscope.suite.data import load_suite
+from solscope.suite.atrex import load_suite
 from solscope.suite.files import SCHEMA, ListedOperator, ListedShape, SuiteFile, dump
 
 MIXED, UNKNOWN = "mixed", "unknown"

@@ -21,8 +21,8 @@ from solscope.corpus.importance import importance
 from solscope.corpus.schema import schema
 from solscope.corpus.store import Corpus
 from solscope.operators import operator
+from solscope.suite.atrex import SuiteOperator, SuiteShape, load_suite
 from solscope.suite.axes import suite_axes
-from solscope.suite.data import SuiteOperator, SuiteShape, load_suite
 
 Basis = Literal["recorded", "estimated"]
 BASIS = "basis"

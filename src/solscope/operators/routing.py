@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from solscope.operators.base import Axes
+from solscope.operators.cost import Axes
 
 
 def fewest_experts(axes: Axes) -> int:
@@ -32,3 +32,10 @@ def active_experts(axes: Axes) -> float:
     """As recorded in the axes; else the fewest, so that the cost stays a bound."""
     recorded = axes.get("active_experts")
     return float(fewest_experts(axes) if recorded is None else recorded)
+
+
+def rank_is_hit(axes: Axes) -> float:
+    """Chance that a token has an expert on a rank, under uniform routing."""
+    experts, top_k = axes["experts"], axes["top_k"]
+    elsewhere = experts - experts // axes["ranks"]
+    return 1 - math.comb(elsewhere, top_k) / math.comb(experts, top_k)

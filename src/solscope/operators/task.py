@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from solscope.operators.base import Axes
+from solscope.operators.cost import Axes
 
 if TYPE_CHECKING:
     import torch

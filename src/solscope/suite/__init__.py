@@ -1,7 +1,7 @@
 """Suites: operators, their importance, and the shapes that matter.
 
 `files.py` has the one format of a suite and loads those that ship and those of a user. The public
-suite has more: `data.py` loads its file, `axes.py` turns its shapes into axes of our operators,
+suite has more: `atrex.py` loads its file, `axes.py` turns its shapes into axes of our operators,
 `published.py` computes the figures as its public page prints them, and `tables.py` adds our own
 bounds. `show.py` describes one operator; `scale.py` makes shapes small.
 """

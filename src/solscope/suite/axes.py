@@ -13,7 +13,7 @@ from typing import Any
 
 from solscope.operators.base import Axes
 from solscope.operators.routing import published_experts
-from solscope.suite.data import SuiteOperator, SuiteShape, expand
+from solscope.suite.atrex import SuiteOperator, SuiteShape, expand
 
 Sizes = dict[str, Any]
 

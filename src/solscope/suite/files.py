@@ -21,8 +21,8 @@ from solscope.errors import DamagedFileError, InputError, UnknownFormatError, Us
 from solscope.operators import OPERATOR_MODULES, operator, operators
 from solscope.operators.base import Operator
 from solscope.registry import Registry
+from solscope.suite.atrex import SuiteOperator, load_suite
 from solscope.suite.axes import suite_axes
-from solscope.suite.data import SuiteOperator, load_suite
 
 SCHEMA = "solscope.suite/1"
 SHIPPED = ("atrex", "decode")
@@ -92,7 +92,7 @@ def load(name: str | Path = "atrex") -> SuiteFile:
     if name == "atrex":
         return _atrex()
     if name in SHIPPED:
-        file = resources.files("solscope.operators") / "data" / f"{name}.json"
+        file = resources.files("solscope.suite") / "shipped" / f"{name}.json"
         return decode(file.read_bytes(), str(name))
     path = Path(name)
     if not path.is_file():

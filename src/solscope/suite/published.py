@@ -15,7 +15,7 @@ from typing import Literal
 from solscope.hardware import Hardware
 from solscope.operators.base import Published
 from solscope.roofline.bound import published_bound
-from solscope.suite.data import SuiteOperator
+from solscope.suite.atrex import SuiteOperator
 
 MEASURED_ON = "XPU-A"
 """The platform of the deployed kernels' times."""

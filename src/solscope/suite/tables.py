@@ -14,8 +14,8 @@ from solscope.roofline import BoundKind
 from solscope.roofline.bound import bound as least_time
 from solscope.roofline.operators import check_kind
 from solscope.suite import published as page
+from solscope.suite.atrex import Suite, SuiteOperator, SuiteShape, load_suite
 from solscope.suite.axes import suite_axes
-from solscope.suite.data import Suite, SuiteOperator, SuiteShape, load_suite
 from solscope.suite.files import SuiteFile
 
 PUBLISHED_ON = ("H20", "XPU-A")

@@ -12,8 +12,8 @@ from solscope.errors import UsageError
 from solscope.hardware import find, match_device
 from solscope.operators import operator
 from solscope.report.pages import PUBLIC_SUITE, Roofs, roofs_of
+from solscope.suite.atrex import load_suite
 from solscope.suite.axes import suite_axes
-from solscope.suite.data import load_suite
 from solscope.suite.published import upper_median
 from solscope.suite.tables import (
     PUBLISHED_ON,

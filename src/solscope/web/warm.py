@@ -76,7 +76,7 @@ def _of_store() -> Iterator[str]:
 
 
 def _of_suite() -> Iterator[str]:
-    from solscope.suite.data import load_suite
+    from solscope.suite.atrex import load_suite
 
     for page in ("/suite", "/bench"):
         yield from first_questions(page, {})

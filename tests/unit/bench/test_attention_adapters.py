@@ -17,9 +17,9 @@ import pytest
 import torch
 
 from solscope.operators import operator
-from solscope.operators.attend import attend
-from solscope.operators.judge import judge
 from solscope.operators.task import Draw, Variant
+from solscope.operators.tasks.attend import attend
+from solscope.operators.tasks.judge import judge
 
 FOLDER = Path(__file__).parents[3] / "src/solscope/bench/solutions"
 PLANNED: list[dict[str, Any]] = []

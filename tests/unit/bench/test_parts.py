@@ -27,8 +27,8 @@ from solscope.capture.base import MissingSensorError  # noqa: E402
 from solscope.errors import InputError, UsageError  # noqa: E402
 from solscope.hardware import find  # noqa: E402
 from solscope.operators import operator  # noqa: E402
-from solscope.operators.paging import STALE  # noqa: E402
 from solscope.operators.task import Draw  # noqa: E402
+from solscope.operators.tasks.paging import STALE  # noqa: E402
 
 # --- Solutions
 

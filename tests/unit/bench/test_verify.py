@@ -11,8 +11,8 @@ from solscope.bench.verify import wrong_outputs as wrong
 from solscope.operators import operator
 from solscope.operators.base import Cost
 from solscope.operators.task import Draw
+from solscope.suite.atrex import load_suite
 from solscope.suite.axes import suite_axes
-from solscope.suite.data import load_suite
 from solscope.suite.scale import scale_down
 
 RUNNABLE = [op.name for op in load_suite().operators if operator(op.name).task is not None]

@@ -22,7 +22,7 @@ from solscope.corpus import (
 )
 from solscope.corpus.engines import ENGINES
 from solscope.corpus.store import create_corpus
-from solscope.suite.data import load_suite
+from solscope.suite.atrex import load_suite
 
 DOCS = Path(__file__).parents[3] / "docs"
 REFERENCE = DOCS / "reference" / "corpus.md"

@@ -10,8 +10,8 @@ from solscope.hardware import find
 from solscope.operators import OPERATOR_MODULES, operator, operators
 from solscope.operators.base import Cost
 from solscope.operators.routing import expected_experts, fewest_experts, published_experts
+from solscope.suite.atrex import SuiteOperator, load_suite
 from solscope.suite.axes import suite_axes
-from solscope.suite.data import SuiteOperator, load_suite
 from solscope.suite.published import sol_us
 from solscope.suite.tables import corrected_sol_us
 

@@ -13,8 +13,8 @@ import pytest
 from solscope.hardware import find
 from solscope.operators import OPERATOR_MODULES, operator
 from solscope.operators.base import Operator
+from solscope.suite.atrex import load_suite
 from solscope.suite.axes import suite_axes
-from solscope.suite.data import load_suite
 from solscope.suite.published import sol_us
 from solscope.suite.tables import RooflineRow, ShapeRow, SuiteRow, corrected_sol_us
 

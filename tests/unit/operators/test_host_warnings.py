@@ -22,8 +22,8 @@ from solscope.bench.verify import verify
 from solscope.bench.workloads import SMALL
 from solscope.lab import record
 from solscope.operators.host_warnings import HOST_WARNING, ignore_host_warnings
+from solscope.suite.atrex import load_suite
 from solscope.suite.axes import suite_axes
-from solscope.suite.data import load_suite
 from solscope.suite.scale import scale_down
 
 ARM64 = "mkldnn_matmul bf16 path needs a cpu with bf16 support"

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from solscope.operators.fp8 import MAX, decode_blocks, encode, fp8_dtype, quantize, quantize_blocks
-from solscope.operators.judge import both, exactly, judge, within
 from solscope.operators.task import Judgement, Output, Tolerance
-from solscope.operators.tolerances import UNIT, rounded
+from solscope.operators.tasks.fp8 import (
+    MAX,
+    decode_blocks,
+    encode,
+    fp8_dtype,
+    quantize,
+    quantize_blocks,
+)
+from solscope.operators.tasks.judge import both, exactly, judge, within
+from solscope.operators.tasks.tolerances import UNIT, rounded
 
 
 def test_close_counts_values_outside() -> None:
@@ -91,7 +98,7 @@ def test_both_needs_both() -> None:
 
 
 def test_large_tensors_are_judged_in_slices(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("solscope.operators.judge._SLICE", 10)
+    monkeypatch.setattr("solscope.operators.tasks.judge._SLICE", 10)
     wanted = torch.randn(7, 5)
     got = wanted.clone()
     got[6, 4] += 1

@@ -7,8 +7,8 @@ import pytest
 from solscope.hardware import find
 from solscope.operators import OPERATOR_MODULES, operator, operators
 from solscope.roofline.bound import published_bound
+from solscope.suite.atrex import SuiteOperator, load_suite
 from solscope.suite.axes import suite_axes
-from solscope.suite.data import SuiteOperator, load_suite
 
 SUITE = load_suite().operators
 every_operator = pytest.mark.parametrize("op", SUITE, ids=[op.name for op in SUITE])

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from solscope.bench.verify import eager_solution
-from solscope.operators.paging import STALE, pages, shuffled_lengths, similar
 from solscope.operators.task import Inputs, Outputs, Variant
+from solscope.operators.tasks.paging import STALE, pages, shuffled_lengths, similar
 from tests.references import distance, drawn, in_fp8, task_of, wrong
 
 MIXED = {

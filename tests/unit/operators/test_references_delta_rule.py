@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from solscope.bench.verify import eager_solution
-from solscope.operators.delta_rule import (
+from solscope.operators.task import Inputs, Outputs, Variant
+from solscope.operators.tasks.delta_rule import (
     Gates,
     chunk_factors,
     chunk_states,
@@ -19,7 +20,6 @@ from solscope.operators.delta_rule import (
     running_sums,
     unit_rows,
 )
-from solscope.operators.task import Inputs, Outputs, Variant
 from tests.references import distance, drawn, in_fp8, task_of, wrong
 
 HEADS = {"v_heads": 4, "key_dim": 16, "value_dim": 24}

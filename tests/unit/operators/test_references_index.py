@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from solscope.operators import operator
-from solscope.operators.judge import judge
-from solscope.operators.moe_align_block_size import capacity
+from solscope.operators.catalog.moe_align_block_size import capacity
 from solscope.operators.task import Draw, Inputs, Outputs, Task, Variant
+from solscope.operators.tasks.judge import judge
 
 VARIANTS: list[Variant] = ["typical", "extreme", "ties", "empty"]
 

@@ -11,9 +11,9 @@ import torch
 
 from solscope.bench.verify import eager_solution
 from solscope.errors import UsageError
-from solscope.operators.experts import draw_routing
-from solscope.operators.fp8 import decode_blocks
 from solscope.operators.task import Draw, Inputs, Variant
+from solscope.operators.tasks.experts import draw_routing
+from solscope.operators.tasks.fp8 import decode_blocks
 from tests.references import distance, drawn, in_fp8, task_of, wrong
 
 every_variant = pytest.mark.parametrize("variant", ["typical", "extreme", "ties", "empty"])

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from solscope.operators import operator
-from solscope.operators.fp8 import fp8_dtype
 from solscope.operators.task import Draw, Inputs, Outputs, Task, Variant
+from solscope.operators.tasks.fp8 import fp8_dtype
 
 
 def task_of(name: str) -> Task:
@@ -228,7 +228,7 @@ def test_slices_of_rows_give_the_same(
     name: str, axes: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs, whole = drawn(name, "typical", **axes)
-    monkeypatch.setattr("solscope.operators.rows._SLICE", 70)
+    monkeypatch.setattr("solscope.operators.tasks.rows._SLICE", 70)
     sliced = task_of(name).reference(**inputs)
     for output, wanted in whole.items():
         assert sliced[output].dtype == wanted.dtype

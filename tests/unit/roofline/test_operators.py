@@ -5,8 +5,8 @@ import pytest
 from solscope.errors import UsageError
 from solscope.hardware import find
 from solscope.roofline import operator_bound
+from solscope.suite.atrex import SuiteOperator, load_suite
 from solscope.suite.axes import suite_axes
-from solscope.suite.data import SuiteOperator, load_suite
 
 SUITE = load_suite().operators
 PAGED = {"contexts": [[64, 4]], "q_heads": 8, "kv_heads": 2, "head_dim": 64, "block_size": 16}

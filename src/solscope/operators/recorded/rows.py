@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from solscope.operators.base import blocks
+from solscope.operators.cost import blocks
 from solscope.operators.recorded.call import Found, Recorded, Rule
 from solscope.operators.tensors import UnclearError
 

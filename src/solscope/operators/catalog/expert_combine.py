@@ -1,0 +1,45 @@
+"""Results of the experts back to the ranks of their tokens, and their sum: the way of a dispatch.
+
+    link     nothing                       all experts of a token may be on its own rank
+    bytes    one row read per token, here or on another rank; routing weights (fp32); out
+
+`expected` counts uniform routing as `expert_dispatch` does: each rank with an expert of a token
+sends one row, the sum of its own experts. `element_bytes` is the size of a value (default 2).
+"""
+
+from __future__ import annotations
+
+from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.routing import rank_is_hit
+
+
+def cost(axes: Axes) -> Cost:
+    """Everything may have stayed."""
+    return _with_copies(axes, remote=0.0, kept=1.0)
+
+
+def expected(axes: Axes) -> Cost:
+    """Uniform routing."""
+    ranks = axes["ranks"]
+    hit = rank_is_hit(axes)
+    return _with_copies(axes, remote=(ranks - 1) * hit, kept=ranks * hit)
+
+
+def _with_copies(axes: Axes, remote: float, kept: float) -> Cost:
+    row = axes["tokens"] * axes["hidden"] * axes.get("element_bytes", 2)
+    return Cost(
+        read_bytes={"activations": kept * row, "weights": 4 * axes["tokens"] * axes["top_k"]},
+        write_bytes={"activations": row},
+        link_bytes=remote * row,
+    )
+
+
+OPERATOR = Operator(
+    name="expert_combine",
+    title="Results of experts to the ranks of their tokens",
+    category="comm",
+    axes=("tokens", "hidden", "experts", "top_k", "ranks"),
+    optional=("element_bytes",),
+    cost=cost,
+    expected=expected,
+)

@@ -1,0 +1,47 @@
+"""Tokens sent to the ranks that hold their experts: T rows of H values, each to at most k ranks.
+
+    link     nothing                       all experts of a token may be on its own rank
+    bytes    x read; one row written per token, here or on another rank; ids (int32)
+
+`expected` counts uniform routing: the experts E lie on N ranks, E / N on each, and a token takes k
+different ones. A rank holds none of them with C(E - E/N, k) / C(E, k), so that a row goes to
+(N - 1) (1 - that) other ranks on average. What was sent counts as what is received.
+`element_bytes` is the size of a value (default 2; 1 for fp8).
+"""
+
+from __future__ import annotations
+
+from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.routing import rank_is_hit
+
+
+def cost(axes: Axes) -> Cost:
+    """Everything may stay."""
+    return _with_copies(axes, remote=0.0, kept=1.0)
+
+
+def expected(axes: Axes) -> Cost:
+    """Uniform routing."""
+    ranks = axes["ranks"]
+    hit = rank_is_hit(axes)
+    return _with_copies(axes, remote=(ranks - 1) * hit, kept=ranks * hit)
+
+
+def _with_copies(axes: Axes, remote: float, kept: float) -> Cost:
+    row = axes["tokens"] * axes["hidden"] * axes.get("element_bytes", 2)
+    return Cost(
+        read_bytes={"activations": row, "index": 4 * axes["tokens"] * axes["top_k"]},
+        write_bytes={"activations": kept * row},
+        link_bytes=remote * row,
+    )
+
+
+OPERATOR = Operator(
+    name="expert_dispatch",
+    title="Tokens to the ranks of their experts",
+    category="comm",
+    axes=("tokens", "hidden", "experts", "top_k", "ranks"),
+    optional=("element_bytes",),
+    cost=cost,
+    expected=expected,
+)

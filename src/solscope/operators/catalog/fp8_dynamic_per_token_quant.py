@@ -1,0 +1,87 @@
+"""Quantization to fp8 with one scale per row: scale = max|x| / M, q = x / scale.
+
+    vector   3 T H                         magnitude, maximum, product
+    bytes    x (16 bit) in; q (fp8) and scales (fp32) out
+
+The row stays on the chip between the two passes.
+Published: fewer FLOP (one per value), the same bytes.
+
+Solutions: run(x [T, H], fp8) -> q [T, H], scale [T]; `fp8` names the encoding, `e4m3fn` or
+`e4m3fnuz`. Rows of zeros have codes of 0 and any finite scale.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.tasks.draws import activations, torch_dtype
+from solscope.operators.tasks.fp8 import quantize
+from solscope.operators.tasks.quantized import CODES, SCALES, compare_scales
+from solscope.operators.tasks.rows import by_rows, sampled_rows
+
+if TYPE_CHECKING:
+    import torch
+
+
+def cost(axes: Axes) -> Cost:
+    """Each value once in, once out."""
+    tokens, hidden = axes["tokens"], axes["hidden"]
+    return Cost(
+        flops={"vector.fp32": 3 * tokens * hidden},
+        read_bytes={"activations": element(axes) * tokens * hidden},
+        write_bytes={"activations": tokens * (hidden + 4)},
+    )
+
+
+def published(axes: Axes) -> Published:
+    """As published."""
+    tokens, hidden = axes["tokens"], axes["hidden"]
+    return Published(
+        flops={"fp8_e4m3": tokens * (hidden + 1)},
+        read_bytes=2 * tokens * hidden,
+        write_bytes=tokens * (hidden + 4),
+    )
+
+
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Hidden states with row scales and outliers; `extreme` over eight decades."""
+    generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
+    x = activations(generator, axes["tokens"], axes["hidden"], dtype, draw.variant)
+    return {"x": x, "fp8": draw.fp8}
+
+
+def reference(x: torch.Tensor, fp8: str) -> Outputs:
+    """Scales in fp32, codes of the exact quotient."""
+
+    def part(rows: torch.Tensor) -> Outputs:
+        codes, scale = quantize(rows.double(), fp8, least_amax=1e-12)
+        return {"q": codes, "scale": scale.squeeze(-1)}
+
+    return by_rows(part, x)
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    outputs={
+        "q": Output("float8", CODES),
+        "scale": Output("float32", SCALES, compare_scales(SCALES, 1e-14)),
+    },
+    sampled=sampled_rows(reference, "x"),
+    vary=("tokens",),
+)
+
+
+OPERATOR = Operator(
+    name="fp8_dynamic_per_token_quant",
+    title="Quantization to fp8, a scale per token",
+    category="quant",
+    axes=("tokens", "hidden"),
+    optional=("dtype",),
+    cost=cost,
+    suite_id="atrex_007",
+    published=published,
+    task=TASK,
+)

@@ -1,0 +1,109 @@
+"""Residual addition and RMS normalization: r' = x + r; out = r' (mean(r'²) + ε)^-½ w.
+
+    vector   T (4 H + 1)                   addition, square-add, two products; the mean
+    sfu      T                             reciprocal root
+    bytes    x, r, w in; out and r' out
+
+Published: the same.
+
+Solutions: run(x [T, H], residual [T, H], weight [H], eps), in place: x becomes out, residual r'.
+Statistics are those of the rounded r'.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
+from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.tolerances import rounded
+
+if TYPE_CHECKING:
+    import torch
+
+
+def cost(axes: Axes) -> Cost:
+    """Two tensors in, two out."""
+    tokens, hidden, size = axes["tokens"], axes["hidden"], element(axes)
+    return Cost(
+        flops={"vector.fp32": tokens * (4 * hidden + 1), "sfu": tokens},
+        read_bytes={"weights": size * hidden, "activations": 2 * size * tokens * hidden},
+        write_bytes={"activations": 2 * size * tokens * hidden},
+    )
+
+
+def published(axes: Axes) -> Published:
+    """As published."""
+    tokens, hidden = axes["tokens"], axes["hidden"]
+    return Published(
+        flops={"bf16": tokens * (4 * hidden + 1)},
+        read_bytes=4 * tokens * hidden + 2 * hidden,
+        write_bytes=4 * tokens * hidden,
+    )
+
+
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """A residual stream with strong outlier channels, an update of 0.1 to 1 of its size."""
+    import torch
+
+    generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
+    tokens, hidden = axes["tokens"], axes["hidden"]
+    residual = activations(generator, tokens, hidden, dtype, draw.variant, outlier=50.0)
+    size = torch.rand(tokens, 1, generator=generator, device=generator.device) * 0.9 + 0.1
+    scale = residual.abs().mean(-1, keepdim=True).clamp_min(0.1) * size.to(dtype)
+    return {
+        "x": normal(generator, tokens, hidden, dtype=dtype).mul_(scale),
+        "residual": residual,
+        "weight": norm_weight(generator, hidden, dtype),
+        "eps": 1e-6,
+    }
+
+
+def reference(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> Outputs:
+    """Sum in fp64 rounded to the dtype, norm of the rounded sum in fp64."""
+
+    def part(rows: torch.Tensor, kept: torch.Tensor) -> Outputs:
+        total = (rows.double() + kept.double()).to(x.dtype)
+        wide = total.double()
+        scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
+        return {"x": (wide * scale * weight.double()).float(), "residual": total}
+
+    return by_rows(part, x, residual)
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    outputs={
+        "x": Output(
+            "x",
+            rounded(
+                "bfloat16",
+                3,
+                "the norm of the rounded sum, or of the sum itself (FlashInfer, fla): apart by the"
+                " rounding of the sum, by as much in the norm where one outlier makes it, and by"
+                " that of the result",
+                row_rms=8e-3,
+            ),
+        ),
+        "residual": Output("x", Tolerance("exact", why="one addition, one rounding to nearest")),
+    },
+    sampled=sampled_rows(reference, "x", "residual"),
+    mutates=("x", "residual"),
+    vary=("tokens",),
+)
+
+
+OPERATOR = Operator(
+    name="fused_add_rms_norm",
+    title="Residual addition and RMS normalization",
+    category="norm",
+    axes=("tokens", "hidden"),
+    optional=("dtype",),
+    cost=cost,
+    suite_id="atrex_008",
+    published=published,
+    task=TASK,
+)

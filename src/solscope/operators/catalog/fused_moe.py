@@ -1,0 +1,151 @@
+"""The experts of an MoE layer: y_t = Σ_j p_tj W2[e] ( silu(W1g[e] x_t) * (W1u[e] x_t) ).
+
+A token takes k different experts e, each with 3 H I weights.
+
+    tensor   6 T k H I                     gate, up and down projection
+    vector   T k (5 I + 2 H)               activation and product; weighted sum
+    sfu      T k I                         exponential of SiLU
+    bytes    x, weights of the active experts once, routing weights (fp32) and ids (int32), out
+
+`active_experts` is the number of experts that at least one token takes. Without it the bound
+counts the fewest that routing allows, k; `expected` counts E (1 - (1 - k/E)^T), uniform routing.
+`out_bytes` is the size of an output element: 2 (bf16, default) or 4 (fp32, as in the suite).
+Published: FLOP of one random draw in which a token may take an expert twice, and then pays once
+(0.91 to 1.00 of the true work). The draw is the axis `drawn_pairs`: distinct token-expert pairs.
+
+In: hidden_states [T, H], w1 [E, 2 I, H] with the gate in rows 0 ... I-1, w2 [E, H, I], topk_weights
+[T, k] fp32, topk_ids [T, k] int32, distinct in a row, out_dtype. Out: out [T, H] in out_dtype.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from solscope.operators.base import Axes, Cost, Operator, Published, element, tensor_pipe
+from solscope.operators.routing import active_experts, expected_experts, published_experts
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+from solscope.operators.tasks.draws import normal, torch_dtype
+from solscope.operators.tasks.experts import draw_routing, mix_experts, realized, token_scales
+from solscope.operators.tasks.rows import sampled_rows
+
+if TYPE_CHECKING:
+    import torch
+
+
+def _cost(axes: Axes, experts: float) -> Cost:
+    tokens, hidden, inner = axes["tokens"], axes["hidden"], axes["intermediate"]
+    slots, size = tokens * axes["top_k"], element(axes)
+    return Cost(
+        flops={
+            tensor_pipe(axes): 6 * slots * hidden * inner,
+            "vector.fp32": slots * (5 * inner + 2 * hidden),
+            "sfu": slots * inner,
+        },
+        read_bytes={
+            "weights": experts * 3 * size * hidden * inner,
+            "activations": size * tokens * hidden,
+            "index": 8 * slots,
+        },
+        write_bytes={"activations": axes.get("out_bytes", size) * tokens * hidden},
+    )
+
+
+def cost(axes: Axes) -> Cost:
+    """With the recorded number of active experts, else the fewest that routing allows."""
+    return _cost(axes, active_experts(axes))
+
+
+def expected(axes: Axes) -> Cost:
+    """With the mean number of active experts under uniform routing."""
+    return _cost(axes, expected_experts(axes))
+
+
+def published(axes: Axes) -> Published:
+    """As published, for the draw whose distinct token-expert pairs are `drawn_pairs`."""
+    tokens, hidden, inner = axes["tokens"], axes["hidden"], axes["intermediate"]
+    top_k, experts = axes["top_k"], published_experts(axes)
+    per_pair = 6 * hidden * inner + 5 * inner + hidden
+    masks = experts * tokens * (2 * top_k - 1)
+    return Published(
+        flops={"bf16": axes["drawn_pairs"] * per_pair + masks},
+        read_bytes=2 * tokens * hidden + experts * 6 * hidden * inner + 8 * tokens * top_k,
+        write_bytes=4 * tokens * hidden,
+    )
+
+
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Skewed routing; weights such that gates are neither all shut nor all open."""
+    generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
+    tokens, hidden, inner = axes["tokens"], axes["hidden"], axes["intermediate"]
+    experts = axes["experts"]
+    weights, ids = draw_routing(generator, axes, draw.variant)
+    scale = token_scales(generator, tokens, draw.variant).to(dtype)
+    wide = axes.get("out_bytes", 2) == 4
+    return {
+        "hidden_states": normal(generator, tokens, hidden, dtype=dtype).mul_(scale),
+        "w1": normal(generator, experts, 2 * inner, hidden, dtype=dtype, std=hidden**-0.5),
+        "w2": normal(generator, experts, hidden, inner, dtype=dtype, std=2.5 * inner**-0.5),
+        "topk_weights": weights,
+        "topk_ids": ids,
+        "out_dtype": "float32" if wide else str(dtype).removeprefix("torch."),
+    }
+
+
+def reference(
+    hidden_states: torch.Tensor,
+    w1: torch.Tensor,
+    w2: torch.Tensor,
+    topk_weights: torch.Tensor,
+    topk_ids: torch.Tensor,
+    out_dtype: str,
+) -> Outputs:
+    """Expert by expert in fp64, nothing rounded on the way."""
+    del out_dtype
+    out = mix_experts(
+        hidden_states,
+        lambda expert: w1[expert].double(),
+        lambda expert: w2[expert].double(),
+        topk_weights,
+        topk_ids,
+        w2.shape[1],
+    )
+    return {"out": out}
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    sampled=sampled_rows(reference, "hidden_states", "topk_weights", "topk_ids"),
+    realized=realized,
+    outputs={
+        "out": Output(
+            "out_dtype",
+            Tolerance(
+                kind="close",
+                atol=0.06,
+                rtol=2e-2,
+                rms=6e-3,
+                row_rms=1e-2,
+                matched=0.999,
+                why="products in fp32; gate and up, their activation, each expert's output and "
+                "the sum rounded to bf16: so emulated, the relative RMS error is 4.2e-3; 8-bit "
+                "operands give 5e-2, and an expert left out at least as much",
+            ),
+        )
+    },
+    unplanned=("topk_ids",),
+    vary=("tokens",),
+)
+
+OPERATOR = Operator(
+    name="fused_moe",
+    title="Experts of an MoE layer",
+    category="moe",
+    axes=("tokens", "hidden", "intermediate", "experts", "top_k"),
+    optional=("active_experts", "drawn_pairs", "out_bytes", "dtype"),
+    cost=cost,
+    suite_id="atrex_009",
+    published=published,
+    expected=expected,
+    task=TASK,
+)

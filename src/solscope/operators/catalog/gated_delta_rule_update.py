@@ -1,0 +1,209 @@
+"""The gated delta rule, token by token: a state of K x V values per head, kept in fp32.
+
+    h <- e^γ h;  d = β (v - hᵀ k);  h <- h + k dᵀ;  o = K^-½ hᵀ q        per token and v head
+
+    one token per sequence      vector   7 K V: decay, hᵀk, k dᵀ, hᵀq
+    more tokens                 tensor   6 K V per token, the chunked form of the same recurrence,
+                                whose work inside a chunk is left out; vector K V per chunk of 64
+    sfu      4 per token and v head         exp, softplus, sigmoid, normalization
+    bytes    q, k, v, a, b, out; A_log (fp32) and dt_bias; indices; touched state rows in and out
+
+More than one token can be chunked onto the matrix pipe, so fp32 vector work is no bound there.
+`states` is the number of distinct rows touched (default: one per sequence), `state_bytes` the size
+of a value of the state in memory (default 4).
+Published: all rows of the pool count, touched or not: up to 1.99 times the bytes.
+
+In: A_log [Hv] fp32, dt_bias [Hv], a and b [B, T, Hv], q and k [B, T, Hq, K], v [B, T, Hv, V], state
+[pool, Hv, K, V] fp32, state_indices [B] int32, distinct, scale. Out: out [B, T, Hv, V]; rows
+state_indices of state are replaced in place, the others stay as they are.
+
+γ = -e^A_log softplus(a + dt_bias) with softplus the identity above 20, β = sigmoid(b), and q and k
+are divided by their norms. A v head uses the q and k head h // (Hv / Hq). o comes from the state
+after the update.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+from solscope.operators.tasks.delta_rule import Gates, draw_gates, log_decay, unit_rows
+from solscope.operators.tasks.draws import normal
+
+if TYPE_CHECKING:
+    import torch
+
+CHUNK = 64
+"""Tokens per chunk in every deployed chunked kernel."""
+
+
+def _flops(axes: Axes) -> dict[str, float]:
+    batch, tokens, heads = axes["sequences"], axes["tokens"], axes["v_heads"]
+    state = axes["key_dim"] * axes["value_dim"]
+    sfu = 4 * batch * tokens * heads
+    if tokens == 1:
+        return {"vector.fp32": 7 * batch * heads * state, "sfu": sfu}
+    return {
+        "tensor.bf16": 6 * batch * tokens * heads * state,
+        "vector.fp32": batch * heads * state * blocks(tokens, CHUNK),
+        "sfu": sfu,
+    }
+
+
+def cost(axes: Axes) -> Cost:
+    """Touched state rows only; the chunked form where a sequence has several tokens."""
+    batch, heads, size = axes["sequences"], axes["v_heads"], element(axes)
+    rows = batch * axes["tokens"]
+    queries = 2 * size * rows * axes["q_heads"] * axes["key_dim"]
+    values = size * rows * heads * axes["value_dim"]
+    values_kept = axes.get("states", batch) * heads * axes["key_dim"] * axes["value_dim"]
+    state = axes.get("state_bytes", 4) * values_kept
+    return Cost(
+        flops=_flops(axes),
+        read_bytes={
+            "weights": (4 + size) * heads,
+            "activations": queries + values + 2 * size * rows * heads,
+            "index": 4 * batch,
+            "state": state,
+        },
+        write_bytes={"activations": values, "state": state},
+        serial_steps=blocks(axes["tokens"], CHUNK),
+    )
+
+
+def published(axes: Axes) -> Published:
+    """As published: the whole pool of states in and out."""
+    batch, heads = axes["sequences"], axes["v_heads"]
+    rows, key, value = batch * axes["tokens"], axes["key_dim"], axes["value_dim"]
+    pool = 4 * heads * key * value * axes["pool"]
+    inputs = 4 * rows * axes["q_heads"] * key + 2 * rows * heads * value + 4 * rows * heads
+    return Published(
+        flops={"bf16": rows * heads * (7 * key * value + 3 * key + 2)},
+        read_bytes=inputs + 6 * heads + 4 * batch + pool,
+        write_bytes=2 * rows * heads * value + pool,
+    )
+
+
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Heads of all memory lengths, a pool with more rows than are touched."""
+    import torch
+
+    generator, dtype = draw.generator(), torch.bfloat16
+    batch, tokens, heads = axes["sequences"], axes["tokens"], axes["v_heads"]
+    key, value = axes["key_dim"], axes["value_dim"]
+    pool = max(axes.get("pool", 0), batch + max(1, batch // 8))
+    gates = draw_gates(generator, batch, tokens, heads, draw.variant)
+    q, k = (normal(generator, batch, tokens, axes["q_heads"], key, dtype=dtype) for _ in range(2))
+    rows = torch.randperm(pool, generator=generator, device=draw.device)[:batch]
+    return {
+        "A_log": gates.a_log,
+        "dt_bias": gates.dt_bias,
+        "a": gates.a,
+        "b": gates.b,
+        "q": q,
+        "k": k,
+        "v": normal(generator, batch, tokens, heads, value, dtype=dtype, std=2.0),
+        "state": normal(generator, pool, heads, key, value, dtype=torch.float32),
+        "state_indices": rows.to(torch.int32),
+        "scale": key**-0.5,
+    }
+
+
+def reference(
+    A_log: torch.Tensor,  # noqa: N803 - the name that deployed kernels use
+    dt_bias: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    state: torch.Tensor,
+    state_indices: torch.Tensor,
+    scale: float,
+) -> Outputs:
+    """The recurrence token by token in fp64, some sequences at a time."""
+    import torch
+
+    share = v.shape[2] // q.shape[2]
+    out, states = torch.empty(v.shape, device=v.device), state.clone()
+    for some in torch.split(torch.arange(len(v), device=v.device), _together(v, state)):
+        gates = Gates(A_log, dt_bias, a[some], b[some])
+        decay = log_decay(gates, torch.float64).exp()[..., None, None]
+        strength = b[some].double().sigmoid()[..., None]
+        queries, keys = (
+            unit_rows(x[some].double()).repeat_interleave(share, 2)[..., None] for x in (q, k)
+        )
+        values, rows = v[some].double(), state_indices[some].long()
+        h = state[rows].double()
+        for t in range(v.shape[1]):
+            h = h * decay[:, t]
+            written = (values[:, t] - (h * keys[:, t]).sum(-2)) * strength[:, t]
+            h = h + keys[:, t] * written[..., None, :]
+            out[some, t] = (scale * (h * queries[:, t]).sum(-2)).float()
+        states[rows] = h.float()
+    return {"out": out, "state": states}
+
+
+def _together(v: torch.Tensor, state: torch.Tensor) -> int:
+    """Sequences whose states, and whose tokens, fit in fp64."""
+    return max(1, _STATE_VALUES // max(state[0].numel(), v[0].numel()))
+
+
+_STATE_VALUES = 1 << 26
+"""Values of states, and of tokens, held in fp64 at a time: 512 MiB."""
+
+
+def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
+    """The outputs of some sequences; not the state, whose rows are the pool's."""
+    names = ("a", "b", "q", "k", "v", "state_indices")
+    return {"out": reference(**{**inputs, **{n: inputs[n][rows] for n in names}})["out"]}
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    sampled=sampled,
+    unsampled=("state",),
+    rows=lambda inputs: len(inputs["v"]),
+    outputs={
+        "out": Output(
+            "bfloat16",
+            Tolerance(
+                kind="close",
+                atol=1e-3,
+                rtol=2**-7,
+                rms=2.5e-3,
+                row_rms=5e-3,
+                why="fp32 inside, one rounding to bf16 (1.7e-3); room for tf32 products in a "
+                "chunked kernel",
+            ),
+        ),
+        "state": Output(
+            "float32",
+            Tolerance(
+                kind="close",
+                atol=1e-3,
+                rtol=5e-3,
+                rms=7e-4,
+                row_rms=1e-3,
+                why="deployed kernels keep it in fp32 (1e-6), as its error lives on for thousands "
+                "of steps; room for tf32 products, none for a state in bf16 (1.7e-3)",
+            ),
+        ),
+    },
+    mutates=("state",),
+    vary=("sequences", "tokens"),
+)
+
+OPERATOR = Operator(
+    name="gated_delta_rule_update",
+    title="Gated delta rule, recurrent form (decode)",
+    category="linear_attention",
+    axes=("sequences", "tokens", "q_heads", "v_heads", "key_dim", "value_dim"),
+    optional=("states", "state_bytes", "pool", "dtype"),
+    cost=cost,
+    suite_id="atrex_013",
+    published=published,
+    task=TASK,
+)

@@ -1,0 +1,102 @@
+"""RMS normalization with a gate: out = x (mean(x²) + ε)^-½ w silu(z), row by row.
+
+    vector   R (8 H + 1)                   norm 3, SiLU 4, product 1; the mean
+    sfu      R (H + 1)                     exponential per value, reciprocal root per row
+    bytes    x, z, w, out
+
+Published: the same.
+
+Solutions: run(x [R, H], z [R, H], weight [H], eps) -> out [R, H]; the norm comes before the gate.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
+from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.tolerances import rounded
+
+if TYPE_CHECKING:
+    import torch
+
+
+def cost(axes: Axes) -> Cost:
+    """Each row once."""
+    rows, hidden, size = axes["rows"], axes["hidden"], element(axes)
+    return Cost(
+        flops={"vector.fp32": rows * (8 * hidden + 1), "sfu": rows * (hidden + 1)},
+        read_bytes={"weights": size * hidden, "activations": 2 * size * rows * hidden},
+        write_bytes={"activations": size * rows * hidden},
+    )
+
+
+def published(axes: Axes) -> Published:
+    """As published."""
+    rows, hidden = axes["rows"], axes["hidden"]
+    return Published(
+        flops={"bf16": rows * (8 * hidden + 1)},
+        read_bytes=4 * rows * hidden + 2 * hidden,
+        write_bytes=2 * rows * hidden,
+    )
+
+
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Rows of heads with different scales; gates whose rows differ a hundredfold in size."""
+    import torch
+
+    generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
+    rows, hidden = axes["rows"], axes["hidden"]
+    decades = torch.rand(rows, 1, generator=generator, device=generator.device) * 2 - 1
+    return {
+        "x": activations(generator, rows, hidden, dtype, draw.variant),
+        "z": normal(generator, rows, hidden, dtype=dtype).mul_(torch.pow(10.0, decades).to(dtype)),
+        "weight": norm_weight(generator, hidden, dtype),
+        "eps": 1e-6,
+    }
+
+
+def reference(x: torch.Tensor, z: torch.Tensor, weight: torch.Tensor, eps: float) -> Outputs:
+    """In fp64, the result in fp32."""
+
+    def part(rows: torch.Tensor, gate: torch.Tensor) -> Outputs:
+        wide, open_ = rows.double(), gate.double()
+        scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
+        return {"out": (wide * scale * weight.double() * open_ * open_.sigmoid()).float()}
+
+    return by_rows(part, x, z)
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    outputs={
+        "out": Output(
+            "x",
+            rounded(
+                "bfloat16",
+                2,
+                "fp32 inside, at most the normed row rounded before the gate; gates that"
+                " underflow in fp32 may be 0",
+                atol=1e-30,
+            ),
+        )
+    },
+    sampled=sampled_rows(reference, "x", "z"),
+    vary=("rows",),
+)
+
+
+OPERATOR = Operator(
+    name="gated_rms_norm",
+    title="Gated RMS normalization",
+    category="norm",
+    axes=("rows", "hidden"),
+    optional=("dtype",),
+    cost=cost,
+    suite_id="atrex_014",
+    published=published,
+    task=TASK,
+)

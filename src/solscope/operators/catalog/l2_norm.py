@@ -1,0 +1,87 @@
+"""Rows scaled to unit length: out = x (Σ x² + ε)^-½.
+
+    vector   3 T H                         square-add and product
+    sfu      T                             reciprocal root
+    bytes    x, out
+
+Published: the same.
+
+Solutions: run(x [T, H], eps) -> out [T, H]; eps is added to the sum of squares.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.tasks.draws import normal, torch_dtype
+from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.tolerances import rounded
+
+if TYPE_CHECKING:
+    import torch
+
+
+def cost(axes: Axes) -> Cost:
+    """Each row once."""
+    tokens, hidden, size = axes["tokens"], axes["hidden"], element(axes)
+    return Cost(
+        flops={"vector.fp32": 3 * tokens * hidden, "sfu": tokens},
+        read_bytes={"activations": size * tokens * hidden},
+        write_bytes={"activations": size * tokens * hidden},
+    )
+
+
+def published(axes: Axes) -> Published:
+    """As published."""
+    tokens, hidden = axes["tokens"], axes["hidden"]
+    return Published(
+        flops={"bf16": 3 * tokens * hidden},
+        read_bytes=2 * tokens * hidden,
+        write_bytes=2 * tokens * hidden,
+    )
+
+
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Rows over seven decades: the small ones feel eps, a constant scale fails everywhere."""
+    import torch
+
+    generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
+    tokens, hidden = axes["tokens"], axes["hidden"]
+    low, high = (-6.0, 8.0) if draw.variant == "extreme" else (-5.0, 2.0)
+    decades = torch.rand(tokens, 1, generator=generator, device=generator.device)
+    scale = torch.pow(10.0, decades * (high - low) + low).to(dtype)
+    return {"x": normal(generator, tokens, hidden, dtype=dtype).mul_(scale), "eps": 1e-6}
+
+
+def reference(x: torch.Tensor, eps: float) -> Outputs:
+    """In fp64, the result in fp32."""
+
+    def part(rows: torch.Tensor) -> Outputs:
+        wide = rows.double()
+        return {"out": (wide * (wide.square().sum(-1, keepdim=True) + eps).rsqrt()).float()}
+
+    return by_rows(part, x)
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    outputs={"out": Output("x", rounded("bfloat16", 1, "fp32 inside, one rounding"))},
+    sampled=sampled_rows(reference, "x"),
+    vary=("tokens",),
+)
+
+
+OPERATOR = Operator(
+    name="l2_norm",
+    title="L2 normalization",
+    category="norm",
+    axes=("tokens", "hidden"),
+    optional=("dtype",),
+    cost=cost,
+    suite_id="atrex_015",
+    published=published,
+    task=TASK,
+)

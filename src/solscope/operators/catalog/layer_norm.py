@@ -1,0 +1,105 @@
+"""Layer normalization of rows: out = (x - μ) (σ² + ε)^-½ w + b.
+
+    vector   7 T H                         mean 1, center 1, square-add 2, scale 1, affine 2
+    sfu      T                             reciprocal root
+    bytes    x, w, b, out
+
+Published: the same.
+
+Solutions: run(x [T, H], weight [H], bias [H], eps) -> out [T, H]; biased variance.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
+from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.tolerances import rounded
+
+if TYPE_CHECKING:
+    import torch
+
+
+def cost(axes: Axes) -> Cost:
+    """Each row once."""
+    tokens, hidden, size = axes["tokens"], axes["hidden"], element(axes)
+    return Cost(
+        flops={"vector.fp32": 7 * tokens * hidden, "sfu": tokens},
+        read_bytes={"weights": 2 * size * hidden, "activations": size * tokens * hidden},
+        write_bytes={"activations": size * tokens * hidden},
+    )
+
+
+def published(axes: Axes) -> Published:
+    """As published."""
+    tokens, hidden = axes["tokens"], axes["hidden"]
+    return Published(
+        flops={"bf16": 7 * tokens * hidden},
+        read_bytes=2 * tokens * hidden + 4 * hidden,
+        write_bytes=2 * tokens * hidden,
+    )
+
+
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Hidden states whose row means reach fifty times their spread, where naive variances fail."""
+    import torch
+
+    generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
+    tokens, hidden = axes["tokens"], axes["hidden"]
+    x = activations(generator, tokens, hidden, dtype, draw.variant)
+    share = torch.rand(tokens, 1, generator=generator, device=generator.device)
+    mean = x.abs().mean(-1, keepdim=True) * (share.pow(8) * 50).to(dtype)
+    return {
+        "x": x.add_(mean),
+        "weight": norm_weight(generator, hidden, dtype),
+        "bias": normal(generator, hidden, dtype=dtype, std=0.5),
+        "eps": 1e-5,
+    }
+
+
+def reference(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float) -> Outputs:
+    """In fp64 with two passes, the result in fp32."""
+
+    def part(rows: torch.Tensor) -> Outputs:
+        wide = rows.double()
+        centered = wide - wide.mean(-1, keepdim=True)
+        scale = (centered.square().mean(-1, keepdim=True) + eps).rsqrt()
+        return {"out": (centered * scale * weight.double() + bias.double()).float()}
+
+    return by_rows(part, x)
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    outputs={
+        "out": Output(
+            "x",
+            rounded(
+                "bfloat16",
+                1,
+                "fp32 inside, one rounding; 2e-4 where product and bias cancel: fp32 means of rows"
+                " far from 0",
+                atol=2e-4,
+            ),
+        )
+    },
+    sampled=sampled_rows(reference, "x"),
+    vary=("tokens",),
+)
+
+
+OPERATOR = Operator(
+    name="layer_norm",
+    title="Layer normalization",
+    category="norm",
+    axes=("tokens", "hidden"),
+    optional=("dtype",),
+    cost=cost,
+    suite_id="atrex_016",
+    published=published,
+    task=TASK,
+)

@@ -1,0 +1,134 @@
+"""The router of an MoE layer: softmax over E logits per token, then the k largest.
+
+    vector   T (5 E - 1)                   softmax; at least one compare per logit
+    sfu      T E                           exponentials
+    bytes    logits (fp32) in; k weights (fp32) and ids (int32) out
+
+Published: without the compares, the same bytes.
+
+Solutions: run(gating_output [T, E] fp32, top_k) -> topk_weights [T, k] fp32 in descending order,
+topk_ids [T, k] int32. The weights are not scaled to a sum of 1. Tie rule: of experts with equal
+logits any may be taken, in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from solscope.operators.base import Axes, Cost, Operator, Published
+from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task, Tolerance
+from solscope.operators.tasks.draws import expert_bias, normal
+from solscope.operators.tasks.judge import within
+from solscope.operators.tasks.rows import by_rows, sampled_rows
+
+if TYPE_CHECKING:
+    import torch
+
+
+def cost(axes: Axes) -> Cost:
+    """Each logit once."""
+    tokens, experts, top_k = axes["tokens"], axes["experts"], axes["top_k"]
+    return Cost(
+        flops={"vector.fp32": tokens * (5 * experts - 1), "sfu": tokens * experts},
+        read_bytes={"activations": 4 * tokens * experts},
+        write_bytes={"activations": 4 * tokens * top_k, "index": 4 * tokens * top_k},
+    )
+
+
+def published(axes: Axes) -> Published:
+    """As published."""
+    tokens, experts = axes["tokens"], axes["experts"]
+    return Published(
+        flops={"fp32": tokens * (4 * experts - 1)},
+        read_bytes=4 * tokens * experts,
+        write_bytes=8 * tokens * axes["top_k"],
+    )
+
+
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Router logits with popular experts; `ties` in bf16 with a row of equals and one of -inf."""
+    import torch
+
+    generator = draw.generator()
+    tokens, experts = axes["tokens"], axes["experts"]
+    logits = normal(generator, tokens, experts, dtype=torch.float32, std=2.0)
+    logits.add_(expert_bias(generator, experts, draw.variant))
+    if draw.variant == "ties":
+        logits = logits.bfloat16().float()
+        logits[: tokens // 2][:1] = 1.5
+        logits[-1, experts // 2] = float("-inf")
+    if draw.variant == "extreme":
+        logits.mul_(10.0)
+    return {"gating_output": logits, "top_k": axes["top_k"]}
+
+
+def reference(gating_output: torch.Tensor, top_k: int) -> Outputs:
+    """Softmax in fp64; a stable sort puts the lower expert first."""
+    import torch
+
+    def part(rows: torch.Tensor) -> Outputs:
+        ids = torch.sort(rows, dim=-1, descending=True, stable=True).indices[:, :top_k]
+        weights = rows.double().softmax(-1).gather(-1, ids)
+        return {"topk_weights": weights.float(), "topk_ids": ids.to(torch.int32)}
+
+    return by_rows(part, gating_output)
+
+
+def compare_ids(
+    got: torch.Tensor, wanted: torch.Tensor, inputs: Mapping[str, Any], _outputs: Mapping[str, Any]
+) -> Judgement:
+    """Each place holds an expert of the right logit, and no expert comes twice in a row."""
+    logits = inputs["gating_output"]
+    if "rows" in inputs:
+        logits = logits[inputs["rows"]]
+    experts = logits.shape[-1]
+    outside = int(((got < 0) | (got >= experts)).sum())
+    if outside:
+        return Judgement(False, float(experts), reason=f"{outside} ids are not in 0..{experts - 1}")
+    ordered = got.long().sort(-1).values
+    twice = int((ordered[:, 1:] == ordered[:, :-1]).any(-1).sum())
+    if twice:
+        return Judgement(False, float(experts), reason=f"{twice} rows name an expert twice")
+    chosen = logits.double().gather(-1, got.long())
+    return within(_LOGITS, chosen, logits.double().gather(-1, wanted.long()))
+
+
+_LOGITS = Tolerance(
+    "close",
+    atol=1e-5,
+    rtol=1e-6,
+    why="logits this near have weights that fp32 cannot distinguish; either may come first",
+)
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    outputs={
+        "topk_weights": Output(
+            "float32",
+            Tolerance(
+                "close",
+                atol=1e-12,
+                rtol=2e-5,
+                rms=5e-6,
+                why="fp32 softmax with a fast exponential: 2^-24 times logits of up to 100",
+            ),
+        ),
+        "topk_ids": Output("int32", _LOGITS, compare_ids),
+    },
+    sampled=sampled_rows(reference, "gating_output"),
+    vary=("tokens",),
+)
+
+
+OPERATOR = Operator(
+    name="moe_topk_gating_softmax",
+    title="MoE router: softmax and top-k",
+    category="moe",
+    axes=("tokens", "experts", "top_k"),
+    cost=cost,
+    suite_id="atrex_022",
+    published=published,
+    task=TASK,
+)

@@ -1,0 +1,98 @@
+"""Quantization to fp8 with one scale per group of a row: scale = max|x| / M, q = x / scale.
+
+    vector   3 T H                         magnitude, maximum, product
+    bytes    x (16 bit) in; q (fp8) and T H/group scales (fp32) out
+
+Published: fewer FLOP (one per value and group), the same bytes.
+
+Solutions: run(x [T, H], group_size, fp8) -> q [T, H], scales [T, H/group]; H is a multiple of the
+group. Groups of zeros have codes of 0 and any finite scale.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.tasks.draws import activations, torch_dtype
+from solscope.operators.tasks.fp8 import quantize
+from solscope.operators.tasks.quantized import CODES, SCALES, compare_scales
+from solscope.operators.tasks.rows import by_rows, sampled_rows
+
+if TYPE_CHECKING:
+    import torch
+
+
+def cost(axes: Axes) -> Cost:
+    """Each value once in, once out."""
+    tokens, hidden = axes["tokens"], axes["hidden"]
+    scales = tokens * blocks(hidden, axes["group_size"])
+    return Cost(
+        flops={"vector.fp32": 3 * tokens * hidden},
+        read_bytes={"activations": element(axes) * tokens * hidden},
+        write_bytes={"activations": tokens * hidden + 4 * scales},
+    )
+
+
+def published(axes: Axes) -> Published:
+    """As published."""
+    tokens, hidden = axes["tokens"], axes["hidden"]
+    groups = hidden // axes["group_size"]
+    return Published(
+        flops={"fp8_e4m3": tokens * (hidden + groups)},
+        read_bytes=2 * tokens * hidden,
+        write_bytes=tokens * (hidden + 4 * groups),
+    )
+
+
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Hidden states whose groups differ in scale by up to 2^12, some of them zero."""
+    import torch
+
+    generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
+    tokens, hidden, size = axes["tokens"], axes["hidden"], axes["group_size"]
+    x = activations(generator, tokens, hidden, dtype, draw.variant)
+    groups = blocks(hidden, size)
+    power = torch.randint(-6, 7, (groups,), generator=generator, device=generator.device)
+    factor = torch.pow(2.0, power.float()).repeat_interleave(size)[:hidden]
+    x.mul_(factor.to(dtype))
+    if tokens >= 4 and groups > 1:
+        x[3, :size] = 0
+    return {"x": x, "group_size": size, "fp8": draw.fp8}
+
+
+def reference(x: torch.Tensor, group_size: int, fp8: str) -> Outputs:
+    """Scales in fp32, codes of the exact quotient."""
+
+    def part(rows: torch.Tensor) -> Outputs:
+        groups = rows.double().view(rows.shape[0], -1, group_size)
+        codes, scale = quantize(groups, fp8, least_scale=1e-10)
+        return {"q": codes.flatten(-2), "scales": scale.squeeze(-1)}
+
+    return by_rows(part, x)
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    outputs={
+        "q": Output("float8", CODES),
+        "scales": Output("float32", SCALES, compare_scales(SCALES, 1e-10)),
+    },
+    sampled=sampled_rows(reference, "x"),
+    vary=("tokens",),
+)
+
+
+OPERATOR = Operator(
+    name="per_token_group_quant_fp8",
+    title="Quantization to fp8, a scale per group of a token",
+    category="quant",
+    axes=("tokens", "hidden", "group_size"),
+    optional=("dtype",),
+    cost=cost,
+    suite_id="atrex_025",
+    published=published,
+    task=TASK,
+)

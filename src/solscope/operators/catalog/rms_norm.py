@@ -1,0 +1,92 @@
+"""RMS normalization of rows: out = x (mean(x²) + ε)^-½ w.
+
+    vector   T (3 H + 1)                   square-add, two products; the mean
+    sfu      T                             reciprocal root
+    bytes    x, w, out
+
+Published: the same.
+
+Solutions: run(x [T, H], weight [H], eps) -> out [T, H]; fp32 inside, one or two roundings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.tasks.draws import activations, norm_weight, torch_dtype
+from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.tolerances import rounded
+
+if TYPE_CHECKING:
+    import torch
+
+
+def cost(axes: Axes) -> Cost:
+    """Each row once in and out; it stays on the chip between the two passes."""
+    tokens, hidden, size = axes["tokens"], axes["hidden"], element(axes)
+    return Cost(
+        flops={"vector.fp32": tokens * (3 * hidden + 1), "sfu": tokens},
+        read_bytes={"weights": size * hidden, "activations": size * tokens * hidden},
+        write_bytes={"activations": size * tokens * hidden},
+    )
+
+
+def published(axes: Axes) -> Published:
+    """As published."""
+    tokens, hidden = axes["tokens"], axes["hidden"]
+    return Published(
+        flops={"bf16": tokens * (3 * hidden + 1)},
+        read_bytes=2 * tokens * hidden + 2 * hidden,
+        write_bytes=2 * tokens * hidden,
+    )
+
+
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Hidden states with row scales, a zero row, a spike; weights around 1 with zeros and tens."""
+    generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
+    hidden = axes["hidden"]
+    return {
+        "x": activations(generator, axes["tokens"], hidden, dtype, draw.variant),
+        "weight": norm_weight(generator, hidden, dtype),
+        "eps": 1e-6,
+    }
+
+
+def reference(x: torch.Tensor, weight: torch.Tensor, eps: float) -> Outputs:
+    """In fp64, the result in fp32."""
+
+    def part(rows: torch.Tensor) -> Outputs:
+        wide = rows.double()
+        scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
+        return {"out": (wide * scale * weight.double()).float()}
+
+    return by_rows(part, x)
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    outputs={
+        "out": Output(
+            "x",
+            rounded("bfloat16", 2, "fp32 inside; vLLM rounds x·rstd before the weight, then again"),
+        )
+    },
+    sampled=sampled_rows(reference, "x"),
+    vary=("tokens",),
+)
+
+
+OPERATOR = Operator(
+    name="rms_norm",
+    title="RMS normalization",
+    category="norm",
+    axes=("tokens", "hidden"),
+    optional=("dtype",),
+    cost=cost,
+    suite_id="atrex_027",
+    published=published,
+    task=TASK,
+)

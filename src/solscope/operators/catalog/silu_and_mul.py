@@ -1,0 +1,99 @@
+"""The gated activation of an MLP: out = silu(gate) * up, gate and up side by side in one row.
+
+    vector   5 T I                         SiLU 4, product 1
+    sfu      2 T I                         exponential and reciprocal
+    bytes    gate and up in, out
+
+Published: the same.
+
+Solutions: run(x [T, 2 I]) -> out [T, I]; the first I columns are the gate.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.tasks.draws import normal, row_scales, torch_dtype
+from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.tolerances import rounded
+
+if TYPE_CHECKING:
+    import torch
+
+
+def cost(axes: Axes) -> Cost:
+    """Each value once."""
+    values, size = axes["tokens"] * axes["intermediate"], element(axes)
+    return Cost(
+        flops={"vector.fp32": 5 * values, "sfu": 2 * values},
+        read_bytes={"activations": 2 * size * values},
+        write_bytes={"activations": size * values},
+    )
+
+
+def published(axes: Axes) -> Published:
+    """As published."""
+    values = axes["tokens"] * axes["intermediate"]
+    return Published(flops={"bf16": 5 * values}, read_bytes=4 * values, write_bytes=2 * values)
+
+
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Gates of spread 2 with tails to ±30, where SiLU saturates; `up` with row scales."""
+    import torch
+
+    generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
+    tokens, inner = axes["tokens"], axes["intermediate"]
+    x = normal(generator, tokens, 2 * inner, dtype=dtype)
+    gate, up = x[:, :inner], x[:, inner:]
+    tails = torch.rand(inner, generator=generator, device=generator.device)
+    gate.mul_(torch.where(tails < 0.02, 15.0, 2.0).to(dtype))
+    up.mul_(row_scales(generator, tokens, draw.variant).to(dtype))
+    if draw.variant == "extreme":
+        gate[:, ::7] = -88.0
+        gate[:, 3::7] = 100.0
+    return {"x": x}
+
+
+def reference(x: torch.Tensor) -> Outputs:
+    """In fp64, the result in fp32."""
+
+    def part(rows: torch.Tensor) -> Outputs:
+        gate, up = rows.double().chunk(2, -1)
+        return {"out": (gate * gate.sigmoid() * up).float()}
+
+    return by_rows(part, x)
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    outputs={
+        "out": Output(
+            "x",
+            rounded(
+                "bfloat16",
+                2,
+                "silu(gate) is rounded, then the product (vLLM); FlashInfer rounds once. Gates that"
+                " underflow in fp32 may be 0",
+                atol=1e-30,
+            ),
+        )
+    },
+    sampled=sampled_rows(reference, "x"),
+    vary=("tokens",),
+)
+
+
+OPERATOR = Operator(
+    name="silu_and_mul",
+    title="SiLU and product",
+    category="activation",
+    axes=("tokens", "intermediate"),
+    optional=("dtype",),
+    cost=cost,
+    suite_id="atrex_028",
+    published=published,
+    task=TASK,
+)

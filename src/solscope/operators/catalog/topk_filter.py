@@ -1,0 +1,94 @@
+"""Logits below the k-th largest of their row set to -inf.
+
+    bytes    logits (fp32) in and out
+
+Compares only. An exact selection looks at a row at least twice; the second look can be served on
+the chip. Published: the same.
+
+Solutions: run(logits [R, V], top_k) -> out [R, V]. Values equal to the k-th largest all stay, so
+more than k may; k is 50 unless the axis `top_k` says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from solscope.operators.base import Axes, Cost, Operator, Published
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+from solscope.operators.tasks.draws import normal
+from solscope.operators.tasks.rows import by_rows, sampled_rows
+
+if TYPE_CHECKING:
+    import torch
+
+
+def cost(axes: Axes) -> Cost:
+    """Each logit once in and out."""
+    values = axes["rows"] * axes["vocabulary"]
+    return Cost(
+        read_bytes={"activations": 4 * values},
+        write_bytes={"activations": 4 * values},
+    )
+
+
+def published(axes: Axes) -> Published:
+    """As published."""
+    values = axes["rows"] * axes["vocabulary"]
+    return Published(flops={"fp32": 0}, read_bytes=4 * values, write_bytes=4 * values)
+
+
+def inputs(axes: Axes, draw: Draw) -> Inputs:
+    """Heavy-tailed logits with a few peaks, and penalties of -inf; `ties` rounds them to bf16."""
+    import torch
+
+    generator = draw.generator()
+    rows, vocabulary = axes["rows"], axes["vocabulary"]
+    logits = normal(generator, rows, vocabulary, dtype=torch.float32, std=3.0)
+    peaks = torch.randint(vocabulary, (rows, 8), generator=generator, device=generator.device)
+    logits.scatter_(
+        1, peaks, 15.0 * torch.rand(peaks.shape, generator=generator, device=generator.device) + 5
+    )
+    banned = torch.randint(
+        vocabulary, (rows, max(1, vocabulary // 200)), generator=generator, device=generator.device
+    )
+    logits.scatter_(1, banned, float("-inf"))
+    if draw.variant == "ties":
+        logits = logits.bfloat16().float()
+    if draw.variant == "extreme":
+        logits.mul_(1e30)
+    return {"logits": logits, "top_k": min(axes.get("top_k", 50), vocabulary)}
+
+
+def reference(logits: torch.Tensor, top_k: int) -> Outputs:
+    """By a full sort."""
+    import torch
+
+    def part(rows: torch.Tensor) -> Outputs:
+        threshold = rows.sort(-1, descending=True).values[:, top_k - 1 : top_k]
+        return {"out": torch.where(rows >= threshold, rows, float("-inf"))}
+
+    return by_rows(part, logits)
+
+
+TASK = Task(
+    inputs=inputs,
+    reference=reference,
+    outputs={
+        "out": Output("float32", Tolerance("exact", why="values are kept or removed, not computed"))
+    },
+    sampled=sampled_rows(reference, "logits"),
+    vary=("rows",),
+)
+
+
+OPERATOR = Operator(
+    name="topk_filter",
+    title="Logits outside the top k removed",
+    category="sampling",
+    axes=("rows", "vocabulary"),
+    optional=("top_k",),
+    cost=cost,
+    suite_id="atrex_029",
+    published=published,
+    task=TASK,
+)

@@ -1,0 +1,4 @@
+"""What tasks of several operators share: inputs, arithmetic of references, judgement.
+
+A module here is not an operator; those are in `catalog/`.
+"""
