@@ -136,9 +136,9 @@ def solscope(*words: str) -> str:
 
 INSIDE = """
 import sys, time
-from solscope.corpus.importance import importance
+from solscope.corpus.queries.importance import importance
 from solscope.corpus.store import open_corpus
-from solscope.corpus.shapes import hot_shapes
+from solscope.corpus.queries.shapes import hot_shapes
 start, cpu = time.perf_counter(), time.process_time()
 corpus = open_corpus(sys.argv[1])
 hot_shapes(corpus) if sys.argv[2] == "shapes" else importance(corpus, sys.argv[2])

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from solscope.capture.session import Capture as capture  # noqa: N813 - called like a function
     from solscope.compare.gate import gate
     from solscope.compare.profiles import compare_profiles
-    from solscope.corpus.add import add_profiles
-    from solscope.corpus.importance import importance
-    from solscope.corpus.shapes import hot_shapes
+    from solscope.corpus.ingest.add import add_profiles
+    from solscope.corpus.queries.importance import importance
+    from solscope.corpus.queries.shapes import hot_shapes
+    from solscope.corpus.queries.trend import trend
     from solscope.corpus.store import Corpus, create_corpus, open_corpus
-    from solscope.corpus.trend import trend
     from solscope.diagnose.diagnosis import diagnose_runs
     from solscope.errors import SolscopeError
     from solscope.operators.from_config import load_model
@@ -56,16 +56,16 @@ _HOME = {
     "ReadOptions": "solscope.readers",
     "Run": "solscope.run",
     "SolscopeError": "solscope.errors",
-    "add_profiles": "solscope.corpus.add",
+    "add_profiles": "solscope.corpus.ingest.add",
     "attribute": "solscope.attribution",
     "compare_profiles": "solscope.compare.profiles",
     "create_corpus": "solscope.corpus.store",
     "diagnose_runs": "solscope.diagnose.diagnosis",
     "find_profiles": "solscope.readers",
     "gate": "solscope.compare.gate",
-    "hot_shapes": "solscope.corpus.shapes",
+    "hot_shapes": "solscope.corpus.queries.shapes",
     "hotspots": "solscope.views.hotspots",
-    "importance": "solscope.corpus.importance",
+    "importance": "solscope.corpus.queries.importance",
     "kernels": "solscope.views.kernels",
     "layers": "solscope.views.layers",
     "load_model": "solscope.operators.from_config",
@@ -81,7 +81,7 @@ _HOME = {
     "suite_roofline": "solscope.suite",
     "suite_shapes": "solscope.suite",
     "summarize": "solscope.views.summary",
-    "trend": "solscope.corpus.trend",
+    "trend": "solscope.corpus.queries.trend",
 }
 
 __all__ = [

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from solscope.corpus.extract import extract
+from solscope.corpus.ingest.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.profile import Profile
 from solscope.readers.opening import Opening
@@ -183,7 +183,7 @@ def test_a_growing_store_is_seen_to_grow(browser: Browser, tmp_path: Path) -> No
 def test_long_tables_of_a_store_are_searched_by_the_server(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("solscope.web.store_questions.MOST_ROWS", 5)
+    monkeypatch.setattr("solscope.web.handlers.corpus.MOST_ROWS", 5)
     create_corpus(tmp_path / "store").append([extract("tests/data/kineto_b200.json.gz")])
     with serving([str(tmp_path / "store")]) as address, watched(browser) as (page, problems):
         page.goto(f"{address}/corpus?by=kernel")

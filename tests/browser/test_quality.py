@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, Response
 
 from solscope import attribute
 from solscope.cli import run
-from solscope.corpus.extract import extract
+from solscope.corpus.ingest.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.report.html import write_html
 from solscope.report.pages import ranks_pages

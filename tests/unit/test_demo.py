@@ -17,7 +17,7 @@ from solscope.cli import app, run
 from solscope.demo.copying import copy_demos
 from solscope.demo.examples import EXAMPLES, Example, on_files
 from solscope.errors import InputError
-from solscope.web.kept import Shelf
+from solscope.web.answer_cache import DiskCache
 from solscope.web.sources import check_sources, find_results, find_sources
 
 MOST_BYTES = 3_000_000
@@ -219,11 +219,11 @@ def test_what_is_no_profile_is_refused_with_a_hint(path: str, hint: str) -> None
 
 def test_the_dashboard_takes_runs_and_results() -> None:
     sources = ["demo:vllm-b200", "demo:ranks", "demo:bench-h200"]
-    check_sources(sources, Shelf(None))
-    assert len(find_sources(sources, Shelf(None)).paths) == 5
+    check_sources(sources, DiskCache(None))
+    assert len(find_sources(sources, DiskCache(None)).paths) == 5
     assert [Path(path).name for path in find_results(sources)] == ["bench-h200.jsonl"]
     with pytest.raises(InputError, match="no such demo"):
-        check_sources(["demo:nothing"], Shelf(None))
+        check_sources(["demo:nothing"], DiskCache(None))
 
 
 def test_no_demo_names_a_machine_or_user() -> None:

@@ -23,7 +23,7 @@ from solscope.cli.corpus_options import fail, parse_where, show, store_argument,
 from solscope.cli.corpus_questions import COMMANDS as QUESTIONS
 
 if TYPE_CHECKING:
-    from solscope.corpus.add import Report
+    from solscope.corpus.ingest.add import Report
 
 MANY_FILES = 128
 """Files in a table from which `add` suggests to merge them."""
@@ -136,9 +136,9 @@ def add(
     result, the others are added, and the exit code is 1.
     """
     from solscope import ReadOptions
-    from solscope.corpus.add import add_profiles
-    from solscope.corpus.describe import parse_tag
-    from solscope.corpus.extract import ExtractOptions
+    from solscope.corpus.ingest.add import add_profiles
+    from solscope.corpus.ingest.describe import parse_tag
+    from solscope.corpus.ingest.extract import ExtractOptions
     from solscope.corpus.store import open_corpus
     from solscope.report.corpus import render_add
 
@@ -208,7 +208,7 @@ def status(store: str, as_json: bool) -> None:
 @json_option
 def list_command(store: str, where: tuple[str, ...], as_json: bool) -> None:
     """List the profiles, oldest recording first."""
-    from solscope.corpus.listing import list_profiles
+    from solscope.corpus.queries.listing import list_profiles
     from solscope.corpus.store import open_corpus
     from solscope.report.corpus import render_list
 
@@ -222,7 +222,7 @@ def list_command(store: str, where: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def remove(store: str, profiles: tuple[str, ...], as_json: bool) -> None:
     """Remove profiles by id, by the first digits of the id, or by the path they were added from."""
-    from solscope.corpus.listing import find_ids
+    from solscope.corpus.queries.listing import find_ids
     from solscope.corpus.store import open_corpus
 
     corpus = open_corpus(store)
@@ -239,8 +239,8 @@ def remove(store: str, profiles: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def verify_command(store: str, as_json: bool) -> None:
     """Read the whole store and check hashes and sums. Exit code 1: something is wrong."""
+    from solscope.corpus.maintenance.verify import verify
     from solscope.corpus.store import open_corpus
-    from solscope.corpus.verify import verify
     from solscope.report.corpus import render_verify
 
     corpus = open_corpus(store)
@@ -262,7 +262,7 @@ def repair_command(store: str, dry_run: bool, as_json: bool) -> None:
     event is there the same multiple of times. The exit code is 1 while duplicates remain: after a
     dry run, or where the original rows cannot be determined.
     """
-    from solscope.corpus.repair import repair
+    from solscope.corpus.maintenance.repair import repair
     from solscope.corpus.store import open_corpus
     from solscope.report.corpus import render_repair
 
@@ -296,7 +296,7 @@ def compact(store: str, as_json: bool) -> None:
 @json_option
 def query_command(store: str, sql: str, limit: int, as_json: bool) -> None:
     """Run one SELECT on the tables profiles, times, steps and events. JSON has all rows."""
-    from solscope.corpus.query import query
+    from solscope.corpus.queries.sql import query
     from solscope.corpus.store import open_corpus
     from solscope.report.corpus import render_frame
 

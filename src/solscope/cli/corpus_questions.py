@@ -67,7 +67,7 @@ def importance_command(
     as_json: bool,
 ) -> None:
     """Show each operator's share of GPU time across all profiles, with a confidence interval."""
-    from solscope.corpus.importance import importance
+    from solscope.corpus.queries.importance import importance
     from solscope.corpus.store import open_corpus
     from solscope.report.corpus import markdown_importance, render_importance
 
@@ -101,7 +101,7 @@ def shapes_command(
     as_json: bool,
 ) -> None:
     """Show the hot shapes of one operator, or of all operators."""
-    from solscope.corpus.shapes import hot_shapes
+    from solscope.corpus.queries.shapes import hot_shapes
     from solscope.corpus.store import open_corpus
     from solscope.report.corpus import markdown_shapes, render_shapes
 
@@ -135,7 +135,7 @@ def export_suite(
     as_json: bool,
 ) -> None:
     """Write the hot shapes of all operators to a suite file, or to standard output if OUT is -."""
-    from solscope.corpus.export import suite_of, write_suite
+    from solscope.corpus.queries.export import suite_of, write_suite
     from solscope.corpus.store import open_corpus
 
     check_one_stdout(out, as_json=as_json)
@@ -196,8 +196,8 @@ def trend_command(
 
     The exit code is 1 when the last change made it slower.
     """
+    from solscope.corpus.queries.trend import trend
     from solscope.corpus.store import open_corpus
-    from solscope.corpus.trend import trend
     from solscope.report.corpus import markdown_trend, render_trend
 
     result = trend(open_corpus(store), what, by, metric, parse_where(where), min_change)

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import polars as pl
 
 from solscope.corpus.conflicts import check_conflicts
-from solscope.corpus.place import is_url
+from solscope.corpus.location import is_url
 from solscope.errors import DamagedFileError, InputError, MissingToolError, UsageError
 
 if TYPE_CHECKING:

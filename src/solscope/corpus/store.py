@@ -18,18 +18,15 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from solscope.corpus import delta
-from solscope.corpus.place import normal
+from solscope.corpus.location import normal
+from solscope.corpus.rows import Extract
 from solscope.corpus.schema import SCHEMA_VERSION, TABLES, VERSION_KEY, schema
 from solscope.corpus.status import CorpusStatus
 from solscope.errors import InputError, UsageError
-
-if TYPE_CHECKING:
-    from solscope.corpus.extract import Extract
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 _TIME_DIGITS = 16

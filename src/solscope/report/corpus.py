@@ -8,14 +8,14 @@ from typing import Any
 
 import polars as pl
 
-from solscope.corpus.add import AddResult
-from solscope.corpus.importance import UNMAPPED, Importance, ImportanceRow
-from solscope.corpus.listing import ListedProfile
-from solscope.corpus.repair import RepairResult
-from solscope.corpus.shapes import HotShape, HotShapes
+from solscope.corpus.ingest.add import AddResult
+from solscope.corpus.maintenance.repair import RepairResult
+from solscope.corpus.maintenance.verify import Verification
+from solscope.corpus.queries.importance import UNMAPPED, Importance, ImportanceRow
+from solscope.corpus.queries.listing import ListedProfile
+from solscope.corpus.queries.shapes import HotShape, HotShapes
+from solscope.corpus.queries.trend import Trend, TrendChange
 from solscope.corpus.status import CorpusStatus
-from solscope.corpus.trend import Trend, TrendChange
-from solscope.corpus.verify import Verification
 from solscope.report.layout import Printable, Text
 from solscope.report.markdown import Ready, to_markdown
 from solscope.report.operators import axes_text

@@ -29,7 +29,7 @@ class Endpoint:
     path: str
     summary: str
     answered_by: str
-    """Module of this package and function; the type that it returns is that of the answer."""
+    """Module of `web.handlers` and function; the type that it returns is that of the answer."""
     parameters: tuple[str, ...] = ()
     """Names in the query string; those in the path are found there."""
     files: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Endpoint:
     def handle(self) -> Handler:
         """The function that answers."""
         module, _, name = self.answered_by.partition(":")
-        return cast("Handler", getattr(import_module(f"solscope.web.{module}"), name))
+        return cast("Handler", getattr(import_module(f"solscope.web.handlers.{module}"), name))
 
     @property
     def answer(self) -> Any:
@@ -59,35 +59,35 @@ ENDPOINTS = (
     Endpoint(
         "/api/profile/{id}",
         "One profile",
-        "profile_questions:profile",
+        "profiles:profile",
         ("hardware",),
         files=("id",),
     ),
     Endpoint(
         "/api/compare",
         "Two profiles side by side",
-        "profile_questions:compare",
+        "profiles:compare",
         ("a", "b"),
         files=("a", "b"),
     ),
     Endpoint(
         "/api/diagnose",
         "What changed between a normal and an abnormal run, and why",
-        "profile_questions:diagnose",
+        "profiles:diagnose",
         ("a", "b"),
         files=("a", "b"),
     ),
     Endpoint(
         "/api/bench",
         "Results of the benchmark, and the best of them",
-        "bench_questions:bench",
+        "bench:bench",
         ("device", "suite"),
         of_results=True,
     ),
     Endpoint(
         "/api/bench/compare",
         "Two solutions of the results against each other",
-        "solution_questions:solutions",
+        "solutions:solutions",
         ("a", "b", "device", "suite"),
         needs=("a", "b"),
         of_results=True,
@@ -95,42 +95,42 @@ ENDPOINTS = (
     Endpoint(
         "/api/corpus",
         "The profiles of the store",
-        "store_questions:store_page",
+        "corpus:store_page",
         FACTS,
         of_store=True,
     ),
     Endpoint(
         "/api/corpus/importance",
         "Share of GPU time over the profiles of the store",
-        "store_questions:importance_page",
+        "corpus:importance_page",
         ("by", "weight", "find", "most", *_CHOICE),
         of_store=True,
     ),
     Endpoint(
         "/api/corpus/shapes/{operator}",
         "The shapes that cover 95 % of an operator's time",
-        "store_questions:store_shapes",
+        "corpus:store_shapes",
         _CHOICE,
         of_store=True,
     ),
     Endpoint(
         "/api/corpus/trend",
         "An operator, a category or the step over time, with its changes",
-        "store_questions:store_trend",
+        "corpus:store_trend",
         ("what", "order", *_CHOICE),
         of_store=True,
     ),
     Endpoint(
         "/api/suite",
         "The suite's operators and rooflines",
-        "suite_questions:suite_page",
+        "suite:suite_page",
         ("hardware",),
         of_results=True,
     ),
     Endpoint(
         "/api/suite/{operator}",
         "Shapes of one operator",
-        "suite_questions:shapes_page",
+        "suite:shapes_page",
         ("hardware",),
         of_results=True,
     ),

@@ -17,13 +17,13 @@ from starlette.types import ASGIApp
 from solscope.errors import InputError, LimitError, SolscopeError
 from solscope.report.html import asset, digest
 from solscope.text import encodable
-from solscope.web.answers import answer
 from solscope.web.api import ENDPOINTS, Endpoint
+from solscope.web.background_thread import run_in_thread
+from solscope.web.dispatch import answer
 from solscope.web.guard import Guard
 from solscope.web.library import Library
 from solscope.web.openapi import openapi
 from solscope.web.page import page
-from solscope.web.thread import in_thread
 from solscope.web.upload import take_upload
 
 JSON = "application/json"
@@ -61,8 +61,8 @@ def _handler(endpoint: Endpoint, library: Library) -> Callable[[Request], Awaita
     async def handle(request: Request) -> Response:
         query = {**request.query_params, **request.path_params}
         try:
-            with library.quiet.request():
-                body = await in_thread(answer, endpoint, library, query)
+            with library.idle.request():
+                body = await run_in_thread(answer, endpoint, library, query)
         except SolscopeError as error:
             return _error(str(error), 404 if isinstance(error, InputError) else 422)
         except Exception as error:  # noqa: BLE001 - the browser gets a line, the terminal the rest
@@ -110,8 +110,8 @@ async def _charts(request: Request) -> Response:
 
 def _pager(library: Library) -> Callable[[Request], Awaitable[Response]]:
     async def handle(request: Request) -> Response:
-        with library.quiet.request():
-            text = await in_thread(page, library, request.url.path, request.query_params)
+        with library.idle.request():
+            text = await run_in_thread(page, library, request.url.path, request.query_params)
         return Response(text, media_type="text/html", headers={"cache-control": "no-cache"})
 
     return handle
@@ -120,7 +120,7 @@ def _pager(library: Library) -> Callable[[Request], Awaitable[Response]]:
 def _describer(takes_uploads: bool) -> Callable[[Request], Awaitable[Response]]:
     async def handle(_: Request) -> Response:
         # In a thread: it loads the libraries that make answers, for the types of those.
-        document = await in_thread(openapi, ENDPOINTS, takes_uploads)
+        document = await run_in_thread(openapi, ENDPOINTS, takes_uploads)
         return Response(msgspec.json.encode(document), media_type=JSON)
 
     return handle

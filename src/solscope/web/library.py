@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from solscope.bench.results import is_results, read_results
-from solscope.corpus.place import is_store
+from solscope.corpus.location import is_store
 from solscope.errors import InputError, SolscopeError, UsageError
 from solscope.report.names import short_labels
 from solscope.text import encodable
-from solscope.web.kept import Kept, Shelf, Value
-from solscope.web.quiet import Quiet
+from solscope.web.answer_cache import DiskCache, MemoryCache, Value
+from solscope.web.idle import IdleMonitor
 from solscope.web.sources import find_results, find_sources, held, read_from, stamp
-from solscope.web.store import StoreView
+from solscope.web.store_view import StoreView
 
 if TYPE_CHECKING:
     from solscope.attribution import Attributed
@@ -62,13 +62,13 @@ class Working(msgspec.Struct, frozen=True):
 class Library:
     """Profiles by id, and a store."""
 
-    def __init__(self, sources: Sequence[str], shelf: Shelf | None = None) -> None:
+    def __init__(self, sources: Sequence[str], disk_cache: DiskCache | None = None) -> None:
         stores = [source for source in sources if is_store(source)]
         if len(stores) > 1:
             raise UsageError(f"{len(stores)} profile stores given; the dashboard shows one")
-        self.shelf = shelf or Shelf(None)
+        self.disk_cache = disk_cache or DiskCache(None)
         """Answers of earlier starts."""
-        self._store = StoreView(stores[0], self.shelf) if stores else None
+        self._store = StoreView(stores[0], self.disk_cache) if stores else None
         self._named_results = [source for source in sources if is_results(source)]
         self.result_files = self._named_results
         """Files of benchmark results, those in folders as well."""
@@ -81,15 +81,15 @@ class Library:
         self._looked: list[object] = []
         self._entries: dict[str, ProfileEntry] = {}
         self._paths: dict[str, str] = {}
-        self._profiles: Kept[Attributed] = Kept(KEPT_PROFILES)
-        self.pages: Kept[bytes] = Kept(KEPT_PAGES)
+        self._profiles: MemoryCache[Attributed] = MemoryCache(KEPT_PROFILES)
+        self.pages: MemoryCache[bytes] = MemoryCache(KEPT_PAGES)
         """Encoded answers."""
-        self.tables: Kept[Any] = Kept(KEPT_TABLES)
+        self.tables: MemoryCache[Any] = MemoryCache(KEPT_TABLES)
         """Results of which pages show a part."""
         self.skipped: list[tuple[str, str]] = []
         """Files of a folder that are not profiles, with the reason."""
         self._working: dict[str, tuple[str, float]] = {}
-        self.quiet = Quiet()
+        self.idle = IdleMonitor()
         """When requests come; work that can wait does."""
         self.refresh()
 
@@ -106,7 +106,7 @@ class Library:
             self._refresh()
 
     def _refresh(self) -> None:
-        paths, skipped = find_sources(self._sources, self.shelf)
+        paths, skipped = find_sources(self._sources, self.disk_cache)
         by_id = {profile_id(path): path for path in paths}
         shown = [encodable(path) for path in by_id.values()]
         entries = {
@@ -166,7 +166,7 @@ class Library:
 
         if not self.result_files:
             return []
-        kept = self.pages.get(key, lambda: self.shelf.get(key, make))
+        kept = self.pages.get(key, lambda: self.disk_cache.get(key, make))
         return msgspec.json.decode(kept, type=list[str])
 
     @property

@@ -15,8 +15,8 @@ from urllib.parse import quote, unquote
 
 from solscope.errors import SolscopeError
 from solscope.report.html import asset, script_data
-from solscope.web.answers import answer_at_hand, begin, endpoint_of, question
 from solscope.web.api import FACTS
+from solscope.web.dispatch import answer_at_hand, begin, endpoint_of, question
 from solscope.web.library import Library, Query
 
 USUAL_HARDWARE = "H20,XPU-A,H200"

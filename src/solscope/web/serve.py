@@ -36,20 +36,20 @@ def serve(
     try:
         import uvicorn  # noqa: F401 - used in `_server`, missed here
 
+        from solscope.web.answer_cache import DiskCache, answers_folder
         from solscope.web.app import Uploads, create_app
-        from solscope.web.kept import Shelf, shelf_folder
         from solscope.web.library import Library
         from solscope.web.sources import check_sources
-        from solscope.web.warm import warm
+        from solscope.web.warm_up import warm
     except ImportError as error:
         raise MissingToolError(
             f"the dashboard needs {error.name}: pip install 'solscope[web]'"
         ) from error
-    shelf = Shelf(shelf_folder())
-    check_sources(sources, shelf)
+    disk_cache = DiskCache(answers_folder())
+    check_sources(sources, disk_cache)
     if uploads is not None:
         sources = [*sources, *_uploaded(uploads[0])]
-    library = Library(sources or _demos(), shelf)
+    library = Library(sources or _demos(), disk_cache)
     library.takes_uploads = uploads is not None
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     with listen(host, port) as listener:

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from solscope import demo
 from solscope.bench.results import is_results, results_in
-from solscope.corpus.place import is_store
+from solscope.corpus.location import is_store
 from solscope.demo import PREFIX
 from solscope.errors import InputError
-from solscope.web.kept import Shelf
+from solscope.web.answer_cache import DiskCache
 
 _METRICS = ("csv", "parquet")
 """How files of samples end, as `NAME.metrics.csv`."""
@@ -31,7 +31,7 @@ class Found(NamedTuple):
     """Files of a folder that are not profiles, with the reason."""
 
 
-def check_sources(sources: Sequence[str], shelf: Shelf) -> None:
+def check_sources(sources: Sequence[str], disk_cache: DiskCache) -> None:
     """Raise for a source that cannot be shown, at startup rather than on a page."""
     files = []
     for source in sources:
@@ -44,16 +44,16 @@ def check_sources(sources: Sequence[str], shelf: Shelf) -> None:
         elif not (path.is_dir() or is_store(source) or glob.has_magic(source)):
             raise InputError(f"{source}: no such file or folder")
     if files:
-        shelf.get(("known", *map(state, files)), lambda: _recognize(files))
+        disk_cache.get(("known", *map(state, files)), lambda: _recognize(files))
 
 
-def find_sources(sources: Sequence[str], shelf: Shelf) -> Found:
+def find_sources(sources: Sequence[str], disk_cache: DiskCache) -> Found:
     """The profiles behind files, folders, globs and demos."""
     if all(source.startswith(PREFIX) for source in sources):
         profiles = [source for source in sources if not is_results(demo.resolve(source))]
         return Found(list(dict.fromkeys(path for one in profiles for path in demo.expand(one))), [])
     key = ("found", *map(state, sources))
-    paths, skipped = json.loads(shelf.get(key, lambda: _find(sources)))
+    paths, skipped = json.loads(disk_cache.get(key, lambda: _find(sources)))
     return Found(paths, [(path, why) for path, why in skipped])
 
 

@@ -11,8 +11,8 @@ import msgspec
 
 from solscope.errors import LimitError, SolscopeError, UsageError
 from solscope.files import new_file
+from solscope.web.background_thread import run_in_thread
 from solscope.web.library import Library, ProfileEntry
-from solscope.web.thread import in_thread
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 LONGEST_NAME = 120
@@ -48,9 +48,9 @@ async def take_upload(
                 if size > most_bytes:
                     raise LimitError(f"{target.name}: larger than {most_bytes:,} bytes")
                 file.write(piece)
-        await in_thread(_check, work)
-    entry = await in_thread(library.add, target)
-    stored = to_store and await in_thread(_store, library, target)
+        await run_in_thread(_check, work)
+    entry = await run_in_thread(library.add, target)
+    stored = to_store and await run_in_thread(_store, library, target)
     return Uploaded(**msgspec.structs.asdict(entry), stored=stored)
 
 
@@ -82,7 +82,7 @@ def _check(work: Path) -> None:
 
 
 def _store(library: Library, path: Path) -> bool:
-    from solscope.corpus.extract import extract
+    from solscope.corpus.ingest.extract import extract
 
     store = library.store
     added = store.newest.append([extract(str(path))])

@@ -189,7 +189,7 @@ def test_what_depends_on_other_files_is_not_cached(cache: Path) -> None:
 
 
 def test_a_corpus_does_not_fill_the_cache(cache: Path, trace: Path) -> None:
-    from solscope.corpus.extract import extract
+    from solscope.corpus.ingest.extract import extract
 
     extract(str(trace))
     background.wait()

@@ -11,8 +11,8 @@ import pytest
 
 from solscope.cli import run
 from solscope.corpus import conflicts
-from solscope.corpus.extract import extract
-from solscope.corpus.repair import repair
+from solscope.corpus.ingest.extract import extract
+from solscope.corpus.maintenance.repair import repair
 from solscope.corpus.store import Corpus, create_corpus
 from solscope.errors import MissingToolError, SolscopeError
 from tests.unit.corpus.traces import write_trace

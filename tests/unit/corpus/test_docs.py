@@ -9,18 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from solscope.corpus import (
-    add,
-    importance,
-    listing,
-    published,
-    schema,
-    shapes,
-    status,
-    trend,
-    verify,
-)
-from solscope.corpus.engines import ENGINES
+from solscope.corpus import schema, status
+from solscope.corpus.ingest import add
+from solscope.corpus.ingest.engines import ENGINES
+from solscope.corpus.maintenance import verify
+from solscope.corpus.queries import importance, listing, published, shapes, trend
 from solscope.corpus.store import create_corpus
 from solscope.suite.atrex import load_suite
 

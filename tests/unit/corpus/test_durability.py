@@ -13,15 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from solscope.corpus.add import add_profiles
-from solscope.corpus.importance import importance
+from solscope.corpus.ingest.add import add_profiles
+from solscope.corpus.maintenance.verify import verify
+from solscope.corpus.queries.importance import importance
 from solscope.corpus.store import Corpus, create_corpus, open_corpus
-from solscope.corpus.verify import verify
 from tests.unit.corpus.traces import write_trace
 
 WRITER = """
 import sys
-from solscope.corpus import add, delta, extract, importance
+from solscope.corpus import delta
+from solscope.corpus.ingest import add, extract
+from solscope.corpus.queries import importance
 from solscope.corpus.store import open_corpus
 
 def report(path, state, reason, total):

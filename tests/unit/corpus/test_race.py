@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from solscope.corpus.add import add_profiles
-from solscope.corpus.extract import extract
-from solscope.corpus.importance import importance
+from solscope.corpus.ingest.add import add_profiles
+from solscope.corpus.ingest.extract import extract
+from solscope.corpus.maintenance.verify import verify
+from solscope.corpus.queries.importance import importance
 from solscope.corpus.store import Corpus, create_corpus, open_corpus
-from solscope.corpus.verify import verify
 from tests.unit.corpus.traces import write_trace
 
 WRITER = """
 import sys
-from solscope.corpus import add, extract
+from solscope.corpus.ingest import add, extract
 from solscope.corpus.store import open_corpus
 
 def wait():

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from solscope.cli import run
-from solscope.corpus.importance import importance
+from solscope.corpus.maintenance.verify import verify
+from solscope.corpus.queries.importance import importance
 from solscope.corpus.store import Corpus, create_corpus, open_corpus
-from solscope.corpus.verify import verify
 from solscope.report.json import render_json
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"

@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 
 from solscope.corpus import delta
-from solscope.corpus.add import add_profiles
-from solscope.corpus.extract import extract
-from solscope.corpus.importance import importance
-from solscope.corpus.listing import find_ids, list_profiles
+from solscope.corpus.ingest.add import add_profiles
+from solscope.corpus.ingest.extract import extract
+from solscope.corpus.maintenance.verify import verify
+from solscope.corpus.queries.importance import importance
+from solscope.corpus.queries.listing import find_ids, list_profiles
 from solscope.corpus.schema import TABLES, VERSION_KEY, schema
 from solscope.corpus.store import Corpus, create_corpus, entry_time_ns, open_corpus
-from solscope.corpus.verify import verify
 from solscope.errors import DamagedFileError, InputError, MissingToolError, UsageError
 from tests.unit.corpus.traces import write_trace
 

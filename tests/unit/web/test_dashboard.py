@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from solscope.corpus.extract import extract
+from solscope.corpus.ingest.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.errors import UsageError
 from solscope.report.html import digest
@@ -383,7 +383,7 @@ def test_a_long_table_comes_in_parts(store: Path) -> None:
 
 
 def test_a_store_that_grows_is_read_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solscope.web.store.LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr("solscope.web.store_view.LOOK_AGAIN_S", 0.0)
     client = TestClient(create_app(Library([str(store)])), base_url="http://localhost")
     assert client.get("/api/overview").json()["corpus"]["profiles"] == 1
     before = client.get("/api/corpus/importance").json()

@@ -16,18 +16,18 @@ import pytest
 from starlette.testclient import TestClient
 
 from solscope.attribution import opening
-from solscope.corpus.extract import extract
+from solscope.corpus.ingest.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.web import page as pages
-from solscope.web import store as stores
-from solscope.web.answers import endpoint_of
+from solscope.web import store_view
+from solscope.web.answer_cache import DiskCache
 from solscope.web.app import create_app
-from solscope.web.kept import Shelf
+from solscope.web.dispatch import endpoint_of
+from solscope.web.handlers.corpus import store_page
+from solscope.web.idle import IdleMonitor
 from solscope.web.library import Library
 from solscope.web.page import first_questions
-from solscope.web.quiet import Quiet
-from solscope.web.store_questions import store_page
-from solscope.web.warm import choices, warm
+from solscope.web.warm_up import choices, warm
 
 DEMO = "demo:vllm-b200"
 TRACE = Path("tests/data/kineto_b200.json.gz")
@@ -121,27 +121,27 @@ def store(tmp_path: Path) -> Path:
 def test_answers_about_a_store_are_made_ahead(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shelf = Shelf(tmp_path / "shelf")
-    library = Library([str(store)], shelf)
-    monkeypatch.setattr(library.quiet, "wait", lambda *_: None)
+    disk_cache = DiskCache(tmp_path / "disk_cache")
+    library = Library([str(store)], disk_cache)
+    monkeypatch.setattr(library.idle, "wait", lambda *_: None)
     assert opened(library, "/corpus?gpu=B200")[1]
     warm(library)
     pair = "/corpus?framework=vllm&gpu=B200"
     for path in ("/corpus", "/corpus?by=shape", "/corpus?gpu=B200", pair, "/suite"):
         assert opened(library, path)[1] == set()
-    kept = len(list((tmp_path / "shelf").iterdir()))
-    again = Library([str(store)], shelf)
-    monkeypatch.setattr(again.quiet, "wait", lambda *_: None)
+    kept = len(list((tmp_path / "disk_cache").iterdir()))
+    again = Library([str(store)], disk_cache)
+    monkeypatch.setattr(again.idle, "wait", lambda *_: None)
     warm(again)
     assert opened(again, "/corpus?gpu=B200")[1] == set()
-    assert len(list((tmp_path / "shelf").iterdir())) == kept
+    assert len(list((tmp_path / "disk_cache").iterdir())) == kept
 
 
 def test_answers_about_the_suite_are_made_ahead_without_a_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    library = Library(["tests/data/bench_results.jsonl"], Shelf(tmp_path))
-    monkeypatch.setattr(library.quiet, "wait", lambda *_: None)
+    library = Library(["tests/data/bench_results.jsonl"], DiskCache(tmp_path))
+    monkeypatch.setattr(library.idle, "wait", lambda *_: None)
     assert opened(library, "/suite/rms_norm")[1]
     warm(library)
     for path in ("/suite", "/bench", "/suite/rms_norm", "/suite/layer_norm"):
@@ -164,7 +164,7 @@ def test_the_filters_of_most_profiles_are_answered_first(store: Path) -> None:
 def test_a_version_is_looked_up_again_when_the_folder_has_changed(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stores, "LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr(store_view, "LOOK_AGAIN_S", 0.0)
     view = Library([str(store)]).store
     first = view.version()
     looked: list[int] = []
@@ -181,7 +181,7 @@ def test_a_version_is_looked_up_again_when_the_folder_has_changed(
 
 
 def test_work_waits_until_nobody_asks() -> None:
-    quiet, ended = Quiet(), threading.Event()
+    quiet, ended = IdleMonitor(), threading.Event()
 
     def work() -> None:
         quiet.wait(0.01)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from solscope.cli import run
-from solscope.web.kept import Shelf
+from solscope.web.answer_cache import DiskCache
 from solscope.web.library import Library
 from solscope.web.serve import listen, what_is_shown
 
@@ -63,9 +63,9 @@ def test_it_ends_cleanly(tmp_path: Path) -> None:
 def test_the_start_says_what_is_shown(tmp_path: Path) -> None:
     results = tmp_path / "r.jsonl"
     results.write_text("")
-    both = Library(["demo:vllm-b200", str(results)], Shelf(tmp_path / "kept"))
+    both = Library(["demo:vllm-b200", str(results)], DiskCache(tmp_path / "kept"))
     assert what_is_shown(both) == "1 profile, benchmark results"
-    assert what_is_shown(Library([], Shelf(tmp_path / "kept"))) == "0 profiles"
+    assert what_is_shown(Library([], DiskCache(tmp_path / "kept"))) == "0 profiles"
 
 
 def test_it_ends_while_a_profile_is_coming_in(tmp_path: Path) -> None:

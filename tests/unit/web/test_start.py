@@ -15,22 +15,22 @@ from starlette.testclient import TestClient
 from solscope import readers
 from solscope.cache.listing import ANSWERS
 from solscope.cache.settings import FOLDER
-from solscope.corpus.extract import extract
+from solscope.corpus.ingest.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.errors import InputError, SolscopeError
-from solscope.web.answers import answer, endpoint_of
+from solscope.web.answer_cache import DiskCache
 from solscope.web.app import create_app
-from solscope.web.kept import Shelf
+from solscope.web.dispatch import answer, endpoint_of
 from solscope.web.library import Library
 from solscope.web.sources import check_sources, find_sources
-from solscope.web.warm import warm
+from solscope.web.warm_up import warm
 
 ROOT = Path(__file__).parents[3]
 TRACE = "tests/data/kineto_b200.json.gz"
 SERVE = """
 import json, sys
 import uvicorn
-import solscope.web.warm
+import solscope.web.warm_up
 from starlette.testclient import TestClient
 from solscope.cli import run
 
@@ -40,7 +40,7 @@ def visit(server, sockets):
     print(json.dumps([waits, [name for name in large if name in sys.modules]]))
 
 uvicorn.Server.run = visit
-solscope.web.warm.warm = lambda library: None
+solscope.web.warm_up.warm = lambda library: None
 large = ["numpy", "polars", "deltalake", "solscope.readers", "solscope.report.pages"]
 asked, sources = json.loads(sys.argv[1])
 sys.exit(run(["serve", "--port", "0", *sources]))
@@ -74,10 +74,10 @@ def test_kept_answers_are_served_without_the_libraries_that_made_them(
     create_corpus(store).append([extract(TRACE)])
     os.utime(store / "profiles" / "_delta_log", (0, 0))  # Written long ago.
     sources = [str(store), TRACE, "tests/data/bench_results.jsonl"]
-    shelf = Shelf(tmp_path / FOLDER / ANSWERS)
-    check_sources(sources, shelf)
-    library = Library(sources, shelf)
-    monkeypatch.setattr(library.quiet, "wait", lambda *_: None)
+    disk_cache = DiskCache(tmp_path / FOLDER / ANSWERS)
+    check_sources(sources, disk_cache)
+    library = Library(sources, disk_cache)
+    monkeypatch.setattr(library.idle, "wait", lambda *_: None)
     warm(library)
     (entry,) = library.entries
     endpoint, query = endpoint_of(f"/api/profile/{entry.id}")
@@ -98,7 +98,7 @@ def test_two_solutions_are_compared_without_the_libraries_that_read_profiles() -
     code = (
         "import sys\n"
         "from solscope.web.library import Library\n"
-        "from solscope.web.answers import answer, endpoint_of\n"
+        "from solscope.web.dispatch import answer, endpoint_of\n"
         "library = Library(['tests/data/bench_results.jsonl'])\n"
         "a, b = library.solutions()[:2]\n"
         "endpoint, _ = endpoint_of('/api/bench/compare')\n"
@@ -112,14 +112,14 @@ def test_two_solutions_are_compared_without_the_libraries_that_read_profiles() -
 def test_files_are_recognized_again_only_when_they_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shelf, folder = Shelf(tmp_path / "shelf"), tmp_path / "folder"
+    disk_cache, folder = DiskCache(tmp_path / "disk_cache"), tmp_path / "folder"
     (folder / "rank0").mkdir(parents=True)
     first, second = folder / "a.json", folder / "rank0" / "b.json"
     first.write_text('{"traceEvents": []}')
     second.write_text('{"traceEvents": []}')
     sources = [str(folder), str(folder / "a.*")]
-    check_sources([str(first)], shelf)
-    found = find_sources(sources, shelf)
+    check_sources([str(first)], disk_cache)
+    found = find_sources(sources, disk_cache)
     assert found.paths == [str(first), str(second)]
 
     def refuse(*_: object) -> None:
@@ -128,34 +128,34 @@ def test_files_are_recognized_again_only_when_they_change(
     with monkeypatch.context() as patched:
         patched.setattr(readers, "choose", refuse)
         patched.setattr(readers, "find_profiles", refuse)
-        check_sources([str(first)], shelf)
-        assert find_sources(sources, shelf) == found
+        check_sources([str(first)], disk_cache)
+        assert find_sources(sources, disk_cache) == found
     second.write_text("no trace at all")
-    assert find_sources(sources, shelf).paths == [str(first)]
+    assert find_sources(sources, disk_cache).paths == [str(first)]
     first.write_text("nor is this")
     with pytest.raises(SolscopeError):
-        check_sources([str(first)], shelf)
+        check_sources([str(first)], disk_cache)
 
 
 def test_profiles_are_named_as_they_were_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shelf = Shelf(tmp_path / "shelf")
+    disk_cache = DiskCache(tmp_path / "disk_cache")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.json").write_text('{"traceEvents": []}')
     for name in ("a.json", "./a.json", str(tmp_path / "a.json")):
-        assert find_sources([name, name], shelf).paths == [name]
-    assert find_sources(["demo:vllm-b200"] * 2, shelf).paths == ["demo:vllm-b200"]
+        assert find_sources([name, name], disk_cache).paths == [name]
+    assert find_sources(["demo:vllm-b200"] * 2, disk_cache).paths == ["demo:vllm-b200"]
 
 
 def test_names_need_not_be_text(tmp_path: Path) -> None:
-    shelf, name = Shelf(tmp_path / "shelf"), os.fsdecode(b"a\xff.json")
+    disk_cache, name = DiskCache(tmp_path / "disk_cache"), os.fsdecode(b"a\xff.json")
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / name).write_text('{"traceEvents": []}')
     for _ in range(2):
-        assert find_sources([str(folder)], shelf).paths == [str(folder / name)]
-    library = Library([str(folder)], shelf)
+        assert find_sources([str(folder)], disk_cache).paths == [str(folder / name)]
+    library = Library([str(folder)], disk_cache)
     client = TestClient(create_app(library), base_url="http://localhost")
     (entry,) = client.get("/api/overview").json()["profiles"]
     assert (entry["label"], entry["path"]) == ("a\ufffd", f"{folder}/a\ufffd.json")
@@ -169,4 +169,4 @@ def test_what_is_no_store_is_told_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "profiles" / "_delta_log").mkdir(parents=True)
     os.utime(tmp_path / "profiles" / "_delta_log", (0, 0))
     with pytest.raises(InputError, match="not a profile store"):
-        Library([str(tmp_path)], Shelf(tmp_path / "shelf"))
+        Library([str(tmp_path)], DiskCache(tmp_path / "disk_cache"))

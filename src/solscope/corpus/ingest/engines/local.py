@@ -1,0 +1,181 @@
+"""This machine: worker processes, or this process itself for one worker.
+
+Each worker has its own pipe and shares nothing with the others, no queue and no lock. So when
+one dies, whatever it was doing, the others continue, it is known which file it was reading, and
+a new one takes its place.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+from solscope.corpus.ingest.engines.base import AHEAD, ATTEMPTS, died
+from solscope.corpus.ingest.task import Outcome, Task, process
+
+THREADS = "POLARS_MAX_THREADS"
+MOST_FILES = 200
+"""Files after which a worker is replaced, so that nothing it keeps can grow for ever."""
+PATIENCE_S = 5.0
+"""How long workers get to end by themselves."""
+
+Work = Callable[[Task, frozenset[str]], Outcome]
+
+
+class LocalEngine:
+    """Processes on this machine."""
+
+    name = "local"
+    summary = "processes on this machine, one per core"
+
+    def __init__(self, workers: int, work: Work = process) -> None:
+        self.workers = workers
+        self.work = work
+
+    def run(self, tasks: Iterable[Task], known: frozenset[str]) -> Iterator[Outcome]:
+        """Outcomes as they finish; with one worker, in this process and in order."""
+        if self.workers == 1:
+            yield from (self.work(task, known) for task in tasks)
+            return
+        crew = _Crew(self.workers, self.work, known, iter(tasks))
+        try:
+            yield from crew.outcomes()
+        finally:
+            crew.end()
+
+
+@dataclass
+class _Worker:
+    """One process, and the files it was given: the first of them is at work."""
+
+    process: BaseProcess
+    connection: Connection
+    tasks: deque[Task] = field(default_factory=deque)
+    taken: int = 0
+
+    def may_take(self, held: int) -> bool:
+        """Whether it holds no more than so many files and has not done enough."""
+        return len(self.tasks) <= held and self.taken < MOST_FILES
+
+
+class _Crew:
+    """The workers of one run."""
+
+    def __init__(self, size: int, work: Work, known: frozenset[str], tasks: Iterator[Task]) -> None:
+        self.size, self.work, self.known, self.tasks = size, work, known, tasks
+        self.workers: list[_Worker] = []
+        self.again: deque[Task] = deque()
+        self.deaths: Counter[str] = Counter()
+
+    def outcomes(self) -> Iterator[Outcome]:
+        while self._give_out():
+            busy = {w.connection: w for w in self.workers if w.tasks}
+            for connection in wait(list(busy)):
+                worker = busy[connection]  # type: ignore[index]
+                try:
+                    outcome = worker.connection.recv()
+                except (EOFError, OSError):
+                    yield from self._bury(worker)
+                    continue
+                worker.tasks.popleft()
+                yield outcome
+
+    def _give_out(self) -> bool:
+        """Give every worker as much as it may hold; false when there is nothing to wait for."""
+        self._retire()
+        for held in range(AHEAD):
+            for at in range(self.size):
+                if at < len(self.workers) and not self.workers[at].may_take(held):
+                    continue
+                task = self._next()
+                if task is None:
+                    break
+                if at >= len(self.workers):
+                    self.workers.append(self._hire())
+                self._send(self.workers[at], task)
+        return any(worker.tasks for worker in self.workers)
+
+    def _send(self, worker: _Worker, task: Task) -> None:
+        worker.tasks.append(task)
+        worker.taken += 1
+        try:
+            # A task is small, and a worker holds few: this never waits for a worker to read it.
+            worker.connection.send(task)
+        except OSError:
+            return  # It has died; the wait for its outcome will show it.
+
+    def _next(self) -> Task | None:
+        return self.again.popleft() if self.again else next(self.tasks, None)
+
+    def _hire(self) -> _Worker:
+        # Polars has its own threads, which a forked process would not have.
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        made = context.Process(target=_serve, args=(theirs, self.work, self.known), daemon=True)
+        with _one_thread_each():
+            made.start()
+        theirs.close()
+        return _Worker(made, ours)
+
+    def _retire(self) -> None:
+        """End workers that have done enough."""
+        done = [w for w in self.workers if not w.tasks and w.taken >= MOST_FILES]
+        for worker in done:
+            self.workers.remove(worker)
+            worker.connection.close()
+            worker.process.join()
+
+    def _bury(self, worker: _Worker) -> Iterator[Outcome]:
+        """A worker has died: its file is tried again, unless it ends every worker."""
+        self.workers.remove(worker)
+        worker.connection.close()
+        worker.process.join()
+        guilty = worker.tasks.popleft()
+        self.deaths[guilty.item.path] += 1
+        if self.deaths[guilty.item.path] >= ATTEMPTS:
+            yield died(guilty)
+        else:
+            self.again.append(guilty)
+        self.again.extendleft(reversed(worker.tasks))
+
+    def end(self) -> None:
+        """Let workers end, and end those that do not."""
+        for worker in self.workers:
+            worker.connection.close()
+        for worker in self.workers:
+            worker.process.join(0 if worker.tasks else PATIENCE_S)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Workers that each use one core, so that all together use as many as there are."""
+    before = os.environ.get(THREADS)
+    os.environ[THREADS] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(THREADS, None)
+        else:
+            os.environ[THREADS] = before
+
+
+def _serve(connection: Connection, work: Work, known: frozenset[str]) -> None:
+    """What a worker does: files in, outcomes out, until nobody listens."""
+    # Ctrl-C ends the command, which then ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        while True:
+            connection.send(work(connection.recv(), known))
+    except (EOFError, OSError):
+        return

@@ -1,0 +1,1 @@
+"""Checking a store against what was written to it, and removing duplicated rows."""

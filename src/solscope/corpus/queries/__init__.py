@@ -1,0 +1,1 @@
+"""What a store answers: importance, hot shapes, trends, lists, SQL. None of it writes."""

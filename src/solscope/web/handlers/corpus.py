@@ -1,0 +1,142 @@
+"""Questions about the profile store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import msgspec
+
+from solscope.corpus.queries.importance import Importance, ImportanceBy, ImportanceRow, importance
+from solscope.corpus.queries.listing import list_profiles
+from solscope.corpus.queries.select import PHASE, fact
+from solscope.corpus.queries.shapes import HotShapes, hot_shapes
+from solscope.corpus.queries.trend import Trend, TrendBy, trend
+from solscope.corpus.status import CorpusStatus
+from solscope.errors import UsageError
+from solscope.web.api import FACTS
+from solscope.web.library import Library, Query
+
+
+class StoreProfile(msgspec.Struct, frozen=True):
+    """One profile of the store, as its list shows it."""
+
+    id: str
+    file: str
+    model: str | None
+    framework: str | None
+    version: str | None
+    gpu: str | None
+    recorded_ns: int | None
+    """Unix time."""
+    tags: dict[str, str]
+    steps: int
+    gpu_ms: float
+    decode_pct: float | None
+
+
+class CorpusPage(msgspec.Struct, frozen=True):
+    """A profile store: what it holds and by what it can be cut."""
+
+    status: CorpusStatus
+    profiles: list[StoreProfile]
+    facts: dict[str, list[str]]
+    """Values of each fact by which profiles can be chosen."""
+
+
+class ImportancePage(msgspec.Struct, frozen=True):
+    """The most important rows of a table that may have thousands."""
+
+    definition: str
+    by: ImportanceBy
+    weight: str
+    profiles: int
+    total_gpu_ms: float
+    in_all: int
+    """Rows of the whole table."""
+    found: int
+    """Rows of it that hold the text that was looked for; all, when none was."""
+    rows: list[ImportanceRow]
+    """The first of those found, most important first."""
+    shown_pct: float
+    """Importance of `rows` together."""
+    warnings: list[str]
+    """What makes the whole table unsafe."""
+
+
+MOST_ROWS = 200
+"""Rows of a long table in one answer, unless the question asks for more."""
+
+
+def store_page(library: Library, query: Query) -> CorpusPage:
+    """What the store holds."""
+    store = library.store.corpus()
+    everything = store.profiles()
+    shown = StoreProfile.__struct_fields__
+    return CorpusPage(
+        status=library.store.status(),
+        profiles=[
+            StoreProfile(**{name: getattr(row, name) for name in shown})
+            for row in list_profiles(store, _where(query))
+        ],
+        facts={
+            name: sorted(fact(everything, name).unique().to_list())
+            for name in FACTS
+            if not everything.is_empty()
+        },
+    )
+
+
+def importance_page(library: Library, query: Query) -> ImportancePage:
+    """What matters most."""
+    by = _choice(query, "by", get_args(ImportanceBy))
+    weight, where = query.get("weight") or "uniform", _where(query)
+    key = ("importance", library.store.version(), by, weight, *sorted(where.items()))
+    whole: Importance = library.tables.get(
+        key, lambda: importance(library.store.corpus(), by, (), weight, where)
+    )
+    words = query.get("find", "").lower().split()
+    found = [row for row in whole.rows if all(word in row.key.lower() for word in words)]
+    rows = found[: _count(query, "most", MOST_ROWS)]
+    return ImportancePage(
+        definition=whole.definition,
+        by=by,
+        weight=weight,
+        profiles=whole.profiles,
+        total_gpu_ms=whole.total_gpu_ms,
+        in_all=len(whole.rows),
+        found=len(found),
+        rows=rows,
+        shown_pct=sum(row.importance_pct for row in rows),
+        warnings=whole.warnings,
+    )
+
+
+def store_shapes(library: Library, query: Query) -> HotShapes:
+    """The hot shapes of one operator."""
+    return hot_shapes(library.store.corpus(), query["operator"], buckets=True, where=_where(query))
+
+
+def store_trend(library: Library, query: Query) -> Trend:
+    """One series over time."""
+    what, by = query.get("what") or "step", _choice(query, "order", get_args(TrendBy))
+    return trend(library.store.corpus(), what, by, where=_where(query))
+
+
+def _count(query: Query, name: str, usual: int) -> int:
+    text = query.get(name) or str(usual)
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) > 0):
+        raise UsageError(f"{name} must be a number of rows, at least 1")
+    return int(text)
+
+
+def _where(query: Query) -> dict[str, str]:
+    return {name: query[name] for name in (*FACTS, PHASE) if query.get(name)}
+
+
+def _choice(query: Query, name: str, known: Sequence[Any]) -> Any:
+    """One of the known values; the first when the question does not say."""
+    asked = query.get(name) or known[0]
+    if asked not in known:
+        raise UsageError(f"{name} must be one of {', '.join(known)}, not {asked!r}")
+    return asked

@@ -1,0 +1,56 @@
+"""Questions about profiles: one of them, or two against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from solscope.errors import UsageError
+from solscope.report.pages import (
+    ComparisonPage,
+    DiagnosisPage,
+    ProfilePage,
+    comparison_page,
+    diagnosis_page,
+    profile_page,
+)
+from solscope.views.operators import named_hardware
+from solscope.web.handlers.suite import by_name
+from solscope.web.library import Library, Query
+
+
+def profile(library: Library, query: Query) -> ProfilePage:
+    """All of one profile."""
+    card = query.get("hardware")
+    chosen = named_hardware(by_name(card)) if card else None
+    with _watched(library, query["id"]):
+        return profile_page(library.profile(query["id"]), chosen)
+
+
+def compare(library: Library, query: Query) -> ComparisonPage:
+    """Two profiles side by side."""
+    chosen = [library.entry(name) for name in (query["a"], query["b"])]
+    if chosen[0].id == chosen[1].id:
+        raise UsageError("choose two different profiles to compare")
+    with _watched(library, *(entry.id for entry in chosen)):
+        return comparison_page(
+            [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
+        )
+
+
+def diagnose(library: Library, query: Query) -> DiagnosisPage:
+    """What changed from one run to the other."""
+    chosen = [library.entry(name) for name in (query["a"], query["b"])]
+    with _watched(library, *(entry.id for entry in chosen)):
+        return diagnosis_page(
+            [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
+        )
+
+
+@contextmanager
+def _watched(library: Library, *names: str) -> Iterator[None]:
+    """What is done for these profiles can be asked for meanwhile."""
+    try:
+        yield
+    finally:
+        library.done(*names)

@@ -1,0 +1,133 @@
+"""What is made ready while nobody asks: the libraries that make answers, and answers ahead.
+
+A dashboard starts with what was kept. Afterwards the libraries are loaded, and the answers that
+pages begin with are made: those of the store and of the suite that every visitor sees, then those
+for values of the store's filters and for pairs of them. What an earlier start has kept is only
+read. A request comes first: between two pieces of work this waits until none has come for a while.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import combinations
+from typing import TYPE_CHECKING, get_args
+
+import msgspec
+
+from solscope.errors import SolscopeError
+from solscope.web.api import ENDPOINTS
+from solscope.web.dispatch import answer, answer_at_hand, endpoint_of, question
+from solscope.web.library import Library
+from solscope.web.page import first_questions
+
+if TYPE_CHECKING:
+    from solscope.web.handlers.corpus import CorpusPage
+
+MOST_VALUES = 24
+"""Values of filters whose answers are made ahead."""
+MOST_PAIRS = 24
+"""Pairs of them: most do not occur, and those that do are few."""
+_LIBRARIES = ("numpy", "polars")
+"""Loaded one by one before what needs them, so that a request never waits for all."""
+
+
+def warm(library: Library) -> None:
+    """Load what makes answers, and make those that are not kept yet."""
+    for name in _LIBRARIES:
+        library.idle.wait()
+        import_module(name)
+    for endpoint in ENDPOINTS:
+        library.idle.wait()
+        _ = endpoint.handle
+    if library.has_store:
+        with contextlib.suppress(SolscopeError):
+            _practice(library)
+        for asked in _of_store():
+            _make(library, asked)
+    for asked in _of_suite():
+        _make(library, asked)
+    if library.has_store:
+        _make_filtered(library)
+
+
+def _practice(library: Library) -> None:
+    """Answer about a few profiles: the first time takes several times as long as the next."""
+    from solscope.web.handlers.corpus import importance_page, store_trend
+
+    library.idle.wait()
+    library.store.corpus()
+    counts = library.store.status().gpus
+    if counts:
+        rarest = {"gpu": min(counts, key=lambda gpu: counts[gpu])}
+        for ask in (importance_page, store_trend):
+            library.idle.wait()
+            ask(library, rarest)
+
+
+def _of_store() -> Iterator[str]:
+    from solscope.corpus.queries.importance import ImportanceBy
+
+    yield from first_questions("/corpus", {})
+    for by in get_args(ImportanceBy):
+        yield question("/api/corpus/importance", {"by": by})
+
+
+def _of_suite() -> Iterator[str]:
+    from solscope.suite.atrex import load_suite
+
+    for page in ("/suite", "/bench"):
+        yield from first_questions(page, {})
+    for one in load_suite().by_importance:
+        yield from first_questions(f"/suite/{one.name}", {})
+
+
+def _make_filtered(library: Library) -> None:
+    store = library.store
+    with contextlib.suppress(SolscopeError):
+        # Remembered as a whole: what cannot be answered leaves nothing behind to know it by.
+        library.disk_cache.get(("filters", store.url, store.version()), lambda: _filters(library))
+
+
+def _filters(library: Library) -> bytes:
+    """Make the answers for filters of a store that can be held in memory."""
+    library.idle.wait()
+    if library.store.is_small():
+        for asked in _filtered(library):
+            _make(library, asked)
+    return b"made"
+
+
+def _filtered(library: Library) -> Iterator[str]:
+    from solscope.web.handlers.corpus import CorpusPage
+
+    endpoint, query = endpoint_of("/api/corpus")
+    page = msgspec.json.decode(answer(endpoint, library, query), type=CorpusPage)
+    for chosen in choices(page):
+        yield from first_questions("/corpus", chosen)
+
+
+def choices(page: CorpusPage) -> list[dict[str, str]]:
+    """Single values of filters, then pairs of values; those that most profiles have come first."""
+    from solscope.corpus.queries.select import UNKNOWN
+
+    # Where there is a single value, it chooses everything: the page does not offer it.
+    offered = [name for name, values in page.facts.items() if len(values) > 1]
+    told = [[(name, getattr(one, name) or UNKNOWN) for name in offered] for one in page.profiles]
+    return [
+        dict(chosen)
+        for size, most in ((1, MOST_VALUES), (2, MOST_PAIRS))
+        for chosen, _ in Counter(
+            one for facts in told for one in combinations(facts, size)
+        ).most_common(most)
+    ]
+
+
+def _make(library: Library, asked: str) -> None:
+    endpoint, query = endpoint_of(asked)
+    with contextlib.suppress(SolscopeError):
+        if answer_at_hand(endpoint, library, query) is None:
+            library.idle.wait()
+            answer(endpoint, library, query)

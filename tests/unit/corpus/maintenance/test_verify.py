@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from solscope.corpus.ingest.add import add_profiles
+from solscope.corpus.ingest.extract import ExtractOptions
+from solscope.corpus.maintenance.verify import verify
+from solscope.corpus.store import Corpus, create_corpus
+from solscope.errors import DamagedFileError
+from tests.unit.corpus.traces import write_trace
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    made = create_corpus(tmp_path / "store")
+    paths = [write_trace(tmp_path / f"t{at}.json", gemm_us=20 + at) for at in range(3)]
+    add_profiles(made, paths, ExtractOptions(keep_events=True), workers=1)
+    assert verify(made).ok
+    return made
+
+
+def data_file(corpus: Corpus, table: str) -> Path:
+    ((uri, _),) = corpus.files(table)
+    return Path(uri)
+
+
+def problems(corpus: Corpus) -> str:
+    result = verify(corpus)
+    assert not result.ok
+    return "\n".join(f"{problem.where}: {problem.what}" for problem in result.problems)
+
+
+def test_a_changed_time_is_found(corpus: Corpus) -> None:
+    file = data_file(corpus, "times")
+    rows = pl.read_parquet(file)
+    first = pl.int_range(pl.len()) == 0
+    more = pl.col("time_ns") + first.cast(pl.Int64)
+    rows.with_columns(more.alias("time_ns")).write_parquet(file)
+    assert "GPU time in ns" in problems(corpus)
+    assert "profile " in problems(corpus)
+
+
+def test_two_changes_that_cancel_out_are_found_by_the_hash(corpus: Corpus) -> None:
+    file = data_file(corpus, "times")
+    rows = pl.read_parquet(file)
+    rows.with_columns(pl.col("kernel").reverse().over("entry")).write_parquet(file)
+    assert "hash of times" in problems(corpus)
+
+
+def test_a_lost_step_is_found(corpus: Corpus) -> None:
+    file = data_file(corpus, "steps")
+    pl.read_parquet(file).tail(-1).write_parquet(file)
+    assert "rows in steps: 1 expected, 0 found" in problems(corpus)
+
+
+def test_lost_events_are_found(corpus: Corpus) -> None:
+    file = data_file(corpus, "events")
+    pl.read_parquet(file).tail(-1).write_parquet(file)
+    assert "events: 16 expected, 15 found" in problems(corpus)
+
+
+@pytest.mark.parametrize("table", ["times", "steps", "profiles", "events"])
+def test_a_file_that_cannot_be_read_is_named(corpus: Corpus, table: str) -> None:
+    file = data_file(corpus, table)
+    file.write_bytes(file.read_bytes()[:-20])
+    assert f"{file.name}: cannot be read" in problems(corpus)
+
+
+def test_a_file_that_is_gone_is_named(corpus: Corpus) -> None:
+    file = data_file(corpus, "times")
+    file.unlink()
+    assert file.name in problems(corpus)
+
+
+@pytest.mark.parametrize("table", ["times", "profiles"])
+def test_readers_name_the_file_that_is_short_or_gone(corpus: Corpus, table: str) -> None:
+    file = data_file(corpus, table)
+    file.write_bytes(file.read_bytes()[:200])
+    with pytest.raises(DamagedFileError, match=file.name):
+        corpus.raw(table)
+    file.unlink()
+    with pytest.raises(DamagedFileError, match="corpus verify"):
+        corpus.raw(table)
+
+
+def test_flipped_bytes_are_found(corpus: Corpus) -> None:
+    file = data_file(corpus, "times")
+    data = bytearray(file.read_bytes())
+    for at in range(100, len(data) // 2, 37):
+        data[at] ^= 0xFF
+    file.write_bytes(bytes(data))
+    assert problems(corpus)
+
+
+def test_foreign_columns_are_found(corpus: Corpus) -> None:
+    file = data_file(corpus, "steps")
+    pl.DataFrame({"x": [1]}).write_parquet(file)
+    assert "the columns are not those of this table" in problems(corpus)
