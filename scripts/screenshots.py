@@ -12,8 +12,9 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 import solscope
+from solscope.pages.comparison import comparison_page
+from solscope.pages.profile import profile_page
 from solscope.report.html import write_html
-from solscope.report.pages import comparison_page, profile_page
 from tests.browser.conftest import CHROMIUM, FLAGS, serving
 
 OUT = Path(__file__).parent.parent / "docs" / "images"

@@ -1,4 +1,4 @@
-// The pages, as `solscope.report.pages` writes them. Only fields that are shown are named here.
+// The pages, as `solscope.pages` writes them. Only fields that are shown are named here.
 
 export interface Warning { code: string; message: string; }
 export interface Coverage { [share: string]: number | null; }

@@ -14,8 +14,10 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, 
 import solscope
 from solscope import attribute
 from solscope.bench.results import read_results
-from solscope.report.pages import Page as Shown
-from solscope.report.pages import bench_page, comparison_page, profile_page
+from solscope.pages.bench import bench_page
+from solscope.pages.comparison import comparison_page
+from solscope.pages.profile import profile_page
+from solscope.pages.selection import Page as Shown
 
 if TYPE_CHECKING:
     from solscope.web.app import Uploads

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
+from solscope.pages.profile import profile_page
 from solscope.report.html import write_html
-from solscope.report.pages import profile_page
 from tests.browser.conftest import DEMOS, RESULTS, demo_pages, drawn, serving, watched
 from tests.making import attributed, event
 

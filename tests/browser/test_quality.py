@@ -17,8 +17,8 @@ from solscope import attribute
 from solscope.cli import run
 from solscope.corpus.ingest.extract import extract
 from solscope.corpus.store import create_corpus
+from solscope.pages.ranks import ranks_pages
 from solscope.report.html import write_html
-from solscope.report.pages import ranks_pages
 from solscope.web.library import profile_id
 from tests.browser.conftest import DEMOS, RESULTS, demo_pages, drawn, serving, watched
 from tests.making import event, profile

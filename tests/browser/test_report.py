@@ -12,13 +12,11 @@ from playwright.sync_api import Browser, Page
 import solscope
 from solscope import attribute
 from solscope.attribution import Attributed
+from solscope.pages.comparison import comparison_page
+from solscope.pages.diagnosis import diagnosis_page
+from solscope.pages.profile import profile_page
+from solscope.pages.ranks import ranks_pages
 from solscope.report.html import write_html
-from solscope.report.pages import (
-    comparison_page,
-    diagnosis_page,
-    profile_page,
-    ranks_pages,
-)
 from tests.browser.conftest import DEMOS, Problems, drawn, watched
 from tests.making import attributed, event, profile
 

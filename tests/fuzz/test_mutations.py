@@ -31,7 +31,7 @@ from solscope.profile import Profile
 from solscope.readers import ReadOptions
 from solscope.readers.kineto_core import native_scanner
 from solscope.report.json import render_json
-from solscope.report.show import render_show
+from solscope.report.results.show import render_show
 from solscope.views.summary import DeviceSummary, Summary
 
 DATA = Path(__file__).parents[1] / "data"

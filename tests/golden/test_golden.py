@@ -79,7 +79,7 @@ def test_what_is_drawn_is_as_recorded(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr("solscope.cli.common._on_screen", lambda: True)
+    monkeypatch.setattr("solscope.cli.screen._on_screen", lambda: True)
 
     code = run(DRAWN[name])
 

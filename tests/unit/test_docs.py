@@ -25,9 +25,9 @@ from solscope.attribution.roles import GROUPS, ROLES
 from solscope.bench import base as bench_base
 from solscope.bench import contrast, leaderboard
 from solscope.bench import score as bench_score
-from solscope.cli import app, demo_run, run
+from solscope.cli import app, run
 from solscope.compare import gate, parts, profiles
-from solscope.demo import copying
+from solscope.demo import copying, ended
 from solscope.diagnose import classic, counters, decompose, diagnosis, latent, rank, stats
 from solscope.diagnose import ranks as diagnose_ranks
 from solscope.hardware import Figure, Hardware
@@ -36,7 +36,7 @@ from solscope.profile import ProfileWarning
 from solscope.ranks import clock as rank_clock
 from solscope.ranks import load as rank_load
 from solscope.readers import readers
-from solscope.report import demo as report_demo
+from solscope.report.results import demo as report_demo
 from solscope.views import coverage, idle, kernels, layers, rank_rows, ranks, steps, summary
 
 ROOT = Path(__file__).parents[2]
@@ -111,7 +111,7 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     report_demo.DemoRow,
     report_demo.ExampleRow,
     copying.Copied,
-    demo_run.Ended,
+    ended.Ended,
     summary.Summary,
     summary.DeviceSummary,
     summary.CategoryTime,

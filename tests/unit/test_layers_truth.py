@@ -14,7 +14,7 @@ import solscope
 from solscope.attribution import Attributed
 from solscope.attribution.link import enclosing
 from solscope.report.json import render_json
-from solscope.report.layers import markdown_layers
+from solscope.report.results.layers import markdown_layers
 from solscope.views.layers import LayerTable, Row, layers
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -89,7 +89,7 @@ def test_import_loads_no_data_library() -> None:
 
 
 DATA_LIBRARIES = {"polars", "rich", "numpy", "msgspec"}
-COMMAND_MODULES = {f"solscope.cli.{name}" for name in COMMANDS}
+COMMAND_MODULES = {f"solscope.cli.commands.{name}" for name in COMMANDS}
 
 
 def test_help_loads_neither_data_libraries_nor_commands() -> None:
@@ -108,7 +108,7 @@ def test_completing_a_command_loads_none() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_a_command_loads_only_that_command(name: str) -> None:
     loaded = all_modules_after(f"from solscope.cli import run; run(['{name}', '--help'])")
-    assert loaded & COMMAND_MODULES == {f"solscope.cli.{name}"}
+    assert loaded & COMMAND_MODULES == {f"solscope.cli.commands.{name}"}
     assert not loaded & DATA_LIBRARIES
 
 
@@ -119,13 +119,10 @@ def test_short_help_is_what_the_command_declares(name: str) -> None:
 
 
 def test_every_module_with_a_command_is_registered() -> None:
-    modules = {path.stem for path in (SOURCE / "cli").glob("*.py")}
-    with_command = {
-        name
-        for name in modules - {"__init__"}
-        if hasattr(import_module(f"solscope.cli.{name}"), "command")
-    }
-    assert with_command == set(COMMANDS)
+    modules = {path.stem for path in (SOURCE / "cli" / "commands").glob("[!_]*")}
+    assert modules == set(COMMANDS)
+    for name in modules:
+        assert hasattr(import_module(f"solscope.cli.commands.{name}"), "command")
 
 
 @pytest.mark.parametrize("core", ["native", "python"])
@@ -141,7 +138,7 @@ def test_show_loads_only_what_it_uses(core: str) -> None:
     standard = {"sqlite3", "multiprocessing.pool", "asyncio"}
     assert "numpy.ma" not in loaded, "make series from arrays with solscope.arrays.series"
     assert not loaded & (others | standard)
-    assert loaded & COMMAND_MODULES == {"solscope.cli.show"}
+    assert loaded & COMMAND_MODULES == {"solscope.cli.commands.show"}
     ours = {name.split(".")[1] for name in loaded if name.startswith("solscope.")}
     assert not ours & {"bench", "capture", "compare", "corpus", "diagnose", "lab", "suite", "web"}
     assert ("solscope.readers.kineto_scan" in loaded) == (core == "python")

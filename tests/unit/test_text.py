@@ -65,7 +65,7 @@ def test_percentages_have_one_style() -> None:
 
 
 SOURCE = Path(solscope.__file__).parent
-CLASSIC = "report/classic.py"
+CLASSIC = "report/results/diagnose/classic.py"
 """Keeps the form of the report that it stands in for."""
 
 

@@ -143,7 +143,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
     if COMPLETE in os.environ:
-        from solscope.cli.bash_completion import use_our_script
+        from solscope.cli.completion.bash import use_our_script
 
         use_our_script()
     try:

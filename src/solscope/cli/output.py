@@ -1,42 +1,45 @@
-"""Output targets of commands: a file, a folder, or standard output (`-`)."""
+"""Writing the result of a command: text, JSON, or a file."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-STDOUT = Path("/dev/stdout")
-"""What `-` means; write `./-` for a file of that name."""
+from solscope.cli.arguments import STDOUT
 
 
-class OutputPath(click.Path):
-    """A file or folder to write; accepts `-` only if the command can write to standard output."""
+def emit(text: str) -> None:
+    """Write a result to stdout."""
+    click.echo(text, nl=not text.endswith("\n"))
 
-    def __init__(self, what: str = "file", *, stdout: bool = False) -> None:
-        super().__init__()
-        self.what, self.stdout = what, stdout
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path, or `STDOUT`."""
-        if str(value) == "-" and self.stdout:
-            return STDOUT
-        if str(value) == "-":
-            self.fail(
-                f"this output cannot go to standard output; give a {self.what} name", param, ctx
-            )
-        path = Path(str(super().convert(value, param, ctx)))
-        if self.what == "file" and path.is_dir():
-            self.fail(f"{path} is a folder; give a file name", param, ctx)
-        if self.what == "folder" and path.is_file():
-            self.fail(f"{path} is a file; give a folder name", param, ctx)
-        return path
+def emit_json(result: Any, schema: str | None = None) -> None:
+    """Write a result to stdout, as JSON.
+
+    `schema` names its form, by default after the command: `corpus importance` gives
+    `corpus_importance`. All forms are in `cli/schemas.py`.
+    """
+    from solscope.report.json import render_json
+
+    if schema is None:
+        path = click.get_current_context().command_path
+        schema = "_".join(path.split()[1:]).replace("-", "_")
+    emit(render_json(result, schema))
+
+
+def emit_each(results: list[Any], render: Callable[[Any], str], as_json: bool) -> None:
+    """Print the results one after the other; as JSON, a list whatever their number."""
+    if as_json:
+        emit_json({"profiles": results})
+    else:
+        emit("\n".join(map(render, results)))
 
 
 def check_one_stdout(*targets: Path | None, as_json: bool) -> None:

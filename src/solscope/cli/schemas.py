@@ -20,7 +20,6 @@ from solscope.bench.verify import Verification as SuiteVerification
 from solscope.cache.report import CacheInfo, Cleared
 from solscope.capture.attach import Recording
 from solscope.capture.sensors import Missing
-from solscope.cli.demo_run import Ended
 from solscope.compare.gate import GateResult
 from solscope.compare.profiles import Comparison
 from solscope.corpus.ingest.add import AddResult
@@ -32,16 +31,17 @@ from solscope.corpus.queries.shapes import HotShapes
 from solscope.corpus.queries.trend import Trend
 from solscope.corpus.status import CorpusStatus
 from solscope.demo.copying import Copied
+from solscope.demo.ended import Ended
 from solscope.diagnose.classic import Classic
 from solscope.diagnose.diagnosis import Diagnosis
 from solscope.environment import Environment
+from solscope.export.files import Written
 from solscope.hardware import Hardware
 from solscope.lab.pack import Packed
 from solscope.lab.record import Summary as LabRecording
 from solscope.lab.score import LabScore
-from solscope.report.demo import Listing
-from solscope.report.export import Written
 from solscope.report.json import schema_id
+from solscope.report.results.demo import Listing
 from solscope.suite.show import OperatorCard
 from solscope.suite.tables import ListedRow, RooflineRow, ShapeRow, SuiteRow
 from solscope.views.hotspots import HotspotTable

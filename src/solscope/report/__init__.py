@@ -1,1 +1,1 @@
-"""Renderers: each takes a result of `views/` and returns text. None of them computes or prints."""
+"""Renderers: a result as text, Markdown, JSON or HTML. None of them computes or prints."""

@@ -16,7 +16,7 @@ import msgspec
 from solscope.bench.results import is_results, read_results
 from solscope.corpus.location import is_store
 from solscope.errors import InputError, SolscopeError, UsageError
-from solscope.report.names import short_labels
+from solscope.report.layout.labels import short_labels
 from solscope.text import encodable
 from solscope.web.answer_cache import DiskCache, MemoryCache, Value
 from solscope.web.idle import IdleMonitor

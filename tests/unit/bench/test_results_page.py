@@ -16,7 +16,7 @@ from solscope.bench.contrast import contrast
 from solscope.bench.results import read_results
 from solscope.bench.score import Score, score
 from solscope.bench.workloads import workloads
-from solscope.report.pages import production_s
+from solscope.pages.bench import production_s
 from tests.blocks import check_block
 
 ROOT = Path(__file__).parents[3]

@@ -16,7 +16,7 @@ from solscope.bench.results import append_result, latest, read_results
 from solscope.bench.score import score, select, usual
 from solscope.cli import run
 from solscope.errors import InputError, UsageError
-from solscope.report.bench import render_contrast, render_results
+from solscope.report.results.bench import render_contrast, render_results
 
 JITTER = (0.995, 1.0, 1.0, 1.005, 0.998, 1.002)
 

@@ -10,10 +10,10 @@ import pytest
 import solscope
 from solscope.attribution import Attributed
 from solscope.cli import run
-from solscope.cli.gate import fraction
+from solscope.cli.commands.gate import fraction
 from solscope.compare.gate import GateResult, gate
 from solscope.errors import UsageError
-from solscope.report.gate import _COLUMNS, render_gate
+from solscope.report.results.gate import _COLUMNS, render_gate
 from tests.making import aggregate, attributed, event
 
 GEMM = "nvjet_tst_128x8_64x12_2x1_v_bz_TNT"

@@ -16,7 +16,7 @@ import solscope
 from solscope.diagnose.classic import Classic, ClassicRow, classic, compare_cycles, scored_rows
 from solscope.errors import UsageError
 from solscope.events import CYCLE_SCHEMA
-from solscope.report.classic import markdown_classic
+from solscope.report.results.diagnose.classic import markdown_classic
 
 DATA = Path(__file__).parents[2] / "data" / "behavior"
 RUNS = Path(__file__).parents[4] / "shared/data/h200/runs"

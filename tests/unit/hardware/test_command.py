@@ -10,7 +10,7 @@ import pytest
 
 from solscope.cli import run
 from solscope.hardware import Figure, names
-from solscope.report.hardware import readable
+from solscope.report.results.hardware import readable
 
 
 @pytest.fixture(autouse=True)

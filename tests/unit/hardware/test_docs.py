@@ -10,7 +10,7 @@ import pytest
 
 from solscope.hardware import Hardware, find, names
 from solscope.hardware.base import CHIP, MEMORY, PIPES
-from solscope.report.hardware import cell
+from solscope.report.results.hardware import cell
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "hardware.md"
 TABLES = {

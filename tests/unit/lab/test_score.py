@@ -9,7 +9,7 @@ from solscope.lab.answers import OURS, Answer, Answered, noise_bands
 from solscope.lab.pairs import Pair, normal_pairs
 from solscope.lab.rankers import RANKERS
 from solscope.lab.score import LabScore, committed, packed, score_answers, wilson
-from solscope.report.lab import markdown_score, render_score
+from solscope.report.results.lab import markdown_score, render_score
 
 
 def pair(name: str, fault: str = "gc", half: str = "test", **more: object) -> Pair:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from solscope.cli.lab_results import score
+from solscope.cli.commands.lab.results import score
 from solscope.diagnose.observations import Tile
 from solscope.lab.strip import PARTS, stripped
 from tests.unit.lab.made import observations

@@ -15,8 +15,9 @@ import pytest
 import solscope
 from solscope import attribute
 from solscope.cli import run
+from solscope.pages.comparison import comparison_page
+from solscope.pages.profile import profile_page
 from solscope.report.html import asset, render_html, script_data
-from solscope.report.pages import comparison_page, profile_page
 from tests.making import attributed, event
 
 HOSTILE = "</script><script>alert(1)</script><!--<img src=x onerror=alert(2)>\u2028&amp;"

@@ -9,7 +9,7 @@ import pytest
 import solscope
 from solscope.attribution import Attributed
 from solscope.errors import InputError, UsageError
-from solscope.report.hotspots import render_hotspots
+from solscope.report.results.hotspots import render_hotspots
 from solscope.views.hotspots import Hotspot, hotspots
 from solscope.views.operators import named_hardware
 from tests.making import aggregate, attributed, event

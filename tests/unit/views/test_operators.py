@@ -14,7 +14,7 @@ from solscope.cli import app
 from solscope.errors import InputError, UsageError
 from solscope.hardware import find, measured_path
 from solscope.readers.nvtx import operators_from_ranges
-from solscope.report.operators import render_operators
+from solscope.report.results.operators import render_operators
 from solscope.views.operators import (
     OperatorRow,
     OperatorTable,

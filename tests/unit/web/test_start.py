@@ -41,7 +41,7 @@ def visit(server, sockets):
 
 uvicorn.Server.run = visit
 solscope.web.warm_up.warm = lambda library: None
-large = ["numpy", "polars", "deltalake", "solscope.readers", "solscope.report.pages"]
+large = ["numpy", "polars", "deltalake", "solscope.readers", "solscope.pages"]
 asked, sources = json.loads(sys.argv[1])
 sys.exit(run(["serve", "--port", "0", *sources]))
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solscope.report.pages import BenchPage, bench_page
+from solscope.pages.bench import BenchPage, bench_page
 from solscope.text import encodable
 from solscope.web.library import Library, Query
 

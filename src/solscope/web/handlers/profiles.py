@@ -6,14 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from solscope.errors import UsageError
-from solscope.report.pages import (
-    ComparisonPage,
-    DiagnosisPage,
-    ProfilePage,
-    comparison_page,
-    diagnosis_page,
-    profile_page,
-)
+from solscope.pages.comparison import ComparisonPage, comparison_page
+from solscope.pages.diagnosis import DiagnosisPage, diagnosis_page
+from solscope.pages.profile import ProfilePage, profile_page
 from solscope.views.operators import named_hardware
 from solscope.web.handlers.suite import by_name
 from solscope.web.library import Library, Query

@@ -11,7 +11,8 @@ from solscope.bench.score import best_per_shape, score, select
 from solscope.errors import UsageError
 from solscope.hardware import find, match_device
 from solscope.operators import operator
-from solscope.report.pages import PUBLIC_SUITE, Roofs, roofs_of
+from solscope.pages.bench import PUBLIC_SUITE
+from solscope.pages.profile import Roofs, roofs_of
 from solscope.suite.atrex import load_suite
 from solscope.suite.axes import suite_axes
 from solscope.suite.published import upper_median

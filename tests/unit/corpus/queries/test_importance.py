@@ -11,7 +11,7 @@ from solscope.corpus.ingest.extract import ExtractOptions
 from solscope.corpus.queries.importance import Importance, ImportanceBy, importance
 from solscope.corpus.store import Corpus, create_corpus
 from solscope.errors import InputError, UsageError
-from solscope.report.corpus import closing, render_importance
+from solscope.report.results.corpus import closing, render_importance
 from tests.unit.corpus.traces import write_trace
 
 

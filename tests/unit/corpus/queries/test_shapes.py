@@ -12,7 +12,7 @@ from solscope.corpus.queries.shapes import axes_id, hot_shapes
 from solscope.corpus.store import Corpus, create_corpus
 from solscope.errors import InputError, UsageError
 from solscope.operators import operator
-from solscope.report.corpus import render_shapes
+from solscope.report.results.corpus import render_shapes
 from solscope.suite.files import load, validate
 from tests.unit.corpus.traces import write_trace
 

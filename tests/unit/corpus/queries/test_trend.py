@@ -11,7 +11,7 @@ from solscope.corpus.queries.change_points import LONGEST, SHORTEST, change_poin
 from solscope.corpus.queries.trend import trend, version_key
 from solscope.corpus.store import Corpus, create_corpus
 from solscope.errors import InputError, UsageError
-from solscope.report.corpus import render_trend
+from solscope.report.results.corpus import render_trend
 from tests.unit.corpus.traces import write_trace
 
 

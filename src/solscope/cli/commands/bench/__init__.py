@@ -1,0 +1,378 @@
+"""`solscope bench`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from solscope.cli import completion
+from solscope.cli.arguments import OutputPath
+from solscope.cli.commands.bench.results import compare, leaderboard, score
+from solscope.cli.options import Decorator, json_option
+from solscope.cli.output import emit, emit_json
+from solscope.cli.progress import progress_line
+from solscope.cli.screen import terminal_width, use_color
+
+if TYPE_CHECKING:
+    from solscope.bench.agenda import Options
+    from solscope.bench.base import ShapeResult
+
+
+def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options shared by `run` and `check`."""
+    options: tuple[Decorator, ...] = (
+        click.option(
+            "--op",
+            "operators",
+            default="all",
+            show_default=True,
+            metavar="OP,...",
+            shell_complete=completion.operators_of_suite,
+            help="Operators to run, or all that have a reference.",
+        ),
+        click.option(
+            "--shapes",
+            default="all",
+            show_default=True,
+            metavar="IDS",
+            help="Shape ids (1,4,7), all, or topN for the N with the largest weight.",
+        ),
+        click.option(
+            "--suite",
+            default="atrex",
+            show_default=True,
+            metavar="NAME",
+            help="Suite that provides the shapes.",
+            shell_complete=completion.suite_or_file,
+        ),
+        click.option(
+            "--device",
+            type=click.Choice(["cuda", "cpu"]),
+            default="cuda",
+            show_default=True,
+            help="Where to run. Times taken on the CPU are CPU times.",
+        ),
+        click.option(
+            "--out",
+            type=OutputPath(),
+            metavar="FILE",
+            help="Append one JSON line per shape and solution to FILE.",
+        ),
+        click.option(
+            "--resume",
+            is_flag=True,
+            help="Skip results that the --out file already has for the same solution.",
+        ),
+        click.option(
+            "--rounds",
+            default=2,
+            show_default=True,
+            type=click.IntRange(1, 100),
+            metavar="N",
+            help="Random inputs to check per shape.",
+        ),
+        click.option(
+            "--extra",
+            default=6,
+            show_default=True,
+            type=click.IntRange(0, 100),
+            metavar="N",
+            help="Extra cases per operator, besides the listed shapes.",
+        ),
+        click.option(
+            "--jobs",
+            default=1,
+            show_default=True,
+            type=click.IntRange(1, 64),
+            metavar="N",
+            help="Operators to build and check in parallel.",
+        ),
+        click.option(
+            "--scale",
+            default=1.0,
+            show_default=True,
+            metavar="FACTOR",
+            type=click.FloatRange(0, 1, min_open=True),
+            help="Scale down sizes that may vary. Such results get no score.",
+        ),
+        click.option(
+            "--small",
+            is_flag=True,
+            help="Make every size small enough for any CPU. Such results get no score.",
+        ),
+        click.option(
+            "--max-bytes",
+            type=click.FloatRange(1),
+            metavar="BYTES",
+            help="Skip shapes that must move more than this. Default: 256 MB on the CPU, 15 % of "
+            "the memory of a GPU.",
+        ),
+        click.option(
+            "--timeout",
+            default=60.0,
+            show_default=True,
+            type=click.FloatRange(1),
+            metavar="SECONDS",
+            help="Limit for one request to a worker; 5 times as long for one that may compile.",
+        ),
+        click.option(
+            "--memory-limit",
+            type=click.FloatRange(1),
+            metavar="GIB",
+            help="Address space limit of a CPU worker.",
+        ),
+        click.option(
+            "--time-budget",
+            type=click.FloatRange(1),
+            metavar="SECONDS",
+            help="Stop after this long. The most important shapes run first.",
+        ),
+        json_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group("bench", short_help="Check, time and score kernels.")
+def command() -> None:
+    """Check kernels ("solutions") for correctness, time them, and compare them with their bound.
+
+    \b
+    Examples:
+      solscope bench new rms_norm -o mine
+      solscope bench check mine --op rms_norm --device cpu --scale 0.01
+      solscope bench run --op rms_norm --solution mine --solution torch-eager --out r.jsonl
+      solscope bench score r.jsonl
+      solscope bench compare before.jsonl after.jsonl
+    """
+
+
+@command.command("run", short_help="Check and time solutions.")
+@click.option(
+    "--solution",
+    "solutions",
+    multiple=True,
+    required=True,
+    metavar="S",
+    shell_complete=completion.solution_or_file,
+    help="Name of a built-in solution, a Python file, or a folder. May be repeated.",
+)
+@click.option(
+    "--methods",
+    default="cold,warm,graph",
+    show_default=True,
+    metavar="M,...",
+    help="Timing methods on a GPU. The first one determines the score.",
+)
+@click.option(
+    "--restarts",
+    default=3,
+    show_default=True,
+    type=click.IntRange(1, 20),
+    metavar="N",
+    help="Processes in which each solution is timed.",
+)
+@click.option(
+    "--seconds-per-shape",
+    default=0.4,
+    show_default=True,
+    metavar="SECONDS",
+    type=click.FloatRange(0.01),
+    help="Sampling time per shape, over all processes.",
+)
+@click.option(
+    "--hardware",
+    metavar="NAME",
+    shell_complete=completion.hardware_or_file,
+    help="GPU to compute bounds for, or a hardware file. Default: the device.",
+)
+@click.option("--allow-busy", is_flag=True, help="Measure even if another process uses the GPU.")
+@_run_options
+@click.pass_context
+def run(
+    context: click.Context, /, solutions: tuple[str, ...], as_json: bool, **values: Any
+) -> None:
+    """Build, check and time solutions, each in its own process.
+
+    Exit code 1: a solution failed (wrong result, crash, timeout or cheating). Exit code 2: nothing
+    could be run, because every shape is unsupported or the time budget is too short.
+    """
+    _evaluate(context, _options(solutions, check_only=False, **values), as_json)
+
+
+@command.command("check", short_help="Check a solution without timing it.")
+@click.argument("solution", metavar="SOLUTION", shell_complete=completion.solution_or_file)
+@_run_options
+@click.pass_context
+def check(context: click.Context, /, solution: str, as_json: bool, **values: Any) -> None:
+    """Check that SOLUTION is correct, without timing it.
+
+    SOLUTION is the name of a built-in solution, a Python file, or a folder. Exit code 1: it failed.
+    Exit code 2: nothing could be checked.
+    """
+    _evaluate(context, _options((solution,), check_only=True, **values), as_json)
+
+
+def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> Options:
+    from solscope.bench.agenda import Options
+    from solscope.bench.catalog import find_solution
+    from solscope.bench.machine import command_line
+    from solscope.bench.process import Limits
+    from solscope.bench.workloads import SMALL
+
+    if values["resume"] and values["out"] is None:
+        raise click.UsageError("--resume needs --out FILE")
+    names = [name.strip() for name in values["operators"].split(",") if name.strip()]
+    if not names:
+        raise click.BadParameter(f"{values['operators']!r}: expected operator names or all")
+    memory = values["memory_limit"]
+    limits = Limits(
+        timeout_s=values["timeout"],
+        first_s=5 * values["timeout"],
+        memory_bytes=int(memory * 2**30) if memory and values["device"] == "cpu" else None,
+    )
+    more: dict[str, Any] = {}
+    if not check_only:
+        more = {
+            name: values[name]
+            for name in ("restarts", "seconds_per_shape", "hardware", "allow_busy")
+        }
+        more["methods"] = _methods(values["methods"])
+    return Options(
+        operators=[] if names == ["all"] else names,
+        solutions=[find_solution(name) for name in solutions],
+        check_only=check_only,
+        limits=limits,
+        command=command_line(),
+        time_budget_s=values["time_budget"],
+        scale=SMALL if values["small"] else values["scale"],
+        **{
+            name: values[name]
+            for name in (
+                "shapes",
+                "suite",
+                "device",
+                "out",
+                "resume",
+                "rounds",
+                "extra",
+                "jobs",
+                "max_bytes",
+            )
+        },
+        **more,
+    )
+
+
+def _methods(text: str) -> tuple[str, ...]:
+    from solscope.bench.base import METHODS
+
+    given = [name.strip() for name in text.split(",")]
+    names = [next((n for n, full in METHODS.items() if full == name), name) for name in given]
+    unknown = [name for name in names if name not in METHODS]
+    if unknown or names[0] == "graph":
+        raise click.BadParameter(
+            f"{text!r}: choose from cold, warm and graph; graph cannot come first"
+        )
+    if "cold" not in names:
+        raise click.BadParameter("cold is required: the other methods are checked against it")
+    return tuple(METHODS[name] for name in dict.fromkeys(names))
+
+
+def _evaluate(context: click.Context, options: Options, as_json: bool) -> None:
+    from solscope.bench.evaluate import Evaluation
+
+    with _ended_as_by_hand(), progress_line() as progress:
+        evaluation = Evaluation(options, progress)
+        results = evaluation.run()
+    _finish(context, results, evaluation.agenda.earlier, as_json, options.out)
+
+
+@contextmanager
+def _ended_as_by_hand() -> Iterator[None]:
+    """Treat SIGTERM and a closed terminal like Ctrl-C, so that no worker is left behind."""
+    here = threading.current_thread() is threading.main_thread()
+    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if here]
+    taken = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _finish(
+    context: click.Context,
+    results: list[ShapeResult],
+    before: list[ShapeResult],
+    as_json: bool,
+    out: Path | None,
+) -> None:
+    """Print the results; those that a resumed run skipped also count for the exit code."""
+    from solscope.bench.base import FAILURES
+    from solscope.bench.failures import why_nothing
+    from solscope.errors import InputError
+
+    if as_json:
+        emit_json({"results": results})
+    else:
+        from solscope.report.results.bench import render_results
+
+        emit(render_results(results, width=terminal_width(), color=use_color()))
+    if out is not None:
+        plural = "" if len(results) == 1 else "s"
+        click.echo(f"solscope: {len(results)} result{plural} appended to {out}", err=True)
+    if before:
+        had = ", ".join(f"{n} {name}" for name, n in Counter(r.status for r in before).items())
+        click.echo(f"solscope: skipped {len(before)}, already in {out}: {had}", err=True)
+    why = why_nothing([*results, *before])
+    if why is not None:
+        raise InputError(f"nothing could be checked: {why}")
+    if any(result.status in FAILURES for result in [*results, *before]):
+        context.exit(1)
+
+
+@command.command("new", short_help="Write a working solution to start from.")
+@click.argument("operator", metavar="OP", shell_complete=completion.operator_with_template)
+@click.option(
+    "-o",
+    "--output",
+    type=OutputPath("folder"),
+    metavar="DIR",
+    help="Folder to write. Default: OP-solution.",
+)
+@click.option(
+    "--language",
+    type=click.Choice(["torch", "triton", "cuda"]),
+    default="torch",
+    show_default=True,
+    help="Language of the solution.",
+)
+@click.option("--force", is_flag=True, help="Overwrite files that exist.")
+@json_option
+def new(operator: str, output: Path | None, language: str, force: bool, as_json: bool) -> None:
+    """Write a folder with a correct solution of operator OP for you to optimize."""
+    from solscope.bench.template import write_template
+
+    folder = output or Path(f"{operator}-solution")
+    written = write_template(operator, folder, language, force=force)
+    if as_json:
+        emit_json({"files": [str(path) for path in written]})
+        return
+    emit("\n".join(str(path) for path in written))
+    hint = " (without a GPU: --device cpu --small)" if language == "torch" else ""
+    click.echo(f"solscope: next: solscope bench check {folder} --op {operator}{hint}", err=True)
+
+
+for _command in (score, compare, leaderboard):
+    command.add_command(_command)

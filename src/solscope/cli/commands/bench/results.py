@@ -1,0 +1,175 @@
+"""`solscope bench score|compare|leaderboard`: evaluate results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli import completion
+from solscope.cli.arguments import BundledPath
+from solscope.cli.options import Decorator, json_option, markdown_option
+from solscope.cli.output import emit, emit_json
+from solscope.cli.screen import terminal_width, use_color
+
+if TYPE_CHECKING:
+    from solscope.bench.base import ShapeResult
+
+files_argument: Decorator = click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    metavar="FILE...",
+    type=BundledPath("results", path_type=Path),
+)
+device_name_option: Decorator = click.option(
+    "--on",
+    "device",
+    metavar="DEVICE",
+    help="Only results of this device; part of its name is enough.",
+)
+suite_name_option: Decorator = click.option(
+    "--suite",
+    metavar="NAME",
+    help="Only results of this suite.",
+    shell_complete=completion.suite,
+)
+method_option: Decorator = click.option(
+    "--method", metavar="METHOD", help="Timing method to use, e.g. graph."
+)
+
+
+def _read(files: Sequence[Path]) -> list[ShapeResult]:
+    """All lines; warns about a truncated file, whose last result does not count."""
+    from solscope.bench.results import is_cut_off, read_results
+
+    found = read_results(files)
+    for path in dict.fromkeys(files):
+        if path.is_file() and is_cut_off(path):
+            said = f"{path}: ignored the truncated last line; continue with bench run --resume"
+            click.echo(f"solscope: {said}", err=True)
+    return found
+
+
+@click.command("score", short_help="Compute S per operator and overall.")
+@files_argument
+@click.option(
+    "--solution",
+    metavar="NAME",
+    help="Score this solution. Default: the best one per shape.",
+    shell_complete=completion.solution,
+)
+@device_name_option
+@suite_name_option
+@method_option
+@markdown_option
+@json_option
+def score(
+    files: tuple[Path, ...],
+    solution: str | None,
+    device: str | None,
+    suite: str | None,
+    method: str | None,
+    markdown: bool,
+    as_json: bool,
+) -> None:
+    """Compute S = bound / time per operator and overall, and what could still be gained."""
+    from solscope.bench.score import score as compute
+
+    found = compute(_read(files), solution, device, method, suite)
+    if as_json:
+        emit_json(found)
+        return
+    from solscope.report.results.bench import markdown_score, render_score
+
+    if markdown:
+        emit(markdown_score(found))
+        return
+    emit(render_score(found, width=terminal_width(), color=use_color()))
+
+
+@click.command("compare", short_help="Compare two result files: faster, slower, or cannot tell.")
+@click.argument("before", metavar="A", type=BundledPath("results", path_type=Path))
+@click.argument("after", metavar="B", type=BundledPath("results", path_type=Path))
+@click.option(
+    "--solution-a",
+    metavar="NAME",
+    help="Solution from A. Default: the best one per shape.",
+    shell_complete=completion.solution,
+)
+@click.option(
+    "--solution-b",
+    metavar="NAME",
+    help="Solution from B. Default: the best one per shape.",
+    shell_complete=completion.solution,
+)
+@device_name_option
+@suite_name_option
+@method_option
+@markdown_option
+@json_option
+@click.pass_context
+def compare(
+    context: click.Context,
+    before: Path,
+    after: Path,
+    solution_a: str | None,
+    solution_b: str | None,
+    device: str | None,
+    suite: str | None,
+    method: str | None,
+    markdown: bool,
+    as_json: bool,
+) -> None:
+    """Compare the results in B with those in A, per shape and overall.
+
+    Exit code 1: B is slower overall.
+    """
+    from solscope.bench.contrast import contrast
+
+    sides = _read([before]), _read([after])
+    found = contrast(*sides, solution_a, solution_b, device, method, suite)
+    if as_json:
+        emit_json(found)
+    elif markdown:
+        from solscope.report.results.bench import markdown_contrast
+
+        emit(markdown_contrast(found))
+    else:
+        from solscope.report.results.bench import render_contrast
+
+        emit(render_contrast(found, width=terminal_width(), color=use_color()))
+    if found.verdict == "slower":
+        context.exit(1)
+
+
+@click.command("leaderboard", short_help="Rank solutions.")
+@files_argument
+@device_name_option
+@suite_name_option
+@method_option
+@markdown_option
+@json_option
+def leaderboard(
+    files: tuple[Path, ...],
+    device: str | None,
+    suite: str | None,
+    method: str | None,
+    markdown: bool,
+    as_json: bool,
+) -> None:
+    """Rank all solutions in the given files, overall and per operator."""
+    from solscope.bench.leaderboard import leaderboard as rank
+
+    found = rank(_read(files), device, method, suite)
+    if as_json:
+        emit_json(found)
+        return
+    from solscope.report.results.bench import markdown_leaderboard, render_leaderboard
+
+    if markdown:
+        emit(markdown_leaderboard(found))
+        return
+    emit(render_leaderboard(found, width=terminal_width(), color=use_color()))

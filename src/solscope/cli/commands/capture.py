@@ -1,0 +1,130 @@
+"""`solscope capture`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli.arguments import OutputPath
+from solscope.cli.options import json_option
+from solscope.cli.output import emit, emit_json
+from solscope.cli.screen import terminal_width, use_color
+
+if TYPE_CHECKING:
+    from solscope.capture.attach import Recording
+
+
+@click.command("capture", short_help="Record host and GPU sensors while a process runs.")
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+@click.option("--pid", type=click.IntRange(1), metavar="P", help="Record this process.")
+@click.option(
+    "--find",
+    metavar="TEXT",
+    help="Record the process whose command line contains TEXT; with COMMAND, one of its children.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=OutputPath(),
+    metavar="FILE",
+    help="NAME.metrics.csv or NAME.metrics.parquet; loaded with NAME.trace.json.gz.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.01),
+    metavar="S",
+    help="Stop after this time. Default: when the process ends, or on Ctrl-C.",
+)
+@click.option(
+    "--period-ms",
+    type=click.FloatRange(10, 60_000),
+    default=100.0,
+    show_default=True,
+    metavar="MS",
+    help="Time between samples.",
+)
+@click.option("--spin", is_flag=True, help="Also time a fixed loop, to detect a slow core.")
+@click.option("--force", is_flag=True, help="Replace FILE.")
+@click.option("--list", "list_only", is_flag=True, help="List available and missing sensors.")
+@json_option
+def command(
+    argv: tuple[str, ...],
+    pid: int | None,
+    find: str | None,
+    output: Path | None,
+    seconds: float | None,
+    period_ms: float,
+    spin: bool,
+    force: bool,
+    list_only: bool,
+    as_json: bool,
+) -> int:
+    """Record sensors of the host, its GPUs and one process into a metrics file.
+
+    Attach to a running process, or start COMMAND. Name the file after the profile:
+    `run.metrics.csv` is loaded with `run.trace.json.gz`. If COMMAND fails, its exit code is
+    passed on.
+
+    \b
+    Examples:
+      solscope capture --pid 4711 --seconds 30 -o run.metrics.csv
+      solscope capture --find EngineCore --period-ms 10 -o run.metrics.csv
+      solscope capture -o run.metrics.csv -- python server.py
+      solscope capture --list
+    """
+    from solscope.capture import attach
+    from solscope.errors import UsageError
+
+    if list_only:
+        _list(pid, spin, as_json)
+        return 0
+    if output is None:
+        raise UsageError("missing output file: add -o NAME.metrics.csv")
+    if not output.name.endswith((".metrics.csv", ".metrics.parquet")):
+        better = output.with_suffix("" if output.suffix in (".csv", ".parquet") else output.suffix)
+        raise UsageError(
+            f"{output} would not be loaded with a profile: name it {better}.metrics.csv or "
+            f"{better}.metrics.parquet"
+        )
+    if argv and pid is not None:
+        raise UsageError("pass either --pid or a command to start, not both")
+    if not argv and (pid is None) == (find is None):
+        raise UsageError("nothing to record: add --pid P, --find TEXT or -- COMMAND")
+    target = attach.Target(output, period_ms, seconds, spin, force)
+    if argv:
+        recording = attach.run(argv, target, find)
+    else:
+        recording = attach.attach(pid or attach.find_process(find or ""), target)
+    if as_json:
+        emit_json(recording)
+    else:
+        from solscope.report.results.capture import render_recording
+
+        click.echo(render_recording(recording), err=True)
+    return _exit_code(recording)
+
+
+def _exit_code(recording: Recording) -> int:
+    """That of the command, as a shell gives it; 1 if only the recording failed."""
+    if recording.command_failed and recording.exit_code is not None:
+        code = recording.exit_code
+        return code if code > 0 else 128 - code
+    return 1 if recording.failed else 0
+
+
+def _list(pid: int | None, spin: bool, as_json: bool) -> None:
+    import os
+
+    from solscope.capture.sensors import find_sensors
+
+    found = find_sensors(os.getpid() if pid is None else pid, spin)
+    if as_json:
+        from solscope.report.results.capture import sensors_json
+
+        emit_json(sensors_json(found), "capture_list")
+        return
+    from solscope.report.results.capture import render_sensors
+
+    emit(render_sensors(found, width=terminal_width(), color=use_color()))

@@ -1,0 +1,68 @@
+"""`solscope compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from solscope.cli.arguments import ProfilePath
+from solscope.cli.opening import note_skipped, open_attributed
+from solscope.cli.options import json_option, markdown_option, reading_options, rules_option
+from solscope.cli.output import emit, emit_json
+from solscope.cli.screen import terminal_width, use_color
+
+
+@click.command("compare", short_help="Compare profiles of the same work.")
+@click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE FILE...")
+@click.option(
+    "--phase",
+    type=click.Choice(["prefill", "decode", "mixed", "draft", "verify"]),
+    help="Only this phase. Default: all phases that every profile has.",
+)
+@click.option(
+    "--top",
+    default=10,
+    show_default=True,
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Rows to print in long tables; JSON has all.",
+)
+@markdown_option
+@rules_option
+@reading_options
+@json_option
+def command(
+    files: tuple[str, ...],
+    phase: str | None,
+    top: int,
+    markdown: bool,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    as_json: bool,
+) -> None:
+    """Compare profiles of the same work with the first one, side by side.
+
+    Times are per step of the same phase: the step time and its parts, categories, operators, the
+    largest differences by role, and kernels that only some of the profiles have.
+
+    \b
+    Examples:
+      solscope compare h100.json.gz mi300.json.gz
+      solscope compare v1.json.gz v2.json.gz v3.json.gz --phase decode
+      solscope compare before.json.gz after.json.gz --markdown > change.md
+    """
+    from solscope import compare_profiles, find_profiles
+    from solscope.report.layout.labels import short_labels
+    from solscope.report.results.compare import markdown_compare, render_compare
+
+    paths = find_profiles(files, note_skipped)
+    profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
+    labels = short_labels([attributed.profile.path for attributed in profiles])
+    result = compare_profiles(profiles, labels, phase=phase)
+    if as_json:
+        emit_json(result)
+    elif markdown:
+        emit(markdown_compare(result, top=top))
+    else:
+        emit(render_compare(result, top=top, width=terminal_width(), color=use_color()))

@@ -1,0 +1,306 @@
+"""`solscope corpus`: the store of profiles."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from solscope.cli.arguments import ProfilePath
+from solscope.cli.commands.corpus.options import (
+    fail,
+    parse_where,
+    show,
+    store_argument,
+    where_option,
+)
+from solscope.cli.commands.corpus.questions import COMMANDS as QUESTIONS
+from solscope.cli.opening import open_model
+from solscope.cli.options import expansion_option, json_option, model_options
+from solscope.cli.output import emit, emit_json
+
+if TYPE_CHECKING:
+    from solscope.corpus.ingest.add import Report
+
+MANY_FILES = 128
+"""Files in a table from which `add` suggests to merge them."""
+
+
+class StoreGroup(click.Group):
+    """Commands on a store. A read error in Polars means a damaged store, not a bug."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BaseException as error:
+            polars = sys.modules.get("polars")
+            if polars is None or not isinstance(
+                error, (polars.exceptions.PolarsError, polars.exceptions.PanicException)
+            ):
+                raise
+            from solscope.corpus.delta import first_line
+            from solscope.errors import DamagedFileError
+
+            raise DamagedFileError(
+                f"cannot read this store ({first_line(error)}); "
+                "`solscope corpus verify` lists the damage"
+            ) from error
+
+
+@click.group("corpus", cls=StoreGroup, short_help="Analyze many profiles in a store.")
+def command() -> None:
+    """Collect profiles in a store and query all of them at once.
+
+    A store is a set of Delta Lake tables in a folder or at an object-store URL. It holds the times
+    and metadata of each profile, not its events.
+
+    \b
+    Examples:
+      solscope corpus init store
+      solscope corpus add store traces/ --tag team=search
+      solscope corpus importance store
+      solscope corpus shapes store dense_gemm --cover 0.95
+      solscope corpus export-suite store suite.json
+    """
+
+
+for _question in QUESTIONS:
+    command.add_command(_question)
+
+
+@command.command("init", short_help="Create an empty store.")
+@store_argument
+@json_option
+def init(store: str, as_json: bool) -> None:
+    """Create an empty store in a folder or at a URL. An existing store is left unchanged."""
+    from solscope.corpus.store import create_corpus
+    from solscope.report.results.corpus import render_status
+
+    corpus = create_corpus(store)
+    status = corpus.status()
+    show(status, as_json, render_status, corpus.url, status)
+
+
+@command.command("add", short_help="Add profiles to a store.")
+@store_argument
+@click.argument("profiles", nargs=-1, required=True, metavar="FILE...", type=ProfilePath())
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Tag for all of these profiles. May be repeated.",
+)
+@click.option(
+    "--keep-events", is_flag=True, help="Also store all events, which makes the store large."
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Read profiles in local processes or on a Ray cluster.",
+)
+@click.option("--address", metavar="ADDRESS", help="An existing Ray cluster. Default: start one.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="Files to read in parallel. Default: one per core.",
+)
+@click.option("--verbose", is_flag=True, help="Print each finished file on stderr.")
+@model_options
+@expansion_option
+@json_option
+def add(
+    store: str,
+    profiles: tuple[str, ...],
+    tags: tuple[str, ...],
+    keep_events: bool,
+    engine: str,
+    address: str | None,
+    workers: int | None,
+    verbose: bool,
+    model: Path | None,
+    batch: int | None,
+    context: int | None,
+    max_expansion: int,
+    as_json: bool,
+) -> None:
+    """Add profiles: files, folders (searched recursively), globs and URLs.
+
+    Content that is already in the store is skipped. A file that cannot be read is listed in the
+    result, the others are added, and the exit code is 1.
+    """
+    from solscope import ReadOptions
+    from solscope.corpus.ingest.add import add_profiles
+    from solscope.corpus.ingest.describe import parse_tag
+    from solscope.corpus.ingest.extract import ExtractOptions
+    from solscope.corpus.store import open_corpus
+    from solscope.report.results.corpus import render_add
+
+    options = ExtractOptions(
+        tags=tuple(map(parse_tag, tags)),
+        keep_events=keep_events,
+        model=open_model(model, batch, context),
+        read=ReadOptions(max_expansion=max_expansion, cache=False),
+    )
+    corpus = open_corpus(store)
+    with _progress(verbose) as report:
+        result = add_profiles(corpus, profiles, options, engine, workers, address, report)
+    show(result, as_json, render_add, result)
+    if result.added and (files := len(corpus.files("profiles"))) >= MANY_FILES:
+        click.echo(
+            f"solscope: this store has many small files ({files:,} in one table); "
+            f"`solscope corpus compact {store}` merges them",
+            err=True,
+        )
+    if tags and result.skipped:
+        click.echo(
+            "solscope: skipped profiles keep their old tags; to change them, "
+            "remove the profiles (`corpus remove`) and add them again",
+            err=True,
+        )
+    if result.failed:
+        fail()
+
+
+@contextmanager
+def _progress(verbose: bool) -> Iterator[Report | None]:
+    """Report each finished file, or show a bar with rate and remaining time on a terminal."""
+    if verbose:
+        yield _say
+    elif not sys.stderr.isatty():
+        yield None
+    else:
+        from solscope.cli.file_bar import file_bar
+
+        with file_bar() as report:
+            yield report
+
+
+def _say(path: str, state: str, reason: str | None, _total: int) -> None:
+    from solscope.text import clean
+
+    if state != "read":
+        click.echo(clean(f"{state} {reason or path}"), err=True)
+
+
+@command.command("status", short_help="Show what a store contains.")
+@store_argument
+@json_option
+def status(store: str, as_json: bool) -> None:
+    """Show the number of profiles in a store, what they cover, and the store's size."""
+    from solscope.corpus.store import open_corpus
+    from solscope.report.results.corpus import render_status
+
+    corpus = open_corpus(store)
+    result = corpus.status()
+    show(result, as_json, render_status, corpus.url, result)
+
+
+@command.command("list", short_help="List the profiles in a store.")
+@store_argument
+@where_option
+@json_option
+def list_command(store: str, where: tuple[str, ...], as_json: bool) -> None:
+    """List the profiles, oldest recording first."""
+    from solscope.corpus.queries.listing import list_profiles
+    from solscope.corpus.store import open_corpus
+    from solscope.report.results.corpus import render_list
+
+    rows = list_profiles(open_corpus(store), parse_where(where))
+    show({"profiles": rows}, as_json, render_list, rows)
+
+
+@command.command("remove", short_help="Remove profiles.")
+@store_argument
+@click.argument("profiles", nargs=-1, required=True, metavar="ID...")
+@json_option
+def remove(store: str, profiles: tuple[str, ...], as_json: bool) -> None:
+    """Remove profiles by id, by the first digits of the id, or by the path they were added from."""
+    from solscope.corpus.queries.listing import find_ids
+    from solscope.corpus.store import open_corpus
+
+    corpus = open_corpus(store)
+    removed = corpus.remove(find_ids(corpus, profiles))
+    if as_json:
+        emit_json({"removed": removed})
+        return
+    for identity in removed:
+        emit(f"removed {identity}")
+
+
+@command.command("verify", short_help="Check hashes and sums.")
+@store_argument
+@json_option
+def verify_command(store: str, as_json: bool) -> None:
+    """Read the whole store and check hashes and sums. Exit code 1: something is wrong."""
+    from solscope.corpus.maintenance.verify import verify
+    from solscope.corpus.store import open_corpus
+    from solscope.report.results.corpus import render_verify
+
+    corpus = open_corpus(store)
+    result = verify(corpus)
+    show(result, as_json, render_verify, corpus.url, result)
+    if not result.ok:
+        fail()
+
+
+@command.command("repair", short_help="Remove duplicate rows.")
+@store_argument
+@click.option("--dry-run", is_flag=True, help="Show what would be removed and change nothing.")
+@json_option
+def repair_command(store: str, dry_run: bool, as_json: bool) -> None:
+    """Remove duplicate rows, which a faulty writer can leave in a store.
+
+    A profile's duplicates are removed only if the remaining rows match the count and hash that
+    were stored when it was added. Events have no hash: their duplicates are removed only if every
+    event is there the same multiple of times. The exit code is 1 while duplicates remain: after a
+    dry run, or where the original rows cannot be determined.
+    """
+    from solscope.corpus.maintenance.repair import repair
+    from solscope.corpus.store import open_corpus
+    from solscope.report.results.corpus import render_repair
+
+    corpus = open_corpus(store)
+    result = repair(corpus, dry_run=dry_run)
+    show(result, as_json, render_repair, corpus.url, result)
+    if not result.clean:
+        fail()
+
+
+@command.command("compact", short_help="Merge small files and remove unused ones.")
+@store_argument
+@json_option
+def compact(store: str, as_json: bool) -> None:
+    """Merge small files, and remove leftovers of killed runs older than a day."""
+    from solscope.corpus.store import open_corpus
+    from solscope.report.results.corpus import render_status
+
+    corpus = open_corpus(store)
+    corpus.compact()
+    result = corpus.status()
+    show(result, as_json, render_status, corpus.url, result)
+
+
+@command.command("query", short_help="Run SQL on the tables.")
+@store_argument
+@click.argument("sql")
+@click.option(
+    "--limit", default=100, show_default=True, type=click.IntRange(min=1), help="Rows to print."
+)
+@json_option
+def query_command(store: str, sql: str, limit: int, as_json: bool) -> None:
+    """Run one SELECT on the tables profiles, times, steps and events. JSON has all rows."""
+    from solscope.corpus.queries.sql import query
+    from solscope.corpus.store import open_corpus
+    from solscope.report.results.corpus import render_frame
+
+    frame = query(open_corpus(store), sql)
+    rows = {"rows": frame.to_dicts()} if as_json else None
+    show(rows, as_json, render_frame, frame, limit)

@@ -1,0 +1,214 @@
+"""`solscope corpus`: queries on a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from solscope.cli import completion
+from solscope.cli.arguments import STDOUT, OutputPath
+from solscope.cli.commands.corpus.options import (
+    fail,
+    parse_where,
+    show,
+    store_argument,
+    where_option,
+)
+from solscope.cli.options import Decorator, json_option, markdown_option
+from solscope.cli.output import check_one_stdout, emit, emit_json, written
+from solscope.cli.screen import can_draw
+
+top_option: Decorator = click.option(
+    "--top", default=20, show_default=True, type=click.IntRange(min=1), help="Rows to print."
+)
+cover_option: Decorator = click.option(
+    "--cover",
+    default=0.95,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="SHARE",
+    help="Share of an operator's time that the shapes must cover.",
+)
+weight_option: Decorator = click.option(
+    "--weight",
+    default="uniform",
+    show_default=True,
+    metavar="uniform|gpu-time|tag:NAME",
+    help="Weight of a profile.",
+)
+
+
+@click.command("importance", short_help="Rank operators by GPU time across profiles.")
+@store_argument
+@click.option(
+    "--by",
+    type=click.Choice(["operator", "shape", "category", "role", "kernel"]),
+    default="operator",
+    show_default=True,
+    help="What a row represents.",
+)
+@click.option(
+    "--group-by", metavar="KEY,...", default="", help="One table per model, gpu, phase, tag, ..."
+)
+@weight_option
+@where_option
+@top_option
+@markdown_option
+@json_option
+def importance_command(
+    store: str,
+    by: Any,
+    group_by: str,
+    weight: str,
+    where: tuple[str, ...],
+    top: int,
+    markdown: bool,
+    as_json: bool,
+) -> None:
+    """Show each operator's share of GPU time across all profiles, with a confidence interval."""
+    from solscope.corpus.queries.importance import importance
+    from solscope.corpus.store import open_corpus
+    from solscope.report.results.corpus import markdown_importance, render_importance
+
+    names = [name.strip() for name in group_by.split(",") if name.strip()]
+    result = importance(open_corpus(store), by, names, weight, parse_where(where))
+    if markdown and not as_json:
+        emit(markdown_importance(result, top=top))
+    else:
+        show(result, as_json, render_importance, result, top=top)
+
+
+@click.command("shapes", short_help="Find the fewest shapes that cover an operator's time.")
+@store_argument
+@click.argument("operator", required=False, metavar="[OP]", shell_complete=completion.any_operator)
+@cover_option
+@click.option("--buckets", is_flag=True, help="Merge similar token counts.")
+@weight_option
+@where_option
+@top_option
+@markdown_option
+@json_option
+def shapes_command(
+    store: str,
+    operator: str | None,
+    cover: float,
+    buckets: bool,
+    weight: str,
+    where: tuple[str, ...],
+    top: int,
+    markdown: bool,
+    as_json: bool,
+) -> None:
+    """Show the hot shapes of one operator, or of all operators."""
+    from solscope.corpus.queries.shapes import hot_shapes
+    from solscope.corpus.store import open_corpus
+    from solscope.report.results.corpus import markdown_shapes, render_shapes
+
+    corpus = open_corpus(store)
+    result = hot_shapes(corpus, operator, cover, buckets, weight, parse_where(where))
+    if markdown and not as_json:
+        emit(markdown_shapes(result, top=top))
+    else:
+        show(result, as_json, render_shapes, result, top=top)
+
+
+@click.command("export-suite", short_help="Write hot shapes as a benchmark suite.")
+@store_argument
+@click.argument("out", metavar="OUT", type=OutputPath(stdout=True))
+@click.option("--name", metavar="NAME", help="Name of the suite. Default: the file name.")
+@cover_option
+@click.option("--buckets/--no-buckets", default=True, help="Merge similar token counts (default).")
+@weight_option
+@where_option
+@click.option("--force", is_flag=True, help="Replace OUT if it exists.")
+@json_option
+def export_suite(
+    store: str,
+    out: Path,
+    name: str | None,
+    cover: float,
+    buckets: bool,
+    weight: str,
+    where: tuple[str, ...],
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write the hot shapes of all operators to a suite file, or to standard output if OUT is -."""
+    from solscope.corpus.queries.export import suite_of, write_suite
+    from solscope.corpus.store import open_corpus
+
+    check_one_stdout(out, as_json=as_json)
+    name = name or ("corpus" if out == STDOUT else out.stem)
+    suite = suite_of(open_corpus(store), name, cover, buckets, weight, parse_where(where))
+    with written(out) as work:
+        write_suite(suite, work, force=force)
+    if out == STDOUT:
+        return
+    shapes = sum(len(entry.shapes) for entry in suite.operators)
+    if as_json:
+        emit_json({"path": str(out), "operators": len(suite.operators), "shapes": shapes})
+        return
+    emit(f"{out}: {len(suite.operators)} operators, {shapes} shapes")
+
+
+@click.command("trend", short_help="Find change points over time; exit 1 if slower.")
+@store_argument
+@click.argument("what", metavar="OP|CATEGORY|step", shell_complete=completion.series)
+@click.option(
+    "--by",
+    type=click.Choice(["date", "version"]),
+    default="date",
+    show_default=True,
+    help="Order of the profiles.",
+)
+@click.option(
+    "--metric",
+    type=click.Choice(["call", "step", "share"]),
+    default="call",
+    show_default=True,
+    help="Time per call, time per step, or share of GPU time.",
+)
+@click.option(
+    "--min-change",
+    default=3.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    metavar="PERCENT",
+    help="Smallest slowdown that sets exit code 1.",
+)
+@where_option
+@top_option
+@markdown_option
+@json_option
+def trend_command(
+    store: str,
+    what: str,
+    by: Any,
+    metric: Any,
+    min_change: float,
+    where: tuple[str, ...],
+    top: int,
+    markdown: bool,
+    as_json: bool,
+) -> None:
+    """Show a series over profiles with its change points.
+
+    The exit code is 1 when the last change made it slower.
+    """
+    from solscope.corpus.queries.trend import trend
+    from solscope.corpus.store import open_corpus
+    from solscope.report.results.corpus import markdown_trend, render_trend
+
+    result = trend(open_corpus(store), what, by, metric, parse_where(where), min_change)
+    if markdown and not as_json:
+        emit(markdown_trend(result, top=top))
+    else:
+        show(result, as_json, render_trend, result, top=top, draw=can_draw())
+    if result.regressed:
+        fail()
+
+
+COMMANDS = (importance_command, shapes_command, export_suite, trend_command)
+"""Commands of the group `solscope corpus`."""

@@ -1,0 +1,94 @@
+"""`solscope demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from solscope.cli.arguments import OutputPath
+from solscope.cli.options import json_option
+from solscope.cli.output import emit, emit_json
+from solscope.cli.screen import terminal_width, use_color
+
+
+@click.group(
+    "demo",
+    invoke_without_command=True,
+    short_help="Try every command on bundled recordings.",
+)
+@json_option
+@click.pass_context
+def command(context: click.Context, as_json: bool) -> None:
+    """List the recordings that come with solscope, and a command to try for each question.
+
+    Every command that takes files takes `demo:NAME`, too. No GPU is needed.
+
+    \b
+    Examples:
+      solscope demo
+      solscope demo run diagnose
+      solscope demo copy recordings
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from solscope.report.results.demo import listing, render_demos
+
+    if as_json:
+        emit_json(listing())
+    else:
+        emit(render_demos(width=terminal_width(), color=use_color()))
+
+
+@command.command("copy", short_help="Copy the recordings to a folder.")
+@click.argument("folder", type=OutputPath("folder"), metavar="DIR")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Replace the recordings of an earlier copy; other files there stay.",
+)
+@json_option
+def copy(folder: Path, force: bool, as_json: bool) -> None:
+    """Copy all recordings to DIR, with a README of commands to run there."""
+    from solscope.demo.copying import copy_demos
+
+    copied = copy_demos(folder, force=force)
+    if as_json:
+        emit_json(copied)
+        return
+    size = f"{len(copied.files)} files, {copied.bytes / 1e6:.1f} MB"
+    emit(f"{copied.folder}: {size}; {copied.folder}/README.md has commands to try")
+
+
+def _names(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[click.shell_completion.CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    from solscope.demo.examples import EXAMPLES
+
+    return [CompletionItem(e.name) for e in EXAMPLES if e.name.startswith(incomplete)]
+
+
+@command.command("run", short_help="Run the commands and show their output.")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_names)
+@click.option(
+    "-o",
+    "--output",
+    type=OutputPath("folder"),
+    metavar="DIR",
+    help="Folder for what the commands write; by default a temporary one.",
+)
+@json_option
+def run(names: tuple[str, ...], output: Path | None, as_json: bool) -> int:
+    """Run the commands of the named examples, or of all, and print each with its output.
+
+    Exit code 1 when a command did not end as expected. A command whose optional dependency is not
+    installed is skipped.
+    """
+    from solscope.cli.commands.demo.examples import choose, run_examples
+
+    ended = run_examples(choose(names), output, echo=not as_json)
+    if as_json:
+        emit_json({"commands": ended})
+    return 0 if all(one.as_expected for one in ended) else 1

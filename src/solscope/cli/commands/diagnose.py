@@ -1,0 +1,148 @@
+"""`solscope diagnose`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli.arguments import ProfilePath
+from solscope.cli.opening import open_attributed, open_run_with_progress
+from solscope.cli.options import json_option, markdown_option, reading_options, rules_option
+from solscope.cli.output import emit, emit_json
+from solscope.cli.screen import can_draw, terminal_width, use_color
+
+if TYPE_CHECKING:
+    from solscope.diagnose.ranks import RankCause
+
+ROWS = 12
+"""Rows of long tables."""
+
+
+@click.command("diagnose", short_help="Find out what changed between two runs, and why.")
+@click.argument("normal", type=ProfilePath(), metavar="NORMAL")
+@click.argument("abnormal", type=ProfilePath(), metavar="ABNORMAL")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Rows to print in long tables (default: 12, or all with --classic); JSON has all.",
+)
+@markdown_option
+@click.option(
+    "--classic",
+    "as_classic",
+    is_flag=True,
+    help="Print shares, Z-scores and suspicion scores per function, like cycle-based reports.",
+)
+@rules_option
+@reading_options
+@json_option
+def command(
+    normal: str,
+    abnormal: str,
+    top: int | None,
+    markdown: bool,
+    as_classic: bool,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    as_json: bool,
+) -> int:
+    """Explain how much slower ABNORMAL is than NORMAL, where the time goes, and why.
+
+    Compares steps of the same phase and splits the difference into parts that add up to it. Each
+    part and each sensor is tested, and causes are ranked with the evidence for and against them.
+    A metrics file named after its trace is loaded with it. Folders are runs of many ranks: the rank
+    that made the run slower is named, and the rest is about that rank. Exit code 1: the run got
+    slower.
+
+    \b
+    Examples:
+      solscope diagnose monday.trace.json.gz tuesday.trace.json.gz
+      solscope diagnose good_ranks/ bad_ranks/
+      solscope diagnose good.json.gz bad.json.gz --markdown > incident.md
+      solscope diagnose good.json.gz bad.json.gz --json | jq .causes[0].id
+      solscope diagnose normal_perf_data.csv abnormal_perf_data.csv --classic
+    """
+    if as_classic:
+        from solscope.diagnose.classic import classic
+        from solscope.report.layout.labels import short_labels
+        from solscope.report.results.diagnose.classic import markdown_classic
+
+        runs = [open_attributed(path, rule_files, max_expansion) for path in (normal, abnormal)]
+        first, second = short_labels([normal, abnormal])
+        compared = classic(runs[0], runs[1], (first, second))
+        if as_json:
+            emit_json(compared, "diagnose_classic")
+        else:
+            emit(markdown_classic(compared, top))
+        return 0
+    from solscope.diagnose.diagnosis import diagnose_units
+    from solscope.diagnose.observe import observe
+    from solscope.diagnose.units import match
+
+    ranks = None
+    if _is_run(normal) and _is_run(abnormal):
+        ranks, normal, abnormal = _blamed(normal, abnormal, rule_files, max_expansion)
+    before, after = (
+        observe(open_attributed(path, rule_files, max_expansion)) for path in (normal, abnormal)
+    )
+    units = match(before, after)
+    result = diagnose_units(units)
+    if ranks is not None:
+        from msgspec.structs import replace
+
+        result = replace(result, ranks=ranks)
+    top = top or ROWS
+    if as_json:
+        emit_json(result)
+    else:
+        from solscope.report.results.diagnose import markdown_diagnosis, render_diagnosis
+
+        if markdown:
+            emit(markdown_diagnosis(result, top=top))
+        else:
+            from solscope.diagnose.trends import trends
+
+            drawn = trends(units) if can_draw() else None
+            width, color = terminal_width(), use_color()
+            emit(render_diagnosis(result, top=top, width=width, color=color, drawn=drawn))
+    return 1 if result.verdict == "regression" else 0
+
+
+def _is_run(path: str) -> bool:
+    """Whether a path stands for several ranks: a folder, a glob or a demo of that kind."""
+    from solscope.errors import InputError
+    from solscope.profile import is_saved_profile
+    from solscope.readers import find_profiles
+
+    folder = Path(path)
+    if folder.is_dir() and not is_saved_profile(folder):
+        return True
+    if folder.exists():
+        return False
+    try:
+        return len(find_profiles([path])) > 1
+    except InputError:
+        return False
+
+
+def _blamed(
+    normal: str, abnormal: str, rule_files: tuple[Path, ...], max_expansion: int
+) -> tuple[RankCause, str, str]:
+    """The rank that made a run slower, and its profiles in both runs."""
+    from solscope.diagnose.ranks import blame
+    from solscope.ranks.analysis import analyze
+
+    runs = [
+        analyze(open_run_with_progress((path,), rule_files, max_expansion))
+        for path in (normal, abnormal)
+    ]
+    cause = blame(*runs)
+    wanted = runs[1].suspect.leader if cause.culprit is None else cause.culprit
+    paths = []
+    for one in runs:
+        of_rank = [rank.path for rank in one.run.ranks if rank.rank == wanted]
+        paths.append(of_rank[0] if of_rank else one.run.ranks[0].path)
+    return cause, paths[0], paths[1]

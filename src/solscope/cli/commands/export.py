@@ -1,0 +1,89 @@
+"""`solscope export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli.arguments import STDOUT, OutputPath, ProfilePath
+from solscope.cli.opening import open_attributed
+from solscope.cli.options import json_option, reading_options, rules_option
+from solscope.cli.output import check_one_stdout, emit, emit_json, written
+
+if TYPE_CHECKING:
+    from solscope.export.files import Format
+
+_FILE = OutputPath(stdout=True)
+
+
+@click.command("export", short_help="Export a profile to Perfetto, Parquet or CSV.")
+@click.argument("file", type=ProfilePath(), metavar="FILE")
+@click.option(
+    "--perfetto",
+    type=_FILE,
+    metavar="OUT",
+    help="Chrome JSON with added tracks for ui.perfetto.dev; OUT may end in .gz or .zst.",
+)
+@click.option(
+    "--parquet",
+    type=OutputPath("folder"),
+    metavar="OUT",
+    help="Folder of Parquet files, which solscope can open again.",
+)
+@click.option("--csv", type=_FILE, metavar="OUT", help="One row per GPU activity.")
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="Remove hosts, users, paths, addresses, secrets and header fields.",
+)
+@click.option("--force", is_flag=True, help="Replace existing files.")
+@rules_option
+@reading_options
+@json_option
+def command(
+    file: str,
+    perfetto: Path | None,
+    parquet: Path | None,
+    csv: Path | None,
+    redact: bool,
+    force: bool,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    as_json: bool,
+) -> None:
+    """Export a profile to other tools: Perfetto, spreadsheets, anything that reads Parquet.
+
+    The Perfetto file holds the whole trace, whatever its original format, plus tracks for steps,
+    phases, layers, roles, categories and idle time by cause. Choose at least one output. Either
+    --perfetto or --csv can be - for standard output.
+
+    \b
+    Examples:
+      solscope export trace.json.gz --perfetto annotated.json.gz
+      solscope export report.sqlite --parquet run.solscope --csv activities.csv
+      solscope export trace.json.gz --redact --perfetto shareable.json.gz
+    """
+    asked: dict[Format, Path | None] = {"perfetto": perfetto, "parquet": parquet, "csv": csv}
+    targets = {form: path for form, path in asked.items() if path is not None}
+    if not targets:
+        raise click.UsageError("choose an output: --perfetto, --parquet or --csv")
+    from solscope.export.files import check_target, export, redact_attributed, say_redacted
+
+    check_one_stdout(*targets.values(), as_json=as_json)
+    for form, path in targets.items():
+        if path != STDOUT:
+            check_target(path, file, force=force, folder=form == "parquet")
+    attributed, counts = open_attributed(file, rule_files, max_expansion), None
+    if redact:
+        attributed, counts = redact_attributed(attributed)
+        click.echo(say_redacted(counts), err=True)
+    done = []
+    for form, path in targets.items():
+        with written(path) as work:
+            done.append(export(attributed, form, work, force=force))
+    if as_json:
+        emit_json({"written": done, "redacted": counts})
+    elif STDOUT not in targets.values():
+        emit("\n".join(item.path for item in done))

@@ -1,0 +1,110 @@
+"""`solscope gate`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from solscope.cli.arguments import ProfilePath
+from solscope.cli.opening import open_attributed
+from solscope.cli.options import json_option, reading_options, rules_option
+from solscope.cli.output import emit, emit_json
+from solscope.cli.screen import terminal_width, use_color
+
+_SHARE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)")
+_WHOLE_FROM = 1.0
+"""A bare number this large could mean percent or a factor, so it is rejected."""
+
+
+def fraction(text: str) -> float:
+    """`3%`, `3 %` or `0.03` as 0.03."""
+    found = _SHARE.fullmatch(text.strip())
+    if not found:
+        raise click.BadParameter(f"{text!r} is not a valid limit; write 3% or 0.03")
+    value = float(found[1])
+    if found[2]:
+        return value / 100
+    if value >= _WHOLE_FROM:
+        raise click.BadParameter(
+            f"{text!r} has no unit; write {text.strip()}% or a fraction (0.03)"
+        )
+    return value
+
+
+def _limit(_context: click.Context, _option: click.Parameter, text: str) -> float:
+    return fraction(text)
+
+
+def _budgets(
+    _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, float]:
+    pairs = [text.partition("=") for text in texts]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise click.BadParameter(f"{name!r} has no limit; write CATEGORY=SHARE, e.g. gemm=5%")
+    return {name.strip(): fraction(limit) for name, _, limit in pairs}
+
+
+@click.command("gate", short_help="Fail a CI job when a profile got slower.")
+@click.argument("baseline", type=ProfilePath(), metavar="BASELINE")
+@click.argument("candidate", type=ProfilePath(), metavar="CANDIDATE")
+@click.option(
+    "--max-regression",
+    required=True,
+    callback=_limit,
+    metavar="SHARE",
+    help="How much slower a step may be: 3% or 0.03.",
+)
+@click.option(
+    "--budget",
+    "budgets",
+    multiple=True,
+    callback=_budgets,
+    metavar="CATEGORY=SHARE",
+    help="How much more GPU time per step a category may take. May be repeated.",
+)
+@click.option(
+    "--phase",
+    type=click.Choice(["prefill", "decode", "mixed", "draft", "verify"]),
+    help="Only this phase. Default: all phases that both profiles have.",
+)
+@click.option("--strict", is_flag=True, help="Also fail when the answer is 'cannot tell'.")
+@rules_option
+@reading_options
+@json_option
+def command(
+    baseline: str,
+    candidate: str,
+    max_regression: float,
+    budgets: dict[str, float],
+    phase: str | None,
+    strict: bool,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    as_json: bool,
+) -> int:
+    """Exit with 1 when CANDIDATE is slower than BASELINE by more than the limit.
+
+    The test compares mean step times per phase, with 95 % confidence: it fails only if the whole
+    interval is above the limit. With --strict, it also fails if the data cannot tell.
+
+    \b
+    Examples:
+      solscope gate main.json.gz branch.json.gz --max-regression 3%
+      solscope gate main.json.gz branch.json.gz --max-regression 5% --strict --phase decode
+      solscope gate main.json.gz branch.json.gz --max-regression 3% --budget gemm=5%
+    """
+    from solscope import gate
+
+    before = open_attributed(baseline, rule_files, max_expansion)
+    after = open_attributed(candidate, rule_files, max_expansion)
+    result = gate(before, after, max_regression, strict=strict, phase=phase, budgets=budgets)
+    if as_json:
+        emit_json(result)
+    else:
+        from solscope.report.results.gate import render_gate
+
+        emit(render_gate(result, width=terminal_width(), color=use_color()))
+    return 0 if result.passed else 1

@@ -1,0 +1,93 @@
+"""`solscope hotspots`."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli.arguments import profiles_argument
+from solscope.cli.opening import each_profile, open_attributed, open_model
+from solscope.cli.options import (
+    companion_option,
+    hardware_option,
+    json_option,
+    markdown_option,
+    model_options,
+    reading_options,
+    rules_option,
+)
+from solscope.cli.output import emit_each
+from solscope.cli.screen import can_draw, terminal_width, use_color
+
+if TYPE_CHECKING:
+    from solscope.views.hotspots import HotspotTable
+
+
+@click.command("hotspots", short_help="Rank what to fix first, by time saved.")
+@profiles_argument
+@hardware_option
+@click.option(
+    "--target",
+    type=click.FloatRange(0, 100, min_open=True),
+    default=80.0,
+    show_default=True,
+    metavar="PCT",
+    help="S (bound / time) that an operator is expected to reach.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="Rows to print; JSON has all.",
+)
+@companion_option
+@model_options
+@rules_option
+@reading_options
+@markdown_option
+@json_option
+def command(
+    files: tuple[str, ...],
+    hardware: str | None,
+    target: float,
+    top: int,
+    companion: str | None,
+    model: Path | None,
+    batch: int | None,
+    context: int | None,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    markdown: bool,
+    as_json: bool,
+) -> None:
+    """Rank what to fix first: slow operators, tiny kernels, communication, copies, idle time.
+
+    Rows are sorted by the time that fixing them would save per step, and each comes with its
+    arithmetic and a confidence.
+
+    \b
+    Examples:
+      solscope hotspots trace.json.gz
+      solscope hotspots rank0.json.gz rank1.json.gz
+      solscope hotspots --hardware H200 --target 70 trace.json.gz --json
+    """
+    from solscope.views.hotspots import hotspots
+    from solscope.views.operators import named_hardware
+
+    card = None if hardware is None else named_hardware(hardware)
+    config = open_model(model, batch, context)
+
+    def analyze(path: str) -> HotspotTable:
+        attributed = open_attributed(path, rule_files, max_expansion, companion)
+        return hotspots(attributed, card, target, config)
+
+    results = each_profile(files, analyze)
+    from solscope.report.results.hotspots import markdown_hotspots, render_hotspots
+
+    width, color = terminal_width(), use_color()
+    text = partial(render_hotspots, top=top, width=width, color=color, draw=can_draw())
+    emit_each(results, partial(markdown_hotspots, top=top) if markdown else text, as_json)

@@ -1,0 +1,116 @@
+"""`solscope kernels`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli.arguments import ProfilePath
+from solscope.cli.opening import open_attributed
+from solscope.cli.options import (
+    companion_option,
+    full_names_option,
+    json_option,
+    markdown_option,
+    reading_options,
+    rules_option,
+)
+from solscope.cli.output import emit, emit_json
+from solscope.cli.screen import can_draw, terminal_width, use_color
+
+if TYPE_CHECKING:
+    from solscope.views.kernels import GroupBy
+
+
+@click.command("kernels", short_help="List kernels, copies and fills with statistics.")
+@click.argument("file", type=ProfilePath(), required=False, metavar="[FILE]")
+@click.option(
+    "--by",
+    type=click.Choice(["name", "short", "category", "op", "call"]),
+    default="name",
+    show_default=True,
+    help="What a row represents; a call is a kernel together with its helper kernels.",
+)
+@click.option("--top", type=click.IntRange(min=1), help="Rows to print. Default: all.")
+@click.option(
+    "--explain", metavar="NAME", help="Show which rule classifies this kernel name, and why."
+)
+@click.option("--op", metavar="NAME", help="With --explain: the operator that launched the kernel.")
+@companion_option
+@full_names_option
+@rules_option
+@reading_options
+@markdown_option
+@json_option
+def command(
+    file: str | None,
+    by: GroupBy,
+    top: int | None,
+    explain: str | None,
+    op: str | None,
+    companion: str | None,
+    full_names: bool,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    markdown: bool,
+    as_json: bool,
+) -> None:
+    """List what ran on the GPU: kernels, copies and fills, with call counts and times.
+
+    Times are µs per call unless a column says otherwise. Shares are of all GPU activity time and
+    add up to 100 %.
+
+    \b
+    Examples:
+      solscope kernels --top 20 trace.json.gz
+      solscope kernels --by category report.sqlite
+      solscope kernels --by op trace.json.gz --json
+      solscope kernels --explain nvjet_tst_128x8_64x12_2x1_v_bz_TNT
+    """
+    if explain is not None:
+        _explain(explain, op, rule_files, as_json)
+        return
+    if file is None:
+        raise click.UsageError("missing profile: add FILE, or use --explain NAME")
+    from solscope import kernels, summarize
+
+    attributed = open_attributed(file, rule_files, max_expansion, companion)
+    result = kernels(attributed, by)
+    if as_json:
+        import msgspec
+
+        shown = msgspec.structs.replace(result, kernels=result.kernels[:top])
+        emit_json({"profiles": [shown]})
+        return
+    from solscope.report.results.kernels import markdown_kernels, render_kernels
+
+    summary = summarize(attributed, 0)
+    if markdown:
+        emit(markdown_kernels(result, summary, top=top, full_names=full_names))
+        return
+    emit(
+        render_kernels(
+            result,
+            summary,
+            top=top,
+            width=terminal_width(),
+            color=use_color(),
+            draw=can_draw(),
+            full_names=full_names,
+        )
+    )
+
+
+def _explain(name: str, op: str | None, rule_files: tuple[Path, ...], as_json: bool) -> None:
+    from solscope import load_rules
+    from solscope.text import clean
+
+    # Arguments that are not valid UTF-8 arrive as surrogates, which cannot be printed.
+    printable = name.encode(errors="replace").decode()
+    explanation = load_rules(rule_files).explain(printable, op)
+    if as_json:
+        emit_json(explanation, "kernels_explain")
+    else:
+        emit("\n".join(clean(line) for line in str(explanation).splitlines()))

@@ -1,0 +1,158 @@
+"""`solscope lab`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from solscope.cli.arguments import OutputPath
+from solscope.cli.commands.lab.results import pack, score
+from solscope.cli.options import Decorator, json_option
+from solscope.cli.output import emit, emit_json
+
+
+def _names(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def _modes(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
+    names = _names(context, option, text)
+    if not names or not set(names) <= {"eager", "graph"}:
+        raise click.BadParameter("expected eager, graph or eager,graph")
+    return names
+
+
+def _strengths(context: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:
+    names = _names(context, option, text)
+    if not names or not set(names) <= {"1", "2", "3"}:
+        raise click.BadParameter("expected some of 1,2,3")
+    return tuple(int(name) for name in names)
+
+
+@click.group("lab", short_help="Inject known faults and score the diagnosis.")
+def command() -> None:
+    """Inject faults into a small serving loop, record them, and score the diagnosis.
+
+    \b
+    Examples:
+      solscope lab record --out lab --half tune
+      solscope lab record --out lab --faults cpu_contention,none --modes eager
+      solscope lab pack lab -o results/lab/tune
+      solscope lab score
+    """
+
+
+command.add_command(pack)
+command.add_command(score)
+
+
+out_option: Decorator = click.option(
+    "--out",
+    required=True,
+    type=OutputPath("folder"),
+    metavar="DIR",
+    help="Folder for the recordings, pairs.jsonl and machine.json.",
+)
+
+
+@command.command("record", short_help="Record pairs of a normal and an abnormal run.")
+@out_option
+@click.option(
+    "--half",
+    type=click.Choice(["tune", "test", "all"]),
+    default="all",
+    show_default=True,
+    help="Faults used to choose thresholds, to test them, or both.",
+)
+@click.option(
+    "--modes",
+    default="eager,graph",
+    show_default=True,
+    callback=_modes,
+    metavar="MODE,...",
+    help="How decode steps are launched.",
+)
+@click.option(
+    "--strengths",
+    default="1,2,3",
+    show_default=True,
+    callback=_strengths,
+    metavar="N,...",
+    help="Strengths, aiming at steps 1.1, 1.4 and more than 2 times as long.",
+)
+@click.option(
+    "--faults", callback=_names, metavar="NAME,...", help="Only these faults. Default: all."
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help="Steps to profile. Default: 24 eager, 40 with a graph.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=1),
+    default=240.0,
+    show_default=True,
+    help="Start no new recording after this time.",
+)
+@click.option(
+    "--device",
+    type=click.Choice(["cuda", "cpu"]),
+    default="cuda",
+    show_default=True,
+    help="Where the model runs. Use the CPU for a trial run.",
+)
+@click.option("--tiny", is_flag=True, help="Use a model with two small layers, for a trial run.")
+@click.option("--archive", is_flag=True, help="Pack all recordings into a few files.")
+@json_option
+def record(
+    out: Path,
+    half: str,
+    modes: tuple[str, ...],
+    strengths: tuple[int, ...],
+    faults: tuple[str, ...],
+    steps: int | None,
+    seconds: float,
+    device: str,
+    tiny: bool,
+    archive: bool,
+    as_json: bool,
+) -> int:
+    """Record faults injected into a serving loop, each preceded by a normal run.
+
+    Exit code 1: nothing was recorded, or a fault could not be injected.
+    """
+    from typing import Any
+
+    from solscope.lab.record import Options, record
+
+    chosen: dict[str, Any] = {
+        "which": half,
+        "modes": modes,
+        "strengths": strengths,
+        "faults": faults,
+        "steps": steps,
+        "seconds": seconds,
+        "device": device,
+        "tiny": tiny,
+        "archive": archive,
+    }
+    summary = record(Options(out, **chosen), lambda text: click.echo(text, err=True))
+    if as_json:
+        emit_json(summary)
+    else:
+        emit(f"{summary.pairs} pairs in {out}, {summary.seconds} s")
+        for name, reason in (*summary.unavailable.items(), *summary.failed.items()):
+            emit(f"  not recorded: {name}: {reason}")
+    return 0 if summary.pairs and not summary.failed else 1
+
+
+@command.command("unpack", short_help="Unpack recordings of `record --archive`.")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def unpack(folder: Path) -> None:
+    """Unpack the archive files in FOLDER into the same folder."""
+    from solscope.lab.archive import unpack
+
+    emit(f"{len(unpack(folder))} files in {folder}")

@@ -1,0 +1,105 @@
+"""`solscope lab pack` and `solscope lab score`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli.arguments import BundledPath, OutputPath
+from solscope.cli.options import json_option
+from solscope.cli.output import emit, emit_json
+from solscope.cli.progress import progress_line
+from solscope.cli.screen import terminal_width, use_color
+
+if TYPE_CHECKING:
+    from solscope.lab.strip import Part
+
+
+def _say(name: str) -> None:
+    click.echo(f"solscope: {name}", err=True)
+
+
+@click.command("pack", short_help="Reduce recordings to small observation files.")
+@click.argument(
+    "raw",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR...",
+)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=OutputPath("folder"),
+    metavar="DIR",
+    help="Folder to write.",
+)
+@click.option("--force", is_flag=True, help="Replace the folder if it exists.")
+@json_option
+def pack(raw: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> None:
+    """Reduce the recordings in DIR to observations of some ten kilobytes each.
+
+    DIR is a folder written by `solscope lab record`: pairs.jsonl, traces and metrics.
+    """
+    from solscope.lab.pack import pack as pack_recordings
+
+    packed = pack_recordings(list(raw), output, force=force, progress=_say)
+    for pair, reason in packed.left_out.items():
+        click.echo(f"solscope: left out {pair}: {reason}", err=True)
+    if as_json:
+        emit_json(packed)
+        return
+    emit(
+        f"{packed.folder}: {packed.pairs} pairs, {packed.recordings} recordings, "
+        f"{packed.bytes / 1e6:.2f} MB"
+    )
+
+
+@click.command("score", short_help="Measure how often the diagnosis is right.")
+@click.argument(
+    "folders",
+    nargs=-1,
+    type=BundledPath("lab", exists=True, file_okay=False, path_type=Path),
+    metavar="[DIR]...",
+)
+@click.option(
+    "--all", "every", is_flag=True, help="List all pairs, not only the misdiagnosed ones."
+)
+@click.option(
+    "--without",
+    multiple=True,
+    type=click.Choice(["counters", "gpu_counters", "sections", "operators"]),
+    help="Score as if this had not been recorded. May be repeated.",
+)
+@click.option("--markdown", is_flag=True, help="Print Markdown.")
+@json_option
+def score(
+    folders: tuple[Path, ...],
+    every: bool,
+    without: tuple[Part, ...],
+    markdown: bool,
+    as_json: bool,
+) -> None:
+    """Diagnose every pair in DIR or its subfolders and compare the result with the injected fault.
+
+    Three baselines are scored as well: suspicion score, max |Z log mu| and median |log ratio|.
+    Without DIR, the recordings in results/lab of the repository are used. This takes minutes.
+    """
+    from solscope.lab.score import committed, packed
+    from solscope.lab.score import score as score_pairs
+
+    chosen = packed(folders) or committed(Path.cwd())
+    with progress_line() as progress:
+        result = score_pairs(chosen, without=without, progress=progress)
+    if as_json:
+        emit_json(result)
+        return
+    from solscope.report.results.lab import markdown_score, render_score
+
+    if markdown:
+        emit(markdown_score(result))
+    else:
+        emit(render_score(result, terminal_width(), use_color(), every=every))

@@ -1,0 +1,99 @@
+"""`solscope layers`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli.arguments import ProfilePath
+from solscope.cli.opening import note_skipped, open_attributed
+from solscope.cli.options import json_option, markdown_option, reading_options, rules_option
+from solscope.cli.output import emit, emit_json
+from solscope.cli.screen import can_draw, terminal_width, use_color
+
+if TYPE_CHECKING:
+    from solscope.views.layers import Per, Stat
+
+
+@click.command("layers", short_help="Break one decoder layer down by role and kernel.")
+@click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--phase",
+    type=click.Choice(["prefill", "decode", "mixed", "draft", "verify"]),
+    help="Phase to show. Default: the one that takes the most time in all profiles.",
+)
+@click.option(
+    "--layer", type=click.IntRange(min=0), metavar="N", help="Only layer N, counted from 0."
+)
+@click.option(
+    "--per",
+    type=click.Choice(["layer", "step", "call"]),
+    default="layer",
+    show_default=True,
+    help="Print times per layer, per step (all layers), or per kernel call.",
+)
+@click.option(
+    "--stat",
+    type=click.Choice(["mean", "median", "p90"]),
+    default="mean",
+    show_default=True,
+    help="Statistic over layers and passes. Only means add up.",
+)
+@click.option("--kernels", is_flag=True, help="List the kernels of each role.")
+@markdown_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@rules_option
+@reading_options
+@json_option
+def command(
+    files: tuple[str, ...],
+    phase: str | None,
+    layer: int | None,
+    per: Per,
+    stat: Stat,
+    kernels: bool,
+    markdown: bool,
+    as_csv: bool,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    as_json: bool,
+) -> None:
+    """Break one decoder layer of each profile down by group and role, side by side.
+
+    Profiles are aligned by group and role, never by kernel name, so GPUs and frameworks may differ.
+    Rows add up to groups, groups to a layer, and layers plus the rest to the end-to-end time of a
+    pass.
+
+    \b
+    Examples:
+      solscope layers trace.json.gz
+      solscope layers h100.json.gz mi300.json.gz --kernels
+      solscope layers eager.json.gz graph.json.gz --phase decode --markdown
+    """
+    from solscope import find_profiles
+    from solscope.report.layout.labels import short_labels
+    from solscope.report.results.layers import csv_layers, markdown_layers, render_layers
+    from solscope.views.layers import layers
+
+    paths = find_profiles(files, note_skipped)
+    profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
+    labels = short_labels([attributed.profile.path for attributed in profiles])
+    result = layers(profiles, labels, phase=phase, layer=layer, per=per, stat=stat)
+    if as_json:
+        emit_json(result)
+    elif markdown:
+        emit(markdown_layers(result))
+    elif as_csv:
+        emit(csv_layers(result))
+    else:
+        emit(
+            render_layers(
+                result,
+                width=terminal_width(),
+                color=use_color(),
+                draw=can_draw(),
+                kernels=kernels,
+            )
+        )

@@ -1,0 +1,96 @@
+"""`solscope operators`."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli.arguments import profiles_argument
+from solscope.cli.opening import each_profile, open_attributed, open_model
+from solscope.cli.options import (
+    bound_option,
+    companion_option,
+    hardware_option,
+    json_option,
+    markdown_option,
+    model_options,
+    reading_options,
+    rules_option,
+)
+from solscope.cli.output import emit_each
+from solscope.cli.screen import can_draw, terminal_width, use_color
+
+if TYPE_CHECKING:
+    from solscope.roofline import BoundKind
+    from solscope.views.operators import OperatorsBy, OperatorTable
+
+
+@click.command("operators", short_help="Compare each operator with its roofline bound.")
+@profiles_argument
+@hardware_option
+@click.option(
+    "--by",
+    type=click.Choice(["shape", "operator"]),
+    default="shape",
+    show_default=True,
+    help="What a row represents.",
+)
+@bound_option("corrected")
+@click.option("--top", type=click.IntRange(min=1), help="Rows to print. Default: all.")
+@companion_option
+@model_options
+@rules_option
+@reading_options
+@markdown_option
+@json_option
+def command(
+    files: tuple[str, ...],
+    hardware: str | None,
+    by: OperatorsBy,
+    bound: BoundKind,
+    top: int | None,
+    companion: str | None,
+    model: Path | None,
+    batch: int | None,
+    context: int | None,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    markdown: bool,
+    as_json: bool,
+) -> None:
+    """Compare each operator with its roofline bound: time, FLOP, bytes, bound and limiter.
+
+    The bound is the least time that this GPU could take; S = bound / time, so 100 % is the limit of
+    the hardware. Values are means per call, and shares are of all GPU activity time. Operators
+    without a cost model are listed with the reason.
+
+    \b
+    Examples:
+      solscope operators --top 20 trace.json.gz
+      solscope operators --by operator trace.json.gz
+      solscope operators --hardware H200 trace.json.gz --json
+      solscope operators --model config.json --batch 32 --context 1024 trace.json.gz
+      solscope operators --with eager.json.gz replay.json.gz
+    """
+    from solscope.views.operators import named_hardware, operator_table
+
+    card = None if hardware is None else named_hardware(hardware)
+    config = open_model(model, batch, context)
+
+    def analyze(path: str) -> OperatorTable:
+        attributed = open_attributed(path, rule_files, max_expansion, companion)
+        return operator_table(attributed, card, by, config, bound=bound)
+
+    results = each_profile(files, analyze)
+    if as_json:
+        import msgspec
+
+        results = [msgspec.structs.replace(r, operators=r.operators[:top]) for r in results]
+    from solscope.report.results.operators import markdown_operators, render_operators
+
+    width, color = terminal_width(), use_color()
+    text = partial(render_operators, top=top, width=width, color=color, draw=can_draw())
+    emit_each(results, partial(markdown_operators, top=top) if markdown else text, as_json)

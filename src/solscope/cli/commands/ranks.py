@@ -1,0 +1,61 @@
+"""`solscope ranks`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from solscope.cli.arguments import ProfilePath
+from solscope.cli.opening import open_run_with_progress
+from solscope.cli.options import expansion_option, json_option, markdown_option, rules_option
+from solscope.cli.output import emit, emit_json
+from solscope.cli.screen import can_draw, terminal_width, use_color
+
+
+@click.command("ranks", short_help="Find the rank that the others wait for, and why.")
+@click.argument("runs", type=ProfilePath(), nargs=-1, required=True, metavar="RUN [RUN2]...")
+@rules_option
+@expansion_option
+@markdown_option
+@json_option
+def command(
+    runs: tuple[str, ...],
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    markdown: bool,
+    as_json: bool,
+) -> None:
+    """Say which rank the others wait for, how much of a step that is, how sure it is, and why.
+
+    A RUN is a folder with one trace per rank, a glob, or one file that merges ranks; several files
+    are one run. Collectives are matched across ranks and clocks are aligned by them. Several
+    folders are printed one after the other.
+
+    \b
+    Examples:
+      solscope ranks profiles/
+      solscope ranks 'profiles/*TP-*.trace.json.gz' --json
+      solscope ranks before/ after/
+    """
+    from solscope.report.results.ranks import markdown_ranks, render_ranks
+    from solscope.views.ranks import rank_table
+
+    # Folders and globs are runs of their own; files are the ranks of one.
+    alone = [name for name in runs if not Path(name).is_file()]
+    files = [name for name in runs if Path(name).is_file()]
+    given = [(name,) for name in alone] + ([tuple(files)] if files else [])
+    results = [
+        rank_table(open_run_with_progress(names, rule_files, max_expansion)) for names in given
+    ]
+    if as_json:
+        if len(results) == 1:
+            emit_json(results[0])
+        else:
+            emit_json({"runs": results}, "ranks_several")
+    elif markdown:
+        emit("\n".join(markdown_ranks(result) for result in results))
+    else:
+        width, color, draw = terminal_width(), use_color(), can_draw()
+        pages = [render_ranks(result, width=width, color=color, draw=draw) for result in results]
+        emit("\n".join(pages))

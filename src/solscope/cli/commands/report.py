@@ -1,0 +1,120 @@
+"""`solscope report`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli.arguments import STDOUT, OutputPath, ProfilePath
+from solscope.cli.opening import note_skipped, open_attributed, open_model
+from solscope.cli.options import (
+    hardware_option,
+    json_option,
+    model_options,
+    reading_options,
+    rules_option,
+)
+from solscope.cli.output import check_one_stdout, emit, emit_json, written
+
+if TYPE_CHECKING:
+    from solscope.pages.selection import Page
+
+
+@click.command("report", short_help="Write one self-contained HTML file.")
+@click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "-o",
+    "--output",
+    type=OutputPath(stdout=True),
+    default=Path("report.html"),
+    show_default=True,
+    metavar="OUT",
+    help="File to write, or - for standard output.",
+)
+@click.option(
+    "--diagnose",
+    is_flag=True,
+    help="Add a page that explains what changed; takes two profiles, the normal one first.",
+)
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@hardware_option
+@model_options
+@rules_option
+@reading_options
+@json_option
+def command(
+    files: tuple[str, ...],
+    output: Path,
+    diagnose: bool,
+    force: bool,
+    hardware: str | None,
+    model: Path | None,
+    batch: int | None,
+    context: int | None,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    as_json: bool,
+) -> None:
+    """Write profiles into one self-contained HTML file that works offline.
+
+    Each profile gets a page. Several profiles also get a comparison, and ranks of one run get a
+    page of ranks. Results of `solscope bench run` become pages of solutions, operators and shapes.
+    The file contains names from the profile; to remove them before sharing, use
+    `solscope export --redact`.
+
+    \b
+    Examples:
+      solscope report trace.json.gz
+      solscope report h100.json.gz mi300.json.gz -o two.html
+      solscope report --diagnose normal.json.gz slow.json.gz -o why.html
+    """
+    from solscope.bench.results import is_results
+
+    check_one_stdout(output, as_json=as_json)
+    results = [path for path in files if is_results(path)]
+    if results and len(results) < len(files):
+        raise click.UsageError("pass either profiles or benchmark results (.jsonl), not both")
+    if results:
+        from solscope.bench.results import read_results
+        from solscope.pages.selection import pages_of_results
+
+        _check(output, results, force)
+        title = ", ".join(Path(path).name for path in results)
+        _write(pages_of_results(read_results(results), title), title, output, as_json)
+        return
+    from solscope import find_profiles
+    from solscope.pages.selection import pages_of_profiles
+    from solscope.report.layout.labels import short_labels
+    from solscope.views.operators import named_hardware
+
+    paths = find_profiles(files, note_skipped)
+    _check(output, paths, force)
+    card = None if hardware is None else named_hardware(hardware)
+    config = open_model(model, batch, context)
+    profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
+    if diagnose and len(profiles) != 2:
+        raise click.UsageError(f"--diagnose takes two different profiles, not {len(profiles)}")
+    labels = short_labels([attributed.profile.path for attributed in profiles])
+    pages = pages_of_profiles(profiles, labels, diagnose=diagnose, hardware=card, model=config)
+    _write(pages, " · ".join(labels), output, as_json)
+
+
+def _check(output: Path, sources: Sequence[str], force: bool) -> None:
+    from solscope.export.files import check_target
+
+    for source in () if output == STDOUT else sources:
+        check_target(output, source, force=force)
+
+
+def _write(pages: Sequence[Page], title: str, output: Path, as_json: bool) -> None:
+    from solscope.report.html import write_html
+
+    with written(output) as work:
+        size = write_html(pages, title, work)
+    if as_json:
+        emit_json({"written": str(output), "bytes": size, "pages": len(pages)})
+    elif output != STDOUT:
+        emit(f"{output} ({size / 1e6:.2f} MB)")

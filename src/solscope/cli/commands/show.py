@@ -1,0 +1,83 @@
+"""`solscope show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from solscope.cli.arguments import profiles_argument
+from solscope.cli.opening import import_numpy, note_skipped, open_attributed
+from solscope.cli.options import (
+    full_names_option,
+    json_option,
+    markdown_option,
+    reading_options,
+    rules_option,
+)
+from solscope.cli.output import emit, emit_json
+from solscope.cli.screen import can_draw, terminal_width, use_color
+
+
+@click.command("show", short_help="Say where the GPU time goes.")
+@profiles_argument
+@click.option(
+    "--top", default=10, show_default=True, type=click.IntRange(min=0), help="Kernels to list."
+)
+@full_names_option
+@rules_option
+@reading_options
+@markdown_option
+@json_option
+def command(
+    files: tuple[str, ...],
+    top: int,
+    full_names: bool,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    markdown: bool,
+    as_json: bool,
+) -> None:
+    """Say where the GPU time goes: busy, idle and why, categories, top kernels.
+
+    Several files are shown side by side. A folder or glob with the ranks of one run gives a table
+    of ranks.
+
+    \b
+    Examples:
+      solscope show trace.json.gz
+      solscope show before.sqlite after.sqlite
+      solscope show profiles/ --json
+    """
+    import_numpy()
+    from solscope import find_profiles, runs, summarize
+    from solscope.views.collectives import collective_calls
+    from solscope.views.steps import step_times
+
+    summaries, collectives, times = [], {}, {}
+    draw = can_draw() and not (as_json or markdown)
+    for path in find_profiles(files, note_skipped):
+        attributed = open_attributed(path, rule_files, max_expansion)
+        summaries.append(summarize(attributed, top))
+        collectives[summaries[-1].path] = collective_calls(attributed)
+        if draw:
+            times[summaries[-1].path] = step_times(attributed)
+    groups = runs(summaries, collectives)
+    if as_json:
+        emit_json({"profiles": summaries, "runs": groups})
+        return
+    from solscope.report.results.show import markdown_show, render_show
+
+    if markdown:
+        emit(markdown_show(summaries, groups, full_names=full_names))
+        return
+    emit(
+        render_show(
+            summaries,
+            groups,
+            width=terminal_width(),
+            color=use_color(),
+            full_names=full_names,
+            drawn=times if draw else None,
+        )
+    )

@@ -1,0 +1,150 @@
+"""Opening profiles, runs and models as the options of a command say, with progress on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from solscope.cli.options import cache_forbidden
+from solscope.cli.progress import progress_line, start_bar
+
+if TYPE_CHECKING:
+    from solscope.attribution import Attributed
+    from solscope.operators.from_config import Model
+    from solscope.readers import ReadOptions
+    from solscope.run import Run
+
+PROGRESS_FROM_BYTES = 8 << 20
+"""Smaller files are read too fast for a progress bar."""
+
+
+def open_model(path: Path | None, batch: int | None, context: int | None) -> Model | None:
+    """The model that the options of `model_options` describe; null without `--model`."""
+    from solscope.errors import UsageError
+    from solscope.operators.from_config import load_model
+
+    if path is not None:
+        return load_model(path, batch, context)
+    if batch is not None or context is not None:
+        raise UsageError("--batch and --context need --model")
+    return None
+
+
+def import_numpy() -> None:
+    """Import NumPy without the threads of its linear algebra: one per core, and nothing uses them.
+
+    Processes that are started later get their threads.
+    """
+    limit = "OPENBLAS_NUM_THREADS"
+    if "numpy" not in sys.modules and limit not in os.environ:
+        os.environ[limit] = "1"
+        try:
+            import_module("numpy")
+        finally:
+            del os.environ[limit]
+
+
+def each_profile(files: tuple[str, ...], analyze: Callable[[str], Any]) -> list[Any]:
+    """Analyze every profile behind `files`; of several, one that fails is skipped with a note."""
+    import_numpy()
+    from solscope import find_profiles
+    from solscope.errors import InputError
+
+    paths = find_profiles(files, note_skipped)
+    results = []
+    for path in paths:
+        try:
+            results.append(analyze(path))
+        except InputError as error:
+            if len(paths) == 1:
+                raise
+            note_skipped(path, str(error).removeprefix(f"{path}: "))
+    if not results:
+        raise InputError("none of these profiles could be used; see the reasons above")
+    return results
+
+
+def note_skipped(path: str, reason: str) -> None:
+    """Report on stderr that a file of a folder could not be used."""
+    from solscope.text import clean
+
+    click.echo(f"solscope: skipped {clean(path)}: {clean(reason)}", err=True)
+
+
+def open_attributed(
+    path: str, rule_files: tuple[Path, ...], max_expansion: int, companion: str | None = None
+) -> Attributed:
+    """Open one profile, with a progress bar for a large one, and attribute it."""
+    from solscope import load_rules
+    from solscope.attribution.opening import open_attributed
+
+    with _read_options(path, max_expansion) as options:
+        attributed = open_attributed(
+            path, options=options, rules=load_rules(rule_files), companion=companion
+        )
+    if companion is not None:
+        _note_unmatched(path, companion, attributed)
+    return attributed
+
+
+def _note_unmatched(path: str, companion: str, attributed: Attributed) -> None:
+    """Say on stderr that a companion gave nothing, and why."""
+    from solscope.text import clean
+
+    rows = attributed.activities
+    if (rows["borrowed_by"] == "companion").any():
+        return
+    why = (
+        "no graph of it runs the same kernels in the same order, and no kernel has the same name "
+        "at the same place of the model"
+        if rows["op_row"].null_count()
+        else "all its kernels have operators of their own"
+    )
+    click.echo(f"solscope: {clean(path)} took nothing from {clean(companion)}: {why}", err=True)
+
+
+def open_run_with_progress(
+    names: tuple[str, ...], rule_files: tuple[Path, ...], max_expansion: int
+) -> Run:
+    """Open the ranks of one run, and say how far that is."""
+    from solscope import ReadOptions
+    from solscope.ranks.read import open_run
+
+    with progress_line() as say:
+        return open_run(
+            *names,
+            rules=rule_files,
+            options=ReadOptions(max_expansion=max_expansion),
+            progress=lambda done, total, path: say(f"read {done} of {total} ranks: {path}"),
+            skipped=note_skipped,
+        )
+
+
+@contextmanager
+def _read_options(path: str, max_expansion: int) -> Iterator[ReadOptions]:
+    """Options with a progress bar, which appears when the file is read: not from the cache."""
+    from solscope import ReadOptions
+
+    options = ReadOptions(max_expansion=max_expansion, cache=not cache_forbidden())
+    file = Path(path)
+    large = file.is_file() and file.stat().st_size >= PROGRESS_FROM_BYTES
+    if not (large and sys.stderr.isatty()):
+        yield options
+        return
+    with ExitStack() as bars:
+        update: Callable[[int, int], None] | None = None
+
+        def show(done: int, total: int) -> None:
+            nonlocal update
+            update = update or start_bar(bars, file.name)
+            update(done, total)
+
+        yield replace(options, progress=show)

@@ -1,0 +1,1 @@
+"""An attributed profile as a file for other programs: Perfetto, Parquet, CSV."""

@@ -1,0 +1,45 @@
+"""The page of several profiles side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from solscope.attribution import Attributed
+from solscope.compare.profiles import Comparison, compare_profiles
+from solscope.errors import InputError, UsageError
+from solscope.views.layers import LayerTable, layers
+from solscope.views.summary import Summary, summarize
+
+
+class ComparisonPage(msgspec.Struct, frozen=True, tag="comparison", tag_field="kind"):
+    """Several profiles side by side."""
+
+    title: str
+    comparison: Comparison
+    layers: LayerTable | None
+    no_layers: str | None
+    """Why there is no table of layers."""
+    summaries: list[Summary]
+
+
+def comparison_page(profiles: Sequence[Attributed], labels: Sequence[str]) -> ComparisonPage:
+    """Several profiles, aligned by phase, layer and role."""
+    table, reason = _layers(profiles, labels)
+    return ComparisonPage(
+        title=" · ".join(labels),
+        comparison=compare_profiles(profiles, labels),
+        layers=table,
+        no_layers=reason,
+        summaries=[summarize(profile) for profile in profiles],
+    )
+
+
+def _layers(
+    profiles: Sequence[Attributed], labels: Sequence[str]
+) -> tuple[LayerTable | None, str | None]:
+    try:
+        return layers(profiles, labels), None
+    except (InputError, UsageError) as error:
+        return None, str(error)

@@ -1,0 +1,88 @@
+"""The page of one profile."""
+
+from __future__ import annotations
+
+import msgspec
+
+from solscope.attribution import Attributed
+from solscope.hardware import Hardware
+from solscope.operators.from_config import Model
+from solscope.views.hotspots import HotspotTable, hotspots
+from solscope.views.idle import CAUSES
+from solscope.views.kernels import KernelTable, kernels
+from solscope.views.operators import OperatorTable, hardware_of, operator_table
+from solscope.views.summary import Summary, summarize
+from solscope.views.timeline import Timeline, timeline
+from solscope.views.tree import TimeNode, time_tree
+
+MOST_KERNELS = 2_000
+"""Rows in the kernel table of a page; a note says how many more `solscope kernels` lists."""
+
+
+class Roofs(msgspec.Struct, frozen=True):
+    """What a GPU can do at most, for the roofline."""
+
+    name: str
+    title: str
+    hbm_tbps: float | None
+    peaks_tflops: dict[str, float]
+    """By pipe: `tensor.bf16`, `vector.fp32`, ..."""
+    measured: bool
+
+
+class ProfilePage(msgspec.Struct, frozen=True, tag="profile", tag_field="kind"):
+    """One profile."""
+
+    title: str
+    summary: Summary
+    timeline: Timeline
+    tree: TimeNode
+    """By phase, role and kernel; by category and kernel for a summary."""
+    layer_tree: TimeNode | None
+    """The same with the layers between phase and role; null where no layer is known."""
+    operators: OperatorTable | None
+    """Null for a summary, which has no calls."""
+    hotspots: HotspotTable | None
+    roofs: Roofs | None
+    kernels: KernelTable
+    kernels_left_out: int
+    idle_causes: dict[str, str]
+    """What each cause of idle time means."""
+
+
+def roofs_of(card: Hardware) -> Roofs:
+    """The roofs of one GPU."""
+    bandwidth = card.value("hbm.bandwidth")
+    return Roofs(
+        name=card.name,
+        title=card.title,
+        hbm_tbps=None if bandwidth is None else bandwidth / 1e12,
+        peaks_tflops={pipe: f.value / 1e12 for pipe, f in card.peaks.items() if pipe != "sfu"},
+        measured=card.measured,
+    )
+
+
+def profile_page(
+    attributed: Attributed, hardware: Hardware | None = None, model: Model | None = None
+) -> ProfilePage:
+    """Everything about one profile."""
+    card = hardware or hardware_of(attributed)
+    single = not attributed.profile.is_aggregate
+    table = kernels(attributed)
+    return ProfilePage(
+        title=attributed.profile.path,
+        summary=summarize(attributed),
+        timeline=timeline(attributed),
+        tree=time_tree(attributed),
+        layer_tree=time_tree(attributed, layers=True) if _has_layers(attributed) else None,
+        operators=operator_table(attributed, card, model=model) if single else None,
+        hotspots=hotspots(attributed, card, model=model) if single else None,
+        roofs=None if card is None else roofs_of(card),
+        kernels=msgspec.structs.replace(table, kernels=table.kernels[:MOST_KERNELS]),
+        kernels_left_out=max(0, len(table.kernels) - MOST_KERNELS),
+        idle_causes=CAUSES,
+    )
+
+
+def _has_layers(attributed: Attributed) -> bool:
+    return attributed.activities["layer"].count() > 0

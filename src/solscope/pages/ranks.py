@@ -1,0 +1,57 @@
+"""The pages of runs whose ranks are files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from solscope.attribution import Attributed
+from solscope.ranks.facts import rank_facts
+from solscope.ranks.read import make_run
+from solscope.views.collectives import collective_calls
+from solscope.views.rank_rows import Run, computes_longest, runs
+from solscope.views.ranks import rank_table
+from solscope.views.summary import Summary, summarize
+
+
+class RanksPage(msgspec.Struct, frozen=True, tag="ranks", tag_field="kind"):
+    """The ranks of one run, one file each."""
+
+    title: str
+    run: Run
+    verdict: str
+    """Which rank the others wait for, or that none stands out: as `solscope ranks` says it."""
+    computes_longest: list[int]
+    """Ranks that compute clearly longer than the fastest."""
+    summaries: list[Summary]
+    """Of the files, in the order of the ranks."""
+
+
+def ranks_pages(profiles: Sequence[Attributed]) -> list[RanksPage]:
+    """One page for each run whose ranks are files among these profiles."""
+    ranked = [one for one in profiles if one.profile.metadata.rank is not None]
+    if len(ranked) < 2:
+        return []
+    summaries = {one.profile.path: summarize(one, top=0) for one in ranked}
+    calls = {one.profile.path: collective_calls(one) for one in ranked}
+    found = runs(list(summaries.values()), calls)
+    by_path = {one.profile.path: one for one in ranked}
+    return [
+        RanksPage(
+            title=Path(run.name).name,
+            run=run,
+            verdict=_waits_for(run, by_path),
+            computes_longest=computes_longest(run),
+            summaries=[summaries[row.path] for row in run.ranks],
+        )
+        for run in found
+        # One file that merges its ranks lists them on its own page.
+        if len({row.path for row in run.ranks}) > 1
+    ]
+
+
+def _waits_for(run: Run, profiles: Mapping[str, Attributed]) -> str:
+    facts = [rank for row in run.ranks for rank in rank_facts(profiles[row.path], row.rank)]
+    return rank_table(make_run(run.name, facts)).verdict

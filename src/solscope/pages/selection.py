@@ -1,0 +1,46 @@
+"""Which pages a report has: what there is to show of these profiles, or of these results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from solscope.attribution import Attributed
+from solscope.bench.base import ShapeResult
+from solscope.hardware import Hardware
+from solscope.operators.from_config import Model
+from solscope.pages.bench import BenchPage, bench_page
+from solscope.pages.comparison import ComparisonPage, comparison_page
+from solscope.pages.diagnosis import DiagnosisPage, diagnosis_page
+from solscope.pages.profile import ProfilePage, profile_page
+from solscope.pages.ranks import RanksPage, ranks_pages
+
+Page = ProfilePage | ComparisonPage | RanksPage | DiagnosisPage | BenchPage
+
+
+def pages_of_profiles(
+    profiles: Sequence[Attributed],
+    labels: Sequence[str],
+    *,
+    diagnose: bool = False,
+    hardware: Hardware | None = None,
+    model: Model | None = None,
+) -> list[Page]:
+    """A page per profile, after a diagnosis, runs of several ranks, and a comparison of several.
+
+    `labels` name the profiles on the pages that show more than one. `diagnose` takes two profiles,
+    the normal one first.
+    """
+    pages: list[Page] = [diagnosis_page(profiles, labels)] if diagnose else []
+    pages += ranks_pages(profiles)
+    pages += [comparison_page(profiles, labels)] if len(profiles) > 1 else []
+    pages += [profile_page(profile, hardware, model) for profile in profiles]
+    return pages
+
+
+def pages_of_results(results: Sequence[ShapeResult], title: str) -> list[Page]:
+    """A page per suite that benchmark results are of."""
+    suites = sorted({line.suite for line in results})
+    titles = [title] if len(suites) == 1 else [f"{title}: {suite}" for suite in suites]
+    return [
+        bench_page(results, name, suite=suite) for suite, name in zip(suites, titles, strict=True)
+    ]

@@ -1,0 +1,1 @@
+"""How parts of a report become text: lines, tables, sparklines; for a terminal or as Markdown."""

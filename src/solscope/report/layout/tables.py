@@ -1,0 +1,289 @@
+"""What all terminal reports share: safe text, short names, numbers with units, tables, bars.
+
+The same parts become Markdown (`report/markdown.py`), rendered with `WIDE` so that nothing is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from solscope.report.layout.lines import Cell, Group, Printable, Text, cell_width, row_lines
+from solscope.text import clean, percent, shorten
+
+if TYPE_CHECKING:
+    from solscope.profile import ProfileWarning
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number with thousands separators; `-` for what does not exist."""
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def pct(value: float | None) -> str:
+    """A percentage with one decimal; `-` for what does not exist."""
+    return "-" if value is None else percent(value)
+
+
+def share_known(value: float | None) -> str:
+    """A share of what is known: "100.0 %" only when nothing at all is missing."""
+    return pct(value if value is None or value == 100 else min(value, 99.9))
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def mean_count(value: float | None) -> str:
+    """A mean of counts: whole numbers without decimals."""
+    return number(value, 0 if value is not None and float(value).is_integer() else 1)
+
+
+def micro(value_ns: float | None) -> str:
+    """Nanoseconds as microseconds."""
+    return "-" if value_ns is None else f"{value_ns / 1e3:,.2f}"
+
+
+class Column(NamedTuple):
+    """One column of a table."""
+
+    heading: str
+    text: bool = False
+    """Left-aligned text; else a right-aligned number."""
+    spare: int = 0
+    """Where the terminal is too narrow, columns with the highest number here are left out first.
+
+    Those with 0 stay. Those with 1 are worth more than a few more letters of a name: they leave
+    only when names have less than `LEAST_FOR_NAMES`. What was left out is said below the table.
+    """
+    style: str | Callable[[str], str] = ""
+    """Style of its cells, or of a cell with this text, where there are colors."""
+    code: bool = False
+    """Names from a profile: code in Markdown, where nothing in them means anything."""
+    gives: bool = False
+    """This column gives way, wherever it stands; with `spare`, it leaves before it is too short."""
+    label: bool = False
+    """The heading names a profile and may be longer than the numbers below: it is shortened before
+    any other text."""
+
+
+class Sheet:
+    """A table without lines that keeps its source rows."""
+
+    def __init__(
+        self,
+        described: Sequence[Column],
+        given: Sequence[Sequence[str]],
+        hidden: Sequence[str],
+        rows: Sequence[Sequence[Cell]],
+    ) -> None:
+        self.described = described
+        self.given = given
+        self.hidden = hidden
+        """Headings of the columns that the terminal has no room for."""
+        self.rows = rows
+        """Headings and rows as they are shown."""
+        self.show_header = True
+
+    def lines(self, _width: int, color: bool) -> list[str]:
+        """Its lines; `table` has made them fit."""
+        shown = self.rows if self.show_header else self.rows[1:]
+        return [line for row in shown for line in row_lines(row, color)]
+
+
+ROOM_FOR_NAMES = 28
+"""Columns are left out until the one that gives way has at least this much room."""
+LEAST_FOR_NAMES = 16
+"""The same for columns that are left out last."""
+LEAST = 8
+"""No text is made shorter than this."""
+
+
+def table(
+    columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int, *, whole: bool = False
+) -> Sheet:
+    """A table without lines that fits `width`: one column gives way, shortened in its middle.
+
+    That is the one that says so, or the last one with text (numbers are never cut), or the last one
+    where none has text.
+    `whole` wraps it instead of shortening it. Other texts give way only where nothing else is left.
+    """
+    given = [list(row) for row in rows]
+    cells = [[clean(cell) for cell in row] for row in given]
+    widths, giving = _fitting(columns, cells, width)
+    shown = [[row[at] for at in widths] for row in given]
+    hidden = [column.heading for at, column in enumerate(columns) if at not in widths]
+    wrapped = giving if whole else None
+    heads = [
+        Cell(
+            _heading(columns[at], size),
+            "bold",
+            size,
+            left=columns[at].text,
+            wrap=at == wrapped,
+        )
+        for at, size in widths.items()
+    ]
+    body = [
+        [_cell(columns[at], row[at], size, wrap=at == wrapped) for at, size in widths.items()]
+        for row in cells
+    ]
+    return Sheet([columns[at] for at in widths], shown, hidden, [heads, *body])
+
+
+def _heading(column: Column, size: int) -> str:
+    text = clean(column.heading)
+    return shorten(text, size) if column.label and cell_width(text) > size else text
+
+
+def _cell(column: Column, text: str, size: int, *, wrap: bool) -> Cell:
+    if cell_width(text) > size and not wrap:
+        text = shorten(text, size)
+    return Cell(text, _style(column, text), size, left=column.text, wrap=wrap)
+
+
+def _style(column: Column, cell: str) -> str:
+    return column.style if isinstance(column.style, str) else column.style(cell)
+
+
+def _column_width(columns: Sequence[Column], cells: list[list[str]], at: int) -> int:
+    return max([cell_width(columns[at].heading), *(cell_width(row[at]) for row in cells)])
+
+
+def _giving(columns: Sequence[Column], left: Iterable[int]) -> int:
+    """The column that gives way first."""
+    there = list(left)
+    texts = [at for at in there if columns[at].text and not columns[at].spare]
+    return next((at for at in there if columns[at].gives), (texts or there)[-1])
+
+
+def _fitting(
+    columns: Sequence[Column], cells: list[list[str]], width: int
+) -> tuple[dict[int, int], int]:
+    """Indices of the columns that fit, with their widths; and which of them gave way."""
+    widths = {at: _column_width(columns, cells, at) for at in range(len(columns))}
+    while True:
+        giving = _giving(columns, widths)
+        room = width - sum(size + 2 for at, size in widths.items() if at != giving)
+        spare = max(widths, key=lambda at: columns[at].spare)
+        wanted = LEAST_FOR_NAMES if columns[spare].spare == 1 else ROOM_FOR_NAMES
+        if room >= min(wanted, widths[giving]) or not columns[spare].spare:
+            break
+        # Columns of one heading, as the shares of two profiles, leave together.
+        for at in [at for at in widths if columns[at] == columns[spare]]:
+            del widths[at]
+    room += _shorten_labels(columns, cells, widths, min(ROOM_FOR_NAMES, widths[giving]) - room)
+    texts = [at for at in widths if columns[at].text and at != giving]
+    while texts and room < min(LEAST, widths[giving]):
+        widest = max(texts, key=lambda at: widths[at])
+        if widths[widest] <= LEAST:
+            break
+        widths[widest] -= 1
+        room += 1
+    return widths | {giving: min(widths[giving], max(room, LEAST))}, giving
+
+
+def _shorten_labels(
+    columns: Sequence[Column], cells: list[list[str]], widths: dict[int, int], wanted: int
+) -> int:
+    """Narrow columns whose heading is a label, evenly, down to their cells; the room it gives."""
+    least = {
+        at: max([LEAST, *(cell_width(row[at]) for row in cells)])
+        for at in widths
+        if columns[at].label
+    }
+    given = 0
+    while given < wanted and (wide := [at for at in least if widths[at] > least[at]]):
+        at = max(wide, key=lambda at: widths[at])
+        widths[at] -= 1
+        if len({_heading(columns[at], widths[at]) for at in least}) < len(least):
+            widths[at] += 1  # Labels that look the same say nothing.
+            break
+        given += 1
+    return given
+
+
+def listing(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Group:
+    """Like `table`, but the last column of each row gets its own line, in full."""
+    cells = [[clean(cell) for cell in row] for row in rows]
+    widths = [_column_width(columns, cells, at) for at in range(len(columns) - 1)]
+
+    def line(row: Sequence[str]) -> str:
+        pairs = zip(columns[:-1], row[:-1], widths, strict=True)
+        return "  ".join(c.ljust(w) if col.text else c.rjust(w) for col, c, w in pairs).rstrip()
+
+    parts = [Text(line([column.heading for column in columns]), style="bold")]
+    for row in cells:
+        name = Text(f"    {row[-1]}", wrap=False)
+        parts += [Text(line(row), style="bold"), name]
+    return Group(*parts)
+
+
+BAR_WIDTH = 12
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def bar(share: float | None, cells: int = BAR_WIDTH) -> str:
+    """A share in percent as a bar of up to `cells` cells, to an eighth of one."""
+    eighths = round(8 * cells * min(max(share or 0.0, 0.0), 100.0) / 100)
+    whole, part = divmod(eighths, 8)
+    return "█" * whole + (_EIGHTHS[part] if part else "")
+
+
+def with_bars(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    shares: Sequence[float | None],
+    *,
+    at: int,
+    draw: bool,
+    cells: int = BAR_WIDTH,
+    spare: int = 3,
+) -> tuple[list[Column], list[list[str]]]:
+    """The same with a column of bars before column `at`; as it is where nothing can be drawn.
+
+    Rows beyond the last share have no bar.
+    """
+    if not draw:
+        return list(columns), [list(row) for row in rows]
+    bars = [bar(share, cells) for share in shares] + [""] * (len(rows) - len(shares))
+    one = Column("", text=True, spare=spare, style="cyan")
+    return (
+        [*columns[:at], one, *columns[at:]],
+        [[*row[:at], drawn, *row[at:]] for row, drawn in zip(rows, bars, strict=True)],
+    )
+
+
+def heading(text: str) -> Text:
+    """A line above a table."""
+    return Text(clean(text), style="bold cyan")
+
+
+def warning_lines(warnings: Sequence[ProfileWarning]) -> list[Printable]:
+    """One line per warning, wrapped by the console."""
+    return [
+        Text.assemble(
+            ("warning ", "bold yellow"), (f"{clean(w.code)}: ", "yellow"), clean(w.message)
+        )
+        for w in warnings
+    ]
+
+
+def _with_notes(parts: Iterable[Printable], width: int) -> Iterator[Printable]:
+    """The parts, with a line below each table that says which columns have no room."""
+    for part in parts:
+        yield part
+        hidden = dict.fromkeys(filter(None, part.hidden)) if isinstance(part, Sheet) else ()
+        if hidden:
+            yield Text(f"columns left out at {width}: {clean(', '.join(hidden))}", style="dim")
+
+
+WIDE = 100_000
+"""A width at which nothing is shortened or left out."""
+
+
+def to_text(parts: Iterable[Printable], width: int, color: bool) -> str:
+    """Render to a string of the given width, with or without colors."""
+    lines = Group(*_with_notes(parts, width)).lines(width, color)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,1 @@
+"""One module per command, with its name: how its results look in the terminal and as Markdown."""

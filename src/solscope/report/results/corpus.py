@@ -1,0 +1,403 @@
+"""`solscope corpus`: in the terminal, and answers as Markdown."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from solscope.corpus.ingest.add import AddResult
+from solscope.corpus.maintenance.repair import RepairResult
+from solscope.corpus.maintenance.verify import Verification
+from solscope.corpus.queries.importance import UNMAPPED, Importance, ImportanceRow
+from solscope.corpus.queries.listing import ListedProfile
+from solscope.corpus.queries.shapes import HotShape, HotShapes
+from solscope.corpus.queries.trend import Trend, TrendChange
+from solscope.corpus.status import CorpusStatus
+from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.markdown import Ready, to_markdown
+from solscope.report.layout.tables import (
+    WIDE,
+    Column,
+    counted,
+    heading,
+    number,
+    pct,
+    table,
+    to_text,
+    with_bars,
+)
+from solscope.report.results.operators import axes_text
+from solscope.text import clean, shorten
+from solscope.views.hotspots import TARGET_PCT
+
+
+def render_add(result: AddResult, *, width: int, color: bool) -> str:
+    """Counts, and a row per file that failed."""
+    counts = f"added {result.added:,}, skipped {result.skipped:,} (known content)"
+    no_profiles = "that is not a profile" if result.ignored == 1 else "that are not profiles"
+    others = f"; passed over {counted(result.ignored, 'file')} {no_profiles}"
+    parts: list[Printable] = [
+        Text(f"{counts}, failed {len(result.failed):,}{others if result.ignored else ''}")
+    ]
+    if result.failed:
+        columns = (Column("file", text=True, spare=1), Column("reason", text=True))
+        rows = [[row.file, row.reason] for row in result.failed]
+        parts += [Text(""), table(columns, rows, width, whole=True)]
+    return to_text(parts, width, color)
+
+
+def render_status(url: str, result: CorpusStatus, *, width: int, color: bool) -> str:
+    """What the store holds."""
+    size = f"{result.bytes / 1e6:,.1f} MB in {counted(result.files, 'file')}"
+    parts: list[Printable] = [
+        heading(url),
+        Text(f"{counted(result.profiles, 'profile')}, {counted(result.events, 'event')}"),
+        Text(f"GPU time {result.gpu_ms:,.1f} ms"),
+        Text(f"{size}; schema {result.store_schema}; {result.engine}"),
+    ]
+    if result.leftover_entries:
+        left = counted(result.leftover_entries, "unfinished attempt")
+        parts.append(Text(f"{left}: not part of the store, removed after a day"))
+    for title, counts in (
+        ("GPU", result.gpus),
+        ("model", result.models),
+        ("framework", result.frameworks),
+    ):
+        columns = (Column("profiles"), Column(title, text=True))
+        rows = [[f"{count:,}", name] for name, count in counts.items()]
+        if rows:
+            parts += [Text(""), table(columns, rows, width)]
+    return to_text(parts, width, color)
+
+
+_LIST = (
+    Column("id", text=True),
+    Column("recorded (UTC)", text=True, spare=2),
+    Column("GPU", text=True, spare=1),
+    Column("model", text=True, spare=4),
+    Column("framework", text=True, spare=3),
+    Column("GPU ms"),
+    Column("prefill", spare=6),
+    Column("decode", spare=6),
+    Column("file", text=True),
+)
+
+
+def render_list(rows: list[ListedProfile], *, width: int, color: bool) -> str:
+    """A row per profile."""
+    cells = [
+        [
+            row.id[:12],
+            date(row.recorded_ns),
+            row.gpu or "-",
+            row.model or "-",
+            " ".join(filter(None, (row.framework, row.version))) or "-",
+            number(row.gpu_ms, 1),
+            pct(row.prefill_pct),
+            pct(row.decode_pct),
+            row.file,
+        ]
+        for row in rows
+    ]
+    parts: list[Printable] = [
+        table(_LIST, cells, width),
+        Text(""),
+        Text(counted(len(rows), "profile")),
+    ]
+    return to_text(parts, width, color)
+
+
+def date(nanoseconds: int | None) -> str:
+    """Unix time as a date and a time of day; `-` for what does not exist or no calendar holds."""
+    if nanoseconds is None:
+        return "-"
+    try:
+        moment = datetime.datetime.fromtimestamp(nanoseconds // 10**9, datetime.timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return "-"
+    return moment.strftime("%Y-%m-%d %H:%M")
+
+
+def render_verify(url: str, result: Verification, *, width: int, color: bool) -> str:
+    """What is wrong, or that nothing is."""
+    checked = f"{counted(result.profiles, 'profile')} in {counted(result.files, 'file')} checked"
+    problems = counted(len(result.problems), "problem") if result.problems else "all is well"
+    parts: list[Printable] = [Text(f"{checked}: {problems}", style="bold")]
+    if result.leftover_entries:
+        left = counted(result.leftover_entries, "unfinished attempt")
+        parts.append(Text(f"{left}: not part of the store, removed after a day"))
+    if result.problems:
+        columns = (Column("where", text=True, spare=1), Column("what", text=True))
+        rows = [[problem.where, problem.what] for problem in result.problems]
+        parts += [Text(""), table(columns, rows, width, whole=True)]
+    if result.doubled_profiles:
+        have = "profile has" if result.doubled_profiles == 1 else "profiles have"
+        more = f"{result.doubled_profiles:,} {have} more rows than were written"
+        parts += [Text(""), Text(f"{more}: `solscope corpus repair {url}` removes duplicates")]
+    return to_text(parts, width, color)
+
+
+def render_repair(url: str, result: RepairResult, *, width: int, color: bool) -> str:
+    """What was there more than once, and what became of it."""
+    if not result.rows and not result.unrepaired:
+        return to_text([Text(f"{url}: no duplicate rows")], width, color)
+    done = "would remove" if result.dry_run else "removed"
+    rows = counted(result.rows, "duplicate row")
+    of = counted(result.profiles, "profile")
+    parts: list[Printable] = [Text(f"{done} {rows} of {of}", style="bold")]
+    if result.tables:
+        columns = (Column("rows"), Column("profiles"), Column("table", text=True))
+        cells = [[f"{row.rows:,}", f"{row.profiles:,}", row.table] for row in result.tables]
+        parts += [Text(""), table(columns, cells, width)]
+    if result.unrepaired:
+        columns = (
+            Column("profile", text=True),
+            Column("table", text=True),
+            Column("not repaired", text=True),
+        )
+        cells = [[row.profile[:12], row.table, row.reason] for row in result.unrepaired]
+        parts += [Text(""), table(columns, cells, width, whole=True)]
+    return to_text(parts, width, color)
+
+
+def render_frame(frame: pl.DataFrame, limit: int, *, width: int, color: bool) -> str:
+    """The first rows of the result of a query."""
+    columns = [Column(name, text=not dtype.is_numeric()) for name, dtype in frame.schema.items()]
+    if not columns:
+        return to_text([Text("no columns")], width, color)
+    # No column that was asked for is left out: long texts give way.
+    most = max(16, width // len(columns))
+    rows = [[shorten(_cell(v), most) for v in row] for row in frame.head(limit).iter_rows()]
+    more = f" of {frame.height:,} (see --limit)" if frame.height > limit else ""
+    parts: list[Printable] = [
+        table(columns, rows, width),
+        Text(""),
+        Text(counted(len(rows), "row") + more),
+    ]
+    return to_text(parts, width, color)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+
+
+_IMPORTANCE = (
+    Column("importance"),
+    Column("95 % interval", spare=3),
+    Column("profiles", spare=2),
+    Column("calls", spare=4),
+    # S is of all calls together, and so is the mean; the median bound is of other calls.
+    Column("mean µs", spare=5),
+    Column("p50 µs", spare=6),
+    Column("p90 µs", spare=7),
+    Column("S", spare=1),
+    Column("recoverable", spare=1),
+    Column("name", text=True, code=True),
+)
+
+_RECOVERABLE = (
+    f"recoverable = share of GPU time saved at {TARGET_PCT:.0f} % of the bound; "
+    "`solscope hotspots`, which sees whole steps, counts less"
+)
+
+
+def render_importance(result: Importance, *, top: int, width: int, color: bool) -> str:
+    """Most important first; the printed shares add up to 100.00 %."""
+    return to_text(_importance(result, top, width), width, color)
+
+
+def markdown_importance(result: Importance, *, top: int) -> str:
+    """The same as Markdown."""
+    return to_markdown(_importance(result, top, WIDE))
+
+
+def _importance(result: Importance, top: int, width: int) -> list[Printable]:
+    parts: list[Printable] = []
+    if result.groups:
+        for group in result.groups:
+            named = ", ".join(f"{name} {value}" for name, value in group.group.items())
+            parts += _shares(named, group.profiles, group.total_gpu_ms, group.rows, top, width)
+    else:
+        by = f"by {result.by}"
+        parts += _shares(by, result.profiles, result.total_gpu_ms, result.rows, top, width)
+    notes = [Text(result.definition)]
+    tables = [group.rows for group in result.groups] or [result.rows]
+    if any(row.recoverable_pct is not None for rows in tables for row in rows):
+        notes.append(Text(_RECOVERABLE))
+    notes += [Text(f"warning: {clean(text)}") for text in result.warnings]
+    return [*parts, *notes]
+
+
+def _shares(
+    title: str, profiles: int, total_ms: float, rows: list[ImportanceRow], top: int, width: int
+) -> list[Printable]:
+    known = [row for row in rows if row.key != UNMAPPED]
+    shown = known[:top] + [row for row in rows if row.key == UNMAPPED]
+    rest = known[top:]
+    shares = [row.importance_pct for row in shown] + [
+        sum(row.importance_pct for row in rest)
+    ] * bool(rest)
+    printed = closing(shares)
+    cells = [_importance_row(row, text) for row, text in zip(shown, printed, strict=False)]
+    if rest:
+        calls = sum(row.calls for row in rest)
+        others = Ready(f"({len(rest):,} more)")
+        cells.insert(
+            len(known[:top]), [printed[-1], "", "", f"{calls:,}", "", "", "", "", "", others]
+        )
+    cells.append(["100.00 %", "", f"{profiles:,}", "", "", "", "", "", "", Ready("all")])
+    return [heading(f"{title}: {total_ms:,.1f} ms"), table(_IMPORTANCE, cells, width), Text("")]
+
+
+def closing(shares: Sequence[float]) -> list[str]:
+    """Shares of 100 with two decimals that add up to 100.00: the largest remainders go up."""
+    cents = [int(share * 100) for share in shares]
+    missing = 10_000 - sum(cents)
+    order = sorted(range(len(shares)), key=lambda at: cents[at] - shares[at] * 100)
+    for at in order[: max(0, missing)]:
+        cents[at] += 1
+    return [f"{value // 100}.{value % 100:02d} %" for value in cents]
+
+
+def _importance_row(row: ImportanceRow, share: str) -> list[str]:
+    interval = "-" if row.ci95_pct is None else f"{row.ci95_pct[0]:.1f} to {row.ci95_pct[1]:.1f}"
+    return [
+        share,
+        interval,
+        f"{row.profiles:,}",
+        f"{row.calls:,}",
+        number(1e3 * row.time_ms / row.calls if row.calls else None),
+        number(row.p50_us),
+        number(row.p90_us),
+        pct(row.s_pct),
+        pct(row.recoverable_pct),
+        row.key if row.axes is None else f"{row.operator} {axes_text(row.axes)}",
+    ]
+
+
+_SHAPES = (
+    Column("weight"),
+    Column("covered"),
+    Column("calls", spare=3),
+    Column("profiles", spare=4),
+    Column("p50 µs", spare=1),
+    Column("bound µs", spare=2),
+    Column("S", spare=1),
+    Column("GPU", text=True, spare=5),
+    Column("axes", text=True),
+)
+
+
+def render_shapes(result: HotShapes, *, top: int, width: int, color: bool) -> str:
+    """A table per operator: the fewest shapes that cover its time."""
+    return to_text(_hot_shapes(result, top, width), width, color)
+
+
+def markdown_shapes(result: HotShapes, *, top: int) -> str:
+    """The same as Markdown."""
+    return to_markdown(_hot_shapes(result, top, WIDE))
+
+
+def _hot_shapes(result: HotShapes, top: int, width: int) -> list[Printable]:
+    parts: list[Printable] = []
+    for op in result.operators:
+        if not op.shapes:
+            continue
+        listed = f"{counted(len(op.shapes), 'entry', 'entries')} for {op.distinct:,} shapes"
+        title = f"{op.operator}: {op.importance_pct:.2f} % of GPU time; {listed}"
+        parts += [heading(f"{title}; axes known for {op.known_pct:.0f} % of its time")]
+        rows = [_shape_row(shape) for shape in op.shapes[:top]]
+        if len(op.shapes) > top:
+            more = f"({len(op.shapes) - top} more, see --top)"
+            rows.append([*([""] * (len(_SHAPES) - 1)), more])
+        parts += [table(_SHAPES, rows, width), Text("")]
+    unknown = [op.operator for op in result.operators if not op.shapes]
+    if unknown:
+        parts.append(Text(clean(f"no shapes are recorded for: {', '.join(unknown)}")))
+    asked = f"fewest shapes that cover {100 * result.cover:.4g} % of an operator's time"
+    rule = f"{asked}, over {counted(result.profiles, 'profile')}, weight {result.weight}"
+    return [*parts, Text(rule)]
+
+
+def _shape_row(shape: HotShape) -> list[str]:
+    spans = " ".join(f"{name}={low}..{high}" for name, (low, high) in shape.spans.items())
+    bucket = f" ({shape.shapes} shapes, {spans})" if shape.shapes > 1 else ""
+    return [
+        pct(100 * shape.weight),
+        pct(100 * shape.cumulative),
+        f"{shape.calls:,}",
+        f"{shape.origin.profiles:,}",
+        number(shape.p50_us),
+        number(shape.bound_p50_us),
+        pct(shape.s_pct),
+        ", ".join(shape.origin.gpus) or "-",
+        axes_text(shape.axes) + bucket,
+    ]
+
+
+def render_trend(result: Trend, *, top: int, width: int, color: bool, draw: bool = False) -> str:
+    """The latest points with changes marked, and the verdict."""
+    return to_text(_trend(result, top, width, draw), width, color)
+
+
+def markdown_trend(result: Trend, *, top: int) -> str:
+    """The same as Markdown."""
+    return to_markdown(_trend(result, top, WIDE, draw=False))
+
+
+def _trend(result: Trend, top: int, width: int, draw: bool) -> list[Printable]:
+    phase = f" ({result.phase})" if result.phase else ""
+    first = max(0, len(result.points) - top)
+    changes = {change.at: change for change in result.changes}
+    most = max((point.value for point in result.points), default=0.0) or 1.0
+    points = result.points[first:]
+    rows = [
+        [point.label, number(point.value), _mark(changes.get(at)), point.file]
+        for at, point in enumerate(points, start=first)
+    ]
+    columns = (
+        Column(result.by, text=True),
+        Column(result.unit),
+        Column("change", text=True),
+        Column("file", text=True, code=True),
+    )
+    shares = [100 * point.value / most for point in points]
+    shown = f"the last {len(rows)} of {counted(len(result.points), 'profile')}"
+    parts: list[Printable] = [
+        heading(f"{result.what}{phase}, {result.unit}, by {result.by}; {shown}"),
+        table(*with_bars(columns, rows, shares, at=3, draw=draw, cells=BAR, spare=1), width),
+        Text(""),
+        *(Text(clean(_change_line(change, result.unit))) for change in result.changes),
+    ]
+    if result.left_out:
+        left = f"{counted(result.left_out, 'profile')} left out: no {result.by}"
+        parts.append(Text(clean(f"{left}, or no {result.what}")))
+    return [*parts, Text(_verdict(result), style="bold")]
+
+
+BAR = 24
+"""Characters of the longest bar."""
+
+
+def _mark(change: TrendChange | None) -> str:
+    if change is None:
+        return ""
+    return "new" if change.change_pct is None else f"{change.change_pct:+.1f} %"
+
+
+def _change_line(change: TrendChange, unit: str) -> str:
+    return (
+        f"change at {change.label}: {change.before:,.2f} -> {change.after:,.2f} {unit} "
+        f"({_mark(change)}, p = {change.p_value:.3f}); first profile {change.file}"
+    )
+
+
+def _verdict(result: Trend) -> str:
+    if result.regressed:
+        return f"slower since the last change, by {result.min_change_pct:g} % or more"
+    return "no change" if not result.changes else "the last change did not make it slower"

@@ -1,0 +1,88 @@
+"""The list of bundled recordings and what to try with them, as text and as data."""
+
+from __future__ import annotations
+
+import msgspec
+
+from solscope.demo import DEMOS, PREFIX
+from solscope.demo.examples import EXAMPLES
+from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.tables import Column, heading, table, to_text
+
+
+class DemoRow(msgspec.Struct, frozen=True):
+    """One bundled file or folder."""
+
+    name: str
+    """As commands take it: `demo:NAME`."""
+    kind: str
+    """`profile`, `run` (several ranks), `results` (benchmark) or `lab` (pairs of recordings)."""
+    bytes: int
+    about: str
+
+
+class ExampleRow(msgspec.Struct, frozen=True):
+    """Commands that answer one question."""
+
+    name: str
+    question: str
+    commands: list[str]
+    exit_code: int
+    """Expected of the last command."""
+    extra: str | None
+    """Extra of the package that it needs."""
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """All that `solscope demo` lists."""
+
+    recordings: list[DemoRow]
+    examples: list[ExampleRow]
+
+
+def listing() -> Listing:
+    """What there is, with sizes."""
+    recordings = [
+        DemoRow(
+            name=f"{PREFIX}{name}",
+            kind=demo.kind,
+            bytes=sum(file.stat().st_size for file in demo.files),
+            about=demo.about,
+        )
+        for name, demo in DEMOS.items()
+    ]
+    examples = [
+        ExampleRow(one.name, one.question, one.lines, one.exit_code, one.extra) for one in EXAMPLES
+    ]
+    return Listing(recordings, examples)
+
+
+def render_demos(*, width: int, color: bool) -> str:
+    """The recordings as a table, then each question with its commands, ready to paste."""
+    found = listing()
+    columns = [
+        Column("name", text=True),
+        Column("KB", spare=1),
+        Column("what it is", text=True),
+    ]
+    rows = [[row.name, f"{row.bytes / 1e3:,.0f}", row.about] for row in found.recordings]
+    parts: list[Printable] = [
+        heading("recordings"),
+        table(columns, rows, width, whole=True),
+        Text(),
+        heading("to try"),
+    ]
+    room = max(len(example.name) for example in found.examples) + 2
+    for example in found.examples:
+        needs = f" (needs 'solscope[{example.extra}]')" if example.extra else ""
+        parts.append(Text.assemble((example.name.ljust(room), "bold"), example.question + needs))
+        # A command that wraps could not be copied whole.
+        parts += [
+            Text(f"{' ' * room}{line}", style="cyan", wrap=False) for line in example.commands
+        ]
+    parts += [
+        Text(),
+        Text("solscope demo run [NAME]  runs these commands and shows their output"),
+        Text("solscope demo copy DIR    copies the recordings, with a README of commands"),
+    ]
+    return to_text(parts, width, color)

@@ -1,0 +1,39 @@
+"""`solscope doctor` in the terminal."""
+
+from __future__ import annotations
+
+from solscope.environment import Environment, Part
+from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.tables import Column, heading, table, to_text
+from solscope.text import clean
+
+
+def render_doctor(found: Environment, *, width: int, color: bool) -> str:
+    """All findings, grouped."""
+    parts: list[Printable] = [
+        Text(f"solscope {found.version}, Python {found.python}, {clean(found.platform)}"),
+        Text(f"reader core: {found.reader_core} ({found.reader_core_why})"),
+        Text(f"cache: {clean(found.cache.detail)}"),
+    ]
+    for title, group in (
+        ("formats", found.readers),
+        ("packages", found.packages),
+        ("extras", found.extras),
+        ("tools on PATH", found.tools),
+        ("sensors", found.sensors),
+    ):
+        parts += [Text(""), heading(title), _parts(group, width)]
+    parts += [
+        Text(""),
+        heading("GPUs"),
+        *(Text(clean(gpu)) for gpu in found.gpus or ["none found"]),
+    ]
+    return to_text(parts, width, color)
+
+
+def _parts(group: list[Part], width: int) -> Printable:
+    columns = [Column("", text=True), Column("", text=True), Column("", text=True)]
+    rows = [("yes" if part.ok else "no", part.name, part.detail) for part in group]
+    out = table(columns, rows, width)
+    out.show_header = False
+    return out

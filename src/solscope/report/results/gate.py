@@ -1,0 +1,72 @@
+"""`solscope gate` in the terminal."""
+
+from __future__ import annotations
+
+from solscope.compare.gate import Check, GateResult
+from solscope.report.layout.labels import short_labels
+from solscope.report.layout.lines import Text
+from solscope.report.layout.tables import Column, number, table, to_text, warning_lines
+from solscope.text import clean
+
+_WORDS = {"ok": "ok", "worse": "worse", "cannot_tell": "cannot tell"}
+_STYLES = {"ok": "bold green", "worse": "bold red", "cannot_tell": "bold yellow"}
+_COLUMNS = (
+    Column("phase", text=True, gives=True),
+    Column("what", text=True),
+    Column("n", spare=3),
+    Column("baseline ms", spare=2),
+    Column("candidate ms", spare=2),
+    Column("ratio"),
+    Column("95 % interval"),
+    Column("limit", spare=4),
+    Column("verdict"),
+)
+_MEASURED = {
+    "start_to_start": "start of a step to the start of the next; a profile's last step has none",
+    "extent": "first start to last end of a step on the GPU",
+}
+
+
+def render_gate(result: GateResult, *, width: int, color: bool) -> str:
+    """The verdict, what led to it, and what it does not say."""
+    before, after = short_labels([result.baseline, result.candidate])
+    parts = [
+        Text(f"{clean(after)} compared with {clean(before)}, {_limits(result)}"),
+        Text.assemble(
+            (_WORDS[result.verdict], _STYLES[result.verdict]), f": {clean(result.reason)}"
+        ),
+    ]
+    if result.checks:
+        measured = dict.fromkeys(c.measured for c in result.checks if c.what == "step")
+        rows = [_row(check) for check in result.checks]
+        parts += [
+            Text(""),
+            table(_COLUMNS, rows, width),  # type: ignore[list-item]
+            Text(""),
+            *(Text(f"step time: {_MEASURED[name]}") for name in measured),
+            Text(
+                "the interval covers the steps of these recordings; one run may differ from the "
+                "next by more"
+            ),
+        ]
+    return to_text([*parts, *warning_lines(result.warnings)], width, color)
+
+
+def _limits(result: GateResult) -> str:
+    strict = ", strict" if result.strict else ""
+    return f"limit: {result.max_regression_pct:g} % slower{strict}"
+
+
+def _row(check: Check) -> list[str]:
+    known = check.low is not None
+    return [
+        check.phase or "not known",
+        check.what,
+        "/".join(map(str, check.n)),
+        number(check.baseline_ms, 3),
+        number(check.candidate_ms, 3),
+        number(check.ratio, 3),
+        f"[{number(check.low, 3)}, {number(check.high, 3)}]" if known else "not tested",
+        f"{check.limit_pct:g} %",
+        _WORDS[check.verdict],
+    ]

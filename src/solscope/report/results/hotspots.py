@@ -1,0 +1,105 @@
+"""`solscope hotspots` in the terminal."""
+
+from __future__ import annotations
+
+from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.markdown import to_markdown
+from solscope.report.layout.tables import (
+    BAR_WIDTH,
+    WIDE,
+    Column,
+    number,
+    pct,
+    table,
+    to_text,
+    with_bars,
+)
+from solscope.report.results.operators import axes_text, known_costs
+from solscope.text import clean
+from solscope.views.hotspots import Hotspot, HotspotTable
+
+ROOMY, NARROW_BAR = 120, 5
+"""In a terminal narrower than this, bars have fewer cells."""
+
+
+def render_hotspots(
+    result: HotspotTable, *, top: int, width: int, color: bool, draw: bool = False
+) -> str:
+    """The first rows of the work list, each with its arithmetic."""
+    return to_text(_parts(result, top, width, draw), width, color)
+
+
+def markdown_hotspots(result: HotspotTable, *, top: int) -> str:
+    """The same as Markdown."""
+    return to_markdown(_parts(result, top, WIDE, draw=False))
+
+
+def _parts(result: HotspotTable, top: int, width: int, draw: bool) -> list[Printable]:
+    shown = result.hotspots[:top]
+    shares = [row.recoverable_pct_of_step for row in shown]
+    rows = [_row(row) for row in shown]
+    cells, spare = (BAR_WIDTH, 4) if width >= ROOMY else (NARROW_BAR, 1)
+    return [
+        Text(_heading(result), style="bold"),
+        Text(""),
+        table(*with_bars(_COLUMNS, rows, shares, at=3, draw=draw, cells=cells, spare=spare), width),
+        Text(""),
+        *(
+            Text(
+                clean(
+                    f"{row.rank}. {_name(row)}: {row.why}; saves {_saving(row)} "
+                    f"(confidence: {row.confidence})"
+                )
+            )
+            for row in shown
+        ),
+        Text(""),
+        Text(known_costs(result.coverage.cost_pct, result.coverage.graph_replays)),
+    ]
+
+
+_COLUMNS = (
+    Column("#"),
+    Column("saves µs"),
+    Column("of step"),
+    Column("µs"),
+    Column("bound µs", spare=3),
+    Column("S", spare=2),
+    Column("limit", text=True, spare=4),
+    Column("calls", spare=5),
+    Column("kind", text=True),
+    Column("role", text=True, spare=6),
+    Column("what", text=True, code=True),
+)
+
+
+def _heading(result: HotspotTable) -> str:
+    card = result.hardware or "unknown hardware: no bounds (name it with --hardware)"
+    phase = f"{result.phase} " if result.phase else ""
+    unit = f"per {phase}step of {result.step_ms:.3f} ms, mean of {result.steps}"
+    whole = f"no whole step found: per profile of {result.step_ms:.3f} ms"
+    return clean(f"{result.profile} on {card}; {unit if result.steps else whole}")
+
+
+def _row(row: Hotspot) -> list[str]:
+    return [
+        str(row.rank),
+        number(row.recoverable_us),
+        pct(row.recoverable_pct_of_step),
+        number(row.time_us),
+        number(row.bound_us),
+        pct(row.efficiency_pct),
+        row.limiter or "-",
+        number(row.calls_per_step, 1),
+        row.kind,
+        row.role or "-",
+        _name(row),
+    ]
+
+
+def _name(row: Hotspot) -> str:
+    return f"{row.operator} {axes_text(row.axes)}".rstrip()
+
+
+def _saving(row: Hotspot) -> str:
+    return f"{row.recoverable_us:,.2f} µs, {row.recoverable_pct_of_step:.1f} % of the step"

@@ -1,0 +1,112 @@
+"""`solscope kernels` in the terminal."""
+
+from __future__ import annotations
+
+from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.markdown import Ready, to_markdown
+from solscope.report.layout.tables import (
+    WIDE,
+    Column,
+    listing,
+    micro,
+    number,
+    pct,
+    table,
+    to_text,
+    warning_lines,
+    with_bars,
+)
+from solscope.report.results.show.lines import coverage_line
+from solscope.views.kernels import KernelRow, KernelTable
+from solscope.views.summary import Summary
+
+
+def render_kernels(
+    result: KernelTable,
+    summary: Summary,
+    *,
+    top: int | None,
+    width: int,
+    color: bool,
+    full_names: bool,
+    draw: bool = False,
+) -> str:
+    """A row per group, most time first, with a total that closes."""
+    return to_text(_parts(result, summary, top, width, draw, full_names), width, color)
+
+
+def markdown_kernels(
+    result: KernelTable, summary: Summary, *, top: int | None, full_names: bool
+) -> str:
+    """The same as Markdown."""
+    return to_markdown(_parts(result, summary, top, WIDE, draw=False, full_names=full_names))
+
+
+def _parts(
+    result: KernelTable,
+    summary: Summary,
+    top: int | None,
+    width: int,
+    draw: bool,
+    full_names: bool,
+) -> list[Printable]:
+    shown = result.kernels[:top]
+    rows = [_row(row, full_names) for row in shown]
+    rest = result.kernels[len(shown) :]
+    if rest:
+        rows.append(_sum_row(Ready(f"({len(rest)} more)"), rest, result.total_ns))
+    rows.append(_sum_row(Ready("total"), result.kernels, result.total_ns))
+    columns = [*_COLUMNS, Column(_HEADS[result.by], text=True, code=result.by != "category")]
+    if result.by == "category":
+        columns.pop(-2)
+        rows = [[*row[:-2], row[-1]] for row in rows]
+    columns, rows = with_bars(columns, rows, [row.pct for row in shown], at=1, draw=draw)
+    whole = full_names and width < WIDE
+    return [
+        listing(columns, rows) if whole else table(columns, rows, width),
+        Text(""),
+        Text(coverage_line(summary)),
+        *warning_lines(summary.warnings),
+    ]
+
+
+_COLUMNS = (
+    Column("share"),
+    Column("ms"),
+    Column("calls"),
+    Column("mean µs"),
+    Column("median", spare=1),
+    Column("min", spare=3),
+    Column("max", spare=2),
+    Column("std", spare=4),
+    Column("category", text=True),
+)
+_HEADS = {
+    "call": "kernel and its helpers",
+    "name": "kernel",
+    "short": "kernel",
+    "category": "category",
+    "op": "operator",
+}
+
+
+def _row(row: KernelRow, full_names: bool) -> list[str]:
+    return [
+        pct(row.pct),
+        number(row.total_ns / 1e6, 3),
+        f"{row.calls:,}",
+        micro(row.mean_ns),
+        micro(row.median_ns),
+        micro(row.min_ns),
+        micro(row.max_ns),
+        micro(row.std_ns),
+        row.category,
+        row.name if full_names else row.short_name,
+    ]
+
+
+def _sum_row(label: str, rows: list[KernelRow], total_ns: int) -> list[str]:
+    time = sum(row.total_ns for row in rows)
+    calls = sum(row.calls for row in rows)
+    share = 100.0 * time / total_ns if total_ns else None
+    return [pct(share), number(time / 1e6, 3), f"{calls:,}", "", "", "", "", "", "", label]

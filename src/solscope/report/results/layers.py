@@ -1,0 +1,240 @@
+"""`solscope layers`: in the terminal, as Markdown and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from solscope.report.layout.labels import headings
+from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.markdown import (
+    Ready,
+    markdown_cell,
+    markdown_code,
+    markdown_table,
+)
+from solscope.report.layout.tables import (
+    BAR_WIDTH,
+    Column,
+    share_known,
+    table,
+    to_text,
+    warning_lines,
+    with_bars,
+)
+from solscope.text import clean, shorten
+from solscope.views.layers import LayerKind, LayerTable, Row
+
+ROOMY, NARROW_BAR = 100, 8
+"""In a terminal narrower than this, bars have fewer cells."""
+
+
+class Line(NamedTuple):
+    """One line of the table, whatever it is printed as."""
+
+    group: str
+    role: str
+    kernel: str
+    times: Sequence[float | None]
+    kind: str = ""
+    """Kind of layer that the line belongs to; empty for lines about the whole pass."""
+    level: int = 0
+    """0 for totals, 1 for groups and roles, 2 for single kernels."""
+    whole_us: Sequence[float | None] = ()
+    """What the times are a share of: one layer of the kind, or the pass; empty for no share."""
+
+
+def render_layers(
+    result: LayerTable, *, width: int, color: bool, kernels: bool, draw: bool = False
+) -> str:
+    """The table in the terminal; `kernels` lists the kernels of a role under it.
+
+    More profiles than fit beside each other become several tables.
+    """
+    # What group, role, difference, ratio and a first look at the kernels take.
+    taken = 60 if len(result.profiles) != 2 else 78
+    room = max(10, min(20, (width - taken) // max(1, len(result.profiles))))
+    fit = max(1, (width - 46) // (room + 5))
+    all_lines = list(lines(result, kernels=kernels))
+    parts: list[Printable] = [Text(_title(result))]
+    for first in range(0, len(result.profiles), fit):
+        shown = range(first, min(first + fit, len(result.profiles)))
+        parts += [Text(""), _table(result, all_lines, shown, room, width, kernels, draw)]
+    if len(result.profiles) == 2 and fit == 1:
+        parts.append(Text(f"columns left out at {width}: diff µs, ratio", style="dim"))
+    parts += [Text(""), Text(_coverage(result)), *_warnings(result)]
+    return to_text(parts, width, color)
+
+
+def _table(
+    result: LayerTable,
+    all_lines: Sequence[Line],
+    shown: range,
+    room: int,
+    width: int,
+    kernels: bool,
+    draw: bool,
+) -> Printable:
+    pair = len(result.profiles) == len(shown) == 2
+    columns = [
+        Column("group", text=True),
+        Column("role", text=True),
+        *(Column(f"{name} µs") for name in headings([result.profiles[i] for i in shown], room)),
+        *([Column("diff µs"), Column("ratio")] if pair else []),
+        # Of two profiles, the times are what is asked for.
+        Column("kernel" if kernels else "kernels", text=True, gives=True, spare=int(pair)),
+    ]
+    rows, shares = [], []
+    for line in all_lines:
+        times = [line.times[i] for i in shown]
+        if line.level == 2 and all(time is None for time in times):
+            continue
+        indent = "  " if line.level == 1 else ""
+        group, role = (line.group, line.role) if line.level < 2 else ("", "")
+        kernel = f"  {line.kernel}" if line.level == 2 else line.kernel
+        rows.append([f"{indent}{group}", role, *_times(times, pair=pair), kernel])
+        shares.append(_share(line))
+    # Bars of several profiles would look comparable although each has its own scale.
+    alone = draw and len(result.profiles) == 1
+    cells = BAR_WIDTH if width >= ROOMY else NARROW_BAR
+    return table(*with_bars(columns, rows, shares, at=3, draw=alone, cells=cells), width)
+
+
+def _share(line: Line) -> float | None:
+    """The time of the first profile, in percent of what it is a part of."""
+    time, whole = line.times[0], line.whole_us[0] if line.whole_us else None
+    return 100 * time / whole if time and whole else None
+
+
+def _warnings(result: LayerTable) -> list[Printable]:
+    parts: list[Printable] = []
+    for name, warnings in zip(result.profiles, result.warnings, strict=True):
+        if warnings:
+            parts += [Text(""), Text(clean(name), style="bold"), *warning_lines(warnings)]
+    return parts
+
+
+def markdown_layers(result: LayerTable) -> str:
+    """The table as Markdown."""
+    pair = len(result.profiles) == 2
+    texts = [Column(name, text=True) for name in ("group", "role", "kernel")]
+    times = [f"{name} µs" for name in result.profiles] + (["diff µs", "ratio"] if pair else [])
+    rows = []
+    for line in lines(result, kernels=True):
+        group, role = (line.group, line.role) if line.level < 2 else ("", "")
+        name = Ready(f"**{markdown_cell(group)}**") if line.level == 0 else group
+        kernel = markdown_code(shorten(line.kernel, 60)) if line.level == 2 else line.kernel
+        rows.append([name, role, kernel, *_times(line.times, pair=pair)])
+    out = [_title(result), "", *markdown_table([*texts, *map(Column, times)], rows)]
+    notes = [
+        f"- {markdown_cell(name)}: `{warning.code}`: {markdown_cell(warning.message)}"
+        for name, warnings in zip(result.profiles, result.warnings, strict=True)
+        for warning in warnings
+    ]
+    return "\n".join([*out, "", _coverage(result), "", *notes, ""])
+
+
+def csv_layers(result: LayerTable) -> str:
+    """The table as CSV: one row per total, group, role and kernel, times in µs, nothing rounded."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    heads = ["kind", "group", "role", "kernel", *(f"{name} us" for name in result.profiles)]
+    writer.writerow([_plain(head) for head in heads])
+    for line in lines(result, kernels=True):
+        times = ("" if time is None else repr(time) for time in line.times)
+        kernel = line.kernel if line.level == 2 else ""
+        writer.writerow([line.kind, line.group, line.role, _plain(kernel), *times])
+    return out.getvalue()
+
+
+def lines(result: LayerTable, *, kernels: bool) -> Iterator[Line]:
+    """All lines: end to end first, then each kind of layer, then the rest."""
+    for line in _pass_lines(result, kernels):
+        yield line if line.kind else line._replace(whole_us=result.end_to_end_us)
+
+
+def _pass_lines(result: LayerTable, kernels: bool) -> Iterator[Line]:
+    yield Line("end to end", "", "one pass, first start to last end", result.end_to_end_us)
+    count = [sum(k.layers[i] for k in result.layer_kinds) for i in range(len(result.profiles))]
+    yield Line("layers", _several(count, "layer", "layers"), "sum per pass", result.layers_us)
+    for kind in result.layer_kinds:
+        # Times of single calls do not add up to a layer.
+        whole = () if result.per == "call" else kind.sum_us
+        for line in _kind_lines(result, kind, kernels):
+            yield line._replace(kind=kind.kind, whole_us=whole)
+    for group in result.outside:
+        if group.rows:
+            yield Line(group.group, "sum", "per pass", group.sum_us)
+            for row in group.rows:
+                yield from _row_lines(group.group, row, kernels)
+    yield Line("unattributed", "", "", result.unattributed_us)
+    yield Line("idle", "", "gaps inside a pass", result.idle_us)
+    yield Line(
+        "overlapped", "", "overlapped by other work; subtracted from the sum", result.overlapped_us
+    )
+
+
+def _kind_lines(result: LayerTable, kind: LayerKind, kernels: bool) -> Iterator[Line]:
+    per = "step" if result.per == "step" else "layer"
+    head = _several(kind.layers, "layer", "layers")
+    yield Line(kind.kind, head, f"sum per {per}", kind.sum_us)
+    for group in kind.groups:
+        yield Line(group.group, "sum", "", group.sum_us, level=1)
+        for row in group.rows:
+            yield from _row_lines(group.group, row, kernels)
+
+
+def _row_lines(group: str, row: Row, kernels: bool) -> Iterator[Line]:
+    if not kernels:
+        names = dict.fromkeys(name for side in row.kernels for name in side)
+        yield Line(group, row.role, ", ".join(names), row.time_us, level=1)
+        return
+    yield Line(group, row.role, "", row.time_us, level=1)
+    size = len(row.time_us)
+    for i, side in enumerate(row.kernel_times):
+        for kernel in side:
+            times = [kernel.time_us if at == i else None for at in range(size)]
+            yield Line(group, row.role, kernel.name, times, level=2)
+
+
+def _times(times: Sequence[float | None], *, pair: bool) -> list[str]:
+    cells = ["" if time is None else f"{time:,.2f}" for time in times]
+    if not pair:
+        return cells
+    before, after = times
+    if before is None or after is None:
+        return [*cells, "", ""]
+    ratio = f"{after / before:.2f}" if before else ""
+    return [*cells, f"{after - before:+,.2f}", ratio]
+
+
+def _title(result: LayerTable) -> str:
+    phase = f"phase {result.phase}" if result.phase else "all phases (no phase known to all)"
+    stat = {"mean": "mean", "median": "median (does not add up)", "p90": "p90 (does not add up)"}
+    passes = _several(result.passes, "pass", "passes")
+    return f"{phase}, {stat[result.stat]} per {result.per}, over {passes}"
+
+
+def _coverage(result: LayerTable) -> str:
+    parts = [
+        f"{clean(name)}: placed {share_known(layer)}, with role {share_known(role)}"
+        for name, layer, role in zip(
+            result.profiles, result.coverage.layer_pct, result.coverage.role_pct, strict=True
+        )
+    ]
+    return "coverage of the phase's GPU time: " + "; ".join(parts)
+
+
+def _several(values: Sequence[int], noun: str, plural: str) -> str:
+    return f"{_joined(values)} {noun if set(values) == {1} else plural}"
+
+
+def _joined(values: Sequence[int]) -> str:
+    return str(values[0]) if len(set(values)) == 1 else " / ".join(map(str, values))
+
+
+def _plain(text: str) -> str:
+    """Text that neither steers a terminal nor runs as a formula in a spreadsheet."""
+    return f"'{clean(text)}" if text[:1] in ("=", "+", "-", "@") else clean(text)

@@ -1,0 +1,143 @@
+"""`solscope operators` in the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.markdown import Ready, to_markdown
+from solscope.report.layout.tables import (
+    WIDE,
+    Column,
+    number,
+    pct,
+    share_known,
+    table,
+    to_text,
+    with_bars,
+)
+from solscope.text import clean
+from solscope.views.operators import MEMORIES, NoCost, OperatorRow, OperatorTable
+
+
+def render_operators(
+    result: OperatorTable, *, top: int | None, width: int, color: bool, draw: bool = False
+) -> str:
+    """A row per operator or shape, most time first, then what has no cost; shares sum to 100 %."""
+    return to_text(_parts(result, top, width, draw), width, color)
+
+
+def markdown_operators(result: OperatorTable, *, top: int | None) -> str:
+    """The same as Markdown."""
+    return to_markdown(_parts(result, top, WIDE, draw=False))
+
+
+def _parts(result: OperatorTable, top: int | None, width: int, draw: bool) -> list[Printable]:
+    shown = result.operators[:top]
+    rest = result.operators[len(shown) :]
+    rows = [_row(row) for row in shown]
+    if rest:
+        rows.append(_sum_row(Ready(f"({len(rest)} more)"), rest))
+    if result.no_cost:
+        rows.append(_sum_row(Ready("no cost (see below)"), result.no_cost))
+    card = result.hardware or "unknown hardware (name it with --hardware)"
+    parts: list[Printable] = [
+        Text(f"{clean(result.profile)} on {card}; {_said(result)}", style="bold"),
+        Text(""),
+        table(*with_bars(_COLUMNS, rows, [row.pct for row in shown], at=1, draw=draw), width),
+        Text(""),
+        Text(known_costs(result.cost_pct, result.graph_replays) + _inferred(result)),
+    ]
+    if result.no_cost:
+        reasons = [[pct(r.pct), f"{r.calls:,}", r.reason, r.op] for r in result.no_cost[:REASONS]]
+        parts += [Text(""), table(_NO_COST, reasons, width)]
+    return parts
+
+
+LITTLE_PCT = 80.0
+"""If costs are known for less of the GPU time than this, print how to get more."""
+
+
+def known_costs(cost_pct: float | None, graph_replays: bool) -> str:
+    """For how much of the GPU time FLOP and bytes are known, and what can give the rest sizes."""
+    known = f"FLOP and bytes known for {share_known(cost_pct)} of GPU time"
+    if cost_pct is None or cost_pct >= LITTLE_PCT:
+        return known
+    eager = " or --with an eager profile" if graph_replays else ""
+    return f"{known}; for the rest, use --model config.json{eager}"
+
+
+def _said(result: OperatorTable) -> str:
+    published = "; bounds as the public suite computes them, which kernels can beat"
+    return "figures are means per call" + (published if result.bound == "published" else "")
+
+
+REASONS = 8
+"""How many of the reasons are printed; JSON has them all."""
+
+_COLUMNS = (
+    Column("share"),
+    Column("calls"),
+    Column("µs"),
+    Column("bound µs"),
+    Column("S"),
+    Column("limit", text=True, spare=1),
+    Column("GFLOP", spare=4),
+    Column("MB", spare=3),
+    Column("FLOP/B", spare=6),
+    Column("TFLOP/s", spare=2),
+    Column("TB/s", spare=2),
+    Column("operator", text=True, code=True),
+)
+_NO_COST = (
+    Column("share"),
+    Column("calls"),
+    Column("reason", text=True),
+    Column("no cost", text=True, code=True),
+)
+
+
+def _row(row: OperatorRow) -> list[str]:
+    return [
+        pct(row.pct),
+        f"{row.calls:,}",
+        number(row.time_us),
+        number(row.bound_us),
+        pct(row.efficiency_pct),
+        _limiter(row),
+        number(row.flop / 1e9) if row.flop else "-",
+        number(row.bytes / 1e6),
+        number(row.intensity, 1),
+        number(row.tflops, 1),
+        number(row.tbps),
+        " ".join(filter(None, (row.op, axes_text(row.axes), _mark(row)))),
+    ]
+
+
+def _limiter(row: OperatorRow) -> str:
+    limiter = row.limiter or "-"
+    if limiter.startswith(("tensor", "interconnect", "host", "launch")):
+        return limiter
+    return limiter + "".join(f" ({term} unknown)" for term in row.missing if term in MEMORIES)
+
+
+def _mark(row: OperatorRow) -> str:
+    if row.source is not None:
+        return "(from config)"
+    return "(inferred)" if row.inferred_calls == row.calls else ""
+
+
+def axes_text(axes: dict[str, Any] | None) -> str:
+    """Axes as `m=8944 n=2816`."""
+    return " ".join(f"{name}={value}" for name, value in (axes or {}).items())
+
+
+def _sum_row(label: str, rows: list[OperatorRow] | list[NoCost]) -> list[str]:
+    share, calls = sum(r.pct for r in rows), sum(r.calls for r in rows)
+    return [pct(share), f"{calls:,}", *([""] * (len(_COLUMNS) - 3)), label]
+
+
+def _inferred(result: OperatorTable) -> str:
+    calls = sum(row.inferred_calls for row in result.operators)
+    said = "took their inputs from the same kernel sequence elsewhere"
+    return f"; {calls:,} calls whose launch is not recorded {said}" if calls else ""

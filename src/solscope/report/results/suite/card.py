@@ -1,0 +1,205 @@
+"""`solscope suite show`, `shapes` of any suite and `verify`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from solscope.bench.verify import Verification
+from solscope.operators.task import Tolerance
+from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.markdown import to_markdown
+from solscope.report.layout.tables import WIDE, Column, counted, heading, table, to_text
+from solscope.report.results.suite import percent_text, time_text
+from solscope.suite.show import InputRow, OperatorCard, OutputRow
+from solscope.suite.tables import ListedRow
+from solscope.text import clean
+
+_MOST_SHAPES = 12
+_MOST_FAILURES = 20
+
+
+def render_card(card: OperatorCard, suite: str, *, width: int, color: bool) -> str:
+    """One operator of `suite`, as the user named it: math, inputs, outputs, tolerances, shapes."""
+    return to_text(_card(card, suite, width), width, color)
+
+
+def markdown_card(card: OperatorCard, suite: str) -> str:
+    """The same as Markdown."""
+    return to_markdown(_card(card, suite, WIDE))
+
+
+def _card(card: OperatorCard, suite: str, width: int) -> list[Printable]:
+    share = percent_text(card.importance_norm_pct)
+    parts: list[Printable] = [
+        heading(f"{card.operator}: {card.title}"),
+        Text(clean(f"suite {card.suite}, {card.dtype}, category {card.category}, {share} of it")),
+        Text(""),
+        Text(card.about),
+        Text(""),
+        Text(f"axes: {', '.join(card.axes)}"),
+    ]
+    if card.optional:
+        parts.append(Text(f"optional: {', '.join(card.optional)}"))
+    if card.vary:
+        parts.append(Text(f"any size: {', '.join(card.vary)}"))
+    return [*parts, *_io(card, width), *_shapes(card, suite, width)]
+
+
+def _io(card: OperatorCard, width: int) -> list[Printable]:
+    if card.note:
+        return [Text(""), Text(clean(card.note))]
+    inputs = table(
+        (
+            Column("dtype", text=True),
+            Column("shape or value", text=True),
+            Column("input", text=True),
+        ),
+        [(row.dtype, _value(row), row.name) for row in card.inputs],
+        width,
+    )
+    outputs = table(
+        (Column("dtype", text=True), Column("judged", text=True), Column("output", text=True)),
+        [(_dtype(card, row), tolerance_text(row.tolerance), _name(row)) for row in card.outputs],
+        width,
+    )
+    why = [
+        Text(clean(f"  {row.name}: {row.tolerance.why}"))
+        for row in card.outputs
+        if row.tolerance.why
+    ]
+    rules = [Text(clean(f"  {row.name}: {row.rule}")) for row in card.outputs if row.rule]
+    parts: list[Printable] = [
+        Text(""),
+        heading(f"inputs at {axes_text(card.example)}"),
+        inputs,
+        Text(""),
+        heading("outputs"),
+        outputs,
+    ]
+    if why:
+        parts += [Text(""), heading("why these tolerances"), *why]
+    if rules:
+        parts += [Text(""), heading("operator-specific rules"), *rules]
+    return parts
+
+
+def _shapes(card: OperatorCard, suite: str, width: int) -> list[Printable]:
+    ordered = sorted(card.shapes, key=lambda shape: -shape.weight)
+    shown = table(
+        (Column("weight"), Column("id", text=True, spare=1), Column("axes", text=True)),
+        [
+            (percent_text(100 * shape.weight), shape.id, axes_text(shape.axes))
+            for shape in ordered[:_MOST_SHAPES]
+        ],
+        width,
+    )
+    count = counted(len(card.shapes), "shape")
+    title = f"{count}, heaviest first" if len(card.shapes) > 1 else count
+    parts: list[Printable] = [Text(""), heading(title), shown]
+    rest = len(card.shapes) - _MOST_SHAPES
+    if rest > 0:
+        option = "" if suite == "atrex" else f" --suite {shlex.quote(suite)}"
+        parts.append(Text(clean(f"{rest} more: solscope suite shapes {card.operator}{option}")))
+    return parts
+
+
+def render_listed(name: str, rows: Sequence[ListedRow], *, width: int, color: bool) -> str:
+    """Every shape of one operator of any suite with our bound."""
+    return to_text(_listed(name, rows, width), width, color)
+
+
+def markdown_listed(name: str, rows: Sequence[ListedRow]) -> str:
+    """The same as Markdown."""
+    return to_markdown(_listed(name, rows, WIDE))
+
+
+def _listed(name: str, rows: Sequence[ListedRow], width: int) -> list[Printable]:
+    names = list(rows[0].corrected_sol_us)
+    columns = (
+        Column("weight"),
+        *(Column(f"SOL {hw}", spare=at) for at, hw in enumerate(names)),
+        Column("id", text=True, spare=len(names) + 1),
+        Column("shape", text=True),
+    )
+    cells = [
+        (
+            percent_text(row.weight_pct),
+            *(time_text(row.corrected_sol_us[hw]) for hw in names),
+            row.id,
+            row.description or axes_text(row.axes),
+        )
+        for row in rows
+    ]
+    note = f"{name}: {counted(len(rows), 'shape')}; SOL: corrected cost, no launch floor"
+    shown = table(columns, cells, width)
+    return [shown, Text(""), Text(clean(note))]
+
+
+def render_verified(found: Sequence[Verification], *, width: int, color: bool) -> str:
+    """What was checked per operator, and what does not hold."""
+    columns = (
+        Column("shapes"),
+        Column("checks"),
+        Column("failed"),
+        Column("eager error"),
+        Column("operator", text=True),
+    )
+    cells = [
+        (
+            str(one.shapes),
+            str(one.checks),
+            str(len(one.failures)) if one.failures else "-",
+            f"{one.max_error:.2g}",
+            one.operator,
+        )
+        for one in found
+    ]
+    parts: list[Printable] = [table(columns, cells, width), Text("")]
+    failures = [f"{one.operator}: {text}" for one in found for text in one.failures]
+    parts += [Text(clean(text), style="red") for text in failures[:_MOST_FAILURES]]
+    if len(failures) > _MOST_FAILURES:
+        parts.append(Text(f"and {len(failures) - _MOST_FAILURES} more"))
+    checks = sum(one.checks for one in found)
+    bad = sum(bool(one.failures) for one in found)
+    verdict = f"{counted(bad, 'operator')} with failures" if bad else "all hold"
+    parts.append(Text(f"{counted(len(found), 'operator')}, {checks:,} checks: {verdict}"))
+    return to_text(parts, width, color)
+
+
+def axes_text(axes: Mapping[str, Any]) -> str:
+    """`tokens=24 hidden=1280`."""
+    return " ".join(f"{name}={value}" for name, value in axes.items())
+
+
+def tolerance_text(tolerance: Tolerance) -> str:
+    """`close: rtol 0.008, RMS 0.0027`."""
+    if tolerance.kind == "exact":
+        return "exact"
+    matched = "" if tolerance.matched == 1 else f", {100 * tolerance.matched:.6g} % of values"
+    if tolerance.kind == "codes":
+        return f"codes: at most one off, {100 * tolerance.matched:.6g} % equal"
+    limits = [
+        f"{name} {value:.2g}"
+        for name, value in (
+            ("atol", tolerance.atol),
+            ("rtol", tolerance.rtol),
+            ("RMS", tolerance.rms),
+            ("row RMS", tolerance.row_rms),
+        )
+        if value
+    ]
+    return f"close: {', '.join(limits)}{matched}"
+
+
+def _value(row: InputRow) -> str:
+    return str(row.shape) if row.shape is not None else str(row.value)
+
+
+def _dtype(card: OperatorCard, row: OutputRow) -> str:
+    return f"as {row.dtype}" if row.dtype in {one.name for one in card.inputs} else row.dtype
+
+
+def _name(row: OutputRow) -> str:
+    return f"{row.name} (in place)" if row.mutated else row.name

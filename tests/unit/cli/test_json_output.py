@@ -1,0 +1,176 @@
+"""Every command's JSON has one form, which it names and which is published."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from solscope.cli import app, run
+from solscope.cli.schemas import DOCUMENTS, json_schema
+from tests.json_output import document
+
+DATA = Path(__file__).parents[2] / "data"
+B200, GRAPH, NORMAL, SLOW = (
+    f"demo:{name}" for name in ("vllm-b200", "vllm-mi300x-graph", "h200-normal", "h200-slow")
+)
+CASES: dict[str, list[tuple[str, ...]]] = {
+    "show": [
+        ("show", B200),
+        ("show", B200, GRAPH),
+        ("show", "demo:ranks"),
+        ("show", str(DATA / "nsys_kern_sum.txt")),
+        ("show", str(DATA / "nsys_h100.sqlite")),
+        ("show", str(DATA / "run.metrics.csv")),
+    ],
+    "kernels": [
+        ("kernels", B200),
+        ("kernels", "--by", "op", GRAPH),
+        ("kernels", str(DATA / "nsys_kern_sum.txt")),
+    ],
+    "kernels_explain": [("kernels", "--explain", "ncclDevKernel_AllReduce_Sum")],
+    "layers": [("layers", B200), ("layers", B200, GRAPH), ("layers", "--stat", "p90", B200)],
+    "ranks": [("ranks", "demo:ranks")],
+    "ranks_several": [("ranks", "demo:ranks", "demo:ranks")],
+    "operators": [("operators", B200), ("operators", B200, GRAPH)],
+    "hotspots": [("hotspots", B200), ("hotspots", NORMAL, SLOW)],
+    "compare": [("compare", B200, GRAPH), ("compare", NORMAL, SLOW)],
+    "gate": [
+        ("gate", NORMAL, NORMAL, "--max-regression", "5%"),
+        ("gate", NORMAL, SLOW, "--max-regression", "5%"),
+    ],
+    "diagnose": [("diagnose", NORMAL, SLOW), ("diagnose", NORMAL, NORMAL)],
+    "diagnose_classic": [("diagnose", NORMAL, SLOW, "--classic")],
+    "report": [("report", B200, "-o", "{tmp}/report.html")],
+    "export": [("export", GRAPH, "--redact", "--csv", "{tmp}/a.csv")],
+    "suite_list": [("suite", "list"), ("suite", "list", "--suite", "decode")],
+    "suite_show": [("suite", "show", "rms_norm")],
+    "suite_roofline": [
+        ("suite", "roofline"),
+        ("suite", "roofline", "--hardware", "H200", "--bound", "corrected"),
+    ],
+    "suite_shapes": [("suite", "shapes", "rms_norm")],
+    "suite_shapes_listed": [("suite", "shapes", "dense_gemm", "--suite", "decode")],
+    "hardware_list": [("hardware", "list")],
+    "hardware_show": [("hardware", "show", "H200", "B200"), ("hardware", "show", "MI300X")],
+    "bench_new": [("bench", "new", "rms_norm", "-o", "{tmp}/solution")],
+    "bench_score": [("bench", "score", "demo:bench-h200")],
+    "bench_compare": [("bench", "compare", "demo:bench-h200", "demo:bench-h200")],
+    "bench_leaderboard": [("bench", "leaderboard", "demo:bench-h200")],
+    "capture": [("capture", "-o", "{tmp}/run.metrics.csv", "--", sys.executable, "-c", "pass")],
+    "capture_list": [("capture", "--list")],
+    "lab_score": [("lab", "score", "demo:lab")],
+    "demo": [("demo",)],
+    "demo_copy": [("demo", "copy", "{tmp}/demo")],
+    "demo_run": [("demo", "run", "suite")],
+    "cache_info": [("cache", "info")],
+    "cache_clear": [("cache", "clear")],
+    "doctor": [("doctor",)],
+    "corpus_init": [("corpus", "init", "{tmp}/new")],
+    "corpus_add": [("corpus", "add", "{store}", "demo:qwen-mi300x", "--workers", "1")],
+    "corpus_status": [("corpus", "status", "{store}")],
+    "corpus_list": [("corpus", "list", "{store}")],
+    "corpus_importance": [
+        ("corpus", "importance", "{store}"),
+        ("corpus", "importance", "{store}", "--by", "category"),
+    ],
+    "corpus_shapes": [("corpus", "shapes", "{store}")],
+    "corpus_trend": [("corpus", "trend", "{store}", "step")],
+    "corpus_query": [("corpus", "query", "{store}", "select id, gpu from profiles")],
+    "corpus_verify": [("corpus", "verify", "{store}")],
+    "corpus_repair": [("corpus", "repair", "{store}")],
+    "corpus_compact": [("corpus", "compact", "{store}")],
+    "corpus_export_suite": [("corpus", "export-suite", "{store}", "{tmp}/suite.json")],
+    "corpus_remove": [("corpus", "remove", "{store}", GRAPH)],
+}
+"""Commands that print each form; exit code 1 is an answer."""
+ELSEWHERE = {
+    "bench_check": "tests/unit/bench/test_evaluate.py",
+    "bench_run": "the same function prints it as bench_check",
+    "hardware_measure": "needs a GPU; the same function prints it as hardware_show",
+    "lab_pack": "tests/unit/lab/test_pack.py",
+    "lab_record": "tests/unit/lab/test_record.py",
+    "suite_verify": "tests/unit/suite/test_published_page.py",
+}
+"""Forms that take longer to get; they are checked where they are tested anyway."""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with three profiles."""
+    pytest.importorskip("deltalake")
+    path = str(tmp_path_factory.mktemp("corpus") / "store")
+    assert run(["corpus", "init", path]) == 0
+    assert run(["corpus", "add", path, B200, GRAPH, "demo:qwen-h100", "--workers", "1"]) == 0
+    return path
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_output_has_the_form_it_names(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in CASES[name]:
+        places = {"tmp": str(tmp_path)}
+        if any("{store}" in word for word in words):
+            places["store"] = request.getfixturevalue("store")
+        arguments = [word.format(**places) if "{" in word else word for word in words]
+        # What follows `--` is not ours.
+        at = arguments.index("--") if "--" in arguments else len(arguments)
+        capsys.readouterr()
+        assert run([*arguments[:at], "--json", *arguments[at:]]) in (0, 1)
+        assert document(capsys.readouterr().out)["schema"] == f"solscope.{name}/1"
+
+
+def _forms(group: click.Group, context: click.Context, path: tuple[str, ...]) -> Iterator[str]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from _forms(command, context, (*path, name))
+        if any("--json" in parameter.opts for parameter in command.params):
+            yield "_".join((*path, name)).replace("-", "_")
+
+
+def test_every_command_with_json_has_a_schema_and_a_test() -> None:
+    context = app.make_context("solscope", [], resilient_parsing=True)
+    commands = set(_forms(app, context, ()))
+    assert commands <= set(DOCUMENTS)
+    # Other forms are those that an option of a command gives.
+    assert all(
+        any(name.startswith(f"{command}_") for command in commands)
+        for name in set(DOCUMENTS) - commands
+    )
+    assert set(DOCUMENTS) == set(CASES) | set(ELSEWHERE)
+
+
+def test_published_schemas_are_up_to_date() -> None:
+    script = Path(__file__).parents[3] / "scripts" / "generate_schemas.py"
+    spec = importlib.util.spec_from_file_location("generate_schemas", script)
+    assert spec is not None
+    assert spec.loader is not None
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    assert generate.outdated() == [], "run `make schemas`"
+
+
+def test_a_form_does_not_depend_on_the_number_of_files(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("show", "operators", "hotspots"):
+        for files in ([GRAPH], [GRAPH, B200]):
+            assert run([command, *files, "--json"]) == 0
+            found = json.loads(capsys.readouterr().out)
+            assert len(found["profiles"]) == len(files)
+
+
+def test_schema_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema"]) == 0
+    assert capsys.readouterr().out.split() == list(DOCUMENTS)
+    for name in ("corpus_importance", "corpus importance", "solscope.corpus_importance/1"):
+        assert run(["schema", name]) == 0
+        assert json.loads(capsys.readouterr().out) == json_schema("corpus_importance")
+    assert run(["schema", "nothing"]) == 2
+    assert "no schema 'nothing'" in capsys.readouterr().err

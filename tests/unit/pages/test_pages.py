@@ -1,0 +1,86 @@
+"""What pages hold, beside what the library says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import msgspec
+import pytest
+
+import solscope
+from solscope import attribute
+from solscope.bench.results import read_results
+from solscope.errors import UsageError
+from solscope.pages.bench import bench_page
+from solscope.pages.diagnosis import diagnosis_page
+from solscope.pages.ranks import ranks_pages
+from tests.making import attributed, event, profile
+
+RESULTS = Path(__file__).parents[3] / "results" / "bench"
+RUNS = Path(__file__).parents[4] / "shared" / "data" / "h200" / "runs"
+
+
+@pytest.mark.skipif(not RUNS.is_dir(), reason="../shared/data is not here")
+def test_sensors_are_drawn_in_the_unit_of_the_table() -> None:
+    names = ["normal", "extra_sync"]
+    runs = [attribute(solscope.open(RUNS / f"{name}.trace.json.gz")) for name in names]
+    page = diagnosis_page(runs, names)
+    counters = {(c.name, c.device): c for c in page.diagnosis.counters}
+    lines = {(line.name, line.device): line for line in page.sensors}
+    assert set(lines) == set(counters)
+    for name in ("gpu_pcie_receive", "gpu_sm_frequency"):
+        assert median(lines[name, 0].values[0]) == pytest.approx(counters[name, 0].normal)
+    # A count that grows is drawn as its rate, at the end of the time that it is of.
+    waiting = lines["oncpu_ns", None]
+    times, values = waiting.times_ms[0], waiting.values[0]
+    assert len(times) == len(values) == counters["oncpu_ns", None].test.n[0]
+    assert times == sorted(times)
+    assert max(values) < 200
+
+
+def test_results_of_several_suites_and_devices_are_shown_one_at_a_time() -> None:
+    main = read_results([RESULTS / "h200-earlier.jsonl"])
+    decode = read_results([RESULTS / "h200-decode.jsonl"])
+    other = [msgspec.structs.replace(line, device="NVIDIA B200") for line in main[:3]]
+    both = [*decode, *other, *main]
+    page = bench_page(both, "results")
+    assert (page.leaderboard.suite, page.leaderboard.device) == ("atrex", "NVIDIA H200")
+    assert (page.suites, page.devices) == (["atrex", "decode"], ["NVIDIA B200", "NVIDIA H200"])
+    assert page.leaderboard == bench_page(main, "results").leaderboard
+    assert len(bench_page(both, "results", "NVIDIA B200").shapes) == 3
+    page = bench_page(both, "results", suite="decode")
+    assert (page.leaderboard.suite, page.devices) == ("decode", ["NVIDIA H200"])
+    assert page.production_s == {}
+    with pytest.raises(UsageError, match="'NVIDIA B200' for suite decode"):
+        bench_page(both, "results", "NVIDIA B200", "decode")
+
+
+def test_ranks_of_one_run_make_a_page_and_other_profiles_none() -> None:
+    made = [
+        attribute(replace(profile(event("kernel", "gemm", 0, 10), rank=rank), path=path))
+        for rank, path in ((1, "d/rank1.json"), (0, "d/rank0.json"), (0, "other.json"))
+    ]
+    (page,) = ranks_pages([*made, attributed(event("kernel", "gemm", 0, 10))])
+    assert page.title == "*.json"
+    assert [row.rank for row in page.run.ranks] == [0, 1]
+    assert [one.path for one in page.summaries] == ["d/rank0.json", "d/rank1.json"]
+    assert ranks_pages(made[1:]) == []
+
+
+def test_the_page_of_ranks_says_what_ranks_says() -> None:
+    """Without whole steps nobody is named, though rank 1 waits least."""
+    made = [
+        attribute(replace(profile(event("kernel", "ncclDevKernel_AllReduce", 0, dur), rank=rank),
+                          path=f"d/rank{rank}.json"))
+        for rank, dur in ((0, 30), (1, 10))
+    ]  # fmt: skip
+    (page,) = ranks_pages(made)
+    assert page.run.skew is not None
+    assert page.run.skew.slowest == 1
+    assert page.verdict == "Cannot tell who waits for whom: only 0 whole steps after the first."
+    demo = [attribute(solscope.open(path)) for path in solscope.find_profiles(["demo:ranks"])]
+    (page,) = ranks_pages(demo)
+    assert page.verdict == solscope.rank_table(solscope.open_run("demo:ranks")).verdict
+    assert "wait for rank 2" in page.verdict
