@@ -23,10 +23,10 @@ def run_results(
     names: list[str], device: str, *, check_only: bool, scale: float, patience_s: float = PATIENCE_S
 ) -> dict[str, list[Any]]:
     """Results of each sample, by name."""
-    from solscope.bench.agenda import Options
     from solscope.bench.catalog import find_solution
-    from solscope.bench.evaluate import evaluate
-    from solscope.bench.process import Limits
+    from solscope.bench.pool.process import Limits
+    from solscope.bench.run.agenda import Options
+    from solscope.bench.run.evaluate import evaluate
 
     memory = 16 << 30 if device == "cpu" else None
     options = Options(

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, 
 
 import solscope
 from solscope import attribute
-from solscope.bench.results import read_results
+from solscope.bench.results.files import read_results
 from solscope.pages.bench import bench_page
 from solscope.pages.comparison import comparison_page
 from solscope.pages.profile import profile_page

@@ -6,10 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from solscope.bench.agenda import Options  # noqa: E402
 from solscope.bench.catalog import find_solution  # noqa: E402
-from solscope.bench.contrast import contrast  # noqa: E402
-from solscope.bench.evaluate import evaluate  # noqa: E402
+from solscope.bench.results.contrast import contrast  # noqa: E402
+from solscope.bench.run.agenda import Options  # noqa: E402
+from solscope.bench.run.evaluate import evaluate  # noqa: E402
 from tests.evil import expected, run_samples  # noqa: E402
 
 pytestmark = [

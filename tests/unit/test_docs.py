@@ -23,8 +23,8 @@ from solscope import environment, events
 from solscope.attribution.classify import CATEGORIES, Explanation, Match, Rule
 from solscope.attribution.roles import GROUPS, ROLES
 from solscope.bench import base as bench_base
-from solscope.bench import contrast, leaderboard
-from solscope.bench import score as bench_score
+from solscope.bench.results import contrast, leaderboard
+from solscope.bench.results import score as bench_score
 from solscope.cli import app, run
 from solscope.compare import gate, parts, profiles
 from solscope.demo import copying, ended

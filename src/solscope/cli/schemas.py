@@ -13,9 +13,9 @@ import msgspec
 
 from solscope.attribution.classify import Explanation
 from solscope.bench.base import ShapeResult
-from solscope.bench.contrast import Contrast
-from solscope.bench.leaderboard import Leaderboard
-from solscope.bench.score import Score
+from solscope.bench.results.contrast import Contrast
+from solscope.bench.results.leaderboard import Leaderboard
+from solscope.bench.results.score import Score
 from solscope.bench.verify import Verification as SuiteVerification
 from solscope.cache.report import CacheInfo, Cleared
 from solscope.capture.attach import Recording

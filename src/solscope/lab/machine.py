@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from solscope._version import __version__
-from solscope.bench.machine import cpu_name, kernel_version
+from solscope.bench.run.machine import cpu_name, kernel_version
 
 
 def describe(device: str) -> dict[str, Any]:

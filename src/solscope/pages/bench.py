@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from solscope.bench.base import ShapeResult
-from solscope.bench.leaderboard import Leaderboard, leaderboard
-from solscope.bench.score import select, usual
+from solscope.bench.results.leaderboard import Leaderboard, leaderboard
+from solscope.bench.results.score import select, usual
 from solscope.suite.published import upper_median
 from solscope.suite.tables import suite_list, suite_shapes
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from solscope.bench.results import is_results, read_results
+from solscope.bench.results.files import is_results, read_results
 from solscope.corpus.location import is_store
 from solscope.errors import InputError, SolscopeError, UsageError
 from solscope.report.layout.labels import short_labels

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from solscope import demo
-from solscope.bench.results import is_results, results_in
+from solscope.bench.results.files import is_results, results_in
 from solscope.corpus.location import is_store
 from solscope.demo import PREFIX
 from solscope.errors import InputError

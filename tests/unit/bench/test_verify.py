@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from solscope.bench.correctness import CPU_EFFORT, by_rows
+from solscope.bench.run.reference import CPU_EFFORT, by_rows
 from solscope.bench.verify import VARIANTS, Verification, eager_solution, outputs_of, verify
 from solscope.bench.verify import wrong_outputs as wrong
 from solscope.operators import operator

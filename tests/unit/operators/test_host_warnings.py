@@ -14,11 +14,11 @@ pytest.importorskip("torch")
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from solscope.bench import worker
-from solscope.bench.agenda import Options
 from solscope.bench.catalog import find_solution
-from solscope.bench.evaluate import evaluate
+from solscope.bench.run.agenda import Options
+from solscope.bench.run.evaluate import evaluate
 from solscope.bench.verify import verify
+from solscope.bench.worker import serve as worker
 from solscope.bench.workloads import SMALL
 from solscope.lab import record
 from solscope.operators.host_warnings import HOST_WARNING, ignore_host_warnings

@@ -11,7 +11,7 @@ import pytest
 
 import solscope
 from solscope import attribute
-from solscope.bench.results import read_results
+from solscope.bench.results.files import read_results
 from solscope.errors import UsageError
 from solscope.pages.bench import bench_page
 from solscope.pages.diagnosis import diagnosis_page

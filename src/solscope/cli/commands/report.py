@@ -71,14 +71,14 @@ def command(
       solscope report h100.json.gz mi300.json.gz -o two.html
       solscope report --diagnose normal.json.gz slow.json.gz -o why.html
     """
-    from solscope.bench.results import is_results
+    from solscope.bench.results.files import is_results
 
     check_one_stdout(output, as_json=as_json)
     results = [path for path in files if is_results(path)]
     if results and len(results) < len(files):
         raise click.UsageError("pass either profiles or benchmark results (.jsonl), not both")
     if results:
-        from solscope.bench.results import read_results
+        from solscope.bench.results.files import read_results
         from solscope.pages.selection import pages_of_results
 
         _check(output, results, force)

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from solscope.bench.base import FAILURES, ShapeResult
-from solscope.bench.contrast import ONE_PROCESS, RESOLUTION, Contrast
-from solscope.bench.leaderboard import Leaderboard
-from solscope.bench.score import Score
+from solscope.bench.results.contrast import ONE_PROCESS, RESOLUTION, Contrast
+from solscope.bench.results.leaderboard import Leaderboard
+from solscope.bench.results.score import Score
 from solscope.bench.workloads import DEFAULT_SUITE
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import to_markdown

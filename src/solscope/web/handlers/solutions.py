@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from solscope.bench.contrast import Contrast, contrast
-from solscope.bench.score import usual
+from solscope.bench.results.contrast import Contrast, contrast
+from solscope.bench.results.score import usual
 from solscope.web.library import Library, Query
 
 

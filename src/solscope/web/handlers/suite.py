@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from solscope.bench.base import ShapeResult
-from solscope.bench.score import best_per_shape, score, select
+from solscope.bench.results.score import best_per_shape, score, select
 from solscope.errors import UsageError
 from solscope.hardware import find, match_device
 from solscope.operators import operator

@@ -21,8 +21,8 @@ from solscope.cli.progress import progress_line
 from solscope.cli.screen import terminal_width, use_color
 
 if TYPE_CHECKING:
-    from solscope.bench.agenda import Options
     from solscope.bench.base import ShapeResult
+    from solscope.bench.run.agenda import Options
 
 
 def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -222,10 +222,10 @@ def check(context: click.Context, /, solution: str, as_json: bool, **values: Any
 
 
 def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> Options:
-    from solscope.bench.agenda import Options
     from solscope.bench.catalog import find_solution
-    from solscope.bench.machine import command_line
-    from solscope.bench.process import Limits
+    from solscope.bench.pool.process import Limits
+    from solscope.bench.run.agenda import Options
+    from solscope.bench.run.machine import command_line
     from solscope.bench.workloads import SMALL
 
     if values["resume"] and values["out"] is None:
@@ -288,7 +288,7 @@ def _methods(text: str) -> tuple[str, ...]:
 
 
 def _evaluate(context: click.Context, options: Options, as_json: bool) -> None:
-    from solscope.bench.evaluate import Evaluation
+    from solscope.bench.run.evaluate import Evaluation
 
     with _ended_as_by_hand(), progress_line() as progress:
         evaluation = Evaluation(options, progress)
@@ -320,7 +320,7 @@ def _finish(
 ) -> None:
     """Print the results; those that a resumed run skipped also count for the exit code."""
     from solscope.bench.base import FAILURES
-    from solscope.bench.failures import why_nothing
+    from solscope.bench.run.failures import why_nothing
     from solscope.errors import InputError
 
     if as_json:

@@ -43,7 +43,7 @@ method_option: Decorator = click.option(
 
 def _read(files: Sequence[Path]) -> list[ShapeResult]:
     """All lines; warns about a truncated file, whose last result does not count."""
-    from solscope.bench.results import is_cut_off, read_results
+    from solscope.bench.results.files import is_cut_off, read_results
 
     found = read_results(files)
     for path in dict.fromkeys(files):
@@ -76,7 +76,7 @@ def score(
     as_json: bool,
 ) -> None:
     """Compute S = bound / time per operator and overall, and what could still be gained."""
-    from solscope.bench.score import score as compute
+    from solscope.bench.results.score import score as compute
 
     found = compute(_read(files), solution, device, method, suite)
     if as_json:
@@ -127,7 +127,7 @@ def compare(
 
     Exit code 1: B is slower overall.
     """
-    from solscope.bench.contrast import contrast
+    from solscope.bench.results.contrast import contrast
 
     sides = _read([before]), _read([after])
     found = contrast(*sides, solution_a, solution_b, device, method, suite)
@@ -161,7 +161,7 @@ def leaderboard(
     as_json: bool,
 ) -> None:
     """Rank all solutions in the given files, overall and per operator."""
-    from solscope.bench.leaderboard import leaderboard as rank
+    from solscope.bench.results.leaderboard import leaderboard as rank
 
     found = rank(_read(files), device, method, suite)
     if as_json:

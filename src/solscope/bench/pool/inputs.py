@@ -1,0 +1,152 @@
+"""Sets of inputs in shared memory: several draws of one shape, each at its own addresses."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from solscope.bench.pool.arena import Arena, aligned, extent, fingerprint, place, view
+from solscope.operators.task import Draw, Task, Variant
+
+if TYPE_CHECKING:
+    import torch
+
+
+def drawn_seed() -> int:
+    """A seed that nobody can know before the run."""
+    return secrets.randbits(48)
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Row `row` of an input, counted along `dim`, written over row `to`."""
+
+    name: str
+    dim: int
+    row: int
+    to: int
+
+
+class InputSets:
+    """The inputs of one shape, drawn several times into one arena."""
+
+    def __init__(self, arena: Arena, task: Task) -> None:
+        self.arena = arena
+        self.task = task
+        self.specs: list[dict[str, Any]] = []
+        self.seeds: list[int] = []
+        self._prints: list[dict[str, torch.Tensor]] = []
+        self._drawn: tuple[dict[str, Any], Variant, list[int]] = ({}, "typical", [])
+        self._repeated: list[list[Repeated]] = []
+
+    def draw(self, axes: Mapping[str, Any], count: int, variant: Variant = "typical") -> None:
+        """Fill `count` sets with new values, each from its own seed."""
+        seeds = [drawn_seed() for _ in range(count)]
+        self.specs, self._prints, self._drawn = [], [], (dict(axes), variant, seeds)
+        self._repeated = [[] for _ in seeds]
+        offset = 0
+        for number, seed in enumerate(seeds):
+            made = self.task.inputs(
+                axes, Draw(seed=seed, device=self.arena.device, variant=variant)
+            )
+            tensors = {name: value for name, value in made.items() if _is_tensor(value)}
+            size = sum(aligned(extent(tensor)) for tensor in tensors.values())
+            if number == 0:
+                self.arena.reserve(size * count)
+            elif offset + size > self.arena.data.numel():
+                raise AssertionError("the size of the inputs depends on the seed")
+            spec: dict[str, Any] = {}
+            for name, value in made.items():
+                if _is_tensor(value):
+                    spec[name] = {"tensor": place(self.arena, value, offset)}
+                    offset += aligned(extent(value))
+                else:
+                    spec[name] = value
+            self.specs.append(spec)
+            del made, tensors
+        self.seeds += seeds
+        self._prints = [self._fingerprints(index) for index in range(count)]
+
+    def tensors(self, index: int) -> dict[str, Any]:
+        """The inputs of one set, as views of the shared memory, with plain values."""
+        return {
+            name: view(self.arena, item["tensor"]) if isinstance(item, dict) else item
+            for name, item in self.specs[index].items()
+        }
+
+    def copies(self, index: int) -> dict[str, Any]:
+        """The inputs of one set, those that a solution updates as copies."""
+        found = self.tensors(index)
+        for name in self.task.mutates:
+            found[name] = found[name].clone()
+        return found
+
+    def changed(self, index: int) -> list[str]:
+        """Inputs that a solution must leave alone and that are not what they were."""
+        now = self._fingerprints(index)
+        return [
+            name
+            for name, before in self._prints[index].items()
+            if name not in self.task.mutates and not bool((now[name] == before).all())
+        ]
+
+    def repeat_rows(self, index: int, rows: Sequence[Repeated]) -> None:
+        """Write rows of some inputs over other rows: a draw that differs there alone."""
+        self._repeated[index] += rows
+        self._repeat(index, rows)
+        self._accept(index)
+
+    def _repeat(self, index: int, rows: Sequence[Repeated]) -> None:
+        values = self.tensors(index)
+        for one in rows:
+            value = values[one.name]
+            value.select(one.dim, one.to).copy_(value.select(one.dim, one.row))
+
+    def restore(self, index: int) -> None:
+        """Write the inputs of a set again as they were drawn, twin rows included."""
+        self._write(index, self._drawn[2][index])
+        self._repeat(index, self._repeated[index])
+        self._accept(index)
+
+    def redraw(self, index: int) -> None:
+        """New values for one set, at the same addresses, until it is restored."""
+        self._write(index, drawn_seed())
+        self._accept(index)
+
+    def _write(self, index: int, seed: int) -> None:
+        axes, variant, _ = self._drawn
+        made = self.task.inputs(axes, Draw(seed=seed, device=self.arena.device, variant=variant))
+        spec = self.specs[index]
+        for name, value in made.items():
+            if not _is_tensor(value):
+                spec[name] = value
+                continue
+            before = spec[name]["tensor"]
+            if extent(value) != before["bytes"]:
+                raise AssertionError(f"the size of {name} depends on the seed")
+            spec[name] = {"tensor": place(self.arena, value, before["offset"])}
+
+    def _accept(self, index: int) -> None:
+        """Take the present contents as the right ones."""
+        self._prints[index] = self._fingerprints(index)
+
+    def _fingerprints(self, index: int) -> dict[str, torch.Tensor]:
+        return {
+            name: fingerprint(value)
+            for name, value in self.tensors(index).items()
+            if _is_tensor(value) and value.numel()
+        }
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one set."""
+        first = self.specs[0].values()
+        return sum(item["tensor"]["bytes"] for item in first if isinstance(item, dict))
+
+
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)

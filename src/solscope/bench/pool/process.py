@@ -1,0 +1,365 @@
+"""Worker processes from the evaluator's side: start, ask with a time limit, kill.
+
+Each request carries a number drawn at random, which the reply must repeat.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from solscope.bench.base import Status
+from solscope.bench.pool.arena import ARENAS
+from solscope.bench.pool.reply import is_whole
+from solscope.errors import MissingToolError
+
+PACKAGE = Path(__file__).parents[2]
+"""The folder of solscope, which workers may not read."""
+WORKER = PACKAGE / "bench" / "worker"
+"""The package that runs in a worker; it is copied, so that a worker needs nothing else of ours."""
+COPIED = "solscope_worker"
+"""The name of the copy."""
+START_S = 180.0
+"""A worker that has not imported torch by then is given up."""
+ENVIRONMENT = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+"""Many workers compile at a time: each by itself, into the cache that all share."""
+MOST_BYTES = 16 << 20
+"""A longer reply is none of a worker's."""
+TAIL = 1500
+"""Characters of a dead worker's stderr that are shown."""
+
+
+class Stopped(Exception):  # noqa: N818 - no error: somebody stopped the run
+    """No worker is started any more."""
+
+
+class WorkerFailed(Exception):  # noqa: N818 - a finding about a solution, no error of ours
+    """A request that was not answered with a result: the status it means, and why."""
+
+    def __init__(self, status: Status, reason: str, *, dead: bool) -> None:
+        super().__init__(reason)
+        self.status: Status = status
+        self.reason = reason
+        self.dead = dead
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a worker may use."""
+
+    threads: int = 1
+    memory_bytes: int | None = None
+    """Address space on the CPU."""
+    timeout_s: float = 60.0
+    """For one request."""
+    first_s: float = 300.0
+    """For a request that may compile."""
+
+
+@dataclass
+class Worker:
+    """One live worker process."""
+
+    pid: int
+    source: int
+    target: int
+    log: IO[bytes]
+    exit_code: Callable[[], int]
+    """Waits for the end of the process; its code, negative for a signal."""
+    _waiting: bytes = b""
+    _number: str = ""
+    opened: dict[str, int] = field(default_factory=dict)
+    """Which generation of each arena this worker has mapped."""
+    ending: bool = False
+    """Dismissed, but nobody waited for its end yet."""
+
+    def ask(self, do: str, timeout_s: float, **fields: Any) -> dict[str, Any]:
+        """Send a request and wait for its reply."""
+        self.post(do, **fields)
+        return self.answer(timeout_s)
+
+    def post(self, do: str, **fields: Any) -> None:
+        """Send a request without waiting."""
+        self._number = secrets.token_hex(16)
+        data = json.dumps({"do": do, "number": self._number, **fields}).encode() + b"\n"
+        try:
+            while data:
+                data = data[os.write(self.target, data) :]
+        except BrokenPipeError:
+            raise self._dead() from None
+
+    def answer(self, timeout_s: float) -> dict[str, Any]:
+        """The reply to the last request; else WorkerFailed."""
+        reply = self._line(timeout_s)
+        if reply.get("number") != self._number:
+            self.kill()
+            raise WorkerFailed("cheating", "a reply that was not asked for", dead=True)
+        if not is_whole(reply):
+            raise self._garbled()
+        if reply["tried"]:
+            self.kill()
+            raise WorkerFailed("cheating", reply["tried"][0], dead=True)
+        if reply["tampered"]:
+            self.kill()
+            raise WorkerFailed("cheating", f"replaced {', '.join(reply['tampered'])}", dead=True)
+        if "failed" in reply:
+            raise WorkerFailed(reply["failed"], reply["reason"], dead=False)
+        return reply
+
+    def _line(self, timeout_s: float) -> dict[str, Any]:
+        end = time.monotonic() + timeout_s
+        while b"\n" not in self._waiting:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.source], [], [], left)[0]:
+                self.kill()
+                raise WorkerFailed("timeout", f"no answer within {timeout_s:.0f} s", dead=True)
+            more = os.read(self.source, 1 << 20)
+            if not more:
+                raise self._dead()
+            self._waiting += more
+            if len(self._waiting) > MOST_BYTES:
+                raise self._garbled()
+        line, _, self._waiting = self._waiting.partition(b"\n")
+        try:
+            reply = json.loads(line)
+            return dict(reply)
+        except (ValueError, TypeError, RecursionError):
+            raise self._garbled() from None
+
+    def _garbled(self) -> WorkerFailed:
+        """Only a solution that writes to the evaluator's pipe can have sent this."""
+        self.kill()
+        return WorkerFailed("cheating", "the reply is not a valid message", dead=True)
+
+    def _dead(self) -> WorkerFailed:
+        """The pipe is closed: find out how the process ended."""
+        self.signal()
+        code = self.exit_code()
+        tail = self.stderr()
+        self._close()
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return WorkerFailed("crashed", f"the process ended ({how}){tail}", dead=True)
+
+    def stderr(self) -> str:
+        """The end of what the process wrote to stderr, after a colon."""
+        try:
+            self.log.seek(0, os.SEEK_END)
+            self.log.seek(max(0, self.log.tell() - TAIL))
+            text = self.log.read().decode("utf-8", "replace").strip()
+        except ValueError:  # closed already
+            return ""
+        return f": {text}" if text else ""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it may be asked."""
+        return self.source != -1
+
+    def kill(self) -> None:
+        """End the process and everything it started; it writes to shared memory no more."""
+        self.signal()
+        self.exit_code()
+        self._close()
+
+    def dismiss(self) -> None:
+        """End a process that has let go of the shared memory, without waiting for it.
+
+        A process that used a GPU takes seconds to end; `Spawner.settle` waits for all together.
+        """
+        self.signal()
+        self.ending = True
+        self._close()
+
+    def signal(self) -> None:
+        """Send the process and everything it started the signal that nobody survives."""
+        for end in (os.killpg, os.kill):  # it leads no group before it has a session of its own
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                end(self.pid, signal.SIGKILL)
+
+    def _close(self) -> None:
+        for descriptor in (self.source, self.target):
+            os.close(descriptor)
+        self.source = self.target = -1
+        self.log.close()
+
+
+class Nursery:
+    """A process with torch in it that starts workers; see `worker/fork_server.py`."""
+
+    def __init__(self, folder: Path, limits: Limits) -> None:
+        self.channel, theirs = socket.socketpair()
+        config = {
+            "paths": _paths(),
+            "forbidden": [f"{PACKAGE}{os.sep}", f"/proc/{os.getpid()}/"],
+            "memory_bytes": limits.memory_bytes,
+            "threads": limits.threads,
+            "arenas": ARENAS,
+            "folder": str(folder),
+            "evaluator": os.getpid(),
+        }
+        self.log = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives with the process
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-I", str(folder / COPIED / "start.py")),
+                *(json.dumps(config), str(theirs.fileno())),
+            ],
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            start_new_session=True,
+            cwd=folder,
+            env={**os.environ, **ENVIRONMENT},
+        )
+        theirs.close()
+        self._ready = False
+        self._lock = threading.Lock()
+
+    def _receive(self) -> bytes:
+        if not select.select([self.channel], [], [], START_S)[0]:
+            raise MissingToolError(f"a worker process did not start within {START_S:.0f} s")
+        message = self.channel.recv(4096)
+        if not message:
+            self.log.seek(0)
+            text = self.log.read().decode("utf-8", "replace").strip().splitlines()
+            raise MissingToolError(f"a worker process did not start: {text[-1] if text else ''}")
+        return message
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can start workers."""
+        return self.process.poll() is None
+
+    def start(self, folder: Path, *, fork: bool) -> Worker:
+        """A new worker."""
+        if not self._ready:
+            self._receive()
+            self._ready = True
+        there, theirs = os.pipe()
+        ours, target = os.pipe()
+        log = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives with the worker
+        word = b"fork" if fork else b"become"
+        try:
+            with self._lock:
+                socket.send_fds(self.channel, [word], [ours, theirs, log.fileno()])
+                pid = int(self._receive()) if fork else self.process.pid
+        except OSError as error:
+            raise MissingToolError(f"the process that starts workers ended: {error}") from None
+        finally:
+            os.close(ours)
+            os.close(theirs)
+        code = self._waiter(pid) if fork else self.process.wait
+        return Worker(pid, there, target, log, code)
+
+    def _waiter(self, pid: int) -> Callable[[], int]:
+        def wait() -> int:
+            with self._lock, contextlib.suppress(OSError, MissingToolError):
+                self.channel.send(f"wait {pid}".encode())
+                return os.waitstatus_to_exitcode(int(self._receive()))
+            return -signal.SIGKILL
+
+        return wait
+
+    def close(self) -> None:
+        """End the process."""
+        self.channel.close()
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.log.close()
+
+
+class Spawner:
+    """Starts workers; a context manager that ends all of them.
+
+    Workers are forks of a process that has imported torch and nothing else, which takes
+    milliseconds instead of seconds. SOLSCOPE_BENCH_START=spawn starts each from scratch.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.fork = os.environ.get("SOLSCOPE_BENCH_START", "fork") != "spawn"
+        self.folder = Path(tempfile.mkdtemp(prefix="solscope-bench-"))
+        shutil.copytree(WORKER, self.folder / COPIED, ignore=shutil.ignore_patterns("__pycache__"))
+        self._nurseries: list[Nursery] = []
+        self._workers: list[Worker] = []
+        self._lock = threading.Lock()
+        self.stopped = False
+        """Ignore what workers do from now on: they were ended."""
+
+    def __enter__(self) -> Spawner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers:
+            if worker.alive:
+                worker.dismiss()
+        self.settle()
+        for nursery in self._nurseries:
+            nursery.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def stop(self) -> None:
+        """End all workers from whichever thread, so that nobody keeps waiting for an answer."""
+        self.stopped = True
+        with self._lock:
+            for worker in self._workers:
+                if worker.alive:
+                    worker.signal()
+
+    def settle(self) -> None:
+        """Wait until all workers that were dismissed are gone, and what they held is free."""
+        with self._lock:
+            ending = [worker for worker in self._workers if worker.ending]
+            self._workers = [worker for worker in self._workers if worker.alive]
+        for worker in ending:
+            worker.exit_code()
+            worker.ending = False
+
+    def take(self) -> Worker:
+        """A new worker that is ready."""
+        with self._lock:
+            if self.stopped:
+                raise Stopped
+            if not (self.fork and self._nurseries and self._nurseries[-1].alive):
+                self._nurseries.append(Nursery(self.folder, self.limits))
+            nursery = self._nurseries[-1]
+            worker = nursery.start(self.folder, fork=self.fork)
+            self._workers.append(worker)
+        reply = worker._line(START_S)
+        if self.stopped:
+            raise Stopped
+        if not reply.get("ready"):
+            raise worker._dead()
+        return worker
+
+
+def _paths() -> list[str]:
+    """Where a worker finds packages: our own path, without the folder that holds solscope.
+
+    Where solscope is installed beside torch that folder must stay; the guard in the worker then
+    refuses solscope alone.
+    """
+    own = PACKAGE.parent
+    found = [str(Path(entry or ".").resolve()) for entry in sys.path]
+    return [
+        entry
+        for entry in dict.fromkeys(found)
+        if Path(entry) != own or (own / "torch").is_dir() or (own / "numpy").is_dir()
+    ]

@@ -1,0 +1,1 @@
+"""Results after the run: their files, scores, comparisons, and the leaderboard."""

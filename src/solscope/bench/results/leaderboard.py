@@ -1,0 +1,67 @@
+"""Solutions side by side: over all operators, and on each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from solscope.bench.base import FAILURES, ShapeResult
+from solscope.bench.results.score import Score, best_per_shape, score, select
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One solution."""
+
+    solution: str
+    weighted_s: float | None
+    covered: float
+    """Importance of the operators that it has an S for."""
+    shapes_passed: int
+    shapes_failed: int
+    wins: int
+    """Shapes on which it is the fastest that passed."""
+    operators: dict[str, float | None]
+    """S by operator."""
+
+
+class Leaderboard(msgspec.Struct, frozen=True):
+    """All solutions of some results files, the best first, and the best of all per shape."""
+
+    device: str
+    suite: str
+    method: str
+    best: Score
+    entries: list[Entry]
+
+
+def leaderboard(
+    results: Sequence[ShapeResult],
+    device: str | None = None,
+    method: str | None = None,
+    suite: str | None = None,
+) -> Leaderboard:
+    """Rank the solutions by S times the importance that they cover."""
+    chosen = select(results, None, device, method, suite)
+    best = score(results, None, device, method, suite)
+    winners: dict[str, int] = {}
+    for name in {r.operator for r in chosen}:
+        for result in best_per_shape(chosen, name):
+            winners[result.solution] = winners.get(result.solution, 0) + 1
+    entries = []
+    for name in best.solutions:
+        own = score(results, name, device, method, suite)
+        lines = [r for r in chosen if r.solution == name]
+        entries.append(
+            Entry(
+                solution=name,
+                weighted_s=own.weighted_s,
+                covered=own.covered,
+                shapes_passed=sum(r.status == "passed" for r in lines),
+                shapes_failed=sum(r.status in FAILURES for r in lines),
+                wins=winners.get(name, 0),
+                operators={one.operator: one.s for one in own.operators},
+            )
+        )
+    entries.sort(key=lambda one: (-(one.weighted_s or 0.0) * one.covered, -one.wins))
+    return Leaderboard(best.device, best.suite, best.method, best, entries)

@@ -1,0 +1,234 @@
+"""The score: what share of production's GPU time runs at the hardware's limit.
+
+    S of a shape      = bound / median
+    S of an operator  = sum(n bound) / sum(n median)    n: calls of the shape
+    S over all        = sum(importance S) / sum(importance)
+    recoverable       = sum(importance (1 - S))
+
+Only shapes that passed count, at full size; of several solutions the fastest counts for each shape.
+Where a suite gives shares of time instead of calls, n is share / median.
+What did not pass is left out of S and reported separately: `shapes_passed` of `shapes`, `covered`.
+Nothing is clipped: S above 1 means that the bound is wrong, and `faster_than_bound` never passes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from solscope.bench.base import ShapeResult, is_called
+from solscope.bench.results.files import latest
+from solscope.bench.workloads import DEFAULT_SUITE, workloads
+from solscope.errors import InputError, UsageError
+
+_ONE_OF = {"device": "--on DEVICE", "suite": "--suite NAME"}
+"""What results that are scored together have in common, and what chooses it."""
+
+
+class OperatorScore(msgspec.Struct, frozen=True):
+    """One operator over its shapes."""
+
+    operator: str
+    importance: float
+    """Share in production's GPU time; all operators of the suite are 1."""
+    s: float | None
+    """Null when no shape with a bound passed."""
+    shapes_passed: int
+    shapes: int
+    """All shapes of the suite."""
+    covered_weight: float
+    """Share of the operator's time in production in the shapes that passed."""
+    bound_us: float | None
+    """Mean over calls of the bound."""
+    median_us: float | None
+    """Mean over calls of the time."""
+    published_s: float | None
+    """S against the bound that the public suite states."""
+    recoverable: float | None
+    """importance (1 - s)."""
+    best: dict[str, int]
+    """How many shapes each solution is the fastest on."""
+
+
+class Score(msgspec.Struct, frozen=True):
+    """All operators of a suite."""
+
+    device: str
+    suite: str
+    method: str
+    solutions: list[str]
+    weighted_s: float | None
+    """Over the operators that have an S."""
+    weighted_s_all: float | None
+    """With 0 for the operators that have none."""
+    covered: float
+    """Importance of the operators that have an S."""
+    recoverable: float | None
+    """Share of production's GPU time that would be saved at the bound, over operators with an S."""
+    operators: list[OperatorScore]
+
+
+def score(
+    results: Sequence[ShapeResult],
+    solution: str | None = None,
+    device: str | None = None,
+    method: str | None = None,
+    suite: str | None = None,
+) -> Score:
+    """Score results: the fastest of their solutions per shape, or one solution alone.
+
+    `device` and `suite` choose where there are several. `method` takes another of the methods that
+    were run, by its id or its name, e.g. `graph`; its times are compared to the same bound, which
+    is for cold caches.
+    """
+    chosen = select(results, solution, device, method, suite)
+    suite = chosen[0].suite
+    listed = workloads(suite)
+    found = [
+        _operator(name, shapes[0].importance, len(shapes), best_per_shape(chosen, name))
+        for name, shapes in listed.items()
+        if any(r.operator == name for r in chosen)
+    ]
+    known = [one for one in found if one.s is not None]
+    covered = sum(one.importance for one in known)
+    total = sum(one.importance * one.s for one in known if one.s is not None)
+    return Score(
+        device=chosen[0].device,
+        suite=suite,
+        method=", ".join(sorted({r.method for r in chosen if r.median_us})) or chosen[0].method,
+        solutions=sorted({r.solution for r in chosen}),
+        weighted_s=total / covered if covered else None,
+        weighted_s_all=total if covered else None,
+        covered=covered,
+        recoverable=sum(one.recoverable or 0.0 for one in known) if known else None,
+        operators=found,
+    )
+
+
+def usual(
+    results: Sequence[ShapeResult], suite: str | None = None, device: str | None = None
+) -> tuple[str | None, str | None]:
+    """The suite and the device to show where one must be, and they are not named.
+
+    Of several suites that is the public one, of several devices the one with most lines.
+    """
+    lines = [line for line in results if line.scale == 1]
+    if suite is None:
+        suites = dict.fromkeys(line.suite for line in lines)
+        suite = DEFAULT_SUITE if DEFAULT_SUITE in suites else next(iter(suites), None)
+    if device is None:
+        devices = Counter(line.device for line in lines if line.suite == suite)
+        device = next((name for name, _ in devices.most_common(1)), None)
+    return suite, device
+
+
+def select(
+    results: Sequence[ShapeResult],
+    solution: str | None = None,
+    device: str | None = None,
+    method: str | None = None,
+    suite: str | None = None,
+) -> list[ShapeResult]:
+    """The lines of one device and suite at full size, the last of each shape."""
+    full = [r for r in latest(results) if r.scale == 1]
+    if not full:
+        raise InputError(
+            "every result is of a scaled shape (--scale, --small); only full sizes are scored"
+        )
+    full = _asked(full, suite=suite, device=device, solution=solution)
+    for what, option in _ONE_OF.items():
+        values = sorted({getattr(r, what) for r in full})
+        if len(values) > 1:
+            several = ", ".join(values)
+            raise UsageError(f"results of several {what}s ({several}); choose one with {option}")
+    if method is None:
+        return full
+    methods = sorted({name for r in full for name in (r.method, *r.methods)})
+    if not any(is_called(name, method) for name in methods):
+        raise UsageError(f"no times by {method!r} (available: {', '.join(methods)})")
+    return [_with_method(r, method) for r in full]
+
+
+def _asked(lines: list[ShapeResult], **asked: str | None) -> list[ShapeResult]:
+    """The lines whose fields are as asked; null asks for nothing."""
+    among = ""
+    for what, value in asked.items():
+        if value is None:
+            continue
+        known = sorted({getattr(line, what) for line in lines})
+        meant = [name for name in known if what == "device" and value.lower() in name.lower()]
+        if value not in known and len(meant) == 1:
+            value = meant[0]  # H200 for NVIDIA H200
+        if value not in known:
+            there = ", ".join(known)
+            raise UsageError(f"no results of {what} {value!r}{among} (available: {there})")
+        lines = [line for line in lines if getattr(line, what) == value]
+        among += f" for {what} {value}"
+    return lines
+
+
+def _with_method(result: ShapeResult, method: str) -> ShapeResult:
+    """The line with the times of another method; it did not pass where that has none."""
+    if is_called(result.method, method):
+        return result
+    full, found = result.by(method) or (method, None)
+    if found is None or not found.median_us:
+        return msgspec.structs.replace(result, median_us=None, s=None, method=full)
+    s = None if result.bound_us is None else result.bound_us / found.median_us
+    return msgspec.structs.replace(
+        result,
+        method=full,
+        median_us=found.median_us,
+        p20_us=found.p20_us,
+        p80_us=found.p80_us,
+        samples=found.samples,
+        samples_per_restart=found.samples_per_restart,
+        s=s,
+    )
+
+
+def best_per_shape(results: Sequence[ShapeResult], operator: str) -> list[ShapeResult]:
+    """The fastest passed line of each shape."""
+    best: dict[str, ShapeResult] = {}
+    for result in results:
+        if result.operator != operator or result.status != "passed" or not result.median_us:
+            continue
+        before = best.get(result.shape)
+        if before is None or result.median_us < (before.median_us or 0):
+            best[result.shape] = result
+    return list(best.values())
+
+
+def _operator(name: str, importance: float, shapes: int, best: list[ShapeResult]) -> OperatorScore:
+    bounded = [r for r in best if r.bound_us is not None and r.median_us]
+    calls = call_counts(bounded)
+    spent = sum(n * (r.median_us or 0.0) for n, r in zip(calls, bounded, strict=True))
+    least = sum(n * (r.bound_us or 0.0) for n, r in zip(calls, bounded, strict=True))
+    stated = sum(n * (r.published_us or 0.0) for n, r in zip(calls, bounded, strict=True))
+    has_stated = bool(bounded) and all(r.published_us is not None for r in bounded)
+    s = least / spent if spent else None
+    winners: dict[str, int] = {}
+    for result in best:
+        winners[result.solution] = winners.get(result.solution, 0) + 1
+    return OperatorScore(
+        operator=name,
+        importance=importance,
+        s=s,
+        shapes_passed=len(best),
+        shapes=shapes,
+        covered_weight=sum(r.weight for r in best),
+        bound_us=least / sum(calls) if any(calls) else None,
+        median_us=spent / sum(calls) if any(calls) else None,
+        published_s=stated / spent if spent and has_stated else None,
+        recoverable=None if s is None else importance * (1 - s),
+        best=dict(sorted(winners.items(), key=lambda pair: -pair[1])),
+    )
+
+
+def call_counts(results: Sequence[ShapeResult]) -> list[float]:
+    """How often each of these shapes is called, relative to the others."""
+    if all(r.calls is not None for r in results):
+        return [r.calls or 0.0 for r in results]
+    return [r.weight / (r.median_us or 1.0) for r in results]

@@ -1,0 +1,216 @@
+"""What a run is to do: which solutions on which shapes of which operators, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from solscope.bench.base import METHODS, ShapeResult
+from solscope.bench.catalog import Solution
+from solscope.bench.pool.process import Limits
+from solscope.bench.pool.slot import Candidate
+from solscope.bench.results.files import read_results
+from solscope.bench.run.correctness import Checked
+from solscope.bench.run.failures import OWN_FAILURE
+from solscope.bench.run.reference import CPU_EFFORT, Effort
+from solscope.bench.run.timing import Plan
+from solscope.bench.workloads import DEFAULT_SUITE, Workload, choose, scaled, workloads
+from solscope.errors import UsageError
+from solscope.operators import operator as find_operator
+from solscope.operators.base import Operator
+
+CPU_BYTES = 256e6
+GPU_SHARE = 0.15
+"""Shapes that move more than this share of the GPU's memory are not run: several draws, outputs
+and references must fit."""
+MOST_PROCESSES = 48
+"""Processes that are ready to be timed at the same time; each has its own context."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run and how."""
+
+    operators: Sequence[str]
+    """Names; empty for every operator of the suite."""
+    solutions: Sequence[Solution]
+    shapes: str = "all"
+    device: str = "cuda"
+    suite: str = DEFAULT_SUITE
+    out: Path | None = None
+    resume: bool = False
+    check_only: bool = False
+    methods: tuple[str, ...] = tuple(METHODS.values())
+    restarts: int = 3
+    jobs: int = 1
+    seconds_per_shape: float = 0.4
+    time_budget_s: float | None = None
+    scale: float = 1.0
+    max_bytes: float | None = None
+    hardware: str | None = None
+    rounds: int = 2
+    extra: int = 6
+    allow_busy: bool = False
+    limits: Limits = field(default_factory=Limits)
+    command: Sequence[str] = ()
+
+    @property
+    def effort(self) -> Effort:
+        base = CPU_EFFORT if self.device == "cpu" else Effort()
+        return Effort(**{**base.__dict__, "rounds": self.rounds, "extra": self.extra})
+
+    @property
+    def plan(self) -> Plan:
+        if self.device == "cpu":
+            return Plan(("cpu-v1",), self.seconds_per_shape, samples=5)
+        return Plan(self.methods, self.seconds_per_shape)
+
+
+@dataclass
+class OperatorRun:
+    """One operator: its shapes and its candidates."""
+
+    operator: Operator
+    shapes: list[Workload]
+    candidates: list[Candidate]
+    checked: dict[str, Checked] = field(default_factory=dict)
+
+
+class Agenda:
+    """What is to be done, less what the file of an earlier run has already."""
+
+    def __init__(
+        self, options: Options, device: str, memory_bytes: int | None, progress: Progress
+    ) -> None:
+        self.options = options
+        self.device = device
+        self.memory_bytes = memory_bytes
+        self.progress = progress
+        self.too_large: list[tuple[OperatorRun, Candidate, Workload, str]] = []
+        """What is not run because of its size, and why."""
+        self.earlier: list[ShapeResult] = []
+        """What is asked for and not run again, as a resumed run finds it in its file. It counts
+        for how the run ended: what failed is not right because it is not tried again."""
+        self._done = _done(options)
+
+    def runs(self, folder: Path) -> list[OperatorRun]:
+        """Every operator with something to do, the most important first; copies go to `folder`."""
+        listed = workloads(self.options.suite)
+        runnable = [name for name in listed if find_operator(name).task is not None]
+        if not self.options.operators and len(runnable) < len(listed):
+            lacking = ", ".join(name for name in listed if name not in runnable)
+            self.progress(f"left out, because nothing can be checked against: {lacking}")
+        names = self.options.operators or runnable
+        found = [self._run(name, listed, folder) for name in names]
+        solutions = self.options.solutions
+        if not any(solution.file(name) for solution in solutions for name in names):
+            who = ", ".join(solution.name for solution in solutions)
+            what = names[0] if len(names) == 1 else "any of these operators"
+            raise UsageError(f"{who} has no file for {what}: name it {names[0]}.py")
+        return sorted(
+            (one for one in found if one.shapes and one.candidates),
+            key=lambda one: -one.shapes[0].importance,
+        )
+
+    def due(self, candidate: Candidate, shape: Workload) -> bool:
+        """Whether a line is to be written."""
+        return self._line(candidate, shape) is None
+
+    def _line(self, candidate: Candidate, shape: Workload) -> ShapeResult | None:
+        """The line of an earlier run that needs no second try."""
+        what = (candidate.operator, shape.suite, shape.shape, self.options.scale)
+        return self._done.get((*what, candidate.name, candidate.hash, self.device))
+
+    def work(self, runs: Sequence[OperatorRun]) -> int:
+        """Lines that are to be written."""
+        return sum(
+            self.due(candidate, shape)
+            for run in runs
+            for candidate in run.candidates
+            for shape in run.shapes
+        )
+
+    def waves(self, runs: Sequence[OperatorRun]) -> Iterator[list[OperatorRun]]:
+        """Operators that are checked, and whose processes are started, together."""
+        wave: list[OperatorRun] = []
+        processes = 0
+        for run in runs:
+            count = len(run.candidates) * self.options.restarts
+            if wave and processes + count > MOST_PROCESSES:
+                yield wave
+                wave, processes = [], 0
+            wave.append(run)
+            processes += count
+        if wave:
+            yield wave
+
+    def _run(self, name: str, listed: dict[str, list[Workload]], folder: Path) -> OperatorRun:
+        operator = find_operator(name)
+        if operator.task is None:
+            raise UsageError(f"{name} has no reference, so nothing can be checked against it")
+        if name not in listed:
+            raise UsageError(f"the suite {self.options.suite} has no shapes of {name}")
+        candidates = []
+        for solution in self.options.solutions:
+            if solution.file(name) is None:
+                if self.options.operators:
+                    self.progress(f"{solution.name} has no file for {name}")
+                continue
+            path = solution.stage(name, folder)
+            candidates.append(Candidate(solution, name, operator.task, path, solution.hash(name)))
+        shapes = sorted(choose(listed[name], self.options.shapes), key=lambda one: -one.rank)
+        lines = (self._line(candidate, shape) for candidate in candidates for shape in shapes)
+        self.earlier += [line for line in lines if line is not None]
+        run = OperatorRun(operator, [], candidates)
+        run.shapes = [one for one in map(self._scaled(operator), shapes) if self._fits(run, one)]
+        run.candidates = [
+            candidate
+            for candidate in candidates
+            if any(self.due(candidate, shape) for shape in run.shapes)
+        ]
+        return run
+
+    def _scaled(self, operator: Operator) -> Callable[[Workload], Workload]:
+        def smaller(shape: Workload) -> Workload:
+            axes = scaled(operator, shape.axes, self.options.scale)
+            return msgspec.structs.replace(shape, axes=axes)
+
+        return smaller
+
+    def _fits(self, run: OperatorRun, shape: Workload) -> bool:
+        """Whether the shape is due and may be run; what is too large is noted."""
+        due = [candidate for candidate in run.candidates if self.due(candidate, shape)]
+        size, limit = run.operator.cost(shape.axes).bytes, self._limit()
+        if size <= limit:
+            return bool(due)
+        most = f"the {limit / 1e6:,.0f} MB allowed here"
+        why = f"moves {size / 1e6:,.0f} MB, more than {most} (--max-bytes)"
+        self.too_large += [(run, candidate, shape, why) for candidate in due]
+        return False
+
+    def _limit(self) -> float:
+        if self.options.max_bytes is not None:
+            return self.options.max_bytes
+        return CPU_BYTES if self.memory_bytes is None else GPU_SHARE * self.memory_bytes
+
+
+def _done(options: Options) -> dict[tuple[Any, ...], ShapeResult]:
+    """The lines in the file of an earlier run that need no second try, by their keys."""
+    out = options.out
+    if not options.resume or out is None or not out.exists() or not out.stat().st_size:
+        return {}
+    lines = read_results([out])
+    return {r.key: r for r in lines if _is_final(r, check_only=options.check_only)}
+
+
+def _is_final(line: ShapeResult, *, check_only: bool) -> bool:
+    """Whether a line says all that is asked for: what `bench check` passed has no time yet."""
+    if (line.reason or "").startswith(OWN_FAILURE):
+        return False
+    return check_only or line.status != "passed" or line.median_us is not None

@@ -1,0 +1,126 @@
+"""Whether outputs are right: what a worker handed back against the reference.
+
+The reference runs here, in the evaluator, on the inputs in shared memory. Where the whole of it
+would take too long, rows are drawn at random after the call and only those are compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from solscope.bench.base import Status
+from solscope.bench.pool.arena import Arena, aligned
+from solscope.bench.pool.process import Worker
+from solscope.bench.pool.slot import returned
+from solscope.bench.run.reference import Wanted
+from solscope.operators.task import Task
+from solscope.operators.tasks.judge import judge
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass
+class Verdict:
+    """What a check found."""
+
+    status: Status = "passed"
+    reason: str | None = None
+    max_error: float = 0.0
+    rms_error: float | None = None
+    calls: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "passed"
+
+    def fail(self, status: Status, reason: str) -> None:
+        """Note a failure; the first one stays."""
+        if self.ok:
+            self.status, self.reason = status, reason
+
+    def fail_too(self, status: Status, reason: str) -> None:
+        """Note a failure that may explain, or go with, one that was noted before."""
+        if not self.ok:
+            self.reason = f"{self.reason}; {reason}"
+        self.fail(status, reason)
+
+
+def check_shapes(
+    task: Task, described: Sequence[Mapping[str, Any]], right: Wanted, verdict: Verdict
+) -> None:
+    """Shapes, dtypes and ownership of one call's outputs, as its worker described them."""
+    names = [facts["name"] for facts in described]
+    if [name for name in names if name not in task.mutates] != returned(task):
+        verdict.fail("cheating", "the reply does not cover every output")
+        return
+    for facts in described:
+        name, shape = facts["name"], facts["shape"]
+        if name in right.outputs and shape != right.shape(name):
+            verdict.fail("wrong_shape", f"{name} is {shape} instead of {right.shape(name)}")
+        expected = str(task.outputs[name].torch_dtype(right.inputs)).removeprefix("torch.")
+        if facts["dtype"] != expected:
+            verdict.fail("wrong_dtype", f"{name} is {facts['dtype']} instead of {expected}")
+        if facts["alias"] is not None:
+            verdict.fail("cheating", f"{name} is the memory of input {facts['alias']}")
+
+
+Part = tuple[int, str, "list[int] | None"]
+"""A kept call, an output, and the rows of it; null for all."""
+
+
+def fetch(
+    worker: Callable[[], Worker],
+    arena: Arena,
+    described: Sequence[Sequence[Mapping[str, Any]]],
+    parts: Sequence[Part],
+    timeout_s: float,
+) -> list[torch.Tensor]:
+    """Outputs of kept calls, whole or at rows, as tensors of the evaluator."""
+    import torch
+
+    requests, places = [], []
+    offset = 0
+    for call, name, rows in parts:
+        facts = next(one for one in described[call] if one["name"] == name)
+        dtype = getattr(torch, facts["dtype"])
+        shape = facts["shape"] if rows is None else [len(rows), *facts["shape"][1:]]
+        size = math.prod(shape) * dtype.itemsize
+        places.append((offset, shape, dtype))
+        requests.append({"call": call, "name": name, "rows": rows, "offset": offset, "bytes": size})
+        offset += aligned(size)
+    arena.reserve(offset)
+    arena.data[:offset].fill_(0xFF)
+    _sync(arena)
+    worker().ask("take", timeout_s, requests=requests)
+    return [arena.at(*place) for place in places]
+
+
+def compare(task: Task, got: Mapping[str, Any], right: Wanted, verdict: Verdict) -> None:
+    """Judge outputs, whole or at rows."""
+    import torch
+
+    verdict.calls += 1
+    inputs: Mapping[str, Any] = right.inputs
+    if right.rows is not None:
+        device = next(iter(right.outputs.values())).device
+        inputs = {**inputs, "rows": torch.tensor(right.rows, device=device)}
+    for name, output in task.outputs.items():
+        if name not in got or name not in right.outputs:
+            continue
+        found = judge(output, got[name], right.outputs[name], inputs, got)
+        verdict.max_error = max(verdict.max_error, found.max_error)
+        if found.rms_error is not None:
+            verdict.rms_error = max(verdict.rms_error or 0.0, found.rms_error)
+        if not found.ok:
+            verdict.fail("wrong_numbers", f"{name}: {found.reason}")
+
+
+def _sync(arena: Arena) -> None:
+    if arena.device != "cpu":
+        import torch
+
+        torch.cuda.synchronize()

@@ -1,0 +1,388 @@
+"""Correctness of solutions: several draws of every shape, and extra cases.
+
+Inputs and references are made once and shown to every candidate. Every draw uses the same
+addresses, outputs are poisoned, inputs are fingerprinted before and after, and twins of a draw with
+one row changed must give the twins' answers.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from solscope.bench.base import FAILURES
+from solscope.bench.pool.arena import Arena
+from solscope.bench.pool.device_memory import Room, release
+from solscope.bench.pool.inputs import InputSets, Repeated
+from solscope.bench.pool.process import Spawner, WorkerFailed
+from solscope.bench.pool.slot import Candidate, Seat, ask_all, close
+from solscope.bench.run import check, reference
+from solscope.bench.run.check import Verdict
+from solscope.bench.run.failures import OURS, own_failure
+from solscope.bench.run.reference import Effort, Wanted, by_rows
+from solscope.bench.worker.outputs import is_out_of_memory
+from solscope.bench.workloads import Workload, beside, rehearsal
+from solscope.operators.base import Operator
+from solscope.operators.task import Output, Task, Variant
+
+if TYPE_CHECKING:
+    import torch
+
+Progress = Callable[[str], None]
+TWINS = 2
+"""An answer that is remembered by a few values gets past one when that row happens to hold one."""
+TWIN_S = 1.0
+"""Shapes whose inputs and reference take longer than this have no twins. On the CPU it is time of
+this thread: others that are busy must not open a gap in the guard."""
+MOVED_BYTES_TO_COMPILE_TOGETHER = 1 << 30
+"""Candidates compile at the same time for shapes whose call moves up to this much."""
+TIMEOUTS = 2
+"""A solution that does not answer so often is not asked again."""
+
+
+@dataclass
+class Checked:
+    """What was found for one candidate, by shape."""
+
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    rounds: dict[str, int] = field(default_factory=dict)
+    seeds: dict[str, list[int]] = field(default_factory=dict)
+    reference: dict[str, str] = field(default_factory=dict)
+    extra_cases: int = 0
+    timeouts: int = 0
+    everywhere: Verdict | None = None
+    """A failure that applies to every shape without its own verdict."""
+
+    def knows(self, shape: str) -> bool:
+        """Whether anything was found out about a shape."""
+        return self.everywhere is not None or shape in self.verdicts
+
+    def verdict(self, shape: str) -> Verdict:
+        """The verdict on one shape."""
+        return self.verdicts.get(shape) or self.everywhere or Verdict("unsupported", "not checked")
+
+
+class OperatorCheck:
+    """Checks all candidates of one operator."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        candidates: Sequence[Candidate],
+        spawner: Spawner,
+        arenas: dict[str, Arena],
+        room: Room,
+        share: float | None = None,
+    ) -> None:
+        if operator.task is None:
+            raise AssertionError(f"{operator.name} has no task")
+        self.operator = operator
+        self.task: Task = operator.task
+        self.arenas = arenas
+        self.device = arenas["inputs"].device
+        self.room = room
+        self.seats = [Seat(spawner, candidate, arenas, share) for candidate in candidates]
+        self.found = {candidate.key: Checked() for candidate in candidates}
+        self._clock = time.thread_time if self.device == "cpu" else time.monotonic
+
+    def close(self) -> None:
+        """End the workers."""
+        close(self.seats)
+
+    def build(self) -> None:
+        """Import, and build what must be built, all at once; a failure holds for every shape."""
+        with ThreadPoolExecutor(max_workers=max(1, len(self.seats))) as pool:
+            list(pool.map(self._build, self.seats))
+
+    def _build(self, seat: Seat) -> None:
+        try:
+            seat.worker()
+        except WorkerFailed as failed:
+            self._everywhere(seat, Verdict(failed.status, failed.reason))
+        if seat.candidate.solution.about.language == "cuda":
+            seat.close()  # what was built is in the cache; checks get a new process
+
+    def give_up(self, reason: str) -> None:
+        """Nothing is known about what was not checked yet."""
+        for checked in self.found.values():
+            checked.everywhere = checked.everywhere or Verdict("unsupported", reason)
+
+    def _everywhere(self, seat: Seat, verdict: Verdict) -> None:
+        checked = self.found[seat.candidate.key]
+        checked.everywhere = checked.everywhere or verdict
+
+    def run(
+        self,
+        shapes: Sequence[Workload],
+        effort: Effort,
+        progress: Progress,
+        *,
+        in_time: Callable[[], bool],
+        due: Callable[[Candidate, Workload], bool],
+    ) -> None:
+        """Check every shape while there is time, after extra cases near the smallest one."""
+        compiled = [seat for seat in self._standing() if seat.candidate.solution.about.compile]
+        for axes in rehearsal(self.operator, shapes) if compiled else ():
+            progress(f"{self.operator.name}: compiling")
+            self._rehearse(compiled, axes)
+        for case in self._beside(shapes, effort):
+            progress(f"{self.operator.name}: {case.label}")
+            self._case(case.axes, case.variant, effort, case.label)
+        for shape in shapes:
+            if not in_time():
+                return
+            progress(f"{self.operator.name} shape {shape.shape}")
+            seats = [seat for seat in self._standing() if due(seat.candidate, shape)]
+            with self.room.of(self.operator.cost(shape.axes).bytes):
+                try:
+                    self._shape(shape, seats, effort)
+                except OURS as error:
+                    self._lose(seats, shape, own_failure(error))
+                self._free()
+
+    def _rehearse(self, seats: Sequence[Seat], axes: dict[str, Any]) -> None:
+        """Let candidates compile for sizes that vary; what fails will fail again when checked."""
+        sets = InputSets(self.arenas["inputs"], self.task)
+        sets.draw(axes, 1)
+        for seat in seats:
+            try:
+                seat.ask("bind", slow=True, sets=sets.specs, mutates=[])
+                seat.ask("calls", slow=True, order=[0], keep=False)
+            except WorkerFailed:
+                seat.close()
+            seat.tidy("free")
+
+    def _beside(self, shapes: Sequence[Workload], effort: Effort) -> list[Any]:
+        if not shapes or not effort.extra:
+            return []
+        base = min(shapes, key=lambda one: self.operator.cost(one.axes).bytes)
+        cases = list(beside(self.operator, base.axes, effort.extra_bytes))
+        if len(cases) > effort.extra:
+            drawn = secrets.SystemRandom().sample(range(len(cases)), effort.extra)
+            cases = [cases[at] for at in sorted(drawn)]
+        return cases
+
+    def _case(self, axes: dict[str, Any], variant: Variant, effort: Effort, label: str) -> None:
+        rows = by_rows(self.operator.cost(axes), self.task, effort)
+        seats = self._standing()
+        if rows is None or not seats:
+            return
+        sets = InputSets(self.arenas["inputs"], self.task)
+        try:
+            sets.draw(axes, 1, variant)
+            right = self._wanted(sets, rows)
+        except (ValueError, IndexError, ZeroDivisionError):
+            return  # sizes that this operator cannot have
+        for seat in seats:
+            verdict = self._judge(seat, sets, right)
+            checked = self.found[seat.candidate.key]
+            checked.extra_cases += verdict.status not in ("unsupported", "oom", "timeout")
+            checked.timeouts += verdict.status == "timeout"
+            patient = verdict.status == "timeout" and checked.timeouts < TIMEOUTS
+            if verdict.status in FAILURES and verdict.status != "oom" and not patient:
+                checked.everywhere = Verdict(verdict.status, f"with {label}: {verdict.reason}")
+
+    def _standing(self) -> list[Seat]:
+        return [seat for seat in self.seats if self.found[seat.candidate.key].everywhere is None]
+
+    def _shape(self, shape: Workload, seats: Sequence[Seat], effort: Effort) -> None:
+        rows = by_rows(self.operator.cost(shape.axes), self.task, effort)
+        if rows is None:
+            why = "its reference takes too long and has no form by rows that shows every output"
+            self._all(seats, shape, Verdict("unsupported", why))
+            return
+        sets = InputSets(self.arenas["inputs"], self.task)
+        seats = list(self._warm(shape, seats, sets))
+        took = 0.0
+        for number in range(effort.rounds + TWINS):
+            twin = number >= effort.rounds
+            if not seats or (twin and (rows or took > TWIN_S)):
+                break
+            start = self._clock()
+            try:
+                if twin:
+                    self._twin(sets, inner=number > effort.rounds)
+                else:
+                    sets.draw(shape.axes, 1)
+                right = self._wanted(sets, rows)
+            except (MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error, _torch()):
+                    raise
+                why = f"its inputs or its reference do not fit: {error}"
+                self._all(seats, shape, Verdict("unsupported", why))
+                return
+            took = self._clock() - start
+            for seat in list(seats):
+                verdict = self._judge(seat, sets, right)
+                self._note(seat, shape, verdict, sets, "rows" if rows else "full")
+                if not verdict.ok:
+                    seats.remove(seat)
+            del right
+
+    def _warm(self, shape: Workload, seats: Sequence[Seat], sets: InputSets) -> Sequence[Seat]:
+        """Let candidates compile for a shape at the same time, on values that are not judged.
+
+        Those that may go on are left. But for cheating, failures do not count:
+        others used the memory and the inputs meanwhile. It fails again alone, or it does not.
+        Large shapes would not fit so often.
+        """
+        compiling = any(seat.candidate.solution.about.compiles for seat in seats)
+        size = self.operator.cost(shape.axes).bytes
+        if not compiling or len(seats) < 2 or size > MOVED_BYTES_TO_COMPILE_TOGETHER:
+            return seats
+        try:
+            sets.draw(shape.axes, 1)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error, _torch()):
+                raise
+            return seats  # the first draw that is judged will say so
+        asked, cheats = seats, set()
+        for do, fields in (
+            ("bind", {"sets": sets.specs, "mutates": []}),
+            ("calls", {"order": [0], "keep": False}),
+            ("trim", {}),
+        ):
+            replies = ask_all(asked, do, fields)
+            asked = [seat for seat, reply in replies if not isinstance(reply, WorkerFailed)]
+            for seat, reply in replies:
+                if not isinstance(reply, WorkerFailed):
+                    continue
+                self.found[seat.candidate.key].timeouts += reply.status == "timeout"
+                if reply.status == "cheating":
+                    self._note(seat, shape, Verdict("cheating", reply.reason), sets, "none")
+                    cheats.add(seat.candidate.key)
+        return [seat for seat in seats if seat.candidate.key not in cheats]
+
+    def _note(
+        self, seat: Seat, shape: Workload, verdict: Verdict, sets: InputSets, reference: str
+    ) -> None:
+        checked = self.found[seat.candidate.key]
+        checked.timeouts += verdict.status == "timeout"
+        if checked.timeouts >= TIMEOUTS:
+            checked.everywhere = verdict
+        before = checked.verdicts.get(shape.shape)
+        if before is not None:
+            verdict.max_error = max(verdict.max_error, before.max_error)
+            errors = [e for e in (verdict.rms_error, before.rms_error) if e is not None]
+            verdict.rms_error = max(errors) if errors else None
+        checked.verdicts[shape.shape] = verdict
+        checked.rounds[shape.shape] = checked.rounds.get(shape.shape, 0) + 1
+        checked.seeds[shape.shape] = list(sets.seeds)
+        checked.reference[shape.shape] = reference
+
+    def _lose(self, seats: Sequence[Seat], shape: Workload, reason: str) -> None:
+        """Take back that candidates passed a shape which could not be checked to its end."""
+        for seat in seats:
+            checked = self.found[seat.candidate.key]
+            if not checked.knows(shape.shape) or checked.verdict(shape.shape).ok:
+                checked.verdicts[shape.shape] = Verdict("unsupported", reason)
+
+    def _all(self, seats: Sequence[Seat], shape: Workload, verdict: Verdict) -> None:
+        for seat in seats:
+            self.found[seat.candidate.key].verdicts[shape.shape] = verdict
+
+    def _wanted(self, sets: InputSets, rows: bool) -> Wanted:
+        inputs = sets.copies(0)
+        drawn = None
+        if rows:
+            drawn = reference.draw_rows(reference.row_count(self.task, inputs))
+        return reference.wanted(self.task, inputs, drawn)
+
+    def _twin(self, sets: InputSets, *, inner: bool) -> None:
+        """Change one row of every float input, in place, without notifying the worker.
+
+        `inner` rows are neither the first nor the last, where remembered values would be.
+        """
+        repeated = []
+        inputs = sets.tensors(0)
+        whole = self.task.whole(inputs) if self.task.whole is not None else {}
+        for name, value in inputs.items():
+            dim = _row_dim(value)
+            if dim is None or (dim and name in self.task.running):
+                continue
+            count = value.shape[dim]
+            chosen: Sequence[int] = range(count)
+            if name in whole:
+                chosen = whole[name].tolist()
+            if inner and count > 3:
+                chosen = [row for row in chosen if 0 < row < count - 1]
+            if len(chosen) > 1:
+                to, row = secrets.SystemRandom().sample(chosen, 2)
+                repeated.append(Repeated(name, dim, row, to))
+        sets.repeat_rows(0, repeated)
+
+    def _judge(self, seat: Seat, sets: InputSets, right: Wanted) -> Verdict:
+        """Run one candidate on the current set and judge the result."""
+        verdict = Verdict()
+        views = sets.tensors(0)
+        before = {name: views[name].clone() for name in self.task.mutates}
+        sizes = [_bytes(right, name, output) for name, output in self.task.outputs.items()]
+        try:
+            seat.ask("bind", slow=True, sets=sets.specs, mutates=[])
+            reply = seat.ask("once", slow=True, index=0, poison=[size for size in sizes if size])
+            described = reply["outputs"]
+            check.check_shapes(self.task, described, right, verdict)
+            if verdict.ok:
+                got = self._fetch(seat, described, right)
+                got |= {
+                    name: _at_rows(views[name], right.rows)
+                    for name in self.task.mutates
+                    if name in right.outputs
+                }
+                check.compare(self.task, got, right, verdict)
+        except WorkerFailed as failed:
+            verdict.fail(failed.status, failed.reason)
+        changed = sets.changed(0)
+        if changed:
+            verdict.fail_too("mutated_input", f"changed its input {', '.join(changed)}")
+            sets.restore(0)
+        for name, tensor in before.items():
+            views[name].copy_(tensor)
+        return verdict
+
+    def _fetch(
+        self, seat: Seat, described: Sequence[dict[str, Any]], right: Wanted
+    ) -> dict[str, Any]:
+        names = [facts["name"] for facts in described if facts["name"] in right.outputs]
+        limit = seat.spawner.limits.timeout_s
+        arena = self.arenas["outputs"]
+        parts: list[check.Part] = [(0, name, right.rows) for name in names]
+        got = check.fetch(seat.worker, arena, [described], parts, limit)
+        return dict(zip(names, got, strict=True))
+
+    def _free(self) -> None:
+        """Free what the last shape needed, here and in the workers."""
+        for seat in self.seats:
+            seat.tidy("free")
+        release(self.device)
+
+
+def _torch() -> ModuleType:
+    import torch
+
+    return torch
+
+
+def _row_dim(value: Any) -> int | None:
+    """The dimension of the rows of a float input: the first with more than one element."""
+    import torch
+
+    if not (isinstance(value, torch.Tensor) and value.is_floating_point()):
+        return None
+    return next((dim for dim, size in enumerate(value.shape) if size > 1), None)
+
+
+def _at_rows(tensor: torch.Tensor, rows: list[int] | None) -> torch.Tensor:
+    return tensor if rows is None else tensor[rows]
+
+
+def _bytes(right: Wanted, name: str, output: Output) -> int:
+    if name not in right.outputs:
+        return 0
+    return math.prod(right.shape(name)) * output.torch_dtype(right.inputs).itemsize

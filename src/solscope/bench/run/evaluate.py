@@ -1,0 +1,339 @@
+"""`bench run` and `bench check`: build, correctness, performance, one result line per shape.
+
+Operators come in waves, the most important first: those of a wave are checked at the same time,
+their processes are started at the same time, and then they are timed one by one, alone on the
+device. A time budget is shared out by how much is left to be measured of each operator, and spent
+on its shapes with the largest weight first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import TypeVar
+
+from solscope.bench.base import ShapeResult, Status
+from solscope.bench.pool.arena import Arena, Arenas
+from solscope.bench.pool.device_memory import Room, is_short, release
+from solscope.bench.pool.process import Spawner
+from solscope.bench.pool.slot import Candidate, Seat
+from solscope.bench.results.files import append_result, require_appendable
+from solscope.bench.run.agenda import Agenda, OperatorRun, Options, Progress
+from solscope.bench.run.check import Verdict
+from solscope.bench.run.correctness import Checked, OperatorCheck
+from solscope.bench.run.failures import OURS, own_failure
+from solscope.bench.run.lines import Lines
+from solscope.bench.run.machine import describe_run, device_name
+from solscope.bench.run.sensors import BUSY_PCT, Watch
+from solscope.bench.run.timing import SETS, Measured, OperatorTiming
+from solscope.bench.workloads import Workload, rehearsal
+from solscope.errors import UsageError
+from solscope.hardware import Hardware, find, match_device, with_measured
+from solscope.operators.host_warnings import ignore_host_warnings
+
+T = TypeVar("T")
+PREPARED = 0.4
+"""Share of an operator's time after which no further shape of it is checked."""
+WORKER_SHARE = 0.6
+"""Share of the GPU's memory that a worker may take: one that leaks must not starve the others."""
+ARENA_BYTES = 40 << 30
+"""Memory that is reserved at once for the inputs of an operator's shapes, at most."""
+
+
+class Evaluation:
+    """One run of the evaluator."""
+
+    def __init__(self, options: Options, progress: Progress) -> None:
+        if options.out is not None:
+            require_appendable(options.out)
+        self.options = options
+        self.progress = progress
+        self.device = device_name(options.device)
+        self.about = describe_run(options.device, list(options.command))
+        hardware = _hardware(options, self.device)
+        method = options.plan.methods[0]
+        self.lines = Lines(self.device, method, options.scale, hardware, self.about)
+        self.start = time.monotonic()
+        self.results: list[ShapeResult] = []
+        self.plan = options.plan
+        memory = self.about.get("gpu_memory_bytes")
+        self.room = Room(0.7 * memory if memory else float("inf"))
+        self.agenda = Agenda(options, self.device, memory, progress)
+        self._lock = threading.Lock()
+
+    def run(self) -> list[ShapeResult]:
+        """Run everything; the lines that were written."""
+        options = self.options
+        with (
+            Watch(options.device) as watch,
+            Arenas(options.device) as arenas,
+            Spawner(options.limits) as spawner,
+        ):
+            self._require_idle(watch)
+            _load_solvers(options.device)
+            agenda = self.agenda
+            waiting = agenda.runs(spawner.folder / "solutions")
+            for run, candidate, shape, why in agenda.too_large:
+                self._write(self._line(run, candidate, shape, "unsupported", why))
+            due = agenda.work(waiting)
+            for wave in list(agenda.waves(waiting)):
+                share = self._left() * agenda.work(wave) / agenda.work(waiting)
+                waiting = waiting[len(wave) :]
+                self._wave(wave, time.monotonic() + share, spawner, arenas, watch)
+        budget = options.time_budget_s
+        if budget is not None and due and len(self.results) == len(agenda.too_large):
+            raise UsageError(f"nothing was done in the {budget:g} s of --time-budget: allow more")
+        return self.results
+
+    def _wave(
+        self,
+        wave: Sequence[OperatorRun],
+        end: float,
+        spawner: Spawner,
+        arenas: Arenas,
+        watch: Watch,
+    ) -> None:
+        """Check some operators at the same time, then time them one by one, until `end`."""
+        check_end = end
+        if not self.options.check_only:
+            check_end -= (1 - PREPARED) * (end - time.monotonic()) if end < float("inf") else 0.0
+        _together(
+            lambda one: self._check(one, check_end, spawner, arenas),
+            wave,
+            self.options.jobs,
+            spawner,
+        )
+        spawner.settle()
+        arenas.trim()
+        release(self.options.device, keep=0)
+        standing = [run for run in wave if self._standing(run)]
+        if standing and not self.options.check_only and time.monotonic() < end:
+            self._time_wave(standing, end, spawner, arenas, watch)
+
+    @property
+    def _share(self) -> float | None:
+        """Most memory of the GPU that a worker may take."""
+        return None if self.options.device == "cpu" else WORKER_SHARE
+
+    def _left(self) -> float:
+        """Seconds until the time budget is used up."""
+        budget = self.options.time_budget_s
+        return float("inf") if budget is None else self.start + budget - time.monotonic()
+
+    def _require_idle(self, watch: Watch) -> None:
+        if watch.card is None:
+            return
+        self.about["driver"] = watch.card.driver()
+        busy = watch.card.busy_pct()
+        if busy > BUSY_PCT and not self.options.allow_busy and not self.options.check_only:
+            raise UsageError(
+                f"the GPU is busy ({busy:.0f} % of the last second): times would be wrong; "
+                "wait for the other work, or say --allow-busy"
+            )
+
+    # --- correctness
+
+    def _check(self, run: OperatorRun, end: float, spawner: Spawner, arenas: Arenas) -> None:
+        if time.monotonic() >= end:
+            return
+        with arenas.pair() as pair:
+            self._check_in(run, end, spawner, pair)
+        if spawner.stopped:
+            return
+        for candidate in run.candidates:
+            checked = run.checked[candidate.key]
+            for shape in run.shapes:
+                verdict = checked.verdict(shape.shape)
+                if not (self.agenda.due(candidate, shape) and checked.knows(shape.shape)):
+                    continue
+                if self.options.check_only or not verdict.ok:
+                    line = self._line(run, candidate, shape, verdict.status, verdict.reason)
+                    self._write(line)
+
+    def _check_in(
+        self, run: OperatorRun, end: float, spawner: Spawner, arenas: dict[str, Arena]
+    ) -> None:
+        stage = OperatorCheck(run.operator, run.candidates, spawner, arenas, self.room, self._share)
+        try:
+            stage.build()
+            stage.run(
+                run.shapes,
+                self.options.effort,
+                self.progress,
+                in_time=lambda: time.monotonic() < end,
+                due=self.agenda.due,
+            )
+        except OURS as error:
+            stage.give_up(own_failure(error))
+        finally:
+            stage.close()
+        run.checked = stage.found
+
+    # --- performance
+
+    def _standing(self, run: OperatorRun) -> list[Candidate]:
+        """Candidates that are to be timed on at least one shape."""
+        return [
+            candidate
+            for candidate in run.candidates
+            if run.checked and any(self._due(run, candidate, shape) for shape in run.shapes)
+        ]
+
+    def _time_wave(
+        self,
+        wave: Sequence[OperatorRun],
+        end: float,
+        spawner: Spawner,
+        arenas: Arenas,
+        watch: Watch,
+    ) -> None:
+        """Start the processes of several operators at once, then time one after the other.
+
+        Each operator gets its share of the time that is left.
+        """
+        self.progress(f"starting {', '.join(run.operator.name for run in wave)}")
+        stages = _together(lambda run: self._start(run, spawner, arenas), wave, len(wave), spawner)
+        try:
+            with arenas.pair() as pair:
+                for number, (run, stage) in enumerate(zip(wave, stages, strict=True)):
+                    self._make_room(run, stages[:number], spawner)
+                    now = time.monotonic()
+                    share = self.agenda.work([run]) / self.agenda.work(wave[number:])
+                    self._time(run, stage, now + (end - now) * share, pair, watch)
+        finally:
+            for stage in stages:
+                stage.close()
+            release(self.options.device)
+
+    def _make_room(
+        self, run: OperatorRun, done: Sequence[OperatorTiming], spawner: Spawner
+    ) -> None:
+        """End processes that only rest, where memory may be short: every one holds a context."""
+        if done and is_short(self.options.device, _largest(run)):
+            for stage in done:
+                stage.close()
+            spawner.settle()
+            release(self.options.device, keep=0)
+
+    def _start(self, run: OperatorRun, spawner: Spawner, arenas: Arenas) -> OperatorTiming:
+        with arenas.pair() as pair:
+            seats = [
+                [Seat(spawner, candidate, pair, self._share) for candidate in self._standing(run)]
+                for _ in range(self.options.restarts)
+            ]
+            stage = OperatorTiming(run.operator, seats, pair)
+            try:
+                stage.start(rehearsal(run.operator, run.shapes))
+            except OURS as error:
+                self.progress(f"{run.operator.name}: {error}")
+        return stage
+
+    def _time(
+        self,
+        run: OperatorRun,
+        stage: OperatorTiming,
+        end: float,
+        pair: dict[str, Arena],
+        watch: Watch,
+    ) -> None:
+        """Time the shapes of one operator, by weight, until `end`."""
+        pair["inputs"].reserve(int(min(1.2 * SETS * _largest(run), ARENA_BYTES)))
+        stage.use(pair)
+        self.plan = self.options.plan
+        for shape in run.shapes:
+            due = {c.key for c in self._standing(run) if self._due(run, c, shape)}
+            if due and time.monotonic() < end:
+                self.progress(f"{run.operator.name} shape {shape.shape}: timing")
+                self._time_shape(run, stage, shape, due, watch)
+        stage.rest()
+
+    def _due(self, run: OperatorRun, candidate: Candidate, shape: Workload) -> bool:
+        checked = run.checked[candidate.key]
+        return checked.verdict(shape.shape).ok and self.agenda.due(candidate, shape)
+
+    def _time_shape(
+        self, run: OperatorRun, stage: OperatorTiming, shape: Workload, due: set[str], watch: Watch
+    ) -> None:
+        from solscope.bench.run.timing_cpu import sample_cpu
+        from solscope.bench.run.timing_gpu import sample_gpu
+
+        sample = sample_cpu if self.options.device == "cpu" else sample_gpu
+        try:
+            found = stage.run(shape.axes, due, self.plan, self.options.effort, sample)
+        except OURS as error:
+            why = own_failure(error)
+            found = {name: Measured(Verdict("unsupported", why)) for name in due}
+            stage.realized = shape.axes
+        bound = self.lines.bound(run.operator, shape, stage.realized)
+        for candidate in run.candidates:
+            measured = found.get(candidate.key)
+            if measured is not None:
+                checked = run.checked[candidate.key]
+                line = self.lines.checked(candidate, shape, checked, bound, "passed", None)
+                sensors = watch.during(measured.windows)
+                self._write(self.lines.timed(line, measured, sensors, stage.seeds))
+        release(self.options.device)
+
+    def _line(
+        self,
+        run: OperatorRun,
+        candidate: Candidate,
+        shape: Workload,
+        status: Status,
+        reason: str | None,
+    ) -> ShapeResult:
+        checked = run.checked.get(candidate.key, Checked())
+        bound = self.lines.bound(run.operator, shape, shape.axes)
+        return self.lines.checked(candidate, shape, checked, bound, status, reason)
+
+    def _write(self, result: ShapeResult) -> None:
+        with self._lock:
+            self.results.append(result)
+            if self.options.out is not None:
+                append_result(self.options.out, result)
+
+
+@ignore_host_warnings()
+def evaluate(options: Options, progress: Progress = lambda _: None) -> list[ShapeResult]:
+    """Run solutions on shapes; one result per shape and solution."""
+    return Evaluation(options, progress).run()
+
+
+def _together(
+    work: Callable[[OperatorRun], T], runs: Sequence[OperatorRun], threads: int, spawner: Spawner
+) -> list[T]:
+    """Do something for several operators at a time; an error in one, or Ctrl-C, stops them all."""
+    with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
+        doing = [pool.submit(work, run) for run in runs]
+        try:
+            for done in as_completed(doing):
+                done.result()
+        except BaseException:
+            for one in doing:
+                one.cancel()
+            spawner.stop()
+            raise
+    return [one.result() for one in doing]
+
+
+def _largest(run: OperatorRun) -> float:
+    """Bytes that the largest shape must move."""
+    return max(run.operator.cost(shape.axes).bytes for shape in run.shapes)
+
+
+def _load_solvers(device: str) -> None:
+    """torch loads its GPU solvers on first use, and fails when two threads do so at once."""
+    if device != "cpu":
+        import torch
+
+        one = torch.ones(1, 1, device=device)
+        torch.linalg.solve_triangular(one, one, upper=False)
+
+
+def _hardware(options: Options, device: str) -> Hardware | None:
+    if options.hardware is not None:
+        return with_measured(find(options.hardware))
+    card = None if device == "cpu" else match_device(device)
+    return None if card is None else with_measured(card)

@@ -1,0 +1,95 @@
+"""The right outputs of one set of inputs: computed whole, or at sampled rows where that is long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from solscope.operators.base import Cost
+from solscope.operators.task import Task
+
+ROWS = 64
+"""Rows compared where the reference is not computed whole."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much checking costs at most."""
+
+    rounds: int = 2
+    """Draws of each listed shape."""
+    extra: int = 6
+    """Extra cases per operator, besides the listed shapes."""
+    extra_bytes: float = 64e6
+    """Size of those cases."""
+    full_flop: float = 4e11
+    full_bytes: float = 2e9
+    """A reference is computed whole up to here, at sampled rows beyond."""
+    never: float = 64.0
+    """Without a reference by rows, the whole one is computed up to this many times more."""
+
+
+CPU_EFFORT = Effort(full_flop=4e9, full_bytes=2e8, extra_bytes=4e6)
+
+
+def by_rows(cost: Cost, task: Task, effort: Effort) -> bool | None:
+    """Whether the reference is taken at rows; null when no affordable reference exists.
+
+    Rows will do where they show every output.
+    """
+    flop, size = cost.flop / effort.full_flop, cost.bytes / effort.full_bytes
+    if max(flop, size) <= 1:
+        return False
+    if task.sampled is not None and not task.unsampled:
+        return True
+    return False if max(flop, size) <= effort.never else None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The right outputs of one set of inputs: whole, or at rows."""
+
+    outputs: dict[str, Any]
+    inputs: dict[str, Any]
+    """As they were before the call."""
+    rows: list[int] | None = None
+    total_rows: int | None = None
+
+    def shape(self, name: str) -> list[int]:
+        """The whole shape of an output."""
+        found = list(self.outputs[name].shape)
+        return found if self.rows is None else [int(self.total_rows or 0), *found[1:]]
+
+
+def wanted(task: Task, inputs: dict[str, Any], rows: list[int] | None) -> Wanted:
+    """The reference on these inputs, whole or at rows."""
+    import torch
+
+    with torch.no_grad():
+        if rows is None or task.sampled is None:
+            return Wanted(dict(task.reference(**inputs)), inputs)
+        device = next(v.device for v in inputs.values() if isinstance(v, torch.Tensor))
+        index = torch.tensor(rows, device=device)
+        found = task.sampled(inputs, index)
+    return Wanted(dict(found), inputs, rows, row_count(task, inputs))
+
+
+def row_count(task: Task, inputs: Mapping[str, Any]) -> int:
+    """How many rows the sampled outputs have."""
+    import torch
+
+    if task.rows is not None:
+        return task.rows(dict(inputs))
+    first = next(v for v in inputs.values() if isinstance(v, torch.Tensor))
+    return int(first.shape[0])
+
+
+def draw_rows(total: int, count: int = ROWS) -> list[int]:
+    """Rows to compare, drawn after the call; the first and the last always."""
+    import secrets
+
+    if total <= count:
+        return list(range(total))
+    drawn = secrets.SystemRandom().sample(range(1, total - 1), count - 2)
+    return sorted([0, total - 1, *drawn])

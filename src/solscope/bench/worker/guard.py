@@ -1,0 +1,196 @@
+"""What a worker refuses and watches.
+
+Audit hooks cannot be taken off again and see what goes through Python: what a solution tries is
+refused and kept, whatever it does with the error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+FOREIGN = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
+"""Ways to start a program that reads what this process may not."""
+MOVES = ("os.link", "os.rename")
+"""Ways to give a file another name, but for links that are followed."""
+WATCHED = {
+    "time": ("perf_counter", "perf_counter_ns", "time", "monotonic", "sleep"),
+    "torch": (
+        *("Tensor", "cuda", "profiler", "library"),
+        *("empty", "equal", "allclose", "isclose", "testing"),
+        *("sum", "tensor", "zeros", "empty_like", "as_tensor", "frombuffer"),
+    ),
+    "torch.Tensor": (
+        *("copy_", "clone", "contiguous", "view", "reshape", "fill_", "to", "data_ptr", "set_"),
+        *("__eq__", "__getitem__", "index_select", "double", "float", "numel", "is_contiguous"),
+        *("shape", "dtype", "device", "layout", "untyped_storage"),
+        *("__getattribute__", "__getattr__"),
+    ),
+    "torch.cuda": ("synchronize", "Event", "Stream", "current_stream", "CUDAGraph", "_sleep"),
+    "torch.cuda.Event": ("record", "elapsed_time", "synchronize", "__new__"),
+    "torch.cuda.Stream": ("synchronize",),
+    "torch.cuda.CUDAGraph": ("replay", "capture_begin", "capture_end"),
+    "torch.cuda.graph": ("__enter__", "__exit__"),
+    "torch.library": ("_impls",),
+    "torch.profiler": ("profile",),
+    "torch.profiler.profile": ("start", "stop"),
+    "json": ("dumps", "loads"),
+    "os": ("read", "write"),
+}
+"""What timing and copying rely on, by owner."""
+KERNELS = frozenset(
+    ("clone", "contiguous", "copy_", "empty", "fill_", "index_select", "set_", "sum", "view")
+)
+"""Operators of torch that are called while outputs are copied or caches flushed."""
+REMOVALS = ("os.remove", "os.rename", "os.rmdir", "os.truncate", "shutil.rmtree")
+"""Ways to take a file from others that use it."""
+SHARED = "/solscope-arena-"
+"""In the paths of memory that evaluators share, this one's and others'."""
+SIGNALS = ("os.kill", "os.killpg")
+
+
+def guard(config: dict[str, Any], found: list[str]) -> None:
+    """Refuse the evaluator's files and processes; what was tried is kept in `found`."""
+    forbidden, folder = config["forbidden"], config["folder"]
+    everyone = (config["evaluator"], os.getppid(), 1)
+    decode, real, join, isinstance_ = os.fsdecode, os.path.realpath, os.path.join, isinstance
+    str_, bytes_ = str, bytes
+    paths = tuple(join(real(path), "") for path in forbidden)
+    named = re.compile(
+        "|".join(rf"{re.escape(path[:-1])}(?![\w.-])" for path in (*forbidden, *paths))
+    )
+
+    def inside(path: Any) -> bool:
+        """Whether this is one of the folders or in it, however it is written."""
+        return isinstance_(path, (str_, bytes_)) and join(real(decode(path)), "").startswith(paths)
+
+    def refuse(what: str) -> None:
+        found.append(what)
+        raise PermissionError(what)
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            if inside(arguments[0]):
+                refuse(f"opened {decode(arguments[0])}")
+        elif event in MOVES and inside(arguments[0]):
+            refuse(f"gave {decode(arguments[0])} another name")
+        elif event == "import":
+            if str_(arguments[0]).partition(".")[0] == "solscope":
+                refuse(f"imported {arguments[0]}")
+        elif event == "socket.connect":
+            address = arguments[1]
+            if isinstance_(address, tuple) and not str_(address[0]).startswith(("127.", "::1")):
+                refuse(f"connected to {address[0]}")
+        elif event in REMOVALS:
+            path = _place(arguments[0])
+            if SHARED in path or path in (folder, f"{folder}/solutions"):
+                refuse(f"removed or cut off the evaluator's {path}")
+        elif event in SIGNALS:
+            if abs(arguments[0]) in everyone:
+                refuse(f"sent a signal to process {arguments[0]}, which is not its own")
+        elif event in FOREIGN and named.search(repr(arguments[:2])):
+            refuse(f"started a program on the evaluator: {repr(arguments[:2])[:300]}")
+
+    sys.addaudithook(hook)
+
+
+def _place(target: Any) -> str:
+    """The path that an argument names: text, bytes, or the number of an open file."""
+    try:
+        if isinstance(target, int):
+            return str(Path(f"/proc/self/fd/{target}").readlink())
+        return str(Path(os.fsdecode(target)).absolute())
+    except (OSError, TypeError, ValueError):
+        return ""
+
+
+class Tampering:
+    """What a solution has replaced in its process since this was made.
+
+    Asked after every request, also timed ones: it must take microseconds.
+    """
+
+    def __init__(self, torch: ModuleType) -> None:
+        from torch.utils._device import DeviceContext
+
+        self.torch = torch
+        self.harmless = DeviceContext
+        """The mode of `torch.set_default_device`."""
+        owners: dict[str, Any] = {
+            "time": time,
+            "torch": torch,
+            "torch.Tensor": torch.Tensor,
+            "torch.cuda": torch.cuda,
+            "torch.cuda.Event": torch.cuda.Event,
+            "torch.cuda.Stream": torch.cuda.Stream,
+            "torch.cuda.CUDAGraph": torch.cuda.CUDAGraph,
+            "torch.cuda.graph": torch.cuda.graph,
+            "torch.library": torch.library,
+            "torch.profiler": torch.profiler,
+            "torch.profiler.profile": torch.profiler.profile,
+            "json": json,
+            "os": os,
+        }
+        watched = [(owner, name) for owner, names in WATCHED.items() for name in names]
+        placed = [(owner, name, _places(owners[owner], name)) for owner, name in watched]
+        self.functions = [
+            (f"{owner}.{name}", name, places, _as_defined(name, places))
+            for owner, name, places in placed
+        ]
+        self.kinds = [(name, owner, _kind(owner)) for name, owner in owners.items()]
+        self.registered = set(torch.library._impls)
+
+    def found(self) -> list[str]:
+        """Functions and classes that were replaced, modes that are on, kernels overridden."""
+        functions = [
+            full
+            for full, name, places, value in self.functions
+            if _as_defined(name, places) is not value
+        ]
+        kinds = [f"the class of {name}" for name, owner, was in self.kinds if _kind(owner) != was]
+        return functions + kinds + self._modes() + self._kernels()
+
+    def _modes(self) -> list[str]:
+        """Modes see, and may change, whatever torch is asked to do in this thread."""
+        c = self.torch._C
+        modes = [c._get_function_stack_at(at) for at in range(c._len_torch_function_stack())]
+        modes += [c._get_dispatch_stack_at(at) for at in range(c._len_torch_dispatch_stack())]
+        kinds = [type(mode) for mode in modes]
+        return [f"torch by a mode, {kind.__name__}" for kind in kinds if kind is not self.harmless]
+
+    def _kernels(self) -> list[str]:
+        """Kernels of torch's own operators that were registered from Python since."""
+        new = self.torch.library._impls - self.registered
+        found = set()
+        for entry in new:
+            space, name, key = (*entry.split("/"), "", "")[:3]
+            if space == "aten" and key != "Meta" and name.partition(".")[0] in KERNELS:
+                found.add(entry)
+        self.registered |= new - found  # the others need not be looked at again
+        return [f"the kernel of {entry}" for entry in sorted(found)]
+
+
+def _kind(owner: Any) -> tuple[Any, ...]:
+    """What an attribute of a module, or of an object of a class, is looked up by."""
+    return (type(owner), *getattr(owner, "__mro__", ()))
+
+
+def _places(owner: Any, name: str) -> list[Any]:
+    """Where to look for an attribute: in a class, it and those it derives from, until found."""
+    places = [vars(place) for place in getattr(owner, "__mro__", (owner,))]
+    defined = [at for at, place in enumerate(places) if name in place]
+    return places[: defined[0] + 1] if defined else places
+
+
+def _as_defined(name: str, places: list[Any]) -> Any:
+    """An attribute as the first of these places defines it."""
+    for place in places:
+        if name in place:
+            return place[name]
+    return None

@@ -1,0 +1,166 @@
+"""What a solution returned, updated or raised, and what the evaluator learns about it."""
+
+from __future__ import annotations
+
+import errno
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+NO_MEMORY = re.compile(
+    r"can(?:not|'t) allocate memory|could not allocate memory|not enough memory|out of memory"
+    r"|DefaultCPUAllocator|std::bad_alloc|bad allocation|STATUS_ALLOC_FAILED",
+    re.IGNORECASE,
+)
+"""What torch and what it calls say when memory runs out; it depends on architecture and device.
+
+On the CPU torch raises a plain RuntimeError: "DefaultCPUAllocator: can't allocate memory" on
+x86_64, "DefaultCPUAllocator: not enough memory" on arm64.
+"""
+
+
+class Unusable(Exception):  # noqa: N818 - a finding, not an error of this program
+    """What the solution returned is not what a solution may return; `kind` is the status."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def is_out_of_memory(error: BaseException, torch: ModuleType) -> bool:
+    """Whether an operation failed for want of memory, on the host or on a device."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, RuntimeError) and NO_MEMORY.search(str(error)) is not None
+
+
+def failure(error: BaseException, torch: ModuleType) -> dict[str, Any]:
+    """An exception as a reply: what kind of failure it is, and where it happened."""
+    if isinstance(error, Unusable):
+        kind = error.kind
+    elif isinstance(error, (ImportError, NotImplementedError)):
+        kind = "unsupported"
+    elif is_out_of_memory(error, torch):
+        kind = "oom"
+    else:
+        kind = "crashed"
+    message = str(error)
+    if kind == "crashed" and not isinstance(error, Unusable):
+        message = f"{type(error).__name__}{_where(error)}: {message}"
+    message = (message or type(error).__name__).encode("utf-8", "backslashreplace").decode()
+    return {"failed": kind, "reason": message[:2000]}
+
+
+def _where(error: BaseException) -> str:
+    """The last line of the solution's own files that it went through."""
+    folder = str(Path(getattr(sys.modules.get("solution"), "__file__", None) or "/none").parent)
+    places = traceback.extract_tb(error.__traceback__)
+    own = [place for place in places if str(Path(place.filename).parent) == folder]
+    return f" at {Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
+
+
+class Outputs:
+    """Takes what a solution returns."""
+
+    def __init__(self, torch: ModuleType) -> None:
+        self.torch = torch
+        self.plain = torch.Tensor
+        self.wanted: list[str] = []
+
+    def named(self, result: Any) -> dict[str, Any]:
+        """What a call returned, by name."""
+        if isinstance(result, self.plain) or result is None:
+            result = () if result is None else (result,)
+        if isinstance(result, dict):
+            if sorted(result) != sorted(self.wanted):
+                raise Unusable("wrong_shape", f"outputs {sorted(result)}, not {self.wanted}")
+            return {name: result[name] for name in self.wanted}
+        if not isinstance(result, (tuple, list)):
+            return dict.fromkeys(self.wanted, result)
+        if len(result) != len(self.wanted):
+            raise Unusable("wrong_shape", f"{len(result)} outputs instead of {len(self.wanted)}")
+        return dict(zip(self.wanted, result, strict=True))
+
+    def describe(
+        self, outputs: dict[str, Any], inputs: dict[str, Any], device: str
+    ) -> list[dict[str, Any]]:
+        """Shape, dtype and owner of each output; anything but a plain tensor is refused."""
+        for name, value in inputs.items():
+            if isinstance(value, self.plain) and name != "plan":  # which is the solution's own
+                self._require_plain(f"input {name}", value)
+        return [
+            {
+                "name": name,
+                "shape": list(self._plain(name, tensor, device).shape),
+                "dtype": str(tensor.dtype).removeprefix("torch."),
+                "alias": self._alias(tensor, inputs),
+            }
+            for name, tensor in outputs.items()
+        ]
+
+    def _plain(self, name: str, tensor: Any, device: str) -> Any:
+        kind = type(tensor)
+        if not (issubclass(kind, self.plain) or hasattr(kind, "__torch_function__")):
+            raise Unusable("wrong_shape", f"output {name} is a {kind.__name__}, no tensor")
+        self._require_plain(f"output {name}", tensor)
+        if tensor.layout is not self.torch.strided or tensor.device.type != device:
+            where = f"{tensor.layout} on {tensor.device}"
+            raise Unusable("wrong_shape", f"output {name} is {where}, not dense on {device}")
+        return tensor
+
+    def _require_plain(self, what: str, tensor: Any) -> None:
+        """Neither a subclass nor own attributes may override what torch does with it."""
+        kind = type(tensor)
+        if kind is not self.plain:
+            raise Unusable("cheating", f"{what} is a {kind.__name__}, not a plain tensor")
+        for name in vars(tensor):
+            if hasattr(kind, name):
+                raise Unusable("cheating", f"{what} overrides {name}")
+
+    def _alias(self, tensor: Any, inputs: dict[str, Any]) -> str | None:
+        """The input whose memory an output is."""
+        start = tensor.data_ptr()
+        for name, value in inputs.items():
+            if isinstance(value, self.plain) and value.numel():
+                size = sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
+                first = value.data_ptr()
+                if first <= start <= first + size * value.element_size():
+                    return name
+        return None
+
+
+class Updates:
+    """Puts back tensors that a solution updates, and copies what some of its calls made of them."""
+
+    def __init__(
+        self, sets: list[dict[str, Any]], pristine: list[dict[str, Any]], copied: Sequence[int]
+    ) -> None:
+        self.sets = sets
+        self.pristine = pristine
+        self.copied = frozenset(copied)
+        """Numbers of the calls to copy from."""
+        self.calls = 0
+        self.last: dict[int, int] = {}
+        """The last call on each set."""
+        self.copies: dict[int, dict[str, Any]] = {}
+
+    def put_back(self, index: int) -> None:
+        """Make a set ready for the next call, which will be on it."""
+        updated = {name: self.sets[index][name] for name in self.pristine[index]}
+        before = self.last.get(index)
+        if before in self.copied:
+            self.copies[before] = {name: tensor.clone() for name, tensor in updated.items()}
+        self.last[index] = self.calls
+        self.calls += 1
+        for name, tensor in updated.items():
+            tensor.copy_(self.pristine[index][name])
+
+    def beside(self, kept: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What calls returned, together with the copies."""
+        return [{**own, **self.copies.get(number, {})} for number, own in enumerate(kept)]

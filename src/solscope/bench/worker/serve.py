@@ -1,0 +1,59 @@
+"""Answers the requests of the evaluator: a line of JSON each, and a line of JSON in reply."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import warnings
+from typing import Any
+
+from .guard import guard
+from .outputs import failure
+from .worker import Worker
+
+HOST_WARNING = r".*\b(bf16|fp16) path needs (a|the) cpu"
+"""As in `operators/host_warnings.py`, which a worker cannot import."""
+
+
+def serve(config: dict[str, Any], source: int, target: int) -> None:
+    """Answer requests until the pipe closes."""
+    import torch
+
+    read, write, loads, dumps = os.read, os.write, json.loads, json.dumps
+
+    def send(reply: dict[str, Any]) -> None:
+        data = dumps(reply).encode() + b"\n"
+        while data:
+            data = data[write(target, data) :]
+
+    if config["memory_bytes"]:
+        resource.setrlimit(resource.RLIMIT_AS, (config["memory_bytes"], config["memory_bytes"]))
+    torch.set_num_threads(config["threads"])
+    torch.set_grad_enabled(False)
+    warnings.filterwarnings("ignore", message=HOST_WARNING)
+    found: list[str] = []
+    worker = Worker(torch, found)
+    guard(config, found)
+    send({"ready": True, "torch": torch.__version__})
+    waiting = b""
+    while True:
+        while b"\n" not in waiting:
+            more = read(source, 1 << 20)
+            if not more:
+                os._exit(0)
+            waiting += more
+        line, _, waiting = waiting.partition(b"\n")
+        request = loads(line)
+        number = request.pop("number")
+        try:
+            reply = getattr(worker, request.pop("do"))(**request)
+        except BaseException as error:  # noqa: BLE001 - the failure is the reply
+            reply = failure(error, torch)
+            del error
+        reply |= {
+            "number": number,
+            "tried": list(found),
+            "tampered": worker.tampered(),
+        }
+        send(reply)

@@ -1,0 +1,44 @@
+"""Tensors in shared memory, and their fingerprints."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from solscope.bench.pool import arena as memory  # noqa: E402
+
+
+def test_tensors_keep_their_strides_in_an_arena() -> None:
+    arena = memory.Arena("cpu")
+    source = torch.arange(24.0).view(4, 6).t()[1:5]
+    arena.reserve(4096)
+    spec = memory.place(arena, source, 512)
+    found = memory.view(arena, spec)
+    assert found.stride() == source.stride()
+    assert torch.equal(found, source)
+    before = memory.fingerprint(found)
+    found[2, 1] += 1
+    assert not torch.equal(memory.fingerprint(found), before)
+    arena.close()
+
+
+def test_a_fingerprint_sees_every_change_of_small_tensors() -> None:
+    arena = memory.Arena("cpu")
+    arena.reserve(1 << 10)
+    found = memory.view(arena, memory.place(arena, torch.tensor([7, 7, 7], dtype=torch.uint8), 0))
+    before = memory.fingerprint(found)
+    found.copy_(torch.tensor([9, 6, 7], dtype=torch.uint8))  # 1 x 7 + 2 x 7 = 1 x 9 + 2 x 6
+    assert not torch.equal(memory.fingerprint(found), before)
+    arena.close()
+
+
+def test_a_fingerprint_sees_swapped_values_in_large_tensors() -> None:
+    arena = memory.Arena("cpu")
+    arena.reserve(1 << 20)
+    memory.place(arena, torch.arange(100_000, dtype=torch.int64), 0)
+    found = arena.at(0, [100_000], torch.int64)
+    before = memory.fingerprint(found)
+    found[10], found[50_000] = int(found[50_000]), int(found[10])
+    assert not torch.equal(memory.fingerprint(found), before)
+    arena.close()

@@ -1,0 +1,296 @@
+"""The committed results of the benchmark, and what the docs say of them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+import msgspec
+import pytest
+
+from solscope.bench.base import ShapeResult
+from solscope.bench.results.contrast import contrast
+from solscope.bench.results.files import read_results
+from solscope.bench.results.score import Score, score
+from solscope.bench.workloads import workloads
+from solscope.pages.bench import production_s
+from tests.blocks import check_block
+
+ROOT = Path(__file__).parents[4]
+RESULTS = ROOT / "results" / "bench" / "h200.jsonl"
+PAGE = ROOT / "docs" / "reference" / "results.md"
+DECODE = ROOT / "results" / "bench" / "h200-decode.jsonl"
+CHECKS = ROOT / "results" / "bench" / "h200-checks.jsonl"
+EARLIER = ROOT / "results" / "bench" / "h200-earlier.jsonl"
+CROSS_CHECK = ROOT / "results" / "bench" / "cross-check.json"
+
+
+def number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def pct(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def table(found: Score, in_graphs: Score) -> str:
+    deployed = production_s()
+    graph = {one.operator: one.s for one in in_graphs.operators}
+    lines = [
+        "| operator | importance | bound µs | best µs | who (shapes) | S | S in graphs | shapes | "
+        "S of XPU-A |",
+        "|---|--:|--:|--:|---|--:|--:|--:|--:|",
+    ]
+    for one in sorted(found.operators, key=lambda one: -one.importance):
+        who = ", ".join(f"{n} {c}" for n, c in sorted(one.best.items(), key=lambda kv: -kv[1]))
+        lines.append(
+            f"| `{one.operator}` | {pct(one.importance)} | {number(one.bound_us)} | "
+            f"{number(one.median_us)} | {who or '–'} | {pct(one.s)} | "
+            f"{pct(graph[one.operator])} | {one.shapes_passed} of {one.shapes} | "
+            f"{pct(deployed[one.operator])} |"
+        )
+    lines.append(
+        f"| all of these | {pct(found.covered)} | | | | {pct(found.weighted_s)} | "
+        f"{pct(in_graphs.weighted_s)} | | |",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def by_solution(lines: Sequence[ShapeResult]) -> str:
+    """How much of the suite each solution was measured on, and its S there."""
+    rows = [
+        "| solution | operators | shapes passed | failed | S of what it covers | importance |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    names = Counter(one.solution for one in lines)
+    for name, _ in names.most_common():
+        own = [one for one in lines if one.solution == name]
+        passed = [one for one in own if one.status == "passed"]
+        found = score(passed)
+        rows.append(
+            f"| `{name}` | {len({one.operator for one in passed})} | {len(passed)} | "
+            f"{len(own) - len(passed)} | {pct(found.weighted_s)} | {pct(found.covered)} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
+def failures(lines: Sequence[ShapeResult]) -> str:
+    """What did not pass, and why."""
+    rows = ["| operator | shape | solution | status | why |", "|---|--:|---|---|---|"]
+    for one in lines:
+        if one.status != "passed":
+            why = (one.reason or "").partition("\n")[0].replace("|", "\\|")
+            why = why if len(why) <= 150 else f"{why[:149]}…"
+            rows.append(
+                f"| `{one.operator}` | {one.shape} | `{one.solution}` | {one.status} | {why} |"
+            )
+    return "\n".join(rows) + "\n"
+
+
+def effort(lines: Sequence[ShapeResult]) -> str:
+    """How thoroughly the lines were checked and timed, by the commands that made them."""
+    rows = [
+        "| draws of a shape | cases beside | processes | lines | solutions |",
+        "|--:|--:|--:|--:|---|",
+    ]
+
+    def asked(line: ShapeResult) -> tuple[str, ...]:
+        names = ("rounds", "extra", "restarts")
+        return tuple(re.findall(rf"--{name} (\d+)", line.run["command"])[0] for name in names)
+
+    for given, count in Counter(map(asked, lines)).most_common():
+        who = sorted({f"`{one.solution}`" for one in lines if asked(one) == given})
+        rows.append(f"| {' | '.join(given)} | {count:,} | {', '.join(who)} |")
+    return "\n".join(rows) + "\n"
+
+
+def two_runs(first: Sequence[ShapeResult], again: Sequence[ShapeResult]) -> str:
+    """How far apart two runs of each solution are, and how often `compare` tells them apart."""
+
+    def within(off: Sequence[float]) -> str:
+        shares = (sum(one <= most for one in off) / len(off) for most in (0.01, 0.05))
+        return " | ".join(pct(share) for share in shares)
+
+    rows = [
+        "| solution | pairs | within 1 % | within 5 % | significant | most apart | together |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    everywhere: list[float] = []
+    all_told = 0
+    for name, pairs in Counter(one.solution for one in first).most_common():
+        found = contrast(first, again, name, name)
+        off = [max(one.ratio, 1 / one.ratio) - 1 for one in found.shapes]
+        told = sum(one.verdict != "cannot tell" for one in found.shapes)
+        assert pairs == len(off)
+        rows.append(
+            f"| `{name}` | {pairs} | {within(off)} | {told} | {1 + max(off):.2f}× | "
+            f"{found.ratio:.3f} ({found.low:.3f} to {found.high:.3f}) |"
+        )
+        everywhere += off
+        all_told += told
+    total = f"| all | {len(everywhere):,} | {within(everywhere)} | {all_told} |"
+    rows.append(f"{total} {1 + max(everywhere):.2f}× | |")
+    return "\n".join(rows) + "\n"
+
+
+def cross_check() -> str:
+    """Times of `cold-v1` beside those of Nsight Compute."""
+    rows = [
+        "| operator | shape | clock | cold-v1 µs | ncu µs | cold / ncu |",
+        "|---|--:|---|--:|--:|--:|",
+    ]
+    rows += [
+        f"| `{one['operator']}` | {one['shape']} | {one['clock']} | {number(one['cold_us'])} | "
+        f"{number(one['ncu_us'])} | {one['cold_over_ncu']:.3f} |"
+        for one in msgspec.json.decode(CROSS_CHECK.read_bytes())["shapes"]
+        if one["kernels"] == 1
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def family(line: ShapeResult) -> str:
+    """What a shape of the decode set is an example of."""
+    first = line.shape.partition("-")[0]
+    names = {"prefix": "cached prefix", "page64": "decode", "verify": "4 queries each"}
+    split = line.operator in ("dense_gemm", "unified_attention")
+    return names.get(first, first) if split else ""
+
+
+def decode_set(lines: Sequence[ShapeResult]) -> str:
+    """Median S of every solution by kind of shape, and the range of the best."""
+    names = [name for name, _ in Counter(one.solution for one in lines).most_common()]
+    rows = [
+        f"| operator | shapes | {' | '.join(f'`{name}`' for name in names)} | best, from to |",
+        f"|---|--:|{'--:|' * len(names)}--:|",
+    ]
+    for operator, kind in dict.fromkeys((one.operator, family(one)) for one in lines):
+        own = [one for one in lines if (one.operator, family(one)) == (operator, kind)]
+        by_name = {
+            name: [one.s for one in own if one.solution == name and one.s is not None]
+            for name in names
+        }
+        best = [
+            max(one.s or 0.0 for one in own if one.shape == shape)
+            for shape in dict.fromkeys(one.shape for one in own)
+        ]
+        medians = (pct(median(found)) if found else "–" for found in by_name.values())
+        rows.append(
+            f"| `{operator}`{', ' * bool(kind)}{kind} | {len(best)} | {' | '.join(medians)} | "
+            f"{pct(min(best))} to {pct(max(best))} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["results", "solutions", "failures", "effort", "two runs", "cross-check", "decode"],
+)
+def test_the_page_shows_the_committed_results(name: str) -> None:
+    lines = read_results([RESULTS])
+    makers: dict[str, Callable[[], str]] = {
+        "results": lambda: table(score(lines), score(lines, method="graph")),
+        "solutions": lambda: by_solution(lines),
+        "failures": lambda: failures(lines),
+        "effort": lambda: effort(lines),
+        "two runs": lambda: two_runs(read_results([EARLIER]), lines),
+        "cross-check": cross_check,
+        "decode": lambda: decode_set(read_results([DECODE])),
+    }
+    check_block(PAGE, name, makers[name]())
+
+
+def test_cold_calls_take_what_nsight_compute_says() -> None:
+    shapes = msgspec.json.decode(CROSS_CHECK.read_bytes())["shapes"]
+    long = [one for one in shapes if one["kernels"] == 1 and one["ncu_us"] > 10]
+    assert len(long) >= 10
+    assert all(0.95 <= one["cold_over_ncu"] <= 1.05 for one in long)
+
+
+def test_torch_passes_on_every_shape_of_the_suite() -> None:
+    listed = {(name, one.shape) for name, shapes in workloads("atrex").items() for one in shapes}
+    lines = read_results([RESULTS])
+    for solution in ("torch-eager", "torch-compile"):
+        own = [one for one in lines if one.solution == solution and one.status == "passed"]
+        assert {(one.operator, one.shape) for one in own} == listed
+        assert all(one.median_us and one.methods["cold-v1"] for one in own)
+
+
+def test_baselines_pass_the_default_checks_on_a_gpu() -> None:
+    lines = read_results([CHECKS])
+    assert {one.status for one in lines} == {"passed"}
+    assert len({one.operator for one in lines if one.solution == "torch-eager"}) == 30
+    assert not any(re.search("--rounds|--extra", one.run["command"]) for one in lines)
+
+
+def page_text() -> str:
+    """The page without line breaks."""
+    return " ".join(PAGE.read_text(encoding="utf-8").split())
+
+
+def test_the_page_says_how_often_the_card_was_at_its_power_cap() -> None:
+    told = []
+    for file in (RESULTS, DECODE):
+        passed = [one for one in read_results([file]) if one.status == "passed"]
+        capped = sum("power cap" in one.sensors.throttle for one in passed if one.sensors)
+        told.append(f"{capped} of the {len(passed):,}")
+    page = page_text()
+    assert all(one in page for one in told), told
+
+
+def test_the_page_says_which_lines_are_of_the_last_runs() -> None:
+    lines = read_results([RESULTS])
+    earlier = {(one.operator, one.shape, one.solution): one for one in read_results([EARLIER])}
+    last = [one for one in lines if "graph-v1" not in one.methods]
+    before = min(one.run["time"] for one in last)
+    pairs = [(earlier.get((one.operator, one.shape, one.solution)), one) for one in last]
+    medians = [(old.by("graph"), new.by("graph")) for old, new in pairs if old is not None]
+    longer = sorted(
+        old[1].median_us / new[1].median_us
+        for old, new in medians
+        if old and new and old[1].median_us and new[1].median_us
+    )
+    middle = f"{100 * longer[len(longer) // 2] - 100:.0f} %"
+    page = page_text()
+    for text in (
+        f"{len(last):,} lines are of the last runs",
+        f"{sum(one.run['time'] == before for one in last)} of these lines still met the check",
+        f"The other {len(lines) - len(last)} and the `decode` set",
+        f"{middle} longer in the middle of {len(longer):,} pairs",
+        f"`results/bench/h200-checks.jsonl`, {len(read_results([CHECKS]))} lines",
+    ):
+        assert text in page
+    assert longer[int(0.95 * len(longer))] >= 1.25
+
+
+def test_the_page_says_what_intervals_of_one_process_are_worth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("solscope.bench.results.contrast.ONE_PROCESS", 0.0)
+    first, again = read_results([EARLIER]), read_results([RESULTS])
+    shapes = [
+        shape
+        for name in sorted({one.solution for one in first})
+        for shape in contrast(first, again, name, name).shapes
+    ]
+    open_ = sum(one.verdict == "cannot tell" for one in shapes) / len(shapes)
+    page = page_text()
+    assert f"without that they are too narrow, and hold for {100 * open_:.0f} %" in page
+
+
+def test_no_passed_result_beats_its_bound() -> None:
+    for line in read_results([RESULTS, DECODE]):
+        if line.status == "passed":
+            assert line.s is not None
+            assert line.s <= 1, (line.operator, line.shape, line.solution)
+
+
+def test_results_name_the_machine_and_the_command() -> None:
+    for line in read_results([RESULTS, DECODE]):
+        assert line.device == "NVIDIA H200"
+        assert line.run["command"].startswith("solscope bench run")
+        assert {"torch", "triton", "python"} <= set(line.run["versions"])
+        assert line.run["driver"]
+        assert line.sensors is not None or line.status != "passed"

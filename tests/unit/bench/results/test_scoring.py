@@ -1,0 +1,498 @@
+"""Score, comparison and leaderboard on results whose numbers are written out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from solscope.bench.base import ShapeResult, Timing
+from solscope.bench.results.contrast import contrast
+from solscope.bench.results.files import append_result, latest, read_results
+from solscope.bench.results.leaderboard import leaderboard
+from solscope.bench.results.score import score, select, usual
+from solscope.cli import run
+from solscope.errors import InputError, UsageError
+from solscope.report.results.bench import render_contrast, render_results
+
+JITTER = (0.995, 1.0, 1.0, 1.005, 0.998, 1.002)
+
+
+def line(operator: str, shape: str, median_us: float, **more: Any) -> ShapeResult:
+    """A passed line: bound 10 us, six samples in each of two processes."""
+    samples = [median_us * factor for factor in JITTER]
+    facts: dict[str, Any] = {
+        "solution": "mine",
+        "status": "passed",
+        "device": "NVIDIA H200",
+        "method": "cold-v1",
+        "median_us": median_us,
+        "samples": [*samples, *samples],
+        "samples_per_restart": [6, 6],
+        "bound_us": 10.0,
+        "s": 10.0 / median_us,
+        "published_us": 12.0,
+        "weight": 0.5,
+        "calls": 1.0,
+        "suite": "atrex",
+        **more,
+    }
+    return ShapeResult(operator=operator, shape=shape, **facts)
+
+
+def test_an_operator_is_weighted_by_calls_not_by_ratios() -> None:
+    rows = [line("rms_norm", "0", 20.0, calls=3.0), line("rms_norm", "1", 100.0, calls=1.0)]
+    (found,) = score(rows).operators
+    assert found.s == pytest.approx((3 * 10 + 1 * 10) / (3 * 20 + 1 * 100))
+    assert found.published_s == pytest.approx(4 * 12 / 160)
+    assert (found.shapes_passed, found.shapes) == (2, 56)
+    assert found.recoverable == pytest.approx(found.importance * (1 - 0.25))
+
+
+def test_shares_of_time_stand_in_for_calls() -> None:
+    rows = [
+        line("rms_norm", "0", 20.0, calls=None, weight=0.75),
+        line("rms_norm", "1", 100.0, calls=None, weight=0.25),
+    ]
+    (found,) = score(rows).operators
+    assert found.s == pytest.approx(0.75 * 0.5 + 0.25 * 0.1)
+
+
+def test_all_operators_are_weighted_by_importance_and_what_lacks_is_told() -> None:
+    rows = [line("rms_norm", "0", 20.0), line("l2_norm", "0", 100.0)]
+    found = score(rows)
+    norms = {one.operator: one.importance for one in found.operators}
+    covered = norms["rms_norm"] + norms["l2_norm"]
+    wanted = norms["rms_norm"] * 0.5 + norms["l2_norm"] * 0.1
+    assert found.covered == pytest.approx(covered)
+    assert found.weighted_s == pytest.approx(wanted / covered)
+    assert found.weighted_s_all == pytest.approx(wanted)
+    assert found.recoverable == pytest.approx(covered - wanted)
+
+
+def test_the_fastest_that_passed_counts_and_one_solution_can_be_asked_for() -> None:
+    rows = [
+        line("rms_norm", "0", 40.0, solution="slow"),
+        line("rms_norm", "0", 20.0, solution="fast"),
+        line("rms_norm", "0", 5.0, solution="evil", status="faster_than_bound"),
+    ]
+    (found,) = score(rows).operators
+    assert (found.s, found.best) == (0.5, {"fast": 1})
+    assert score(rows, "slow").weighted_s == 0.25
+    assert score(rows, "evil").weighted_s is None
+    board = leaderboard(rows)
+    assert [(one.solution, one.wins) for one in board.entries] == [
+        ("fast", 1),
+        ("slow", 0),
+        ("evil", 0),
+    ]
+    assert board.entries[-1].shapes_failed == 1
+
+
+def test_another_method_has_its_own_score() -> None:
+    graph = {"graph-v1": Timing(median_us=12.5, samples=[12.5] * 5, samples_per_restart=[5])}
+    rows = [line("rms_norm", "0", 20.0, methods=graph), line("rms_norm", "1", 20.0)]
+    found = score(rows, method="graph-v1")
+    assert (found.method, found.weighted_s) == ("graph-v1", 0.8)
+    assert found.operators[0].shapes_passed == 1
+    without = line("rms_norm", "2", 20.0, methods={"kineto": Timing(reason="no spans")})
+    for unknown in ("gra", ""):
+        with pytest.raises(UsageError, match=f"no times by '{unknown}'"):
+            score([*rows, without], method=unknown)
+
+
+def test_by_its_name_the_newest_version_of_a_method_is_taken() -> None:
+    def timed(**us: float) -> dict[str, Timing]:
+        return {
+            f"graph-{version}": Timing(median_us=at, samples=[at] * 5, samples_per_restart=[5])
+            for version, at in us.items()
+        }
+
+    old = line("rms_norm", "0", 20.0, methods=timed(v1=12.5))
+    both = line("rms_norm", "0", 20.0, methods=timed(v2=25.0, v10=10.0, v9=50.0))
+    assert (old.by("graph"), both.by("warm")) == (("graph-v1", old.methods["graph-v1"]), None)
+    found = score([both], method="graph")
+    assert (found.method, found.weighted_s) == ("graph-v10", 1.0)
+    assert score([both], method="cold") == score([both])
+    with pytest.raises(InputError, match=r"by graph-v1, B by graph-v10.*both have: no method"):
+        contrast([old], [both], method="graph")
+    assert contrast([both], [both], method="graph").method == "graph-v10"
+
+
+def test_scaled_shapes_and_mixed_devices_are_refused() -> None:
+    with pytest.raises(InputError, match="scaled"):
+        score([line("rms_norm", "0", 20.0, scale=0.5)])
+    both = [line("rms_norm", "0", 20.0), line("rms_norm", "0", 20.0, solution="b", device="cpu")]
+    with pytest.raises(UsageError, match="several devices"):
+        score(both)
+    assert score(both, device="cpu").device == "cpu"
+    assert score(both, device="h200").device == "NVIDIA H200"
+    twice = [*both, line("rms_norm", "0", 20.0, device="NVIDIA H200 NVL")]
+    assert score(twice, device="NVIDIA H200").device == "NVIDIA H200"
+    with pytest.raises(UsageError, match="no results of device 'h200'"):
+        score(twice, device="h200")
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(0.9, "faster"), (1.1, "slower"), (1.0, "cannot tell")]
+)
+def test_a_difference_is_told_only_when_there_is_one(factor: float, verdict: str) -> None:
+    before = [line("rms_norm", "0", 20.0), line("rms_norm", "1", 30.0)]
+    after = [line("rms_norm", "0", 20.0 * factor), line("rms_norm", "2", 1.0)]
+    found = contrast(before, after)
+    assert (found.verdict, found.shapes[0].verdict) == (verdict, verdict)
+    assert found.low <= found.ratio <= found.high
+    assert found.ratio == pytest.approx(factor)
+    assert (found.only_a, found.only_b) == (1, 1)
+
+
+def test_a_best_of_more_solutions_is_told_shape_by_shape() -> None:
+    before = [line("rms_norm", at, 20.0, solution=name) for at in "01" for name in ("a", "b")]
+    after = [*before[:2], line("rms_norm", "1", 20.0, solution="b")]
+    found = contrast(before, after)
+    assert (found.a, found.b, found.uneven) == (["a", "b"], ["a", "b"], 1)
+    assert contrast(before, before).uneven == 0
+    assert contrast(before, after, "a", "b").uneven == 0
+    swapped = [line("rms_norm", "0", 10.0, solution="b"), line("rms_norm", "1", 10.0, solution="a")]
+    found = contrast(swapped, before)
+    assert found.uneven == 2
+    assert [(one.a_solution, one.b_solution) for one in found.shapes] == [("b", "a"), ("a", "a")]
+    wide = render_contrast(found, width=140, color=False)
+    assert wide.splitlines()[1].split()[-4:] == ["A", "by", "B", "by"]
+    assert "on 2 shapes A and B have other solutions" in wide
+    single = render_contrast(contrast(before, after, "a", "b"), width=140, color=False)
+    assert " by " not in single.splitlines()[1]
+    assert "other solutions" not in single
+
+
+def test_processes_that_disagree_widen_the_interval() -> None:
+    before = [line("rms_norm", "0", 20.0)]
+    samples = [*(18.0 * f for f in JITTER), *(22.0 * f for f in JITTER)]
+    after = [line("rms_norm", "0", 19.0, samples=samples)]
+    found = contrast(before, after)
+    assert found.low < 0.91
+    assert found.high > 1.09
+    assert found.verdict == "cannot tell"
+
+
+def test_one_process_cannot_show_how_processes_differ() -> None:
+    def single(median_us: float) -> list[ShapeResult]:
+        return [line("rms_norm", "0", median_us, samples_per_restart=[12])]
+
+    a = single(20.0)
+    near = contrast(a, single(21.4))
+    assert near.shapes[0].processes == (1, 1)
+    assert (near.verdict, near.shapes[0].verdict) == ("cannot tell", "cannot tell")
+    assert near.low < 1 < near.high
+    assert contrast(a, single(23.0)).verdict == "slower"
+    assert (
+        contrast([line("rms_norm", "0", 20.0)], [line("rms_norm", "0", 21.4)]).verdict == "slower"
+    )
+
+
+def test_shapes_of_an_operator_share_what_one_process_cannot_show() -> None:
+    def lines(median_us: float, *operators: str) -> list[ShapeResult]:
+        return [
+            line(name, str(shape), median_us, samples_per_restart=[12])
+            for name in operators
+            for shape in range(4 // len(operators))
+        ]
+
+    def high(*operators: str) -> float:
+        return contrast(lines(20.0, *operators), lines(20.0, *operators)).high
+
+    assert high("rms_norm") > 1.08  # one process timed all four, so nothing makes up for it
+    assert high("rms_norm", "l2_norm") < high("rms_norm") - 0.01
+
+
+def test_two_runs_of_one_card_agree_within_their_intervals() -> None:
+    folder = Path(__file__).parents[4] / "results" / "bench"
+    first, again = (read_results([folder / name]) for name in ("h200-earlier.jsonl", "h200.jsonl"))
+    pairs = told = 0
+    for solution in sorted({one.solution for one in first}):
+        found = contrast(first, again, solution, solution)
+        assert found.verdict == "cannot tell"
+        pairs += len(found.shapes)
+        told += sum(one.verdict != "cannot tell" for one in found.shapes)
+    assert pairs == len(first)
+    assert told <= 0.05 * pairs
+
+
+def test_an_operator_without_importance_does_not_decide() -> None:
+    def lines(norm_us: float, other_us: float, importance: float) -> list[ShapeResult]:
+        return [
+            line("rms_norm", "0", norm_us, importance=importance),
+            line("l2_norm", "0", other_us, importance=0.0),
+        ]
+
+    assert contrast(lines(20, 20, 0.5), lines(10, 40, 0.5)).ratio == pytest.approx(0.5)
+    assert contrast(lines(20, 20, 0.0), lines(10, 40, 0.0)).ratio == pytest.approx(1.25)
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({"device": "NVIDIA B200"}, "B on NVIDIA B200: not comparable"),
+        ({"suite": "decode"}, "A is of the suite atrex, B of decode"),
+        ({"method": "warm-v1"}, "A was timed by cold-v1, B by warm-v1"),
+        ({"status": "wrong_numbers"}, "no shape passed in both"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(other: dict[str, str], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        contrast([line("rms_norm", "0", 20.0)], [line("rms_norm", "0", 20.0, **other)])
+
+
+def test_results_survive_a_cut_off_line(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    append_result(file, line("rms_norm", "0", 20.0))
+    with file.open("ab") as out:
+        out.write(b'{"operator": "rms_')
+    assert len(read_results([file])) == 1
+    append_result(file, line("rms_norm", "0", 30.0))
+    assert [r.median_us for r in read_results([file])] == [20.0, 30.0]
+
+
+def test_a_file_that_was_cut_off_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "r.jsonl"
+    append_result(file, line("rms_norm", "0", 20.0))
+    assert run(["bench", "score", str(file)]) == 0
+    assert not capsys.readouterr().err
+    with file.open("ab") as out:
+        out.write(b'{"operator":"rms_')
+    for command in (["score"], ["leaderboard"], ["compare", str(file)]):
+        assert run(["bench", *command, str(file), "--json"]) == 0
+        assert f"{file}: ignored the truncated last line" in capsys.readouterr().err
+
+
+def test_only_half_a_line_of_ours_is_passed_over_or_taken_out(tmp_path: Path) -> None:
+    whole = tmp_path / "r.jsonl"
+    append_result(whole, line("rms_norm", "0", 20.0))
+    whole.write_bytes(whole.read_bytes().rstrip(b"\n"))
+    append_result(whole, line("rms_norm", "0", 30.0))
+    assert len(read_results([whole])) == 2
+    for foreign in (b"a note of mine", b'{"operator": "rms_norm"}'):
+        other = tmp_path / "other.jsonl"
+        other.write_bytes(whole.read_bytes() + foreign)
+        with pytest.raises(InputError, match="line 3 is not a result"):
+            read_results([other])
+        append_result(other, line("rms_norm", "0", 30.0))
+        assert foreign in other.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"iqr_us": -1.0},
+        {"bound_us": 1e308},
+        {"calls": 1e308},
+        {"weight": 1e308},
+        {"samples": [-1.0]},
+        {"samples_per_restart": [-1]},
+        {"methods": {"warm-v1": {"median_us": -1.0}}},
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    file = tmp_path / "r.jsonl"
+    append_result(file, line("rms_norm", "0", 20.0, **wrong))
+    with pytest.raises(InputError, match="line 1 is not a result"):
+        read_results([file])
+
+
+def test_zeros_and_counts_that_do_not_fit_make_no_number() -> None:
+    none_called = score([line("rms_norm", "0", 20.0, calls=0.0)])
+    assert none_called.operators[0].s is None
+    assert none_called.operators[0].median_us is None
+    untimed = line("rms_norm", "0", 20.0, methods={"warm-v1": Timing(median_us=0.0)})
+    assert score([untimed], method="warm-v1").operators[0].shapes_passed == 0
+    good = [line("rms_norm", "0", 20.0)]
+    with pytest.raises(InputError, match="no shape passed in both"):
+        contrast(good, [line("rms_norm", "0", 20.0, samples=[0.0] * 12)])
+    found = contrast(good, [line("rms_norm", "0", 20.0, samples_per_restart=[0])])
+    assert found.shapes[0].processes == (2, 1)
+
+
+def test_the_last_of_several_lines_counts() -> None:
+    rows = [line("rms_norm", "0", 20.0), line("rms_norm", "0", 40.0)]
+    assert [one.median_us for one in latest(rows)] == [40.0]
+
+
+def test_a_later_run_on_another_card_replaces_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "r.jsonl"
+    append_result(file, line("rms_norm", "0", 20.0))
+    append_result(file, line("rms_norm", "0", 40.0, device="NVIDIA B200"))
+    assert score(read_results([file]), device="NVIDIA H200").weighted_s == 0.5
+    assert score(read_results([file]), device="NVIDIA B200").weighted_s == 0.25
+    assert run(["bench", "score", str(file)]) == 2
+    several = "several devices (NVIDIA B200, NVIDIA H200); choose one with --on DEVICE"
+    assert several in capsys.readouterr().err
+    assert run(["bench", "compare", str(file), str(file)]) == 2
+    assert several in capsys.readouterr().err
+    assert run(["bench", "compare", str(file), str(file), "--on", "NVIDIA B200"]) == 0
+    assert "NVIDIA B200, suite atrex, cold-v1" in capsys.readouterr().out
+    assert run(["report", str(file), "-o", str(tmp_path / "r.html")]) == 0
+
+
+def test_one_of_several_suites_is_chosen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "r.jsonl"
+    append_result(file, line("rms_norm", "0", 20.0))
+    append_result(file, line("unified_attention", "0", 40.0, suite="decode"))
+    several = "results of several suites (atrex, decode); choose one with --suite NAME"
+    for command in (
+        ["score", str(file)],
+        ["leaderboard", str(file)],
+        ["compare", *[str(file)] * 2],
+    ):
+        assert run(["bench", *command]) == 2
+        assert several in capsys.readouterr().err
+        assert run(["bench", *command, "--suite", "decode", "--json"]) == 0
+        found = msgspec.json.decode(capsys.readouterr().out)
+        assert found["suite"] == "decode"
+        assert run(["bench", *command, "--suite", "atrx"]) == 2
+        assert "no results of suite 'atrx' (available: atrex, decode)" in capsys.readouterr().err
+
+
+def test_what_is_asked_for_together_is_looked_for_together() -> None:
+    rows = [
+        line("rms_norm", "0", 20.0, solution="a"),
+        line("rms_norm", "0", 40.0, solution="b", suite="decode"),
+    ]
+    why = "no results of solution 'a' for suite decode (available: b)"
+    with pytest.raises(UsageError, match=re.escape(why)):
+        select(rows, "a", suite="decode")
+
+
+def test_usual_is_the_public_suite_and_the_device_with_most_full_sizes() -> None:
+    rows = [
+        line("rms_norm", "0", 20.0, suite="decode", device="B"),
+        *(line("rms_norm", shape, 20.0, device="A") for shape in "012"),
+        *(line("rms_norm", shape, 20.0, device="cpu", scale=0.5) for shape in "01234"),
+        *(line("rms_norm", shape, 20.0, device="B") for shape in "01"),
+    ]
+    assert usual(rows) == ("atrex", "A")
+    assert usual(rows, "decode") == ("decode", "B")
+    assert usual(rows, device="B") == ("atrex", "B")
+    assert usual(rows[:1]) == ("decode", "B")
+    assert usual([]) == (None, None)
+
+
+def test_a_method_that_was_not_run_is_named_with_those_that_were() -> None:
+    with pytest.raises(UsageError, match=r"no times by 'grpah-v1' \(available: cold-v1\)"):
+        score([line("rms_norm", "0", 20.0)], method="grpah-v1")
+
+
+def test_commands_print_and_exit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    append_result(before, line("rms_norm", "0", 20.0))
+    append_result(after, line("rms_norm", "0", 25.0, solution="other"))
+    assert run(["bench", "score", str(before), "--json"]) == 0
+    found = msgspec.json.decode(capsys.readouterr().out)
+    assert (found["device"], found["weighted_s"]) == ("NVIDIA H200", 0.5)
+    assert found["operators"][0].keys() >= {
+        "operator",
+        "importance",
+        "s",
+        "shapes_passed",
+        "shapes",
+    }
+    assert run(["bench", "compare", str(before), str(after)]) == 1
+    printed = capsys.readouterr().out
+    assert "1.250" in printed
+    assert "A µs" in printed
+    assert run(["bench", "leaderboard", str(before), str(after)]) == 0
+    assert "other" in capsys.readouterr().out
+    assert run(["bench", "score", str(tmp_path / "none.jsonl")]) == 2
+
+
+def test_notes_say_what_a_reader_would_take_for_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.jsonl"
+    append_result(file, line("rms_norm", "0", 20.0))
+    assert run(["bench", "compare", str(file), str(file)]) == 0
+    assert "cannot tell: the interval reaches into 1 ± 0.01" in capsys.readouterr().out
+    other = tmp_path / "b.jsonl"
+    append_result(other, line("rms_norm", "0", 20.0))
+    append_result(other, line("rms_norm", "0", 30.0, solution="yours"))
+    assert run(["bench", "compare", str(file), str(other)]) == 0
+    assert "--solution-a" in capsys.readouterr().out
+    assert run(["bench", "compare", str(file), str(other), "--solution-b", "yours"]) == 1
+    assert "--solution-a" not in capsys.readouterr().out
+    assert run(["bench", "leaderboard", str(file)]) == 0
+    assert "can be lower" not in capsys.readouterr().out
+    append_result(file, line("rms_norm", "1", 100.0, solution="other"))
+    assert run(["bench", "leaderboard", str(file)]) == 0
+    assert "best, over more, can be lower" in capsys.readouterr().out
+
+
+def test_a_check_shows_its_reasons_in_full_and_no_empty_columns() -> None:
+    off = "with extreme inputs: out: 381 of 384 values are off by more than 0 + 0.008 |wanted|"
+    untimed = {"median_us": None, "bound_us": None, "s": None}
+    rows = [
+        msgspec.structs.replace(
+            line("rms_norm", at, 20.0), status="wrong_numbers", reason=off, **untimed
+        )
+        for at in "01"
+    ]
+    said = render_results(rows, width=80, color=False)
+    assert said.splitlines()[0].split() == ["operator", "shape", "solution", "status", "why"]
+    assert " ".join(said.split()).count(f"mine at rms_norm, shape 0: {off}") == 1
+    assert "shape 1" not in said
+    timed = render_results([*rows, line("rms_norm", "2", 20.0)], width=140, color=False)
+    assert "median µs" in timed.splitlines()[0]
+    assert "p20" not in timed.splitlines()[0]
+    assert "S = bound / median" in timed
+
+
+def test_a_narrow_terminal_keeps_the_names_that_tell_rows_apart() -> None:
+    why = "moves 259 MB, more than the 256 MB allowed here"
+    names = "mine", "torch-eager"
+    rows = [line("rms_norm", "27", 20.0, solution=name, reason=why) for name in names]
+    _, first, second, *_ = render_results(rows, width=80, color=False).splitlines()
+    assert "mine" in first
+    assert "torch-eager" in second
+    assert "solution" not in render_results(rows[:1], width=60, color=False).splitlines()[0]
+    operators = [line(name, "0", 20.0, reason=why) for name in ("rms_norm", "l2_norm")]
+    _, first, second, *_ = render_results(operators, width=60, color=False).splitlines()
+    assert "rms_norm" in first
+    assert "l2_norm" in second
+
+
+def test_a_score_without_s_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    unbound = {"device": "cpu", "bound_us": None, "s": None, "published_us": None}
+    wrong = {"status": "wrong_numbers", "median_us": None}
+    file = tmp_path / "r.jsonl"
+    for more, why in ((wrong, "no shape passed"), ({}, "no bound is known for cpu")):
+        append_result(file, msgspec.structs.replace(line("rms_norm", "0", 20.0), **unbound, **more))
+        assert run(["bench", "score", str(file)]) == 0
+        said = capsys.readouterr().out
+        assert f"no S: {why}" in said
+        assert "recoverable: -" not in said
+
+
+def test_a_narrow_terminal_keeps_the_interval_and_says_what_it_leaves_out() -> None:
+    found = contrast(
+        [line("chunk_gated_delta_rule_state", "0", 123_456.0, solution="a-solution-of-ours")],
+        [line("chunk_gated_delta_rule_state", "0", 23_456.0, solution=name) for name in "bc"],
+    )
+    wide, narrow = (render_contrast(found, width=width, color=False) for width in (140, 70))
+    assert "A by" in wide
+    assert "left out" not in wide
+    assert "95 %" in narrow
+    assert "columns left out at" in narrow
+
+
+def test_results_of_scaled_sizes_say_so() -> None:
+    full, scaled = line("rms_norm", "0", 20.0), line("rms_norm", "1", 20.0, scale=0.5)
+    told = "sizes were scaled"
+    assert told in render_results([full, scaled], width=100, color=False)
+    assert told not in render_results([full], width=100, color=False)

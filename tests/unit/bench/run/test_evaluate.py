@@ -1,0 +1,203 @@
+"""A whole run on the CPU: lines, resuming, exit codes, templates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+import solscope.bench
+from solscope.bench.base import ShapeResult
+from solscope.bench.results.files import read_results
+from solscope.cli import run
+from tests.json_output import document
+
+SOLUTIONS = Path(solscope.bench.__file__).parent / "solutions"
+FAST = ["--device", "cpu", "--small", "--extra", "2", "--rounds", "1"]
+TIMED = [*FAST, "--restarts", "2", "--seconds-per-shape", "0.05"]
+CONTRACT = {
+    *("operator", "shape", "solution", "status", "device", "method", "median_us", "p20_us"),
+    *("p80_us", "samples", "bound_us", "limiter", "s", "max_error"),
+}
+
+
+def test_a_run_writes_a_line_per_shape_and_resumes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "r.jsonl"
+    arguments = ["bench", "run", "--op", "fused_add_rms_norm", "--solution", "torch-eager"]
+    arguments += ["--shapes", "0,1", "--out", str(out), *TIMED]
+    assert run(arguments) == 0
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(line["shape"], line["status"]) for line in lines] == [("0", "passed"), ("1", "passed")]
+    for line in lines:
+        assert line.keys() >= CONTRACT
+        assert (line["device"], line["method"], line["s"]) == ("cpu", "cpu-v1", None)
+        assert line["p20_us"] <= line["median_us"] <= line["p80_us"]
+        assert sum(line["samples_per_restart"]) == len(line["samples"]) > 0
+        assert len(line["samples_per_restart"]) == 2
+        assert line["checked_calls"] >= 2 * 2 * 3
+        assert len(line["solution_hash"]) == 16
+        assert line["run"]["versions"]["torch"]
+    capsys.readouterr()
+    assert run([*arguments, "--resume"]) == 0
+    assert "nothing to run" in capsys.readouterr().out
+    assert len(out.read_text().splitlines()) == 2
+
+
+def test_a_template_passes_as_it_is_and_fails_when_broken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mine"
+    assert run(["bench", "new", "silu_and_mul", "-o", str(folder)]) == 0
+    assert "--op silu_and_mul (without a GPU: --device cpu --small)" in capsys.readouterr().err
+    triton = ["bench", "new", "silu_and_mul", "-o", str(tmp_path / "t"), "--language", "triton"]
+    assert run(triton) == 0
+    assert capsys.readouterr().err.endswith("--op silu_and_mul\n")
+    assert sorted(path.name for path in folder.iterdir()) == ["silu_and_mul.py", "solution.toml"]
+    assert run(["bench", "new", "silu_and_mul", "-o", str(folder)]) == 2
+    assert "--force" in capsys.readouterr().err
+    out = tmp_path / "r.jsonl"
+    check = ["bench", "check", str(folder), "--op", "silu_and_mul", "--shapes", "0", *FAST]
+    check += ["--out", str(out)]
+    assert run(check) == 0
+    file = folder / "silu_and_mul.py"
+    file.write_text(
+        file.read_text() + "\n\n_right = run\n\n\ndef run(x):\n    return 2 * _right(x)\n"
+    )
+    assert run([*check, "--json"]) == 1
+    shown = capsys.readouterr().out
+    results = document(shown[shown.index('{\n  "schema"') :])["results"]
+    assert [result["status"] for result in results] == ["wrong_numbers"]
+    right, wrong = read_results([out])
+    assert right.solution_hash != wrong.solution_hash
+    assert right.seeds
+    assert not set(right.seeds) & set(wrong.seeds)
+
+
+@pytest.mark.parametrize("language", ["triton", "cuda"])
+def test_templates_in_other_languages_have_a_kernel_of_their_own(
+    tmp_path: Path, language: str
+) -> None:
+    assert run(["bench", "new", "rms_norm", "-o", str(tmp_path), "--language", language]) == 0
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"rms_norm.py", "_kernel.py", "solution.toml"} <= names
+    for path in tmp_path.glob("*.py"):
+        compile(path.read_text(), path.name, "exec")
+    assert f'language = "{language}"' in (tmp_path / "solution.toml").read_text()
+
+
+REMEMBERS = """
+from _honest import run as honest
+KNOWN = {}
+def run(q, k, v, h, g, scale, chunk_size):
+    key = tuple(q.reshape(-1)[:4].tolist())
+    if key not in KNOWN:
+        KNOWN[key] = honest(q, k, v, h, g, scale, chunk_size)
+    return KNOWN[key].clone()
+"""
+SCRIBBLES = """
+from _honest import run as honest
+CALLS = []
+def run(q, k, v, h, g, scale, chunk_size):
+    out = honest(q, k, v, h, g, scale, chunk_size)
+    CALLS.append(1)
+    if len(CALLS) == 2:
+        q.zero_()
+    return out
+"""
+
+
+def test_one_sequence_has_twins_and_what_one_candidate_spoils_the_next_does_not_see(
+    tmp_path: Path,
+) -> None:
+    operator = "chunk_delta_rule_output"
+    honest = (SOLUTIONS / "torch_eager" / f"{operator}.py").read_text(encoding="utf-8")
+    arguments = ["bench", "run", "--op", operator, "--shapes", "0"]
+    for name, text in (("remembers", REMEMBERS), ("scribbles", SCRIBBLES)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "_honest.py").write_text(honest, encoding="utf-8")
+        (folder / f"{operator}.py").write_text(text, encoding="utf-8")
+        arguments += ["--solution", str(folder)]
+    out = tmp_path / "r.jsonl"
+    arguments += ["--solution", "torch-eager", "--out", str(out), *TIMED]
+    assert run([*arguments, "--extra", "0"]) == 1
+    found = {one.solution: one for one in read_results([out])}
+    assert (found["remembers"].status, found["remembers"].rounds) in (
+        ("wrong_numbers", 2),
+        ("wrong_numbers", 3),
+    )
+    assert (found["scribbles"].status, found["scribbles"].rounds) == ("mutated_input", 2)
+    assert (found["torch-eager"].status, found["torch-eager"].rounds) == ("passed", 3)
+
+
+def test_a_crash_says_where_in_the_solution(tmp_path: Path) -> None:
+    file, out = tmp_path / "mine.py", tmp_path / "r.jsonl"
+    file.write_text("def run(x, weight, eps):\n    return x.reshape(7, -1, 0)\n", encoding="utf-8")
+    what = ["bench", "check", str(file), "--op", "rms_norm", "--shapes", "0", "--out", str(out)]
+    assert run([*what, *FAST]) == 1
+    (found,) = read_results([out])
+    assert found.status == "crashed"
+    assert "RuntimeError at mine.py, line 2: " in (found.reason or "")
+    file.write_text("walk = 1\n", encoding="utf-8")
+    assert run([*what, *FAST]) == 1
+    assert read_results([out])[-1].reason == "mine.py has no function run"
+
+
+ROUTES = """
+from _honest import run as honest
+def setup(**inputs):
+    return honest(**inputs)
+def run(plan, **inputs):
+    return tuple(part.clone() for part in plan)
+"""
+
+
+@pytest.mark.parametrize("operator", ["moe_align_block_size", "moe_count_and_sort"])
+def test_what_a_layer_computes_is_no_plan_of_a_step(operator: str, tmp_path: Path) -> None:
+    honest = (SOLUTIONS / "torch_eager" / f"{operator}.py").read_text(encoding="utf-8")
+    (tmp_path / "_honest.py").write_text(honest, encoding="utf-8")
+    (tmp_path / f"{operator}.py").write_text(ROUTES, encoding="utf-8")
+    out = tmp_path / "r.jsonl"
+    what = ["bench", "check", str(tmp_path), "--op", operator, "--shapes", "0", "--out", str(out)]
+    run([*what, *FAST])
+    (found,) = read_results([out])
+    assert found.status in ("unsupported", "wrong_shape")
+    assert "meta" in (found.reason or "")
+
+
+def test_a_small_shape_has_a_bound_that_nobody_published(tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    what = ["--op", "fused_moe", "--shapes", "0", "--solution", "torch-eager", "--hardware", "H200"]
+    assert run(["bench", "run", *what, "--out", str(out), *TIMED]) == 0
+    (line,) = read_results([out])
+    assert line.bound_us is not None
+    assert line.published_us is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--op", "rms_norm", "--shapes", "999"], "no shape '999'"),
+        (["--op", "nothing"], "no operator 'nothing'"),
+        (["--op", "softmax"], "softmax has no reference"),
+        (["--op", "rms_norm", "--suite", "none"], "no suite"),
+        (["--op", "rms_norm", "--methods", "graph"], "graph cannot come first"),
+    ],
+)
+def test_bad_usage_is_one_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["bench", "run", "--solution", "torch-eager", "--device", "cpu", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_line_reads_back_as_it_was_written() -> None:
+    import msgspec
+
+    result = ShapeResult("rms_norm", "0", "x", "passed", "cpu", "cpu-v1", samples=[1.5])
+    assert msgspec.json.decode(msgspec.json.encode(result), type=ShapeResult) == result

@@ -1,0 +1,223 @@
+"""The questions that GPU methods ask, with a timer that stands in for the device."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import pytest
+
+pytest.importorskip("torch")
+
+from solscope.bench.base import METHODS, ShapeResult
+from solscope.bench.catalog import Solution, find_solution
+from solscope.bench.pool import process
+from solscope.bench.pool.slot import Seat
+from solscope.bench.run import agenda, timing_cpu, timing_gpu
+from solscope.bench.run import evaluate as evaluation
+from solscope.bench.run.timing import Plan
+from solscope.bench.workloads import SMALL
+
+ALL = tuple(METHODS.values())
+
+
+@pytest.fixture(autouse=True)
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers with the timer of `fake_timer.py`, asked as on a GPU."""
+
+    class WithTimer(process.Spawner):
+        def __init__(self, limits: process.Limits) -> None:
+            super().__init__(limits)
+            package = self.folder / process.COPIED
+            shutil.copy(Path(__file__).with_name("fake_timer.py"), package / "device_timer.py")
+            worker = package / "worker.py"
+            text = worker.read_text()
+            for old, new in (
+                ('if device != "cpu" and self.timer is None', "if self.timer is None"),
+                ("self.torch.cuda.memory_reserved()", "0"),
+            ):
+                assert old in text
+                text = text.replace(old, new)
+            worker.write_text(text)
+
+    # A clock that no busy machine moves: requests take 100 us, and the time is never over.
+    ticks = itertools.count(0.0, 1e-4)
+    clock = SimpleNamespace(monotonic=lambda: 0.0, perf_counter=lambda: next(ticks))
+    monkeypatch.setattr(timing_gpu, "time", clock)
+    monkeypatch.setattr(evaluation, "Spawner", WithTimer)
+    monkeypatch.setattr(timing_cpu, "sample_cpu", timing_gpu.sample_gpu)
+    monkeypatch.setattr(agenda.Options, "plan", property(lambda _: Plan(ALL, 0.1)))
+
+
+def run(operators: list[str], solution: Solution) -> list[ShapeResult]:
+    options = agenda.Options(
+        operators=operators,
+        solutions=[solution],
+        shapes="0",
+        device="cpu",
+        scale=SMALL,
+        restarts=2,
+        extra=0,
+        rounds=1,
+    )
+    return evaluation.evaluate(options)
+
+
+def test_every_method_gives_samples_of_every_process_and_calls_are_checked() -> None:
+    names = ["rms_norm", "fused_add_rms_norm", "causal_conv1d"]
+    results = run(names, find_solution("torch-eager"))
+    assert {result.status for result in results} == {"passed"}
+    for result in results:
+        cold, warm, graph = (result.methods[name] for name in ALL)
+        assert (result.median_us, cold.clock, cold.activities) == (40.0, "kineto", 2)
+        assert result.samples_per_restart == warm.samples_per_restart == [30, 30]
+        assert (graph.clock, graph.samples_per_restart) == ("evaluator", [5, 5])
+        assert (result.host_us, cold.noisy) == (20.0, False)
+    by_name = {result.operator: result.checked_calls for result in results}
+    updating = {"fused_add_rms_norm": 2 * 60, "causal_conv1d": 2 * 60}
+    assert by_name == {"rms_norm": 2 * (60 + 12), **updating}
+
+
+def test_a_timed_call_that_is_wrong_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "tires.py"
+    file.write_text(
+        "import torch\n"
+        "CALLS = 0\n\n\n"
+        "def run(x, weight, eps):\n"
+        "    global CALLS\n"
+        "    CALLS += 1\n"
+        "    out = torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps)\n"
+        "    return out if CALLS < 20 else out * 2\n"
+    )
+    (result,) = run(["rms_norm"], find_solution(str(file)))
+    assert result.status == "wrong_numbers"
+
+
+def test_an_update_that_some_timed_calls_leave_out_is_found(tmp_path: Path) -> None:
+    """The last calls on each set are right, and so is what can be seen when all are over."""
+    file = tmp_path / "rests.py"
+    file.write_text(
+        "import torch\n"
+        "CALLS = 0\n\n\n"
+        "def run(x, residual, weight, eps):\n"
+        "    global CALLS\n"
+        "    CALLS += 1\n"
+        "    if 10 <= CALLS < 20:\n"
+        "        return\n"
+        "    residual += x\n"
+        "    x.copy_(torch.nn.functional.rms_norm(residual, (x.shape[-1],), weight, eps))\n"
+    )
+    (result,) = run(["fused_add_rms_norm"], find_solution(str(file)))
+    assert result.status == "wrong_numbers"
+
+
+@pytest.mark.parametrize("request_us", [0.0, 200.0, 1500.0, 20_000.0])
+@pytest.mark.parametrize("call_us", [0.4, 1.5, 40.0, 5000.0, 200_000.0])
+def test_a_graph_is_timed_without_what_a_request_takes(
+    monkeypatch: pytest.MonkeyPatch, request_us: float, call_us: float
+) -> None:
+    asked = []
+
+    def replay(_: object, times: int) -> float:
+        asked.append(times)
+        return request_us + 12 * call_us * times
+
+    monkeypatch.setattr(timing_gpu, "_replay", replay)
+    samples, whole_us = timing_gpu._graph_samples(Mock(), 12, 1.0)
+    off = request_us if 12 * call_us > timing_gpu.GRAPH_LONG_US else 0.0
+    wanted = call_us + off / 12
+    assert samples == pytest.approx([wanted] * 5)
+    assert whole_us == pytest.approx(call_us + request_us / 12 / max(asked))
+    least = max(timing_gpu.GRAPH_SAMPLE_US, request_us)
+    assert sum(asked) * 12 * call_us < 100 * least or max(asked) == 1
+
+
+def test_what_a_request_takes_is_never_more_than_the_shortest() -> None:
+    noisy = timing_gpu.request_us([3000.0, 9000.0, 9000.0], [9100.0, 9200.0, 9300.0], 3)
+    assert noisy == 3000.0
+    assert timing_gpu.request_us([3000.0], [12_000.0], 3) == 0.0
+
+
+@pytest.mark.parametrize("stop_us", [3000.0, 8000.0, 50_000.0])
+def test_a_worker_that_stops_in_short_runs_gains_little(
+    monkeypatch: pytest.MonkeyPatch, stop_us: float
+) -> None:
+    """As if the request took long by itself: the time of the runs would be taken off with it."""
+    monkeypatch.setattr(timing_gpu, "_replay", lambda _, times: stopping(times, 60.0, stop_us))
+    samples, whole_us = timing_gpu._graph_samples(Mock(), 12, 1.0)
+    assert min(samples) >= 30.0
+    assert whole_us >= 60.0
+
+
+def stopping(times: int, call_us: float, stop_us: float) -> float:
+    return 12 * call_us * times + (stop_us if times % timing_gpu.GRAPH_PARTS else 0.0)
+
+
+def test_a_call_that_claims_no_time_is_held_against_a_run_that_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replay = Mock(return_value=12e6)
+    monkeypatch.setattr(timing_gpu, "_replay", replay)
+    timing_gpu._long_run(Mock(), 12, 0.0)
+    (asked,) = replay.call_args_list
+    assert asked.args[1] == timing_gpu.MOST_REPLAYS
+
+
+@pytest.mark.parametrize(
+    ("in_graph_us", "request_us", "stop_us", "status"),
+    [
+        (40.0, 20_000.0, 0.0, "passed"),
+        (75.0, 200.0, 0.0, "passed"),
+        (200.0, 200.0, 0.0, "cheating"),
+        (200.0, 200.0, 8000.0, "cheating"),
+    ],
+)
+def test_a_claim_is_held_against_the_graph(
+    monkeypatch: pytest.MonkeyPatch,
+    in_graph_us: float,
+    request_us: float,
+    stop_us: float,
+    status: str,
+) -> None:
+    def replay(seat: Seat, times: int) -> float:
+        seat.ask("replay", times=1)
+        return request_us + stopping(times, in_graph_us, stop_us)
+
+    monkeypatch.setattr(timing_gpu, "_replay", replay)
+    (result,) = run(["rms_norm"], find_solution("torch-eager"))
+    assert result.status == status
+    if status == "cheating":
+        assert result.reason == "claims 40.0 us for a call that takes 200.2 us in a graph"
+
+
+def test_a_slow_request_is_no_proof_of_a_false_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that stops for a while in every short run, not in the long one that follows."""
+
+    def replay(seat: Seat, times: int) -> float:
+        seat.ask("replay", times=1)
+        stopped = 40.0 * times if times < 64 else 0.0
+        return 12 * (40.0 * times + stopped * 9)
+
+    monkeypatch.setattr(timing_gpu, "_replay", replay)
+    (result,) = run(["rms_norm"], find_solution("torch-eager"))
+    assert result.status == "passed"
+
+
+def test_a_graph_that_does_not_write_what_its_calls_returned_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "captures_nothing.py"
+    file.write_text(
+        "import torch\n"
+        "from torch.utils._python_dispatch import _get_current_dispatch_mode\n"
+        "KNOWN = {}\n"
+        "def run(x, weight, eps):\n"
+        "    if _get_current_dispatch_mode() is not None:  # as of a stream that is captured\n"
+        "        return KNOWN[x.data_ptr()]\n"
+        "    out = torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps)\n"
+        "    KNOWN[x.data_ptr()] = out.clone()\n"
+        "    return out\n"
+    )
+    (result,) = run(["rms_norm"], find_solution(str(file)))
+    assert result.status == "wrong_numbers"

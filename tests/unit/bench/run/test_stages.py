@@ -1,0 +1,112 @@
+"""What the stages of a run do beside their work: build solutions, and give memory back."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from solscope.bench.catalog import CUDA_BUILD  # noqa: E402
+from solscope.bench.pool.process import WorkerFailed  # noqa: E402
+from solscope.bench.run.correctness import Checked, OperatorCheck  # noqa: E402
+from solscope.bench.run.evaluate import Evaluation  # noqa: E402
+from solscope.bench.run.timing import Measured, OperatorTiming  # noqa: E402
+from solscope.errors import MissingToolError  # noqa: E402
+from solscope.operators import operator  # noqa: E402
+
+# --- Building
+
+
+@pytest.mark.parametrize(
+    "text",
+    [CUDA_BUILD.format(source="k.cu", name="one", function=name) for name in ("run", "copy")],
+    ids=["entry", "template"],
+)
+def test_a_build_that_was_killed_does_not_stop_the_next(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch waits for its lock file for good; one of a process that is gone stays there."""
+    from torch.utils import cpp_extension
+
+    lock = tmp_path / "lock"
+    lock.touch()
+
+    def build(**options: Any) -> Mock:
+        assert options["build_directory"] == str(tmp_path)
+        assert not lock.exists()
+        with (tmp_path / "builder").open("w") as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return Mock(run="built", copy="built")
+
+    monkeypatch.setattr(cpp_extension, "CUDA_HOME", "/usr/local/cuda")
+    monkeypatch.setattr(cpp_extension, "load", build)
+    monkeypatch.setenv("SOLSCOPE_BUILD_FOLDER", str(tmp_path))
+    names: dict[str, Any] = {"__file__": str(tmp_path / "entry.py")}
+    exec(text, names)
+    assert "built" in names.values()
+
+
+def test_an_error_of_ours_while_solutions_are_built_is_not_a_finding() -> None:
+    stage = OperatorCheck(operator("rms_norm"), [], Mock(), {"inputs": Mock(device="cpu")}, Mock())
+    seats: list[Any] = [Mock(candidate=Mock(key=str(number))) for number in range(3)]
+    seats[0].worker.side_effect = WorkerFailed("crashed", "no such module", dead=False)
+    seats[2].candidate.solution.about.language = "cuda"
+    stage.seats = seats
+    stage.found = {seat.candidate.key: Checked() for seat in seats}
+    stage.build()
+    told = [found.everywhere and found.everywhere.status for found in stage.found.values()]
+    assert told == ["crashed", None, None]
+    seats[2].close.assert_called_once_with()
+    seats[1].worker.side_effect = MissingToolError("a worker process did not start")
+    with pytest.raises(MissingToolError, match="did not start"):
+        stage.build()
+    assert stage.found["1"].everywhere is None
+
+
+# --- Memory that is short
+
+
+def test_all_processes_of_a_candidate_that_failed_give_back_what_they_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not only the one that failed, and not those of others."""
+    (first, other), (second, _) = seats = [
+        [Mock(candidate=Mock(key=key)) for key in ("large", "small")] for _ in range(2)
+    ]
+    replies = [(first, WorkerFailed("oom", "full", dead=False)), (other, {"setup_us": [1.0]})]
+    monkeypatch.setattr("solscope.bench.run.timing.ask_all", lambda *_: replies)
+    stage = OperatorTiming(operator("rms_norm"), seats, {})
+    found = {key: Measured() for key in ("large", "small")}
+    stage._ask_all([first, other], "bind", {}, found)
+    assert [found[key].verdict.status for key in found] == ["oom", "passed"]
+    for seat in (first, second):
+        seat.tidy.assert_called_once_with("free")
+    other.tidy.assert_not_called()
+
+
+def test_processes_that_rest_end_only_where_memory_is_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    free = [100]
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free[0], 1000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 0)
+    work = Mock()
+    run = Mock(shapes=[Mock(axes=10), Mock(axes=20)])
+    run.operator.cost = lambda axes: Mock(bytes=axes)
+
+    def make_room(device: str, done: list[Any]) -> list[str]:
+        work.reset_mock()
+        evaluation = Mock(options=Mock(device=device))
+        Evaluation._make_room(evaluation, run, done, work.spawner)
+        return [name for name, _, _ in work.mock_calls]
+
+    assert make_room("cuda", [work.stage]) == ["stage.close", "spawner.settle"]
+    assert not make_room("cuda", [])
+    assert not make_room("cpu", [work.stage])
+    free[0] = 120
+    assert not make_room("cuda", [work.stage])

@@ -1,0 +1,71 @@
+"""Which calls are timed, and on which values."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from solscope.bench.catalog import find_solution  # noqa: E402
+from solscope.bench.pool import arena as memory  # noqa: E402
+from solscope.bench.run.reference import CPU_EFFORT  # noqa: E402
+from solscope.bench.run.timing import SETS, OperatorTiming, Plan, recalled  # noqa: E402
+from solscope.operators import operator  # noqa: E402
+from solscope.operators.task import Draw  # noqa: E402
+
+
+def test_sizes_that_a_draw_decides_are_those_of_the_draws_that_are_timed() -> None:
+    one = operator("fused_moe")
+    assert one.task is not None
+    realized = one.task.realized
+    assert realized is not None
+    axes = {"tokens": 6, "hidden": 16, "intermediate": 8, "experts": 128, "top_k": 4}
+    arenas = {"inputs": memory.Arena("cpu"), "outputs": memory.Arena("cpu")}
+    stage = OperatorTiming(one, [[]], arenas)
+    stage.run(axes, set(), Plan(("cpu-v1",)), CPU_EFFORT, lambda *_: None)
+    timed = [one.task.inputs(axes, Draw(seed=seed)) for seed in stage.seeds[-SETS:]]
+    experts = sorted(realized(axes, inputs)["active_experts"] for inputs in timed)
+    assert stage.realized == {**axes, "active_experts": experts[1]}
+    for arena in arenas.values():
+        arena.close()
+
+
+def test_processes_that_may_tune_warm_up_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = operator("rms_norm")
+    assert one.task is not None
+    names = ["torch-compile", "fla", "torch-compile", "liger"]
+    seats = [Mock() for _ in names]
+    for number, (name, seat) in enumerate(zip(names, seats, strict=True)):
+        seat.candidate.solution = find_solution(name)
+        seat.candidate.key = f"{name} {number}"
+        seat.ask.return_value = {"setup_us": []}
+    asked = []
+
+    def ask_all(group: list[Mock], do: str, _: object) -> list[tuple[Mock, dict[str, Any]]]:
+        if do == "calls":
+            asked.append([seat.candidate.key for seat in group])
+        return [(seat, {}) for seat in group]
+
+    monkeypatch.setattr("solscope.bench.run.timing.ask_all", ask_all)
+    arenas = {"inputs": memory.Arena("cpu"), "outputs": memory.Arena("cpu")}
+    stage = OperatorTiming(one, [seats], arenas)
+    keys = {seat.candidate.key for seat in seats}
+    axes = {"tokens": 4, "hidden": 8}
+    stage.run(axes, keys, Plan(("cpu-v1",)), CPU_EFFORT, lambda *_: None)
+    compiled = ["torch-compile 0", "torch-compile 2"]
+    assert [group for group in asked if group] == [compiled, ["fla 1"], ["liger 3"]]
+    asked.clear()
+    monkeypatch.setattr("solscope.bench.run.timing.SET_BYTES_TO_WARM_TOGETHER", 0)
+    stage.run(axes, keys, Plan(("cpu-v1",)), CPU_EFFORT, lambda *_: None)
+    assert sorted(group for group in asked if group) == sorted([key] for key in keys)
+    for arena in arenas.values():
+        arena.close()
+
+
+def test_remembered_results_are_told_from_noise() -> None:
+    assert recalled([500.0, 510.0, 505.0], [100.0, 101.0, 99.0], 50)
+    assert not recalled([500.0, 120.0, 505.0], [100.0, 101.0, 99.0], 50)
+    assert not recalled([8.0, 9.0, 8.0], [3.0, 3.0, 3.0], 50)

@@ -1,0 +1,85 @@
+"""Every file of the solutions that ship: named after an operator, called as its task calls it."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from solscope.operators import OPERATOR_MODULES, operator
+from solscope.operators.task import Draw
+from solscope.suite.files import load
+from solscope.suite.scale import scale_down
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).parents[4] / "src/solscope/bench/solutions"
+FILES = sorted(p for p in FOLDER.glob("*/[!_]*.py"))
+IDS = [path.relative_to(FOLDER).as_posix() for path in FILES]
+LIBRARIES = ["fla", "flashinfer", "liger", "sglang", "solscope_triton"]
+
+
+def function(path: Path, name: str) -> ast.FunctionDef | None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    return next((node for node in found if node.name == name), None)
+
+
+def inputs_of(name: str) -> list[str]:
+    listed = [one for suite in ("atrex", "decode") for one in load(suite).operators]
+    axes = next(one for one in listed if one.operator == name).shapes[0].axes
+    task = operator(name).task
+    assert task is not None
+    torch.set_num_threads(1)
+    return list(task.inputs(scale_down(axes), Draw(1)))
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_run_takes_the_inputs_of_its_operator(path: Path) -> None:
+    assert path.stem in OPERATOR_MODULES, "not an operator"
+    run = function(path, "run")
+    assert run is not None
+    taken = [argument.arg for argument in run.args.args]
+    planned = ["plan"] if function(path, "setup") else []
+    assert taken == [*inputs_of(path.stem), *planned]
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_solutions_know_nothing_of_solscope(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            assert not any(alias.name.startswith("solscope") for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            assert not (node.module or "").startswith("solscope")
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_libraries_say_what_they_need(name: str) -> None:
+    about = tomllib.loads((FOLDER / name / "solution.toml").read_text(encoding="utf-8"))
+    assert about["title"]
+    assert about["author"]
+    assert about["dependencies"]
+    assert about["hardware"]
+
+
+def test_plain_torch_has_every_operator_of_the_suites() -> None:
+    names = {one.operator for suite in ("atrex", "decode") for one in load(suite).operators}
+    assert names <= {path.stem for path in FILES if path.parent.name == "torch_eager"}
+
+
+def test_the_page_lists_every_file() -> None:
+    page = (FOLDER.parents[3] / "docs/reference/solutions.md").read_text(encoding="utf-8")
+    for path in FILES:
+        if path.parent.name in LIBRARIES:
+            row = next(line for line in page.splitlines() if line.startswith(f"| {path.stem} |"))
+            at = ["solscope_triton", "fla", "liger", "sglang", "flashinfer"].index(path.parent.name)
+            assert row.split("|")[2 + at].strip() == "yes", path
+    said = sum(line.count("| yes") for line in page.splitlines())
+    assert said == sum(path.parent.name in LIBRARIES for path in FILES)
