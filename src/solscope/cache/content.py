@@ -56,9 +56,9 @@ class FileState:
             with self._path.open("rb", buffering=0) as file:
                 while block := file.read(BLOCK_BYTES):
                     content.update(block)
-            if not self._is_unchanged():
-                return None
         except OSError:
+            return None
+        if not self.is_unchanged():
             return None
         digest = content.hexdigest()
         with contextlib.suppress(OSError):
@@ -68,12 +68,20 @@ class FileState:
                     work.write_text(digest, encoding="ascii")
         return digest
 
-    def _is_unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
+        """Whether the file is certainly still the one that this was made for.
+
+        A digest that was looked up says what the file held then. What was read from the file after
+        that may be cached under the digest only if this is true after reading.
+        """
         changed_ns = max(self._stat.st_mtime_ns, self._stat.st_ctime_ns)
         coarse = self._stat.st_ctime_ns % 1_000_000_000 == 0
         if self._seen_ns - changed_ns < (COARSE_NS if coarse else FINE_NS):
             return False
-        return _identity(self._path.stat()) == _identity(self._stat)
+        try:
+            return _identity(self._path.stat()) == _identity(self._stat)
+        except OSError:
+            return False
 
     def _by_stat(self) -> str:
         return _name("stat", repr(_identity(self._stat)).encode())

@@ -27,7 +27,7 @@ UNUSED_S = 30 * 24 * 3600
 """An entry that nobody asked for in this time goes."""
 ABANDONED_S = 3600
 """Work of a process that was killed goes after this time."""
-MOST_INDEXED = 8192
+MAX_INDEXED = 8192
 """Digests of files that are kept, the newest; each takes one block on the disk."""
 _DAMAGED = (
     OSError,
@@ -57,7 +57,7 @@ class Entries:
         """The value, when it is there and whole."""
         place = self._place(key)
         try:
-            value = load(kind, place, given)
+            value = load(kind, key, place, given)
         except FileNotFoundError:
             return None
         except _DAMAGED:
@@ -73,16 +73,23 @@ class Entries:
         with contextlib.suppress(*_DAMAGED):
             make_private(place.parent)
             with work_folder(self._folder) as work:
-                dump(value, work, given)
-                if sum(file.stat().st_size for file in work.iterdir()) > self._settings.max_bytes:
+                dump(value, key, work, given)
+                size = sum(file.stat().st_size for file in work.iterdir())
+                if size > self._settings.max_bytes or place.exists():
                     return
+                # Before the entry appears, so that the limit holds at all times.
+                self.evict(size)
                 work.rename(place)  # fails when another process was faster
+            # Again: processes that write at the same time each made room for one entry only.
             self.evict()
 
-    def evict(self) -> None:
-        """Remove what nobody uses, then the least recently used until the rest fits."""
+    def evict(self, incoming_bytes: int = 0) -> None:
+        """Remove what nobody uses, then the least recently used until the rest fits.
+
+        `incoming_bytes` is the size of an entry that is about to be added.
+        """
         entries = stored(self._folder)
-        total = sum(entry.bytes for entry in entries)
+        total = incoming_bytes + sum(entry.bytes for entry in entries)
         now = time.time()
         for entry in entries:
             if total <= self._settings.max_bytes and now - entry.used_s <= UNUSED_S:
@@ -93,8 +100,8 @@ class Entries:
             if now - _changed_s(path) > ABANDONED_S:
                 self._remove(path)
         indexed = owned(self.index, INDEX)
-        if len(indexed) > MOST_INDEXED:
-            for path in sorted(indexed, key=_changed_s)[: -MOST_INDEXED // 2]:
+        if len(indexed) > MAX_INDEXED:
+            for path in sorted(indexed, key=_changed_s)[: -MAX_INDEXED // 2]:
                 self._remove(path)
 
     def _place(self, key: str) -> Path:

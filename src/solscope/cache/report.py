@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import stat
 from pathlib import Path
 
 import msgspec
@@ -10,6 +12,7 @@ from solscope.cache.listing import ANSWERS, owned, stored
 from solscope.cache.removal import remove_all
 from solscope.cache.settings import cache_folder, is_off, max_bytes, min_bytes, why_not
 from solscope.errors import UsageError
+from solscope.text import encodable
 
 
 class CacheInfo(msgspec.Struct, frozen=True):
@@ -49,7 +52,7 @@ def cache_info() -> CacheInfo:
     entries = [] if folder is None else stored(folder)
     answers = [] if folder is None else _answer_sizes(folder / ANSWERS)
     return CacheInfo(
-        folder=None if folder is None else str(folder),
+        folder=None if folder is None else encodable(str(folder)),
         on=reason is None,
         reason=reason,
         entries=len(entries),
@@ -68,7 +71,7 @@ def clear_cache() -> Cleared:
     if folder is not None and folder.is_dir():
         reason = why_not(folder)
         if reason is not None:
-            raise UsageError(f"the cache is not cleared: {reason}")
+            raise UsageError(f"the cache is not cleared: {encodable(reason)}")
         remove_all(folder)
     return Cleared(
         before.folder, before.entries, before.answers, before.bytes + before.answer_bytes
@@ -81,8 +84,14 @@ def _reason() -> str | None:
         return "no home folder is known; set SOLSCOPE_CACHE_DIR"
     if is_off():
         return "SOLSCOPE_NO_CACHE is set"
-    return why_not(folder)
+    reason = why_not(folder)
+    return None if reason is None else encodable(reason)
 
 
 def _answer_sizes(folder: Path) -> list[int]:
-    return [path.lstat().st_size for path in owned(folder, ANSWERS) if path.is_file()]
+    sizes = []
+    for path in owned(folder, ANSWERS):
+        with contextlib.suppress(FileNotFoundError):  # Evicted since the folder was listed.
+            status = path.lstat()
+            sizes += [status.st_size] if stat.S_ISREG(status.st_mode) else []
+    return sizes

@@ -36,17 +36,21 @@ class Settings(NamedTuple):
 
 def cache_folder() -> Path | None:
     """The folder for everything that solscope caches; null when the user has no home folder."""
+    try:
+        return _base_folder() / FOLDER
+    except RuntimeError:  # Neither HOME nor the user database names a home folder.
+        return None
+
+
+def _base_folder() -> Path:
     chosen = os.environ.get("SOLSCOPE_CACHE_DIR")
     if chosen:
-        return Path(chosen) / FOLDER
-    base = os.environ.get("XDG_CACHE_HOME")
-    if base:
-        return Path(base) / "solscope" / FOLDER
-    try:
-        home = Path.home()
-    except RuntimeError:
-        return None
-    return home.joinpath(*_PLATFORM_FOLDER, "solscope", FOLDER)
+        # A shell expands `~`; a container file or a service file does not.
+        return Path(chosen).expanduser()
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if base.is_absolute():  # The XDG specification: a relative path is invalid and is ignored.
+        return base / "solscope"
+    return Path.home().joinpath(*_PLATFORM_FOLDER, "solscope")
 
 
 _PLATFORM_FOLDER = ("Library", "Caches") if sys.platform == "darwin" else (".cache",)

@@ -18,7 +18,7 @@ import polars as pl
 
 from solscope.cache.listing import MANIFEST
 
-LAYOUT = 1
+LAYOUT = 2
 """Raise it when the files of an entry change their meaning."""
 Value = TypeVar("Value")
 
@@ -35,6 +35,8 @@ class Manifest(msgspec.Struct, frozen=True):
     """What an entry holds."""
 
     layout: int
+    key: str
+    """The key that the entry was written under, so that an entry in another's folder is a miss."""
     tables: dict[str, Table]
     values: dict[str, msgspec.Raw]
     """Fields that are not tables, as JSON."""
@@ -44,7 +46,7 @@ class UnfitError(Exception):
     """A value that cannot be cached, or an entry that is not what its manifest says."""
 
 
-def dump(value: Any, folder: Path, given: Mapping[str, object]) -> None:
+def dump(value: Any, key: str, folder: Path, given: Mapping[str, object]) -> None:
     """Write all fields of a dataclass but those `given`, which `load` is given again."""
     types = get_type_hints(type(value))
     tables: dict[str, Table] = {}
@@ -55,13 +57,15 @@ def dump(value: Any, folder: Path, given: Mapping[str, object]) -> None:
             tables[name] = _write_table(content, folder / f"{name}.parquet")
         else:
             values[name] = _encode(content, types[name])
-    manifest = msgspec.json.encode(Manifest(LAYOUT, tables, values))
+    manifest = msgspec.json.encode(Manifest(LAYOUT, key, tables, values))
     (folder / MANIFEST).write_bytes(f"{_digest(manifest)}\n".encode() + manifest)
 
 
-def load(kind: type[Value], folder: Path, given: Mapping[str, object]) -> Value:
+def load(kind: type[Value], key: str, folder: Path, given: Mapping[str, object]) -> Value:
     """The value that `dump` wrote; raises when anything about it is not as it was written."""
     manifest = _read_manifest(folder / MANIFEST)
+    if manifest.key != key:
+        raise UnfitError("the entry of another key")
     # Checked before any file is opened: names in a manifest are parts of paths.
     if {*manifest.tables, *manifest.values} != _names(kind) - {*given}:
         raise UnfitError("other fields than were asked for")
@@ -96,8 +100,12 @@ def _encode(content: object, declared: Any) -> msgspec.Raw:
 
 
 def _write_table(table: pl.DataFrame, path: Path) -> Table:
-    table.write_parquet(path, compression="zstd", compression_level=1, statistics=False)
-    return Table(_digest(path.read_bytes()), _dtypes(table), table.height)
+    # Through memory: Polars cannot write to a path that is not valid UTF-8.
+    buffer = io.BytesIO()
+    table.write_parquet(buffer, compression="zstd", compression_level=1, statistics=False)
+    data = buffer.getvalue()
+    path.write_bytes(data)
+    return Table(_digest(data), _dtypes(table), table.height)
 
 
 def _read_table(expected: Table, path: Path) -> pl.DataFrame:

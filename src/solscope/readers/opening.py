@@ -66,7 +66,7 @@ class Opening:
 
     def key(self) -> str | None:
         """The same after it was read, at the price of reading the file once more."""
-        return self._key(self._known_digest or self._digest) if self._one_file else None
+        return self._key(self._digest_of_read) if self._one_file else None
 
     @cached_property
     def _state(self) -> FileState | None:
@@ -81,6 +81,12 @@ class Opening:
     @cached_property
     def _known_digest(self) -> str | None:
         return None if self._state is None else self._state.known_digest()
+
+    @property
+    def _digest_of_read(self) -> str | None:
+        """The digest of the bytes that were read; null when the file was replaced meanwhile."""
+        digest = self._known_digest or self._digest
+        return digest if self._state is not None and self._state.is_unchanged() else None
 
     @cached_property
     def _digest(self) -> str | None:
@@ -114,7 +120,7 @@ class Opening:
         return profile
 
     def _store(self, profile: Profile) -> None:
-        digest = self._known_digest or self._digest
+        digest = self._digest_of_read
         if self.entries is not None and digest is not None:
             self.entries.put(self._read_key(digest), profile, {"path": profile.path})
 

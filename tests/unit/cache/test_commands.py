@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import stat
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ import pytest
 
 import solscope
 from solscope.attribution.opening import open_attributed
-from solscope.cache import background
+from solscope.cache import background, report
 from solscope.cache.content import FINE_NS
-from solscope.cache.listing import ENTRIES, stored
+from solscope.cache.listing import ANSWERS, ENTRIES, owned, stored
 from solscope.cache.settings import FOLDER, TAG
 from solscope.cli import run
 from solscope.readers.opening import Opening
@@ -196,6 +197,37 @@ def test_a_corpus_does_not_fill_the_cache(cache: Path, trace: Path) -> None:
     assert stored(cache) == []
 
 
+def test_a_file_replaced_before_it_is_read_does_not_poison_its_entry(
+    cache: Path, trace: Path, readings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The digest is known, its entry was evicted, and another file takes the place of the first."""
+    content = trace.read_bytes()
+    events = json.loads(gzip.decompress(content))
+    events["traceEvents"] = events["traceEvents"][: len(events["traceEvents"]) // 2]
+    other = trace.with_name("other.json.gz")
+    other.write_bytes(gzip.compress(json.dumps(events).encode()))
+    first = open_attributed(trace).activities
+    background.wait()
+    for entry in stored(cache):
+        shutil.rmtree(entry.path)
+    read = Opening._read
+
+    def replaced(self: Opening) -> solscope.Profile:
+        assert self._known_digest is not None
+        other.replace(trace)
+        return read(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Opening, "_read", replaced)
+        second = open_attributed(trace).activities
+    background.wait()
+    assert second.height != first.height
+    assert stored(cache) == []
+    trace.write_bytes(content)
+    settled(trace)
+    assert open_attributed(trace).activities.equals(first)
+
+
 def test_info_and_clear(cache: Path, trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "cache", "info")["entries"] == 0
     look("show", trace)
@@ -280,6 +312,54 @@ def test_a_folder_that_cannot_be_used_is_no_error(
     assert "is not a folder" in printed(capsys, "doctor")["cache"]["detail"]
 
 
+def test_a_cache_that_another_process_clears_can_be_cleared(
+    cache: Path, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one is always a step ahead: it deletes the folder that was made last."""
+    look("show", trace)
+    made = tempfile.mkdtemp
+    others = [shutil.rmtree] * 3 + [lambda folder: shutil.rmtree(Path(folder).parent)] * 3
+
+    def swept(**where: Any) -> str:
+        folder: str = made(**where)
+        if others:
+            others.pop()(folder)
+        return folder
+
+    monkeypatch.setattr(tempfile, "mkdtemp", swept)
+    look("cache", "clear")
+    assert not others
+    assert not cache.exists()
+
+
+def test_an_answer_that_is_evicted_while_they_are_counted_is_left_out(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (cache / ANSWERS).mkdir(mode=0o700, parents=True)
+    (cache / ANSWERS / ("0" * 64)).write_bytes(b"made")
+    gone = cache / ANSWERS / ("1" * 64)
+    monkeypatch.setattr(report, "owned", lambda folder, part: [*owned(folder, part), gone])
+    info = printed(capsys, "cache", "info")
+    assert (info["answers"], info["answer_bytes"]) == (1, 4)
+
+
+def test_a_folder_whose_name_is_not_text_is_used_and_printed(
+    cache: Path, trace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = cache.parent / os.fsdecode(b"caf\xe9")
+    monkeypatch.setenv("SOLSCOPE_CACHE_DIR", str(odd))
+    look("show", trace)
+    assert len(stored(odd / FOLDER)) == 2
+    shown = f"{cache.parent}/caf\ufffd/{FOLDER}"
+    assert printed(capsys, "cache", "info")["folder"] == shown
+    look("cache", "info")
+    look("doctor")
+    (odd / FOLDER).chmod(0o777)
+    assert printed(capsys, "cache", "info")["reason"].startswith(shown)
+    assert run(["cache", "clear"]) == 2
+    assert shown in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("inner", [True, False])
 def test_a_folder_that_others_can_write_to_is_not_used(
     cache: Path, trace: Path, inner: bool, capsys: pytest.CaptureFixture[str]
@@ -306,6 +386,8 @@ def test_a_folder_of_another_user_is_not_used(cache: Path, trace: Path) -> None:
         ({"SOLSCOPE_CACHE_DIR": "/a", "XDG_CACHE_HOME": "/b"}, "/a"),
         ({"XDG_CACHE_HOME": "/b", "HOME": "/c"}, "/b/solscope"),
         ({"HOME": "/c"}, None),
+        ({"SOLSCOPE_CACHE_DIR": "~/d", "HOME": "/c"}, "/c/d"),
+        ({"XDG_CACHE_HOME": "relative", "HOME": "/c"}, None),
     ],
 )
 def test_the_folder_is_where_caches_of_the_user_are(

@@ -134,17 +134,28 @@ def test_a_table_that_was_exchanged_is_a_miss(tmp_path: Path) -> None:
     assert entries.get(key, Thing, {"path": "p"}) is None
 
 
+def test_entries_whose_folders_were_swapped_are_misses(tmp_path: Path) -> None:
+    entries = make(tmp_path)
+    folders = [tmp_path / ENTRIES / put(entries, name, fact=Fact(name)) for name in "ab"]
+    folders[0].rename(tmp_path / "swap")
+    folders[1].rename(folders[0])
+    (tmp_path / "swap").rename(folders[1])
+    for folder in folders:
+        assert entries.get(folder.name, Thing, {"path": "p"}) is None
+        assert not folder.exists()
+
+
 def test_a_manifest_cannot_name_files_elsewhere(tmp_path: Path) -> None:
     folder = tmp_path / "entry"
     folder.mkdir()
-    dump(thing(), folder, {"path": ""})
+    dump(thing(), "key", folder, {"path": ""})
     (folder / "rows.parquet").replace(tmp_path / "rows.parquet")
     text = (folder / MANIFEST).read_bytes().partition(b"\n")[2]
     text = text.replace(b'"rows":{', b'"../rows":{', 1)
     digest = hashlib.blake2b(text, digest_size=16).hexdigest()
     (folder / MANIFEST).write_bytes(f"{digest}\n".encode() + text)
     with pytest.raises(UnfitError, match="other fields"):
-        load(Thing, folder, {"path": ""})
+        load(Thing, "key", folder, {"path": ""})
 
 
 @pytest.mark.parametrize(
@@ -174,6 +185,83 @@ def test_an_entry_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
     assert stored(tmp_path) == []
 
 
+def test_room_is_made_before_an_entry_appears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(make(tmp_path), "a")
+    room = stored(tmp_path)[0].bytes
+    totals = []
+    rename = Path.rename
+
+    def watched(path: Path, target: Path) -> Path:
+        renamed = rename(path, target)
+        totals.append(sum(entry.bytes for entry in stored(tmp_path)))
+        return renamed
+
+    monkeypatch.setattr(Path, "rename", watched)
+    for name in "bcd":
+        put(make(tmp_path, room), name)
+    assert max(totals) <= room
+    assert [entry.path.name for entry in stored(tmp_path)] == [entry_key("d")]
+
+
+def test_what_two_writers_add_at_the_same_time_is_evicted_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second writer's entry appears after the first has made room, before it is in place."""
+    put(make(tmp_path), "a")
+    room = stored(tmp_path)[0].bytes
+    rename = Path.rename
+
+    def late(path: Path, target: Path) -> Path:
+        if target.parent.name == ENTRIES:
+            monkeypatch.setattr(Path, "rename", rename)
+            put(make(tmp_path, room), "other writer")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", late)
+    put(make(tmp_path, room), "b")
+    assert sum(entry.bytes for entry in stored(tmp_path)) <= room
+
+
+@pytest.mark.parametrize(("spare", "fits"), [(0, True), (-1, False)])
+def test_an_entry_of_exactly_the_limit_is_cached(tmp_path: Path, spare: int, fits: bool) -> None:
+    put(make(tmp_path / "measured"), "a")
+    (entry,) = stored(tmp_path / "measured")
+    put(make(tmp_path / "cache", entry.bytes + spare), "a")
+    assert len(stored(tmp_path / "cache")) == fits
+
+
+@pytest.mark.parametrize(("age_s", "stays"), [(-1, True), (+1, False)])
+def test_entries_and_work_go_when_they_are_old_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age_s: int, stays: bool
+) -> None:
+    entries = make(tmp_path)
+    manifest = tmp_path / ENTRIES / put(entries, "a") / MANIFEST
+    work = tmp_path / WORK / "entry-left"
+    work.mkdir()
+    now = 2_000_000_000
+    monkeypatch.setattr(time, "time", lambda: float(now))
+    used = now - entries_module.UNUSED_S - age_s
+    begun = now - entries_module.ABANDONED_S - age_s
+    os.utime(manifest, (used, used))
+    os.utime(work, (begun, begun))
+    entries.evict()
+    assert (manifest.exists(), work.exists()) == (stays, stays)
+
+
+@pytest.mark.parametrize(("files", "left"), [(10, 10), (11, 5)])
+def test_the_index_is_halved_when_it_is_beyond_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int, left: int
+) -> None:
+    monkeypatch.setattr(entries_module, "MAX_INDEXED", 10)
+    (tmp_path / INDEX).mkdir()
+    for number in range(files):
+        (tmp_path / INDEX / f"stat-{number:032x}").write_text("x")
+    make(tmp_path).evict()
+    assert len(list((tmp_path / INDEX).iterdir())) == left
+
+
 def test_an_entry_larger_than_the_cache_evicts_nothing(tmp_path: Path) -> None:
     small = put(make(tmp_path), "a")
     room = 2 * stored(tmp_path)[0].bytes
@@ -186,7 +274,7 @@ def test_an_entry_larger_than_the_cache_evicts_nothing(tmp_path: Path) -> None:
 def test_what_has_another_name_is_not_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entries_module, "MOST_INDEXED", 0)
+    monkeypatch.setattr(entries_module, "MAX_INDEXED", 0)
     theirs = [tmp_path / part / "run1" / "thesis.txt" for part in (ENTRIES, INDEX, WORK)]
     for file in theirs:
         file.parent.mkdir(parents=True)
@@ -212,7 +300,7 @@ def test_what_nobody_uses_and_what_a_killed_process_left_goes(tmp_path: Path) ->
 
 
 def test_the_index_of_files_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries_module, "MOST_INDEXED", 10)
+    monkeypatch.setattr(entries_module, "MAX_INDEXED", 10)
     (tmp_path / INDEX).mkdir()
     files = [tmp_path / INDEX / f"stat-{number:032x}" for number in range(11)]
     for number, file in enumerate(files):
