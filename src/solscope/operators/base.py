@@ -1,15 +1,16 @@
 """The contract of an operator: what it is, what it costs, how to recognize it.
 
-One file per operator in `catalog/`, one `OPERATOR` in each, one line in `__init__.py`. Nothing
-here imports torch. The docstring of the operator's file gives the math of its cost. `published` is
-the cost as the public data behind the suite states it, which in places is not a bound.
+One file per operator in `catalog/`, with its name and one `OPERATOR` in it. Nothing here imports
+torch. The docstring of the operator's file gives the math of its cost. `published` is the cost as
+the public data behind the suite states it, which in places is not a bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from solscope.operators.calls.call import Rule
 from solscope.operators.cost import (
     BYTES,
     Axes,
@@ -20,6 +21,7 @@ from solscope.operators.cost import (
     matrix_pipe,
     tensor_pipe,
 )
+from solscope.operators.suite_axes import SuiteAxes
 from solscope.operators.task import Task
 
 __all__ = [
@@ -48,6 +50,8 @@ class Operator:
     cost: Callable[[Axes], Cost] = field(repr=False)
     suite_id: str | None = None
     """Id in the public suite, e.g. `atrex_030`; null for other operators."""
+    suite_axes: SuiteAxes | None = field(default=None, repr=False)
+    """The axes from a shape of the public suite; null for other operators."""
     optional: tuple[str, ...] = ()
     """Axes with a default, which the docstring of the operator's file names."""
     published: Callable[[Axes], Published] | None = field(default=None, repr=False)
@@ -56,3 +60,5 @@ class Operator:
     """Likely cost where the bound must assume the luckiest case (MoE routing); null when equal."""
     task: Task | None = field(default=None, repr=False)
     """The executable half: inputs, reference, tolerances; null where it cannot be run."""
+    recorded: Mapping[str, Rule] = field(default_factory=dict, repr=False)
+    """How to read the axes from a recorded call, by the name under which profiles record it."""

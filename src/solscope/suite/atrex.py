@@ -98,11 +98,3 @@ def load_suite() -> Suite:
     """The file that ships with solscope."""
     file = resources.files("solscope.suite") / "shipped" / "atrex.json"
     return msgspec.json.decode(file.read_bytes(), type=Suite)
-
-
-def expand(value: Any) -> list[int]:
-    """A list of the file, `{"repeat": [v, n]}` written out."""
-    if isinstance(value, dict):
-        item, count = value["repeat"]
-        return [item] * count
-    return list(value)

@@ -8,7 +8,7 @@ import pytest
 
 from solscope.operators import operator
 from solscope.operators.base import Cost
-from solscope.operators.recorded import RULES, Recorded, recognize
+from solscope.operators.recorded import Recorded, recognize, rules
 from solscope.operators.tensors import Tensor
 
 BF16 = "c10::BFloat16"
@@ -471,7 +471,7 @@ def test_reasons() -> None:
     assert "matrix product" in reason(call("aten::mm", [[4, 3], [4, 3]], [BF16, BF16]))
 
 
-@pytest.mark.parametrize("name", sorted(RULES))
+@pytest.mark.parametrize("name", sorted(rules()))
 @pytest.mark.parametrize(
     "dims", [[], [[]], [[1 << 60]] * 4, [["x"]] * 4, [[-1]] * 4, [None, {}], [[[]]] * 3]
 )

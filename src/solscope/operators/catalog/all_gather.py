@@ -9,6 +9,8 @@ bytes    x read, N S written
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.calls.call import Rule
+from solscope.operators.calls.collectives import collective
 
 
 def cost(axes: Axes) -> Cost:
@@ -21,6 +23,13 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+RECORDED: dict[str, Rule] = {
+    "nccl:all_gather": collective("all_gather"),
+    "nccl:_all_gather_base": collective("all_gather"),
+    "vllm::all_gather": collective("all_gather", ranks_at=2),
+}
+
+
 OPERATOR = Operator(
     name="all_gather",
     title="Parts of all ranks, for every rank",
@@ -28,4 +37,5 @@ OPERATOR = Operator(
     axes=("bytes",),
     optional=("ranks",),
     cost=cost,
+    recorded=RECORDED,
 )

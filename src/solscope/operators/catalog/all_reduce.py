@@ -11,6 +11,8 @@ Switches that add (NVLink SHARP, `multimem`) reach S in each direction. Without 
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.calls.call import Rule
+from solscope.operators.calls.collectives import collective
 
 
 def cost(axes: Axes) -> Cost:
@@ -33,6 +35,20 @@ def _with_link(axes: Axes, link_bytes: float) -> Cost:
     )
 
 
+RECORDED: dict[str, Rule] = {
+    "nccl:all_reduce": collective("all_reduce"),
+    "vllm::all_reduce": collective("all_reduce"),
+    "_C_custom_ar::all_reduce": collective("all_reduce", at=1),
+    "sgl_kernel::all_reduce": collective("all_reduce", at=1),
+    "sglang::inplace_all_reduce": collective("all_reduce"),
+    "sglang::outplace_all_reduce": collective("all_reduce"),
+    "symm_mem::multimem_all_reduce_": collective("all_reduce"),
+    "symm_mem::multimem_one_shot_all_reduce": collective("all_reduce"),
+    "symm_mem::one_shot_all_reduce": collective("all_reduce"),
+    "symm_mem::two_shot_all_reduce_": collective("all_reduce"),
+}
+
+
 OPERATOR = Operator(
     name="all_reduce",
     title="Sum over ranks, for every rank",
@@ -41,4 +57,5 @@ OPERATOR = Operator(
     optional=("ranks", "in_network"),
     cost=cost,
     expected=expected,
+    recorded=RECORDED,
 )

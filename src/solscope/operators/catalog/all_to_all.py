@@ -11,6 +11,8 @@ not known.
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.calls.call import Rule
+from solscope.operators.calls.collectives import collective
 
 
 def cost(axes: Axes) -> Cost:
@@ -23,6 +25,11 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+RECORDED: dict[str, Rule] = {
+    "nccl:all_to_all": collective("all_to_all"),
+}
+
+
 OPERATOR = Operator(
     name="all_to_all",
     title="A part of each rank for each rank",
@@ -30,4 +37,5 @@ OPERATOR = Operator(
     axes=("bytes",),
     optional=("ranks", "own_bytes"),
     cost=cost,
+    recorded=RECORDED,
 )

@@ -13,9 +13,10 @@ max_seqlen_k, softmax_scale. Out: out [Tq, H, D]. Queries see their own sequence
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element, tensor_pipe
+from solscope.operators.suite_axes import SuiteSizes, equal_sequences, renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.attend import FLASH, attend
 from solscope.operators.tasks.draws import normal, torch_dtype
@@ -134,6 +135,13 @@ TASK = Task(
     vary=("sequences",),
 )
 
+
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """Lengths of sequences, and heads."""
+    heads = renamed(heads="num_heads", head_dim="head_dim")
+    return {"sequences": equal_sequences(shape), **heads(shape)}
+
+
 OPERATOR = Operator(
     name="attention_forward",
     title="Full attention over packed sequences, without a cache",
@@ -142,6 +150,7 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_001",
+    suite_axes=suite_axes,
     published=published,
     task=TASK,
 )

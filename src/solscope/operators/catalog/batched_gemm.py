@@ -10,6 +10,9 @@ batch shares is read once. `bias` counts the elements added (default 0).
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator, element, matrix_pipe
+from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.matrices import matrix_dtype
+from solscope.operators.tensors import Tensor, UnclearError
 
 
 def cost(axes: Axes) -> Cost:
@@ -23,6 +26,31 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+def _distinct(tensor: Tensor) -> int:
+    """Matrices of a batch that lie apart in memory."""
+    return 1 if tensor.strides and tensor.strides[0] == 0 else tensor.shape[0]
+
+
+def _bmm(call: Recorded, a_at: int = 0) -> Found:
+    a, b = call.tensor(a_at), call.tensor(a_at + 1)
+    if len(a.shape) != 3 or len(b.shape) != 3 or a.shape[2] != b.shape[1]:
+        raise UnclearError("the shapes are not those of a batch of matrix products")
+    axes = {"batch": a.shape[0], "m": a.shape[1], "n": b.shape[2], "k": a.shape[2]}
+    axes |= {"a_batch": _distinct(a), "b_batch": _distinct(b)}
+    return "batched_gemm", {**axes, "dtype": matrix_dtype(a, call.kernel)}
+
+
+def _baddbmm(call: Recorded) -> Found:
+    name, axes = _bmm(call, 1)
+    return name, {**axes, "bias": call.tensor(0).stored}
+
+
+RECORDED: dict[str, Rule] = {
+    "aten::bmm": _bmm,
+    "aten::baddbmm": _baddbmm,
+}
+
+
 OPERATOR = Operator(
     name="batched_gemm",
     title="Matrix products of a batch",
@@ -30,4 +58,5 @@ OPERATOR = Operator(
     axes=("batch", "m", "n", "k"),
     optional=("dtype", "a_batch", "b_batch", "bias"),
     cost=cost,
+    recorded=RECORDED,
 )

@@ -15,9 +15,10 @@ scales in fp32, row by row, and out_dtype. Out: out [m, n] in out_dtype.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks
+from solscope.operators.suite_axes import SuiteSizes, renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import normal, row_scales
 from solscope.operators.tasks.fp8 import decode_blocks, quantize_blocks
@@ -145,6 +146,12 @@ TASK = Task(
     vary=("m",),
 )
 
+
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """The suite writes fp32."""
+    return {**renamed(m="m", n="n", k="k")(shape), "out_bytes": 4}
+
+
 OPERATOR = Operator(
     name="block_scaled_mm",
     title="fp8 GEMM with block scales",
@@ -153,6 +160,7 @@ OPERATOR = Operator(
     optional=("out_bytes",),
     cost=cost,
     suite_id="atrex_002",
+    suite_axes=suite_axes,
     published=published,
     task=TASK,
 )

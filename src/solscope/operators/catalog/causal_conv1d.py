@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.suite_axes import renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import normal, row_scales
 from solscope.operators.tasks.rows import by_rows
@@ -127,6 +128,7 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_003",
+    suite_axes=renamed(tokens="token_count", dim="dim", width="width"),
     published=published,
     task=TASK,
 )

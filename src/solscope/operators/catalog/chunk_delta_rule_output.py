@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element
+from solscope.operators.suite_axes import delta_rule, renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.delta_rule import (
     chunk_states,
@@ -167,6 +168,7 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_004",
+    suite_axes=renamed(**delta_rule, q_heads="num_q_heads", chunk_size="chunk_size"),
     published=published,
     task=TASK,
 )

@@ -25,6 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element
+from solscope.operators.suite_axes import delta_rule, renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.delta_rule import chunk_states, draw_chunked
 from solscope.operators.tasks.draws import normal
@@ -178,6 +179,9 @@ OPERATOR = Operator(
     optional=("states", "pool", "dtype"),
     cost=cost,
     suite_id="atrex_005",
+    suite_axes=renamed(
+        **delta_rule, k_heads="num_k_heads", pool="state_count", chunk_size="chunk_size"
+    ),
     published=published,
     task=TASK,
 )

@@ -9,7 +9,12 @@ A source that is broadcast is read once. From or to the host, only the side on t
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.calls.call import Found, Recorded, Rule, whole_numbers
+from solscope.operators.tensors import Tensor, UnclearError
 
 
 def cost(axes: Axes) -> Cost:
@@ -21,6 +26,50 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+def _copy(call: Recorded) -> Found:
+    to, source = call.tensor(0), call.tensor(1)
+    read, written = min(source.stored, to.numel) * source.size, to.bytes
+    if "HtoD" in call.kernel or "Host -> Device" in call.kernel:
+        return "copy", {"read_bytes": 0, "write_bytes": written, "host_bytes": written}
+    if "DtoH" in call.kernel or "Device -> Host" in call.kernel:
+        return "copy", {"read_bytes": read, "write_bytes": 0, "host_bytes": read}
+    return "copy", {"read_bytes": read, "write_bytes": written}
+
+
+_OPAQUE = re.compile(r"OpaqueType<(\d+)")
+
+
+def _cat(call: Recorded) -> Found:
+    """The types in a list of tensors are not recorded; the kernel's name has their size."""
+    size = _OPAQUE.search(call.kernel)
+    shapes = call.dims[0] if call.dims else None
+    if size is None or not isinstance(shapes, list) or not all(map(whole_numbers, shapes)):
+        raise UnclearError("the type of the tensors in a list is not recorded")
+    strides = call.strides[0] if call.strides else None
+    steps: list[Any] = strides if isinstance(strides, list) else []
+    steps = steps if len(steps) == len(shapes) else [None] * len(shapes)
+    parts = [
+        Tensor(tuple(shape), "", tuple(step) if whole_numbers(step) else None)
+        for shape, step in zip(shapes, steps, strict=True)
+    ]
+    width = int(size.group(1))
+    read, written = sum(p.stored for p in parts), sum(p.numel for p in parts)
+    return "copy", {"read_bytes": width * read, "write_bytes": width * written}
+
+
+def _one_element(call: Recorded) -> Found:
+    """One element to the host."""
+    return "copy", {"read_bytes": call.tensor(0).size, "write_bytes": 0}
+
+
+RECORDED: dict[str, Rule] = {
+    "aten::copy_": _copy,
+    "aten::cat": _cat,
+    "aten::_local_scalar_dense": _one_element,
+    "aten::_assert_async": _one_element,
+}
+
+
 OPERATOR = Operator(
     name="copy",
     title="Copy, also to another type or layout",
@@ -28,4 +77,5 @@ OPERATOR = Operator(
     axes=("read_bytes", "write_bytes"),
     optional=("host_bytes",),
     cost=cost,
+    recorded=RECORDED,
 )

@@ -6,7 +6,11 @@ bytes    x (Ti long), w and out once
 
 from __future__ import annotations
 
+import re
+
 from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.tensors import UnclearError
 
 
 def cost(axes: Axes) -> Cost:
@@ -31,10 +35,27 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+def _depthwise(call: Recorded) -> Found:
+    x, weight = call.tensor(0), call.tensor(1)
+    if len(x.shape) != 4 or x.shape[2] != 1 or call.scalar(4) != "[1, 1]":
+        raise UnclearError("only a convolution along one dimension with stride 1 is known")
+    padding = [int(number) for number in re.findall(r"\d+", call.scalar(5))] or [0]
+    length, width = x.shape[3], weight.shape[3]
+    axes = {"batch": x.shape[0], "channels": x.shape[1], "in_length": length, "width": width}
+    out = max(0, length + 2 * padding[-1] - width + 1)
+    return "depthwise_conv", {**axes, "out_length": out, "element_bytes": x.size}
+
+
+RECORDED: dict[str, Rule] = {
+    "aten::_conv_depthwise2d": _depthwise,
+}
+
+
 OPERATOR = Operator(
     name="depthwise_conv",
     title="Depthwise convolution",
     category="conv",
     axes=("batch", "channels", "in_length", "out_length", "width", "element_bytes"),
     cost=cost,
+    recorded=RECORDED,
 )

@@ -8,7 +8,10 @@ an id (default 8). `expected` counts tokens that all differ: T rows read.
 
 from __future__ import annotations
 
+import math
+
 from solscope.operators.base import Axes, Cost, Operator, element
+from solscope.operators.calls.call import Found, Recorded, Rule
 
 
 def cost(axes: Axes) -> Cost:
@@ -32,6 +35,17 @@ def _with_rows(axes: Axes, rows: int) -> Cost:
     )
 
 
+def _embedding(call: Recorded) -> Found:
+    table, ids = call.tensor(0), call.tensor(1)
+    axes = {"tokens": ids.numel, "hidden": math.prod(table.shape[1:]), "dtype": table.dtype}
+    return "embedding", {**axes, "index_bytes": ids.size}
+
+
+RECORDED: dict[str, Rule] = {
+    "aten::embedding": _embedding,
+}
+
+
 OPERATOR = Operator(
     name="embedding",
     title="Rows of a table by token",
@@ -40,4 +54,5 @@ OPERATOR = Operator(
     optional=("dtype", "index_bytes"),
     cost=cost,
     expected=expected,
+    recorded=RECORDED,
 )

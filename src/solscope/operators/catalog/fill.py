@@ -5,7 +5,11 @@ bytes    the result once
 
 from __future__ import annotations
 
+import math
+
 from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.tensors import UnclearError
 
 
 def cost(axes: Axes) -> Cost:
@@ -15,10 +19,39 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+def _fill(call: Recorded) -> Found:
+    return "fill", {"write_bytes": call.tensor(0).bytes}
+
+
+def _arange(call: Recorded) -> Found:
+    try:
+        numbers = [float(text) for text in call.concrete if text]
+        start, end, step = numbers if len(numbers) == 3 else (0.0, *numbers, 1.0)
+        count = max(0, math.ceil((end - start) / step))
+    except (ValueError, ZeroDivisionError):
+        raise UnclearError("the limits of the sequence are not recorded") from None
+    out = next((call.tensor(at) for at in range(len(call.types)) if call.has(at)), None)
+    if out is None:
+        raise UnclearError("the type of the result is not recorded")
+    return "fill", {"write_bytes": out.size * count}
+
+
+RECORDED: dict[str, Rule] = {
+    "aten::fill_": _fill,
+    "aten::zero_": _fill,
+    "aten::exponential_": _fill,
+    "aten::random_": _fill,
+    "aten::normal_": _fill,
+    "aten::uniform_": _fill,
+    "aten::arange": _arange,
+}
+
+
 OPERATOR = Operator(
     name="fill",
     title="Write one value or a sequence",
     category="elementwise",
     axes=("write_bytes",),
     cost=cost,
+    recorded=RECORDED,
 )

@@ -20,10 +20,12 @@ products; deployed kernels do, to fp8 with a scale per 1 x 128, and the toleranc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks
 from solscope.operators.routing import active_experts, expected_experts, published_experts
+from solscope.operators.suite_axes import SuiteSizes
+from solscope.operators.suite_axes import experts as expert_sizes
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import normal
 from solscope.operators.tasks.experts import draw_routing, mix_experts, realized, token_scales
@@ -199,6 +201,13 @@ TASK = Task(
     vary=("tokens",),
 )
 
+
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """Sizes, and the active experts behind the published bytes."""
+    axes = expert_sizes(shape)
+    return {**axes, "active_experts": published_experts(axes)}
+
+
 OPERATOR = Operator(
     name="fp8_blockscale_fused_moe",
     title="Experts of an MoE layer, fp8 with block scales",
@@ -207,6 +216,7 @@ OPERATOR = Operator(
     optional=("active_experts",),
     cost=cost,
     suite_id="atrex_006",
+    suite_axes=suite_axes,
     published=published,
     expected=expected,
     task=TASK,

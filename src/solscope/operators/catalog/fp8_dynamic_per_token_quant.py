@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.suite_axes import token_rows
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.draws import activations, torch_dtype
 from solscope.operators.tasks.fp8 import quantize
@@ -82,6 +83,7 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_007",
+    suite_axes=token_rows,
     published=published,
     task=TASK,
 )

@@ -15,6 +15,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.calls.call import Rule
+from solscope.operators.calls.norms import norm
+from solscope.operators.suite_axes import token_rows
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
 from solscope.operators.tasks.rows import by_rows, sampled_rows
@@ -96,6 +99,12 @@ TASK = Task(
 )
 
 
+RECORDED: dict[str, Rule] = {
+    "_C::fused_add_rms_norm": norm("fused_add_rms_norm", 0, 2),
+    "aiter::add_rmsnorm": norm("fused_add_rms_norm", 1, 4),
+}
+
+
 OPERATOR = Operator(
     name="fused_add_rms_norm",
     title="Residual addition and RMS normalization",
@@ -104,6 +113,8 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_008",
+    suite_axes=token_rows,
     published=published,
     task=TASK,
+    recorded=RECORDED,
 )

@@ -19,14 +19,19 @@ In: hidden_states [T, H], w1 [E, 2 I, H] with the gate in rows 0 ... I-1, w2 [E,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element, tensor_pipe
+from solscope.operators.calls.call import Found, Recorded, Rule, unclear
 from solscope.operators.routing import active_experts, expected_experts, published_experts
+from solscope.operators.suite_axes import SuiteSizes
+from solscope.operators.suite_axes import experts as expert_sizes
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import normal, torch_dtype
 from solscope.operators.tasks.experts import draw_routing, mix_experts, realized, token_scales
 from solscope.operators.tasks.rows import sampled_rows
+from solscope.operators.tensors import UnclearError
 
 if TYPE_CHECKING:
     import torch
@@ -137,6 +142,38 @@ TASK = Task(
     vary=("tokens",),
 )
 
+
+def _fused_experts(call: Recorded) -> Found:
+    """x, both stacks of weights, routing weights and ids, as vLLM and SGLang pass them."""
+    x, first, second, _, ids = (call.tensor(at) for at in range(5))
+    experts, doubled, hidden = first.shape
+    if second.shape != (experts, hidden, doubled // 2) or x.shape[-1] != hidden:
+        raise UnclearError("the weights of the experts are packed")
+    axes = {"tokens": math.prod(x.shape[:-1]), "hidden": hidden, "intermediate": doubled // 2}
+    axes |= {"experts": experts, "top_k": ids.shape[-1]}
+    return "fused_moe", {**axes, "dtype": first.dtype}
+
+
+RECORDED: dict[str, Rule] = {
+    **{
+        f"{engine}::{way}_fused_experts": _fused_experts
+        for engine in ("vllm", "sglang")
+        for way in ("inplace", "outplace")
+    },
+    "vllm::moe_forward": unclear("the weights of the experts are not among the inputs"),
+}
+
+
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """Sizes, the active experts, and the pairs that the published routing drew, from its FLOP."""
+    axes = expert_sizes(shape)
+    active = published_experts(axes)
+    masks = active * axes["tokens"] * (2 * axes["top_k"] - 1)
+    inner, hidden = axes["intermediate"], axes["hidden"]
+    pairs = (shape.W_flops["bf16"] - masks) // (6 * hidden * inner + 5 * inner + hidden)
+    return {**axes, "active_experts": active, "drawn_pairs": pairs, "out_bytes": 4}
+
+
 OPERATOR = Operator(
     name="fused_moe",
     title="Experts of an MoE layer",
@@ -145,7 +182,9 @@ OPERATOR = Operator(
     optional=("active_experts", "drawn_pairs", "out_bytes", "dtype"),
     cost=cost,
     suite_id="atrex_009",
+    suite_axes=suite_axes,
     published=published,
     expected=expected,
     task=TASK,
+    recorded=RECORDED,
 )

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.suite_axes import renamed
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task
 from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
 from solscope.operators.tasks.judge import both, exactly, within
@@ -127,6 +128,13 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_010",
+    suite_axes=renamed(
+        tokens="num_tokens",
+        q_heads="head_num",
+        kv_heads="kv_head_num",
+        head_dim="size_per_head",
+        dtype="dtype",
+    ),
     published=published,
     task=TASK,
 )

@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.suite_axes import renamed
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task
 from solscope.operators.tasks.draws import activations, torch_dtype
 from solscope.operators.tasks.judge import both, exactly
@@ -147,6 +148,14 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_011",
+    suite_axes=renamed(
+        tokens="total_tokens",
+        q_heads="num_heads",
+        kv_heads="num_kv_heads",
+        head_dim="head_dim",
+        rotary_dim="rope_dim",
+        dtype="dtype",
+    ),
     published=published,
     task=TASK,
 )

@@ -27,6 +27,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element
+from solscope.operators.suite_axes import delta_rule, renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.delta_rule import Gates, draw_gates, log_decay, unit_rows
 from solscope.operators.tasks.draws import normal
@@ -204,6 +205,7 @@ OPERATOR = Operator(
     optional=("states", "state_bytes", "pool", "dtype"),
     cost=cost,
     suite_id="atrex_013",
+    suite_axes=renamed(**delta_rule, q_heads="num_q_heads", pool="state_count"),
     published=published,
     task=TASK,
 )

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.suite_axes import renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
 from solscope.operators.tasks.rows import by_rows, sampled_rows
@@ -97,6 +98,7 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_014",
+    suite_axes=renamed(rows="rows", hidden="hidden_size"),
     published=published,
     task=TASK,
 )

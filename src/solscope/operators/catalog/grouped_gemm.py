@@ -14,6 +14,8 @@ summing are part of the kernel).
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator, element, matrix_pipe
+from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.tensors import UnclearError
 
 
 def cost(axes: Axes) -> Cost:
@@ -46,6 +48,20 @@ def _with_experts(axes: Axes, active: float) -> Cost:
     )
 
 
+def _grouped_mm(call: Recorded) -> Found:
+    a, b = call.tensor(0), call.tensor(1)
+    if len(a.shape) != 2 or len(b.shape) != 3 or a.shape[1] != b.shape[1]:
+        raise UnclearError("only rows by expert times a stack of weights are known")
+    axes = {"tokens": a.shape[0], "experts": b.shape[0], "n": b.shape[2], "k": b.shape[1]}
+    return "grouped_gemm", {**axes, "dtype": a.dtype}
+
+
+RECORDED: dict[str, Rule] = {
+    "aten::_grouped_mm": _grouped_mm,
+    "aten::_scaled_grouped_mm": _grouped_mm,
+}
+
+
 OPERATOR = Operator(
     name="grouped_gemm",
     title="Matrix products of rows sorted by expert",
@@ -54,4 +70,5 @@ OPERATOR = Operator(
     optional=("dtype", "active_experts", "top_k", "weight_bits", "in_size", "out_size"),
     cost=cost,
     expected=expected,
+    recorded=RECORDED,
 )

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.suite_axes import renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.draws import normal, torch_dtype
 from solscope.operators.tasks.rows import by_rows, sampled_rows
@@ -82,6 +83,7 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_015",
+    suite_axes=renamed(tokens="num_tokens", hidden="hidden_size"),
     published=published,
     task=TASK,
 )

@@ -11,9 +11,13 @@ Solutions: run(x [T, H], weight [H], bias [H], eps) -> out [T, H]; biased varian
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.calls.call import Rule
+from solscope.operators.calls.norms import norm
+from solscope.operators.suite_axes import SuiteSizes
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
 from solscope.operators.tasks.rows import by_rows, sampled_rows
@@ -92,6 +96,17 @@ TASK = Task(
 )
 
 
+RECORDED: dict[str, Rule] = {
+    "aten::native_layer_norm": norm("layer_norm", 0, 2),
+}
+
+
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """Rows along the last dimension."""
+    *rows, hidden = shape.input["shape"]
+    return {"tokens": math.prod(rows), "hidden": hidden}
+
+
 OPERATOR = Operator(
     name="layer_norm",
     title="Layer normalization",
@@ -100,6 +115,8 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_016",
+    suite_axes=suite_axes,
     published=published,
     task=TASK,
+    recorded=RECORDED,
 )

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element, tensor_pipe
+from solscope.operators.suite_axes import renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import normal, row_scales, torch_dtype
 from solscope.operators.tasks.rows import by_rows, sampled_rows
@@ -109,6 +110,7 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_017",
+    suite_axes=renamed(tokens="token_count", hidden="hidden_size", out="out_features"),
     published=published,
     task=TASK,
 )

@@ -19,9 +19,11 @@ entries beyond a sequence's rows hold stale data.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element, tensor_pipe
+from solscope.operators.calls.call import LENGTHS_UNKNOWN, Rule
+from solscope.operators.suite_axes import SuiteSizes, renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.attend import FLASH, attend
 from solscope.operators.tasks.draws import normal, torch_dtype
@@ -153,6 +155,20 @@ TASK = Task(
     vary=("contexts",),
 )
 
+
+RECORDED: dict[str, Rule] = {
+    "vllm::unified_mla_attention_with_output": LENGTHS_UNKNOWN,
+    "_C::sm100_cutlass_mla_decode": LENGTHS_UNKNOWN,
+    "sgl_kernel::cutlass_mla_decode": LENGTHS_UNKNOWN,
+}
+
+
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """All sequences of the suite are of one length."""
+    heads = renamed(q_heads="nhead", latent_dim="kv_lora_rank", rope_dim="qk_rope_head_dim")
+    return {"contexts": [[shape.input["ctx_len"], shape.input["batch_size"]]], **heads(shape)}
+
+
 OPERATOR = Operator(
     name="mla_decode_attention",
     title="Decode attention on a latent (MLA) cache",
@@ -161,6 +177,8 @@ OPERATOR = Operator(
     optional=("block_size", "dtype"),
     cost=cost,
     suite_id="atrex_018",
+    suite_axes=suite_axes,
     published=published,
     task=TASK,
+    recorded=RECORDED,
 )

@@ -14,13 +14,17 @@ E is 128 unless the axis `experts` says otherwise.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks
+from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.suite_axes import SuiteSizes, renamed
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import routes
 from solscope.operators.tasks.judge import exactly
+from solscope.operators.tensors import UnclearError
 
 if TYPE_CHECKING:
     import torch
@@ -146,6 +150,27 @@ TASK = Task(
 )
 
 
+def _expert_blocks(call: Recorded) -> Found:
+    ids, size = call.tensor(0), call.scalar(2)
+    if not size.isdigit() or not 0 < int(size) < 1 << 20:
+        raise UnclearError("the size of a block is not recorded")
+    tokens = math.prod(ids.shape[:-1])
+    axes = {"tokens": tokens, "top_k": ids.shape[-1], "block_size": int(size)}
+    return "moe_align_block_size", axes
+
+
+RECORDED: dict[str, Rule] = {
+    "_moe_C::moe_align_block_size": _expert_blocks,
+}
+
+
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """Sizes, and the padding that the published routing drew, from the bytes written."""
+    axes = renamed(tokens="token_count", top_k="top_k", block_size="block_size")(shape)
+    size = axes["block_size"]
+    return {**axes, "padded_slots": (shape.Q_write // 4 - 1) * size // (size + 1)}
+
+
 OPERATOR = Operator(
     name="moe_align_block_size",
     title="Token slots sorted by expert, in padded blocks",
@@ -154,6 +179,8 @@ OPERATOR = Operator(
     optional=("experts", "padded_slots"),
     cost=cost,
     suite_id="atrex_019",
+    suite_axes=suite_axes,
     published=published,
     task=TASK,
+    recorded=RECORDED,
 )

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published
+from solscope.operators.suite_axes import renamed
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import routes
 from solscope.operators.tasks.judge import exactly
@@ -98,6 +99,7 @@ OPERATOR = Operator(
     axes=("tokens", "experts", "top_k"),
     cost=cost,
     suite_id="atrex_020",
+    suite_axes=renamed(tokens="token_count", experts="num_experts", top_k="top_k"),
     published=published,
     task=TASK,
 )

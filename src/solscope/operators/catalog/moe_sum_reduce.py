@@ -14,6 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.suite_axes import renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import normal, torch_dtype
 from solscope.operators.tasks.rows import by_rows, sampled_rows
@@ -94,6 +96,18 @@ TASK = Task(
     vary=("tokens",),
 )
 
+
+def _expert_sum(call: Recorded) -> Found:
+    x = call.tensor(0)
+    axes = dict(zip(("tokens", "top_k", "hidden"), x.shape, strict=True))
+    return "moe_sum_reduce", {**axes, "dtype": x.dtype}
+
+
+RECORDED: dict[str, Rule] = {
+    "_moe_C::moe_sum": _expert_sum,
+}
+
+
 OPERATOR = Operator(
     name="moe_sum_reduce",
     title="Sum of expert outputs",
@@ -102,6 +116,8 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_021",
+    suite_axes=renamed(tokens="token_count", top_k="top_k", hidden="hidden_size"),
     published=published,
     task=TASK,
+    recorded=RECORDED,
 )

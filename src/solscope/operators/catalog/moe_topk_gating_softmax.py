@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published
+from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.suite_axes import renamed
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import expert_bias, normal
 from solscope.operators.tasks.judge import within
@@ -122,6 +124,22 @@ TASK = Task(
 )
 
 
+def _router(call: Recorded) -> Found:
+    """Weights and ids out, scores in; scores narrower than fp32 are a sort of as many bytes."""
+    weights, scores = call.tensor(0), call.tensor(3)
+    (tokens, experts), top_k = scores.shape, weights.shape[-1]
+    if scores.dtype == "fp32":
+        axes = {"tokens": tokens, "experts": experts, "top_k": top_k}
+        return "moe_topk_gating_softmax", axes
+    written = {"value_bytes": weights.bytes, "index_bytes": call.tensor(1).bytes}
+    return "sort", {"read_bytes": scores.bytes, **written}
+
+
+RECORDED: dict[str, Rule] = {
+    "_moe_C::topk_softmax": _router,
+}
+
+
 OPERATOR = Operator(
     name="moe_topk_gating_softmax",
     title="MoE router: softmax and top-k",
@@ -129,6 +147,8 @@ OPERATOR = Operator(
     axes=("tokens", "experts", "top_k"),
     cost=cost,
     suite_id="atrex_022",
+    suite_axes=renamed(tokens="token_count", experts="num_experts", top_k="top_k"),
     published=published,
     task=TASK,
+    recorded=RECORDED,
 )

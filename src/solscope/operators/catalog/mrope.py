@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.suite_axes import renamed
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task
 from solscope.operators.tasks.draws import activations, torch_dtype
 from solscope.operators.tasks.judge import both, exactly
@@ -160,6 +161,13 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_023",
+    suite_axes=renamed(
+        tokens="token_count",
+        q_heads="num_query_heads",
+        kv_heads="num_kv_heads",
+        head_dim="head_size",
+        rotary_dim="rotary_dim",
+    ),
     published=published,
     task=TASK,
 )

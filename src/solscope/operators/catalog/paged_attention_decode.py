@@ -16,9 +16,11 @@ Slots beyond a sequence's keys, and table entries beyond its blocks, hold stale 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element, tensor_pipe
+from solscope.operators.calls.call import LENGTHS_UNKNOWN, Rule
+from solscope.operators.suite_axes import SuiteSizes, renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.attend import FLASH, attend
 from solscope.operators.tasks.draws import normal, torch_dtype
@@ -157,6 +159,25 @@ TASK = Task(
     vary=("contexts",),
 )
 
+
+RECORDED: dict[str, Rule] = {
+    "_C::paged_attention_v1": LENGTHS_UNKNOWN,
+    "_C::paged_attention_v2": LENGTHS_UNKNOWN,
+}
+
+
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """All sequences of the suite are of one length."""
+    heads = renamed(
+        q_heads="num_query_heads",
+        kv_heads="num_kv_heads",
+        head_dim="head_size",
+        block_size="block_size",
+        dtype="dtype",
+    )
+    return {"contexts": [[shape.input["ctx_len"], shape.input["num_seqs"]]], **heads(shape)}
+
+
 OPERATOR = Operator(
     name="paged_attention_decode",
     title="Decode attention over a paged cache",
@@ -165,6 +186,8 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_024",
+    suite_axes=suite_axes,
     published=published,
     task=TASK,
+    recorded=RECORDED,
 )

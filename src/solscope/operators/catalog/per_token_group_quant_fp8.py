@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element
+from solscope.operators.suite_axes import renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.draws import activations, torch_dtype
 from solscope.operators.tasks.fp8 import quantize
@@ -93,6 +94,7 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_025",
+    suite_axes=renamed(tokens="token_count", hidden="hidden_size", group_size="group_size"),
     published=published,
     task=TASK,
 )

@@ -6,7 +6,11 @@ bytes    the input as stored, once; the result once
 
 from __future__ import annotations
 
+import math
+import re
+
 from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.calls.call import Found, Recorded, Rule
 
 
 def cost(axes: Axes) -> Cost:
@@ -18,6 +22,40 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+def _reduced(shape: tuple[int, ...], dims: str) -> int:
+    """Elements left when the dimensions listed in `dims` are reduced; all of them when empty."""
+    listed = [int(number) for number in re.findall(r"-?\d+", dims)]
+    gone = {d % len(shape) for d in listed} if shape and listed else set(range(len(shape)))
+    return math.prod(length for at, length in enumerate(shape) if at not in gone)
+
+
+def _reduce(size: int | None = None) -> Rule:
+    """A reduction over the dimensions of argument 1; `size` bytes per result where known."""
+
+    def rule(call: Recorded) -> Found:
+        x = call.tensor(0)
+        left = _reduced(x.shape, call.scalar(1))
+        flop = x.numel - left if x.floating else 0
+        written = left * (size or x.size)
+        return "reduce", {"flop": flop, "read_bytes": x.bytes, "write_bytes": written}
+
+    return rule
+
+
+def _histogram(call: Recorded) -> Found:
+    x, bins = call.tensor(0), call.scalar(1)
+    written = x.size * int(bins) if bins.isdigit() else 0
+    return "reduce", {"read_bytes": x.bytes, "write_bytes": written}
+
+
+RECORDED: dict[str, Rule] = {
+    **{f"aten::{name}": _reduce() for name in ("sum", "mean", "max", "min", "amax", "amin")},
+    **{f"aten::{name}": _reduce(1) for name in ("any", "all")},
+    **{f"aten::{name}": _reduce(8) for name in ("argmax", "argmin")},
+    "aten::histc": _histogram,
+}
+
+
 OPERATOR = Operator(
     name="reduce",
     title="Sum, mean, maximum along some dimensions",
@@ -25,4 +63,5 @@ OPERATOR = Operator(
     axes=("read_bytes", "write_bytes"),
     cost=cost,
     optional=("flop",),
+    recorded=RECORDED,
 )

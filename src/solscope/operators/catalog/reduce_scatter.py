@@ -9,6 +9,8 @@ The switch may add, so additions count nothing. `ranks` is 2, the fewest, where 
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.calls.call import Rule
+from solscope.operators.calls.collectives import collective
 
 
 def cost(axes: Axes) -> Cost:
@@ -21,6 +23,13 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+RECORDED: dict[str, Rule] = {
+    "nccl:reduce_scatter": collective("reduce_scatter"),
+    "nccl:_reduce_scatter_base": collective("reduce_scatter"),
+    "vllm::reduce_scatter": collective("reduce_scatter", ranks_at=2),
+}
+
+
 OPERATOR = Operator(
     name="reduce_scatter",
     title="Sums over ranks, each rank its part",
@@ -28,4 +37,5 @@ OPERATOR = Operator(
     axes=("bytes",),
     optional=("ranks",),
     cost=cost,
+    recorded=RECORDED,
 )

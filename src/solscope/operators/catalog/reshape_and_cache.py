@@ -13,9 +13,10 @@ unless the axis `block_size` says otherwise.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element
+from solscope.operators.suite_axes import SuiteSizes
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import normal, torch_dtype
 
@@ -145,6 +146,13 @@ TASK = Task(
 )
 
 
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """Tokens, heads and values per head."""
+    tokens, heads, dim = shape.input["shape"]
+    size = shape.input["block_size"]
+    return {"tokens": tokens, "kv_heads": heads, "head_dim": dim, "block_size": size}
+
+
 OPERATOR = Operator(
     name="reshape_and_cache",
     title="Keys and values into the paged cache",
@@ -153,6 +161,7 @@ OPERATOR = Operator(
     optional=("valid_tokens", "block_size", "dtype"),
     cost=cost,
     suite_id="atrex_026",
+    suite_axes=suite_axes,
     published=published,
     task=TASK,
 )

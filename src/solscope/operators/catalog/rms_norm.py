@@ -14,6 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.calls.call import Rule
+from solscope.operators.calls.norms import norm
+from solscope.operators.suite_axes import token_rows
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.draws import activations, norm_weight, torch_dtype
 from solscope.operators.tasks.rows import by_rows, sampled_rows
@@ -79,6 +82,13 @@ TASK = Task(
 )
 
 
+RECORDED: dict[str, Rule] = {
+    "aten::_fused_rms_norm": norm("rms_norm", 0, 2),
+    "_C::rms_norm": norm("rms_norm", 1, 2),
+    "aiter::rmsnorm": norm("rms_norm", 1, 2),
+}
+
+
 OPERATOR = Operator(
     name="rms_norm",
     title="RMS normalization",
@@ -87,6 +97,8 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_027",
+    suite_axes=token_rows,
     published=published,
     task=TASK,
+    recorded=RECORDED,
 )

@@ -11,9 +11,12 @@ Solutions: run(x [T, 2 I]) -> out [T, I]; the first I columns are the gate.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.suite_axes import SuiteSizes
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.draws import normal, row_scales, torch_dtype
 from solscope.operators.tasks.rows import by_rows, sampled_rows
@@ -86,6 +89,24 @@ TASK = Task(
 )
 
 
+def _silu_and_mul(call: Recorded) -> Found:
+    out = call.tensor(0)
+    rows, width = math.prod(out.shape[:-1]), out.shape[-1]
+    return "silu_and_mul", {"tokens": rows, "intermediate": width, "dtype": out.dtype}
+
+
+RECORDED: dict[str, Rule] = {
+    "_C::silu_and_mul": _silu_and_mul,
+    "sgl_kernel::silu_and_mul": _silu_and_mul,
+}
+
+
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """Gate and up projection lie side by side in a row."""
+    tokens, width = shape.input["shape"]
+    return {"tokens": tokens, "intermediate": width // 2}
+
+
 OPERATOR = Operator(
     name="silu_and_mul",
     title="SiLU and product",
@@ -94,6 +115,8 @@ OPERATOR = Operator(
     optional=("dtype",),
     cost=cost,
     suite_id="atrex_028",
+    suite_axes=suite_axes,
     published=published,
     task=TASK,
+    recorded=RECORDED,
 )

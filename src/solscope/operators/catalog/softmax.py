@@ -8,6 +8,7 @@ bytes    x and out once
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.calls.call import Found, Recorded, Rule
 
 
 def cost(axes: Axes) -> Cost:
@@ -19,10 +20,23 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+def _softmax(call: Recorded) -> Found:
+    x = call.tensor(0)
+    axes = {"elements": x.numel, "read_bytes": x.bytes}
+    return "softmax", {**axes, "write_bytes": x.numel * x.size}
+
+
+RECORDED: dict[str, Rule] = {
+    "aten::_softmax": _softmax,
+    "aten::_log_softmax": _softmax,
+}
+
+
 OPERATOR = Operator(
     name="softmax",
     title="Softmax of rows",
     category="softmax",
     axes=("elements", "read_bytes", "write_bytes"),
     cost=cost,
+    recorded=RECORDED,
 )

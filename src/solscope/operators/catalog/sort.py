@@ -7,7 +7,11 @@ Comparisons are not counted: how many are needed depends on the method.
 
 from __future__ import annotations
 
+import math
+
 from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.tensors import UnclearError
 
 
 def cost(axes: Axes) -> Cost:
@@ -18,10 +22,31 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+def _topk(call: Recorded) -> Found:
+    x, count = call.tensor(0), call.scalar(1)
+    if not count.isdigit() or call.scalar(2) not in ("-1", str(len(x.shape) - 1)) or not x.shape:
+        raise UnclearError("how many of each row are taken is not recorded")
+    kept = math.prod(x.shape[:-1]) * int(count)
+    return "sort", {"read_bytes": x.bytes, "value_bytes": x.size * kept, "index_bytes": 8 * kept}
+
+
+def _sort(call: Recorded) -> Found:
+    x = call.tensor(0)
+    written = {"value_bytes": x.size * x.numel, "index_bytes": 8 * x.numel}
+    return "sort", {"read_bytes": x.bytes, **written}
+
+
+RECORDED: dict[str, Rule] = {
+    "aten::topk": _topk,
+    "aten::sort": _sort,
+}
+
+
 OPERATOR = Operator(
     name="sort",
     title="Sort, or the k largest",
     category="sort_scan",
     axes=("read_bytes", "value_bytes", "index_bytes"),
     cost=cost,
+    recorded=RECORDED,
 )

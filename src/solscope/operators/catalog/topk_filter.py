@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Axes, Cost, Operator, Published
+from solscope.operators.suite_axes import renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import normal
 from solscope.operators.tasks.rows import by_rows, sampled_rows
@@ -89,6 +90,7 @@ OPERATOR = Operator(
     optional=("top_k",),
     cost=cost,
     suite_id="atrex_029",
+    suite_axes=renamed(rows="seq_len", vocabulary="hidden_size"),
     published=published,
     task=TASK,
 )

@@ -8,7 +8,11 @@ The work may run on the matrix units in tf32, the fastest way, and is counted th
 
 from __future__ import annotations
 
+import math
+
 from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.tensors import UnclearError
 
 
 def cost(axes: Axes) -> Cost:
@@ -22,10 +26,27 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+def _triangular_solve(call: Recorded) -> Found:
+    a, b = call.tensor(0), call.tensor(1)
+    if a.dtype != "fp32" or call.scalar(3) == "False" or a.shape[:-2] != b.shape[:-2]:
+        raise UnclearError("only fp32 with the triangle on the left is known")
+    return "triangular_solve", {
+        "batch": math.prod(a.shape[:-2]),
+        "n": a.shape[-1],
+        "m": b.shape[-1],
+    }
+
+
+RECORDED: dict[str, Rule] = {
+    "aten::linalg_solve_triangular": _triangular_solve,
+}
+
+
 OPERATOR = Operator(
     name="triangular_solve",
     title="Solve with triangular matrices",
     category="other",
     axes=("batch", "n", "m"),
     cost=cost,
+    recorded=RECORDED,
 )

@@ -20,9 +20,11 @@ In: q [T, Hq, D], k_cache and v_cache [blocks, block_size, Hk, D], cu_seqlens_q 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element, tensor_pipe
+from solscope.operators.calls.call import LENGTHS_UNKNOWN, Rule
+from solscope.operators.suite_axes import SuiteSizes, equal_sequences, renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.attend import FLASH, attend
 from solscope.operators.tasks.draws import normal, torch_dtype
@@ -199,6 +201,24 @@ TASK = Task(
     vary=("sequences",),
 )
 
+
+RECORDED: dict[str, Rule] = {
+    "vllm::unified_attention_with_output": LENGTHS_UNKNOWN,
+    "aiter::mha_batch_prefill": LENGTHS_UNKNOWN,
+}
+
+
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """Lengths of sequences, and heads."""
+    heads = renamed(
+        q_heads="num_query_heads",
+        kv_heads="num_kv_heads",
+        head_dim="head_size",
+        block_size="block_size",
+    )
+    return {"sequences": equal_sequences(shape), **heads(shape)}
+
+
 OPERATOR = Operator(
     name="unified_attention",
     title="Paged causal attention, prefill and decode in one batch",
@@ -207,6 +227,8 @@ OPERATOR = Operator(
     optional=("block_size", "pairs", "dtype"),
     cost=cost,
     suite_id="atrex_030",
+    suite_axes=suite_axes,
     published=published,
     task=TASK,
+    recorded=RECORDED,
 )

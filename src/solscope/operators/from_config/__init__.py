@@ -9,10 +9,10 @@ fewest experts, results that a kernel may keep on the chip are not counted.
 
 from __future__ import annotations
 
+from solscope.operators.calls.call import Found
 from solscope.operators.from_config import attention, products, small
 from solscope.operators.from_config.config import Config, Model, load_model
 from solscope.operators.from_config.use import RoleCall, Rule, Sums, Use
-from solscope.operators.recorded import Found
 from solscope.operators.tensors import UnclearError
 
 __all__ = ["ROLE_RULES", "Config", "Model", "RoleCall", "Sums", "axes_of", "load_model"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from solscope.operators.calls.call import Found
 from solscope.operators.from_config.products import NARROW, linear_widths
 from solscope.operators.from_config.use import Rule, Sums, Use
-from solscope.operators.recorded import Found
 from solscope.operators.tensors import UnclearError
 
 

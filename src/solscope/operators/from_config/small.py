@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from solscope.operators.calls.call import Found
 from solscope.operators.from_config.use import Rule, Use
-from solscope.operators.recorded import Found
 from solscope.operators.tensors import UnclearError
 
 

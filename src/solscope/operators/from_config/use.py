@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from solscope.operators.calls.call import Found
 from solscope.operators.cost import BYTES, blocks
 from solscope.operators.from_config.config import Model
-from solscope.operators.recorded import Found
 from solscope.operators.tensors import UnclearError
 
 

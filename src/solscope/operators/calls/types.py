@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from solscope.operators.recorded.call import Recorded
+from solscope.operators.calls.call import Recorded
 from solscope.operators.tensors import UnclearError
 
 NARROWEST_FIRST = (

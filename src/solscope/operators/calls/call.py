@@ -77,3 +77,7 @@ def unclear(reason: str) -> Rule:
         raise UnclearError(reason)
 
     return rule
+
+
+LENGTHS_UNKNOWN = unclear("lengths of the sequences are not recorded")
+"""Attention on a paged cache: how many keys each sequence has is data on the GPU, not a shape."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from solscope.operators.recorded.call import Found, Recorded, Rule, whole_numbers
+from solscope.operators.calls.call import Found, Recorded, Rule, whole_numbers
 from solscope.operators.tensors import Tensor, UnclearError
 
 _BY_KERNEL = (
@@ -62,7 +62,7 @@ def _axes(call: Recorded, operator: str, size: int, ranks: str) -> dict[str, Any
     return axes
 
 
-def _collective(operator: str, at: int = 0, ranks_at: int | None = None) -> Rule:
+def collective(operator: str, at: int = 0, ranks_at: int | None = None) -> Rule:
     """An operator that is one collective, of the tensor at `at`."""
 
     def rule(call: Recorded) -> Found:
@@ -72,7 +72,7 @@ def _collective(operator: str, at: int = 0, ranks_at: int | None = None) -> Rule
     return rule
 
 
-def _record(call: Recorded) -> Found:
+def record_param_comms(call: Recorded) -> Found:
     """Which collective torch recorded, by its kernel."""
     operator = next((name for pattern, name in _BY_KERNEL if pattern.search(call.kernel)), None)
     if operator is None:
@@ -87,28 +87,3 @@ def _record(call: Recorded) -> Found:
         rows = call.tensor(0).shape[0]
         axes["own_bytes"] = min(size, size * min(largest) // max(1, rows))
     return operator, axes
-
-
-RULES: dict[str, Rule] = {
-    "record_param_comms": _record,
-    "nccl:all_reduce": _collective("all_reduce"),
-    "nccl:all_gather": _collective("all_gather"),
-    "nccl:_all_gather_base": _collective("all_gather"),
-    "nccl:reduce_scatter": _collective("reduce_scatter"),
-    "nccl:_reduce_scatter_base": _collective("reduce_scatter"),
-    "nccl:all_to_all": _collective("all_to_all"),
-    "vllm::all_reduce": _collective("all_reduce"),
-    "vllm::all_gather": _collective("all_gather", ranks_at=2),
-    "vllm::reduce_scatter": _collective("reduce_scatter", ranks_at=2),
-    "_C_custom_ar::all_reduce": _collective("all_reduce", at=1),
-    "sgl_kernel::all_reduce": _collective("all_reduce", at=1),
-    "sglang::inplace_all_reduce": _collective("all_reduce"),
-    "sglang::outplace_all_reduce": _collective("all_reduce"),
-    **{
-        f"symm_mem::{name}": _collective("all_reduce")
-        for name in (
-            *("multimem_all_reduce_", "multimem_one_shot_all_reduce"),
-            *("one_shot_all_reduce", "two_shot_all_reduce_"),
-        )
-    },
-}
