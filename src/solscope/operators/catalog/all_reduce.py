@@ -8,6 +8,8 @@ Switches that add (NVLink SHARP, `multimem`) reach S in each direction. Without 
 `ranks` is known and `in_network` does not say that the switch adds.
 """
 
+# Also: kernels in attribution/rules.toml, roles in operators/from_config/small.py.
+
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator

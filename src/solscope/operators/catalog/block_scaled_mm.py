@@ -13,6 +13,8 @@ In: a [m, k] fp8 with a_scales [m, k/128], b [n, k] fp8 with b_scales [n/128, k/
 scales in fp32, row by row, and out_dtype. Out: out [m, n] in out_dtype.
 """
 
+# Also: kernels in attribution/rules.toml, shapes in suite/shipped/decode.json.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -14,6 +14,8 @@ In: x [dim, T], weight [dim, w], bias [dim], conv_state [1, dim, w - 1], oldest 
 token.
 """
 
+# Also: kernels in attribution/rules.toml, roles in operators/from_config/attention.py.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -16,6 +16,8 @@ In: q and k [B, T, Hq, K] with rows of norm 1, v [B, T, Hv, V] (v_new of the sta
 scale, chunk_size. Out: out [B, T, Hv, V]. The diagonal j = i counts; the last chunk may be short.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -20,6 +20,8 @@ distinct, chunk_size. Out: h [B, chunks, Hv, K, V] (the state at the start of ea
 The last chunk may be short; G_last is then that of its last token.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -14,6 +14,9 @@ out_dtype. `scaling` of fp8 operands is `tensor` (one scale each, default) or `r
 for bf16, fp16 and fp8.
 """
 
+# Also: kernels in attribution/rules.toml, roles in operators/from_config/products.py, shapes in
+# suite/shipped/decode.json.
+
 from __future__ import annotations
 
 import math

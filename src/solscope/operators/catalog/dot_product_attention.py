@@ -10,6 +10,8 @@ align it at the end do more). Without `causal` it is taken as causal, the smalle
 `v_dim` is the width of v (default: `head_dim`); `mask_bytes` the size of a mask (default 0).
 """
 
+# Also: roles in operators/from_config/attention.py.
+
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator, element, matrix_pipe

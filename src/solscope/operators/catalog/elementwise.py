@@ -8,6 +8,8 @@ An input that is broadcast is read once. Where a profile shows a product of two 
 shape, type and strides, they may be one tensor (x * x), and one is counted.
 """
 
+# Also: roles in operators/from_config/small.py.
+
 from __future__ import annotations
 
 import math

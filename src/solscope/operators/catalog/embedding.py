@@ -6,6 +6,8 @@ All tokens may be the same, so only one row of the table must be read. `index_by
 an id (default 8). `expected` counts tokens that all differ: T rows read.
 """
 
+# Also: roles in operators/from_config/small.py.
+
 from __future__ import annotations
 
 import math

@@ -7,6 +7,8 @@
 sends one row, the sum of its own experts. `element_bytes` is the size of a value (default 2).
 """
 
+# Also: roles in operators/from_config/small.py.
+
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator

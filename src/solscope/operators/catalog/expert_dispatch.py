@@ -9,6 +9,8 @@ different ones. A rank holds none of them with C(E - E/N, k) / C(E, k), so that 
 `element_bytes` is the size of a value (default 2; 1 for fp8).
 """
 
+# Also: roles in operators/from_config/small.py.
+
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator

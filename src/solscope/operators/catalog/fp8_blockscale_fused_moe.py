@@ -18,6 +18,8 @@ row. Out: out [T, H] in bf16. The reference does not quantize the activation bet
 products; deployed kernels do, to fp8 with a scale per 1 x 128, and the tolerance has room for it.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

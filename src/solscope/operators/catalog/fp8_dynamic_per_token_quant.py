@@ -10,6 +10,8 @@ Solutions: run(x [T, H], fp8) -> q [T, H], scale [T]; `fp8` names the encoding, 
 `e4m3fnuz`. Rows of zeros have codes of 0 and any finite scale.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

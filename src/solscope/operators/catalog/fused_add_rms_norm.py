@@ -10,6 +10,8 @@ Solutions: run(x [T, H], residual [T, H], weight [H], eps), in place: x becomes 
 Statistics are those of the rounded r'.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -17,6 +17,8 @@ In: hidden_states [T, H], w1 [E, 2 I, H] with the gate in rows 0 ... I-1, w2 [E,
 [T, k] fp32, topk_ids [T, k] int32, distinct in a row, out_dtype. Out: out [T, H] in out_dtype.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 import math

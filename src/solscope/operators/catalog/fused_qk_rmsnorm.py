@@ -10,6 +10,8 @@ Solutions: run(qkv [T, (Hq + 2 Hk) D], q_weight [D], k_weight [D], q_heads, kv_h
 place; v is compared bit by bit.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from collections.abc import Mapping

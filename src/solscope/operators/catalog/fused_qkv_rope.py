@@ -14,6 +14,8 @@ kv_heads, head_dim), in place. The table holds R/2 cosines and R/2 sines of each
 contexts. v and the D - R values behind are compared bit by bit.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from collections.abc import Mapping

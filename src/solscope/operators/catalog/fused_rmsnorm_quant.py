@@ -10,6 +10,8 @@ Solutions: run(x [T, H], residual [T, H], weight [H], eps, fp8) -> q [T, H], sca
 residual_out [T, H]. Rows of zeros have codes of 0 and any finite scale.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -22,6 +22,8 @@ are divided by their norms. A v head uses the q and k head h // (Hv / Hq). o com
 after the update.
 """
 
+# Also: kernels in attribution/rules.toml, roles in operators/from_config/attention.py.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

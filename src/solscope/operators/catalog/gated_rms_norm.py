@@ -9,6 +9,8 @@ Published: the same.
 Solutions: run(x [R, H], z [R, H], weight [H], eps) -> out [R, H]; the norm comes before the gate.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -5,6 +5,8 @@
 All indices may name the same row, so only one row of the source must be read.
 """
 
+# Also: roles in operators/from_config/small.py.
+
 from __future__ import annotations
 
 import math

@@ -11,6 +11,8 @@ elements of x and out that must move (default T k and T n; fewer where gathering
 summing are part of the kernel).
 """
 
+# Also: roles in operators/from_config/products.py.
+
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator, element, matrix_pipe

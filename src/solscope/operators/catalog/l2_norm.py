@@ -9,6 +9,8 @@ Published: the same.
 Solutions: run(x [T, H], eps) -> out [T, H]; eps is added to the sum of squares.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

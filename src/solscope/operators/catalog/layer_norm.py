@@ -9,6 +9,8 @@ Published: the same.
 Solutions: run(x [T, H], weight [H], bias [H], eps) -> out [T, H]; biased variance.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 import math

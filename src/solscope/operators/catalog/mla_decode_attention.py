@@ -17,6 +17,9 @@ seq_lens [n] in int32, max_seq_len, latent_dim, softmax_scale. Out: out [n, Hq, 
 entries beyond a sequence's rows hold stale data.
 """
 
+# Also: kernels in attribution/rules.toml, roles in operators/from_config/attention.py, shapes in
+# suite/shipped/decode.json.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -12,6 +12,8 @@ The keys of the form that decode uses (`mla_decode_attention`) are fewer bytes a
 kernel that computes k_n and v from the latent itself does the work of `kv_b` too.
 """
 
+# Also: roles in operators/from_config/attention.py.
+
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator, element, tensor_pipe

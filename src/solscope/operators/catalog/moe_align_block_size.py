@@ -12,6 +12,8 @@ to a block. Padding is T k; what lies behind N is free. Tie rule: slots of one e
 E is 128 unless the axis `experts` says otherwise.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 import math

@@ -8,6 +8,8 @@ Solutions: run(topk_ids [T, k] int32, num_experts) -> sorted_token_ids [T k], ex
 [E], cumsum [E + 1], all int32. Tie rule: slots of one expert in any order.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from collections.abc import Mapping

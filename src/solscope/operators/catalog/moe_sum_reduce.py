@@ -9,6 +9,8 @@ In: expert_outputs [T, k, H], each already multiplied by its routing weight, rou
 (f). Out: out [T, H].
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -11,6 +11,8 @@ topk_ids [T, k] int32. The weights are not scaled to a sum of 1. Tie rule: of ex
 logits any may be taken, in any order.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -12,6 +12,8 @@ place. The first mrope_section[0] frequencies take the time axis, the next the h
 width: 16, 24, 24 of 64. Pairs are (i, i + R/2); values behind R are compared bit by bit.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -14,6 +14,8 @@ softmax_scale. Out: out [n, Hq, D] in the dtype of query. A sequence without a k
 Slots beyond a sequence's keys, and table entries beyond its blocks, hold stale data.
 """
 
+# Also: kernels in attribution/rules.toml, shapes in suite/shipped/decode.json.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -9,6 +9,8 @@ Solutions: run(x [T, H], group_size, fp8) -> q [T, H], scales [T, H/group]; H is
 group. Groups of zeros have codes of 0 and any finite scale.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -6,6 +6,8 @@
 The switch may add, so additions count nothing. `ranks` is 2, the fewest, where it is not known.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator

@@ -11,6 +11,8 @@ Slots are unique; all other slots keep their values, and are compared too. Block
 unless the axis `block_size` says otherwise.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

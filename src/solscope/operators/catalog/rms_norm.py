@@ -9,6 +9,8 @@ Published: the same.
 Solutions: run(x [T, H], weight [H], eps) -> out [T, H]; fp32 inside, one or two roundings.
 """
 
+# Also: kernels in attribution/rules.toml, roles in operators/from_config/small.py.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -8,6 +8,8 @@ Top-k and top-p need more than one look at a row; later ones may be served by a 
 nothing. `writes` adds R V values (the probabilities or masked logits, where they are kept).
 """
 
+# Also: roles in operators/from_config/small.py.
+
 from __future__ import annotations
 
 from solscope.operators.base import BYTES, Axes, Cost, Operator

@@ -3,6 +3,8 @@
 bytes    the values once, their indices where the shapes tell, and as much written
 """
 
+# Also: roles in operators/from_config/small.py.
+
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator

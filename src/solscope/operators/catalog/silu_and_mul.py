@@ -9,6 +9,8 @@ Published: the same.
 Solutions: run(x [T, 2 I]) -> out [T, I]; the first I columns are the gate.
 """
 
+# Also: kernels in attribution/rules.toml, roles in operators/from_config/small.py.
+
 from __future__ import annotations
 
 import math

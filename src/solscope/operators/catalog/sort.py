@@ -5,6 +5,8 @@
 Comparisons are not counted: how many are needed depends on the method.
 """
 
+# Also: roles in operators/from_config/small.py.
+
 from __future__ import annotations
 
 import math

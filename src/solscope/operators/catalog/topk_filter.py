@@ -9,6 +9,8 @@ Solutions: run(logits [R, V], top_k) -> out [R, V]. Values equal to the k-th lar
 more than k may; k is 50 unless the axis `top_k` says otherwise.
 """
 
+# Also: kernels in attribution/rules.toml.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
 """Solve a[i] x[i] = b[i] with triangular a[i] of n x n and b[i] of n x m.
 
-    vector   B m n²                        half of a product of that size
+    tensor   B m n²                        half of a product of that size
     bytes    half of a, b and x once (fp32)
 
 The work may run on the matrix units in tf32, the fastest way, and is counted there.

@@ -18,6 +18,9 @@ In: q [T, Hq, D], k_cache and v_cache [blocks, block_size, Hk, D], cu_seqlens_q 
 [T, Hq, D]. Entries of the table and slots of the cache beyond a sequence's keys hold stale data.
 """
 
+# Also: kernels in attribution/rules.toml, roles in operators/from_config/attention.py, shapes in
+# suite/shipped/decode.json.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
