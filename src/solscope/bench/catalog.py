@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -156,13 +157,20 @@ def cache_folder() -> Path:
 
 
 def built_in() -> Registry[Solution]:
-    """The solutions that ship with solscope, by name."""
+    """The solutions that ship with solscope, by name.
+
+    One that cannot be read is named in a warning and left out: the others still work.
+    """
     registry: Registry[Solution] = Registry("file, folder or built-in solution")
     if FOLDER.is_dir():
         for path in sorted(FOLDER.iterdir()):
             if (path / ABOUT).is_file():
-                found = _folder(path)
-                registry.register(found.name, found)
+                try:
+                    solution = _folder(path)
+                except InputError as error:
+                    warnings.warn(f"a built-in solution is skipped: {error}", stacklevel=2)
+                    continue
+                registry.register(solution.name, solution)
     return registry
 
 

@@ -9,8 +9,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from solscope.bench.catalog import built_in, find_solution  # noqa: E402
-from solscope.bench.workloads import workloads  # noqa: E402
+from solscope.bench.run.agenda import Options  # noqa: E402
+from solscope.bench.run.evaluate import evaluate  # noqa: E402
+from solscope.bench.workloads import SMALL, workloads  # noqa: E402
 from solscope.errors import InputError, UsageError  # noqa: E402
+from solscope.operators import OPERATOR_MODULES, operator  # noqa: E402
 
 
 def test_eager_solutions_exist_for_all_operators_and_compile_is_the_same_files() -> None:
@@ -50,3 +53,41 @@ def test_a_solution_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "solution.toml").write_text("titel = 1\n")
     with pytest.raises(InputError, match="titel"):
         find_solution(str(tmp_path))
+
+
+def test_a_broken_solution_is_named_and_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("broken", "title = 3"), ("good", 'title = "Good"')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "solution.toml").write_text(text)
+    monkeypatch.setattr("solscope.bench.catalog.FOLDER", tmp_path)
+    with pytest.warns(UserWarning, match="skipped: .*broken"):
+        assert built_in().names() == ("good",)
+    with pytest.warns(UserWarning, match="skipped: .*broken"):
+        assert find_solution("good").about.title == "Good"
+
+
+def test_a_solution_that_raises_on_import_does_not_stop_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "raises.py"
+    file.write_text('raise ValueError("no such card")\n')
+    options = Options(
+        operators=["rms_norm"],
+        solutions=[find_solution(str(file)), find_solution("torch-eager")],
+        shapes="0",
+        device="cpu",
+        scale=SMALL,
+        extra=0,
+        rounds=1,
+        check_only=True,
+    )
+    status = {line.solution: line.status for line in evaluate(options)}
+    assert status == {"raises": "crashed", "torch-eager": "passed"}
+
+
+def test_an_operator_without_shapes_is_named() -> None:
+    listed = set(workloads())
+    without = next(name for name in OPERATOR_MODULES if name not in listed and operator(name).task)
+    options = Options([without], [find_solution("torch-eager")], device="cpu", scale=SMALL)
+    with pytest.raises(UsageError, match=f"has no shapes of {without}"):
+        evaluate(options)

@@ -32,8 +32,9 @@ def function(path: Path, name: str) -> ast.FunctionDef | None:
 
 
 def inputs_of(name: str) -> list[str]:
-    listed = [one for suite in ("atrex", "decode") for one in load(suite).operators]
-    axes = next(one for one in listed if one.operator == name).shapes[0].axes
+    listed = {one.operator: one for suite in ("decode", "atrex") for one in load(suite).operators}
+    assert name in listed, f"{name} has a solution but no shapes: add some to a suite"
+    axes = listed[name].shapes[0].axes
     task = operator(name).task
     assert task is not None
     torch.set_num_threads(1)
