@@ -8,7 +8,7 @@ CORE := $(VENV)/.core
 SOURCES := pyproject.toml setup.py constraints.txt src/solscope/_native/scanner.cpp
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: machine demo test test-long test-browser check format commands schemas docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
+.PHONY: machine demo test test-long test-browser check format commands schemas types docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
 
 demo: $(CORE)
 	$(BIN)/solscope show demo:vllm-b200
@@ -44,6 +44,10 @@ commands: $(STAMP)
 schemas: $(STAMP)
 	$(BIN)/python scripts/generate_schemas.py
 
+# The front end's types, from the description of the JSON API.
+types: $(STAMP)
+	$(BIN)/python scripts/generate_types.py
+
 # The documentation site, from the same Markdown files: site/index.html. A broken link fails the build.
 # MkDocs gets an environment of its own, since the site needs nothing of solscope.
 docs: $(VENV)-docs/.installed
@@ -55,7 +59,7 @@ $(VENV)-docs/.installed: constraints.txt
 	touch $@
 
 # Rebuild the script and style of reports and dashboard (needs Node); what it writes is committed.
-web:
+web: types
 	cd frontend && npm ci --no-fund --no-audit && npm run build
 
 screenshots: $(STAMP)

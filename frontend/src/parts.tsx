@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { categoryColor } from "./colors";
 import { choose, chosen, type Choice } from "./dark";
 import { NONE, percent } from "./format";
-import type { Coverage, Warning } from "./types";
+import type { CoverageSummary, ProfileWarning } from "./types";
 
 export function Section({ id, title, about, children }: { id: string; title: string; about?: ComponentChildren; children: ComponentChildren }) {
   return (
@@ -60,7 +60,7 @@ export function Bar({ share, color, label }: { share: number; color?: string; la
 
 export const Dot = ({ category }: { category: string | null }) => <span class="dot" aria-hidden="true" style={{ background: categoryColor(category) }} />;
 
-export function Warnings({ warnings }: { warnings: Warning[] }) {
+export function Warnings({ warnings }: { warnings: ProfileWarning[] }) {
   if (!warnings.length) return <p class="about">No warnings: nothing suggests that these numbers are unsafe.</p>;
   return (
     <ul class="warnings">
@@ -82,7 +82,7 @@ const COVERAGE: Record<string, string> = {
   role_pct: "given a role",
 };
 
-export function CoverageTable({ coverage, more }: { coverage: Coverage; more?: [string, number | null][] }) {
+export function CoverageTable({ coverage, more }: { coverage: CoverageSummary; more?: [string, number | null][] }) {
   const rows: [string, number | null][] = [...Object.entries(coverage).map(([name, value]): [string, number | null] => [COVERAGE[name] ?? name, value]), ...(more ?? [])];
   return (
     <div class="scroll">

@@ -1,102 +1,955 @@
-// The pages, as `solscope.pages` writes them. Only fields that are shown are named here.
+// The answers of the JSON API and the pages of reports. Written by `make types`
+// (scripts/generate_types.py) from the Python types: change those.
 
-export interface Warning { code: string; message: string; }
-export interface Coverage { [share: string]: number | null; }
-export interface PhaseSteps { phase: string | null; count: number; p50_ms: number; p90_ms: number; p99_ms: number; gap_p50_ms: number | null; requests: number | null; tokens: number | null; tokens_per_s: number | null; tpot_ms: number | null; }
-export interface KernelRow { name: string; short_name: string; category: string; calls: number; total_ns: number; mean_ns: number | null; median_ns: number | null; min_ns: number | null; max_ns: number | null; pct: number; }
-export interface Verdict {
-  kind: string; sentence: string; figures: { name: string; value: number; unit: string }[]; next: string | null;
-  busy_pct: number | null; phase: string | null; steps: number;
+export interface BenchPage {
+  kind: "bench";
+  title: string;
+  devices: string[];
+  suites: string[];
+  leaderboard: Leaderboard;
+  shapes: BenchShape[];
+  machine: BenchRun;
+  runs: number;
+  production_s: Record<string, number>;
 }
+
+export interface BenchRun {
+  time: string | null;
+  command: string | null;
+  versions: Record<string, string> | null;
+}
+
+export interface BenchShape {
+  operator: string;
+  shape: string;
+  solution: string;
+  status: string;
+  reason: string | null;
+  median_us: number | null;
+  p20_us: number | null;
+  p80_us: number | null;
+  graph_us: number | null;
+  bound_us: number | null;
+  published_us: number | null;
+  limiter: string | null;
+  s: number | null;
+  max_error: number | null;
+  samples: number[];
+  axes: Record<string, unknown>;
+  weight: number;
+}
+
+export interface CategoryTime {
+  category: string;
+  calls: number;
+  time_ms: number;
+  pct: number;
+}
+
+export interface CollectiveSkew {
+  ranks: RankWait[];
+  slowest: number | null;
+  reason: string | null;
+}
+
+export interface Comparability {
+  level: "good" | "refuse" | "weak";
+  reasons: string[];
+  factor: number;
+  matched_pct: number[];
+  phases: Record<string, number[]>;
+  noise_floor_pct: number | null;
+  run_noise_pct: number | null;
+}
+
+export interface ComparisonPage {
+  kind: "comparison";
+  title: string;
+  comparison: ProfilesComparison;
+  layers: LayerTable | null;
+  no_layers: string | null;
+  summaries: Summary[];
+}
+
+export interface Component {
+  component: string;
+  phase: string | null;
+  family: string;
+  normal_ms: number;
+  abnormal_ms: number;
+  delta_ms: number;
+  count_effect_ms: number;
+  duration_effect_ms: number;
+  share_of_delta_pct: number | null;
+  q: number | null;
+  state: "changed" | "not_tested" | "unchanged" | "unclear";
+  low_ms: number | null;
+  high_ms: number | null;
+  test: StatsComparison;
+}
+
+export interface Contrast {
+  device: string;
+  suite: string;
+  method: string;
+  a: string[];
+  b: string[];
+  ratio: number;
+  low: number;
+  high: number;
+  verdict: "cannot tell" | "faster" | "slower";
+  faster: number;
+  slower: number;
+  cannot_tell: number;
+  only_a: number;
+  only_b: number;
+  uneven: number;
+  shapes: ShapeContrast[];
+}
+
+export interface CorpusPage {
+  status: CorpusStatus;
+  profiles: StoreProfile[];
+  facts: Record<string, string[]>;
+}
+
+export interface CorpusStatus {
+  profiles: number;
+  events: number;
+  bytes: number;
+  store_schema: number;
+  engine: string;
+  gpu_ms: number;
+  files: number;
+  leftover_entries: number;
+  gpus: Record<string, number>;
+  models: Record<string, number>;
+  frameworks: Record<string, number>;
+}
+
+export interface CounterChange {
+  name: string;
+  device: number | null;
+  unit: string;
+  part: "consequence" | "driver";
+  normal: number | null;
+  abnormal: number | null;
+  q: number | null;
+  state: "changed" | "missing" | "not_tested" | "unchanged" | "unclear";
+  test: StatsComparison;
+}
+
+export interface CoverageSummary {
+  linked_pct: number | null;
+  classified_pct: number | null;
+  generic_pct: number | null;
+  op_pct: number | null;
+  shapes_pct: number | null;
+  operator_pct: number | null;
+  layer_pct: number | null;
+  role_pct: number | null;
+}
+
+export interface DeviceSummary {
+  device: number | null;
+  rank: number | null;
+  name: string;
+  kernels: number;
+  gpu_span_ms: number;
+  gpu_busy_ms: number;
+  gpu_busy_pct: number | null;
+  gpu_idle_pct: number | null;
+  kernel_time_ms: number;
+  compute_ms: number;
+  comm_ms: number;
+  exposed_comm_ms: number;
+  exposed_comm_pct: number | null;
+  memcpy_ms: number;
+  exposed_memcpy_ms: number;
+  idle: IdleCause[];
+}
+
+export interface Diagnosis {
+  verdict: "cannot_compare" | "improvement" | "no_change" | "regression" | "workload_changed";
+  sentence: string;
+  unit: string;
+  normal: RunSummary;
+  abnormal: RunSummary;
+  ratio: number | null;
+  ratio_ci95: number[] | null;
+  typical_ratio: number | null;
+  delta_ms: number | null;
+  mix_effect_ms: number | null;
+  components: Component[];
+  latent: Latent[];
+  causes: NamedCause[];
+  excluded: Excluded[];
+  counters: CounterChange[];
+  comparability: Comparability;
+  warnings: string[];
+  next_step: string;
+  ranks: RankCause | null;
+}
+
+export interface DiagnosisPage {
+  kind: "diagnosis";
+  title: string;
+  labels: string[];
+  diagnosis: Diagnosis;
+  steps: StepTime[][];
+  sensors: SensorLine[];
+}
+
+export interface Difference {
+  profile: string;
+  by: "category" | "role" | "time";
+  group: string | null;
+  name: string;
+  before_ms: number | null;
+  after_ms: number | null;
+  diff_ms: number;
+  ratio: number | null;
+}
+
+export interface Entry {
+  solution: string;
+  weighted_s: number | null;
+  covered: number;
+  shapes_passed: number;
+  shapes_failed: number;
+  wins: number;
+  operators: Record<string, number | null>;
+}
+
+export interface Error {
+  error: string;
+}
+
+export interface Excluded {
+  id: string;
+  reason: string;
+}
+
+export interface Fastest {
+  solution: string;
+  median_us: number;
+  s_pct: number | null;
+}
+
+export interface Figure {
+  name: string;
+  value: number;
+  unit: string;
+}
+
+export interface Group {
+  group: string;
+  sum_us: (number | null)[];
+  rows: Row[];
+}
+
+export interface HotShape {
+  id: string;
+  axes: Record<string, unknown>;
+  weight: number;
+  cumulative: number;
+  importance_pct: number;
+  calls: number;
+  p50_us: number | null;
+  bound_p50_us: number | null;
+  s_pct: number | null;
+  shapes: number;
+  spans: Record<string, [number, number]>;
+  origin: ShapeOrigin;
+}
+
+export interface HotShapes {
+  cover: number;
+  buckets: boolean;
+  weight: string;
+  profiles: number;
+  operators: OperatorShapes[];
+}
+
+export interface Hotspot {
+  rank: number;
+  kind: "comm" | "copy" | "fusion" | "idle" | "operator";
+  operator: string;
+  role: string | null;
+  axes: Record<string, unknown> | null;
+  calls_per_step: number;
+  time_us: number;
+  bound_us: number | null;
+  limiter: string | null;
+  expected_us: number | null;
+  efficiency_pct: number | null;
+  recoverable_us: number;
+  recoverable_pct_of_step: number;
+  confidence: "high" | "low" | "medium";
+  why: string;
+}
+
+export interface HotspotCoverage {
+  cost_pct: number | null;
+  graph_replays: boolean;
+}
+
+export interface HotspotTable {
+  profile: string;
+  hardware: string | null;
+  phase: string | null;
+  steps: number;
+  step_ms: number;
+  target_pct: number;
+  coverage: HotspotCoverage;
+  hotspots: Hotspot[];
+}
+
+export interface IdleCause {
+  cause: string;
+  time_ms: number;
+  gaps: number;
+}
+
+export interface ImportancePage {
+  definition: string;
+  by: "category" | "kernel" | "operator" | "role" | "shape";
+  weight: string;
+  profiles: number;
+  total_gpu_ms: number;
+  in_all: number;
+  found: number;
+  rows: ImportanceRow[];
+  shown_pct: number;
+  warnings: string[];
+}
+
+export interface ImportanceRow {
+  key: string;
+  importance_pct: number;
+  ci95_pct: [number, number] | null;
+  profiles: number;
+  frequency_pct: number;
+  share_pct: number;
+  time_ms: number;
+  calls: number;
+  p50_us: number | null;
+  p90_us: number | null;
+  bound_p50_us: number | null;
+  s_pct: number | null;
+  bound_cover_pct: number;
+  recoverable_pct: number | null;
+  operator: string | null;
+  axes: Record<string, unknown> | null;
+}
+
+export interface KernelRow {
+  name: string;
+  short_name: string;
+  category: string;
+  calls: number;
+  total_ns: number;
+  mean_ns: number | null;
+  median_ns: number | null;
+  min_ns: number | null;
+  max_ns: number | null;
+  std_ns: number | null;
+  pct: number;
+  detail: string | null;
+  rule: string | null;
+  helper_ns: number;
+  inferred: boolean;
+  borrowed_ns: number;
+}
+
+export interface KernelTable {
+  profile: string;
+  by: string;
+  total_ns: number;
+  calls: number;
+  kernels: KernelRow[];
+}
+
+export interface KernelTime {
+  name: string;
+  time_us: number;
+}
+
+export interface Latent {
+  id: string | null;
+  component: string;
+  text: string;
+  ratio: number | null;
+  ms: number;
+}
+
+export interface LayerCoverage {
+  layer_pct: number[];
+  role_pct: number[];
+}
+
+export interface LayerKind {
+  kind: string;
+  layers: number[];
+  sum_us: (number | null)[];
+  groups: Group[];
+}
+
+export interface LayerTable {
+  profiles: string[];
+  phase: string | null;
+  per: string;
+  stat: string;
+  passes: number[];
+  end_to_end_us: number[];
+  layers_us: number[];
+  unattributed_us: number[];
+  idle_us: number[];
+  overlapped_us: number[];
+  outside: Group[];
+  coverage: LayerCoverage;
+  layer_kinds: LayerKind[];
+  warnings: ProfileWarning[][];
+}
+
+export interface Leaderboard {
+  device: string;
+  suite: string;
+  method: string;
+  best: Score;
+  entries: Entry[];
+}
+
+export interface Measured {
+  device: string;
+  hardware: string | null;
+  operators: Record<string, MeasuredOperator>;
+}
+
+export interface MeasuredOperator {
+  middle: Fastest | null;
+  s_pct: number | null;
+  shapes_passed: number;
+}
+
+export interface MeasuredShapes {
+  device: string;
+  shapes: Record<string, Fastest>;
+}
+
+export interface NamedCause {
+  id: string;
+  family: string;
+  title: string;
+  confidence: number;
+  evidence: string[];
+  against: string[];
+  explains_pct: number | null;
+  confirm: string;
+}
+
+export interface NoCost {
+  op: string;
+  reason: string;
+  calls: number;
+  total_us: number;
+  pct: number;
+}
+
+export interface OneSided {
+  by: "category" | "kernel" | "role";
+  name: string;
+  time_ms: (number | null)[];
+}
+
+export interface OperatorRow {
+  op: string;
+  operator: string;
+  category: string;
+  axes: Record<string, unknown> | null;
+  calls: number;
+  inferred_calls: number;
+  pct: number;
+  total_us: number;
+  time_us: number;
+  flop: number;
+  bytes: number;
+  intensity: number | null;
+  tflops: number | null;
+  tbps: number | null;
+  bound_us: number | null;
+  limiter: string | null;
+  missing: string[];
+  efficiency_pct: number | null;
+  best_pct: number | null;
+  expected_us: number | null;
+  source: string | null;
+}
+
+export interface OperatorScore {
+  operator: string;
+  importance: number;
+  s: number | null;
+  shapes_passed: number;
+  shapes: number;
+  covered_weight: number;
+  bound_us: number | null;
+  median_us: number | null;
+  published_s: number | null;
+  recoverable: number | null;
+  best: Record<string, number>;
+}
+
+export interface OperatorShapes {
+  operator: string;
+  importance_pct: number;
+  known_pct: number;
+  distinct: number;
+  cover: number;
+  shapes: HotShape[];
+}
+
+export interface OperatorTable {
+  profile: string;
+  hardware: string | null;
+  by: "operator" | "shape";
+  bound: "corrected" | "published";
+  total_us: number;
+  cost_pct: number | null;
+  operators: OperatorRow[];
+  no_cost: NoCost[];
+  graph_replays: boolean;
+}
+
+export interface Overview {
+  solscope: string;
+  profiles: ProfileEntry[];
+  skipped: [string, string][];
+  results: string[];
+  solutions: string[];
+  hardware: string[];
+  corpus: CorpusStatus | null;
+  upload: boolean;
+  upload_to_store: boolean;
+}
+
+export interface Part {
+  name: string;
+  calls: (number | null)[];
+  total_ns: (number | null)[];
+  time_ms: (number | null)[];
+  pct: (number | null)[];
+}
+
+export interface PhaseComparison {
+  phase: string | null;
+  per: "profile" | "step";
+  steps: (StepTimes | null)[];
+  gpu_ns: number[];
+  gpu_ms: number[];
+  categories: Part[];
+  operators: Part[];
+  kernels: Part[];
+  differences: Difference[];
+  only: OneSided[];
+}
+
+export interface PhaseSteps {
+  phase: string | null;
+  count: number;
+  p50_ms: number;
+  p90_ms: number;
+  p99_ms: number;
+  gap_p50_ms: number | null;
+  requests: number | null;
+  tokens: number | null;
+  tokens_per_s: number | null;
+  tpot_ms: number | null;
+}
+
+export interface ProfileEntry {
+  id: string;
+  label: string;
+  path: string;
+  bytes: number | null;
+}
+
+export interface ProfilePage {
+  kind: "profile";
+  title: string;
+  summary: Summary;
+  timeline: Timeline;
+  tree: TimeNode;
+  layer_tree: TimeNode | null;
+  operators: OperatorTable | null;
+  hotspots: HotspotTable | null;
+  roofs: Roofs | null;
+  kernels: KernelTable;
+  kernels_left_out: number;
+  idle_causes: Record<string, string>;
+}
+
+export interface ProfileWarning {
+  code: string;
+  message: string;
+}
+
+export interface ProfilesComparison {
+  profiles: Side[];
+  phases: PhaseComparison[];
+  left_out: string[];
+  warnings: ProfileWarning[];
+}
+
+export interface RankCause {
+  culprit: number | null;
+  confidence: number;
+  why: string;
+  step_ratio: number | null;
+  cost_ms: number | null;
+  evidence: string[];
+}
+
+export interface RankRow {
+  rank: number;
+  path: string;
+  device: string;
+  kernels: number;
+  gpu_span_ms: number | null;
+  gpu_busy_ms: number | null;
+  gpu_busy_pct: number | null;
+  kernel_time_ms: number | null;
+  compute_ms: number | null;
+  comm_ms: number | null;
+  exposed_comm_ms: number | null;
+  exposed_comm_pct: number | null;
+  memcpy_ms: number | null;
+}
+
+export interface RankWait {
+  rank: number;
+  collectives: number;
+  transfer_ms: number;
+  wait_ms: number;
+}
+
+export interface RanksPage {
+  kind: "ranks";
+  title: string;
+  run: Run;
+  verdict: string;
+  computes_longest: number[];
+  summaries: Summary[];
+}
+
+export interface RooflineRow {
+  operator: string;
+  id: string;
+  dtype: string;
+  shapes: number;
+  importance_pct: number;
+  importance_norm_pct: number;
+  regime: "C" | "I" | "M";
+  intensity: number;
+  sol_us: Record<string, number | null>;
+  prod_us: number;
+}
+
+export interface Roofs {
+  name: string;
+  title: string;
+  hbm_tbps: number | null;
+  peaks_tflops: Record<string, number>;
+  measured: boolean;
+}
+
+export interface Row {
+  role: string;
+  operator: string | null;
+  kernels: string[][];
+  time_us: (number | null)[];
+  kernel_times: KernelTime[][];
+}
+
+export interface Run {
+  name: string;
+  world_size: number | null;
+  ranks: RankRow[];
+  missing: number[];
+  skew: CollectiveSkew | null;
+}
+
+export interface RunSummary {
+  path: string;
+  steps: number;
+  p50_ms: number | null;
+  p99_ms: number | null;
+  mean_ms: number | null;
+  steps_in_recording: number;
+  dropped: Record<string, number>;
+  overhead_ms: number;
+  samples: number;
+}
+
+export interface Score {
+  device: string;
+  suite: string;
+  method: string;
+  solutions: string[];
+  weighted_s: number | null;
+  weighted_s_all: number | null;
+  covered: number;
+  recoverable: number | null;
+  operators: OperatorScore[];
+}
+
+export interface SensorLine {
+  name: string;
+  device: number | null;
+  times_ms: number[][];
+  values: number[][];
+}
+
+export interface ShapeContrast {
+  operator: string;
+  shape: string;
+  a_solution: string;
+  b_solution: string;
+  a_us: number;
+  b_us: number;
+  ratio: number;
+  low: number;
+  high: number;
+  verdict: "cannot tell" | "faster" | "slower";
+  processes: [number, number];
+}
+
+export interface ShapeOrigin {
+  profiles: number;
+  gpus: string[];
+  models: string[];
+  frameworks: string[];
+  phases: string[];
+  roles: string[];
+  kernels: string[];
+  example: string;
+}
+
+export interface ShapeRow {
+  id: number;
+  axes: Record<string, unknown>;
+  description: string;
+  sol_us: Record<string, number | null>;
+  prod_us: number;
+  s_pct: number;
+  s_exact_pct: number;
+  corrected_sol_us: Record<string, number | null>;
+}
+
+export interface ShapesPage {
+  operator: string;
+  hardware: string[];
+  shapes: ShapeRow[];
+  measured: MeasuredShapes[];
+}
+
+export interface Side {
+  label: string;
+  path: string;
+  format: string;
+  devices: string[];
+  steps: number;
+  cut: number;
+  compared_pct: number | null;
+  coverage: CoverageSummary;
+}
+
+export interface StatsComparison {
+  n: number[];
+  normal: number | null;
+  abnormal: number | null;
+  ratio: number | null;
+  mean_ratio: number | null;
+  low: number | null;
+  high: number | null;
+  cliff: number | null;
+  p_mann_whitney: number | null;
+  p_welch: number | null;
+  p_equivalent: number | null;
+}
+
+export interface StepSummary {
+  count: number;
+  cut: number;
+  found_by: string | null;
+  phases: PhaseSteps[];
+}
+
+export interface StepTime {
+  start_ms: number;
+  time_ms: number;
+  phase: string | null;
+  whole: boolean;
+}
+
+export interface StepTimes {
+  count: number;
+  devices: number;
+  time_ms: number;
+  mean_ms: number;
+  p50_ms: number;
+  p90_ms: number;
+  gap_ms: number;
+  gap_p50_ms: number | null;
+  gap_p90_ms: number | null;
+  gpu_ms: number;
+  overlapped_ms: number;
+  idle_ms: number;
+  requests: number | null;
+  tokens: number | null;
+}
+
+export interface StoreProfile {
+  id: string;
+  file: string;
+  model: string | null;
+  framework: string | null;
+  version: string | null;
+  gpu: string | null;
+  recorded_ns: number | null;
+  tags: Record<string, string>;
+  steps: number;
+  gpu_ms: number;
+  decode_pct: number | null;
+}
+
+export interface SuitePage {
+  hardware: string[];
+  operators: RooflineRow[];
+  flop: Record<string, number>;
+  median_s_pct: Record<string, number>;
+  roofs: Roofs[];
+  measured: Measured[];
+}
+
 export interface Summary {
   verdict: Verdict;
-  path: string; format: string; devices: string[]; framework: string | null; rank: number | null; world_size: number | null;
-  events: number; kernels: number;
-  gpu_span_ms: number | null; gpu_busy_ms: number | null; gpu_busy_pct: number | null; gpu_idle_pct: number | null;
-  kernel_time_ms: number | null; compute_ms: number | null; comm_ms: number | null; exposed_comm_ms: number | null; exposed_comm_pct: number | null;
-  memcpy_ms: number | null; exposed_memcpy_ms: number | null;
-  coverage: Coverage;
-  categories: { category: string; calls: number; time_ms: number; pct: number }[];
-  steps: { count: number; cut: number; found_by: string | null; phases: PhaseSteps[] };
-  idle: { cause: string; time_ms: number; gaps: number }[];
+  path: string;
+  format: string;
+  devices: string[];
+  framework: string | null;
+  rank: number | null;
+  world_size: number | null;
+  stage: string | null;
+  events: number;
+  kernels: number;
+  gpu_span_ms: number | null;
+  gpu_busy_ms: number | null;
+  gpu_busy_pct: number | null;
+  gpu_idle_pct: number | null;
+  kernel_time_ms: number | null;
+  compute_ms: number | null;
+  comm_ms: number | null;
+  exposed_comm_ms: number | null;
+  exposed_comm_pct: number | null;
+  memcpy_ms: number | null;
+  exposed_memcpy_ms: number | null;
+  coverage: CoverageSummary;
+  categories: CategoryTime[];
+  steps: StepSummary;
+  idle: IdleCause[];
+  top_kernels: KernelRow[];
   per_device: DeviceSummary[];
-  warnings: Warning[];
-}
-export interface DeviceSummary { device: number | null; rank: number | null; name: string; kernels: number; gpu_span_ms: number; gpu_busy_pct: number | null; kernel_time_ms: number; comm_ms: number; exposed_comm_ms: number; }
-export interface TimelineStep { step: number; name: string; phase: string | null; start_ms: number; time_ms: number; busy_ms: number; requests: number | null; tokens: number | null; cut: boolean; }
-export interface TimeNode { name: string; kind: string; category: string | null; time_ns: number; calls: number; children: TimeNode[]; }
-export interface OperatorRow {
-  op: string; operator: string; category: string; axes: Record<string, unknown> | null; calls: number; pct: number; total_us: number; time_us: number;
-  flop: number; bytes: number; intensity: number | null; tflops: number | null; tbps: number | null; bound_us: number | null; limiter: string | null; efficiency_pct: number | null;
-}
-export interface Hotspot {
-  rank: number; kind: string; operator: string; role: string | null; axes: Record<string, unknown> | null; calls_per_step: number; time_us: number; bound_us: number | null;
-  limiter: string | null; efficiency_pct: number | null; recoverable_us: number; recoverable_pct_of_step: number; confidence: string; why: string;
-}
-export interface Roofs { name: string; title: string; hbm_tbps: number | null; peaks_tflops: Record<string, number>; measured: boolean; }
-export interface ProfilePage {
-  kind: "profile"; title: string; summary: Summary; timeline: { span_ms: number; steps: TimelineStep[]; left_out: number }; tree: TimeNode; layer_tree: TimeNode | null;
-  operators: { hardware: string | null; cost_pct: number | null; operators: OperatorRow[]; no_cost: { op: string; reason: string; calls: number; total_us: number; pct: number }[] } | null;
-  hotspots: { hardware: string | null; phase: string | null; steps: number; step_ms: number; target_pct: number; coverage: { cost_pct: number | null }; hotspots: Hotspot[] } | null;
-  roofs: Roofs | null; kernels: { total_ns: number; calls: number; kernels: KernelRow[] }; kernels_left_out: number; idle_causes: Record<string, string>;
+  metrics: string[];
+  warnings: ProfileWarning[];
 }
 
-export interface Part { name: string; calls: (number | null)[]; time_ms: (number | null)[]; pct: (number | null)[]; }
-export interface Difference { profile: string; by: string; group: string | null; name: string; before_ms: number | null; after_ms: number | null; diff_ms: number; ratio: number | null; }
-export interface StepTimes { count: number; time_ms: number; mean_ms: number; p50_ms: number; p90_ms: number; gap_ms: number; gpu_ms: number; overlapped_ms: number; idle_ms: number; requests: number | null; tokens: number | null; }
-export interface PhaseComparison { phase: string | null; per: string; steps: (StepTimes | null)[]; gpu_ms: number[]; categories: Part[]; operators: Part[]; kernels: Part[]; differences: Difference[]; }
-export interface LayerRow { role: string; operator: string | null; kernels: string[][]; time_us: (number | null)[]; }
-export interface LayerGroup { group: string; sum_us: (number | null)[]; rows: LayerRow[]; }
-export interface LayerTable {
-  profiles: string[]; phase: string | null; per: string; stat: string; passes: number[]; end_to_end_us: number[]; layers_us: number[]; unattributed_us: number[]; idle_us: number[]; overlapped_us: number[];
-  outside: LayerGroup[]; layer_kinds: { kind: string; layers: number[]; sum_us: (number | null)[]; groups: LayerGroup[] }[];
+export interface TimeNode {
+  name: string;
+  kind: string;
+  category: string | null;
+  time_ns: number;
+  calls: number;
+  children: TimeNode[];
 }
-export interface ComparisonPage {
-  kind: "comparison"; title: string;
-  comparison: { profiles: { label: string; path: string; devices: string[]; steps: number; cut: number; compared_pct: number | null; coverage: Coverage }[]; phases: PhaseComparison[]; left_out: string[]; warnings: Warning[] };
-  layers: LayerTable | null; no_layers: string | null; summaries: Summary[];
+
+export interface Timeline {
+  span_ms: number;
+  steps: TimelineStep[];
+  left_out: number;
 }
-export interface RankRow { rank: number; path: string; device: string; kernels: number; gpu_span_ms: number | null; gpu_busy_pct: number | null; compute_ms: number | null; comm_ms: number | null; exposed_comm_ms: number | null; }
-export interface RankWait { rank: number; collectives: number; transfer_ms: number; wait_ms: number; }
-export interface RanksPage {
-  kind: "ranks"; title: string; verdict: string; computes_longest: number[]; summaries: Summary[];
-  run: { world_size: number | null; ranks: RankRow[]; missing: number[]; skew: { ranks: RankWait[]; slowest: number | null; reason: string | null } | null };
+
+export interface TimelineStep {
+  step: number;
+  name: string;
+  phase: string | null;
+  start_ms: number;
+  time_ms: number;
+  busy_ms: number;
+  requests: number | null;
+  tokens: number | null;
+  cut: boolean;
 }
-export interface Component { component: string; phase: string | null; family: string; normal_ms: number; abnormal_ms: number; delta_ms: number; count_effect_ms: number; duration_effect_ms: number; share_of_delta_pct: number | null; q: number | null; state: string; low_ms: number | null; high_ms: number | null; }
-export interface NamedCause { id: string; family: string; title: string; confidence: number; evidence: string[]; against: string[]; explains_pct: number | null; confirm: string; }
-export interface CounterChange { name: string; device: number | null; unit: string; part: string; normal: number | null; abnormal: number | null; q: number | null; state: string; }
-export interface RunSummary { path: string; steps: number; p50_ms: number | null; p99_ms: number | null; mean_ms: number | null; steps_in_recording: number; dropped: Record<string, number>; overhead_ms: number; samples: number; }
-export interface Diagnosis {
-  verdict: string; sentence: string; unit: string; normal: RunSummary; abnormal: RunSummary; ratio: number | null; ratio_ci95: number[] | null; typical_ratio: number | null; delta_ms: number | null; mix_effect_ms: number | null;
-  components: Component[]; latent: { id: string | null; component: string; text: string; ratio: number | null }[]; causes: NamedCause[]; excluded: { id: string; reason: string }[]; counters: CounterChange[];
-  comparability: { level: string; reasons: string[]; factor: number; matched_pct: number[]; noise_floor_pct: number | null; run_noise_pct: number | null }; warnings: string[]; next_step: string;
+
+export interface Trend {
+  what: string;
+  by: "date" | "version";
+  metric: "call" | "share" | "step";
+  unit: string;
+  phase: string | null;
+  points: TrendPoint[];
+  changes: TrendChange[];
+  min_change_pct: number;
+  regressed: boolean;
+  left_out: number;
 }
-export interface StepTime { start_ms: number; time_ms: number; phase: string | null; whole: boolean; }
-export interface SensorLine { name: string; device: number | null; grows: boolean; times_ms: number[][]; values: number[][]; }
-export interface DiagnosisPage { kind: "diagnosis"; title: string; labels: string[]; diagnosis: Diagnosis; steps: StepTime[][]; sensors: SensorLine[]; }
-export interface OperatorScore { operator: string; importance: number; s: number | null; shapes_passed: number; shapes: number; covered_weight: number; bound_us: number | null; median_us: number | null; published_s: number | null; recoverable: number | null; best: Record<string, number>; }
-export interface Score { device: string; suite: string; method: string; solutions: string[]; weighted_s: number | null; weighted_s_all: number | null; covered: number; recoverable: number | null; operators: OperatorScore[]; }
-export interface Entry { solution: string; weighted_s: number | null; covered: number; shapes_passed: number; shapes_failed: number; wins: number; operators: Record<string, number | null>; }
-export interface BenchShape { operator: string; shape: string; solution: string; status: string; reason: string | null; median_us: number | null; p20_us: number | null; p80_us: number | null; graph_us: number | null; bound_us: number | null; published_us: number | null; limiter: string | null; s: number | null; max_error: number | null; samples: number[]; axes: Record<string, unknown>; weight: number; }
-export interface BenchPage { kind: "bench"; title: string; devices: string[]; suites: string[]; leaderboard: { device: string; suite: string; method: string; best: Score; entries: Entry[] }; shapes: BenchShape[]; machine: { command?: string; time?: string; versions?: Record<string, string> }; runs: number; production_s: Record<string, number>; }
+
+export interface TrendChange {
+  at: number;
+  label: string;
+  file: string;
+  before: number;
+  after: number;
+  change_pct: number | null;
+  p_value: number;
+}
+
+export interface TrendPoint {
+  id: string;
+  file: string;
+  label: string;
+  value: number;
+}
+
+export interface Uploaded {
+  id: string;
+  label: string;
+  path: string;
+  bytes: number | null;
+  stored: boolean;
+}
+
+export interface Verdict {
+  kind: "alloc" | "exposed_comm" | "exposed_copies" | "gpu_bound" | "graph_gaps" | "host_bound" | "launch_bound" | "launch_latency" | "mixed_idle" | "no_gpu_work" | "no_timeline" | "nothing_stands_out" | "sync" | "unexplained_idle";
+  sentence: string;
+  figures: Figure[];
+  next: string | null;
+  busy_pct: number | null;
+  phase: string | null;
+  steps: number;
+}
+
+export interface Working {
+  id: string;
+  stage: string;
+  seconds: number;
+}
+
+/** A page of a report. */
 export type Page = ProfilePage | ComparisonPage | RanksPage | DiagnosisPage | BenchPage;
-export interface ReportData { solscope: string; pages: Page[]; }
 
-// Answers of the dashboard's server (`solscope.web.api`).
-export interface Working { id: string; stage: string; seconds: number; }
-export interface Overview { solscope: string; profiles: { id: string; label: string; path: string; bytes: number | null }[]; skipped: [string, string][]; results: string[]; solutions: string[]; hardware: string[]; corpus: CorpusPage["status"] | null; upload: boolean; upload_to_store: boolean; }
-export interface SuiteRow { operator: string; id: string; dtype: string; shapes: number; importance_pct: number; importance_norm_pct: number; regime: string; intensity: number; sol_us: Record<string, number | null>; prod_us: number; }
-export interface Fastest { solution: string; median_us: number; s_pct: number | null; }
-export interface Measured { device: string; hardware: string | null; operators: Record<string, { middle: Fastest | null; s_pct: number | null; shapes_passed: number } | undefined>; }
-export interface MeasuredShapes { device: string; shapes: Record<string, Fastest | undefined>; }
-export interface SuitePage { hardware: string[]; operators: SuiteRow[]; flop: Record<string, number>; median_s_pct: Record<string, number>; roofs: Roofs[]; measured: Measured[]; }
-export interface ShapeRow { id: number; axes: Record<string, unknown>; description: string; sol_us: Record<string, number | null>; prod_us: number; s_pct: number; s_exact_pct: number; corrected_sol_us: Record<string, number | null>; }
-export interface ShapesPage { operator: string; hardware: string[]; shapes: ShapeRow[]; measured: MeasuredShapes[]; }
-export interface ImportanceRow { key: string; importance_pct: number; ci95_pct: [number, number] | null; profiles: number; frequency_pct: number; share_pct: number; time_ms: number; calls: number; p50_us: number | null; p90_us: number | null; bound_p50_us: number | null; s_pct: number | null; recoverable_pct: number | null; operator: string | null; axes: Record<string, unknown> | null; }
-export interface ImportanceAnswer { definition: string; by: string; weight: string; profiles: number; total_gpu_ms: number; in_all: number; found: number; rows: ImportanceRow[]; shown_pct: number; warnings: string[]; }
-export interface ListedProfile { id: string; file: string; model: string | null; framework: string | null; version: string | null; gpu: string | null; recorded_ns: number | null; tags: Record<string, string>; steps: number; gpu_ms: number; decode_pct: number | null; }
-export interface CorpusPage { status: { profiles: number; events: number; bytes: number; gpu_ms: number; engine: string }; profiles: ListedProfile[]; facts: Record<string, string[]>; }
-export interface HotShape { id: string; axes: Record<string, unknown>; weight: number; cumulative: number; importance_pct: number; calls: number; p50_us: number | null; bound_p50_us: number | null; s_pct: number | null; shapes: number; origin: { profiles: number; gpus: string[]; models: string[] }; }
-export interface HotShapes { operators: { operator: string; importance_pct: number; known_pct: number; distinct: number; cover: number; shapes: HotShape[] }[]; }
-export interface Trend { what: string; unit: string; phase: string | null; points: { id: string; file: string; label: string; value: number }[]; changes: { at: number; change_pct: number | null }[]; left_out: number; }
-export interface Contrast { a: string[]; b: string[]; ratio: number; low: number; high: number; verdict: string; faster: number; slower: number; cannot_tell: number; shapes: { operator: string; shape: string; a_us: number; b_us: number; ratio: number; low: number; high: number; verdict: string }[]; }
+/** What a report carries. */
+export interface ReportData {
+  solscope: string;
+  pages: Page[];
+}

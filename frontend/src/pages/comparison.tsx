@@ -4,7 +4,7 @@ import { Waterfall } from "../charts/waterfall";
 import { ms, NONE, number, percent, shorten, signed, times, us } from "../format";
 import { Breaking, Dot, Section, Warnings } from "../parts";
 import { Table, type Column } from "../table";
-import type { ComparisonPage, Difference, LayerGroup, LayerTable, Part, PhaseComparison } from "../types";
+import type { ComparisonPage, Difference, Group, LayerTable, Part, PhaseComparison } from "../types";
 
 export function ComparisonView({ page }: { page: ComparisonPage }) {
   const { comparison } = page;
@@ -97,7 +97,7 @@ function Layers({ table }: { table: LayerTable }) {
   );
 }
 
-function Group({ group }: { group: LayerGroup }) {
+function Group({ group }: { group: Group }) {
   return (
     <tbody>
       {group.rows.map((row, at) => (

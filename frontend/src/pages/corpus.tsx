@@ -7,7 +7,7 @@ import { SIDES, WORSE } from "../colors";
 import { counted, axesText, bytes, ms, NONE, number, percent, shorten, us } from "../format";
 import { Breaking, Facts, Problem, Section } from "../parts";
 import { Table, type Column } from "../table";
-import type { CorpusPage, HotShape, HotShapes, ImportanceAnswer, ImportanceRow, ListedProfile, Trend } from "../types";
+import type { CorpusPage, HotShape, HotShapes, ImportancePage, ImportanceRow, StoreProfile, Trend } from "../types";
 
 const BY = ["operator", "shape", "category", "role", "kernel"];
 /** Changes whose size can be written above the chart without overlap. */
@@ -87,7 +87,7 @@ function useNewest(asked: { again: () => void }, version: number | string): void
 interface ImportanceProps { by: string; find: string; chosen: string; version: number | string; set: (find: string) => void }
 
 function Importance({ by, find, chosen, version, set }: ImportanceProps) {
-  const asked = ask<ImportanceAnswer>(`/api/corpus/importance?by=${by}${find ? `&find=${encodeURIComponent(find)}` : ""}${chosen && `&${chosen}`}`);
+  const asked = ask<ImportancePage>(`/api/corpus/importance?by=${by}${find ? `&find=${encodeURIComponent(find)}` : ""}${chosen && `&${chosen}`}`);
   useNewest(asked, version);
   const most = Math.max(1, ...(asked.value?.rows.map((row) => row.ci95_pct?.[1] ?? row.importance_pct) ?? []));
   const columns = useMemo<Column<ImportanceRow>[]>(() => [
@@ -191,7 +191,7 @@ function TrendSection({ what, chosen, version, set }: { what: string; chosen: st
   );
 }
 
-const PROFILES: Column<ListedProfile>[] = [
+const PROFILES: Column<StoreProfile>[] = [
   { id: "file", title: "File", text: true, long: true, value: (row) => row.file, show: (row) => <span title={row.file}><Breaking text={row.file.split("/").slice(-2).join("/")} /></span> },
   { id: "model", spare: 5, title: "Model", text: true, value: (row) => row.model ?? NONE },
   { id: "framework", spare: 2, title: "Framework", text: true, tight: true, value: (row) => [row.framework, row.version].filter(Boolean).join(" ") || NONE },

@@ -6,7 +6,7 @@ import { SuiteRoofline } from "../charts/roofline";
 import { axesText, NONE, percent, printed, printedIntensity } from "../format";
 import { Bar, Breaking, Problem, Section } from "../parts";
 import { Table, type Column } from "../table";
-import type { Fastest, Measured, MeasuredShapes, Overview, ShapeRow, ShapesPage, SuitePage, SuiteRow } from "../types";
+import type { Fastest, Measured, MeasuredShapes, Overview, ShapeRow, ShapesPage, SuitePage, RooflineRow } from "../types";
 
 const REGIME: Record<string, string> = { C: "compute", M: "memory", I: "indexing" };
 const USUAL = "H20,XPU-A,H200";
@@ -41,14 +41,14 @@ export function SuiteView({ overview, operator }: { overview: Overview | null; o
 }
 
 function Operators({ page }: { page: SuitePage }) {
-  const columns = useMemo<Column<SuiteRow>[]>(() => [
+  const columns = useMemo<Column<RooflineRow>[]>(() => [
     { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator, show: (row) => <><Breaking text={row.operator} /> <span class="faint small">{row.id}</span></> },
     { id: "dtype", spare: 9, title: "dtype", text: true, tight: true, value: (row) => row.dtype },
     { id: "shapes", spare: 6, title: "Shapes", value: (row) => row.shapes },
     { id: "importance", title: "Importance", help: "Share of GPU time as published; the published shares add up to 109.5 %", value: (row) => row.importance_pct, show: (row) => <span class="with-bar">{percent(row.importance_pct)}<Bar share={row.importance_pct} /></span> },
     { id: "regime", spare: 7, title: "Regime", text: true, tight: true, value: (row) => row.regime, show: (row) => <abbr title={REGIME[row.regime]}>{row.regime}</abbr> },
     { id: "ai", spare: 8, title: "AI", help: "FLOP per byte", value: (row) => row.intensity, show: (row) => printedIntensity(row.intensity) },
-    ...page.hardware.map((name): Column<SuiteRow> => ({ id: `sol-${name}`, spare: 5, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], show: (row) => printed(row.sol_us[name]) })),
+    ...page.hardware.map((name): Column<RooflineRow> => ({ id: `sol-${name}`, spare: 5, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], show: (row) => printed(row.sol_us[name]) })),
     { id: "prod", spare: 3, title: "T_Prod XPU-A", value: (row) => row.prod_us, show: (row) => printed(row.prod_us, 0, 1) },
     { id: "s", title: "S XPU-A", help: "T_SOL / T_Prod, median over the shapes, as published", value: (row) => page.median_s_pct[row.operator], show: (row) => percent(page.median_s_pct[row.operator]) },
     ...page.measured.flatMap((one) => measuredColumns(one)),
@@ -61,7 +61,7 @@ function Operators({ page }: { page: SuitePage }) {
 }
 
 /** Best time on the middle shape, whose it is, and S over all shapes that passed. */
-function measuredColumns({ device, operators, hardware }: Measured): Column<SuiteRow>[] {
+function measuredColumns({ device, operators, hardware }: Measured): Column<RooflineRow>[] {
   const name = hardware ?? device;
   return [
     { id: `best-${device}`, spare: 2, title: `Best ${name}`, help: `Fastest correct solution for the middle shape, measured on ${device}`, value: (row) => operators[row.operator]?.middle?.median_us, show: (row) => <Best fastest={operators[row.operator]?.middle} /> },

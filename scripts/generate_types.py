@@ -1,0 +1,125 @@
+"""Write frontend/src/types.ts, the TypeScript types of the JSON API and of the pages in reports.
+
+    python scripts/generate_types.py [--check]
+
+With --check nothing is written and the exit code is 1 if the file is out of date; a test does the
+same. The types are those of the API's description (`solscope.web.openapi`), and of the pages that
+only reports have.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from solscope.pages.bench import BenchPage
+from solscope.pages.comparison import ComparisonPage
+from solscope.pages.diagnosis import DiagnosisPage
+from solscope.pages.profile import ProfilePage
+from solscope.pages.ranks import RanksPage
+from solscope.web.api import ENDPOINTS
+from solscope.web.openapi import openapi
+
+FILE = Path(__file__).parents[1] / "frontend" / "src" / "types.ts"
+PAGES: tuple[type[msgspec.Struct], ...] = (
+    ProfilePage,
+    ComparisonPage,
+    RanksPage,
+    DiagnosisPage,
+    BenchPage,
+)
+"""Pages of a report; the first field of each, `kind`, says which one it is."""
+PREFIX = "#/components/schemas/"
+HEADER = """// The answers of the JSON API and the pages of reports. Written by `make types`
+// (scripts/generate_types.py) from the Python types: change those.
+"""
+REPORT = """export interface ReportData {
+  solscope: string;
+  pages: Page[];
+}
+"""
+"""As `solscope.report.html` writes it."""
+PLAIN = {
+    "string": "string",
+    "integer": "number",
+    "number": "number",
+    "boolean": "boolean",
+    "null": "null",
+}
+
+
+def render() -> str:
+    """The text of the file."""
+    _, pages = msgspec.json.schema_components(PAGES, ref_template=PREFIX + "{name}")
+    schemas = {**pages, **openapi(ENDPOINTS, takes_uploads=True)["components"]["schemas"]}
+    types = {type_name(name): schema for name, schema in schemas.items()}
+    if len(types) < len(schemas):
+        raise SystemExit("two structs have the same name in TypeScript: extend `type_name`")
+    blocks = [_declaration(name, types[name]) for name in sorted(types)]
+    kinds = " | ".join(page.__name__ for page in PAGES)
+    blocks.append(f"/** A page of a report. */\nexport type Page = {kinds};\n")
+    blocks.append("/** What a report carries. */\n" + REPORT)
+    return "\n".join([HEADER, *blocks])
+
+
+def type_name(name: str) -> str:
+    """A name in TypeScript.
+
+    Structs that share a name come with their module: `solscope.diagnose.stats.Comparison` is
+    `StatsComparison`.
+    """
+    return "".join(part[:1].upper() + part[1:] for part in name.split(".")[-2:])
+
+
+def _declaration(name: str, schema: dict[str, Any]) -> str:
+    if "properties" not in schema:
+        return f"export type {name} = {_type(schema)};\n"
+    # Fields with a default are not `required` in the schema, yet the server always writes them.
+    fields = [f"  {_field(key)}: {_type(value)};\n" for key, value in schema["properties"].items()]
+    return f"export interface {name} {{\n{''.join(fields)}}}\n"
+
+
+def _field(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else json.dumps(name)
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        return type_name(schema["$ref"].removeprefix(PREFIX))
+    if "anyOf" in schema:
+        return " | ".join(map(_type, schema["anyOf"]))
+    if "enum" in schema:
+        return " | ".join(json.dumps(value) for value in schema["enum"])
+    kind = schema.get("type")
+    if kind == "array":
+        return _array(schema)
+    if kind == "object":
+        return f"Record<string, {_type(schema.get('additionalProperties') or {})}>"
+    return "unknown" if kind is None else PLAIN[kind]
+
+
+def _array(schema: dict[str, Any]) -> str:
+    if "prefixItems" in schema:
+        return f"[{', '.join(map(_type, schema['prefixItems']))}]"
+    items = _type(schema.get("items") or {})
+    return f"({items})[]" if " | " in items else f"{items}[]"
+
+
+def main() -> int:
+    """Write the file, or check it."""
+    if "--check" in sys.argv:
+        current = FILE.read_text(encoding="utf-8") == render()
+        if not current:
+            sys.stderr.write(f"{FILE} is out of date: run `make types`\n")
+        return 0 if current else 1
+    FILE.write_text(render(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
