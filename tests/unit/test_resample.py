@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,10 @@ from solscope.resample import (
     mean_intervals,
     nested_medians,
     pools_of,
+    resampled_means,
     split_noise,
     weighted_ratio,
+    widen,
 )
 
 DRAW = np.random.default_rng(7)
@@ -118,3 +122,43 @@ def test_processes_that_differ_make_a_median_less_sure() -> None:
         low, high = bounds(nested_medians(processes, generator()))
         widths.append(high - low)
     assert widths[0] < 0.2 < 1.5 < widths[1]
+
+
+@pytest.mark.parametrize(
+    ("size", "student", "within"), [(2, 12.706, 0.7), (5, 2.77645, 0.02), (30, 2.04523, 1e-3)]
+)
+def test_intervals_of_few_values_are_widened_as_student_has_them(
+    size: int, student: float, within: float
+) -> None:
+    # Student's 97.5 % quantile for size - 1 degrees of freedom, from a table, over the normal one.
+    # The expansion is short of the largest quantiles, never beyond them.
+    exact = student / 1.959964 * math.sqrt(size / (size - 1))
+    assert exact * (1 - within) <= widen(size) <= exact
+
+
+def test_a_single_value_is_widened_as_two_are_but_for_the_bias() -> None:
+    assert widen(1) == pytest.approx(widen(2) / math.sqrt(2))
+
+
+def test_widening_fades_with_the_number_of_values() -> None:
+    sizes = [2, 3, 5, 10, 100, 10_000]
+    factors = [widen(size) for size in sizes]
+    assert factors == sorted(factors, reverse=True)
+    assert factors[-1] == pytest.approx(1, abs=2e-4)
+
+
+def test_resampled_means_spread_as_the_widened_mean_does() -> None:
+    # Three values are drawn one by one: standard error sqrt(2/3) / sqrt(3), times widen(3) = 2.41
+    (means,) = resampled_means([np.array([1.0, 2.0, 3.0])])
+    assert means.mean() == pytest.approx(2, abs=0.03)
+    assert means.std() == pytest.approx(math.sqrt(2) / 3 * widen(3), rel=0.03)
+
+
+def test_intervals_over_profiles_are_widened(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts, weights = np.array([[0.4], [0.5], [0.6]]), np.ones(3)
+    widened = mean_intervals(parts, weights)
+    monkeypatch.setattr("solscope.resample.widen", lambda size: 1.0)
+    narrow = mean_intervals(parts, weights)
+    assert widened is not None
+    assert narrow is not None
+    assert np.ptp(widened) == pytest.approx(widen(3) * np.ptp(narrow))

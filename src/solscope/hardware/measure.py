@@ -72,7 +72,7 @@ READ_THREADS = 1024
 READ_BLOCKS_PER_SM = 2
 READ_ROUNDS = 256
 
-Run = Callable[[], object]
+Probe = Callable[[], object]
 Progress = Callable[[str], None]
 
 
@@ -88,7 +88,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredCard:
     """All that was measured on one card."""
 
     name: str
@@ -100,7 +100,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Timing:
+class ProbeTimes:
     """Milliseconds per call, one number per window."""
 
     windows_ms: list[float]
@@ -134,7 +134,7 @@ class Card:
     def is_amd(self) -> bool:
         return bool(getattr(self.torch.version, "hip", None))
 
-    def time(self, run: Run, *, warm_s: float = WARM_S, timed_s: float = TIMED_S) -> Timing:
+    def time(self, run: Probe, *, warm_s: float = WARM_S, timed_s: float = TIMED_S) -> ProbeTimes:
         """Time `run` in windows, after a warm-up, without a pause between windows."""
         run()
         self.torch.cuda.synchronize()
@@ -143,9 +143,9 @@ class Card:
             self._window(run, calls)
         windows = max(9, math.ceil(timed_s * 1e3 / WINDOW_MS))
         waiting = [self._window(run, calls) for _ in range(windows)]
-        return Timing([milliseconds() for milliseconds in waiting])
+        return ProbeTimes([milliseconds() for milliseconds in waiting])
 
-    def time_bursts(self, run: Run, call_ms: float) -> Timing:
+    def time_bursts(self, run: Probe, call_ms: float) -> ProbeTimes:
         """Time `run` in short bursts, the card idle before each."""
         calls = calls_in(BURST_MS, call_ms)
         found = []
@@ -153,9 +153,9 @@ class Card:
             time.sleep(PAUSE_S)
             run()
             found.append(self._window(run, calls)())
-        return Timing(found)
+        return ProbeTimes(found)
 
-    def _window(self, run: Run, calls: int) -> Callable[[], float]:
+    def _window(self, run: Probe, calls: int) -> Callable[[], float]:
         """Enqueue `calls` calls; the result waits for them and gives milliseconds per call."""
         start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
@@ -169,7 +169,7 @@ class Card:
 
         return milliseconds
 
-    def state_during(self, run: Run, call_ms: float) -> str:
+    def state_during(self, run: Probe, call_ms: float) -> str:
         """Clock and power while `run` repeats for about half a second; "" without nvidia-smi."""
         for _ in range(math.ceil(500 / call_ms)):
             run()
@@ -189,7 +189,7 @@ class Card:
             return None
 
 
-def measure(progress: Progress, name: str | None = None) -> Measured:
+def measure(progress: Progress, name: str | None = None) -> MeasuredCard:
     """Run all probes on GPU 0; takes one to three minutes. Changes nothing on the card."""
     torch = import_torch()
     card = Card(torch)
@@ -209,7 +209,7 @@ def measure(progress: Progress, name: str | None = None) -> Measured:
         else "sm_{}{}".format(*torch.cuda.get_device_capability(0))
     )
     vendor = "amd" if card.is_amd else "nvidia"
-    return Measured(name or short_name(device), device, vendor, arch, readings, about)
+    return MeasuredCard(name or short_name(device), device, vendor, arch, readings, about)
 
 
 def card_name() -> str:
@@ -250,7 +250,7 @@ def memory_bandwidth(card: Card) -> Iterator[Reading]:
     yield Reading("memory", "hbm.bandwidth", best[kind][0], "byte/s", f"hbm.{kind}, the largest")
 
 
-def _moves(torch: Any, size: int) -> Iterator[tuple[str, int, Run]]:
+def _moves(torch: Any, size: int) -> Iterator[tuple[str, int, Probe]]:
     """Kind, bytes moved per call, and the call. A copy moves each byte twice."""
     source = torch.rand(size // 4, device="cuda")
     other = torch.rand(size // 4, device="cuda")
@@ -273,7 +273,7 @@ def matrix_rates(card: Card) -> Iterator[Reading]:
 
 
 def _best_products(
-    card: Card, pipe: str, unit: str, make: Callable[[int, int, int], Run]
+    card: Card, pipe: str, unit: str, make: Callable[[int, int, int], Probe]
 ) -> list[Reading]:
     bursts, sustained = [], []
     for m, n, k in SHAPES:
@@ -291,26 +291,26 @@ def _best_products(
     ]
 
 
-def _products(card: Card) -> Iterator[tuple[str, str, str, Callable[[int, int, int], Run]]]:
+def _products(card: Card) -> Iterator[tuple[str, str, str, Callable[[int, int, int], Probe]]]:
     """Pipe, unit, float32 precision, and the maker of a matrix product."""
     torch = card.torch
 
-    def plain(dtype: Any) -> Callable[[int, int, int], Run]:
-        def make(m: int, n: int, k: int) -> Run:
+    def plain(dtype: Any) -> Callable[[int, int, int], Probe]:
+        def make(m: int, n: int, k: int) -> Probe:
             a, b = _random(torch, m, k, dtype), _random(torch, n, k, dtype).t()
             out = torch.empty(m, n, device="cuda", dtype=dtype)
             return lambda: torch.mm(a, b, out=out)
 
         return make
 
-    def fp8(m: int, n: int, k: int) -> Run:
+    def fp8(m: int, n: int, k: int) -> Probe:
         dtype = torch.float8_e4m3fnuz if card.is_amd else torch.float8_e4m3fn
         a, b = _random(torch, m, k, dtype), _random(torch, n, k, dtype).t()
         one = torch.ones((), device="cuda", dtype=torch.float32)
         options = {"scale_a": one, "scale_b": one, "out_dtype": torch.bfloat16}
         return lambda: torch._scaled_mm(a, b, use_fast_accum=True, **options)
 
-    def int8(m: int, n: int, k: int) -> Run:
+    def int8(m: int, n: int, k: int) -> Probe:
         a, b = (
             torch.randint(-127, 128, (rows, k), device="cuda", dtype=torch.int8) for rows in (m, n)
         )
@@ -390,7 +390,7 @@ def least_floor(durations: Sequence[float], period: float, what: str) -> Reading
     return Reading("chip", "launch.floor", min(period, *durations), "s", how)
 
 
-def _empty_kernel(card: Card) -> tuple[Run, str]:
+def _empty_kernel(card: Card) -> tuple[Probe, str]:
     kernel = card.compile(EMPTY_SOURCE, "solscope_empty")
     if kernel is not None:
         try:
@@ -404,7 +404,7 @@ def _empty_kernel(card: Card) -> tuple[Run, str]:
     return lambda: card.torch.cuda._sleep(0), "zero-cycle sleep"
 
 
-def _profiled_seconds(torch: Any, single: Run, many: Run) -> list[float]:
+def _profiled_seconds(torch: Any, single: Probe, many: Probe) -> list[float]:
     """Durations of all kernels of 100 `single` and one `many`, as torch.profiler records them."""
     kinds = torch.profiler.ProfilerActivity
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
@@ -508,7 +508,7 @@ def describe(card: Card, device: str) -> dict[str, str]:
     return about | smi(*fields)
 
 
-def to_toml(measured: Measured, date: str) -> str:
+def to_toml(measured: MeasuredCard, date: str) -> str:
     """The measured file, as `solscope.hardware.load` reads it."""
     lines = [
         f"name = {_text(measured.name)}",
@@ -553,7 +553,7 @@ def check_free(path: Path, *, force: bool) -> None:
         raise UsageError(f"{path.parent} is not a folder")
 
 
-def write(measured: Measured, path: Path, *, force: bool = False) -> None:
+def write(measured: MeasuredCard, path: Path, *, force: bool = False) -> None:
     """Write the file in one step, so that no half-written one is ever seen."""
     check_free(path, force=force)
     text = to_toml(measured, datetime.date.today().isoformat())

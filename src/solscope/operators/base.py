@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from solscope.operators.calls.call import Rule
+from solscope.operators.calls.call import CallRule
 from solscope.operators.cost import (
     BYTES,
     Axes,
@@ -60,5 +60,5 @@ class Operator:
     """Likely cost where the bound must assume the luckiest case (MoE routing); null when equal."""
     task: Task | None = field(default=None, repr=False)
     """The executable half: inputs, reference, tolerances; null where it cannot be run."""
-    recorded: Mapping[str, Rule] = field(default_factory=dict, repr=False)
+    recorded: Mapping[str, CallRule] = field(default_factory=dict, repr=False)
     """How to read the axes from a recorded call, by the name under which profiles record it."""

@@ -11,27 +11,27 @@ from __future__ import annotations
 from functools import cache
 
 from solscope.operators import operators
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.calls.collectives import record_param_comms
 from solscope.operators.calls.types import with_types
 from solscope.operators.tensors import DTYPES, UnclearError
 
-__all__ = ["DTYPES", "Found", "Recorded", "UnclearError", "recognize", "rules"]
+__all__ = ["DTYPES", "OperatorAxes", "Recorded", "UnclearError", "recognize", "rules"]
 
 
 @cache
-def rules() -> dict[str, Rule]:
+def rules() -> dict[str, CallRule]:
     """What is recorded under a name, by the function that reads it; `name_` falls back to `name`.
 
     The first call imports all operators.
     """
-    by_name: dict[str, Rule] = {"record_param_comms": record_param_comms}
+    by_name: dict[str, CallRule] = {"record_param_comms": record_param_comms}
     for op in operators():
         by_name.update(op.recorded)
     return by_name
 
 
-def recognize(call: Recorded) -> Found | str:
+def recognize(call: Recorded) -> OperatorAxes | str:
     """The operator and axes of a recorded call, or the reason why there are none."""
     rule = rules().get(call.name) or rules().get(call.name.removesuffix("_"))
     if rule is None:

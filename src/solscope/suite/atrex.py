@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from solscope.errors import UsageError
+from solscope.operators import OPERATOR_MODULES
 from solscope.operators.base import Published
 from solscope.registry import Registry
 
@@ -90,7 +92,21 @@ class Suite(msgspec.Struct, frozen=True):
         registry: Registry[SuiteOperator] = Registry("operator in the suite")
         for op in self.by_importance:
             registry.register(op.name, op)
+        if name not in registry.names():
+            check_has_shapes(name, "atrex")
         return registry.get(name)
+
+
+def check_has_shapes(name: str, suite: str) -> None:
+    """`UsageError` for an operator of the catalog that the suite, which lacks it, has no shapes of.
+
+    A name that is no operator at all passes: the suite's own error lists what it could be.
+    """
+    if name in OPERATOR_MODULES:
+        raise UsageError(
+            f"suite {suite} has no shapes of {name}; list shapes in a suite file and pass it with "
+            "--suite FILE"
+        )
 
 
 @cache

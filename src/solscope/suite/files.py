@@ -21,7 +21,7 @@ from solscope.errors import DamagedFileError, InputError, UnknownFormatError, Us
 from solscope.operators import OPERATOR_MODULES, operator, operators
 from solscope.operators.base import Operator
 from solscope.registry import Registry
-from solscope.suite.atrex import SuiteOperator, load_suite
+from solscope.suite.atrex import SuiteOperator, check_has_shapes, load_suite
 from solscope.suite.axes import suite_axes
 
 SCHEMA = "solscope.suite/1"
@@ -80,10 +80,12 @@ class SuiteFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sum(listed.importance for listed in self.operators)
 
     def operator(self, name: str) -> ListedOperator:
-        """The operator called `name`; else an error that lists what the suite has."""
+        """The operator called `name`; else an error that says what is missing or what exists."""
         registry: Registry[ListedOperator] = Registry(f"operator in suite {self.name}")
         for listed in self.by_importance:
             registry.register(listed.operator, listed)
+        if name not in registry.names():
+            check_has_shapes(name, self.name)
         return registry.get(name)
 
 

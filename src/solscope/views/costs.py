@@ -23,7 +23,7 @@ from solscope.errors import InputError
 from solscope.operators import operator
 from solscope.operators.base import Cost
 from solscope.operators.from_config import Model
-from solscope.operators.recorded import Found, Recorded, recognize
+from solscope.operators.recorded import OperatorAxes, Recorded, recognize
 from solscope.views.model_costs import INPUTS, model_calls
 
 _SIGNATURE = ["op", *INPUTS]
@@ -100,7 +100,7 @@ def _source(attributed: Attributed, model: Model) -> str:
     return f"from config {model.name}{shared}"
 
 
-def _tabulate(rows: pl.DataFrame, found: list[Found | str], source: str | None) -> CallTable:
+def _tabulate(rows: pl.DataFrame, found: list[OperatorAxes | str], source: str | None) -> CallTable:
     """Activities by call, and equal calls by kind; `found` has the axes that `config` points to."""
     calls = (
         rows.sort("dur_ns", descending=True, maintain_order=True)
@@ -182,7 +182,9 @@ def _input(events: pl.DataFrame, rows: pl.Series, name: str) -> pl.Series:
     return events["name" if name == "op" else name].gather(rows).cast(pl.String).alias(name)
 
 
-def _kind(row: dict[str, Any], configured: list[Found | str], source: str | None) -> CallKind:
+def _kind(
+    row: dict[str, Any], configured: list[OperatorAxes | str], source: str | None
+) -> CallKind:
     at = row["config"]
     if at is not None:
         found = configured[at]
@@ -204,7 +206,7 @@ def _kind(row: dict[str, Any], configured: list[Found | str], source: str | None
     )
 
 
-def _copied(row: dict[str, Any]) -> Found | str:
+def _copied(row: dict[str, Any]) -> OperatorAxes | str:
     """What the driver recorded about a copy or fill without an operator, or without its inputs."""
     if row["event"] == "graph":
         return "a whole graph was recorded as one activity"
@@ -219,7 +221,7 @@ def _copied(row: dict[str, Any]) -> Found | str:
     return "replayed or launched outside any operator" if row["launched"] else "launch not recorded"
 
 
-def _recorded(row: dict[str, Any]) -> Found | str:
+def _recorded(row: dict[str, Any]) -> OperatorAxes | str:
     dims = _parsed(row["input_dims"])
     if not dims:
         driven = row["event"] in ("memcpy", "memset") and row["bytes"] is not None

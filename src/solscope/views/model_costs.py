@@ -15,7 +15,7 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.operators.from_config import ROLE_RULES, Model, RoleCall, Sums, axes_of
-from solscope.operators.recorded import Found
+from solscope.operators.recorded import OperatorAxes
 
 INPUTS = ("input_dims", "input_types", "input_strides", "concrete_inputs")
 """Columns of what an operator was called with."""
@@ -41,7 +41,7 @@ COMMUNICATES = ("all_reduce", "dispatch", "combine")
 
 def model_calls(
     rows: pl.DataFrame, costed: set[int], attributed: Attributed, model: Model
-) -> tuple[pl.DataFrame, list[Found | str]]:
+) -> tuple[pl.DataFrame, list[OperatorAxes | str]]:
     """`rows` with role calls in place of calls without a cost, and the axes of each kind of them.
 
     `config` is an index into the second value; null for activities that keep their call.
@@ -51,7 +51,7 @@ def model_calls(
     groups = _groups(rows)
     call, op = rows["call"].to_list(), rows["op"].to_list()
     known: dict[RoleCall, int] = {}
-    found: list[Found | str] = []
+    found: list[OperatorAxes | str] = []
     placed: list[int | None] = [None] * rows.height
     for parts in groups.values():
         free = [part for part in parts if part["call"] not in costed]

@@ -14,7 +14,7 @@ import pytest
 from solscope.cli import run
 from solscope.errors import MissingToolError, UsageError
 from solscope.hardware import load, measure
-from solscope.hardware.measure import Card, Measured, Reading, Timing
+from solscope.hardware.measure import Card, MeasuredCard, ProbeTimes, Reading
 
 GIB = 1 << 30
 
@@ -76,11 +76,11 @@ def test_bursts_are_timed_one_by_one() -> None:
 
 
 def test_spread_says_how_sure_the_median_is() -> None:
-    assert Timing([9.0, 10.0, 10.0, 10.0, 11.0]).spread == (
+    assert ProbeTimes([9.0, 10.0, 10.0, 10.0, 11.0]).spread == (
         "median of 5 windows, middle half within 0.0 %"
     )
-    assert Timing([8.0, 9.0, 10.0, 11.0, 12.0]).spread.endswith("within 20.0 %")
-    assert Timing([1.0]).spread == "1 window"
+    assert ProbeTimes([8.0, 9.0, 10.0, 11.0, 12.0]).spread.endswith("within 20.0 %")
+    assert ProbeTimes([1.0]).spread == "1 window"
 
 
 def test_buffers_fit_on_the_card_and_not_in_its_cache() -> None:
@@ -109,7 +109,7 @@ def test_a_device_gets_a_short_name(device: str, name: str) -> None:
 
 def test_bandwidth_is_the_largest_of_read_write_and_copy() -> None:
     card = card_of(total_memory=8 * GIB, L2_cache_size=0)
-    card.time = lambda run, **_: Timing([1.0])  # type: ignore[method-assign]
+    card.time = lambda run, **_: ProbeTimes([1.0])  # type: ignore[method-assign]
     rates = {r.name: r.value for r in measure.memory_bandwidth(card)}
     # The larger buffer is 2 GiB. In 1 ms a sum reads it once, a dot product or copy moves it twice.
     assert rates == {
@@ -122,8 +122,8 @@ def test_bandwidth_is_the_largest_of_read_write_and_copy() -> None:
 
 def test_a_matrix_rate_is_work_over_time() -> None:
     card = card_of()
-    card.time = lambda run, **_: Timing([2.0])  # type: ignore[method-assign]
-    card.time_bursts = lambda run, call_ms: Timing([1.0])  # type: ignore[method-assign]
+    card.time = lambda run, **_: ProbeTimes([2.0])  # type: ignore[method-assign]
+    card.time_bursts = lambda run, call_ms: ProbeTimes([1.0])  # type: ignore[method-assign]
     found = {reading.name: reading for reading in measure.matrix_rates(card)}
     assert list(found)[:4] == [
         "tensor.bf16",
@@ -139,8 +139,8 @@ def test_a_matrix_rate_is_work_over_time() -> None:
 
 def test_a_precision_that_the_card_lacks_is_skipped_and_named() -> None:
     card = card_of()
-    card.time = lambda run, **_: (run(), Timing([1.0]))[1]  # type: ignore[method-assign]
-    card.time_bursts = lambda run, call_ms: Timing([1.0])  # type: ignore[method-assign]
+    card.time = lambda run, **_: (run(), ProbeTimes([1.0]))[1]  # type: ignore[method-assign]
+    card.time_bursts = lambda run, call_ms: ProbeTimes([1.0])  # type: ignore[method-assign]
     card.torch._scaled_mm.side_effect = RuntimeError("only for sm_89 and later\nand more")
     names = [reading.name for reading in measure.matrix_rates(card)]
     assert "tensor.fp8" not in names
@@ -166,7 +166,7 @@ def test_kernels_of_a_trace() -> None:
     assert measure.kernel_seconds(trace) == [0.75e-6]
 
 
-MEASURED = Measured(
+MEASURED = MeasuredCard(
     "H200",
     "NVIDIA H200",
     "nvidia",

@@ -176,3 +176,21 @@ def test_verify_fails_with_1(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert run(["suite", "verify", "--suite", str(path), "--json"]) == 1
     found = msgspec.json.decode(capsys.readouterr().out)["operators"][0]
     assert found["failures"] == ["it has no executable half"]
+
+
+@pytest.mark.parametrize("suite", SHIPPED)
+def test_an_operator_without_shapes_differs_from_one_that_does_not_exist(suite: str) -> None:
+    expected = (
+        f"suite {suite} has no shapes of softmax; list shapes in a suite file and pass it with "
+        "--suite FILE"
+    )
+    with pytest.raises(UsageError) as caught:
+        load(suite).operator("softmax")
+    assert str(caught.value) == expected
+    with pytest.raises(UsageError, match=rf"no operator in suite {suite} 'sotfmax' \(available: "):
+        load(suite).operator("sotfmax")
+
+
+def test_the_published_tables_say_so_too() -> None:
+    with pytest.raises(UsageError, match="suite atrex has no shapes of softmax"):
+        load_suite().operator("softmax")

@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 from solscope.operators.tensors import Tensor, UnclearError, full_type
 
-Found = tuple[str, dict[str, Any]]
+OperatorAxes = tuple[str, dict[str, Any]]
 """Name of a catalog operator, and its axes."""
 
 
@@ -56,7 +56,7 @@ class Recorded:
         return tuple(found) if whole_numbers(found) else None
 
 
-Rule = Callable[[Recorded], Found]
+CallRule = Callable[[Recorded], OperatorAxes]
 """Reads the axes of one kind of operator, or raises `UnclearError`."""
 
 _NO_TENSOR = ("", "Scalar", "ScalarList", "TensorList", "GenericList")
@@ -70,10 +70,10 @@ def whole_numbers(shape: Any) -> TypeGuard[list[int]]:
     return isinstance(shape, list) and all(isinstance(n, int) and n >= 0 for n in shape)
 
 
-def unclear(reason: str) -> Rule:
+def unclear(reason: str) -> CallRule:
     """Known by name, but what profiles record does not determine the cost."""
 
-    def rule(_: Recorded) -> Found:
+    def rule(_: Recorded) -> OperatorAxes:
         raise UnclearError(reason)
 
     return rule

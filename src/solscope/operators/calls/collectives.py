@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from solscope.operators.calls.call import Found, Recorded, Rule, whole_numbers
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded, whole_numbers
 from solscope.operators.tensors import Tensor, UnclearError
 
 _BY_KERNEL = (
@@ -62,17 +62,17 @@ def _axes(call: Recorded, operator: str, size: int, ranks: str) -> dict[str, Any
     return axes
 
 
-def collective(operator: str, at: int = 0, ranks_at: int | None = None) -> Rule:
+def collective(operator: str, at: int = 0, ranks_at: int | None = None) -> CallRule:
     """An operator that is one collective, of the tensor at `at`."""
 
-    def rule(call: Recorded) -> Found:
+    def rule(call: Recorded) -> OperatorAxes:
         ranks = "" if ranks_at is None else call.scalar(ranks_at)
         return operator, _axes(call, operator, _size(call, at), ranks)
 
     return rule
 
 
-def record_param_comms(call: Recorded) -> Found:
+def record_param_comms(call: Recorded) -> OperatorAxes:
     """Which collective torch recorded, by its kernel."""
     operator = next((name for pattern, name in _BY_KERNEL if pattern.search(call.kernel)), None)
     if operator is None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.tensors import UnclearError
 
 
-def norm(operator: str, x_at: int, weight_at: int | None) -> Rule:
+def norm(operator: str, x_at: int, weight_at: int | None) -> CallRule:
     """A norm of the rows of input `x_at`, as wide as its weight."""
 
-    def rule(call: Recorded) -> Found:
+    def rule(call: Recorded) -> OperatorAxes:
         x = call.tensor(x_at)
         if weight_at is None or not call.has(weight_at):
             raise UnclearError("a norm without weight has no entry in the catalog")

@@ -11,7 +11,7 @@ bytes    x read, N S written
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator
-from solscope.operators.calls.call import Rule
+from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.collectives import collective
 
 
@@ -25,7 +25,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "nccl:all_gather": collective("all_gather"),
     "nccl:_all_gather_base": collective("all_gather"),
     "vllm::all_gather": collective("all_gather", ranks_at=2),

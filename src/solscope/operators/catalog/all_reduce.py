@@ -13,7 +13,7 @@ Switches that add (NVLink SHARP, `multimem`) reach S in each direction. Without 
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator
-from solscope.operators.calls.call import Rule
+from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.collectives import collective
 
 
@@ -37,7 +37,7 @@ def _with_link(axes: Axes, link_bytes: float) -> Cost:
     )
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "nccl:all_reduce": collective("all_reduce"),
     "vllm::all_reduce": collective("all_reduce"),
     "_C_custom_ar::all_reduce": collective("all_reduce", at=1),

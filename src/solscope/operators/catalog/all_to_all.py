@@ -11,7 +11,7 @@ not known.
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator
-from solscope.operators.calls.call import Rule
+from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.collectives import collective
 
 
@@ -25,7 +25,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "nccl:all_to_all": collective("all_to_all"),
 }
 

@@ -10,7 +10,7 @@ batch shares is read once. `bias` counts the elements added (default 0).
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator, element, matrix_pipe
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.calls.matrices import matrix_dtype
 from solscope.operators.tensors import Tensor, UnclearError
 
@@ -31,7 +31,7 @@ def _distinct(tensor: Tensor) -> int:
     return 1 if tensor.strides and tensor.strides[0] == 0 else tensor.shape[0]
 
 
-def _bmm(call: Recorded, a_at: int = 0) -> Found:
+def _bmm(call: Recorded, a_at: int = 0) -> OperatorAxes:
     a, b = call.tensor(a_at), call.tensor(a_at + 1)
     if len(a.shape) != 3 or len(b.shape) != 3 or a.shape[2] != b.shape[1]:
         raise UnclearError("the shapes are not those of a batch of matrix products")
@@ -40,12 +40,12 @@ def _bmm(call: Recorded, a_at: int = 0) -> Found:
     return "batched_gemm", {**axes, "dtype": matrix_dtype(a, call.kernel)}
 
 
-def _baddbmm(call: Recorded) -> Found:
+def _baddbmm(call: Recorded) -> OperatorAxes:
     name, axes = _bmm(call, 1)
     return name, {**axes, "bias": call.tensor(0).stored}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "aten::bmm": _bmm,
     "aten::baddbmm": _baddbmm,
 }

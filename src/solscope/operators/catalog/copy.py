@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from solscope.operators.base import Axes, Cost, Operator
-from solscope.operators.calls.call import Found, Recorded, Rule, whole_numbers
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded, whole_numbers
 from solscope.operators.tensors import Tensor, UnclearError
 
 
@@ -26,7 +26,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-def _copy(call: Recorded) -> Found:
+def _copy(call: Recorded) -> OperatorAxes:
     to, source = call.tensor(0), call.tensor(1)
     read, written = min(source.stored, to.numel) * source.size, to.bytes
     if "HtoD" in call.kernel or "Host -> Device" in call.kernel:
@@ -39,7 +39,7 @@ def _copy(call: Recorded) -> Found:
 _OPAQUE = re.compile(r"OpaqueType<(\d+)")
 
 
-def _cat(call: Recorded) -> Found:
+def _cat(call: Recorded) -> OperatorAxes:
     """The types in a list of tensors are not recorded; the kernel's name has their size."""
     size = _OPAQUE.search(call.kernel)
     shapes = call.dims[0] if call.dims else None
@@ -57,12 +57,12 @@ def _cat(call: Recorded) -> Found:
     return "copy", {"read_bytes": width * read, "write_bytes": width * written}
 
 
-def _one_element(call: Recorded) -> Found:
+def _one_element(call: Recorded) -> OperatorAxes:
     """One element to the host."""
     return "copy", {"read_bytes": call.tensor(0).size, "write_bytes": 0}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "aten::copy_": _copy,
     "aten::cat": _cat,
     "aten::_local_scalar_dense": _one_element,

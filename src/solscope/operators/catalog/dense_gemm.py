@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from solscope.errors import UsageError
 from solscope.operators.base import BYTES, Axes, Cost, Operator, element, matrix_pipe
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.calls.matrices import matrix_dtype
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import TORCH_NAMES, normal, row_scales, torch_dtype
@@ -178,7 +178,7 @@ TASK = Task(
 )
 
 
-def _gemm(call: Recorded, a_at: int, bias_at: int | None = None) -> Found:
+def _gemm(call: Recorded, a_at: int, bias_at: int | None = None) -> OperatorAxes:
     a, b = call.tensor(a_at), call.tensor(a_at + 1)
     if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]:
         raise UnclearError("the shapes are not those of a matrix product")
@@ -189,7 +189,7 @@ def _gemm(call: Recorded, a_at: int, bias_at: int | None = None) -> Found:
     return "dense_gemm", axes
 
 
-def _linear(call: Recorded) -> Found:
+def _linear(call: Recorded) -> OperatorAxes:
     x, weight = call.tensor(0), call.tensor(1)
     axes: dict[str, Any] = {"m": math.prod(x.shape[:-1]), "n": weight.shape[0], "k": x.shape[-1]}
     axes["dtype"] = matrix_dtype(x, call.kernel)
@@ -198,10 +198,10 @@ def _linear(call: Recorded) -> Found:
     return "dense_gemm", axes
 
 
-def _scaled_mm(a_at: int = 0, out_at: int | None = None) -> Rule:
+def _scaled_mm(a_at: int = 0, out_at: int | None = None) -> CallRule:
     """Narrow inputs a and b with scales, which count nothing; fp4 lies two to an element."""
 
-    def rule(call: Recorded) -> Found:
+    def rule(call: Recorded) -> OperatorAxes:
         a, b = call.tensor(a_at), call.tensor(a_at + 1)
         packed = a.type in ("unsigned char", "c10::Float4_e2m1fn_x2")
         k = 2 * a.shape[1] if packed else a.shape[1]
@@ -218,7 +218,7 @@ def _scaled_mm(a_at: int = 0, out_at: int | None = None) -> Rule:
     return rule
 
 
-def _int_mm(call: Recorded) -> Found:
+def _int_mm(call: Recorded) -> OperatorAxes:
     """int8 in, int32 out."""
     name, axes = _gemm(call, 0)
     return name, {**axes, "out_dtype": "fp32"}
@@ -227,7 +227,7 @@ def _int_mm(call: Recorded) -> Found:
 _BITS = (2, 3, 4, 6, 8)
 
 
-def _narrow_weights(call: Recorded) -> Found:
+def _narrow_weights(call: Recorded) -> OperatorAxes:
     """Weights packed into integers, then their scales by group and column (Marlin, AWQ, GPTQ)."""
     a = call.tensor(0)
     rest = [call.tensor(at) for at in range(1, len(call.types)) if call.has(at)]
@@ -243,7 +243,7 @@ def _narrow_weights(call: Recorded) -> Found:
     return "dense_gemm", {"m": m, "n": n, "k": k, "dtype": a.dtype, "weight_bits": bits}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "aten::mm": lambda call: _gemm(call, 0),
     "aten::addmm": lambda call: _gemm(call, 1, 0),
     "aten::linear": _linear,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from solscope.operators.base import Axes, Cost, Operator
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.tensors import UnclearError
 
 
@@ -35,7 +35,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-def _depthwise(call: Recorded) -> Found:
+def _depthwise(call: Recorded) -> OperatorAxes:
     x, weight = call.tensor(0), call.tensor(1)
     if len(x.shape) != 4 or x.shape[2] != 1 or call.scalar(4) != "[1, 1]":
         raise UnclearError("only a convolution along one dimension with stride 1 is known")
@@ -46,7 +46,7 @@ def _depthwise(call: Recorded) -> Found:
     return "depthwise_conv", {**axes, "out_length": out, "element_bytes": x.size}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "aten::_conv_depthwise2d": _depthwise,
 }
 

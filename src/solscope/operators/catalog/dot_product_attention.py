@@ -15,7 +15,7 @@ align it at the end do more). Without `causal` it is taken as causal, the smalle
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator, element, matrix_pipe
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.calls.matrices import matrix_dtype
 from solscope.operators.tensors import UnclearError
 
@@ -45,10 +45,10 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-def _attention(causal_at: int, mask_at: int | None = None, heads_at: int = 1) -> Rule:
+def _attention(causal_at: int, mask_at: int | None = None, heads_at: int = 1) -> CallRule:
     """Dense q, k, v with the heads in dimension `heads_at`, the other one being the sequence."""
 
-    def rule(call: Recorded) -> Found:
+    def rule(call: Recorded) -> OperatorAxes:
         q, k, v = (call.tensor(at) for at in range(3))
         if not len(q.shape) == len(k.shape) == len(v.shape) == 4:
             raise UnclearError("packed sequences: their lengths are not recorded")
@@ -75,7 +75,7 @@ def _attention(causal_at: int, mask_at: int | None = None, heads_at: int = 1) ->
     return rule
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "aten::_flash_attention_forward": _attention(8, heads_at=2),
     "aten::_efficient_attention_forward": _attention(9, 3, heads_at=2),
     "aten::_cudnn_attention_forward": _attention(10, 3),

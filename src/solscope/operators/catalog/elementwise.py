@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 from solscope.operators.base import Axes, Cost, Operator
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.tensors import UnclearError, broadcast, result_size
 
 
@@ -41,10 +41,10 @@ _SPECIAL = "silu sigmoid exp exp2 log log2 sqrt rsqrt reciprocal sin cos tanh ge
 _FLOATING_RESULT = ("aten::div", "aten::true_divide")
 
 
-def _elementwise(inputs: int, sfu: int = 0, result: int | None = None) -> Rule:
+def _elementwise(inputs: int, sfu: int = 0, result: int | None = None) -> CallRule:
     """`inputs` tensors or scalars at the front; `result` bytes per element where known."""
 
-    def rule(call: Recorded) -> Found:
+    def rule(call: Recorded) -> OperatorAxes:
         read = call.tensors(inputs)
         in_place = call.name.endswith("_")
         elements = math.prod(broadcast(read[:1] if in_place else read))
@@ -61,7 +61,7 @@ def _elementwise(inputs: int, sfu: int = 0, result: int | None = None) -> Rule:
     return rule
 
 
-def _where(call: Recorded) -> Found:
+def _where(call: Recorded) -> OperatorAxes:
     """Each element comes from one of the two sources: perhaps all from the smaller."""
     read = call.tensors(3)
     if len(read) != 3:
@@ -75,13 +75,13 @@ def _where(call: Recorded) -> Found:
     }
 
 
-def _masked_fill_in_place(call: Recorded) -> Found:
+def _masked_fill_in_place(call: Recorded) -> OperatorAxes:
     """Elements that keep their value need not move: perhaps none changes."""
     mask = call.tensor(1)
     return "elementwise", {"elements": mask.numel, "read_bytes": mask.bytes, "write_bytes": 0}
 
 
-def _rotary(call: Recorded) -> Found:
+def _rotary(call: Recorded) -> OperatorAxes:
     """Positions, q and k in, q and k out; which rows of the table are read is not recorded."""
     positions, q, k = (call.tensor(at) for at in range(3))
     moved = q.bytes + k.bytes
@@ -89,13 +89,13 @@ def _rotary(call: Recorded) -> Found:
     return "elementwise", {**axes, "write_bytes": moved}
 
 
-def _quant(call: Recorded) -> Found:
+def _quant(call: Recorded) -> OperatorAxes:
     out, x = call.tensor(0), call.tensor(1)
     axes = {"elements": x.numel, "flop": 1, "read_bytes": x.bytes}
     return "elementwise", {**axes, "write_bytes": out.bytes}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     **{f"aten::{name}": _elementwise(2, result=1) for name in _COMPARE.split()},
     **{f"aten::{name}": _elementwise(1) for name in _UNARY.split()},
     **{f"aten::{name}": _elementwise(2) for name in _BINARY.split()},

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from solscope.operators.base import Axes, Cost, Operator, element
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 
 
 def cost(axes: Axes) -> Cost:
@@ -37,13 +37,13 @@ def _with_rows(axes: Axes, rows: int) -> Cost:
     )
 
 
-def _embedding(call: Recorded) -> Found:
+def _embedding(call: Recorded) -> OperatorAxes:
     table, ids = call.tensor(0), call.tensor(1)
     axes = {"tokens": ids.numel, "hidden": math.prod(table.shape[1:]), "dtype": table.dtype}
     return "embedding", {**axes, "index_bytes": ids.size}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "aten::embedding": _embedding,
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from solscope.operators.base import Axes, Cost, Operator
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.tensors import UnclearError
 
 
@@ -19,11 +19,11 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-def _fill(call: Recorded) -> Found:
+def _fill(call: Recorded) -> OperatorAxes:
     return "fill", {"write_bytes": call.tensor(0).bytes}
 
 
-def _arange(call: Recorded) -> Found:
+def _arange(call: Recorded) -> OperatorAxes:
     try:
         numbers = [float(text) for text in call.concrete if text]
         start, end, step = numbers if len(numbers) == 3 else (0.0, *numbers, 1.0)
@@ -36,7 +36,7 @@ def _arange(call: Recorded) -> Found:
     return "fill", {"write_bytes": out.size * count}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "aten::fill_": _fill,
     "aten::zero_": _fill,
     "aten::exponential_": _fill,

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
-from solscope.operators.calls.call import Rule
+from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.norms import norm
 from solscope.operators.suite_axes import token_rows
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
@@ -101,7 +101,7 @@ TASK = Task(
 )
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "_C::fused_add_rms_norm": norm("fused_add_rms_norm", 0, 2),
     "aiter::add_rmsnorm": norm("fused_add_rms_norm", 1, 4),
 }

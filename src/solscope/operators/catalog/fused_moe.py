@@ -25,7 +25,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element, tensor_pipe
-from solscope.operators.calls.call import Found, Recorded, Rule, unclear
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded, unclear
 from solscope.operators.routing import active_experts, expected_experts, published_experts
 from solscope.operators.suite_axes import SuiteSizes
 from solscope.operators.suite_axes import experts as expert_sizes
@@ -145,7 +145,7 @@ TASK = Task(
 )
 
 
-def _fused_experts(call: Recorded) -> Found:
+def _fused_experts(call: Recorded) -> OperatorAxes:
     """x, both stacks of weights, routing weights and ids, as vLLM and SGLang pass them."""
     x, first, second, _, ids = (call.tensor(at) for at in range(5))
     experts, doubled, hidden = first.shape
@@ -156,7 +156,7 @@ def _fused_experts(call: Recorded) -> Found:
     return "fused_moe", {**axes, "dtype": first.dtype}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     **{
         f"{engine}::{way}_fused_experts": _fused_experts
         for engine in ("vllm", "sglang")

@@ -13,7 +13,7 @@ import math
 import re
 
 from solscope.operators.base import Axes, Cost, Operator, blocks
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.tensors import UnclearError
 
 
@@ -25,7 +25,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-def _index_select(call: Recorded) -> Found:
+def _index_select(call: Recorded) -> OperatorAxes:
     source, index = call.tensor(0), call.tensor(2)
     row = source.size * math.prod(source.shape[1:])
     if call.scalar(1) not in ("0", ""):
@@ -39,7 +39,7 @@ _BY_ROW = "vectorized_gather_kernel<16, long>"
 _BYTES_PER_BLOCK = 16 * 256
 
 
-def _index(call: Recorded) -> Found:
+def _index(call: Recorded) -> OperatorAxes:
     """The indices are not recorded; the grid of the kernel says how much comes out, at least.
 
     torch's kernel for rows has a block for each 4096 bytes of each row; it serves one index, before
@@ -61,13 +61,13 @@ def _index(call: Recorded) -> Found:
     raise UnclearError("the shapes of the indices are not recorded")
 
 
-def _gather(call: Recorded) -> Found:
+def _gather(call: Recorded) -> OperatorAxes:
     source, index = call.tensor(0), call.tensor(2)
     axes = {"index_bytes": index.bytes, "row_bytes": source.size}
     return "gather", {**axes, "write_bytes": source.size * index.numel}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "aten::index_select": _index_select,
     "aten::gather": _gather,
     "aten::index": _index,

@@ -16,7 +16,7 @@ summing are part of the kernel).
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator, element, matrix_pipe
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.tensors import UnclearError
 
 
@@ -50,7 +50,7 @@ def _with_experts(axes: Axes, active: float) -> Cost:
     )
 
 
-def _grouped_mm(call: Recorded) -> Found:
+def _grouped_mm(call: Recorded) -> OperatorAxes:
     a, b = call.tensor(0), call.tensor(1)
     if len(a.shape) != 2 or len(b.shape) != 3 or a.shape[1] != b.shape[1]:
         raise UnclearError("only rows by expert times a stack of weights are known")
@@ -58,7 +58,7 @@ def _grouped_mm(call: Recorded) -> Found:
     return "grouped_gemm", {**axes, "dtype": a.dtype}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "aten::_grouped_mm": _grouped_mm,
     "aten::_scaled_grouped_mm": _grouped_mm,
 }

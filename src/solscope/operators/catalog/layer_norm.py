@@ -17,7 +17,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
-from solscope.operators.calls.call import Rule
+from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.norms import norm
 from solscope.operators.suite_axes import SuiteSizes
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
@@ -98,7 +98,7 @@ TASK = Task(
 )
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "aten::native_layer_norm": norm("layer_norm", 0, 2),
 }
 

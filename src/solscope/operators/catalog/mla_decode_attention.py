@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element, tensor_pipe
-from solscope.operators.calls.call import LENGTHS_UNKNOWN, Rule
+from solscope.operators.calls.call import LENGTHS_UNKNOWN, CallRule
 from solscope.operators.suite_axes import SuiteSizes, renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.attend import FLASH, attend
@@ -159,7 +159,7 @@ TASK = Task(
 )
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "vllm::unified_mla_attention_with_output": LENGTHS_UNKNOWN,
     "_C::sm100_cutlass_mla_decode": LENGTHS_UNKNOWN,
     "sgl_kernel::cutlass_mla_decode": LENGTHS_UNKNOWN,

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.suite_axes import SuiteSizes, renamed
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import routes
@@ -152,7 +152,7 @@ TASK = Task(
 )
 
 
-def _expert_blocks(call: Recorded) -> Found:
+def _expert_blocks(call: Recorded) -> OperatorAxes:
     ids, size = call.tensor(0), call.scalar(2)
     if not size.isdigit() or not 0 < int(size) < 1 << 20:
         raise UnclearError("the size of a block is not recorded")
@@ -161,7 +161,7 @@ def _expert_blocks(call: Recorded) -> Found:
     return "moe_align_block_size", axes
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "_moe_C::moe_align_block_size": _expert_blocks,
 }
 

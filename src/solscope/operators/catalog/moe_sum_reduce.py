@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.suite_axes import renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import normal, torch_dtype
@@ -99,13 +99,13 @@ TASK = Task(
 )
 
 
-def _expert_sum(call: Recorded) -> Found:
+def _expert_sum(call: Recorded) -> OperatorAxes:
     x = call.tensor(0)
     axes = dict(zip(("tokens", "top_k", "hidden"), x.shape, strict=True))
     return "moe_sum_reduce", {**axes, "dtype": x.dtype}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "_moe_C::moe_sum": _expert_sum,
 }
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.suite_axes import renamed
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import expert_bias, normal
@@ -126,7 +126,7 @@ TASK = Task(
 )
 
 
-def _router(call: Recorded) -> Found:
+def _router(call: Recorded) -> OperatorAxes:
     """Weights and ids out, scores in; scores narrower than fp32 are a sort of as many bytes."""
     weights, scores = call.tensor(0), call.tensor(3)
     (tokens, experts), top_k = scores.shape, weights.shape[-1]
@@ -137,7 +137,7 @@ def _router(call: Recorded) -> Found:
     return "sort", {"read_bytes": scores.bytes, **written}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "_moe_C::topk_softmax": _router,
 }
 

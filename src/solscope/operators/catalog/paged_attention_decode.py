@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element, tensor_pipe
-from solscope.operators.calls.call import LENGTHS_UNKNOWN, Rule
+from solscope.operators.calls.call import LENGTHS_UNKNOWN, CallRule
 from solscope.operators.suite_axes import SuiteSizes, renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.attend import FLASH, attend
@@ -162,7 +162,7 @@ TASK = Task(
 )
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "_C::paged_attention_v1": LENGTHS_UNKNOWN,
     "_C::paged_attention_v2": LENGTHS_UNKNOWN,
 }

@@ -10,7 +10,7 @@ import math
 import re
 
 from solscope.operators.base import Axes, Cost, Operator
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 
 
 def cost(axes: Axes) -> Cost:
@@ -29,10 +29,10 @@ def _reduced(shape: tuple[int, ...], dims: str) -> int:
     return math.prod(length for at, length in enumerate(shape) if at not in gone)
 
 
-def _reduce(size: int | None = None) -> Rule:
+def _reduce(size: int | None = None) -> CallRule:
     """A reduction over the dimensions of argument 1; `size` bytes per result where known."""
 
-    def rule(call: Recorded) -> Found:
+    def rule(call: Recorded) -> OperatorAxes:
         x = call.tensor(0)
         left = _reduced(x.shape, call.scalar(1))
         flop = x.numel - left if x.floating else 0
@@ -42,13 +42,13 @@ def _reduce(size: int | None = None) -> Rule:
     return rule
 
 
-def _histogram(call: Recorded) -> Found:
+def _histogram(call: Recorded) -> OperatorAxes:
     x, bins = call.tensor(0), call.scalar(1)
     written = x.size * int(bins) if bins.isdigit() else 0
     return "reduce", {"read_bytes": x.bytes, "write_bytes": written}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     **{f"aten::{name}": _reduce() for name in ("sum", "mean", "max", "min", "amax", "amin")},
     **{f"aten::{name}": _reduce(1) for name in ("any", "all")},
     **{f"aten::{name}": _reduce(8) for name in ("argmax", "argmin")},

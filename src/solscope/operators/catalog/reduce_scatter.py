@@ -11,7 +11,7 @@ The switch may add, so additions count nothing. `ranks` is 2, the fewest, where 
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator
-from solscope.operators.calls.call import Rule
+from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.collectives import collective
 
 
@@ -25,7 +25,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "nccl:reduce_scatter": collective("reduce_scatter"),
     "nccl:_reduce_scatter_base": collective("reduce_scatter"),
     "vllm::reduce_scatter": collective("reduce_scatter", ranks_at=2),

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
-from solscope.operators.calls.call import Rule
+from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.norms import norm
 from solscope.operators.suite_axes import token_rows
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
@@ -84,7 +84,7 @@ TASK = Task(
 )
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "aten::_fused_rms_norm": norm("rms_norm", 0, 2),
     "_C::rms_norm": norm("rms_norm", 1, 2),
     "aiter::rmsnorm": norm("rms_norm", 1, 2),

@@ -13,7 +13,7 @@ nothing. `writes` adds R V values (the probabilities or masked logits, where the
 from __future__ import annotations
 
 from solscope.operators.base import BYTES, Axes, Cost, Operator
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.tensors import DTYPES, UnclearError
 
 
@@ -29,10 +29,10 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-def _sampling(*, softmax: bool = False, writes: bool = False) -> Rule:
+def _sampling(*, softmax: bool = False, writes: bool = False) -> CallRule:
     """Rows of logits or probabilities: the first input that is a matrix of floats."""
 
-    def rule(call: Recorded) -> Found:
+    def rule(call: Recorded) -> OperatorAxes:
         inputs = (call.tensor(at) for at in range(len(call.types)) if call.has(at))
         x = next((t for t in inputs if t.floating and len(t.shape) == 2), None)
         if x is None or x.type not in DTYPES:
@@ -56,7 +56,7 @@ _FROM_PROBABILITIES = (
 _TO_PROBABILITIES = ("top_k_renorm_probs", "top_p_renorm_probs", "top_k_mask_logits")
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "aten::multinomial": _sampling(),
     **{
         f"{library}::{name}": _sampling(writes=name in _TO_PROBABILITIES)

@@ -8,7 +8,7 @@ bytes    the values once, their indices where the shapes tell, and as much writt
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 
 
 def cost(axes: Axes) -> Cost:
@@ -19,27 +19,27 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-def _index_put(call: Recorded) -> Found:
+def _index_put(call: Recorded) -> OperatorAxes:
     into, values = call.tensor(0), call.tensor(2)
     written = into.size * values.numel
     return "scatter", {"value_bytes": values.bytes, "write_bytes": written}
 
 
-def _scatter(call: Recorded) -> Found:
+def _scatter(call: Recorded) -> OperatorAxes:
     into, index = call.tensor(0), call.tensor(2)
     read = call.tensor(3).bytes if call.has(3) else 0
     axes = {"value_bytes": read, "index_bytes": index.bytes}
     return "scatter", {**axes, "write_bytes": into.size * index.numel}
 
 
-def _store_cache(call: Recorded) -> Found:
+def _store_cache(call: Recorded) -> OperatorAxes:
     """Keys and values into a paged cache, perhaps in another type."""
     key, value, cache, slots = (call.tensor(at) for at in (0, 1, 2, 4))
     read, written = key.bytes + value.bytes, cache.size * (key.numel + value.numel)
     return "scatter", {"value_bytes": read, "write_bytes": written, "index_bytes": slots.bytes}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "aten::_index_put_impl_": _index_put,
     "aten::scatter_": _scatter,
     "_C_cache_ops::reshape_and_cache_flash": _store_cache,

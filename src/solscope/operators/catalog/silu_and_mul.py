@@ -17,7 +17,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, element
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.suite_axes import SuiteSizes
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.draws import normal, row_scales, torch_dtype
@@ -91,13 +91,13 @@ TASK = Task(
 )
 
 
-def _silu_and_mul(call: Recorded) -> Found:
+def _silu_and_mul(call: Recorded) -> OperatorAxes:
     out = call.tensor(0)
     rows, width = math.prod(out.shape[:-1]), out.shape[-1]
     return "silu_and_mul", {"tokens": rows, "intermediate": width, "dtype": out.dtype}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "_C::silu_and_mul": _silu_and_mul,
     "sgl_kernel::silu_and_mul": _silu_and_mul,
 }

@@ -8,7 +8,7 @@ bytes    x and out once
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 
 
 def cost(axes: Axes) -> Cost:
@@ -20,13 +20,13 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-def _softmax(call: Recorded) -> Found:
+def _softmax(call: Recorded) -> OperatorAxes:
     x = call.tensor(0)
     axes = {"elements": x.numel, "read_bytes": x.bytes}
     return "softmax", {**axes, "write_bytes": x.numel * x.size}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "aten::_softmax": _softmax,
     "aten::_log_softmax": _softmax,
 }

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from solscope.operators.base import Axes, Cost, Operator
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.tensors import UnclearError
 
 
@@ -24,7 +24,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-def _topk(call: Recorded) -> Found:
+def _topk(call: Recorded) -> OperatorAxes:
     x, count = call.tensor(0), call.scalar(1)
     if not count.isdigit() or call.scalar(2) not in ("-1", str(len(x.shape) - 1)) or not x.shape:
         raise UnclearError("how many of each row are taken is not recorded")
@@ -32,13 +32,13 @@ def _topk(call: Recorded) -> Found:
     return "sort", {"read_bytes": x.bytes, "value_bytes": x.size * kept, "index_bytes": 8 * kept}
 
 
-def _sort(call: Recorded) -> Found:
+def _sort(call: Recorded) -> OperatorAxes:
     x = call.tensor(0)
     written = {"value_bytes": x.size * x.numel, "index_bytes": 8 * x.numel}
     return "sort", {"read_bytes": x.bytes, **written}
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "aten::topk": _topk,
     "aten::sort": _sort,
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from solscope.operators.base import Axes, Cost, Operator
-from solscope.operators.calls.call import Found, Recorded, Rule
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.tensors import UnclearError
 
 
@@ -26,7 +26,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-def _triangular_solve(call: Recorded) -> Found:
+def _triangular_solve(call: Recorded) -> OperatorAxes:
     a, b = call.tensor(0), call.tensor(1)
     if a.dtype != "fp32" or call.scalar(3) == "False" or a.shape[:-2] != b.shape[:-2]:
         raise UnclearError("only fp32 with the triangle on the left is known")
@@ -37,7 +37,7 @@ def _triangular_solve(call: Recorded) -> Found:
     }
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "aten::linalg_solve_triangular": _triangular_solve,
 }
 

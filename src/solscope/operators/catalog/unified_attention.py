@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element, tensor_pipe
-from solscope.operators.calls.call import LENGTHS_UNKNOWN, Rule
+from solscope.operators.calls.call import LENGTHS_UNKNOWN, CallRule
 from solscope.operators.suite_axes import SuiteSizes, equal_sequences, renamed
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.attend import FLASH, attend
@@ -205,7 +205,7 @@ TASK = Task(
 )
 
 
-RECORDED: dict[str, Rule] = {
+RECORDED: dict[str, CallRule] = {
     "vllm::unified_attention_with_output": LENGTHS_UNKNOWN,
     "aiter::mha_batch_prefill": LENGTHS_UNKNOWN,
 }

@@ -9,10 +9,10 @@ fewest experts, results that a kernel may keep on the chip are not counted.
 
 from __future__ import annotations
 
-from solscope.operators.calls.call import Found
+from solscope.operators.calls.call import OperatorAxes
 from solscope.operators.from_config import attention, products, small
 from solscope.operators.from_config.config import Config, Model, load_model
-from solscope.operators.from_config.use import RoleCall, Rule, Sums, Use
+from solscope.operators.from_config.use import RoleCall, RoleRule, Sums, Use
 from solscope.operators.tensors import UnclearError
 
 __all__ = ["ROLE_RULES", "Config", "Model", "RoleCall", "Sums", "axes_of", "load_model"]
@@ -27,11 +27,11 @@ GATED = frozenset(
 """Values of `model_type` whose layers are those described here: rotary attention, a gated MLP.
 `qwen3_next` has layers of linear attention, too."""
 
-ROLE_RULES: dict[str, Rule] = {**products.RULES, **attention.RULES, **small.RULES}
+ROLE_RULES: dict[str, RoleRule] = {**products.RULES, **attention.RULES, **small.RULES}
 """Roles that a config gives a cost; the gates of linear attention have none."""
 
 
-def axes_of(call: RoleCall, model: Model) -> Found | str:
+def axes_of(call: RoleCall, model: Model) -> OperatorAxes | str:
     """The operator and axes of a role, or the reason why the config does not determine them."""
     config = model.config
     if config.model_type not in GATED:

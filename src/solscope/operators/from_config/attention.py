@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from solscope.operators.calls.call import Found
+from solscope.operators.calls.call import OperatorAxes
 from solscope.operators.from_config.products import NARROW, linear_widths
-from solscope.operators.from_config.use import Rule, Sums, Use
+from solscope.operators.from_config.use import RoleRule, Sums, Use
 from solscope.operators.tensors import UnclearError
 
 
-def _attention(use: Use) -> Found:
+def _attention(use: Use) -> OperatorAxes:
     if use.linear:
         raise UnclearError("a layer of linear attention has no other attention")
     if use.call.phase in ("prefill", "mixed") and use.call.prefilling is not None:
@@ -32,7 +32,7 @@ def _dtype(use: Use) -> str:
     return "fp8" if NARROW.search(use.call.kernels) else use.dtype
 
 
-def _latent(use: Use, batch: int, queries: int, keys: int) -> Found:
+def _latent(use: Use, batch: int, queries: int, keys: int) -> OperatorAxes:
     """Decode on the latents; prefill with keys and values written out, which takes less."""
     rope, kind = use.config.need("qk_rope_head_dim"), _dtype(use)
     if use.call.phase == "decode" and queries == 1:
@@ -53,7 +53,7 @@ def _latent(use: Use, batch: int, queries: int, keys: int) -> Found:
     }
 
 
-def _by_sums(use: Use, context: Sums, generation: Sums | None) -> Found:
+def _by_sums(use: Use, context: Sums, generation: Sums | None) -> OperatorAxes:
     """Requests that prefill and that decode in one call, from the sums that the step states.
 
     Pairs are exact without a window; lengths are means, rounded down, of which only sums count.
@@ -111,7 +111,7 @@ def _decode_keys(use: Use) -> int:
     return min(use.model.context, window or use.model.context)
 
 
-def _delta_rule(use: Use) -> Found:
+def _delta_rule(use: Use) -> OperatorAxes:
     """The recurrence; its state may lie in memory in two bytes per value."""
     if not use.linear:
         raise UnclearError("the layer is not one of linear attention")
@@ -125,11 +125,11 @@ def _delta_rule(use: Use) -> Found:
     return "gated_delta_rule_update", {**axes, "dtype": use.dtype}
 
 
-def _conv(use: Use) -> Found:
+def _conv(use: Use) -> OperatorAxes:
     keys, values, _ = linear_widths(use)
     axes = {"tokens": use.tokens, "dim": 2 * keys + values}
     width = use.config.need("linear_conv_kernel_dim")
     return "causal_conv1d", {**axes, "width": width, "dtype": use.dtype}
 
 
-RULES: dict[str, Rule] = {"attention": _attention, "delta_rule": _delta_rule, "conv": _conv}
+RULES: dict[str, RoleRule] = {"attention": _attention, "delta_rule": _delta_rule, "conv": _conv}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from solscope.operators.calls.call import Found
-from solscope.operators.from_config.use import Rule, Use
+from solscope.operators.calls.call import OperatorAxes
+from solscope.operators.from_config.use import RoleRule, Use
 from solscope.operators.tensors import UnclearError
 
 NARROW = re.compile(r"e4m3|e5m2|fp8|f8f8|_F8", re.IGNORECASE)
@@ -42,14 +42,14 @@ def _product_dtype(use: Use, bits: float | None) -> str:
     return use.dtype if _WIDE.search(use.call.kernels) else "fp4"
 
 
-def _dense(use: Use, m: int, n: int, k: int) -> Found:
+def _dense(use: Use, m: int, n: int, k: int) -> OperatorAxes:
     axes: dict[str, Any] = {"m": m, "n": n, "k": k}
     bits = _weight_bits(use)
     axes["dtype"] = _product_dtype(use, bits)
     return "dense_gemm", axes if bits is None else {**axes, "weight_bits": bits}
 
 
-def _qkv(use: Use) -> Found:
+def _qkv(use: Use) -> OperatorAxes:
     if use.mla:
         raise UnclearError("which projection of MLA this is, is not known")
     if use.linear:
@@ -67,17 +67,17 @@ def linear_widths(use: Use) -> tuple[int, int, int]:
     return keys * widths[0], heads * widths[1], heads
 
 
-def _mla_down(use: Use) -> Found:
+def _mla_down(use: Use) -> OperatorAxes:
     latent = use.config.need("kv_lora_rank") + use.config.need("qk_rope_head_dim")
     return _dense(use, use.tokens, latent + (use.config.q_lora_rank or 0), use.hidden)
 
 
-def _mla_query(use: Use) -> Found:
+def _mla_query(use: Use) -> OperatorAxes:
     width = use.config.need("qk_nope_head_dim") + use.config.need("qk_rope_head_dim")
     return _dense(use, use.tokens, use.heads * width, use.config.need("q_lora_rank"))
 
 
-def _latent_up(use: Use) -> Found:
+def _latent_up(use: Use) -> OperatorAxes:
     """One product to keys and values, or two that are absorbed: of the same weights and FLOP.
 
     A single kernel may be either half.
@@ -87,28 +87,28 @@ def _latent_up(use: Use) -> Found:
     return _dense(use, use.tokens, use.heads * width, use.config.need("kv_lora_rank"))
 
 
-def _o_proj(use: Use) -> Found:
+def _o_proj(use: Use) -> OperatorAxes:
     if use.linear:
         return _dense(use, use.tokens, use.hidden, linear_widths(use)[1])
     width = use.config.need("v_head_dim") if use.mla else use.config.head
     return _dense(use, use.tokens, use.hidden, use.heads * width)
 
 
-def _up_gate(use: Use) -> Found:
+def _up_gate(use: Use) -> OperatorAxes:
     if not use.moe:
         return _dense(use, use.tokens, 2 * use.inner, use.hidden)
     # The activation may be part of the product, which then writes half as much.
     return _experts(use, 2 * use.inner, use.hidden, use.tokens * use.hidden, use.rows * use.inner)
 
 
-def _down(use: Use) -> Found:
+def _down(use: Use) -> OperatorAxes:
     if not use.moe:
         return _dense(use, use.tokens, use.hidden, use.inner)
     # The weighted sum may be part of the product, which then writes one row per token.
     return _experts(use, use.hidden, use.inner, use.rows * use.inner, use.tokens * use.hidden)
 
 
-def _experts(use: Use, n: int, k: int, read: int, written: int) -> Found:
+def _experts(use: Use, n: int, k: int, read: int, written: int) -> OperatorAxes:
     bits = _weight_bits(use)
     axes = {"tokens": use.rows, "experts": use.experts, "n": n, "k": k}
     axes |= {"top_k": use.config.need("num_experts_per_tok"), "in_size": read, "out_size": written}
@@ -116,7 +116,7 @@ def _experts(use: Use, n: int, k: int, read: int, written: int) -> Found:
     return "grouped_gemm", {**axes, **kind, **({} if bits is None else {"weight_bits": bits})}
 
 
-def _shared_expert(use: Use) -> Found:
+def _shared_expert(use: Use) -> OperatorAxes:
     """All of it: up, gate and down projection; results between them may stay on the chip."""
     if use.config.shared_expert_intermediate_size is not None:
         inner = use.config.need("shared_expert_intermediate_size")
@@ -129,15 +129,15 @@ def _shared_expert(use: Use) -> Found:
     return "grouped_gemm", {**axes, **kind, **({} if bits is None else {"weight_bits": bits})}
 
 
-def _router(use: Use) -> Found:
+def _router(use: Use) -> OperatorAxes:
     return _dense(use, use.tokens, use.experts, use.hidden)
 
 
-def _lm_head(use: Use) -> Found:
+def _lm_head(use: Use) -> OperatorAxes:
     return _dense(use, use.last_tokens, use.shared(use.config.need("vocab_size")), use.hidden)
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, RoleRule] = {
     "qkv": _qkv,
     "q_a_kv_a": _mla_down,
     "q_b": _mla_query,

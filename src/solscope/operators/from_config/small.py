@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from solscope.operators.calls.call import Found
-from solscope.operators.from_config.use import Rule, Use
+from solscope.operators.calls.call import OperatorAxes
+from solscope.operators.from_config.use import RoleRule, Use
 from solscope.operators.tensors import UnclearError
 
 
-def _norm(use: Use) -> Found:
+def _norm(use: Use) -> OperatorAxes:
     """The residual may have been added before; a result for a quantized product may be narrow."""
     if _result_size(use) == use.size:
         return "rms_norm", {"tokens": use.tokens, "hidden": use.hidden, "dtype": use.dtype}
@@ -18,7 +18,7 @@ def _norm(use: Use) -> Found:
     return _moved(count, use.size * count, _result_size(use) * count, 3)
 
 
-def _final_norm(use: Use) -> Found:
+def _final_norm(use: Use) -> OperatorAxes:
     return "rms_norm", {"tokens": use.last_tokens, "hidden": use.hidden, "dtype": use.dtype}
 
 
@@ -36,7 +36,7 @@ def _heads_of(use: Use) -> int:
     return use.tokens * use.config.head * (use.heads + use.kv_heads)
 
 
-def _moved(elements: int, read: float, written: float, flop: int) -> Found:
+def _moved(elements: int, read: float, written: float, flop: int) -> OperatorAxes:
     return "elementwise", {
         "elements": elements,
         "flop": flop,
@@ -45,18 +45,18 @@ def _moved(elements: int, read: float, written: float, flop: int) -> Found:
     }
 
 
-def _qk_norm(use: Use) -> Found:
+def _qk_norm(use: Use) -> OperatorAxes:
     count = _heads_of(use)
     return _moved(count, use.size * count, use.size * count, 3)
 
 
-def _rope(use: Use) -> Found:
+def _rope(use: Use) -> OperatorAxes:
     """Queries and keys, or the part of them that is rotated."""
     count = int(_heads_of(use) * min(1.0, use.config.partial_rotary_factor or 1.0))
     return _moved(count, use.size * count, use.size * count, 3)
 
 
-def _kv_write(use: Use) -> Found:
+def _kv_write(use: Use) -> OperatorAxes:
     if use.mla:
         # The latent and the rotary part of the key, one row per token.
         width = use.config.need("kv_lora_rank") + use.config.need("qk_rope_head_dim")
@@ -67,7 +67,7 @@ def _kv_write(use: Use) -> Found:
     return "scatter", {"value_bytes": int(use.size * count), "write_bytes": count}
 
 
-def _activation(use: Use) -> Found:
+def _activation(use: Use) -> OperatorAxes:
     rows = use.rows if use.moe else use.tokens
     if _result_size(use) == use.size:
         return "silu_and_mul", {"tokens": rows, "intermediate": use.inner, "dtype": use.dtype}
@@ -75,12 +75,12 @@ def _activation(use: Use) -> Found:
     return _moved(count, 2 * use.size * count, _result_size(use) * count, 5)
 
 
-def _residual(use: Use) -> Found:
+def _residual(use: Use) -> OperatorAxes:
     count = use.tokens * use.hidden
     return _moved(count, 2 * use.size * count, use.size * count, 1)
 
 
-def _embedding(use: Use) -> Found:
+def _embedding(use: Use) -> OperatorAxes:
     """All tokens may be the same; a shared vocabulary leaves rows to other ranks."""
     row = int(use.size * use.hidden)
     if use.call.ranks > 1:
@@ -90,20 +90,20 @@ def _embedding(use: Use) -> Found:
     return "embedding", {**axes, "dtype": use.dtype}
 
 
-def _topk(use: Use) -> Found:
+def _topk(use: Use) -> OperatorAxes:
     """Scores may be as small as two bytes, ids as one."""
     read = int(use.size * use.tokens * use.experts)
     return "sort", {"read_bytes": read, "value_bytes": 2 * use.rows, "index_bytes": use.rows}
 
 
-def _combine(use: Use) -> Found:
+def _combine(use: Use) -> OperatorAxes:
     if use.call.comm:
         return "expert_combine", {**_sent(use), "element_bytes": int(use.size)}
     rows, tokens = use.rows * use.hidden, use.tokens * use.hidden
     return _moved(tokens, use.size * rows, use.size * tokens, 1)
 
 
-def _dispatch(use: Use) -> Found:
+def _dispatch(use: Use) -> OperatorAxes:
     """At least the ids of the experts are read, and a place for each row written."""
     if use.call.comm:
         return "expert_dispatch", {**_sent(use), "element_bytes": 1}
@@ -123,7 +123,7 @@ _NARROW_SUMS = re.compile(r"Codec|[Qq]uant|fp8")
 _IN_SWITCH = re.compile(r"multimem|NVLS")
 
 
-def _all_reduce(use: Use) -> Found:
+def _all_reduce(use: Use) -> OperatorAxes:
     """Partial sums of the hidden state, over the ranks that share a layer."""
     names = use.call.kernels
     if not _KERNEL_SUMS.search(names) or _NARROW_SUMS.search(names):
@@ -134,7 +134,7 @@ def _all_reduce(use: Use) -> Found:
     return "all_reduce", {**axes, **({"in_network": True} if _IN_SWITCH.search(names) else {})}
 
 
-def _sampler(use: Use) -> Found:
+def _sampler(use: Use) -> OperatorAxes:
     """One look at the logits of each request; they may be as small as the activations."""
     axes = {"rows": use.last_tokens, "vocabulary": use.config.need("vocab_size")}
     if use.call.ranks > 1:
@@ -142,7 +142,7 @@ def _sampler(use: Use) -> Found:
     return "sampling", {**axes, "dtype": use.dtype}
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, RoleRule] = {
     "input_norm": _norm,
     "post_norm": _norm,
     "final_norm": _final_norm,

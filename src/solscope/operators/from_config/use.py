@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from solscope.operators.calls.call import Found
+from solscope.operators.calls.call import OperatorAxes
 from solscope.operators.cost import BYTES, blocks
 from solscope.operators.from_config.config import Model
 from solscope.operators.tensors import UnclearError
@@ -133,5 +133,5 @@ class Use:
         return self.config.need("sliding_window")
 
 
-Rule = Callable[[Use], Found]
+RoleRule = Callable[[Use], OperatorAxes]
 """Computes the axes of one role, or raises `UnclearError`."""
