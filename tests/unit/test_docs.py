@@ -28,8 +28,10 @@ from solscope.bench.results import score as bench_score
 from solscope.cli import app, run
 from solscope.compare import gate, parts, profiles
 from solscope.demo import copying, ended
-from solscope.diagnose import classic, counters, decompose, diagnosis, latent, rank, stats
-from solscope.diagnose import ranks as diagnose_ranks
+from solscope.diagnose import classic, diagnosis, slow_rank
+from solscope.diagnose.changes import counters, decompose
+from solscope.diagnose.statistics import two_samples
+from solscope.diagnose.verdict import latent, ranking
 from solscope.hardware import Figure, Hardware
 from solscope.lab import pack, score
 from solscope.profile import ProfileWarning
@@ -137,7 +139,7 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     rank_clock.RankClock,
     rank_load.Imbalance,
     rank_load.LayerLoad,
-    diagnose_ranks.RankCause,
+    slow_rank.RankCause,
     profiles.Comparison,
     profiles.Side,
     profiles.PhaseComparison,
@@ -163,10 +165,10 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     diagnosis.Comparability,
     decompose.Component,
     counters.CounterChange,
-    stats.Comparison,
+    two_samples.Comparison,
     latent.Latent,
-    rank.NamedCause,
-    rank.Excluded,
+    ranking.NamedCause,
+    ranking.Excluded,
     ProfileWarning,
     Explanation,
     Match,

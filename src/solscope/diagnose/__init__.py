@@ -1,9 +1,17 @@
 """What changed between a normal and an abnormal run, and why.
 
-observe      a profile becomes `Observations`: all that a diagnosis needs, small enough to keep
-units        both runs cut into the same unit of work, matched, edges dropped, noise measured
-decompose    the difference of step times, split into parts that add up to it exactly
-findings     tests of every part and every counter, as facts that a cause can ask for
+A diagnosis passes through its stages once, from top to bottom, and no stage calls one above it
+(`pyproject.toml` holds the contract):
+
+observe/     a profile becomes `Observations`: all that a diagnosis needs, small enough to keep
+matching/    both runs cut into the same unit of work, matched, edges dropped, noise measured
+changes/     the difference of step times, split into components that add up to it; sensors tested
+findings/    what both runs show, as numbers that a check can ask for
+evidence/    checks: one question each, answered yes, no or not recorded
 causes/      one file per cause: required, supporting and forbidden evidence
-verdict      the answer
+verdict/     causes ranked, the verdict, hidden changes, the sentence
+diagnosis    the stages in order, and the result
+
+Below all stages: `thresholds` (every limit), `labels` (names of GPU states), `statistics/`. Beside
+them: `classic/` (the older report by shares and scores) and `slow_rank` (runs of many ranks).
 """

@@ -9,25 +9,25 @@ import numpy as np
 
 from solscope.attribution import Attributed
 from solscope.diagnose.causes import UNKNOWN
-from solscope.diagnose.causes.on_work import (
+from solscope.diagnose.changes.counters import CounterChange
+from solscope.diagnose.changes.decompose import Component
+from solscope.diagnose.evidence.work import (
     batch_differs,
     context_in_shapes,
     mix_differs,
     prompts_differ,
 )
-from solscope.diagnose.counters import CounterChange
-from solscope.diagnose.decompose import Component
-from solscope.diagnose.findings import Findings, find
-from solscope.diagnose.latent import Latent, latent_changes
-from solscope.diagnose.observations import Observations
+from solscope.diagnose.findings.findings import Findings, find
+from solscope.diagnose.matching.units import Side, Units, match
 from solscope.diagnose.observe import observe
-from solscope.diagnose.rank import Excluded, NamedCause, Ranking, nothing, rank, unknown
-from solscope.diagnose.ranks import RankCause
-from solscope.diagnose.significance import mann_whitney_p
+from solscope.diagnose.slow_rank import RankCause
+from solscope.diagnose.statistics.significance import mann_whitney_p
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
-from solscope.diagnose.units import Side, Units, match
-from solscope.diagnose.wording import sentence_of
+from solscope.diagnose.verdict.latent import Latent, latent_changes
+from solscope.diagnose.verdict.ranking import Excluded, NamedCause, Ranking, nothing, rank, unknown
+from solscope.diagnose.verdict.wording import sentence_of
 from solscope.intervals import Int64s
+from solscope.readers.packed import Observations
 from solscope.text import as_percent
 
 Verdict = Literal["regression", "improvement", "no_change", "workload_changed", "cannot_compare"]

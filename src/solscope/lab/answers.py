@@ -8,9 +8,9 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from solscope.diagnose.observations import Observations
 from solscope.lab.pairs import NO_FAULT, Pair
 from solscope.lab.rankers import RANKERS, Compared
+from solscope.readers.packed import Observations
 
 OURS = "solscope"
 """Name of our own diagnosis among the rankers."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
-from solscope.diagnose.observations import Observations
 from solscope.lab.answers import ALARMS, QUIET, Answer
+from solscope.readers.packed import Observations
 
 
 def answer(normal: Observations, abnormal: Observations) -> Answer:

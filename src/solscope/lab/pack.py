@@ -95,10 +95,10 @@ def _keep(
     if name in done or name in failed:
         return failed.get(name)
     from solscope.attribution import attribute
-    from solscope.diagnose.observations import save
     from solscope.diagnose.observe import observe
     from solscope.readers import ReadOptions
     from solscope.readers import open as open_profile
+    from solscope.readers.packed import save
 
     progress(name)
     try:

@@ -21,9 +21,8 @@ from functools import cached_property
 import numpy as np
 
 from solscope.diagnose.classic import FINDING_FROM, ScoredRow, scored_rows
-from solscope.diagnose.cycles import Floats, cycles_of, function_name
-from solscope.diagnose.observations import CLOCK_NS, Counter, Observations
-from solscope.diagnose.sampling import readings
+from solscope.diagnose.classic.cycles import Floats, cycles_of, function_name
+from solscope.readers.packed import CLOCK_NS, Counter, Observations
 
 COUNTER_CAUSES = (
     (r"cgroup|throttled_(us|ns|periods)|nr_throttled|quota", "cpu_quota"),
@@ -156,7 +155,7 @@ def _medians(observed: Observations) -> dict[tuple[str, int | None], float]:
     """Median reading, or median rate between samples, of every counter."""
     found = {}
     for counter in observed.counters:
-        values = np.array(readings(counter), dtype=np.float64)
+        values = np.array(counter.readings, dtype=np.float64)
         if counter.grows:
             values = _rates(observed, counter, values)
         if values.size:

@@ -17,7 +17,6 @@ from pathlib import Path
 import msgspec
 
 from solscope.diagnose.causes import causes
-from solscope.diagnose.observations import Observations, load
 from solscope.diagnose.thresholds import THRESHOLDS
 from solscope.errors import InputError, UsageError
 from solscope.lab.answers import (
@@ -34,6 +33,7 @@ from solscope.lab.pairs import MACHINE, PAIRS, RECORDINGS, Pair, normal_pairs, r
 from solscope.lab.processes import on_all_cores
 from solscope.lab.rankers import RANKERS, nameable
 from solscope.lab.strip import Part, stripped
+from solscope.readers.packed import Observations, load
 
 SURE = THRESHOLDS.sure
 SLOW = 1.3

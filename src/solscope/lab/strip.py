@@ -7,8 +7,8 @@ from typing import Literal, get_args
 
 import msgspec
 
-from solscope.diagnose.hostline import BETWEEN, NO_SECTIONS
-from solscope.diagnose.observations import Observations, Tile
+from solscope.diagnose.labels import BETWEEN, NO_SECTIONS
+from solscope.readers.packed import Observations, Tile
 
 Part = Literal["counters", "gpu_counters", "sections", "operators"]
 PARTS: tuple[Part, ...] = get_args(Part)

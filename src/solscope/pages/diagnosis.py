@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from solscope.attribution import Attributed
-from solscope.diagnose.counters import by_key, series
+from solscope.diagnose.changes.counters import by_key, series
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
-from solscope.diagnose.observations import Counter, Observations
 from solscope.diagnose.observe import observe
+from solscope.readers.packed import Counter, Observations
 
 
 class StepTime(msgspec.Struct, frozen=True):

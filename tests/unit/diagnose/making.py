@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from solscope.diagnose.observations import (
+from solscope.readers.metric_kinds import metric_kind
+from solscope.readers.packed import (
     VERSION,
     Counter,
     HostCalls,
@@ -18,7 +19,6 @@ from solscope.diagnose.observations import (
     Tile,
     TileKind,
 )
-from solscope.readers.metric_kinds import metric_kind
 
 SAMPLES = 12
 _WIGGLE = (0, 7, -5, 3, -8, 5, 1, -3)

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 import solscope
-from solscope.diagnose.behavior import anchor_of, observe_cycles
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
-from solscope.diagnose.observations import Observations
 from solscope.diagnose.observe import observe
-from solscope.diagnose.sampling import readings
+from solscope.diagnose.observe.behavior import observe_cycles
 from solscope.errors import InputError
+from solscope.readers.packed import Observations
 from tests import making
 
 DATA = Path(__file__).parents[2] / "data" / "behavior"
@@ -30,7 +29,7 @@ def test_tiles_add_up_to_every_cycle(name: str) -> None:
 
 def test_cycles_are_steps() -> None:
     run = observed("normal")
-    assert anchor_of(run) == "Scheduler.run_batch"
+    assert run.anchor == "Scheduler.run_batch"
     assert [step.wall_ns for step in run.steps][:2] == [100_000_000, 102_000_000]
     # 64 products, 32 attentions and 4 copies; in cycles 2, 4 and 5 also two fills.
     assert [step.activities for step in run.steps] == [100, 102, 100, 102, 102, 100]
@@ -50,7 +49,7 @@ def test_kernels_did_not_change_and_the_host_got_slower() -> None:
 def test_readings_by_cycle_come_before_samples_of_another_unit() -> None:
     run = observed("normal")
     (clock,) = [c for c in run.counters if c.name == "cpu_frequency"]
-    assert readings(clock) == [87.6, 87.7, 87.5, 87.6, 87.7, 87.5]
+    assert clock.readings == [87.6, 87.7, 87.5, 87.6, 87.7, 87.5]
 
 
 def test_states_of_threads_become_counts_that_grow() -> None:

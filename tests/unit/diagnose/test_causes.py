@@ -10,10 +10,10 @@ import pytest
 
 from solscope.diagnose.causes import CAUSE_MODULES, UNKNOWN, causes
 from solscope.diagnose.diagnosis import diagnose_runs
-from solscope.diagnose.findings import Findings, find
-from solscope.diagnose.observations import HostOp, Observations
-from solscope.diagnose.rank import rank
-from solscope.diagnose.units import match
+from solscope.diagnose.findings.findings import Findings, find
+from solscope.diagnose.matching.units import match
+from solscope.diagnose.verdict.ranking import rank
+from solscope.readers.packed import HostOp, Observations
 from tests.unit.diagnose.making import EAGER, GRAPH, PAGEABLE, PINNED, SHAPES, Made
 
 

@@ -8,8 +8,8 @@ from click.testing import CliRunner, Result
 
 import solscope
 from solscope.cli import app
-from solscope.diagnose.observations import save
 from solscope.diagnose.observe import observe
+from solscope.readers.packed import save
 
 DATA = Path(__file__).parents[2] / "data"
 NORMAL = str(DATA / "behavior" / "normal_perf_data.csv")

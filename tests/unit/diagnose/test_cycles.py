@@ -4,8 +4,8 @@ import msgspec
 import polars as pl
 import pytest
 
-from solscope.diagnose.cycles import METRICS_OF, cycles_of
-from solscope.diagnose.observations import (
+from solscope.diagnose.classic.cycles import METRICS_OF, cycles_of
+from solscope.readers.packed import (
     VERSION,
     Counter,
     HostCalls,

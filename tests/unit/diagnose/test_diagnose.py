@@ -13,12 +13,12 @@ import pytest
 import solscope
 from solscope.cli import run
 from solscope.diagnose.causes import CAUSE_MODULES
+from solscope.diagnose.changes.trends import trends
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
-from solscope.diagnose.observations import Observations, save
+from solscope.diagnose.matching.units import Side, _side, match
 from solscope.diagnose.observe import observe
 from solscope.diagnose.thresholds import Thresholds
-from solscope.diagnose.trends import trends
-from solscope.diagnose.units import Side, _side, match
+from solscope.readers.packed import Observations, save
 from tests.unit.diagnose.making import EAGER
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
@@ -199,7 +199,7 @@ def test_steps_are_matched_once_also_where_they_are_drawn(
         sides.append(observed.run.name)
         return _side(observed, limits)
 
-    monkeypatch.setattr("solscope.diagnose.units._side", counted)
+    monkeypatch.setattr("solscope.diagnose.matching.units._side", counted)
     monkeypatch.setattr("solscope.cli.commands.diagnose.can_draw", lambda: True)
 
     assert run(["diagnose", *saved]) == 1

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solscope.diagnose.causes.on_work import graphs_lost, prompts_differ
-from solscope.diagnose.decompose import decompose
+from solscope.diagnose.changes.decompose import decompose
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
-from solscope.diagnose.findings import Findings, find
-from solscope.diagnose.mix import shares
-from solscope.diagnose.observations import HostCalls, Observations, load
-from solscope.diagnose.units import match
+from solscope.diagnose.evidence.work import graphs_lost, prompts_differ
+from solscope.diagnose.findings.findings import Findings, find
+from solscope.diagnose.matching.mix import shares
+from solscope.diagnose.matching.units import match
+from solscope.readers.packed import HostCalls, Observations, load
 from tests.unit.diagnose.making import EAGER, GRAPH, Made
 
 LAB = Path(__file__).parents[3] / "results" / "lab"

@@ -9,11 +9,11 @@ import pytest
 
 import solscope
 from solscope.attribution import Attributed, attribute
-from solscope.diagnose.observations import Observations, load, save
 from solscope.diagnose.observe import observe
 from solscope.errors import DamagedFileError, InputError
 from solscope.events import METRIC_SCHEMA
 from solscope.profile import Device, Profile, ProfileWarning
+from solscope.readers.packed import Observations, load, save
 from tests.making import aggregate, event, profile
 
 RUNS = Path(__file__).parents[4] / "shared" / "data" / "h200"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solscope.diagnose.ranks import RankCause, blame
+from solscope.diagnose.slow_rank import RankCause, blame
 from solscope.ranks.analysis import analyze
 from tests.ranks_making import US, Program, make
 

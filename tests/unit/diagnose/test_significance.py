@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solscope.diagnose.significance import fisher_p, mann_whitney_p, student_p, welch_p
+from solscope.diagnose.statistics.significance import fisher_p, mann_whitney_p, student_p, welch_p
 
 stats = pytest.importorskip("scipy.stats")
 SAMPLES = [

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solscope.diagnose.stats import (
+from solscope.diagnose.statistics.two_samples import (
     benjamini_hochberg,
     cliffs_delta,
     compare,

@@ -3,10 +3,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from solscope.diagnose.decompose import decompose
+from solscope.diagnose.changes.decompose import decompose
 from solscope.diagnose.diagnosis import diagnose_runs
-from solscope.diagnose.observations import Observations
-from solscope.diagnose.units import match
+from solscope.diagnose.matching.units import match
+from solscope.readers.packed import Observations
 from tests.unit.diagnose.making import EAGER, Made
 
 MIXED = EAGER.but(phases=("decode",) * 7 + ("mixed",), steps=25)

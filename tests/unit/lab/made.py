@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solscope.diagnose.observations import (
+from solscope.readers.packed import (
     VERSION,
     Counter,
     KernelClass,

@@ -7,12 +7,12 @@ import pytest
 from click.testing import CliRunner
 
 from solscope.cli import app
-from solscope.diagnose.observations import Observations, load
 from solscope.errors import DamagedFileError, InputError, UsageError
 from solscope.lab.answers import OURS, Answer
 from solscope.lab.pack import pack
 from solscope.lab.pairs import read_pairs
 from solscope.lab.score import score
+from solscope.readers.packed import Observations, load
 from tests.json_output import document
 
 DATA = Path(__file__).parents[2] / "data"

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from solscope.diagnose.observations import Counter
 from solscope.lab.rankers import (
     COUNTER_CAUSES,
     RANKERS,
@@ -16,6 +15,7 @@ from solscope.lab.rankers import (
     suspicion,
     z_log_mu,
 )
+from solscope.readers.packed import Counter
 from tests.unit.lab.made import observations
 
 DATA = Path(__file__).parents[2] / "data" / "behavior"

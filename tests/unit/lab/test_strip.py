@@ -4,8 +4,8 @@ import click
 import msgspec
 
 from solscope.cli.commands.lab.results import score
-from solscope.diagnose.observations import Tile
 from solscope.lab.strip import PARTS, stripped
+from solscope.readers.packed import Tile
 from tests.unit.lab.made import observations
 
 

@@ -13,10 +13,10 @@ import zstandard
 
 import solscope
 from solscope.cli import run
-from solscope.diagnose.observations import CLOCK_NS, VERSION, load, save
 from solscope.diagnose.observe import observe
 from solscope.errors import DamagedFileError
 from solscope.readers import observations as reader
+from solscope.readers.packed import CLOCK_NS, VERSION, load, save
 from solscope.redact import redact
 
 DATA = Path(__file__).parents[2] / "data"

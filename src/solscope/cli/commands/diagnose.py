@@ -14,7 +14,7 @@ from solscope.cli.output import emit, emit_json
 from solscope.cli.screen import can_draw, terminal_width, use_color
 
 if TYPE_CHECKING:
-    from solscope.diagnose.ranks import RankCause
+    from solscope.diagnose.slow_rank import RankCause
 
 ROWS = 12
 """Rows of long tables."""
@@ -79,8 +79,8 @@ def command(
             emit(markdown_classic(compared, top))
         return 0
     from solscope.diagnose.diagnosis import diagnose_units
+    from solscope.diagnose.matching.units import match
     from solscope.diagnose.observe import observe
-    from solscope.diagnose.units import match
 
     ranks = None
     if _is_run(normal) and _is_run(abnormal):
@@ -103,7 +103,7 @@ def command(
         if markdown:
             emit(markdown_diagnosis(result, top=top))
         else:
-            from solscope.diagnose.trends import trends
+            from solscope.diagnose.changes.trends import trends
 
             drawn = trends(units) if can_draw() else None
             width, color = terminal_width(), use_color()
@@ -132,7 +132,7 @@ def _blamed(
     normal: str, abnormal: str, rule_files: tuple[Path, ...], max_expansion: int
 ) -> tuple[RankCause, str, str]:
     """The rank that made a run slower, and its profiles in both runs."""
-    from solscope.diagnose.ranks import blame
+    from solscope.diagnose.slow_rank import blame
     from solscope.ranks.analysis import analyze
 
     runs = [

@@ -1,7 +1,7 @@
 """The causes that a diagnosis can name, one file each.
 
 To add one: write `NAME.py` with a `CAUSE`, add it to `CAUSE_MODULES`, and add its id to the list
-in docs/reference/causes.md. The checks it can use are in `on_host.py`, `on_gpu.py`, `on_work.py`.
+in docs/reference/causes.md. The checks it can use are in `diagnose/evidence/`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The contract of a cause: what must be seen, what speaks for it, what rules it out.
-
-A check asks the findings one question. It answers yes, no, or null where the recordings do not
-tell: a missing sensor says nothing, for or against.
-"""
+"""The contract of a cause: what must be seen, what speaks for it, what rules it out."""
 
 from __future__ import annotations
 
@@ -10,20 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from solscope.diagnose.findings import Findings
-
-SEPARATOR = "; "
-"""Between the texts of checks that answer together."""
-
-
-class Answer(NamedTuple):
-    """What a check found, with the numbers in words."""
-
-    holds: bool | None
-    text: str
-
-
-Check = Callable[[Findings], Answer]
+from solscope.diagnose.evidence.base import Check
+from solscope.diagnose.findings.findings import Findings
 
 
 class Support(NamedTuple):
@@ -59,32 +43,3 @@ class Cause:
     """True when it can be there without slowing anything down; it is then listed as latent."""
     detail: Callable[[Findings], str] | None = None
     """Adds a fact to the title: the name of a section, say."""
-
-
-def any_of(*checks: Check) -> Check:
-    """Holds when one of the checks does; null if none does and one is unknown."""
-
-    def check(findings: Findings) -> Answer:
-        answers = [one(findings) for one in checks]
-        yes = [answer for answer in answers if answer.holds]
-        if yes:
-            return Answer(True, SEPARATOR.join(answer.text for answer in yes))
-        unknown = any(answer.holds is None for answer in answers)
-        return Answer(None if unknown else False, SEPARATOR.join(a.text for a in answers))
-
-    return check
-
-
-def negate(check: Check) -> Check:
-    """Holds when the check does not; null stays null."""
-
-    def negated(findings: Findings) -> Answer:
-        answer = check(findings)
-        return Answer(None if answer.holds is None else not answer.holds, answer.text)
-
-    return negated
-
-
-def in_families(*families: str) -> Callable[[Findings], float]:
-    """The part of the difference in these families of components."""
-    return lambda findings: min(1.0, max(0.0, findings.share(*families)))

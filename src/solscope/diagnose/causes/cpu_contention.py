@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from solscope.diagnose.causes import on_gpu, on_host
-from solscope.diagnose.causes.base import Cause, Support, in_families
+from solscope.diagnose.causes.base import Cause, Support
+from solscope.diagnose.evidence import gpu, host
+from solscope.diagnose.evidence.base import in_families
 
 CAUSE = Cause(
     id="cpu_contention",
@@ -12,14 +13,14 @@ CAUSE = Cause(
     summary="The thread that launches kernels is ready to run but has no core: it waits in the run "
     "queue while other tasks run.",
     strength=3.0,
-    required=(on_host.host_grew, on_host.waits_for_core),
-    explains=in_families(*on_host.HOST),
+    required=(host.host_grew, host.waits_for_core),
+    explains=in_families(*host.HOST),
     supporting=(
-        Support(0.5, on_host.preempted),
-        Support(0.5, on_gpu.kernels_same),
-        Support(0.3, on_host.foreign_cpu),
+        Support(0.5, host.preempted),
+        Support(0.5, gpu.kernels_same),
+        Support(0.3, host.foreign_cpu),
     ),
-    forbidden=(on_host.throttled, on_host.fewer_cores),
+    forbidden=(host.throttled, host.fewer_cores),
     confirm="look at `pidstat -u 1` and `/proc/PID/schedstat`; pin the server to dedicated cores "
     "(taskset, cpuset) and compare again",
 )

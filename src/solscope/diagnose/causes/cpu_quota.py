@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from solscope.diagnose.causes import on_gpu, on_host
-from solscope.diagnose.causes.base import Cause, Support, in_families
+from solscope.diagnose.causes.base import Cause, Support
+from solscope.diagnose.evidence import gpu, host
+from solscope.diagnose.evidence.base import in_families
 
 CAUSE = Cause(
     id="cpu_quota",
@@ -12,8 +13,8 @@ CAUSE = Cause(
     summary="The control group uses up its CPU quota and is stopped until the next period, usually "
     "100 ms.",
     strength=4.0,
-    required=(on_host.host_grew, on_host.throttled),
-    explains=in_families(*on_host.HOST),
-    supporting=(Support(0.5, on_gpu.kernels_same),),
+    required=(host.host_grew, host.throttled),
+    explains=in_families(*host.HOST),
+    supporting=(Support(0.5, gpu.kernels_same),),
     confirm="read cpu.max and nr_throttled of the control group; raise the limit and compare again",
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from solscope.diagnose.causes import on_host, on_work
-from solscope.diagnose.causes.base import Cause, Support, in_families
+from solscope.diagnose.causes.base import Cause, Support
+from solscope.diagnose.evidence import host, work
+from solscope.diagnose.evidence.base import in_families
 
 CAUSE = Cause(
     id="dtype_changed",
@@ -12,9 +13,9 @@ CAUSE = Cause(
     summary="Products moved to a wider type (float32 or TF32 for bfloat16, bfloat16 for FP8): "
     "slower kernels, more bytes, often casts around them.",
     strength=4.0,
-    required=(on_work.dtype_differs,),
-    explains=in_families("compute", "memcpy", "launch_wait", *on_host.HOST),
-    supporting=(Support(0.5, on_work.kernel_set_changed),),
+    required=(work.dtype_differs,),
+    explains=in_families("compute", "memcpy", "launch_wait", *host.HOST),
+    supporting=(Support(0.5, work.kernel_set_changed),),
     confirm="print the dtype of the weights after loading; look at autocast and quantization "
     "settings",
     can_hide=True,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from solscope.diagnose.causes import on_gpu, on_host, on_work
-from solscope.diagnose.causes.base import Cause, Support, in_families
+from solscope.diagnose.causes.base import Cause, Support
+from solscope.diagnose.evidence import gpu, host, work
+from solscope.diagnose.evidence.base import in_families
 
 CAUSE = Cause(
     id="extra_sync",
@@ -12,10 +13,10 @@ CAUSE = Cause(
     summary="More synchronizing calls per step (`.item()`, `.cpu()`, `torch.cuda.synchronize()`): "
     "the queue of launched work runs dry each time.",
     strength=3.0,
-    required=(on_work.more_syncs,),
-    explains=in_families(*on_host.HOST, "launch_wait", "memcpy"),
-    supporting=(Support(0.5, on_gpu.kernels_same),),
-    forbidden=(on_work.more_allocations, on_work.more_pageable),
+    required=(work.more_syncs,),
+    explains=in_families(*host.HOST, "launch_wait", "memcpy"),
+    supporting=(Support(0.5, gpu.kernels_same),),
+    forbidden=(work.more_allocations, work.more_pageable),
     confirm="torch.cuda.set_sync_debug_mode('warn') prints where each synchronization comes from",
     can_hide=True,
 )

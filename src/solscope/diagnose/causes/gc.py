@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from solscope.diagnose.causes import on_gpu, on_host
-from solscope.diagnose.causes.base import Answer, Cause, Support, any_of, in_families
-from solscope.diagnose.findings import Findings
+from solscope.diagnose.causes.base import Cause, Support
+from solscope.diagnose.evidence import gpu, host
+from solscope.diagnose.evidence.base import Answer, any_of, in_families
+from solscope.diagnose.findings.findings import Findings
 
 
 def looks_like_collections(f: Findings) -> Answer:
     """Long pauses of a running thread in plain Python, with nothing else that explains them."""
-    if on_host.collections_grew(f).holds is not None:
+    if host.collections_grew(f).holds is not None:
         return Answer(False, "garbage collections are recorded and do not explain it")
-    heap = any_of(on_host.heap_grew, on_host.long_pause)
+    heap = any_of(host.heap_grew, host.long_pause)
     answers = [
-        check(f)
-        for check in (on_host.in_one_section, on_host.runs_longer, on_host.plain_python, heap)
+        check(f) for check in (host.in_one_section, host.runs_longer, host.plain_python, heap)
     ]
     text = "; ".join(answer.text for answer in answers)
     return Answer(all(answer.holds for answer in answers), text)
@@ -28,15 +28,15 @@ CAUSE = Cause(
     "annotation, `gc_ns`) prove it; without them, long pauses in plain Python on a running core, "
     "or pauses with a grown heap, suggest it.",
     strength=2.0,
-    required=(on_host.host_grew, any_of(on_host.collections_grew, looks_like_collections)),
-    explains=in_families(*on_host.HOST),
+    required=(host.host_grew, any_of(host.collections_grew, looks_like_collections)),
+    explains=in_families(*host.HOST),
     supporting=(
-        Support(2.0, on_host.collections_grew),
-        Support(0.5, on_gpu.kernels_same),
-        Support(0.7, on_host.long_pause),
-        Support(1.0, on_host.heap_grew),
+        Support(2.0, host.collections_grew),
+        Support(0.5, gpu.kernels_same),
+        Support(0.7, host.long_pause),
+        Support(1.0, host.heap_grew),
     ),
-    forbidden=(on_host.waits_for_core, on_host.throttled, on_host.more_io, on_host.stopped),
+    forbidden=(host.waits_for_core, host.throttled, host.more_io, host.stopped),
     confirm="set gc.callbacks to count and time collections, or run once with gc.freeze() or "
     "gc.disable()",
 )

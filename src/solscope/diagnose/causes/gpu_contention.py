@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from solscope.diagnose.causes import on_gpu, on_work
-from solscope.diagnose.causes.base import Cause, Support, any_of, in_families
+from solscope.diagnose.causes.base import Cause, Support
+from solscope.diagnose.evidence import gpu, work
+from solscope.diagnose.evidence.base import any_of, in_families
 
 CAUSE = Cause(
     id="gpu_contention",
@@ -12,18 +13,18 @@ CAUSE = Cause(
     summary="The same kernels take longer, of all kinds, or launched work starts late, because "
     "another process takes the SMs, the memory bandwidth or time slices.",
     strength=2.0,
-    required=(any_of(on_gpu.all_kernels_slower, on_gpu.interrupted, on_gpu.waits_though_launched),),
+    required=(any_of(gpu.all_kernels_slower, gpu.interrupted, gpu.waits_though_launched),),
     explains=in_families("compute", "launch_wait", "comm", "sync"),
     supporting=(
-        Support(2.0, on_gpu.other_processes),
-        Support(1.5, on_gpu.foreign_gpu),
+        Support(2.0, gpu.other_processes),
+        Support(1.5, gpu.foreign_gpu),
     ),
     forbidden=(
-        on_gpu.slower_by_itself,
-        on_gpu.only_copies_slower,
-        on_work.dtype_differs,
-        on_work.batch_differs,
-        on_work.kernel_set_changed,
+        gpu.slower_by_itself,
+        gpu.only_copies_slower,
+        work.dtype_differs,
+        work.batch_differs,
+        work.kernel_set_changed,
     ),
     confirm="list the GPU's processes (`nvidia-smi`); move the other one away and compare again",
     can_hide=True,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from solscope.diagnose.causes import on_gpu, on_host, on_work
-from solscope.diagnose.causes.base import Cause, Support, in_families
-from solscope.diagnose.findings import Findings
+from solscope.diagnose.causes.base import Cause, Support
+from solscope.diagnose.evidence import gpu, host, work
+from solscope.diagnose.evidence.base import in_families
+from solscope.diagnose.findings.findings import Findings
 from solscope.text import as_percent
 
 
@@ -21,9 +22,9 @@ CAUSE = Cause(
     summary="Work that a graph replay launched at once is launched kernel by kernel, and the host "
     "cannot keep up.",
     strength=4.0,
-    required=(on_work.graphs_lost,),
-    explains=in_families(*on_host.HOST, "launch_wait"),
-    supporting=(Support(0.5, on_gpu.kernels_same),),
+    required=(work.graphs_lost,),
+    explains=in_families(*host.HOST, "launch_wait"),
+    supporting=(Support(0.5, gpu.kernels_same),),
     confirm="look for enforce_eager, --disable-cuda-graph, or batch sizes that no graph was "
     "captured for",
     can_hide=True,

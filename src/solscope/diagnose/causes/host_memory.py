@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from solscope.diagnose.causes import on_gpu, on_host
-from solscope.diagnose.causes.base import Answer, Cause, Support, any_of, in_families
-from solscope.diagnose.findings import Findings
+from solscope.diagnose.causes.base import Cause, Support
+from solscope.diagnose.evidence import gpu, host
+from solscope.diagnose.evidence.base import Answer, any_of, in_families
+from solscope.diagnose.findings.findings import Findings
 
 
 def bandwidth_taken(f: Findings) -> Answer:
     """Others use many cores, our thread keeps its own, and yet runs slower."""
-    foreign, queue = on_host.many_cores_busy(f), on_host.waits_for_core(f)
-    running = on_host.runs_longer(f)
+    foreign, queue = host.many_cores_busy(f), host.waits_for_core(f)
+    running = host.runs_longer(f)
     if None in (foreign.holds, queue.holds, running.holds):
         return Answer(None, "too few sensors to distinguish memory bandwidth from a slow core")
     holds = bool(foreign.holds and not queue.holds and running.holds)
@@ -24,19 +25,19 @@ CAUSE = Cause(
     summary="Host code and host copies take longer although the thread has its core: other "
     "processes saturate the memory, or pages have to be fetched.",
     strength=3.0,
-    required=(on_host.host_grew, any_of(bandwidth_taken, on_host.memory_pressure)),
-    explains=in_families(*on_host.HOST, "memcpy"),
+    required=(host.host_grew, any_of(bandwidth_taken, host.memory_pressure)),
+    explains=in_families(*host.HOST, "memcpy"),
     supporting=(
-        Support(0.8, on_host.host_copies_slower),
-        Support(0.5, on_gpu.pageable_copies_slower),
-        Support(0.5, on_gpu.kernels_same),
+        Support(0.8, host.host_copies_slower),
+        Support(0.5, gpu.pageable_copies_slower),
+        Support(0.5, gpu.kernels_same),
     ),
     forbidden=(
-        on_host.waits_for_core,
-        on_host.throttled,
-        on_host.fewer_cores,
-        on_gpu.other_processes,
-        on_gpu.pcie_traffic,
+        host.waits_for_core,
+        host.throttled,
+        host.fewer_cores,
+        gpu.other_processes,
+        gpu.pcie_traffic,
     ),
     confirm="`perf stat -e LLC-load-misses` or `pcm-memory` on the host; stop the other load and "
     "compare again",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from solscope.diagnose.causes import on_gpu, on_host
-from solscope.diagnose.causes.base import Cause, Support, any_of, in_families
+from solscope.diagnose.causes.base import Cause, Support
+from solscope.diagnose.evidence import gpu, host
+from solscope.diagnose.evidence.base import any_of, in_families
 
 CAUSE = Cause(
     id="lock_wait",
@@ -13,17 +14,17 @@ CAUSE = Cause(
     "needs: the interpreter lock, or a lock around shared state.",
     strength=2.5,
     required=(
-        on_host.host_grew,
-        on_host.stopped,
-        any_of(on_host.busy_threads, on_host.more_threads),
+        host.host_grew,
+        host.stopped,
+        any_of(host.busy_threads, host.more_threads),
     ),
-    explains=in_families(*on_host.HOST),
+    explains=in_families(*host.HOST),
     supporting=(
-        Support(1.0, on_host.busy_threads),
-        Support(1.0, on_host.between_operators),
-        Support(0.5, on_host.more_threads),
-        Support(0.3, on_gpu.kernels_same),
+        Support(1.0, host.busy_threads),
+        Support(1.0, host.between_operators),
+        Support(0.5, host.more_threads),
+        Support(0.3, gpu.kernels_same),
     ),
-    forbidden=(on_host.waits_for_core, on_host.throttled, on_host.process_stopped, on_host.more_io),
+    forbidden=(host.waits_for_core, host.throttled, host.process_stopped, host.more_io),
     confirm="`py-spy dump --pid PID` a few times, or `py-spy record --gil`: which thread holds it",
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from solscope.diagnose.causes import on_gpu, on_host, on_work
-from solscope.diagnose.causes.base import Cause, Support, in_families
+from solscope.diagnose.causes.base import Cause, Support
+from solscope.diagnose.evidence import gpu, host, work
+from solscope.diagnose.evidence.base import in_families
 
 CAUSE = Cause(
     id="pageable_copy",
@@ -12,9 +13,9 @@ CAUSE = Cause(
     summary="Copies between host and device go through the driver's staging buffer and block the "
     "host: pin_memory or non_blocking was lost.",
     strength=3.5,
-    required=(on_work.more_pageable,),
-    explains=in_families(*on_host.HOST, "memcpy", "launch_wait"),
-    supporting=(Support(0.5, on_gpu.kernels_same),),
+    required=(work.more_pageable,),
+    explains=in_families(*host.HOST, "memcpy", "launch_wait"),
+    supporting=(Support(0.5, gpu.kernels_same),),
     confirm="look for `.to(device)` and `copy_` of tensors without pin_memory=True",
     can_hide=True,
 )

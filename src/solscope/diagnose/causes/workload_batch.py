@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from solscope.diagnose.causes import on_work
-from solscope.diagnose.causes.base import Cause, Support, in_families
+from solscope.diagnose.causes.base import Cause, Support
+from solscope.diagnose.evidence import work
+from solscope.diagnose.evidence.base import in_families
 
 CAUSE = Cause(
     id="workload_batch",
@@ -13,9 +14,9 @@ CAUSE = Cause(
     "Not a fault: "
     "compare runs under the same load, or per token.",
     strength=3.5,
-    required=(on_work.batch_differs,),
+    required=(work.batch_differs,),
     explains=in_families("compute", "memcpy", "comm", "host", "sync", "launch_wait"),
-    supporting=(Support(0.5, on_work.kernel_set_changed),),
+    supporting=(Support(0.5, work.kernel_set_changed),),
     confirm="replay the normal run's requests, or compare tokens per second instead of step times",
     can_hide=True,
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from solscope.diagnose.causes import on_gpu, on_work
-from solscope.diagnose.causes.base import Cause, Support, any_of, in_families
+from solscope.diagnose.causes.base import Cause, Support
+from solscope.diagnose.evidence import gpu, work
+from solscope.diagnose.evidence.base import any_of, in_families
 
 CAUSE = Cause(
     id="workload_context",
@@ -13,13 +14,13 @@ CAUSE = Cause(
     "without them, as under CUDA graphs, attention alone takes longer with the same kernel and "
     "grid. Not a fault: compare runs at the same point of their requests.",
     strength=3.0,
-    required=(any_of(on_work.context_in_shapes, on_work.attention_alone),),
+    required=(any_of(work.context_in_shapes, work.attention_alone),),
     explains=in_families("compute", "launch_wait"),
     supporting=(
-        Support(1.0, on_work.context_in_shapes),
-        Support(1.0, on_work.attention_alone),
+        Support(1.0, work.context_in_shapes),
+        Support(1.0, work.attention_alone),
     ),
-    forbidden=(on_work.batch_differs, on_work.dtype_differs, on_gpu.all_kernels_slower),
+    forbidden=(work.batch_differs, work.dtype_differs, gpu.all_kernels_slower),
     confirm="compare at equal context: the same prompts, the same number of steps since the start",
     can_hide=True,
 )

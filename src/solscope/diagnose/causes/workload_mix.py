@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from solscope.diagnose.causes import on_work
-from solscope.diagnose.causes.base import Cause, any_of
-from solscope.diagnose.findings import Findings
+from solscope.diagnose.causes.base import Cause
+from solscope.diagnose.evidence import work
+from solscope.diagnose.evidence.base import any_of
+from solscope.diagnose.findings.findings import Findings
 
 
 def explains(f: Findings) -> float:
@@ -12,7 +13,7 @@ def explains(f: Findings) -> float:
     if not f.delta_ms:
         return 0.0
     prompts = 0.0
-    if on_work.prompts_differ(f).holds:
+    if work.prompts_differ(f).holds:
         prompts = sum(c.delta_ms for c in f.parts.components if c.phase != "decode")
     return min(1.0, max(0.0, f.parts.mix_ms / f.delta_ms, prompts / f.delta_ms))
 
@@ -24,7 +25,7 @@ CAUSE = Cause(
     summary="Phases occur more or less often; each of them takes as long as before. Not a fault: "
     "the requests changed, or how they are scheduled.",
     strength=3.0,
-    required=(any_of(on_work.mix_differs, on_work.prompts_differ),),
+    required=(any_of(work.mix_differs, work.prompts_differ),),
     explains=explains,
     confirm="compare phase by phase; look at arrival rate and prompt lengths",
     can_hide=True,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from solscope.diagnose.counters import CounterChange
-from solscope.diagnose.decompose import Component
+from solscope.diagnose.changes.counters import CounterChange
+from solscope.diagnose.changes.decompose import Component
+from solscope.diagnose.changes.trends import Pair, Trends
 from solscope.diagnose.diagnosis import Diagnosis, RunSummary
-from solscope.diagnose.rank import NamedCause
-from solscope.diagnose.trends import Pair, Trends
+from solscope.diagnose.verdict.ranking import NamedCause
 from solscope.report.layout.blocks import Block, block_markdown, block_text
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import Ready, markdown_cell

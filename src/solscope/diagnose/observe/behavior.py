@@ -18,10 +18,15 @@ import numpy as np
 import polars as pl
 
 from solscope.attribution import Attributed
-from solscope.diagnose.host_time import call_kind
-from solscope.diagnose.hostline import NO_SECTIONS
-from solscope.diagnose.kernel_classes import copy_kind, dtype_in
-from solscope.diagnose.observations import (
+from solscope.diagnose.labels import NO_SECTIONS, copy_kind
+from solscope.diagnose.observe.host_time import call_kind
+from solscope.diagnose.observe.kernel_classes import dtype_in
+from solscope.diagnose.observe.sampling import cut_samples
+from solscope.errors import InputError
+from solscope.intervals import Int64s
+from solscope.names import short_name
+from solscope.readers.packed import (
+    ANCHOR,
     CLOCK_NS,
     VERSION,
     Counter,
@@ -34,10 +39,6 @@ from solscope.diagnose.observations import (
     Tile,
     TileKind,
 )
-from solscope.diagnose.sampling import cut_samples
-from solscope.errors import InputError
-from solscope.intervals import Int64s
-from solscope.names import short_name
 
 SYNC = "cpu_sync"
 """Resource of host functions that wait for the GPU."""
@@ -79,15 +80,6 @@ def observe_cycles(attributed: Attributed) -> Observations:
         clocks=clocks,
         counters=counters,
     )
-
-
-def anchor_of(observed: Observations) -> str | None:
-    """What a step is, in a run known by cycles; null for a run with a time line."""
-    found = observed.run.found_by or ""
-    return found.removeprefix(_ANCHOR) if found.startswith(_ANCHOR) else None
-
-
-_ANCHOR = "anchor "
 
 
 def _main_anchor(table: pl.DataFrame) -> pl.DataFrame:
@@ -268,7 +260,7 @@ def _run(attributed: Attributed, cycles: pl.DataFrame, span_ns: int) -> Run:
         format=profile.format,
         gpus=sorted({device.name for device in profile.metadata.devices if device.name}),
         framework=profile.metadata.framework,
-        found_by=f"{_ANCHOR}{cycles['anchor'][0]}",
+        found_by=f"{ANCHOR}{cycles['anchor'][0]}",
         span_ns=span_ns,
         unix_ns=cycles["start_ns"][0],
         processes=max(1, cycles["pid"].n_unique()),

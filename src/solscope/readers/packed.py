@@ -25,6 +25,8 @@ LIMIT_BYTES = 64 << 20
 Number = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
 """What arrays of 64 bits hold."""
 Ordinal = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+ANCHOR = "anchor "
+"""Start of `Run.found_by` in a run known by cycles; the rest names what a cycle is."""
 TileKind = Literal["compute", "comm", "memcpy", "idle"]
 
 
@@ -136,6 +138,11 @@ class Counter(msgspec.Struct, frozen=True):
     n: Ordinal
     """Samples."""
 
+    @property
+    def readings(self) -> list[float]:
+        """All samples, also of a constant."""
+        return self.values * self.n if len(self.values) == 1 else self.values
+
 
 class Run(msgspec.Struct, frozen=True):
     """What the recording says of itself."""
@@ -187,6 +194,12 @@ class Observations(msgspec.Struct, frozen=True):
     clocks: list[list[Number]]
     """Sample times, in units of 0.1 ms from the start of the first step."""
     counters: list[Counter]
+
+    @property
+    def anchor(self) -> str | None:
+        """What a step is, in a run known by cycles; null for a run with a time line."""
+        found_by = self.run.found_by or ""
+        return found_by.removeprefix(ANCHOR) if found_by.startswith(ANCHOR) else None
 
 
 CLOCK_NS = 100_000

@@ -11,17 +11,23 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.compare.units import WHOLE
-from solscope.diagnose.behavior import observe_cycles
-from solscope.diagnose.host_time import (
+from solscope.diagnose.labels import copy_kind
+from solscope.diagnose.observe.behavior import observe_cycles
+from solscope.diagnose.observe.host_line import host_lines
+from solscope.diagnose.observe.host_time import (
     calls_by_kind,
     host_ops,
     main_thread,
     section_times,
     sections_of,
 )
-from solscope.diagnose.hostline import host_lines
-from solscope.diagnose.kernel_classes import copy_kind, kernel_classes
-from solscope.diagnose.observations import (
+from solscope.diagnose.observe.kernel_classes import kernel_classes
+from solscope.diagnose.observe.pieces import Pieces, per_step
+from solscope.diagnose.observe.sampling import cut_samples
+from solscope.diagnose.observe.tiling import GROUPS, IdlePieces, busy_pieces, group_of, idle_pieces
+from solscope.errors import InputError
+from solscope.intervals import Int64s
+from solscope.readers.packed import (
     VERSION,
     Counter,
     Observations,
@@ -32,11 +38,6 @@ from solscope.diagnose.observations import (
     TileKind,
     decode,
 )
-from solscope.diagnose.pieces import Pieces, per_step
-from solscope.diagnose.sampling import cut_samples
-from solscope.diagnose.tiling import GROUPS, IdlePieces, busy_pieces, group_of, idle_pieces
-from solscope.errors import InputError
-from solscope.intervals import Int64s
 from solscope.views.idle import host_calls
 
 STALL_NS = 500_000

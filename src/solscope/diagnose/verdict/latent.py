@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from solscope.diagnose.findings import Findings
-from solscope.diagnose.rank import Ranking
+from solscope.diagnose.findings.findings import Findings
+from solscope.diagnose.verdict.ranking import Ranking
 
 MOST = 12
 """Changes listed."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from solscope.diagnose.causes import UNKNOWN
-from solscope.diagnose.findings import Findings
-from solscope.diagnose.latent import Latent
-from solscope.diagnose.rank import NamedCause
+from solscope.diagnose.findings.findings import Findings
+from solscope.diagnose.verdict.latent import Latent
+from solscope.diagnose.verdict.ranking import NamedCause
 from solscope.text import as_percent
 
 PLACES = {

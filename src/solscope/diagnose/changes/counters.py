@@ -11,12 +11,15 @@ from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from solscope.diagnose.behavior import anchor_of
-from solscope.diagnose.observations import CLOCK_NS, Counter, Observations
-from solscope.diagnose.sampling import readings
-from solscope.diagnose.stats import Comparison, benjamini_hochberg, compare, state_of
+from solscope.diagnose.statistics.two_samples import (
+    Comparison,
+    benjamini_hochberg,
+    compare,
+    state_of,
+)
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.readers.metric_kinds import metric_kind
+from solscope.readers.packed import CLOCK_NS, Counter, Observations
 from solscope.resample import Floats, TwoSamples
 
 Part = Literal["driver", "consequence"]
@@ -132,7 +135,7 @@ def compare_counters(
         for a, b in pairs
     ]
     q_values = benjamini_hochberg([test.p_mann_whitney for test in tests])
-    in_cycles = anchor_of(normal) is not None
+    in_cycles = normal.anchor is not None
     return [
         _change(
             meaning(key[0], metric_kind(key[0]).counter, in_cycles=in_cycles),
@@ -165,9 +168,9 @@ def series(run: Observations, counter: Counter | None) -> Series:
     none = np.empty(0)
     if counter is None:
         return Series(none, none, None, 0)
-    in_cycles = anchor_of(run) is not None
+    in_cycles = run.anchor is not None
     scale = meaning(counter.name, counter.grows, in_cycles=in_cycles).scale
-    values = np.array(readings(counter), dtype=np.float64)
+    values = np.array(counter.readings, dtype=np.float64)
     times = np.array(run.clocks[counter.clock], dtype=np.float64) * CLOCK_NS / 1e6
     if not counter.grows:
         return Series(values * scale, times, float(np.median(values)) * scale, counter.n)

@@ -13,34 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from solscope.diagnose.pieces import Pieces, split
+from solscope.diagnose.labels import BETWEEN, NO_SECTIONS, idle_label
+from solscope.diagnose.observe.pieces import Pieces, split
 from solscope.events import THREAD
 from solscope.intervals import Int64s, Intervals, innermost, overlap, union
 from solscope.views.idle import ALLOC_CALL, SYNC_CALL
 
-BETWEEN = "between_steps"
-"""Label of time outside all annotated sections."""
-NO_SECTIONS = "host"
-"""Label of time outside calls in a recording without annotated sections."""
 MOST_SECTIONS = 24
 """Most sections kept by name; the shortest ones beyond that are merged."""
 OTHER_SECTIONS = "other sections"
-
-_DIGITS = re.compile(r"\d+")
-_GC = re.compile(r"(?i)(?<![a-z])gc(?![a-z])|garbage")
-_IO = re.compile(r"(?i)fsync|fdatasync|(?<![a-z])(disk|i/?o)(?![a-z])")
-
-
-def section_name(name: str) -> str:
-    """A section's name without what differs from call to call."""
-    return _DIGITS.sub("#", name)[:80]
-
-
-def idle_label(section: str) -> str:
-    """Label of idle time in a section."""
-    if _GC.search(section):
-        return "gc"
-    return "io" if _IO.search(section) else f"host:{section}"
 
 
 @dataclass(frozen=True)

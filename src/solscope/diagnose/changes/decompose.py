@@ -24,12 +24,18 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from solscope.diagnose.kernel_classes import copy_kind
-from solscope.diagnose.observations import Observations, Tile
-from solscope.diagnose.stats import Comparison, State, benjamini_hochberg, compare, state_of
+from solscope.diagnose.labels import copy_kind
+from solscope.diagnose.matching.units import Stratum, Units
+from solscope.diagnose.statistics.two_samples import (
+    Comparison,
+    State,
+    benjamini_hochberg,
+    compare,
+    state_of,
+)
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
-from solscope.diagnose.units import Stratum, Units
 from solscope.intervals import Int64s
+from solscope.readers.packed import Observations, Tile
 from solscope.resample import Floats, TwoSamples
 
 Family = Literal[

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solscope.diagnose.counters import by_key, series
-from solscope.diagnose.units import Units
+from solscope.diagnose.changes.counters import by_key, series
+from solscope.diagnose.matching.units import Units
 
 Pair = tuple[Sequence[float], Sequence[float]]
 """Values of the normal and of the abnormal run."""

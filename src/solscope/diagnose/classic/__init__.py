@@ -20,13 +20,13 @@ import numpy.typing as npt
 import polars as pl
 
 from solscope.attribution import Attributed
-from solscope.diagnose.classic_warnings import classic_warnings
-from solscope.diagnose.cycles import cycles_of
-from solscope.diagnose.observations import Observations
+from solscope.diagnose.classic.cycles import cycles_of
+from solscope.diagnose.classic.warnings import classic_warnings
 from solscope.diagnose.observe import observe
-from solscope.diagnose.significance import mann_whitney_p, welch_p
+from solscope.diagnose.statistics.significance import mann_whitney_p, welch_p
 from solscope.errors import UsageError
 from solscope.profile import ProfileWarning
+from solscope.readers.packed import Observations
 
 FORMULAS = {
     "beta": "100 x time of the function in the cycle / time of the cycle; summed over threads",

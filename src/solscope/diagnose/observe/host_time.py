@@ -7,11 +7,12 @@ import re
 import numpy as np
 import polars as pl
 
-from solscope.diagnose.hostline import MOST_SECTIONS, OTHER_SECTIONS, section_name
-from solscope.diagnose.observations import HostCalls, HostOp, Section
-from solscope.diagnose.pieces import Pieces, per_step, split
+from solscope.diagnose.labels import section_name
+from solscope.diagnose.observe.host_line import MOST_SECTIONS, OTHER_SECTIONS
+from solscope.diagnose.observe.pieces import Pieces, per_step, split
 from solscope.events import LAUNCH_KINDS, THREAD
 from solscope.intervals import Int64s, Intervals, nest, overlap, union
+from solscope.readers.packed import HostCalls, HostOp, Section
 from solscope.views.idle import ALLOC_CALL, SYNC_CALL
 
 MOST_OPS = 48

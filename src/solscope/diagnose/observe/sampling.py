@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from solscope.diagnose.observations import CLOCK_NS, Counter
 from solscope.intervals import Int64s
 from solscope.readers.metric_kinds import metric_kind
+from solscope.readers.packed import CLOCK_NS, Counter
 
 MOST_SAMPLES = 400
 """Samples kept of a sensor; of more, evenly spaced ones."""
@@ -54,8 +54,3 @@ def _compact(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[float
     if (values == values[0]).all():
         values = values[:1]
     return [int(v) if v == int(v) else float(f"{v:.6g}") for v in values.tolist()]
-
-
-def readings(counter: Counter) -> list[float]:
-    """All samples, also of a constant."""
-    return counter.values * counter.n if len(counter.values) == 1 else counter.values

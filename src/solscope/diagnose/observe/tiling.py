@@ -3,7 +3,7 @@
 At every moment a GPU computes, else communicates, else copies, else idles. Where several activities
 run at once, the one that began first has the time (compute before communication before copies).
 Idle time is split by what the thread was doing that launched the activity which ended it; see
-`hostline.py`. Pieces are cut at the starts of steps, so that the states of a step add up to its
+`host_line.py`. Pieces are cut at the starts of steps, so that the states of a step add up to its
 wall time to the nanosecond.
 """
 
@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from solscope.diagnose.hostline import HostLines
-from solscope.diagnose.pieces import Pieces, split
+from solscope.diagnose.observe.host_line import HostLines
+from solscope.diagnose.observe.pieces import Pieces, split
 from solscope.events import THREAD
 from solscope.intervals import Int64s, Intervals, gaps, overlap, union
 from solscope.views.idle import launch_ending

@@ -7,9 +7,9 @@ import re
 import numpy as np
 import polars as pl
 
-from solscope.diagnose.observations import KernelClass, Step
-from solscope.diagnose.pieces import Pieces, per_step
+from solscope.diagnose.observe.pieces import Pieces, per_step
 from solscope.names import short_name
+from solscope.readers.packed import KernelClass, Step
 
 MOST_GRIDS = 6
 MOST_CLASSES = 160
@@ -30,15 +30,6 @@ _DTYPES = (
 
 UNNAMED = "(unnamed)"
 """Name of activities that were recorded without one."""
-
-
-def copy_kind(name: str) -> str:
-    """`HtoD pageable` from `Memcpy HtoD (Pageable -> Device)`."""
-    found = re.search(r"(?i)(HtoD|DtoH|DtoD|HtoH|PtoP)\s*(\([^)]*\))?", name)
-    if not found:
-        return "other"
-    pageable = " pageable" if "pageable" in (found[2] or "").lower() else ""
-    return found[1] + pageable
 
 
 def dtype_in(name: str) -> str | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from solscope.diagnose.causes.base import Answer
-from solscope.diagnose.findings import Findings
-from solscope.diagnose.hostline import idle_label
-from solscope.diagnose.pairs import SectionPair
+from solscope.diagnose.evidence.base import Answer
+from solscope.diagnose.findings.findings import Findings
+from solscope.diagnose.findings.pairs import SectionPair
+from solscope.diagnose.labels import idle_label
 from solscope.text import as_percent
 
 HOST = ("host", "sync", "alloc", "gc", "io")

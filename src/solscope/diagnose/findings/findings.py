@@ -13,15 +13,14 @@ from functools import cached_property
 
 import numpy as np
 
-from solscope.diagnose.counters import CounterChange, compare_counters
-from solscope.diagnose.decompose import Decomposition, decompose
-from solscope.diagnose.hostline import idle_label
-from solscope.diagnose.kernel_classes import copy_kind
-from solscope.diagnose.observations import HostOp, KernelClass, Observations
-from solscope.diagnose.outcome import Outcome, outcome_of
-from solscope.diagnose.pairs import KernelPair, Pair, SectionPair
+from solscope.diagnose.changes.counters import CounterChange, compare_counters
+from solscope.diagnose.changes.decompose import Decomposition, decompose
+from solscope.diagnose.changes.outcome import Outcome, outcome_of
+from solscope.diagnose.findings.pairs import KernelPair, Pair, SectionPair
+from solscope.diagnose.labels import copy_kind, idle_label
+from solscope.diagnose.matching.units import Units
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
-from solscope.diagnose.units import Units
+from solscope.readers.packed import HostOp, KernelClass, Observations
 
 _BLOCKING = re.compile(
     r"(?i)synchronize|memcpy|copy|::item|_local_scalar|nonzero|::to$|::cpu$|GraphLaunch|malloc|free"

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import msgspec
 
 from solscope.diagnose.causes import NONE, UNKNOWN, causes
-from solscope.diagnose.causes.base import SEPARATOR, Answer, Cause
-from solscope.diagnose.findings import Findings
+from solscope.diagnose.causes.base import Cause
+from solscope.diagnose.evidence.base import SEPARATOR, Answer
+from solscope.diagnose.findings.findings import Findings
 from solscope.text import as_percent
 
 UNKNOWN_SCORE = 1.0

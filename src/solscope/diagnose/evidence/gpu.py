@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from solscope.diagnose.causes.base import Answer
-from solscope.diagnose.findings import Findings
+from solscope.diagnose.evidence.base import Answer
+from solscope.diagnose.findings.findings import Findings
 from solscope.text import as_percent
 
 THROTTLE_BITS = {

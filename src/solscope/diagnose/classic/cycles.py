@@ -23,10 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from solscope.diagnose.observations import CLOCK_NS, Counter, KernelClass, Observations
-from solscope.diagnose.sampling import readings
 from solscope.events import CYCLE_SCHEMA, conform
 from solscope.intervals import Int64s
+from solscope.readers.packed import CLOCK_NS, Counter, KernelClass, Observations
 
 Floats = npt.NDArray[np.float64]
 
@@ -200,7 +199,7 @@ def _resource(category: str, name: str) -> str:
 def _samples(observed: Observations, counter: Counter) -> tuple[Floats, Floats]:
     """Times (ns from the first step) and values of a counter."""
     times = np.array(observed.clocks[counter.clock], dtype=np.float64) * CLOCK_NS
-    return times, np.array(readings(counter), dtype=np.float64)
+    return times, np.array(counter.readings, dtype=np.float64)
 
 
 def _spent(observed: Observations, counter: Counter, cycles: _Cycles) -> Floats:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from solscope.diagnose.significance import fisher_p
+from solscope.diagnose.statistics.significance import fisher_p
 
 CHANCE = 0.01
 """Probability below which a difference of shares is significant."""

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from solscope.diagnose.significance import mann_whitney_p, student_p, welch_p
+from solscope.diagnose.statistics.significance import mann_whitney_p, student_p, welch_p
 from solscope.resample import Floats, TwoSamples
 
 State = Literal["changed", "unchanged", "unclear", "not_tested"]

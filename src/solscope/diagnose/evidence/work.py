@@ -7,10 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from solscope.diagnose.causes.base import Answer
-from solscope.diagnose.findings import Findings
-from solscope.diagnose.observations import Observations
-from solscope.diagnose.pairs import Pair
+from solscope.diagnose.evidence.base import Answer
+from solscope.diagnose.findings.findings import Findings
+from solscope.diagnose.findings.pairs import Pair
+from solscope.readers.packed import Observations
 from solscope.text import as_percent
 
 ROWWISE = ("norm", "activation", "rope", "sampling", "softmax")

@@ -16,11 +16,10 @@ from typing import Literal
 
 import numpy as np
 
-from solscope.diagnose.behavior import anchor_of
-from solscope.diagnose.mix import Share, shares
-from solscope.diagnose.observations import Observations, Step
+from solscope.diagnose.matching.mix import Share, shares
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.intervals import Int64s
+from solscope.readers.packed import Observations, Step
 from solscope.resample import Floats, split_noise
 from solscope.text import as_percent
 
@@ -93,7 +92,7 @@ class Units:
     @property
     def name(self) -> str:
         """The unit, for reading."""
-        if anchor := anchor_of(self.normal.run):
+        if anchor := self.normal.run.anchor:
             return f"cycle of {anchor}"
         phases = " and ".join(s.phase or "unnamed" for s in self.strata) or "no"
         return f"{phases} step, start to start"
@@ -324,7 +323,7 @@ def _refusals(
             f"not the same program: {as_percent(by_name)} of the kernel calls of a step are in "
             f"common by name, {as_percent(by_category)} by category"
         ]
-    anchors = [anchor_of(side.run) for side in sides]
+    anchors = [side.run.anchor for side in sides]
     if anchors[0] != anchors[1] and factor == 1.0 and by_name < limits.unit_agree:
         units = [anchor or "a step of the time line" for anchor in anchors]
         return [

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solscope.diagnose.decompose import Decomposition
-from solscope.diagnose.stats import hodges_lehmann_ratio
+from solscope.diagnose.changes.decompose import Decomposition
+from solscope.diagnose.matching.units import Units
+from solscope.diagnose.statistics.two_samples import hodges_lehmann_ratio
 from solscope.diagnose.thresholds import Thresholds
-from solscope.diagnose.units import Units
 from solscope.resample import Floats, weighted_ratio
 
 

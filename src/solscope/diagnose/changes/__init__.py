@@ -1,0 +1,1 @@
+"""What changed: step time split into components that add up, and every sensor tested."""

@@ -1,0 +1,54 @@
+"""The contract of a check: one question to the findings.
+
+It answers yes, no, or null where the recordings do not tell: a missing sensor says nothing, for or
+against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from solscope.diagnose.findings.findings import Findings
+
+SEPARATOR = "; "
+"""Between the texts of checks that answer together."""
+
+
+class Answer(NamedTuple):
+    """What a check found, with the numbers in words."""
+
+    holds: bool | None
+    text: str
+
+
+Check = Callable[[Findings], Answer]
+
+
+def any_of(*checks: Check) -> Check:
+    """Holds when one of the checks does; null if none does and one is unknown."""
+
+    def any_check(findings: Findings) -> Answer:
+        answers = [check(findings) for check in checks]
+        yes = [answer for answer in answers if answer.holds]
+        if yes:
+            return Answer(True, SEPARATOR.join(answer.text for answer in yes))
+        unknown = any(answer.holds is None for answer in answers)
+        return Answer(None if unknown else False, SEPARATOR.join(a.text for a in answers))
+
+    return any_check
+
+
+def negate(check: Check) -> Check:
+    """Holds when the check does not; null stays null."""
+
+    def negated(findings: Findings) -> Answer:
+        answer = check(findings)
+        return Answer(None if answer.holds is None else not answer.holds, answer.text)
+
+    return negated
+
+
+def in_families(*families: str) -> Callable[[Findings], float]:
+    """The part of the difference in these families of components."""
+    return lambda findings: min(1.0, max(0.0, findings.share(*families)))

@@ -1,0 +1,1 @@
+"""What two runs show, as numbers and pairs that a check can ask for."""

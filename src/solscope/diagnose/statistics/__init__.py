@@ -1,0 +1,1 @@
+"""Tests of two samples; no stage of a diagnosis, and used by all of them."""

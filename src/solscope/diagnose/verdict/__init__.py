@@ -1,0 +1,1 @@
+"""The answer: causes ranked, the verdict, hidden changes, and the sentence."""
