@@ -31,8 +31,6 @@ from solscope.readers.packed import Observations
 from solscope.text import as_percent
 
 Verdict = Literal["regression", "improvement", "no_change", "workload_changed", "cannot_compare"]
-DRIVEN = 2.0
-"""Odds of the first cause over `unknown` from which on a small change counts as explained."""
 
 
 class RunSummary(msgspec.Struct, frozen=True):
@@ -115,10 +113,10 @@ def diagnose_runs(
 def diagnose_units(units: Units, limits: Thresholds = THRESHOLDS) -> Diagnosis:
     """The same for runs whose steps are matched, so that others can use the match as well."""
     found = find(units, limits)
-    return _refused(units) if found is None else _diagnosed(found)
+    return _refused(units, limits) if found is None else _diagnosed(found)
 
 
-def _refused(units: Units) -> Diagnosis:
+def _refused(units: Units, limits: Thresholds) -> Diagnosis:
     sides = [_summary(side, _rows(units, at), None) for at, side in enumerate(_sides(units))]
     reasons = "; ".join(units.reasons)
     return Diagnosis(
@@ -140,7 +138,7 @@ def _refused(units: Units) -> Diagnosis:
         comparability=_comparability(units, None),
         warnings=_warnings(units),
         next_step="record the same program on the same GPU under the same load, with at least "
-        f"{THRESHOLDS.min_steps + 2} whole steps",
+        f"{limits.min_steps + 2} whole steps",
     )
 
 
@@ -194,15 +192,15 @@ def _judge_alike(f: Findings, ranking: Ranking) -> Verdict:
         return "cannot_compare"
     direction = _direction(f)
     slower = f.outcome.ratio > 1 + f.limits.min_effect
-    if direction == 0 and slower and _driven(ranking) and _surely(f, ranking):
+    if direction == 0 and slower and _driven(f.limits, ranking) and _surely(f, ranking):
         return "regression"
     if direction == 0:
         return "no_change"
     # What is left of the ratio when the host had kept its pace.
-    rest = np.log(f.outcome.ratio / f.paced_ratio)
+    rest = np.log(f.outcome.ratio / f.host.paced_ratio)
     noise = np.log1p(f.outcome.run_noise)
     small = min(abs(np.log(f.outcome.ratio)), abs(rest)) <= noise
-    if small and not (direction > 0 and _driven(ranking)):
+    if small and not (direction > 0 and _driven(f.limits, ranking)):
         return "no_change"
     return "regression" if direction > 0 else "improvement"
 
@@ -229,14 +227,14 @@ def _shifted(f: Findings, normal: Int64s, abnormal: Int64s) -> bool:
     """True if single steps differ significantly."""
     before = f.units.normal.wall[normal]
     after = f.units.factor * f.units.abnormal.wall[abnormal]
-    return mann_whitney_p(before, after) < 0.01
+    return mann_whitney_p(before, after) < f.limits.step_shift_p
 
 
-def _driven(ranking: Ranking) -> bool:
+def _driven(limits: Thresholds, ranking: Ranking) -> bool:
     """True when the first cause is much likelier than `unknown`."""
     first = ranking.first
     rest = next(c.confidence for c in ranking.causes if c.id == UNKNOWN)
-    return first.id != UNKNOWN and first.confidence >= DRIVEN * rest
+    return first.id != UNKNOWN and first.confidence >= limits.driven * rest
 
 
 def _surely(f: Findings, ranking: Ranking) -> bool:
@@ -289,9 +287,10 @@ def _causes(f: Findings, ranking: Ranking, verdict: Verdict) -> list[NamedCause]
 
 def _pace(f: Findings) -> list[str]:
     """What the host's pace alone makes of the step, where that is more than the noise."""
-    if abs(f.paced_ratio - 1) <= f.outcome.floor:
+    if abs(f.host.paced_ratio - 1) <= f.outcome.floor:
         return []
-    return [f"all host code takes ×{f.pace:.2f}, which alone makes the step ×{f.paced_ratio:.3f}"]
+    pace, step = f.host.pace, f.host.paced_ratio
+    return [f"all host code takes ×{pace:.2f}, which alone makes the step ×{step:.3f}"]
 
 
 def _gone(f: Findings) -> list[NamedCause]:

@@ -1,7 +1,10 @@
-"""Every number that a diagnosis compares with, in one place.
+"""Every number that a diagnosis compares with, in one place, with its unit and its origin.
 
-They were set from the physics of the faults and from recorded runs, and committed before the test
-half of the fault lab was recorded; see docs/explain/diagnosis.md.
+Three origins occur. *Measured*: from recordings of the fault lab on one H200 machine, of the same
+program with nothing changed. *Physics*: follows from how the thing works. *Chosen*: set before the
+test half of the fault lab was recorded, so that half could not bend it; see
+docs/explain/diagnosis.md. `tests/unit/diagnose/test_thresholds.py` moves every one of them and
+expects an answer to change.
 """
 
 from __future__ import annotations
@@ -10,137 +13,209 @@ import msgspec
 
 
 class Thresholds(msgspec.Struct, frozen=True):
-    """Limits; fractions unless the name says otherwise."""
+    """Limits; fractions unless the name or the text says otherwise."""
 
     # --- Units
     min_steps: int = 4
-    """Steps of a phase on each side below which nothing is tested."""
+    """Steps of a phase on each side below which nothing is tested. Physics: Mann-Whitney cannot
+    reach p < 0.05 with fewer."""
     whole_step: float = 0.98
-    """A step with a smaller part of the modal number of GPU activities is left out."""
+    """A step with a smaller part of the modal number of GPU activities is left out. Chosen."""
     unit_factor: float = 1.2
-    """Kernel counts per unit that differ by more than this ask for a conversion."""
+    """Kernel counts per unit that differ by more than this factor ask for a conversion. Chosen."""
     unit_spread: float = 0.10
-    """How far the counts of single kernels may differ from that factor ..."""
+    """How far the counts of single kernels may differ from that factor. Chosen."""
     unit_agree: float = 0.80
-    """... and for which part of all calls they have to agree with it."""
+    """Part of all calls that has to agree with that factor. Chosen."""
     same_kernels: float = 0.15
-    """Programs that share a smaller part of their kernel calls by name ..."""
+    """Programs that share a smaller part of their kernel calls by name ... Chosen."""
     same_categories: float = 0.60
-    """... and a smaller part by category are not the same program."""
+    """... and a smaller part by category are not the same program. Chosen."""
     same_weights: float = 0.30
-    """Models that share a smaller part of the shapes of their weights are not the same."""
+    """Models that share a smaller part of the shapes of their weights are not the same. Chosen."""
     matched_share: float = 0.50
-    """With a smaller part of the steps in common batch sizes the workload has changed."""
+    """With a smaller part of the steps in common batch sizes the workload has changed. Chosen."""
 
     # --- Outcome
     min_effect: float = 0.03
-    """No change smaller than this is a regression or an improvement."""
+    """No change smaller than this is a regression or an improvement. Chosen."""
     noise_quantile: float = 0.99
-    """Of the ratios that splits of the normal run in two give: the noise inside a run."""
+    """Of the ratios that splits of the normal run in two give: the noise inside a run. Chosen."""
+    step_shift_p: float = 0.01
+    """p of a Mann-Whitney test below which single steps have shifted. Chosen: one in a hundred
+    pairs of equal recordings, as `noise_quantile`."""
+    mix_p: float = 0.01
+    """p of Fisher's test below which the share of a phase has changed. Chosen, as above."""
     host_noise: float = 0.15
     """Runs whose steps wait for the host differ by so much from one start of the program to the
-    next with nothing changed (measured: 10 % between two recordings of one program); a change
-    within it needs evidence of a cause to be called a regression."""
+    next with nothing changed; a change within it needs evidence of a cause to be called a
+    regression. Measured: 10 % between two recordings of one program."""
     most_pace: float = 1.75
     """The host's pace (the typical call of its operators) differs by up to so much between
-    recordings of the same program; a change that it explains needs a driver to be called one."""
+    recordings of the same program; a change that it explains needs a driver to be called one.
+    Measured: 1.5."""
     gpu_noise: float = 0.04
-    """The same for steps whose GPU is busy nearly all the time."""
+    """As `host_noise`, for steps whose GPU is busy nearly all the time. Chosen."""
     host_bound: float = 0.15
-    """Part of a step in which the GPU waits for the host, from which on a step is host-bound."""
+    """Part of a step in which the GPU waits for the host, from which on a step is host-bound.
+    Chosen."""
     equivalence: float = 0.03
-    """Two one-sided tests: "unchanged" means proven to be within this."""
+    """Two one-sided tests: "unchanged" means proven to be within this. Chosen: `min_effect`."""
     fdr: float = 0.05
-    """False discovery rate over everything that was tested."""
+    """False discovery rate over everything that was tested. Chosen: the usual one."""
     mix_share: float = 0.50
-    """A shift between phases that explains more of the difference is a change of workload."""
+    """A shift between phases that explains more of the difference is a change of workload.
+    Chosen: most of it."""
     mix_shift: float = 0.10
-    """Change of the share of a phase's steps from which on the mix differs."""
+    """Change of the share of a phase's steps from which on the mix differs. Chosen."""
 
     # --- Evidence in the trace
     part: float = 0.25
-    """Part of the difference that a cause has to be able to explain to be named."""
+    """Part of the difference that a cause has to be able to explain to be named. Chosen."""
     most: float = 0.50
-    """Part of the difference from which on something explains most of it."""
+    """Part of the difference from which on something explains most of it. Physics: the word."""
     kernel_grew: float = 0.06
-    """Growth of the time per call of the same kernels that counts as slower."""
+    """Growth of the time per call of the same kernels that counts as slower. Chosen."""
     kernel_same: float = 0.05
-    """Change of it that still counts as the same."""
+    """Change of it that still counts as the same. Chosen."""
+    kernel_interrupted: float = 0.05
+    """By so much more must the mean call grow than the median one, for calls that are interrupted
+    now and then. Chosen."""
+    kernel_categories: int = 3
+    """Categories of kernels below which nothing is said about all of them. Chosen."""
+    category_counts: float = 0.01
+    """Part of GPU time below which a category of kernels is left out. Chosen."""
+    categories_slower: float = 0.50
+    """Part of the categories that is slower when all kernels are. Chosen."""
     attention_alone: float = 0.60
-    """Part of the growth of GPU time that attention must hold when attention alone grew."""
+    """Part of the growth of GPU time that attention must hold when attention alone grew. Chosen."""
+    grid_same: float = 0.05
+    """Change of a launch grid that is none. Physics: grids are whole numbers; this is rounding."""
+    row_kernels: int = 2
+    """Row-wise kernels with a grid below which the batch is unknown. Chosen."""
     host_ops_grew: float = 0.15
-    """Growth of the median time per host operator that counts as a slower core."""
+    """Growth of the median time per host operator that counts as a slower core. Chosen."""
+    host_op_calls: int = 10
+    """Calls of a host operator on each side below which it is not compared. Chosen."""
+    host_ops_shared: int = 3
+    """Host operators in common below which their pace is unknown. Chosen."""
     set_changed: float = 0.05
-    """Part of GPU time in kernels that only one run has, from which on the kernels changed."""
+    """Part of GPU time in kernels that only one run has, from which on the kernels changed.
+    Chosen."""
+    dtype_moved: float = 0.03
+    """Part of the products of a data type that must leave it, when the type changed ... Chosen."""
+    dtype_calls: float = 1.0
+    """... and so many products per step. Chosen: one."""
     calls_grew: float = 0.5
-    """Growth of a call count that counts as more calls ..."""
+    """Growth of a call count that counts as more calls ... Chosen."""
     calls_more: float = 1.0
-    """... if it is also this many per step."""
+    """... if it is also this many per step. Chosen: one."""
+    launches_grew: float = 0.05
+    """Growth of kernel launches that counts as more launches ... Chosen."""
+    launches_more: float = 5.0
+    """... if it is also this many per step. Chosen."""
     graph_share_pct: float = 5.0
-    """Fall of the share of GPU time under graph replays that counts as graphs given up ..."""
+    """Fall of the share of GPU time under graph replays, percent, that counts as graphs given up
+    ... Chosen."""
     graph_launches: float = 0.03
-    """... if there are also by so much fewer replays per step."""
+    """... if there are also by so much fewer replays per step. Chosen."""
+    large_copy_gbps: float = 1.0
+    """Copies that are slower than this, GB/s, are too small for their bandwidth to mean anything.
+    Chosen: PCIe gives tens of GB/s to large ones."""
     bandwidth_fell: float = 0.20
-    """Fall of the bandwidth of copies of the same kind and size that counts as slower (recordings
-    of the same program differ by 18 %) ..."""
+    """Fall of the bandwidth of copies of the same kind and size that counts as slower ...
+    Measured: recordings of the same program differ by 18 %."""
     bandwidth_with_traffic: float = 0.05
-    """... and where the link also carries more than before."""
+    """... and where the link also carries more than before. Chosen."""
+    unpinned_grew: float = 0.20
+    """Growth of the bytes copied from or to pageable memory that counts. Chosen."""
     concentrated: float = 0.60
-    """Part of the host's growth in one section that makes it a matter of that section."""
+    """Part of the host's growth in one section that makes it a matter of that section. Chosen."""
     disproportion: float = 0.25
-    """By so much more must a section's part of the growth exceed its part of the normal time."""
+    """By so much more must a section's part of the growth exceed its part of the normal time.
+    Chosen."""
     section_grew: float = 2.0
-    """Factor, beyond the host's pace, from which on a section got slower; between recordings of the
-    same program sections differ by up to 1.7."""
+    """Factor, beyond the host's pace, from which on a section got slower. Measured: between
+    recordings of the same program sections differ by up to 1.7."""
+    section_latent: float = 0.02
+    """Part of the step by which a section must grow to be listed as a hidden change. Chosen."""
+    section_regular: float = 0.15
+    """Spread of a section's time over steps (1.4826 x median deviation / median) up to which it
+    takes as long in every step. Chosen."""
     python_section: float = 0.20
-    """A section with a smaller part of its time in operators runs plain Python."""
+    """A section with a smaller part of its time in operators runs plain Python. Chosen."""
     gc_pause_ms: float = 20.0
-    """Pauses in plain Python from this length on suggest a collection of a large heap."""
+    """Pauses in plain Python from this length on, ms, suggest a collection of a large heap.
+    Chosen."""
 
     # --- Evidence in the counters
     min_samples_tested: int = 4
-    """Samples on each side below which it is not tested."""
+    """Samples on each side below which a sensor is not tested. Chosen: as `min_steps`."""
     of_added: float = 0.20
     """Part of the added wall time spent in a state of the scheduler (running, waiting for a core,
-    blocked) from which on that state explains it."""
+    blocked) from which on that state explains it. Chosen."""
     runq_share: float = 0.03
-    """Least growth of the part of time that the thread waits for a core."""
+    """Least growth of the part of time that the thread waits for a core. Chosen."""
     throttled_share: float = 0.05
-    """Least part of time that a quota stops the process."""
+    """Least part of time that a quota stops the process. Chosen."""
     blocked_share: float = 0.05
-    """Least growth of the part of time in which the thread neither runs nor waits for a core."""
+    """Least growth of the part of time in which the thread neither runs nor waits for a core.
+    Chosen."""
+    other_threads_cores: float = 0.2
+    """Use by other threads, in cores, below which they cannot show that the process was stopped.
+    Chosen."""
+    stopped_with_main: float = 0.5
+    """Of the part of time that the main thread lost, so much must the other threads have lost,
+    when the whole process was stopped. Chosen."""
+    preempted_factor: float = 2.0
+    """Growth factor of involuntary switches that counts ... Chosen."""
+    preempted_more: float = 10.0
+    """... if it is also so many per second. Chosen."""
     clock_fell: float = 0.05
-    """Fall of a clock that counts."""
+    """Fall of a clock that counts. Chosen."""
     foreign_gpu: float = 10.0
-    """Use of the GPU by others, in percent of time, that counts."""
+    """Use of the GPU by others, in percent of time, that counts. Chosen."""
     foreign_cpu: float = 3.0
-    """Growth of the CPU use of the machine, in percent of all cores, that counts as another load;
-    without one it moves by 1 between recordings."""
+    """Growth of the CPU use of the machine, in percent of all cores, that counts as another load.
+    Measured: without one it moves by 1 between recordings."""
     many_cores: float = 10.0
-    """The same, from which on the load can take the memory bandwidth."""
+    """The same, from which on the load can take the memory bandwidth. Chosen."""
     own_threads: float = 0.15
-    """Growth of the CPU time of the process's other threads, in cores, that counts."""
+    """Growth of the CPU time of the process's other threads, in cores, that counts. Chosen."""
     io_bytes: float = 65536.0
-    """Growth of bytes read or written per step that counts."""
+    """Growth of bytes read or written per step that counts. Chosen."""
     io_calls: float = 1.0
-    """Growth of calls of reading or writing per step that counts."""
+    """Growth of calls of reading or writing per step that counts. Chosen: one."""
+    io_rate_grew: float = 0.20
+    """Growth of the rate of reading or writing that counts. Physics: background work grows with
+    the length of the steps, and its rate does not."""
     iowait_pct: float = 1.0
-    """Growth of the time in which cores waited for I/O, in percent, that counts."""
+    """Growth of the time in which cores waited for I/O, in percent, that counts. Chosen."""
     psi_share: float = 0.01
-    """Growth of the part of time under pressure that counts."""
+    """Growth of the part of time under pressure that counts. Chosen."""
     major_faults: float = 0.5
-    """Major page faults per step that count."""
+    """Major page faults per step that count. Chosen."""
     pcie_grew: float = 2.5
-    """Factor of PCIe traffic that counts as foreign traffic when our copies did not grow."""
-
+    """Factor of PCIe traffic that counts as foreign traffic when our copies did not grow ...
+    Chosen."""
+    pcie_more_mbps: float = 100.0
+    """... if it is also so many MB/s. Chosen."""
     heap_grew: float = 0.10
-    """Growth of the memory of the process that goes with a large heap to collect."""
+    """Growth of the memory of the process that goes with a large heap to collect. Chosen."""
 
     # --- Naming
+    unknown_score: float = 1.0
+    """What `unknown` scores: more than a weak pattern that explains little, less than any
+    evidence. Chosen."""
+    explained_weight: float = 2.0
+    """Score of a cause that explains the whole difference, beyond its evidence. Chosen."""
+    driven: float = 2.0
+    """Odds of the first cause over `unknown` from which on a small change counts as explained.
+    Chosen."""
     margin: float = 0.15
-    """Difference of confidence below which the first two causes are both named."""
+    """Difference of confidence below which the first two causes are both named. Chosen."""
     sure: float = 0.60
-    """Confidence from which on the sentence names one cause without reservation."""
+    """Confidence from which on the sentence names one cause without reservation. Chosen."""
 
 
 THRESHOLDS = Thresholds()

@@ -11,7 +11,7 @@ from solscope.text import as_percent
 
 def detail(f: Findings) -> str:
     """How much of it, when not all."""
-    replays = f.calls("graph_launch", alike=True)
+    replays = f.host.calls("graph_launch", alike=True)
     return f" for {as_percent(1 - replays.ratio)} of what they replayed" if replays.abnormal else ""
 
 

@@ -18,7 +18,7 @@ THROTTLE_BITS = {
 
 def kernels_slower(f: Findings) -> Answer:
     """The same kernels take longer per call."""
-    ratio = f.per_call_ratio(same_grid=True)
+    ratio = f.gpu.per_call_ratio(same_grid=True)
     if ratio is None:
         return Answer(None, "no kernels in common")
     return Answer(ratio >= 1 + f.limits.kernel_grew, f"the same kernels take ×{ratio:.2f} per call")
@@ -26,7 +26,7 @@ def kernels_slower(f: Findings) -> Answer:
 
 def kernels_same(f: Findings) -> Answer:
     """The same kernels take as long as before."""
-    ratio = f.per_call_ratio()
+    ratio = f.gpu.per_call_ratio()
     if ratio is None:
         return Answer(None, "no kernels in common")
     holds = abs(ratio - 1) <= f.limits.kernel_same
@@ -35,12 +35,12 @@ def kernels_same(f: Findings) -> Answer:
 
 def all_kernels_slower(f: Findings) -> Answer:
     """Most categories of kernels got slower, not one of them alone."""
-    ratios = f.slow_categories
-    if len(ratios) < 3:
+    ratios = f.gpu.slow_categories
+    if len(ratios) < f.limits.kernel_categories:
         return Answer(None, "too few categories of kernels")
     slow = [c for c, ratio in ratios.items() if ratio >= 1 + f.limits.kernel_grew]
     text = f"{len(slow)} of {len(ratios)} categories of kernels are slower per call"
-    return Answer(len(slow) >= 0.5 * len(ratios), text)
+    return Answer(len(slow) >= f.limits.categories_slower * len(ratios), text)
 
 
 def waits_though_launched(f: Findings) -> Answer:
@@ -54,7 +54,7 @@ def waits_though_launched(f: Findings) -> Answer:
 
 def other_processes(f: Findings) -> Answer:
     """Another process is on the GPU."""
-    counts = [f.counter(name) for name in ("gpu_other_processes", "gpu_processes")]
+    counts = [f.sensors.counter(name) for name in ("gpu_other_processes", "gpu_processes")]
     known = [count for count in counts if count is not None]
     if not known:
         return Answer(None, "processes on the GPU were not counted")
@@ -65,12 +65,12 @@ def other_processes(f: Findings) -> Answer:
 
 def foreign_gpu(f: Findings) -> Answer:
     """Others use the GPU: as its driver says, or as use beyond what the trace shows."""
-    other = f.counter("gpu_other_usage")
+    other = f.sensors.counter("gpu_other_usage")
     if other is not None and other.delta >= f.limits.foreign_gpu:
         return Answer(
             True, f"other processes use {other.abnormal:.0f} % of the GPU ({other.normal:.0f} %)"
         )
-    usage = f.counter("gpu_usage", tested=True)
+    usage = f.sensors.counter("gpu_usage", tested=True)
     if usage is None:
         return Answer(None if other is None else False, "no foreign use of the GPU was sampled")
     busy = [100 * (1 - idle) for idle in (idle_share(f, 0), idle_share(f, 1))]
@@ -110,11 +110,13 @@ def slower_by_itself(f: Findings) -> Answer:
 
 def interrupted(f: Findings) -> Answer:
     """Some calls of the same kernels take much longer, the typical one does not."""
-    mean, typical = f.per_call_ratio(mean=True), f.per_call_ratio()
+    mean, typical = f.gpu.per_call_ratio(mean=True), f.gpu.per_call_ratio()
     if mean is None or typical is None:
         return Answer(None, "no kernels in common")
     text = f"the same kernels take ×{mean:.2f} on average, ×{typical:.2f} typically"
-    return Answer(mean >= 1 + f.limits.kernel_grew and mean >= typical + 0.05, text)
+    return Answer(
+        mean >= 1 + f.limits.kernel_grew and mean >= typical + f.limits.kernel_interrupted, text
+    )
 
 
 def only_copies_slower(f: Findings) -> Answer:
@@ -125,7 +127,7 @@ def only_copies_slower(f: Findings) -> Answer:
 
 def clock_fell(f: Findings) -> Answer:
     """The SM clock fell."""
-    clock = f.counter("gpu_sm_frequency")
+    clock = f.sensors.counter("gpu_sm_frequency")
     if clock is None:
         return Answer(None, "the GPU's clock was not sampled")
     text = f"SM clock {clock.abnormal:.0f} MHz (normal {clock.normal:.0f})"
@@ -134,7 +136,7 @@ def clock_fell(f: Findings) -> Answer:
 
 def limited(f: Findings) -> Answer:
     """The GPU says that power or temperature limits its clock."""
-    bits = f.counter("gpu_throttle_reasons")
+    bits = f.sensors.counter("gpu_throttle_reasons")
     if bits is None:
         return Answer(None, "clock limits were not sampled")
     new = int(bits.abnormal) & ~int(bits.normal)
@@ -153,8 +155,8 @@ def pageable_copies_slower(f: Findings) -> Answer:
 
 
 def _slower_copies(f: Findings, *, pageable: bool) -> Answer:
-    pairs = {k: v for k, v in f.copy_bandwidth.items() if k.endswith("pageable") == pageable}
-    large = {k: v for k, v in pairs.items() if v.normal >= 1.0}
+    pairs = {k: v for k, v in f.gpu.copy_bandwidth.items() if k.endswith("pageable") == pageable}
+    large = {k: v for k, v in pairs.items() if v.normal >= f.limits.large_copy_gbps}
     if not large:
         return Answer(None, "no large copies between host and device")
     limits = f.limits
@@ -170,10 +172,10 @@ def pcie_traffic(f: Findings) -> Answer:
     found = []
     known = False
     for name, way in (("gpu_pcie_receive", "to"), ("gpu_pcie_transmit", "from")):
-        pair = f.counter(name)
+        pair = f.sensors.counter(name)
         if pair is not None:
             known = True
-            if pair.ratio >= f.limits.pcie_grew and pair.delta > 100:
+            if pair.ratio >= f.limits.pcie_grew and pair.delta > f.limits.pcie_more_mbps:
                 found.append(f"PCIe {way} the GPU {pair.abnormal:,.0f} MB/s ({pair.normal:,.0f})")
     if not known:
         return Answer(None, "PCIe traffic was not sampled")
@@ -182,7 +184,7 @@ def pcie_traffic(f: Findings) -> Answer:
 
 def communication_slower(f: Findings) -> Answer:
     """The same collectives take longer per call."""
-    ratio = f.per_call_ratio("comm")
+    ratio = f.gpu.per_call_ratio("comm")
     if ratio is None:
         return Answer(None, "no communication in common")
     return Answer(ratio >= 1 + f.limits.kernel_grew, f"collectives take ×{ratio:.2f} per call")

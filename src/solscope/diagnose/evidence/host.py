@@ -25,7 +25,7 @@ def host_grew(f: Findings) -> Answer:
 
 def waits_for_core(f: Findings) -> Answer:
     """The main thread is ready to run and has no core."""
-    queue, added = f.counter("runq_ns"), f.of_added_time("runq_ns")
+    queue, added = f.sensors.counter("runq_ns"), f.sensors.of_added_time("runq_ns")
     if queue is None or added is None:
         return Answer(None, "run-queue time was not sampled")
     text = (
@@ -38,7 +38,7 @@ def waits_for_core(f: Findings) -> Answer:
 
 def stopped(f: Findings) -> Answer:
     """The main thread is blocked: it neither runs nor waits for a core."""
-    blocked, added = f.blocked, f.blocked_of_added
+    blocked, added = f.sensors.blocked, f.sensors.blocked_of_added
     if blocked is None or added is None:
         return Answer(None, "scheduler statistics were not sampled")
     text = (
@@ -51,13 +51,14 @@ def stopped(f: Findings) -> Answer:
 
 def process_stopped(f: Findings) -> Answer:
     """All threads of the process stall at times, not only the main one."""
-    main, others = stopped(f), f.other_threads
-    if main.holds is None or others is None or others.normal < 0.2:
+    main, others = stopped(f), f.sensors.other_threads
+    if main.holds is None or others is None or others.normal < f.limits.other_threads_cores:
         return Answer(None, "the process has no other threads")
-    assert f.blocked is not None
-    lost = f.blocked.delta / 100
+    assert f.sensors.blocked is not None
+    lost = f.sensors.blocked.delta / 100
     cores = f"other threads use {others.abnormal:.2f} cores (normal {others.normal:.2f})"
-    return Answer(bool(main.holds) and others.ratio <= 1 - lost / 2, f"{main.text}; {cores}")
+    holds = bool(main.holds) and others.ratio <= 1 - f.limits.stopped_with_main * lost
+    return Answer(holds, f"{main.text}; {cores}")
 
 
 def stopped_everywhere(f: Findings) -> Answer:
@@ -72,7 +73,7 @@ def stopped_everywhere(f: Findings) -> Answer:
 
 def heap_grew(f: Findings) -> Answer:
     """The process holds more memory than before."""
-    size = f.counter("process_mem_used")
+    size = f.sensors.counter("process_mem_used")
     if size is None:
         return Answer(None, "memory of the process was not sampled")
     text = f"the process holds {size.abnormal:,.0f} MB (normal {size.normal:,.0f})"
@@ -81,7 +82,7 @@ def heap_grew(f: Findings) -> Answer:
 
 def runs_longer(f: Findings) -> Answer:
     """The main thread spends the added time running."""
-    on = f.of_added_time("oncpu_ns")
+    on = f.sensors.of_added_time("oncpu_ns")
     if on is None:
         return Answer(None, "on-CPU time was not sampled")
     return Answer(
@@ -91,7 +92,7 @@ def runs_longer(f: Findings) -> Answer:
 
 def throttled(f: Findings) -> Answer:
     """A quota stops the process."""
-    share = f.counter("cgroup_throttled_ns")
+    share = f.sensors.counter("cgroup_throttled_ns")
     if share is None:
         return Answer(None, "CPU quota and throttling were not sampled")
     text = (
@@ -103,7 +104,7 @@ def throttled(f: Findings) -> Answer:
 
 def fewer_cores(f: Findings) -> Answer:
     """The process may use fewer cores."""
-    cores = f.counter("affinity_cores")
+    cores = f.sensors.counter("affinity_cores")
     if cores is None:
         return Answer(None, "CPU affinity was not sampled")
     text = f"the process may use {cores.abnormal:.0f} cores (normal {cores.normal:.0f})"
@@ -112,7 +113,7 @@ def fewer_cores(f: Findings) -> Answer:
 
 def slower_clock(f: Findings) -> Answer:
     """The CPU clock fell."""
-    clock = f.counter("cpu_frequency")
+    clock = f.sensors.counter("cpu_frequency")
     if clock is None:
         return Answer(None, "CPU frequency was not sampled")
     # Some tools record it in percent of the highest clock, not in MHz.
@@ -123,24 +124,28 @@ def slower_clock(f: Findings) -> Answer:
 
 def slower_ops(f: Findings) -> Answer:
     """All host operators take longer, also the typical call."""
-    if f.host_ops is None:
+    if f.host.op_ratio is None:
         return Answer(None, "too few host operators to compare")
-    text = f"the median host operator takes ×{f.host_ops.normal:.2f}"
-    return Answer(f.host_ops.normal >= 1 + f.limits.host_ops_grew, text)
+    text = f"the median host operator takes ×{f.host.op_ratio:.2f}"
+    return Answer(f.host.op_ratio >= 1 + f.limits.host_ops_grew, text)
 
 
 def preempted(f: Findings) -> Answer:
     """Other tasks take the core away."""
-    rate = f.counter("ctx_invol")
+    rate = f.sensors.counter("ctx_invol")
     if rate is None:
         return Answer(None, "context switches were not sampled")
     text = f"{rate.abnormal:.0f} involuntary switches per second (normal {rate.normal:.0f})"
-    return Answer(rate.abnormal >= 2 * rate.normal and rate.delta >= 10, text)
+    holds = (
+        rate.abnormal >= f.limits.preempted_factor * rate.normal
+        and rate.delta >= f.limits.preempted_more
+    )
+    return Answer(holds, text)
 
 
 def foreign_cpu(f: Findings) -> Answer:
     """Something else uses the machine's cores."""
-    usage = f.counter("host_cpu_usage")
+    usage = f.sensors.counter("host_cpu_usage")
     if usage is None:
         return Answer(None, "CPU use of the machine was not sampled")
     text = f"{usage.abnormal:.0f} % of all cores are in use (normal {usage.normal:.0f} %)"
@@ -149,7 +154,7 @@ def foreign_cpu(f: Findings) -> Answer:
 
 def many_cores_busy(f: Findings) -> Answer:
     """Something else uses many of the machine's cores."""
-    usage = f.counter("host_cpu_usage")
+    usage = f.sensors.counter("host_cpu_usage")
     holds = None if usage is None else usage.delta >= f.limits.many_cores
     return Answer(holds, foreign_cpu(f).text)
 
@@ -166,19 +171,20 @@ def slower_beside_others(f: Findings) -> Answer:
 def host_copies_slower(f: Findings) -> Answer:
     """Copies inside host memory lost more time than other host code."""
     sides = [
-        {op.name: op for op in run.host_ops if op.calls >= 10} for run in (f.normal, f.abnormal)
+        {op.name: op for op in run.host_ops if op.calls >= f.limits.host_op_calls}
+        for run in (f.normal, f.abnormal)
     ]
     name = "aten::copy_"
     if name not in sides[0] or name not in sides[1] or not sides[0][name].mean_ns:
         return Answer(None, "no copies of host tensors were recorded")
     ratio = sides[1][name].mean_ns / sides[0][name].mean_ns
-    text = f"copies of tensors take ×{ratio:.2f} on the host, other operators ×{f.pace:.2f}"
-    return Answer(ratio >= f.pace * (1 + f.limits.host_ops_grew), text)
+    text = f"copies of tensors take ×{ratio:.2f} on the host, other operators ×{f.host.pace:.2f}"
+    return Answer(ratio >= f.host.pace * (1 + f.limits.host_ops_grew), text)
 
 
 def busy_threads(f: Findings) -> Answer:
     """Other threads of the same process run more."""
-    cores = f.other_threads
+    cores = f.sensors.other_threads
     if cores is None:
         return Answer(None, "CPU time of the process was not sampled")
     text = (
@@ -189,7 +195,7 @@ def busy_threads(f: Findings) -> Answer:
 
 def more_threads(f: Findings) -> Answer:
     """The process has more threads."""
-    threads = f.counter("process_threads")
+    threads = f.sensors.counter("process_threads")
     if threads is None:
         return Answer(None, "threads were not counted")
     text = f"{threads.abnormal:.0f} threads (normal {threads.normal:.0f})"
@@ -205,11 +211,11 @@ def more_io(f: Findings) -> Answer:
         ("write_calls", 1.0, f.limits.io_calls),
         ("read_calls", 1.0, f.limits.io_calls),
     ):
-        pair, rate = f.per_step(name), f.counter(name)
+        pair, rate = f.sensors.per_step(name), f.sensors.counter(name)
         if pair is not None and rate is not None:
             missing = False
             # Background work grows with the length of the steps; its rate does not change.
-            grew = pair.ratio >= 1 + f.limits.calls_grew and rate.ratio >= 1.2
+            grew = pair.ratio >= 1 + f.limits.calls_grew and rate.ratio >= 1 + f.limits.io_rate_grew
             if grew and pair.delta * unit >= least:
                 amount = (
                     f"{pair.abnormal:.3g}{' MB' if unit > 1 else ''} (normal {pair.normal:.3g})"
@@ -221,8 +227,8 @@ def more_io(f: Findings) -> Answer:
 
 def io_pressure(f: Findings) -> Answer:
     """Tasks wait for I/O."""
-    waits = f.counter("psi_io_some_ns")
-    iowait = f.counter("host_cpu_iowait")
+    waits = f.sensors.counter("psi_io_some_ns")
+    iowait = f.sensors.counter("host_cpu_iowait")
     if waits is None and iowait is None:
         return Answer(None, "neither I/O pressure nor I/O wait was sampled")
     found = []
@@ -235,7 +241,10 @@ def io_pressure(f: Findings) -> Answer:
 
 def memory_pressure(f: Findings) -> Answer:
     """Pages have to be fetched, or tasks wait for memory."""
-    faults, pressure = f.per_step("page_faults_major"), f.counter("psi_memory_some_ns")
+    faults, pressure = (
+        f.sensors.per_step("page_faults_major"),
+        f.sensors.counter("psi_memory_some_ns"),
+    )
     if faults is None and pressure is None:
         return Answer(None, "neither page faults nor memory pressure were sampled")
     found = []
@@ -251,14 +260,14 @@ def memory_pressure(f: Findings) -> Answer:
 
 def worst_section(f: Findings) -> SectionPair | None:
     """The annotated section that grew most."""
-    grown = [s for s in f.sections if s.grown_ms > 0]
+    grown = [s for s in f.host.sections if s.grown_ms > 0]
     return grown[0] if grown else None
 
 
 def section_share(f: Findings, section: SectionPair) -> tuple[float, float]:
     """A section's part of the growth of all sections, and of their normal time, on the GPU."""
-    growth = sum(max(0.0, s.grown_ms) for s in f.sections)
-    usual = sum(s.idle_ms.normal for s in f.sections)
+    growth = sum(max(0.0, s.grown_ms) for s in f.host.sections)
+    usual = sum(s.idle_ms.normal for s in f.host.sections)
     return section.grown_ms / growth if growth else 0.0, (
         section.idle_ms.normal / usual if usual else 0.0
     )
@@ -268,7 +277,7 @@ def in_one_section(f: Findings) -> Answer:
     """One section grew, out of all proportion to the others."""
     section = worst_section(f)
     if section is None:
-        return Answer(None if not f.sections else False, "no annotated section grew")
+        return Answer(None if not f.host.sections else False, "no annotated section grew")
     grown, usual = section_share(f, section)
     text = (
         f"the GPU waits {section.idle_ms.abnormal:.2f} ms per step for section {section.name!r} "
@@ -278,7 +287,7 @@ def in_one_section(f: Findings) -> Answer:
     holds = (
         grown >= f.limits.concentrated
         and grown - usual >= f.limits.disproportion
-        and section.idle_ms.abnormal >= f.limits.section_grew * f.pace * section.idle_ms.normal
+        and section.idle_ms.abnormal >= f.limits.section_grew * f.host.pace * section.idle_ms.normal
         and section.grown_ms >= f.limits.part * f.delta_ms
         and section.grown_ms >= f.limits.min_effect * f.parts.normal_ms
     )
@@ -287,7 +296,7 @@ def in_one_section(f: Findings) -> Answer:
 
 def between_operators(f: Findings) -> Answer:
     """The added host time is in plain Python, not inside operators and calls."""
-    grown = [s for s in f.sections if s.own_ms.delta > 0]
+    grown = [s for s in f.host.sections if s.own_ms.delta > 0]
     total = sum(s.own_ms.delta for s in grown)
     usual = sum(s.own_ms.normal for s in grown)
     if not total or not usual:
@@ -306,7 +315,7 @@ def everywhere(f: Findings) -> Answer:
 
     Without any annotated section, a slower clock or slower operators say so as well.
     """
-    if not f.sections:
+    if not f.host.sections:
         slower = [answer for answer in (slower_clock(f), slower_ops(f)) if answer.holds]
         return slower[0] if slower else Answer(None, "the recording has no annotated sections")
     answer = in_one_section(f)
@@ -325,7 +334,10 @@ def regular(f: Findings) -> Answer:
         return Answer(None, "too few steps to say how regular it is")
     middle = float(np.median(values))
     spread = float(np.median(np.abs(values - middle))) * 1.4826 / middle if middle else 9.0
-    return Answer(spread <= 0.15, f"its time varies by {as_percent(spread)} from step to step")
+    return Answer(
+        spread <= f.limits.section_regular,
+        f"its time varies by {as_percent(spread)} from step to step",
+    )
 
 
 def long_pause(f: Findings) -> Answer:
@@ -351,8 +363,8 @@ def plain_python(f: Findings) -> Answer:
 def collections_grew(f: Findings) -> Answer:
     """Garbage collections, as the recording shows them."""
     tile = f.parts.by_family["gc"]
-    counter = f.of_added_time("gc_ns")
-    marked = [s for s in f.sections if _is_gc(s.name)]
+    counter = f.sensors.of_added_time("gc_ns")
+    marked = [s for s in f.host.sections if _is_gc(s.name)]
     marks = sum(s.own_ms.delta for s in marked)
     if counter is None and not marked and tile == 0:
         return Answer(None, "garbage collections were not recorded")

@@ -38,11 +38,11 @@ def batch_differs(f: Findings) -> Answer:
 
 def _grids_scaled(f: Findings) -> Answer:
     """Launch grids of row-wise kernels, which follow the batch, all changed by one factor."""
-    rows = [k for k in f.kernels if k.shared and k.category in ROWWISE and k.blocks is not None]
+    rows = [k for k in f.gpu.kernels if k.shared and k.category in ROWWISE and k.blocks is not None]
     pairs = [k.blocks for k in rows if k.blocks is not None and k.blocks.normal > 0]
-    if len(pairs) < 2:
+    if len(pairs) < f.limits.row_kernels:
         return Answer(None, "the batch is unknown: no batch sizes, no launch grids")
-    changed = [pair for pair in pairs if not 0.95 <= pair.ratio <= 1.05]
+    changed = [pair for pair in pairs if abs(pair.ratio - 1) > f.limits.grid_same]
     text = f"launch grids of {len(changed)} of {len(pairs)} row-wise kernels changed"
     return Answer(len(changed) * 2 > len(pairs), text)
 
@@ -96,14 +96,16 @@ def _attention_shapes(run: Observations) -> dict[str, dict[str, Counter[str]]]:
 
 def attention_alone(f: Findings) -> Answer:
     """Attention takes longer (or shorter) per call, with the same kernel and grid; nothing else."""
-    attention = f.per_call_ratio("attention", "linear_attention", same_grid=True)
-    rest = f.per_call_ratio("gemm", "norm", "activation", "moe", "rope")
+    attention = f.gpu.per_call_ratio("attention", "linear_attention", same_grid=True)
+    rest = f.gpu.per_call_ratio("gemm", "norm", "activation", "moe", "rope")
     if attention is None or rest is None:
         return Answer(None, "no attention kernels in common")
     text = f"attention takes ×{attention:.2f} per call, products and norms ×{rest:.2f}"
     moved = abs(attention - 1) > f.limits.kernel_grew
-    total = f.kernel_time()
-    part = f.kernel_time("attention", "linear_attention").delta / total.delta if total.delta else 0
+    total = f.gpu.kernel_time()
+    part = (
+        f.gpu.kernel_time("attention", "linear_attention").delta / total.delta if total.delta else 0
+    )
     alone = abs(rest - 1) <= f.limits.kernel_same and part >= f.limits.attention_alone
     return Answer(moved and alone, text)
 
@@ -125,7 +127,7 @@ def prompts_differ(f: Findings) -> Answer:
     other = [sorted(side - common) for side in rows]
     if not all(rows):
         return Answer(None, "no shapes of matrix products are recorded")
-    replays = f.calls("graph_launch", alike=True)
+    replays = f.host.calls("graph_launch", alike=True)
     if abs(replays.delta) > f.limits.graph_launches * max(replays.normal, replays.abnormal):
         return Answer(None, "graph replays hide the shapes of other products in each run")
     if not common or not all(other):
@@ -143,12 +145,16 @@ def _product_rows(run: Observations) -> set[int]:
 
 def kernel_set_changed(f: Findings) -> Answer:
     """Kernels appeared or vanished."""
-    time = f.kernel_time()
+    time = f.gpu.kernel_time()
     if not time.normal or not time.abnormal:
         return Answer(None, "no kernels")
-    new, lost = f.new_kernel_ms / time.abnormal, f.lost_kernel_ms / time.normal
-    names = [k.name for k in sorted(f.kernels, key=lambda k: -k.ms.abnormal) if not k.calls.normal]
-    gone = [k.name for k in sorted(f.kernels, key=lambda k: -k.ms.normal) if not k.calls.abnormal]
+    new, lost = f.gpu.new_kernel_ms / time.abnormal, f.gpu.lost_kernel_ms / time.normal
+    names = [
+        k.name for k in sorted(f.gpu.kernels, key=lambda k: -k.ms.abnormal) if not k.calls.normal
+    ]
+    gone = [
+        k.name for k in sorted(f.gpu.kernels, key=lambda k: -k.ms.normal) if not k.calls.abnormal
+    ]
     text = f"{as_percent(new)} of the GPU time is in new kernels, "
     text += f"{as_percent(lost)} was in kernels now gone"
     text += f" (new: {names[0][:60]})" if names else ""
@@ -159,7 +165,7 @@ def kernel_set_changed(f: Findings) -> Answer:
 def dtype_differs(f: Findings) -> Answer:
     """Matrix products moved from one data type to another."""
     calls: dict[str, Pair] = {}
-    for kernel in f.kernels:
+    for kernel in f.gpu.kernels:
         if kernel.category in ("gemm", "moe") and kernel.dtype is not None:
             before = calls.get(kernel.dtype, Pair(0.0, 0.0))
             calls[kernel.dtype] = Pair(
@@ -170,7 +176,9 @@ def dtype_differs(f: Findings) -> Answer:
     lost = min(calls, key=lambda dtype: calls[dtype].delta)
     won = max(calls, key=lambda dtype: calls[dtype].delta)
     fell, rose = -calls[lost].delta, calls[won].delta
-    if fell < 1 or fell < 0.03 * calls[lost].normal or rose < f.limits.most * fell:
+    limits = f.limits
+    few = fell < limits.dtype_calls or fell < limits.dtype_moved * calls[lost].normal
+    if few or rose < f.limits.most * fell:
         return Answer(False, "matrix products have the same data types")
     text = (
         f"matrix products per step: {lost} {calls[lost].normal:.0f} → {calls[lost].abnormal:.0f}, "
@@ -182,7 +190,7 @@ def dtype_differs(f: Findings) -> Answer:
 def graphs_lost(f: Findings) -> Answer:
     """Work that a graph replayed is launched kernel by kernel."""
     share = Pair(f.normal.run.graph_share_pct, f.abnormal.run.graph_share_pct)
-    launches, graphs = f.calls("launch", alike=True), f.calls("graph_launch", alike=True)
+    launches, graphs = f.host.calls("launch", alike=True), f.host.calls("graph_launch", alike=True)
     text = (
         f"{share.abnormal:.0f} % of the GPU time comes from graph replays (normal "
         f"{share.normal:.0f} %); {launches.abnormal:.0f} launches per step ({launches.normal:.0f})"
@@ -193,30 +201,34 @@ def graphs_lost(f: Findings) -> Answer:
 
 def more_launches(f: Findings) -> Answer:
     """More kernels are launched one by one."""
-    launches = f.calls("launch")
+    launches = f.host.calls("launch")
     text = f"{launches.abnormal:.0f} kernel launches per step (normal {launches.normal:.0f})"
-    return Answer(launches.ratio >= 1.05 and launches.delta >= 5, text)
+    grew = launches.ratio >= 1 + f.limits.launches_grew and launches.delta >= f.limits.launches_more
+    return Answer(grew, text)
 
 
 def more_syncs(f: Findings) -> Answer:
     """The host waits for the GPU more often."""
-    syncs = f.calls("sync")
+    syncs = f.host.calls("sync")
     text = f"{syncs.abnormal:.1f} synchronizing calls per step (normal {syncs.normal:.1f})"
-    return Answer(f.more_calls("sync"), text)
+    return Answer(f.host.more_calls("sync"), text)
 
 
 def more_allocations(f: Findings) -> Answer:
     """Memory is allocated or freed in the driver more often."""
-    calls = f.calls("alloc", "free", "host_alloc")
+    calls = f.host.calls("alloc", "free", "host_alloc")
     text = f"{calls.abnormal:.1f} allocating calls per step (normal {calls.normal:.1f})"
-    return Answer(f.more_calls("alloc", "free", "host_alloc"), text)
+    return Answer(f.host.more_calls("alloc", "free", "host_alloc"), text)
 
 
 def more_pageable(f: Findings) -> Answer:
     """More bytes are copied from or to memory that is not pinned."""
     sizes = [_pageable_bytes(run) for run in (f.normal, f.abnormal)]
     text = f"{sizes[1] / 1e6:.2f} MB per step are copied unpinned (normal {sizes[0] / 1e6:.2f})"
-    grew = sizes[1] - sizes[0] >= f.limits.io_bytes and sizes[1] >= 1.2 * sizes[0]
+    grew = (
+        sizes[1] - sizes[0] >= f.limits.io_bytes
+        and sizes[1] >= (1 + f.limits.unpinned_grew) * sizes[0]
+    )
     return Answer(grew, text)
 
 

@@ -15,9 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solscope.diagnose.statistics.significance import fisher_p
-
-CHANCE = 0.01
-"""Probability below which a difference of shares is significant."""
+from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 
 
 @dataclass(frozen=True)
@@ -30,6 +28,8 @@ class Share:
     """How much it differs between halves of one run, in the run where it differs more."""
     p: float
     """Probability of so unlike shares by chance."""
+    chance: float
+    """Limit of `p` below which the difference is significant."""
 
     @property
     def shift(self) -> float:
@@ -39,13 +39,15 @@ class Share:
     @property
     def sure(self) -> bool:
         """True when neither chance nor bursts can make the shift."""
-        return self.p < CHANCE and self.shift > self.within
+        return self.p < self.chance and self.shift > self.within
 
 
 Phase = str | None
 
 
-def shares(normal: Sequence[Phase], abnormal: Sequence[Phase]) -> dict[Phase, Share]:
+def shares(
+    normal: Sequence[Phase], abnormal: Sequence[Phase], limits: Thresholds = THRESHOLDS
+) -> dict[Phase, Share]:
     """Shares of all phases; each sequence has the phases of a run's steps in their order."""
     out = {}
     for phase in dict.fromkeys([*normal, *abnormal]):
@@ -53,7 +55,8 @@ def shares(normal: Sequence[Phase], abnormal: Sequence[Phase]) -> dict[Phase, Sh
         parts = [float(flags.mean()) if flags.size else 0.0 for flags in runs]
         counts = [(int(flags.sum()), flags.size) for flags in runs]
         within = max(_between_halves(flags) for flags in runs)
-        out[phase] = Share(parts[0], parts[1], within, fisher_p(*counts[0], *counts[1]))
+        p = fisher_p(*counts[0], *counts[1])
+        out[phase] = Share(parts[0], parts[1], within, p, limits.mix_p)
     return out
 
 

@@ -122,7 +122,7 @@ def match(normal: Observations, abnormal: Observations, limits: Thresholds = THR
     """Match the steps of two runs."""
     sides = (_side(normal, limits), _side(abnormal, limits))
     phases = [[s.run.steps[i].phase for i in s.fit] for s in sides]
-    mix = shares(phases[0], phases[1])
+    mix = shares(phases[0], phases[1], limits)
     moved = [phase for phase, share in mix.items() if share.shift >= limits.mix_shift]
     strata = _strata(sides, limits, every=bool(moved))
     factor, reasons = _factor(sides, strata, limits)

@@ -45,7 +45,7 @@ def _kernels(f: Findings, verdict: str) -> list[Latent]:
     if verdict in ("regression", "workload_changed") and f.share("compute") > f.limits.part:
         return []
     out = []
-    for category, ratio in f.slow_categories.items():
+    for category, ratio in f.gpu.slow_categories.items():
         if ratio >= 1 + f.limits.kernel_grew:
             text = f"{category} kernels take ×{ratio:.2f} per call; the step does not wait for them"
             out.append(Latent(None, f"compute.{category}", text, ratio))
@@ -55,9 +55,12 @@ def _kernels(f: Findings, verdict: str) -> list[Latent]:
 def _sections(f: Findings) -> list[Latent]:
     """Sections of the host that take longer while the GPU has work to do."""
     out = []
-    for section in f.sections:
+    for section in f.host.sections:
         own, idle = section.own_ms, section.idle_ms
-        grew = own.delta > 0.02 * f.parts.normal_ms and own.ratio > 1 + f.limits.host_ops_grew
+        grew = (
+            own.delta > f.limits.section_latent * f.parts.normal_ms
+            and own.ratio > 1 + f.limits.host_ops_grew
+        )
         if grew and idle.delta < f.limits.part * own.delta:
             text = (
                 f"section {section.name!r} takes {own.abnormal:.2f} ms (normal {own.normal:.2f}) "

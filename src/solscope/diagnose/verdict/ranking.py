@@ -20,9 +20,6 @@ from solscope.diagnose.evidence.base import SEPARATOR, Answer
 from solscope.diagnose.findings.findings import Findings
 from solscope.text import as_percent
 
-UNKNOWN_SCORE = 1.0
-"""What `unknown` scores: more than a weak pattern that explains little, less than any evidence."""
-EXPLAINED_WEIGHT = 2.0
 MOST_NAMED = 6
 
 
@@ -105,7 +102,7 @@ def _judge(findings: Findings, cause: Cause, required: list[Answer]) -> _Judged:
     share = min(1.0, max(0.0, cause.explains(findings)))
     evidence = [answer.text for answer in required]
     against: list[str] = []
-    score = cause.strength + EXPLAINED_WEIGHT * share
+    score = cause.strength + findings.limits.explained_weight * share
     for weight, check in cause.supporting:
         answer = check(findings)
         if answer.holds:
@@ -131,7 +128,7 @@ def _once(texts: list[str]) -> list[str]:
 
 def _with_confidence(findings: Findings, ordered: list[_Judged]) -> list[NamedCause]:
     scores = [judged.score for judged in ordered[:MOST_NAMED]]
-    weights = [math.exp(score) for score in (*scores, UNKNOWN_SCORE)]
+    weights = [math.exp(score) for score in (*scores, findings.limits.unknown_score)]
     shares = [weight / sum(weights) for weight in weights]
     named = [
         _named(findings, judged, share)

@@ -68,13 +68,13 @@ def _mixed(f: Findings, step: str) -> str:
 
 def _noise(f: Findings, step: str, change: str) -> str:
     """No change, and why a ratio is none."""
-    if abs(f.paced_ratio - 1) <= f.outcome.floor:
+    if abs(f.host.paced_ratio - 1) <= f.outcome.floor:
         return f"No change: {step} take {change}, which is within the noise"
     way = "slower" if f.outcome.ratio > 1 else "faster"
     return (
         f"No change beyond the host's pace: {step} are {way}, {change}, and so is all host code, "
-        f"×{f.pace:.2f}, at the same clock and without waiting for a core, as two recordings of "
-        "one program can be"
+        f"×{f.host.pace:.2f}, at the same clock and without waiting for a core, as two "
+        "recordings of one program can be"
     )
 
 

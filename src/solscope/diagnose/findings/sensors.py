@@ -1,0 +1,88 @@
+"""What the sensors of both runs show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from solscope.diagnose.changes.counters import CounterChange
+from solscope.diagnose.changes.decompose import Decomposition
+from solscope.diagnose.findings.pairs import Pair
+from solscope.diagnose.thresholds import Thresholds
+
+
+@dataclass(frozen=True)
+class SensorFindings:
+    """Counters of both runs, and what the scheduler's say of the added time."""
+
+    changes: list[CounterChange]
+    parts: Decomposition
+    limits: Thresholds
+
+    def counter(self, name: str, *, tested: bool = False) -> Pair | None:
+        """A host or GPU counter in its unit; null if a side has none or too few samples.
+
+        Of several GPUs the one that changed most.
+        """
+        least = self.limits.min_samples_tested if tested else 1
+        found = [
+            Pair(c.normal, c.abnormal)
+            for c in self.changes
+            if c.name == name
+            and c.normal is not None
+            and c.abnormal is not None
+            and min(c.test.n) >= least
+        ]
+        return max(found, key=lambda pair: abs(pair.delta)) if found else None
+
+    def per_step(self, name: str) -> Pair | None:
+        """A counter that grows, per step and in its own unit times seconds."""
+        rate = self.counter(name)
+        if rate is None:
+            return None
+        walls = self.parts.normal_ms / 1e3, self.parts.abnormal_ms / 1e3
+        return Pair(rate.normal * walls[0], rate.abnormal * walls[1])
+
+    def of_added_time(self, name: str) -> float | None:
+        """Part of the added wall time that a counter of nanoseconds accounts for."""
+        rate = self.counter(name)
+        if rate is None or self.parts.delta_ms <= 0:
+            return None
+        spent = Pair(
+            rate.normal / 100 * self.parts.normal_ms, rate.abnormal / 100 * self.parts.abnormal_ms
+        )
+        return spent.delta / self.parts.delta_ms
+
+    @cached_property
+    def blocked(self) -> Pair | None:
+        """Percent of time in which the main thread neither ran nor waited for a core."""
+        on, queue = self.counter("oncpu_ns"), self.counter("runq_ns")
+        if on is None or queue is None:
+            return None
+        return Pair(
+            max(0.0, 100 - on.normal - queue.normal), max(0.0, 100 - on.abnormal - queue.abnormal)
+        )
+
+    @cached_property
+    def blocked_of_added(self) -> float | None:
+        """Part of the added wall time in which the main thread was blocked."""
+        if self.blocked is None or self.parts.delta_ms <= 0:
+            return None
+        spent = Pair(
+            self.blocked.normal / 100 * self.parts.normal_ms,
+            self.blocked.abnormal / 100 * self.parts.abnormal_ms,
+        )
+        return spent.delta / self.parts.delta_ms
+
+    @cached_property
+    def other_threads(self) -> Pair | None:
+        """Cores that other threads of the process used."""
+        process, main = self.counter("process_cpu_ns"), self.counter("oncpu_ns")
+        if process is None:
+            process = self.counter("process_cpu_usage")
+        if process is None or main is None:
+            return None
+        return Pair(
+            max(0.0, process.normal - main.normal) / 100,
+            max(0.0, process.abnormal - main.abnormal) / 100,
+        )
