@@ -39,3 +39,9 @@ def rank_is_hit(axes: Axes) -> float:
     experts, top_k = axes["experts"], axes["top_k"]
     elsewhere = experts - experts // axes["ranks"]
     return 1 - math.comb(elsewhere, top_k) / math.comb(experts, top_k)
+
+
+def uniform_copies(axes: Axes) -> tuple[float, float]:
+    """Ranks that have an expert of a token, under uniform routing: other ones, and all of them."""
+    ranks, hit = axes["ranks"], rank_is_hit(axes)
+    return (ranks - 1) * hit, ranks * hit

@@ -12,7 +12,7 @@ sends one row, the sum of its own experts. `element_bytes` is the size of a valu
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator
-from solscope.operators.routing import rank_is_hit
+from solscope.operators.routing import uniform_copies
 
 
 def cost(axes: Axes) -> Cost:
@@ -22,9 +22,7 @@ def cost(axes: Axes) -> Cost:
 
 def expected(axes: Axes) -> Cost:
     """Uniform routing."""
-    ranks = axes["ranks"]
-    hit = rank_is_hit(axes)
-    return _with_copies(axes, remote=(ranks - 1) * hit, kept=ranks * hit)
+    return _with_copies(axes, *uniform_copies(axes))
 
 
 def _with_copies(axes: Axes, remote: float, kept: float) -> Cost:

@@ -14,7 +14,7 @@ different ones. A rank holds none of them with C(E - E/N, k) / C(E, k), so that 
 from __future__ import annotations
 
 from solscope.operators.base import Axes, Cost, Operator
-from solscope.operators.routing import rank_is_hit
+from solscope.operators.routing import uniform_copies
 
 
 def cost(axes: Axes) -> Cost:
@@ -24,9 +24,7 @@ def cost(axes: Axes) -> Cost:
 
 def expected(axes: Axes) -> Cost:
     """Uniform routing."""
-    ranks = axes["ranks"]
-    hit = rank_is_hit(axes)
-    return _with_copies(axes, remote=(ranks - 1) * hit, kept=ranks * hit)
+    return _with_copies(axes, *uniform_copies(axes))
 
 
 def _with_copies(axes: Axes, remote: float, kept: float) -> Cost:
