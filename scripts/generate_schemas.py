@@ -13,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from solscope.cli.schemas import DOCUMENTS, json_schema
+from solscope.report.forms import all_forms
+from solscope.report.schemas import json_schema
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "schemas"
 
@@ -25,7 +26,7 @@ def render() -> dict[str, str]:
             msgspec.json.encode(json_schema(name)), indent=2
         ).decode()
         + "\n"
-        for name in DOCUMENTS
+        for name in all_forms()
     }
 
 

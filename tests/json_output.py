@@ -8,7 +8,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from solscope.cli.schemas import json_schema
+from solscope.report.schemas import json_schema
 
 
 def document(out: str) -> Any:

@@ -31,8 +31,9 @@ from solscope.profile import Profile
 from solscope.readers import ReadOptions
 from solscope.readers.kineto_core import native_scanner
 from solscope.report.json import render_json
-from solscope.report.results.show import render_show
+from solscope.report.results.show import show_parts
 from solscope.views.summary import DeviceSummary, Summary
+from tests.printing import printed
 
 DATA = Path(__file__).parents[1] / "data"
 CASE_SECONDS = 5
@@ -210,7 +211,7 @@ def check(profile: Profile, rules: RuleSet) -> None:
             whole = device.gpu_busy_ms + idle
             assert math.isclose(whole, device.gpu_span_ms, rel_tol=1e-9, abs_tol=1e-6)
     groups = solscope.runs([summary])
-    text = render_show([summary], groups, width=100, color=False, full_names=False)
+    text = printed(show_parts, {"profiles": [summary], "runs": groups}, width=100, full_names=False)
     assert "\x1b" not in text
     assert render_json({"profiles": [summary], "runs": groups})
 

@@ -12,8 +12,6 @@ from solscope.cli import completion
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-markdown_option: Decorator = click.option("--markdown", is_flag=True, help="Print Markdown.")
 full_names_option: Decorator = click.option(
     "--full-names", is_flag=True, help="Print kernel names whole, templates and arguments included."
 )

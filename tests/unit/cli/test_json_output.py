@@ -12,7 +12,8 @@ import click
 import pytest
 
 from solscope.cli import app, run
-from solscope.cli.schemas import DOCUMENTS, json_schema
+from solscope.report.forms import all_forms
+from solscope.report.schemas import json_schema
 from tests.json_output import document
 
 DATA = Path(__file__).parents[2] / "data"
@@ -138,14 +139,13 @@ def _forms(group: click.Group, context: click.Context, path: tuple[str, ...]) ->
 
 def test_every_command_with_json_has_a_schema_and_a_test() -> None:
     context = app.make_context("solscope", [], resilient_parsing=True)
-    commands = set(_forms(app, context, ()))
-    assert commands <= set(DOCUMENTS)
+    commands, forms = set(_forms(app, context, ())), set(all_forms())
+    assert commands <= forms
     # Other forms are those that an option of a command gives.
     assert all(
-        any(name.startswith(f"{command}_") for command in commands)
-        for name in set(DOCUMENTS) - commands
+        any(name.startswith(f"{command}_") for command in commands) for name in forms - commands
     )
-    assert set(DOCUMENTS) == set(CASES) | set(ELSEWHERE)
+    assert forms == set(CASES) | set(ELSEWHERE)
 
 
 def test_published_schemas_are_up_to_date() -> None:
@@ -168,7 +168,7 @@ def test_a_form_does_not_depend_on_the_number_of_files(capsys: pytest.CaptureFix
 
 def test_schema_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["schema"]) == 0
-    assert capsys.readouterr().out.split() == list(DOCUMENTS)
+    assert capsys.readouterr().out.split() == list(all_forms())
     for name in ("corpus_importance", "corpus importance", "solscope.corpus_importance/1"):
         assert run(["schema", name]) == 0
         assert json.loads(capsys.readouterr().out) == json_schema("corpus_importance")

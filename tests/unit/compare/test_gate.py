@@ -13,8 +13,9 @@ from solscope.cli import run
 from solscope.cli.commands.gate import fraction
 from solscope.compare.gate import GateResult, gate
 from solscope.errors import UsageError
-from solscope.report.results.gate import _COLUMNS, render_gate
+from solscope.report.results.gate import _COLUMNS, gate_parts
 from tests.making import aggregate, attributed, event
+from tests.printing import printed
 
 GEMM = "nvjet_tst_128x8_64x12_2x1_v_bz_TNT"
 
@@ -62,7 +63,7 @@ def test_step_time_is_from_start_to_start_which_the_last_step_does_not_have() ->
 def test_a_narrow_table_keeps_the_interval_and_the_verdict(width: int) -> None:
     slower = [2_000_000 * length for length in STEADY]
     result = gate(decode([1_000_000 * length for length in STEADY]), decode(slower), 0.03)
-    text = render_gate(result, width=width, color=False)
+    text = printed(gate_parts, result, width=width, color=False)
     (check,) = result.checks
     assert f"[{check.low:.3f}, {check.high:.3f}]" in text
     assert "…" not in text

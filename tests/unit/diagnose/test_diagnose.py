@@ -200,7 +200,7 @@ def test_steps_are_matched_once_also_where_they_are_drawn(
         return _side(observed, limits)
 
     monkeypatch.setattr("solscope.diagnose.matching.units._side", counted)
-    monkeypatch.setattr("solscope.cli.commands.diagnose.can_draw", lambda: True)
+    monkeypatch.setattr("solscope.cli.output.can_draw", lambda: True)
 
     assert run(["diagnose", *saved]) == 1
 

@@ -9,7 +9,8 @@ from solscope.lab.answers import OURS, Answer, Answered, noise_bands
 from solscope.lab.pairs import Pair, normal_pairs
 from solscope.lab.rankers import RANKERS
 from solscope.lab.score import LabScore, committed, packed, score_answers, wilson
-from solscope.report.results.lab import markdown_score, render_score
+from solscope.report.results.lab import markdown_score, score_parts
+from tests.printing import printed
 
 
 def pair(name: str, fault: str = "gc", half: str = "test", **more: object) -> Pair:
@@ -143,17 +144,17 @@ def test_brier_and_closure() -> None:
 def test_reports_show_what_went_wrong() -> None:
     items = [answered(pair("good"), 2.0, ["gc"]), answered(pair("bad"), 2.0, ["disk_io"])]
     result = score_answers([*items, *CONTROLS])
-    text = render_score(result, 140, False)
+    text = printed(score_parts, result, width=140)
     assert "test: all that moved (n = 2)" in text
     assert "solscope            0.50 [0.09, 0.91]" in text
     listed = text.partition("pairs that went wrong")[2]
     assert "bad" in listed
     assert "a2" in listed
     assert "good" not in listed
-    assert "good" in render_score(result, 140, False, every=True)
+    assert "good" in printed(score_parts, result, width=140, every=True)
     row = "| test | all that moved | 2 | solscope | 0.50 [0.09, 0.91] | 0.50 [0.09, 0.91] | 0.50 |"
     assert row in markdown_score(result)
-    assert max(map(len, render_score(result, 80, False).splitlines())) <= 80
+    assert max(map(len, printed(score_parts, result, width=80).splitlines())) <= 80
 
 
 def test_a_slow_pair_within_the_noise_is_listed_when_it_went_wrong() -> None:
@@ -162,7 +163,7 @@ def test_a_slow_pair_within_the_noise_is_listed_when_it_went_wrong() -> None:
     quick = answered(pair("quick"), 1.1, ["disk_io"])
     result = score_answers([apart, slow, quick])
     assert {p.id: p.state for p in result.pairs}["slow"] == "latent"
-    listed = render_score(result, 140, False).partition("pairs that went wrong")[2]
+    listed = printed(score_parts, result, width=140).partition("pairs that went wrong")[2]
     assert "slow" in listed
     assert "quick" not in listed
 

@@ -11,7 +11,7 @@ import pytest
 
 from solscope.cli import run
 from solscope.errors import UsageError
-from solscope.report.results.suite import intensity_text, percent_text, time_text
+from solscope.report.results.suite.published import intensity_text, percent_text, time_text
 from solscope.suite import suite_list, suite_roofline, suite_shapes
 from solscope.suite.published import half_up, s_pct, upper_median
 

@@ -9,10 +9,11 @@ import pytest
 import solscope
 from solscope.attribution import Attributed
 from solscope.errors import InputError, UsageError
-from solscope.report.results.hotspots import render_hotspots
+from solscope.report.results.hotspots import hotspots_parts
 from solscope.views.hotspots import Hotspot, hotspots
 from solscope.views.operators import named_hardware
 from tests.making import aggregate, attributed, event
+from tests.printing import printed
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 H200 = named_hardware("H200")
@@ -117,7 +118,9 @@ def test_an_eager_profile_is_advised_only_for_graph_replays() -> None:
     unknown = [event("kernel", "some_kernel", 0, 1000)]
     graph = event("runtime", "cudaGraphLaunch", -500, 100)
     advice = {
-        replays: render_hotspots(hotspots(attributed(*events)), top=1, width=120, color=False)
+        replays: printed(
+            hotspots_parts, hotspots(attributed(*events)), top=1, width=120, color=False
+        )
         for replays, events in ((False, unknown), (True, [graph, *unknown]))
     }
     assert "use --model config.json\n" in advice[False]
@@ -154,7 +157,7 @@ def test_a_summary_has_no_hotspots() -> None:
 
 
 def test_text_shows_the_arithmetic() -> None:
-    text = render_hotspots(hotspots(made(), H200), top=1, width=120, color=False)
+    text = printed(hotspots_parts, hotspots(made(), H200), top=1, width=120, color=False)
     assert "1. aten::mm m=8192 n=8192 k=8192" in text
     assert ": 1 call x 2000.00 µs" in text
     assert "FLOP and bytes known for 97.6 % of GPU time" in text

@@ -14,7 +14,7 @@ from solscope.cli import app
 from solscope.errors import InputError, UsageError
 from solscope.hardware import find, measured_path
 from solscope.readers.nvtx import operators_from_ranges
-from solscope.report.results.operators import render_operators
+from solscope.report.results.operators import operators_parts
 from solscope.views.operators import (
     OperatorRow,
     OperatorTable,
@@ -22,6 +22,7 @@ from solscope.views.operators import (
     operator_table,
 )
 from tests.making import aggregate, attributed, event, profile
+from tests.printing import printed
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 shared = pytest.mark.skipif(
@@ -196,7 +197,7 @@ def test_damaged_inputs_have_no_cost() -> None:
 def test_text_has_the_rows_and_the_reasons() -> None:
     made = attributed(*mm(0, 10), event("kernel", "stray", 50_000, 6000))
     table = operator_table(made, named_hardware("H200"))
-    text = render_operators(table, top=None, width=140, color=False)
+    text = printed(operators_parts, table, top=None, width=140, color=False)
     assert "aten::mm m=64 n=1024 k=1024 dtype=bf16" in text
     assert "launch not recorded" in text
     assert "FLOP and bytes known for 66.7 % of GPU time" in text
@@ -321,4 +322,6 @@ def test_a_share_is_never_more_than_all() -> None:
     path = DATA / "h200" / "models" / "qwen3moe4l.trace.json.gz"
     table = operator_table(solscope.attribute(solscope.open(path)))
     assert (table.cost_pct, table.no_cost) == (100.0, [])
-    assert "known for 100.0 % of GPU time" in render_operators(table, top=3, width=80, color=False)
+    assert "known for 100.0 % of GPU time" in printed(
+        operators_parts, table, top=3, width=80, color=False
+    )

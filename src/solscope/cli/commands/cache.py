@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from solscope.cli.options import json_option
-from solscope.cli.output import emit, emit_json
+from solscope.cli.output import Output, json_option, present
 
 
 @click.group("cache", short_help="Show or clear the cache of profiles that were read.")
@@ -26,7 +25,7 @@ def command() -> None:
 
 @command.command("info")
 @json_option
-def info_command(as_json: bool) -> None:
+def info_command(output: Output) -> None:
     """Show where the cache is, how large it is, and whether it is used.
 
     \b
@@ -36,18 +35,12 @@ def info_command(as_json: bool) -> None:
     """
     from solscope.cache.report import cache_info
 
-    found = cache_info()
-    if as_json:
-        emit_json(found)
-        return
-    from solscope.report.results.cache import render_cache
-
-    emit(render_cache(found))
+    present(cache_info(), output)
 
 
 @command.command("clear")
 @json_option
-def clear_command(as_json: bool) -> None:
+def clear_command(output: Output) -> None:
     """Delete everything in the cache. Profiles are read again when they are next opened.
 
     \b
@@ -56,10 +49,4 @@ def clear_command(as_json: bool) -> None:
     """
     from solscope.cache.report import clear_cache
 
-    removed = clear_cache()
-    if as_json:
-        emit_json(removed)
-        return
-    from solscope.report.results.cache import render_cleared
-
-    emit(render_cleared(removed))
+    present(clear_cache(), output)

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import OutputPath
-from solscope.cli.options import json_option
-from solscope.cli.output import emit, emit_json
-from solscope.cli.screen import terminal_width, use_color
+from solscope.cli.output import Output, json_option, present
 
 if TYPE_CHECKING:
     from solscope.capture.attach import Recording
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
+    "target",
     type=OutputPath(),
     metavar="FILE",
     help="NAME.metrics.csv or NAME.metrics.parquet; loaded with NAME.trace.json.gz.",
@@ -53,13 +52,13 @@ def command(
     argv: tuple[str, ...],
     pid: int | None,
     find: str | None,
-    output: Path | None,
+    target: Path | None,
     seconds: float | None,
     period_ms: float,
     spin: bool,
     force: bool,
     list_only: bool,
-    as_json: bool,
+    output: Output,
 ) -> int:
     """Record sensors of the host, its GPUs and one process into a metrics file.
 
@@ -78,31 +77,26 @@ def command(
     from solscope.errors import UsageError
 
     if list_only:
-        _list(pid, spin, as_json)
+        _list(pid, spin, output)
         return 0
-    if output is None:
+    if target is None:
         raise UsageError("missing output file: add -o NAME.metrics.csv")
-    if not output.name.endswith((".metrics.csv", ".metrics.parquet")):
-        better = output.with_suffix("" if output.suffix in (".csv", ".parquet") else output.suffix)
+    if not target.name.endswith((".metrics.csv", ".metrics.parquet")):
+        better = target.with_suffix("" if target.suffix in (".csv", ".parquet") else target.suffix)
         raise UsageError(
-            f"{output} would not be loaded with a profile: name it {better}.metrics.csv or "
+            f"{target} would not be loaded with a profile: name it {better}.metrics.csv or "
             f"{better}.metrics.parquet"
         )
     if argv and pid is not None:
         raise UsageError("pass either --pid or a command to start, not both")
     if not argv and (pid is None) == (find is None):
         raise UsageError("nothing to record: add --pid P, --find TEXT or -- COMMAND")
-    target = attach.Target(output, period_ms, seconds, spin, force)
+    options = attach.Target(target, period_ms, seconds, spin, force)
     if argv:
-        recording = attach.run(argv, target, find)
+        recording = attach.run(argv, options, find)
     else:
-        recording = attach.attach(pid or attach.find_process(find or ""), target)
-    if as_json:
-        emit_json(recording)
-    else:
-        from solscope.report.results.capture import render_recording
-
-        click.echo(render_recording(recording), err=True)
+        recording = attach.attach(pid or attach.find_process(find or ""), options)
+    present(recording, output, to_stderr=True)
     return _exit_code(recording)
 
 
@@ -114,17 +108,11 @@ def _exit_code(recording: Recording) -> int:
     return 1 if recording.failed else 0
 
 
-def _list(pid: int | None, spin: bool, as_json: bool) -> None:
+def _list(pid: int | None, spin: bool, output: Output) -> None:
     import os
 
     from solscope.capture.sensors import find_sensors
+    from solscope.report.results.capture import sensor_list
 
     found = find_sensors(os.getpid() if pid is None else pid, spin)
-    if as_json:
-        from solscope.report.results.capture import sensors_json
-
-        emit_json(sensors_json(found), "capture_list")
-        return
-    from solscope.report.results.capture import render_sensors
-
-    emit(render_sensors(found, width=terminal_width(), color=use_color()))
+    present(sensor_list(found), output, form="capture_list")

@@ -8,9 +8,8 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import note_skipped, open_attributed
-from solscope.cli.options import json_option, markdown_option, reading_options, rules_option
-from solscope.cli.output import emit, emit_json
-from solscope.cli.screen import terminal_width, use_color
+from solscope.cli.options import reading_options, rules_option
+from solscope.cli.output import Output, json_option, markdown_option, present
 
 
 @click.command("compare", short_help="Compare profiles of the same work.")
@@ -36,10 +35,9 @@ def command(
     files: tuple[str, ...],
     phase: str | None,
     top: int,
-    markdown: bool,
     rule_files: tuple[Path, ...],
     max_expansion: int,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Compare profiles of the same work with the first one, side by side.
 
@@ -54,15 +52,8 @@ def command(
     """
     from solscope import compare_profiles, find_profiles
     from solscope.report.layout.labels import short_labels
-    from solscope.report.results.compare import markdown_compare, render_compare
 
     paths = find_profiles(files, note_skipped)
     profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
     labels = short_labels([attributed.profile.path for attributed in profiles])
-    result = compare_profiles(profiles, labels, phase=phase)
-    if as_json:
-        emit_json(result)
-    elif markdown:
-        emit(markdown_compare(result, top=top))
-    else:
-        emit(render_compare(result, top=top, width=terminal_width(), color=use_color()))
+    present(compare_profiles(profiles, labels, phase=phase), output, top=top)

@@ -9,9 +9,8 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import open_attributed, open_run_with_progress
-from solscope.cli.options import json_option, markdown_option, reading_options, rules_option
-from solscope.cli.output import emit, emit_json
-from solscope.cli.screen import can_draw, terminal_width, use_color
+from solscope.cli.options import reading_options, rules_option
+from solscope.cli.output import Output, json_option, markdown_option, present
 
 if TYPE_CHECKING:
     from solscope.diagnose.slow_rank import RankCause
@@ -43,11 +42,10 @@ def command(
     normal: str,
     abnormal: str,
     top: int | None,
-    markdown: bool,
     as_classic: bool,
     rule_files: tuple[Path, ...],
     max_expansion: int,
-    as_json: bool,
+    output: Output,
 ) -> int:
     """Explain how much slower ABNORMAL is than NORMAL, where the time goes, and why.
 
@@ -68,16 +66,11 @@ def command(
     if as_classic:
         from solscope.diagnose.classic import classic
         from solscope.report.layout.labels import short_labels
-        from solscope.report.results.diagnose.classic import markdown_classic
 
         runs = [open_attributed(path, rule_files, max_expansion) for path in (normal, abnormal)]
         first, second = short_labels([normal, abnormal])
         compared = classic(runs[0], runs[1], (first, second))
-        if as_json:
-            emit_json(compared, "diagnose_classic")
-        else:
-            emit(markdown_classic(compared, top))
-        return 0
+        return present(compared, output, form="diagnose_classic", top=top)
     from solscope.diagnose.diagnosis import diagnose_units
     from solscope.diagnose.matching.units import match
     from solscope.diagnose.observe import observe
@@ -94,21 +87,13 @@ def command(
         from msgspec.structs import replace
 
         result = replace(result, ranks=ranks)
-    top = top or ROWS
-    if as_json:
-        emit_json(result)
-    else:
-        from solscope.report.results.diagnose import markdown_diagnosis, render_diagnosis
+    drawn = None
+    if output.draws:
+        from solscope.diagnose.changes.trends import trends
 
-        if markdown:
-            emit(markdown_diagnosis(result, top=top))
-        else:
-            from solscope.diagnose.changes.trends import trends
-
-            drawn = trends(units) if can_draw() else None
-            width, color = terminal_width(), use_color()
-            emit(render_diagnosis(result, top=top, width=width, color=color, drawn=drawn))
-    return 1 if result.verdict == "regression" else 0
+        drawn = trends(units)
+    failed = result.verdict == "regression"
+    return present(result, output, failed=failed, top=top or ROWS, drawn=drawn)
 
 
 def _is_run(path: str) -> bool:

@@ -9,8 +9,8 @@ import click
 
 from solscope.cli.arguments import STDOUT, OutputPath, ProfilePath
 from solscope.cli.opening import open_attributed
-from solscope.cli.options import json_option, reading_options, rules_option
-from solscope.cli.output import check_one_stdout, emit, emit_json, written
+from solscope.cli.options import reading_options, rules_option
+from solscope.cli.output import Output, check_one_stdout, json_option, present, written
 
 if TYPE_CHECKING:
     from solscope.export.files import Format
@@ -51,7 +51,7 @@ def command(
     force: bool,
     rule_files: tuple[Path, ...],
     max_expansion: int,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Export a profile to other tools: Perfetto, spreadsheets, anything that reads Parquet.
 
@@ -71,7 +71,7 @@ def command(
         raise click.UsageError("choose an output: --perfetto, --parquet or --csv")
     from solscope.export.files import check_target, export, redact_attributed, say_redacted
 
-    check_one_stdout(*targets.values(), as_json=as_json)
+    check_one_stdout(*targets.values(), as_json=output.as_json)
     for form, path in targets.items():
         if path != STDOUT:
             check_target(path, file, force=force, folder=form == "parquet")
@@ -83,7 +83,5 @@ def command(
     for form, path in targets.items():
         with written(path) as work:
             done.append(export(attributed, form, work, force=force))
-    if as_json:
-        emit_json({"written": done, "redacted": counts})
-    elif STDOUT not in targets.values():
-        emit("\n".join(item.path for item in done))
+    result = {"written": done, "redacted": counts}
+    present(result, output, to_stdout=STDOUT in targets.values())

@@ -9,9 +9,8 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import open_attributed
-from solscope.cli.options import json_option, reading_options, rules_option
-from solscope.cli.output import emit, emit_json
-from solscope.cli.screen import terminal_width, use_color
+from solscope.cli.options import reading_options, rules_option
+from solscope.cli.output import Output, json_option, present
 
 _SHARE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)")
 _WHOLE_FROM = 1.0
@@ -83,7 +82,7 @@ def command(
     strict: bool,
     rule_files: tuple[Path, ...],
     max_expansion: int,
-    as_json: bool,
+    output: Output,
 ) -> int:
     """Exit with 1 when CANDIDATE is slower than BASELINE by more than the limit.
 
@@ -101,10 +100,4 @@ def command(
     before = open_attributed(baseline, rule_files, max_expansion)
     after = open_attributed(candidate, rule_files, max_expansion)
     result = gate(before, after, max_regression, strict=strict, phase=phase, budgets=budgets)
-    if as_json:
-        emit_json(result)
-    else:
-        from solscope.report.results.gate import render_gate
-
-        emit(render_gate(result, width=terminal_width(), color=use_color()))
-    return 0 if result.passed else 1
+    return present(result, output, failed=not result.passed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +12,11 @@ from solscope.cli.opening import each_profile, open_attributed, open_model
 from solscope.cli.options import (
     companion_option,
     hardware_option,
-    json_option,
-    markdown_option,
     model_options,
     reading_options,
     rules_option,
 )
-from solscope.cli.output import emit_each
-from solscope.cli.screen import can_draw, terminal_width, use_color
+from solscope.cli.output import Output, json_option, markdown_option, present
 
 if TYPE_CHECKING:
     from solscope.views.hotspots import HotspotTable
@@ -61,8 +57,7 @@ def command(
     context: int | None,
     rule_files: tuple[Path, ...],
     max_expansion: int,
-    markdown: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Rank what to fix first: slow operators, tiny kernels, communication, copies, idle time.
 
@@ -85,9 +80,4 @@ def command(
         attributed = open_attributed(path, rule_files, max_expansion, companion)
         return hotspots(attributed, card, target, config)
 
-    results = each_profile(files, analyze)
-    from solscope.report.results.hotspots import markdown_hotspots, render_hotspots
-
-    width, color = terminal_width(), use_color()
-    text = partial(render_hotspots, top=top, width=width, color=color, draw=can_draw())
-    emit_each(results, partial(markdown_hotspots, top=top) if markdown else text, as_json)
+    present({"profiles": each_profile(files, analyze)}, output, top=top)

@@ -9,16 +9,8 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import open_attributed
-from solscope.cli.options import (
-    companion_option,
-    full_names_option,
-    json_option,
-    markdown_option,
-    reading_options,
-    rules_option,
-)
-from solscope.cli.output import emit, emit_json
-from solscope.cli.screen import can_draw, terminal_width, use_color
+from solscope.cli.options import companion_option, full_names_option, reading_options, rules_option
+from solscope.cli.output import Output, json_option, markdown_option, present
 
 if TYPE_CHECKING:
     from solscope.views.kernels import GroupBy
@@ -54,8 +46,7 @@ def command(
     full_names: bool,
     rule_files: tuple[Path, ...],
     max_expansion: int,
-    markdown: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """List what ran on the GPU: kernels, copies and fills, with call counts and times.
 
@@ -70,7 +61,7 @@ def command(
       solscope kernels --explain nvjet_tst_128x8_64x12_2x1_v_bz_TNT
     """
     if explain is not None:
-        _explain(explain, op, rule_files, as_json)
+        _explain(explain, op, rule_files, output)
         return
     if file is None:
         raise click.UsageError("missing profile: add FILE, or use --explain NAME")
@@ -78,39 +69,19 @@ def command(
 
     attributed = open_attributed(file, rule_files, max_expansion, companion)
     result = kernels(attributed, by)
-    if as_json:
+    if output.as_json:
         import msgspec
 
-        shown = msgspec.structs.replace(result, kernels=result.kernels[:top])
-        emit_json({"profiles": [shown]})
+        result = msgspec.structs.replace(result, kernels=result.kernels[:top])
+        present({"profiles": [result]}, output)
         return
-    from solscope.report.results.kernels import markdown_kernels, render_kernels
-
     summary = summarize(attributed, 0)
-    if markdown:
-        emit(markdown_kernels(result, summary, top=top, full_names=full_names))
-        return
-    emit(
-        render_kernels(
-            result,
-            summary,
-            top=top,
-            width=terminal_width(),
-            color=use_color(),
-            draw=can_draw(),
-            full_names=full_names,
-        )
-    )
+    present({"profiles": [result]}, output, summary=summary, top=top, full_names=full_names)
 
 
-def _explain(name: str, op: str | None, rule_files: tuple[Path, ...], as_json: bool) -> None:
+def _explain(name: str, op: str | None, rule_files: tuple[Path, ...], output: Output) -> None:
     from solscope import load_rules
-    from solscope.text import clean
 
     # Arguments that are not valid UTF-8 arrive as surrogates, which cannot be printed.
     printable = name.encode(errors="replace").decode()
-    explanation = load_rules(rule_files).explain(printable, op)
-    if as_json:
-        emit_json(explanation, "kernels_explain")
-    else:
-        emit("\n".join(clean(line) for line in str(explanation).splitlines()))
+    present(load_rules(rule_files).explain(printable, op), output, form="kernels_explain")

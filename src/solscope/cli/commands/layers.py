@@ -9,9 +9,8 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import note_skipped, open_attributed
-from solscope.cli.options import json_option, markdown_option, reading_options, rules_option
-from solscope.cli.output import emit, emit_json
-from solscope.cli.screen import can_draw, terminal_width, use_color
+from solscope.cli.options import reading_options, rules_option
+from solscope.cli.output import Output, emit, json_option, markdown_option, present
 
 if TYPE_CHECKING:
     from solscope.views.layers import Per, Stat
@@ -54,11 +53,10 @@ def command(
     per: Per,
     stat: Stat,
     kernels: bool,
-    markdown: bool,
     as_csv: bool,
     rule_files: tuple[Path, ...],
     max_expansion: int,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Break one decoder layer of each profile down by group and role, side by side.
 
@@ -74,26 +72,15 @@ def command(
     """
     from solscope import find_profiles
     from solscope.report.layout.labels import short_labels
-    from solscope.report.results.layers import csv_layers, markdown_layers, render_layers
     from solscope.views.layers import layers
 
     paths = find_profiles(files, note_skipped)
     profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
     labels = short_labels([attributed.profile.path for attributed in profiles])
     result = layers(profiles, labels, phase=phase, layer=layer, per=per, stat=stat)
-    if as_json:
-        emit_json(result)
-    elif markdown:
-        emit(markdown_layers(result))
-    elif as_csv:
+    if as_csv and not output.as_json and not output.markdown:
+        from solscope.report.results.layers import csv_layers
+
         emit(csv_layers(result))
     else:
-        emit(
-            render_layers(
-                result,
-                width=terminal_width(),
-                color=use_color(),
-                draw=can_draw(),
-                kernels=kernels,
-            )
-        )
+        present(result, output, kernels=kernels)

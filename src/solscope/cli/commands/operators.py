@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,14 +13,11 @@ from solscope.cli.options import (
     bound_option,
     companion_option,
     hardware_option,
-    json_option,
-    markdown_option,
     model_options,
     reading_options,
     rules_option,
 )
-from solscope.cli.output import emit_each
-from solscope.cli.screen import can_draw, terminal_width, use_color
+from solscope.cli.output import Output, json_option, markdown_option, present
 
 if TYPE_CHECKING:
     from solscope.roofline import BoundKind
@@ -58,8 +54,7 @@ def command(
     context: int | None,
     rule_files: tuple[Path, ...],
     max_expansion: int,
-    markdown: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Compare each operator with its roofline bound: time, FLOP, bytes, bound and limiter.
 
@@ -85,12 +80,8 @@ def command(
         return operator_table(attributed, card, by, config, bound=bound)
 
     results = each_profile(files, analyze)
-    if as_json:
+    if output.as_json:
         import msgspec
 
         results = [msgspec.structs.replace(r, operators=r.operators[:top]) for r in results]
-    from solscope.report.results.operators import markdown_operators, render_operators
-
-    width, color = terminal_width(), use_color()
-    text = partial(render_operators, top=top, width=width, color=color, draw=can_draw())
-    emit_each(results, partial(markdown_operators, top=top) if markdown else text, as_json)
+    present({"profiles": results}, output, top=top)

@@ -8,9 +8,8 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import open_run_with_progress
-from solscope.cli.options import expansion_option, json_option, markdown_option, rules_option
-from solscope.cli.output import emit, emit_json
-from solscope.cli.screen import can_draw, terminal_width, use_color
+from solscope.cli.options import expansion_option, rules_option
+from solscope.cli.output import Output, json_option, markdown_option, present
 
 
 @click.command("ranks", short_help="Find the rank that the others wait for, and why.")
@@ -23,8 +22,7 @@ def command(
     runs: tuple[str, ...],
     rule_files: tuple[Path, ...],
     max_expansion: int,
-    markdown: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Say which rank the others wait for, how much of a step that is, how sure it is, and why.
 
@@ -38,7 +36,6 @@ def command(
       solscope ranks 'profiles/*TP-*.trace.json.gz' --json
       solscope ranks before/ after/
     """
-    from solscope.report.results.ranks import markdown_ranks, render_ranks
     from solscope.views.ranks import rank_table
 
     # Folders and globs are runs of their own; files are the ranks of one.
@@ -48,14 +45,7 @@ def command(
     results = [
         rank_table(open_run_with_progress(names, rule_files, max_expansion)) for names in given
     ]
-    if as_json:
-        if len(results) == 1:
-            emit_json(results[0])
-        else:
-            emit_json({"runs": results}, "ranks_several")
-    elif markdown:
-        emit("\n".join(markdown_ranks(result) for result in results))
+    if len(results) == 1:
+        present(results[0], output)
     else:
-        width, color, draw = terminal_width(), use_color(), can_draw()
-        pages = [render_ranks(result, width=width, color=color, draw=draw) for result in results]
-        emit("\n".join(pages))
+        present({"runs": results}, output, form="ranks_several")

@@ -10,14 +10,8 @@ import click
 
 from solscope.cli.arguments import STDOUT, OutputPath, ProfilePath
 from solscope.cli.opening import note_skipped, open_attributed, open_model
-from solscope.cli.options import (
-    hardware_option,
-    json_option,
-    model_options,
-    reading_options,
-    rules_option,
-)
-from solscope.cli.output import check_one_stdout, emit, emit_json, written
+from solscope.cli.options import hardware_option, model_options, reading_options, rules_option
+from solscope.cli.output import Output, check_one_stdout, json_option, present, written
 
 if TYPE_CHECKING:
     from solscope.pages.selection import Page
@@ -28,6 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
+    "target",
     type=OutputPath(stdout=True),
     default=Path("report.html"),
     show_default=True,
@@ -47,7 +42,7 @@ if TYPE_CHECKING:
 @json_option
 def command(
     files: tuple[str, ...],
-    output: Path,
+    target: Path,
     diagnose: bool,
     force: bool,
     hardware: str | None,
@@ -56,7 +51,7 @@ def command(
     context: int | None,
     rule_files: tuple[Path, ...],
     max_expansion: int,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Write profiles into one self-contained HTML file that works offline.
 
@@ -73,7 +68,7 @@ def command(
     """
     from solscope.bench.results.files import is_results
 
-    check_one_stdout(output, as_json=as_json)
+    check_one_stdout(target, as_json=output.as_json)
     results = [path for path in files if is_results(path)]
     if results and len(results) < len(files):
         raise click.UsageError("pass either profiles or benchmark results (.jsonl), not both")
@@ -81,9 +76,9 @@ def command(
         from solscope.bench.results.files import read_results
         from solscope.pages.selection import pages_of_results
 
-        _check(output, results, force)
+        _check(target, results, force)
         title = ", ".join(Path(path).name for path in results)
-        _write(pages_of_results(read_results(results), title), title, output, as_json)
+        _write(pages_of_results(read_results(results), title), title, target, output)
         return
     from solscope import find_profiles
     from solscope.pages.selection import pages_of_profiles
@@ -91,7 +86,7 @@ def command(
     from solscope.views.operators import named_hardware
 
     paths = find_profiles(files, note_skipped)
-    _check(output, paths, force)
+    _check(target, paths, force)
     card = None if hardware is None else named_hardware(hardware)
     config = open_model(model, batch, context)
     profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
@@ -99,22 +94,20 @@ def command(
         raise click.UsageError(f"--diagnose takes two different profiles, not {len(profiles)}")
     labels = short_labels([attributed.profile.path for attributed in profiles])
     pages = pages_of_profiles(profiles, labels, diagnose=diagnose, hardware=card, model=config)
-    _write(pages, " · ".join(labels), output, as_json)
+    _write(pages, " · ".join(labels), target, output)
 
 
-def _check(output: Path, sources: Sequence[str], force: bool) -> None:
+def _check(target: Path, sources: Sequence[str], force: bool) -> None:
     from solscope.export.files import check_target
 
-    for source in () if output == STDOUT else sources:
-        check_target(output, source, force=force)
+    for source in () if target == STDOUT else sources:
+        check_target(target, source, force=force)
 
 
-def _write(pages: Sequence[Page], title: str, output: Path, as_json: bool) -> None:
+def _write(pages: Sequence[Page], title: str, target: Path, output: Output) -> None:
     from solscope.report.html import write_html
 
-    with written(output) as work:
+    with written(target) as work:
         size = write_html(pages, title, work)
-    if as_json:
-        emit_json({"written": str(output), "bytes": size, "pages": len(pages)})
-    elif output != STDOUT:
-        emit(f"{output} ({size / 1e6:.2f} MB)")
+    result = {"written": str(target), "bytes": size, "pages": len(pages)}
+    present(result, output, to_stdout=target == STDOUT)

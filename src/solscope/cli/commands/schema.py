@@ -12,9 +12,9 @@ def _names(
 ) -> list[click.shell_completion.CompletionItem]:
     from click.shell_completion import CompletionItem
 
-    from solscope.cli.schemas import DOCUMENTS
+    from solscope.report.forms import all_forms
 
-    return [CompletionItem(name) for name in DOCUMENTS if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in all_forms() if name.startswith(incomplete)]
 
 
 @click.command("schema", short_help="Print the JSON Schema of a command's output.")
@@ -30,16 +30,17 @@ def command(name: str | None) -> None:
       solscope schema
       solscope schema show
     """
-    from solscope.cli.schemas import DOCUMENTS, json_schema
     from solscope.errors import UsageError
+    from solscope.report.forms import all_forms
+    from solscope.report.schemas import json_schema
 
     if name is None:
-        emit("\n".join(DOCUMENTS))
+        emit("\n".join(all_forms()))
         return
     import msgspec
 
     # The output itself says `solscope.corpus_importance/1`; a command is written with spaces.
     key = name.removeprefix("solscope.").partition("/")[0].replace(" ", "_").replace("-", "_")
-    if key not in DOCUMENTS:
+    if key not in all_forms():
         raise UsageError(f"no schema {name!r}; `solscope schema` lists them")
     emit(msgspec.json.format(msgspec.json.encode(json_schema(key)), indent=2).decode())

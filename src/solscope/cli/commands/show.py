@@ -8,15 +8,8 @@ import click
 
 from solscope.cli.arguments import profiles_argument
 from solscope.cli.opening import import_numpy, note_skipped, open_attributed
-from solscope.cli.options import (
-    full_names_option,
-    json_option,
-    markdown_option,
-    reading_options,
-    rules_option,
-)
-from solscope.cli.output import emit, emit_json
-from solscope.cli.screen import can_draw, terminal_width, use_color
+from solscope.cli.options import full_names_option, reading_options, rules_option
+from solscope.cli.output import Output, json_option, markdown_option, present
 
 
 @click.command("show", short_help="Say where the GPU time goes.")
@@ -35,8 +28,7 @@ def command(
     full_names: bool,
     rule_files: tuple[Path, ...],
     max_expansion: int,
-    markdown: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Say where the GPU time goes: busy, idle and why, categories, top kernels.
 
@@ -55,29 +47,15 @@ def command(
     from solscope.views.steps import step_times
 
     summaries, collectives, times = [], {}, {}
-    draw = can_draw() and not (as_json or markdown)
     for path in find_profiles(files, note_skipped):
         attributed = open_attributed(path, rule_files, max_expansion)
         summaries.append(summarize(attributed, top))
         collectives[summaries[-1].path] = collective_calls(attributed)
-        if draw:
+        if output.draws:
             times[summaries[-1].path] = step_times(attributed)
-    groups = runs(summaries, collectives)
-    if as_json:
-        emit_json({"profiles": summaries, "runs": groups})
-        return
-    from solscope.report.results.show import markdown_show, render_show
-
-    if markdown:
-        emit(markdown_show(summaries, groups, full_names=full_names))
-        return
-    emit(
-        render_show(
-            summaries,
-            groups,
-            width=terminal_width(),
-            color=use_color(),
-            full_names=full_names,
-            drawn=times if draw else None,
-        )
+    present(
+        {"profiles": summaries, "runs": runs(summaries, collectives)},
+        output,
+        full_names=full_names,
+        drawn=times if output.draws else None,
     )

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli import completion
-from solscope.cli.options import Decorator, bound_option, json_option, markdown_option
-from solscope.cli.output import emit, emit_json
-from solscope.cli.screen import terminal_width, use_color
+from solscope.cli.options import Decorator, bound_option
+from solscope.cli.output import Output, json_option, markdown_option, present
 
 if TYPE_CHECKING:
     from solscope.roofline import BoundKind
@@ -65,20 +64,12 @@ def command() -> None:
 @suite_option
 @markdown_option
 @json_option
-def list_operators(suite: str, markdown: bool, as_json: bool) -> None:
+def list_operators(suite: str, output: Output) -> None:
     """List the operators, most important first."""
     from solscope.suite import listed_rows, load, suite_list
 
     rows = suite_list() if suite == "atrex" else listed_rows(load(suite))
-    if as_json:
-        emit_json({"operators": rows})
-        return
-    from solscope.report.results.suite import markdown_list, render_list
-
-    if markdown:
-        emit(markdown_list(rows))
-        return
-    emit(render_list(rows, width=terminal_width(), color=use_color()))
+    present({"operators": rows}, output)
 
 
 @command.command("show", short_help="Show inputs, outputs, tolerances and shapes.")
@@ -86,20 +77,11 @@ def list_operators(suite: str, markdown: bool, as_json: bool) -> None:
 @suite_option
 @markdown_option
 @json_option
-def show(operator: str, suite: str, markdown: bool, as_json: bool) -> None:
+def show(operator: str, suite: str, output: Output) -> None:
     """Show operator OP: its math, the inputs and outputs of a solution, and the tolerances."""
     from solscope.suite import describe, load
 
-    card = describe(load(suite), operator)
-    if as_json:
-        emit_json(card)
-        return
-    from solscope.report.results.suite.card import markdown_card, render_card
-
-    if markdown:
-        emit(markdown_card(card, suite))
-        return
-    emit(render_card(card, suite, width=terminal_width(), color=use_color()))
+    present(describe(load(suite), operator), output, suite=suite)
 
 
 @command.command("roofline", short_help="Show the roofline bound of every operator.")
@@ -107,20 +89,11 @@ def show(operator: str, suite: str, markdown: bool, as_json: bool) -> None:
 @bound_option("published")
 @markdown_option
 @json_option
-def roofline(hardware: list[str], bound: BoundKind, markdown: bool, as_json: bool) -> None:
+def roofline(hardware: list[str], bound: BoundKind, output: Output) -> None:
     """Show regime, arithmetic intensity and bound per operator, as published or on any GPU."""
     from solscope.suite import suite_roofline
 
-    rows = suite_roofline(hardware, bound=bound)
-    if as_json:
-        emit_json({"operators": rows})
-        return
-    from solscope.report.results.suite import markdown_roofline, render_roofline
-
-    if markdown:
-        emit(markdown_roofline(rows))
-        return
-    emit(render_roofline(rows, width=terminal_width(), color=use_color()))
+    present({"operators": suite_roofline(hardware, bound=bound)}, output)
 
 
 @command.command("shapes", short_help="Show S and the bounds of every shape.")
@@ -129,32 +102,15 @@ def roofline(hardware: list[str], bound: BoundKind, markdown: bool, as_json: boo
 @hardware_option
 @markdown_option
 @json_option
-def shapes(operator: str, suite: str, hardware: list[str], markdown: bool, as_json: bool) -> None:
+def shapes(operator: str, suite: str, hardware: list[str], output: Output) -> None:
     """Show every shape of operator OP with the published S and solscope's own bound."""
     from solscope.suite import listed_shapes, load, suite_shapes
 
-    if suite != "atrex":
-        listed = listed_shapes(load(suite), operator, hardware)
-        if as_json:
-            emit_json({"shapes": listed}, "suite_shapes_listed")
-            return
-        from solscope.report.results.suite.card import markdown_listed, render_listed
-
-        if markdown:
-            emit(markdown_listed(operator, listed))
-            return
-        emit(render_listed(operator, listed, width=terminal_width(), color=use_color()))
-        return
-    rows = suite_shapes(operator, hardware)
-    if as_json:
-        emit_json({"shapes": rows})
-        return
-    from solscope.report.results.suite import markdown_shapes, render_shapes
-
-    if markdown:
-        emit(markdown_shapes(operator, rows))
-        return
-    emit(render_shapes(operator, rows, width=terminal_width(), color=use_color()))
+    if suite == "atrex":
+        present({"shapes": suite_shapes(operator, hardware)}, output, operator=operator)
+    else:
+        rows = listed_shapes(load(suite), operator, hardware)
+        present({"shapes": rows}, output, form="suite_shapes_listed", operator=operator)
 
 
 @command.command("verify", short_help="Check references, inputs and tolerances without a GPU.")
@@ -163,7 +119,7 @@ def shapes(operator: str, suite: str, hardware: list[str], markdown: bool, as_js
 )
 @suite_option
 @json_option
-def verify(operators: tuple[str, ...], suite: str, as_json: bool) -> None:
+def verify(operators: tuple[str, ...], suite: str, output: Output) -> int:
     """Check that the suite itself is correct, at small sizes on the CPU.
 
     Every shape must produce inputs, seeds must be reproducible, the plain torch solution must pass,
@@ -176,12 +132,6 @@ def verify(operators: tuple[str, ...], suite: str, as_json: bool) -> None:
     def progress(name: str) -> None:
         click.echo(f"verifying {name}", err=True)
 
-    found = verify_suite(load(suite), operators, progress=progress)
-    if as_json:
-        emit_json({"operators": found})
-    else:
-        from solscope.report.results.suite.card import render_verified
-
-        emit(render_verified(found, width=terminal_width(), color=use_color()))
-    if any(one.failures for one in found):
-        click.get_current_context().exit(1)
+    checked = verify_suite(load(suite), operators, progress=progress)
+    failed = any(verification.failures for verification in checked)
+    return present({"operators": checked}, output, failed=failed)

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TypedDict
 
 from solscope.bench.base import FAILURES, ShapeResult
 from solscope.bench.results.contrast import ONE_PROCESS, RESOLUTION, Contrast
 from solscope.bench.results.leaderboard import Leaderboard
 from solscope.bench.results.score import Score
 from solscope.bench.workloads import DEFAULT_SUITE
+from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.markdown import to_markdown
 from solscope.report.layout.tables import (
-    WIDE,
     Column,
     counted,
     heading,
     number,
     pct,
     table,
-    to_text,
 )
 from solscope.text import clean
 
@@ -36,12 +35,33 @@ def _share(value: float | None) -> str:
     return pct(None if value is None else 100 * value)
 
 
-def render_results(results: Sequence[ShapeResult], *, width: int, color: bool) -> str:
+class BenchResults(TypedDict):
+    """Results of `solscope bench run` and `check`."""
+
+    results: list[ShapeResult]
+
+
+class NewSolution(TypedDict):
+    """The files of `solscope bench new`."""
+
+    files: list[str]
+
+
+@form("bench_new", NewSolution)
+def new_solution(result: NewSolution, _: Screen) -> str:
+    """The files that were written."""
+    return "\n".join(result["files"])
+
+
+@form("bench_run", BenchResults)
+@form("bench_check", BenchResults)
+def results_parts(document: BenchResults, screen: Screen) -> list[Printable]:
     """One row per shape and solution, with the reason where it did not pass.
 
     On a narrow terminal the names go that are the same in every row, never those that tell rows
     apart.
     """
+    results = document["results"]
     one_operator = len({r.operator for r in results}) < 2
     one_solution = len({r.solution for r in results}) < 2
     columns = (
@@ -77,7 +97,7 @@ def render_results(results: Sequence[ShapeResult], *, width: int, color: bool) -
         at for at, one in enumerate(columns) if one.text or any(row[at] != "-" for row in cells)
     ]
     shown = table(
-        [columns[at] for at in known], [[row[at] for at in known] for row in cells], width
+        [columns[at] for at in known], [[row[at] for at in known] for row in cells], screen.width
     )
     count = Counter(r.status for r in results)
     total = ", ".join(f"{n} {status}" for status, n in count.most_common()) or "nothing to run"
@@ -90,7 +110,7 @@ def render_results(results: Sequence[ShapeResult], *, width: int, color: bool) -
         )
     if any(r.status == "passed" and r.scale != 1 for r in results):
         notes.append(Text("sizes were scaled: what goes wrong at full size alone was not seen"))
-    return to_text([shown, Text(""), *_reasons(results), *notes], width, color)
+    return [shown, Text(""), *_reasons(results), *notes]
 
 
 def _reasons(results: Sequence[ShapeResult]) -> list[Printable]:
@@ -106,17 +126,9 @@ def _reasons(results: Sequence[ShapeResult]) -> list[Printable]:
     return [*map(Text, lines), Text("")] if lines else []
 
 
-def render_score(found: Score, *, width: int, color: bool) -> str:
+@form("bench_score", Score)
+def score_parts(found: Score, screen: Screen) -> list[Printable]:
     """S per operator, and over all."""
-    return to_text(_score(found, width), width, color)
-
-
-def markdown_score(found: Score) -> str:
-    """The same as Markdown."""
-    return to_markdown(_score(found, WIDE))
-
-
-def _score(found: Score, width: int) -> list[Printable]:
     columns = (
         Column("importance"),
         Column("S"),
@@ -152,7 +164,7 @@ def _score(found: Score, width: int) -> list[Printable]:
     ]
     if found.weighted_s is None:
         notes = [_no_score(found)]
-    shown = table(columns, cells, width)
+    shown = table(columns, cells, screen.width)
     return [heading(title), shown, Text(""), *map(Text, notes)]
 
 
@@ -166,17 +178,9 @@ def _no_score(found: Score) -> str:
     )
 
 
-def render_contrast(found: Contrast, *, width: int, color: bool) -> str:
+@form("bench_compare", Contrast)
+def contrast_parts(found: Contrast, screen: Screen) -> list[Printable]:
     """B against A: over all, and by shape."""
-    return to_text(_contrast(found, width), width, color)
-
-
-def markdown_contrast(found: Contrast) -> str:
-    """The same as Markdown."""
-    return to_markdown(_contrast(found, WIDE))
-
-
-def _contrast(found: Contrast, width: int) -> list[Printable]:
     several = len(found.a) + len(found.b) > 2
     columns = (
         Column("B / A"),
@@ -222,21 +226,13 @@ def _contrast(found: Contrast, width: int) -> list[Printable]:
             f"{counted(single, 'shape')} timed in one process on a side: intervals are "
             f"{100 * ONE_PROCESS:.0f} % wider; --restarts 3 makes them narrow"
         )
-    shown = table(columns, cells, width)
+    shown = table(columns, cells, screen.width)
     return [heading(title), shown, Text(""), *map(Text, notes)]
 
 
-def render_leaderboard(found: Leaderboard, *, width: int, color: bool) -> str:
+@form("bench_leaderboard", Leaderboard)
+def leaderboard_parts(found: Leaderboard, screen: Screen) -> list[Printable]:
     """Solutions over all, then S by operator."""
-    return to_text(_leaderboard(found, width), width, color)
-
-
-def markdown_leaderboard(found: Leaderboard) -> str:
-    """The same as Markdown."""
-    return to_markdown(_leaderboard(found, WIDE))
-
-
-def _leaderboard(found: Leaderboard, width: int) -> list[Printable]:
     overall = table(
         (
             Column("S"),
@@ -257,7 +253,7 @@ def _leaderboard(found: Leaderboard, width: int) -> list[Printable]:
             )
             for one in found.entries
         ],
-        width,
+        screen.width,
     )
     names = [one.solution for one in found.entries]
     by_operator = table(
@@ -276,7 +272,7 @@ def _leaderboard(found: Leaderboard, width: int) -> list[Printable]:
             )
             for one in found.best.operators
         ],
-        width,
+        screen.width,
     )
     title = f"{found.device}, suite {found.suite}, {found.method}"
     notes = [

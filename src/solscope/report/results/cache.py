@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from solscope.cache.report import CacheInfo, Cleared
+from solscope.report.forms import Screen, form
 from solscope.text import clean
 
 
-def render_cache(found: CacheInfo) -> str:
+@form("cache_info", CacheInfo)
+def cache_text(found: CacheInfo, _: Screen) -> str:
     """Where it is, how full it is, and whether it is used."""
     state = "on" if found.on else f"off ({clean(found.reason or '')})"
     return "\n".join(
@@ -21,7 +23,8 @@ def render_cache(found: CacheInfo) -> str:
     )
 
 
-def render_cleared(removed: Cleared) -> str:
+@form("cache_clear", Cleared)
+def cleared_text(removed: Cleared, _: Screen) -> str:
     """What is gone."""
     if not removed.entries + removed.answers:
         return "the cache was empty"

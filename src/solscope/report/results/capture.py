@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
+
+import msgspec
 
 from solscope.capture.attach import Recording
-from solscope.capture.sensors import Sensors
+from solscope.capture.sensors import Missing, Sensors
+from solscope.report.forms import Screen, form
+from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.tables import Column, heading, table
 from solscope.text import clean
 
 
-def render_recording(recording: Recording) -> str:
+class Sensor(msgspec.Struct, frozen=True):
+    """A sensor that can be recorded."""
+
+    name: str
+    metrics: list[str]
+
+
+@form("capture", Recording)
+def recording_text(recording: Recording, _: Screen) -> str:
     """A few lines about a recording that has ended."""
     lines = [
         f"{recording.path}: {recording.samples:,} samples of process {recording.pid} "
@@ -23,25 +36,30 @@ def render_recording(recording: Recording) -> str:
     return "\n".join(clean(line) for line in lines)
 
 
-def render_sensors(found: Sensors, *, width: int, color: bool) -> str:
-    """The sensors that can be read here, with their metrics, and those that cannot."""
-    from solscope.report.layout.lines import Printable, Text
-    from solscope.report.layout.tables import Column, heading, table, to_text
+class SensorList(TypedDict):
+    """The sensors of `solscope capture --list`."""
 
-    columns = [Column("sensor", text=True), Column("metrics", text=True)]
-    rows = [(_title(sensor), ", ".join(sensor.metrics)) for sensor in found.present]
-    parts: list[Printable] = [heading("sensors"), table(columns, rows, width, whole=True)]
-    if found.missing:
-        reasons = [(missing.name, missing.reason) for missing in found.missing]
-        columns = [Column("sensor", text=True), Column("why", text=True)]
-        parts += [Text(""), heading("missing"), table(columns, reasons, width, whole=True)]
-    return to_text(parts, width, color)
+    sensors: list[Sensor]
+    missing: list[Missing]
 
 
-def sensors_json(found: Sensors) -> dict[str, Any]:
-    """The same for machines."""
-    present = [{"name": _title(sensor), "metrics": sensor.metrics} for sensor in found.present]
+def sensor_list(found: Sensors) -> SensorList:
+    """The sensors that can be read here, and those that cannot."""
+    present = [Sensor(_title(sensor), list(sensor.metrics)) for sensor in found.present]
     return {"sensors": present, "missing": found.missing}
+
+
+@form("capture_list", SensorList)
+def sensors_parts(result: SensorList, screen: Screen) -> list[Printable]:
+    """The sensors that can be read here, with their metrics, and those that cannot."""
+    columns = [Column("sensor", text=True), Column("metrics", text=True)]
+    rows = [(sensor.name, ", ".join(sensor.metrics)) for sensor in result["sensors"]]
+    parts: list[Printable] = [heading("sensors"), table(columns, rows, screen.width, whole=True)]
+    if result["missing"]:
+        reasons = [(missing.name, missing.reason) for missing in result["missing"]]
+        columns = [Column("sensor", text=True), Column("why", text=True)]
+        parts += [Text(""), heading("missing"), table(columns, reasons, screen.width, whole=True)]
+    return parts
 
 
 def _title(sensor: Any) -> str:

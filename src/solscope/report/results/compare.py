@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from solscope.compare.parts import Difference, OneSided, Part
 from solscope.compare.profiles import Comparison, PhaseComparison, Side, StepTimes
+from solscope.report.forms import Screen, form
 from solscope.report.layout.blocks import Block, block_markdown, block_text
 from solscope.report.layout.labels import headings
 from solscope.report.layout.lines import Printable, Text
@@ -15,18 +16,18 @@ from solscope.report.layout.tables import (
     number,
     pct,
     share_known,
-    to_text,
     warning_lines,
 )
 from solscope.text import clean
 
 
-def render_compare(result: Comparison, *, top: int, width: int, color: bool) -> str:
+@form("compare", Comparison, markdown=lambda result, top: markdown_compare(result, top=top))
+def compare_parts(result: Comparison, screen: Screen, *, top: int) -> list[Printable]:
     """Text for the terminal; `top` limits what can be long."""
     parts: list[Printable] = [Text(line) for line in _profiles(result)]
     for block in blocks(result, top):
-        parts += block_text(block, width)
-    return to_text([*parts, Text(""), *warning_lines(result.warnings)], width, color)
+        parts += block_text(block, screen.width)
+    return [*parts, Text(""), *warning_lines(result.warnings)]
 
 
 def markdown_compare(result: Comparison, *, top: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import polars as pl
 
@@ -16,17 +16,16 @@ from solscope.corpus.queries.listing import ListedProfile
 from solscope.corpus.queries.shapes import HotShape, HotShapes
 from solscope.corpus.queries.trend import Trend, TrendChange
 from solscope.corpus.status import CorpusStatus
+from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.markdown import Ready, to_markdown
+from solscope.report.layout.markdown import Ready
 from solscope.report.layout.tables import (
-    WIDE,
     Column,
     counted,
     heading,
     number,
     pct,
     table,
-    to_text,
     with_bars,
 )
 from solscope.report.results.operators import axes_text
@@ -34,7 +33,8 @@ from solscope.text import clean, shorten
 from solscope.views.hotspots import TARGET_PCT
 
 
-def render_add(result: AddResult, *, width: int, color: bool) -> str:
+@form("corpus_add", AddResult)
+def add_parts(result: AddResult, screen: Screen) -> list[Printable]:
     """Counts, and a row per file that failed."""
     counts = f"added {result.added:,}, skipped {result.skipped:,} (known content)"
     no_profiles = "that is not a profile" if result.ignored == 1 else "that are not profiles"
@@ -45,11 +45,14 @@ def render_add(result: AddResult, *, width: int, color: bool) -> str:
     if result.failed:
         columns = (Column("file", text=True, spare=1), Column("reason", text=True))
         rows = [[row.file, row.reason] for row in result.failed]
-        parts += [Text(""), table(columns, rows, width, whole=True)]
-    return to_text(parts, width, color)
+        parts += [Text(""), table(columns, rows, screen.width, whole=True)]
+    return parts
 
 
-def render_status(url: str, result: CorpusStatus, *, width: int, color: bool) -> str:
+@form("corpus_compact", CorpusStatus)
+@form("corpus_init", CorpusStatus)
+@form("corpus_status", CorpusStatus)
+def status_parts(result: CorpusStatus, screen: Screen, *, url: str) -> list[Printable]:
     """What the store holds."""
     size = f"{result.bytes / 1e6:,.1f} MB in {counted(result.files, 'file')}"
     parts: list[Printable] = [
@@ -69,8 +72,8 @@ def render_status(url: str, result: CorpusStatus, *, width: int, color: bool) ->
         columns = (Column("profiles"), Column(title, text=True))
         rows = [[f"{count:,}", name] for name, count in counts.items()]
         if rows:
-            parts += [Text(""), table(columns, rows, width)]
-    return to_text(parts, width, color)
+            parts += [Text(""), table(columns, rows, screen.width)]
+    return parts
 
 
 _LIST = (
@@ -86,8 +89,16 @@ _LIST = (
 )
 
 
-def render_list(rows: list[ListedProfile], *, width: int, color: bool) -> str:
+class ProfileList(TypedDict):
+    """The profiles of `solscope corpus list`."""
+
+    profiles: list[ListedProfile]
+
+
+@form("corpus_list", ProfileList)
+def list_parts(result: ProfileList, screen: Screen) -> list[Printable]:
     """A row per profile."""
+    rows = result["profiles"]
     cells = [
         [
             row.id[:12],
@@ -103,11 +114,11 @@ def render_list(rows: list[ListedProfile], *, width: int, color: bool) -> str:
         for row in rows
     ]
     parts: list[Printable] = [
-        table(_LIST, cells, width),
+        table(_LIST, cells, screen.width),
         Text(""),
         Text(counted(len(rows), "profile")),
     ]
-    return to_text(parts, width, color)
+    return parts
 
 
 def date(nanoseconds: int | None) -> str:
@@ -121,7 +132,8 @@ def date(nanoseconds: int | None) -> str:
     return moment.strftime("%Y-%m-%d %H:%M")
 
 
-def render_verify(url: str, result: Verification, *, width: int, color: bool) -> str:
+@form("corpus_verify", Verification)
+def verify_parts(result: Verification, screen: Screen, *, url: str) -> list[Printable]:
     """What is wrong, or that nothing is."""
     checked = f"{counted(result.profiles, 'profile')} in {counted(result.files, 'file')} checked"
     problems = counted(len(result.problems), "problem") if result.problems else "all is well"
@@ -132,18 +144,19 @@ def render_verify(url: str, result: Verification, *, width: int, color: bool) ->
     if result.problems:
         columns = (Column("where", text=True, spare=1), Column("what", text=True))
         rows = [[problem.where, problem.what] for problem in result.problems]
-        parts += [Text(""), table(columns, rows, width, whole=True)]
+        parts += [Text(""), table(columns, rows, screen.width, whole=True)]
     if result.doubled_profiles:
         have = "profile has" if result.doubled_profiles == 1 else "profiles have"
         more = f"{result.doubled_profiles:,} {have} more rows than were written"
         parts += [Text(""), Text(f"{more}: `solscope corpus repair {url}` removes duplicates")]
-    return to_text(parts, width, color)
+    return parts
 
 
-def render_repair(url: str, result: RepairResult, *, width: int, color: bool) -> str:
+@form("corpus_repair", RepairResult)
+def repair_parts(result: RepairResult, screen: Screen, *, url: str) -> list[Printable]:
     """What was there more than once, and what became of it."""
     if not result.rows and not result.unrepaired:
-        return to_text([Text(f"{url}: no duplicate rows")], width, color)
+        return [Text(f"{url}: no duplicate rows")]
     done = "would remove" if result.dry_run else "removed"
     rows = counted(result.rows, "duplicate row")
     of = counted(result.profiles, "profile")
@@ -151,7 +164,7 @@ def render_repair(url: str, result: RepairResult, *, width: int, color: bool) ->
     if result.tables:
         columns = (Column("rows"), Column("profiles"), Column("table", text=True))
         cells = [[f"{row.rows:,}", f"{row.profiles:,}", row.table] for row in result.tables]
-        parts += [Text(""), table(columns, cells, width)]
+        parts += [Text(""), table(columns, cells, screen.width)]
     if result.unrepaired:
         columns = (
             Column("profile", text=True),
@@ -159,25 +172,32 @@ def render_repair(url: str, result: RepairResult, *, width: int, color: bool) ->
             Column("not repaired", text=True),
         )
         cells = [[row.profile[:12], row.table, row.reason] for row in result.unrepaired]
-        parts += [Text(""), table(columns, cells, width, whole=True)]
-    return to_text(parts, width, color)
+        parts += [Text(""), table(columns, cells, screen.width, whole=True)]
+    return parts
 
 
-def render_frame(frame: pl.DataFrame, limit: int, *, width: int, color: bool) -> str:
+class Rows(TypedDict):
+    """The rows of `solscope corpus query`."""
+
+    rows: list[dict[str, Any]]
+
+
+@form("corpus_query", Rows)
+def query_parts(_: Rows, screen: Screen, *, frame: pl.DataFrame, limit: int) -> list[Printable]:
     """The first rows of the result of a query."""
     columns = [Column(name, text=not dtype.is_numeric()) for name, dtype in frame.schema.items()]
     if not columns:
-        return to_text([Text("no columns")], width, color)
+        return [Text("no columns")]
     # No column that was asked for is left out: long texts give way.
-    most = max(16, width // len(columns))
+    most = max(16, screen.width // len(columns))
     rows = [[shorten(_cell(v), most) for v in row] for row in frame.head(limit).iter_rows()]
     more = f" of {frame.height:,} (see --limit)" if frame.height > limit else ""
     parts: list[Printable] = [
-        table(columns, rows, width),
+        table(columns, rows, screen.width),
         Text(""),
         Text(counted(len(rows), "row") + more),
     ]
-    return to_text(parts, width, color)
+    return parts
 
 
 def _cell(value: Any) -> str:
@@ -206,25 +226,19 @@ _RECOVERABLE = (
 )
 
 
-def render_importance(result: Importance, *, top: int, width: int, color: bool) -> str:
+@form("corpus_importance", Importance)
+def importance_parts(result: Importance, screen: Screen, *, top: int) -> list[Printable]:
     """Most important first; the printed shares add up to 100.00 %."""
-    return to_text(_importance(result, top, width), width, color)
-
-
-def markdown_importance(result: Importance, *, top: int) -> str:
-    """The same as Markdown."""
-    return to_markdown(_importance(result, top, WIDE))
-
-
-def _importance(result: Importance, top: int, width: int) -> list[Printable]:
     parts: list[Printable] = []
     if result.groups:
         for group in result.groups:
             named = ", ".join(f"{name} {value}" for name, value in group.group.items())
-            parts += _shares(named, group.profiles, group.total_gpu_ms, group.rows, top, width)
+            parts += _shares(
+                named, group.profiles, group.total_gpu_ms, group.rows, top, screen.width
+            )
     else:
         by = f"by {result.by}"
-        parts += _shares(by, result.profiles, result.total_gpu_ms, result.rows, top, width)
+        parts += _shares(by, result.profiles, result.total_gpu_ms, result.rows, top, screen.width)
     notes = [Text(result.definition)]
     tables = [group.rows for group in result.groups] or [result.rows]
     if any(row.recoverable_pct is not None for rows in tables for row in rows):
@@ -293,17 +307,9 @@ _SHAPES = (
 )
 
 
-def render_shapes(result: HotShapes, *, top: int, width: int, color: bool) -> str:
+@form("corpus_shapes", HotShapes)
+def shapes_parts(result: HotShapes, screen: Screen, *, top: int) -> list[Printable]:
     """A table per operator: the fewest shapes that cover its time."""
-    return to_text(_hot_shapes(result, top, width), width, color)
-
-
-def markdown_shapes(result: HotShapes, *, top: int) -> str:
-    """The same as Markdown."""
-    return to_markdown(_hot_shapes(result, top, WIDE))
-
-
-def _hot_shapes(result: HotShapes, top: int, width: int) -> list[Printable]:
     parts: list[Printable] = []
     for op in result.operators:
         if not op.shapes:
@@ -315,7 +321,7 @@ def _hot_shapes(result: HotShapes, top: int, width: int) -> list[Printable]:
         if len(op.shapes) > top:
             more = f"({len(op.shapes) - top} more, see --top)"
             rows.append([*([""] * (len(_SHAPES) - 1)), more])
-        parts += [table(_SHAPES, rows, width), Text("")]
+        parts += [table(_SHAPES, rows, screen.width), Text("")]
     unknown = [op.operator for op in result.operators if not op.shapes]
     if unknown:
         parts.append(Text(clean(f"no shapes are recorded for: {', '.join(unknown)}")))
@@ -340,17 +346,9 @@ def _shape_row(shape: HotShape) -> list[str]:
     ]
 
 
-def render_trend(result: Trend, *, top: int, width: int, color: bool, draw: bool = False) -> str:
+@form("corpus_trend", Trend)
+def trend_parts(result: Trend, screen: Screen, *, top: int) -> list[Printable]:
     """The latest points with changes marked, and the verdict."""
-    return to_text(_trend(result, top, width, draw), width, color)
-
-
-def markdown_trend(result: Trend, *, top: int) -> str:
-    """The same as Markdown."""
-    return to_markdown(_trend(result, top, WIDE, draw=False))
-
-
-def _trend(result: Trend, top: int, width: int, draw: bool) -> list[Printable]:
     phase = f" ({result.phase})" if result.phase else ""
     first = max(0, len(result.points) - top)
     changes = {change.at: change for change in result.changes}
@@ -370,7 +368,10 @@ def _trend(result: Trend, top: int, width: int, draw: bool) -> list[Printable]:
     shown = f"the last {len(rows)} of {counted(len(result.points), 'profile')}"
     parts: list[Printable] = [
         heading(f"{result.what}{phase}, {result.unit}, by {result.by}; {shown}"),
-        table(*with_bars(columns, rows, shares, at=3, draw=draw, cells=BAR, spare=1), width),
+        table(
+            *with_bars(columns, rows, shares, at=3, draw=screen.draw, cells=BAR, spare=1),
+            screen.width,
+        ),
         Text(""),
         *(Text(clean(_change_line(change, result.unit))) for change in result.changes),
     ]
@@ -401,3 +402,27 @@ def _verdict(result: Trend) -> str:
     if result.regressed:
         return f"slower since the last change, by {result.min_change_pct:g} % or more"
     return "no change" if not result.changes else "the last change did not make it slower"
+
+
+class ExportedSuite(TypedDict):
+    """The suite of `solscope corpus export-suite`."""
+
+    path: str
+    operators: int
+    shapes: int
+
+
+@form("corpus_export_suite", ExportedSuite)
+def _exported(result: ExportedSuite, _: Screen) -> str:
+    return f"{result['path']}: {result['operators']} operators, {result['shapes']} shapes"
+
+
+class Removed(TypedDict):
+    """The ids of `solscope corpus remove`."""
+
+    removed: list[str]
+
+
+@form("corpus_remove", Removed)
+def _removed(result: Removed, _: Screen) -> str:
+    return "\n".join(f"removed {identity}" for identity in result["removed"])

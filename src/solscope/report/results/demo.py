@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import msgspec
 
 from solscope.demo import DEMOS, PREFIX
+from solscope.demo.copying import Copied
+from solscope.demo.ended import Ended
 from solscope.demo.examples import EXAMPLES
+from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, heading, table, to_text
+from solscope.report.layout.tables import Column, heading, table
 
 
 class DemoRow(msgspec.Struct, frozen=True):
@@ -57,9 +62,9 @@ def listing() -> Listing:
     return Listing(recordings, examples)
 
 
-def render_demos(*, width: int, color: bool) -> str:
+@form("demo", Listing)
+def demo_parts(found: Listing, screen: Screen) -> list[Printable]:
     """The recordings as a table, then each question with its commands, ready to paste."""
-    found = listing()
     columns = [
         Column("name", text=True),
         Column("KB", spare=1),
@@ -68,7 +73,7 @@ def render_demos(*, width: int, color: bool) -> str:
     rows = [[row.name, f"{row.bytes / 1e3:,.0f}", row.about] for row in found.recordings]
     parts: list[Printable] = [
         heading("recordings"),
-        table(columns, rows, width, whole=True),
+        table(columns, rows, screen.width, whole=True),
         Text(),
         heading("to try"),
     ]
@@ -85,4 +90,21 @@ def render_demos(*, width: int, color: bool) -> str:
         Text("solscope demo run [NAME]  runs these commands and shows their output"),
         Text("solscope demo copy DIR    copies the recordings, with a README of commands"),
     ]
-    return to_text(parts, width, color)
+    return parts
+
+
+@form("demo_copy", Copied)
+def _copied(copied: Copied, _: Screen) -> str:
+    size = f"{len(copied.files)} files, {copied.bytes / 1e6:.1f} MB"
+    return f"{copied.folder}: {size}; {copied.folder}/README.md has commands to try"
+
+
+class DemoRun(TypedDict):
+    """The commands of `solscope demo run`."""
+
+    commands: list[Ended]
+
+
+@form("demo_run", DemoRun)
+def _demo_run(_result: DemoRun, _: Screen) -> None:
+    """Nothing: commands and their output were shown while they ran."""

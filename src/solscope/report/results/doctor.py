@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from solscope.environment import Environment, Part
+from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, heading, table, to_text
+from solscope.report.layout.tables import Column, heading, table
 from solscope.text import clean
 
 
-def render_doctor(found: Environment, *, width: int, color: bool) -> str:
+@form("doctor", Environment)
+def doctor_parts(found: Environment, screen: Screen) -> list[Printable]:
     """All findings, grouped."""
     parts: list[Printable] = [
         Text(f"solscope {found.version}, Python {found.python}, {clean(found.platform)}"),
@@ -22,13 +24,13 @@ def render_doctor(found: Environment, *, width: int, color: bool) -> str:
         ("tools on PATH", found.tools),
         ("sensors", found.sensors),
     ):
-        parts += [Text(""), heading(title), _parts(group, width)]
+        parts += [Text(""), heading(title), _parts(group, screen.width)]
     parts += [
         Text(""),
         heading("GPUs"),
         *(Text(clean(gpu)) for gpu in found.gpus or ["none found"]),
     ]
-    return to_text(parts, width, color)
+    return parts
 
 
 def _parts(group: list[Part], width: int) -> Printable:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from solscope.compare.gate import Check, GateResult
+from solscope.report.forms import Screen, form
 from solscope.report.layout.labels import short_labels
-from solscope.report.layout.lines import Text
-from solscope.report.layout.tables import Column, number, table, to_text, warning_lines
+from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.tables import Column, number, table, warning_lines
 from solscope.text import clean
 
 _WORDS = {"ok": "ok", "worse": "worse", "cannot_tell": "cannot tell"}
@@ -27,7 +28,8 @@ _MEASURED = {
 }
 
 
-def render_gate(result: GateResult, *, width: int, color: bool) -> str:
+@form("gate", GateResult)
+def gate_parts(result: GateResult, screen: Screen) -> list[Printable]:
     """The verdict, what led to it, and what it does not say."""
     before, after = short_labels([result.baseline, result.candidate])
     parts = [
@@ -41,7 +43,7 @@ def render_gate(result: GateResult, *, width: int, color: bool) -> str:
         rows = [_row(check) for check in result.checks]
         parts += [
             Text(""),
-            table(_COLUMNS, rows, width),  # type: ignore[list-item]
+            table(_COLUMNS, rows, screen.width),  # type: ignore[list-item]
             Text(""),
             *(Text(f"step time: {_MEASURED[name]}") for name in measured),
             Text(
@@ -49,7 +51,7 @@ def render_gate(result: GateResult, *, width: int, color: bool) -> str:
                 "next by more"
             ),
         ]
-    return to_text([*parts, *warning_lines(result.warnings)], width, color)
+    return [*parts, *warning_lines(result.warnings)]
 
 
 def _limits(result: GateResult) -> str:

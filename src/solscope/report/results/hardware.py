@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 from solscope.hardware import Figure, Hardware
 from solscope.hardware.base import CHIP, MEMORY, PIPES, SUSTAINED
+from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, heading, table, to_text
+from solscope.report.layout.tables import Column, heading, table
 from solscope.text import clean
 
 SCALES = {
@@ -51,8 +53,16 @@ def cell(hardware: Hardware, name: str) -> str:
     return "-" if figure is None else " ".join(readable(figure)).strip()
 
 
-def render_list(known: Sequence[Hardware], *, width: int, color: bool) -> str:
+class HardwareList(TypedDict):
+    """The GPUs of `solscope hardware`."""
+
+    hardware: list[Hardware]
+
+
+@form("hardware_list", HardwareList)
+def list_parts(result: HardwareList, screen: Screen) -> list[Printable]:
     """One line per GPU."""
+    known = result["hardware"]
     columns = [
         Column("name", text=True),
         Column("arch", text=True, spare=3),
@@ -63,7 +73,7 @@ def render_list(known: Sequence[Hardware], *, width: int, color: bool) -> str:
         (gpu.name, gpu.arch or "-", *(_scaled(gpu, *column) for column in LIST_COLUMNS), gpu.title)
         for gpu in known
     ]
-    return to_text([table(columns, rows, width)], width, color)
+    return [table(columns, rows, screen.width)]
 
 
 def _scaled(gpu: Hardware, _: str, name: str, factor: float) -> str:
@@ -71,16 +81,19 @@ def _scaled(gpu: Hardware, _: str, name: str, factor: float) -> str:
     return "-" if value is None else _digits(value / factor)
 
 
-def render_show(chosen: Sequence[Hardware], *, width: int, color: bool) -> str:
+@form("hardware_measure", HardwareList)
+@form("hardware_show", HardwareList)
+def show_parts(result: HardwareList, screen: Screen) -> list[Printable]:
     """All figures: one GPU with sources, several side by side with their sources below."""
+    chosen = result["hardware"]
     if len(chosen) == 1:
-        return to_text(_alone(chosen[0], width), width, color)
+        return _alone(chosen[0], screen.width)
     columns = [Column("", text=True), *(Column(_label(gpu)) for gpu in chosen)]
     rows = [(name, *(cell(gpu, name) for gpu in chosen)) for name in _names(chosen)]
-    parts: list[Printable] = [table(columns, rows, width)]
+    parts: list[Printable] = [table(columns, rows, screen.width)]
     for gpu in chosen:
         parts += [Text(""), heading(f"{_label(gpu)}: {gpu.title}"), *_sources(gpu)]
-    return to_text(parts, width, color)
+    return parts
 
 
 def _alone(gpu: Hardware, width: int) -> list[Printable]:

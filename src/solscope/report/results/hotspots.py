@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
+from solscope.report.forms import Screen, form, one_below_the_other
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.markdown import to_markdown
 from solscope.report.layout.tables import (
     BAR_WIDTH,
-    WIDE,
     Column,
     number,
     pct,
     table,
-    to_text,
     with_bars,
 )
 from solscope.report.results.operators import axes_text, known_costs
@@ -22,27 +22,31 @@ ROOMY, NARROW_BAR = 120, 5
 """In a terminal narrower than this, bars have fewer cells."""
 
 
-def render_hotspots(
-    result: HotspotTable, *, top: int, width: int, color: bool, draw: bool = False
-) -> str:
+class HotspotTables(TypedDict):
+    """One table per profile."""
+
+    profiles: list[HotspotTable]
+
+
+@form("hotspots", HotspotTables)
+def _hotspots(result: HotspotTables, screen: Screen, *, top: int) -> list[Printable]:
+    pages = (hotspots_parts(table, screen, top=top) for table in result["profiles"])
+    return one_below_the_other(pages)
+
+
+def hotspots_parts(result: HotspotTable, screen: Screen, *, top: int) -> list[Printable]:
     """The first rows of the work list, each with its arithmetic."""
-    return to_text(_parts(result, top, width, draw), width, color)
-
-
-def markdown_hotspots(result: HotspotTable, *, top: int) -> str:
-    """The same as Markdown."""
-    return to_markdown(_parts(result, top, WIDE, draw=False))
-
-
-def _parts(result: HotspotTable, top: int, width: int, draw: bool) -> list[Printable]:
     shown = result.hotspots[:top]
     shares = [row.recoverable_pct_of_step for row in shown]
     rows = [_row(row) for row in shown]
-    cells, spare = (BAR_WIDTH, 4) if width >= ROOMY else (NARROW_BAR, 1)
+    cells, spare = (BAR_WIDTH, 4) if screen.width >= ROOMY else (NARROW_BAR, 1)
     return [
         Text(_heading(result), style="bold"),
         Text(""),
-        table(*with_bars(_COLUMNS, rows, shares, at=3, draw=draw, cells=cells, spare=spare), width),
+        table(
+            *with_bars(_COLUMNS, rows, shares, at=3, draw=screen.draw, cells=cells, spare=spare),
+            screen.width,
+        ),
         Text(""),
         *(
             Text(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
+from solscope.attribution.classify import Explanation
+from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.markdown import Ready, to_markdown
+from solscope.report.layout.markdown import Ready
 from solscope.report.layout.tables import (
     WIDE,
     Column,
@@ -12,44 +16,38 @@ from solscope.report.layout.tables import (
     number,
     pct,
     table,
-    to_text,
     warning_lines,
     with_bars,
 )
 from solscope.report.results.show.lines import coverage_line
+from solscope.text import clean
 from solscope.views.kernels import KernelRow, KernelTable
 from solscope.views.summary import Summary
 
 
-def render_kernels(
-    result: KernelTable,
-    summary: Summary,
-    *,
-    top: int | None,
-    width: int,
-    color: bool,
-    full_names: bool,
-    draw: bool = False,
-) -> str:
-    """A row per group, most time first, with a total that closes."""
-    return to_text(_parts(result, summary, top, width, draw, full_names), width, color)
+class KernelTables(TypedDict):
+    """One table, in a list as other commands have it."""
+
+    profiles: list[KernelTable]
 
 
-def markdown_kernels(
-    result: KernelTable, summary: Summary, *, top: int | None, full_names: bool
-) -> str:
-    """The same as Markdown."""
-    return to_markdown(_parts(result, summary, top, WIDE, draw=False, full_names=full_names))
-
-
-def _parts(
-    result: KernelTable,
-    summary: Summary,
-    top: int | None,
-    width: int,
-    draw: bool,
-    full_names: bool,
+@form("kernels", KernelTables)
+def _kernels(
+    result: KernelTables, screen: Screen, *, summary: Summary, top: int | None, full_names: bool
 ) -> list[Printable]:
+    (table,) = result["profiles"]
+    return kernels_parts(table, screen, summary=summary, top=top, full_names=full_names)
+
+
+@form("kernels_explain", Explanation)
+def _explanation(result: Explanation, _: Screen) -> str:
+    return "\n".join(clean(line) for line in str(result).splitlines())
+
+
+def kernels_parts(
+    result: KernelTable, screen: Screen, *, summary: Summary, top: int | None, full_names: bool
+) -> list[Printable]:
+    """A row per group, most time first, with a total that closes."""
     shown = result.kernels[:top]
     rows = [_row(row, full_names) for row in shown]
     rest = result.kernels[len(shown) :]
@@ -60,10 +58,10 @@ def _parts(
     if result.by == "category":
         columns.pop(-2)
         rows = [[*row[:-2], row[-1]] for row in rows]
-    columns, rows = with_bars(columns, rows, [row.pct for row in shown], at=1, draw=draw)
-    whole = full_names and width < WIDE
+    columns, rows = with_bars(columns, rows, [row.pct for row in shown], at=1, draw=screen.draw)
+    whole = full_names and screen.width < WIDE
     return [
-        listing(columns, rows) if whole else table(columns, rows, width),
+        listing(columns, rows) if whole else table(columns, rows, screen.width),
         Text(""),
         Text(coverage_line(summary)),
         *warning_lines(summary.warnings),

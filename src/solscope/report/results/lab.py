@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from solscope.lab.answers import OURS
+from solscope.lab.pack import Packed
+from solscope.lab.record import Summary as LabRecording
 from solscope.lab.score import SLOW, ControlScore, GroupScore, LabScore, Rate
+from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, number, table, to_text
+from solscope.report.layout.tables import Column, number, table
 from solscope.report.layout.tables import heading as heading_line
 
 GROUPS = {
@@ -26,14 +30,15 @@ _PAIR = ("pair", "step", "rank", "S", "Z", "log", "verdict", "named")
 _TEXT = {"ranker", "half", "group", "expected", "named first", "pair", "verdict", "named"}
 
 
-def render_score(result: LabScore, width: int, color: bool, *, every: bool = False) -> str:
+@form("lab_score", LabScore, markdown=lambda result, **_: markdown_score(result))
+def score_parts(result: LabScore, screen: Screen, *, every: bool = False) -> list[Printable]:
     """As text; `every` lists all pairs, not only those that went wrong."""
     parts: list[Printable] = [Text(_head(result))]
 
     def add(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         if rows:
             columns = [Column(heading, text=heading in _TEXT) for heading in headings]
-            parts.extend([Text(""), heading_line(title), table(columns, rows, width)])
+            parts.extend([Text(""), heading_line(title), table(columns, rows, screen.width)])
 
     for (half, group), rows in _by_group(result).items():
         add(f"{half}: {GROUPS[group]} (n = {rows[0].pairs})", _RANKER, [_ranked(r) for r in rows])
@@ -47,7 +52,7 @@ def render_score(result: LabScore, width: int, color: bool, *, every: bool = Fal
     add("named instead of the expected cause", _CONFUSION, named)
     add("pairs" if every else "pairs that went wrong", _PAIR, _pair_rows(result, every))
     parts += [Text(""), *(Text(line) for line in _notes(result))]
-    return to_text(parts, width, color)
+    return parts
 
 
 def markdown_score(result: LabScore) -> str:
@@ -174,3 +179,19 @@ def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     ruler = "|" + "|".join("---" for _ in headings) + "|"
     return "\n".join([line(headings), ruler, *map(line, rows)])
+
+
+@form("lab_pack", Packed)
+def _packed(packed: Packed, _: Screen) -> str:
+    return (
+        f"{packed.folder}: {packed.pairs} pairs, {packed.recordings} recordings, "
+        f"{packed.bytes / 1e6:.2f} MB"
+    )
+
+
+@form("lab_record", LabRecording)
+def _recorded(summary: LabRecording, _: Screen, *, folder: Path) -> str:
+    lines = [f"{summary.pairs} pairs in {folder}, {summary.seconds} s"]
+    for name, reason in (*summary.unavailable.items(), *summary.failed.items()):
+        lines.append(f"  not recorded: {name}: {reason}")
+    return "\n".join(lines)

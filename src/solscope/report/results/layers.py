@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from solscope.report.forms import Screen, form
 from solscope.report.layout.labels import headings
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import (
@@ -20,7 +21,6 @@ from solscope.report.layout.tables import (
     Column,
     share_known,
     table,
-    to_text,
     warning_lines,
     with_bars,
 )
@@ -46,26 +46,28 @@ class Line(NamedTuple):
     """What the times are a share of: one layer of the kind, or the pass; empty for no share."""
 
 
-def render_layers(
-    result: LayerTable, *, width: int, color: bool, kernels: bool, draw: bool = False
-) -> str:
+@form("layers", LayerTable, markdown=lambda result, **_: markdown_layers(result))
+def layers_parts(result: LayerTable, screen: Screen, *, kernels: bool) -> list[Printable]:
     """The table in the terminal; `kernels` lists the kernels of a role under it.
 
     More profiles than fit beside each other become several tables.
     """
     # What group, role, difference, ratio and a first look at the kernels take.
     taken = 60 if len(result.profiles) != 2 else 78
-    room = max(10, min(20, (width - taken) // max(1, len(result.profiles))))
-    fit = max(1, (width - 46) // (room + 5))
+    room = max(10, min(20, (screen.width - taken) // max(1, len(result.profiles))))
+    fit = max(1, (screen.width - 46) // (room + 5))
     all_lines = list(lines(result, kernels=kernels))
     parts: list[Printable] = [Text(_title(result))]
     for first in range(0, len(result.profiles), fit):
         shown = range(first, min(first + fit, len(result.profiles)))
-        parts += [Text(""), _table(result, all_lines, shown, room, width, kernels, draw)]
+        parts += [
+            Text(""),
+            _table(result, all_lines, shown, room, screen.width, kernels, screen.draw),
+        ]
     if len(result.profiles) == 2 and fit == 1:
-        parts.append(Text(f"columns left out at {width}: diff µs, ratio", style="dim"))
+        parts.append(Text(f"columns left out at {screen.width}: diff µs, ratio", style="dim"))
     parts += [Text(""), Text(_coverage(result)), *_warnings(result)]
-    return to_text(parts, width, color)
+    return parts
 
 
 def _table(

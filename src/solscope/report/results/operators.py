@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
+from solscope.report.forms import Screen, form, one_below_the_other
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.markdown import Ready, to_markdown
+from solscope.report.layout.markdown import Ready
 from solscope.report.layout.tables import (
-    WIDE,
     Column,
     number,
     pct,
     share_known,
     table,
-    to_text,
     with_bars,
 )
 from solscope.text import clean
 from solscope.views.operators import MEMORIES, NoCost, OperatorRow, OperatorTable
 
 
-def render_operators(
-    result: OperatorTable, *, top: int | None, width: int, color: bool, draw: bool = False
-) -> str:
+class OperatorTables(TypedDict):
+    """One table per profile."""
+
+    profiles: list[OperatorTable]
+
+
+@form("operators", OperatorTables)
+def _operators(result: OperatorTables, screen: Screen, *, top: int | None) -> list[Printable]:
+    pages = (operators_parts(table, screen, top=top) for table in result["profiles"])
+    return one_below_the_other(pages)
+
+
+def operators_parts(result: OperatorTable, screen: Screen, *, top: int | None) -> list[Printable]:
     """A row per operator or shape, most time first, then what has no cost; shares sum to 100 %."""
-    return to_text(_parts(result, top, width, draw), width, color)
-
-
-def markdown_operators(result: OperatorTable, *, top: int | None) -> str:
-    """The same as Markdown."""
-    return to_markdown(_parts(result, top, WIDE, draw=False))
-
-
-def _parts(result: OperatorTable, top: int | None, width: int, draw: bool) -> list[Printable]:
     shown = result.operators[:top]
     rest = result.operators[len(shown) :]
     rows = [_row(row) for row in shown]
@@ -44,13 +44,16 @@ def _parts(result: OperatorTable, top: int | None, width: int, draw: bool) -> li
     parts: list[Printable] = [
         Text(f"{clean(result.profile)} on {card}; {_said(result)}", style="bold"),
         Text(""),
-        table(*with_bars(_COLUMNS, rows, [row.pct for row in shown], at=1, draw=draw), width),
+        table(
+            *with_bars(_COLUMNS, rows, [row.pct for row in shown], at=1, draw=screen.draw),
+            screen.width,
+        ),
         Text(""),
         Text(known_costs(result.cost_pct, result.graph_replays) + _inferred(result)),
     ]
     if result.no_cost:
         reasons = [[pct(r.pct), f"{r.calls:,}", r.reason, r.op] for r in result.no_cost[:REASONS]]
-        parts += [Text(""), table(_NO_COST, reasons, width)]
+        parts += [Text(""), table(_NO_COST, reasons, screen.width)]
     return parts
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
+from solscope.report.forms import Screen, form, one_below_the_other
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.markdown import to_markdown
 from solscope.report.layout.tables import (
-    WIDE,
     Column,
     heading,
     number,
     pct,
     table,
-    to_text,
     warning_lines,
     with_bars,
 )
@@ -20,18 +20,20 @@ from solscope.text import clean
 from solscope.views.ranks import CollectiveRow, RankTimes, RunRanks
 
 
-def render_ranks(result: RunRanks, *, width: int, color: bool, draw: bool = False) -> str:
+class Runs(TypedDict):
+    """Several runs, one after the other."""
+
+    runs: list[RunRanks]
+
+
+@form("ranks_several", Runs)
+def _several(result: Runs, screen: Screen) -> list[Printable]:
+    return one_below_the_other(ranks_parts(run, screen) for run in result["runs"])
+
+
+@form("ranks", RunRanks)
+def ranks_parts(result: RunRanks, screen: Screen) -> list[Printable]:
     """Who waits for whom, ranks, collectives and load."""
-    return to_text(run_parts(result, width, draw), width, color)
-
-
-def markdown_ranks(result: RunRanks) -> str:
-    """The same as Markdown."""
-    return to_markdown(run_parts(result, WIDE, draw=False))
-
-
-def run_parts(result: RunRanks, width: int, draw: bool) -> list[Printable]:
-    """The page of a run, the answer first."""
     parts: list[Printable] = [
         heading(_title(result)),
         Text(clean(result.verdict), style="bold"),
@@ -40,11 +42,19 @@ def run_parts(result: RunRanks, width: int, draw: bool) -> list[Printable]:
     if straggler.rank is None and straggler.leader is not None and straggler.evidence:
         parts.append(Text(f"About rank {straggler.leader}, which costs the others most:"))
     parts += [Text(f"  {clean(line)}") for line in straggler.evidence]
-    parts += [Text(""), _ranks(result, width, draw)]
+    parts += [Text(""), _ranks(result, screen.width, screen.draw)]
     if result.collectives:
-        parts += [Text(""), heading("Collectives, mean per call"), _collectives(result, width)]
+        parts += [
+            Text(""),
+            heading("Collectives, mean per call"),
+            _collectives(result, screen.width),
+        ]
     if result.imbalance.by_layer:
-        parts += [Text(""), heading("Rows received by experts, per step"), _layers(result, width)]
+        parts += [
+            Text(""),
+            heading("Rows received by experts, per step"),
+            _layers(result, screen.width),
+        ]
     parts += [Text(""), Text(_clock(result)), *warning_lines(result.warnings)]
     return parts
 

@@ -16,7 +16,8 @@ from solscope.bench.results.leaderboard import leaderboard
 from solscope.bench.results.score import score, select, usual
 from solscope.cli import run
 from solscope.errors import InputError, UsageError
-from solscope.report.results.bench import render_contrast, render_results
+from solscope.report.results.bench import contrast_parts, results_parts
+from tests.printing import printed
 
 JITTER = (0.995, 1.0, 1.0, 1.005, 0.998, 1.002)
 
@@ -160,10 +161,10 @@ def test_a_best_of_more_solutions_is_told_shape_by_shape() -> None:
     found = contrast(swapped, before)
     assert found.uneven == 2
     assert [(one.a_solution, one.b_solution) for one in found.shapes] == [("b", "a"), ("a", "a")]
-    wide = render_contrast(found, width=140, color=False)
+    wide = printed(contrast_parts, found, width=140, color=False)
     assert wide.splitlines()[1].split()[-4:] == ["A", "by", "B", "by"]
     assert "on 2 shapes A and B have other solutions" in wide
-    single = render_contrast(contrast(before, after, "a", "b"), width=140, color=False)
+    single = printed(contrast_parts, contrast(before, after, "a", "b"), width=140, color=False)
     assert " by " not in single.splitlines()[1]
     assert "other solutions" not in single
 
@@ -443,11 +444,13 @@ def test_a_check_shows_its_reasons_in_full_and_no_empty_columns() -> None:
         )
         for at in "01"
     ]
-    said = render_results(rows, width=80, color=False)
+    said = printed(results_parts, {"results": rows}, width=80, color=False)
     assert said.splitlines()[0].split() == ["operator", "shape", "solution", "status", "why"]
     assert " ".join(said.split()).count(f"mine at rms_norm, shape 0: {off}") == 1
     assert "shape 1" not in said
-    timed = render_results([*rows, line("rms_norm", "2", 20.0)], width=140, color=False)
+    timed = printed(
+        results_parts, {"results": [*rows, line("rms_norm", "2", 20.0)]}, width=140, color=False
+    )
     assert "median µs" in timed.splitlines()[0]
     assert "p20" not in timed.splitlines()[0]
     assert "S = bound / median" in timed
@@ -457,12 +460,19 @@ def test_a_narrow_terminal_keeps_the_names_that_tell_rows_apart() -> None:
     why = "moves 259 MB, more than the 256 MB allowed here"
     names = "mine", "torch-eager"
     rows = [line("rms_norm", "27", 20.0, solution=name, reason=why) for name in names]
-    _, first, second, *_ = render_results(rows, width=80, color=False).splitlines()
+    _, first, second, *_ = printed(
+        results_parts, {"results": rows}, width=80, color=False
+    ).splitlines()
     assert "mine" in first
     assert "torch-eager" in second
-    assert "solution" not in render_results(rows[:1], width=60, color=False).splitlines()[0]
+    assert (
+        "solution"
+        not in printed(results_parts, {"results": rows[:1]}, width=60, color=False).splitlines()[0]
+    )
     operators = [line(name, "0", 20.0, reason=why) for name in ("rms_norm", "l2_norm")]
-    _, first, second, *_ = render_results(operators, width=60, color=False).splitlines()
+    _, first, second, *_ = printed(
+        results_parts, {"results": operators}, width=60, color=False
+    ).splitlines()
     assert "rms_norm" in first
     assert "l2_norm" in second
 
@@ -484,7 +494,7 @@ def test_a_narrow_terminal_keeps_the_interval_and_says_what_it_leaves_out() -> N
         [line("chunk_gated_delta_rule_state", "0", 123_456.0, solution="a-solution-of-ours")],
         [line("chunk_gated_delta_rule_state", "0", 23_456.0, solution=name) for name in "bc"],
     )
-    wide, narrow = (render_contrast(found, width=width, color=False) for width in (140, 70))
+    wide, narrow = (printed(contrast_parts, found, width=width, color=False) for width in (140, 70))
     assert "A by" in wide
     assert "left out" not in wide
     assert "95 %" in narrow
@@ -494,5 +504,5 @@ def test_a_narrow_terminal_keeps_the_interval_and_says_what_it_leaves_out() -> N
 def test_results_of_scaled_sizes_say_so() -> None:
     full, scaled = line("rms_norm", "0", 20.0), line("rms_norm", "1", 20.0, scale=0.5)
     told = "sizes were scaled"
-    assert told in render_results([full, scaled], width=100, color=False)
-    assert told not in render_results([full], width=100, color=False)
+    assert told in printed(results_parts, {"results": [full, scaled]}, width=100, color=False)
+    assert told not in printed(results_parts, {"results": [full]}, width=100, color=False)

@@ -11,7 +11,8 @@ from solscope.corpus.ingest.extract import ExtractOptions
 from solscope.corpus.queries.importance import Importance, ImportanceBy, importance
 from solscope.corpus.store import Corpus, create_corpus
 from solscope.errors import InputError, UsageError
-from solscope.report.results.corpus import closing, render_importance
+from solscope.report.results.corpus import closing, importance_parts
+from tests.printing import printed
 from tests.unit.corpus.traces import write_trace
 
 
@@ -77,7 +78,7 @@ def test_calls_beyond_their_bound_are_a_warning(corpus: Corpus, tmp_path: Path) 
     result = importance(made)
     (text,) = result.warnings
     assert text.startswith("S is above 100 % in 2 of 3 rows (elementwise: ")
-    assert text in render_importance(result, top=9, width=300, color=False)
+    assert text in printed(importance_parts, result, top=9, width=300, color=False)
 
 
 def test_frequency_times_mean_share_is_importance(corpus: Corpus) -> None:
@@ -132,7 +133,7 @@ def test_printed_shares_add_up(parts: list[float]) -> None:
 
 
 def test_the_table_closes_whatever_is_left_out(corpus: Corpus) -> None:
-    text = render_importance(importance(corpus), top=1, width=100, color=False)
+    text = printed(importance_parts, importance(corpus), top=1, width=100, color=False)
     assert "75.00 %" in text
     assert "(1 more)" in text
     assert "16.00 %" in text

@@ -12,8 +12,9 @@ from solscope.corpus.queries.shapes import axes_id, hot_shapes
 from solscope.corpus.store import Corpus, create_corpus
 from solscope.errors import InputError, UsageError
 from solscope.operators import operator
-from solscope.report.results.corpus import render_shapes
+from solscope.report.results.corpus import shapes_parts
 from solscope.suite.files import load, validate
+from tests.printing import printed
 from tests.unit.corpus.traces import write_trace
 
 TOKENS = {64: 40.0, 70: 30.0, 1024: 20.0, 4096: 10.0}
@@ -66,7 +67,7 @@ def test_a_shape_says_where_it_was_seen(corpus: Corpus) -> None:
 def test_all_operators_most_important_first(corpus: Corpus) -> None:
     found = hot_shapes(corpus).operators
     assert [op.operator for op in found] == ["dense_gemm", "elementwise"]
-    text = render_shapes(hot_shapes(corpus, buckets=True), top=1, width=120, color=False)
+    text = printed(shapes_parts, hot_shapes(corpus, buckets=True), top=1, width=120, color=False)
     assert "(2 shapes, m=64..70)" in text
     assert "(2 more, see --top)" in text
 

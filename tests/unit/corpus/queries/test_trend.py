@@ -11,7 +11,8 @@ from solscope.corpus.queries.change_points import LONGEST, SHORTEST, change_poin
 from solscope.corpus.queries.trend import trend, version_key
 from solscope.corpus.store import Corpus, create_corpus
 from solscope.errors import InputError, UsageError
-from solscope.report.results.corpus import render_trend
+from solscope.report.results.corpus import trend_parts
+from tests.printing import printed
 from tests.unit.corpus.traces import write_trace
 
 
@@ -83,7 +84,7 @@ def test_a_slower_operator_is_a_regression(corpus: Corpus) -> None:
     assert found.regressed
     assert not trend(corpus, "dense_gemm", min_change_pct=30).regressed
     assert not trend(corpus, "elementwise").changes
-    assert "+25.2 %" in render_trend(found, top=3, width=100, color=False)
+    assert "+25.2 %" in printed(trend_parts, found, top=3, width=100, color=False)
 
 
 def test_versions_are_ordered_as_versions(corpus: Corpus) -> None:

@@ -6,7 +6,7 @@ import io
 import msgspec
 import pytest
 
-from solscope.report.results.layers import csv_layers, lines, markdown_layers, render_layers
+from solscope.report.results.layers import csv_layers, layers_parts, lines, markdown_layers
 from solscope.views.layers import (
     Group,
     KernelTime,
@@ -15,6 +15,7 @@ from solscope.views.layers import (
     LayerTable,
     Row,
 )
+from tests.printing import printed
 
 QKV = Row(
     role="qkv",
@@ -52,8 +53,8 @@ TABLE = LayerTable(
 
 
 def text(table: LayerTable, *, width: int = 100, kernels: bool = False) -> list[str]:
-    printed = render_layers(table, width=width, color=False, kernels=kernels)
-    return [line.rstrip() for line in printed.splitlines()]
+    text = printed(layers_parts, table, width=width, color=False, kernels=kernels)
+    return [line.rstrip() for line in text.splitlines()]
 
 
 def words_of(found: list[str], part: str) -> list[str]:
@@ -169,8 +170,10 @@ ALONE = changed(
 
 
 def test_bars_are_shares_of_one_layer_inside_it_and_of_the_pass_outside() -> None:
-    printed = render_layers(ALONE, width=100, color=False, kernels=False, draw=True).splitlines()
-    drawn = {tuple(line.split()[:2]): line.count("█") for line in printed}
+    text = printed(
+        layers_parts, ALONE, width=100, color=False, kernels=False, draw=True
+    ).splitlines()
+    drawn = {tuple(line.split()[:2]): line.count("█") for line in text}
     assert drawn["end", "to"] == 12
     assert drawn["layers", "2"] == 3
     assert drawn["dense", "2"] == 12
@@ -181,8 +184,8 @@ def test_bars_are_shares_of_one_layer_inside_it_and_of_the_pass_outside() -> Non
 
 def test_times_of_single_calls_have_no_share_of_a_layer() -> None:
     single = msgspec.structs.replace(ALONE, per="call")
-    printed = render_layers(single, width=100, color=False, kernels=False, draw=True)
-    assert {line.split()[0] for line in printed.splitlines() if "█" in line} == {
+    text = printed(layers_parts, single, width=100, color=False, kernels=False, draw=True)
+    assert {line.split()[0] for line in text.splitlines() if "█" in line} == {
         "end",
         "layers",
         "idle",
@@ -190,9 +193,9 @@ def test_times_of_single_calls_have_no_share_of_a_layer() -> None:
 
 
 def test_several_profiles_have_no_bars() -> None:
-    printed = render_layers(TABLE, width=200, color=False, kernels=False, draw=True)
-    assert "█" not in printed
+    text = printed(layers_parts, TABLE, width=200, color=False, kernels=False, draw=True)
+    assert "█" not in text
 
 
 def test_nothing_is_drawn_unless_asked_for() -> None:
-    assert "█" not in render_layers(ALONE, width=100, color=True, kernels=False)
+    assert "█" not in printed(layers_parts, ALONE, width=100, color=True, kernels=False)

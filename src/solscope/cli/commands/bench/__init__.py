@@ -15,10 +15,9 @@ import click
 from solscope.cli import completion
 from solscope.cli.arguments import OutputPath
 from solscope.cli.commands.bench.results import compare, leaderboard, score
-from solscope.cli.options import Decorator, json_option
-from solscope.cli.output import emit, emit_json
+from solscope.cli.options import Decorator
+from solscope.cli.output import FAILED, Output, json_option, present
 from solscope.cli.progress import progress_line
-from solscope.cli.screen import terminal_width, use_color
 
 if TYPE_CHECKING:
     from solscope.bench.base import ShapeResult
@@ -196,29 +195,25 @@ def command() -> None:
 )
 @click.option("--allow-busy", is_flag=True, help="Measure even if another process uses the GPU.")
 @_run_options
-@click.pass_context
-def run(
-    context: click.Context, /, solutions: tuple[str, ...], as_json: bool, **values: Any
-) -> None:
+def run(solutions: tuple[str, ...], output: Output, **values: Any) -> int:
     """Build, check and time solutions, each in its own process.
 
     Exit code 1: a solution failed (wrong result, crash, timeout or cheating). Exit code 2: nothing
     could be run, because every shape is unsupported or the time budget is too short.
     """
-    _evaluate(context, _options(solutions, check_only=False, **values), as_json)
+    return _evaluate(_options(solutions, check_only=False, **values), output)
 
 
 @command.command("check", short_help="Check a solution without timing it.")
 @click.argument("solution", metavar="SOLUTION", shell_complete=completion.solution_or_file)
 @_run_options
-@click.pass_context
-def check(context: click.Context, /, solution: str, as_json: bool, **values: Any) -> None:
+def check(solution: str, output: Output, **values: Any) -> int:
     """Check that SOLUTION is correct, without timing it.
 
     SOLUTION is the name of a built-in solution, a Python file, or a folder. Exit code 1: it failed.
     Exit code 2: nothing could be checked.
     """
-    _evaluate(context, _options((solution,), check_only=True, **values), as_json)
+    return _evaluate(_options((solution,), check_only=True, **values), output)
 
 
 def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> Options:
@@ -287,13 +282,13 @@ def _methods(text: str) -> tuple[str, ...]:
     return tuple(METHODS[name] for name in dict.fromkeys(names))
 
 
-def _evaluate(context: click.Context, options: Options, as_json: bool) -> None:
+def _evaluate(options: Options, output: Output) -> int:
     from solscope.bench.run.evaluate import Evaluation
 
     with _ended_as_by_hand(), progress_line() as progress:
         evaluation = Evaluation(options, progress)
         results = evaluation.run()
-    _finish(context, results, evaluation.agenda.earlier, as_json, options.out)
+    return _finish(results, evaluation.agenda.earlier, output, options.out)
 
 
 @contextmanager
@@ -312,23 +307,14 @@ def _ended_as_by_hand() -> Iterator[None]:
 
 
 def _finish(
-    context: click.Context,
-    results: list[ShapeResult],
-    before: list[ShapeResult],
-    as_json: bool,
-    out: Path | None,
-) -> None:
+    results: list[ShapeResult], before: list[ShapeResult], output: Output, out: Path | None
+) -> int:
     """Print the results; those that a resumed run skipped also count for the exit code."""
     from solscope.bench.base import FAILURES
     from solscope.bench.run.failures import why_nothing
     from solscope.errors import InputError
 
-    if as_json:
-        emit_json({"results": results})
-    else:
-        from solscope.report.results.bench import render_results
-
-        emit(render_results(results, width=terminal_width(), color=use_color()))
+    present({"results": results}, output)
     if out is not None:
         plural = "" if len(results) == 1 else "s"
         click.echo(f"solscope: {len(results)} result{plural} appended to {out}", err=True)
@@ -338,8 +324,7 @@ def _finish(
     why = why_nothing([*results, *before])
     if why is not None:
         raise InputError(f"nothing could be checked: {why}")
-    if any(result.status in FAILURES for result in [*results, *before]):
-        context.exit(1)
+    return FAILED if any(result.status in FAILURES for result in [*results, *before]) else 0
 
 
 @command.command("new", short_help="Write a working solution to start from.")
@@ -347,6 +332,7 @@ def _finish(
 @click.option(
     "-o",
     "--output",
+    "target",
     type=OutputPath("folder"),
     metavar="DIR",
     help="Folder to write. Default: OP-solution.",
@@ -360,16 +346,15 @@ def _finish(
 )
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 @json_option
-def new(operator: str, output: Path | None, language: str, force: bool, as_json: bool) -> None:
+def new(operator: str, target: Path | None, language: str, force: bool, output: Output) -> None:
     """Write a folder with a correct solution of operator OP for you to optimize."""
     from solscope.bench.template import write_template
 
-    folder = output or Path(f"{operator}-solution")
+    folder = target or Path(f"{operator}-solution")
     written = write_template(operator, folder, language, force=force)
-    if as_json:
-        emit_json({"files": [str(path) for path in written]})
+    present({"files": [str(path) for path in written]}, output)
+    if output.as_json:
         return
-    emit("\n".join(str(path) for path in written))
     hint = " (without a GPU: --device cpu --small)" if language == "torch" else ""
     click.echo(f"solscope: next: solscope bench check {folder} --op {operator}{hint}", err=True)
 

@@ -10,9 +10,8 @@ import click
 
 from solscope.cli import completion
 from solscope.cli.arguments import BundledPath
-from solscope.cli.options import Decorator, json_option, markdown_option
-from solscope.cli.output import emit, emit_json
-from solscope.cli.screen import terminal_width, use_color
+from solscope.cli.options import Decorator
+from solscope.cli.output import Output, json_option, markdown_option, present
 
 if TYPE_CHECKING:
     from solscope.bench.base import ShapeResult
@@ -72,22 +71,12 @@ def score(
     device: str | None,
     suite: str | None,
     method: str | None,
-    markdown: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Compute S = bound / time per operator and overall, and what could still be gained."""
     from solscope.bench.results.score import score as compute
 
-    found = compute(_read(files), solution, device, method, suite)
-    if as_json:
-        emit_json(found)
-        return
-    from solscope.report.results.bench import markdown_score, render_score
-
-    if markdown:
-        emit(markdown_score(found))
-        return
-    emit(render_score(found, width=terminal_width(), color=use_color()))
+    present(compute(_read(files), solution, device, method, suite), output)
 
 
 @click.command("compare", short_help="Compare two result files: faster, slower, or cannot tell.")
@@ -110,9 +99,7 @@ def score(
 @method_option
 @markdown_option
 @json_option
-@click.pass_context
 def compare(
-    context: click.Context,
     before: Path,
     after: Path,
     solution_a: str | None,
@@ -120,9 +107,8 @@ def compare(
     device: str | None,
     suite: str | None,
     method: str | None,
-    markdown: bool,
-    as_json: bool,
-) -> None:
+    output: Output,
+) -> int:
     """Compare the results in B with those in A, per shape and overall.
 
     Exit code 1: B is slower overall.
@@ -130,19 +116,8 @@ def compare(
     from solscope.bench.results.contrast import contrast
 
     sides = _read([before]), _read([after])
-    found = contrast(*sides, solution_a, solution_b, device, method, suite)
-    if as_json:
-        emit_json(found)
-    elif markdown:
-        from solscope.report.results.bench import markdown_contrast
-
-        emit(markdown_contrast(found))
-    else:
-        from solscope.report.results.bench import render_contrast
-
-        emit(render_contrast(found, width=terminal_width(), color=use_color()))
-    if found.verdict == "slower":
-        context.exit(1)
+    result = contrast(*sides, solution_a, solution_b, device, method, suite)
+    return present(result, output, failed=result.verdict == "slower")
 
 
 @click.command("leaderboard", short_help="Rank solutions.")
@@ -157,19 +132,9 @@ def leaderboard(
     device: str | None,
     suite: str | None,
     method: str | None,
-    markdown: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Rank all solutions in the given files, overall and per operator."""
     from solscope.bench.results.leaderboard import leaderboard as rank
 
-    found = rank(_read(files), device, method, suite)
-    if as_json:
-        emit_json(found)
-        return
-    from solscope.report.results.bench import markdown_leaderboard, render_leaderboard
-
-    if markdown:
-        emit(markdown_leaderboard(found))
-        return
-    emit(render_leaderboard(found, width=terminal_width(), color=use_color()))
+    present(rank(_read(files), device, method, suite), output)

@@ -12,16 +12,14 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.commands.corpus.options import (
-    fail,
     parse_where,
-    show,
     store_argument,
     where_option,
 )
 from solscope.cli.commands.corpus.questions import COMMANDS as QUESTIONS
 from solscope.cli.opening import open_model
-from solscope.cli.options import expansion_option, json_option, model_options
-from solscope.cli.output import emit, emit_json
+from solscope.cli.options import expansion_option, model_options
+from solscope.cli.output import Output, json_option, present
 
 if TYPE_CHECKING:
     from solscope.corpus.ingest.add import Report
@@ -75,14 +73,13 @@ for _question in QUESTIONS:
 @command.command("init", short_help="Create an empty store.")
 @store_argument
 @json_option
-def init(store: str, as_json: bool) -> None:
+def init(store: str, output: Output) -> None:
     """Create an empty store in a folder or at a URL. An existing store is left unchanged."""
     from solscope.corpus.store import create_corpus
-    from solscope.report.results.corpus import render_status
 
     corpus = create_corpus(store)
     status = corpus.status()
-    show(status, as_json, render_status, corpus.url, status)
+    present(status, output, url=corpus.url)
 
 
 @command.command("add", short_help="Add profiles to a store.")
@@ -129,8 +126,8 @@ def add(
     batch: int | None,
     context: int | None,
     max_expansion: int,
-    as_json: bool,
-) -> None:
+    output: Output,
+) -> int:
     """Add profiles: files, folders (searched recursively), globs and URLs.
 
     Content that is already in the store is skipped. A file that cannot be read is listed in the
@@ -141,7 +138,6 @@ def add(
     from solscope.corpus.ingest.describe import parse_tag
     from solscope.corpus.ingest.extract import ExtractOptions
     from solscope.corpus.store import open_corpus
-    from solscope.report.results.corpus import render_add
 
     options = ExtractOptions(
         tags=tuple(map(parse_tag, tags)),
@@ -152,7 +148,7 @@ def add(
     corpus = open_corpus(store)
     with _progress(verbose) as report:
         result = add_profiles(corpus, profiles, options, engine, workers, address, report)
-    show(result, as_json, render_add, result)
+    code = present(result, output, failed=bool(result.failed))
     if result.added and (files := len(corpus.files("profiles"))) >= MANY_FILES:
         click.echo(
             f"solscope: this store has many small files ({files:,} in one table); "
@@ -165,8 +161,7 @@ def add(
             "remove the profiles (`corpus remove`) and add them again",
             err=True,
         )
-    if result.failed:
-        fail()
+    return code
 
 
 @contextmanager
@@ -193,69 +188,59 @@ def _say(path: str, state: str, reason: str | None, _total: int) -> None:
 @command.command("status", short_help="Show what a store contains.")
 @store_argument
 @json_option
-def status(store: str, as_json: bool) -> None:
+def status(store: str, output: Output) -> None:
     """Show the number of profiles in a store, what they cover, and the store's size."""
     from solscope.corpus.store import open_corpus
-    from solscope.report.results.corpus import render_status
 
     corpus = open_corpus(store)
     result = corpus.status()
-    show(result, as_json, render_status, corpus.url, result)
+    present(result, output, url=corpus.url)
 
 
 @command.command("list", short_help="List the profiles in a store.")
 @store_argument
 @where_option
 @json_option
-def list_command(store: str, where: tuple[str, ...], as_json: bool) -> None:
+def list_command(store: str, where: tuple[str, ...], output: Output) -> None:
     """List the profiles, oldest recording first."""
     from solscope.corpus.queries.listing import list_profiles
     from solscope.corpus.store import open_corpus
-    from solscope.report.results.corpus import render_list
 
     rows = list_profiles(open_corpus(store), parse_where(where))
-    show({"profiles": rows}, as_json, render_list, rows)
+    present({"profiles": rows}, output)
 
 
 @command.command("remove", short_help="Remove profiles.")
 @store_argument
 @click.argument("profiles", nargs=-1, required=True, metavar="ID...")
 @json_option
-def remove(store: str, profiles: tuple[str, ...], as_json: bool) -> None:
+def remove(store: str, profiles: tuple[str, ...], output: Output) -> None:
     """Remove profiles by id, by the first digits of the id, or by the path they were added from."""
     from solscope.corpus.queries.listing import find_ids
     from solscope.corpus.store import open_corpus
 
     corpus = open_corpus(store)
-    removed = corpus.remove(find_ids(corpus, profiles))
-    if as_json:
-        emit_json({"removed": removed})
-        return
-    for identity in removed:
-        emit(f"removed {identity}")
+    present({"removed": corpus.remove(find_ids(corpus, profiles))}, output)
 
 
 @command.command("verify", short_help="Check hashes and sums.")
 @store_argument
 @json_option
-def verify_command(store: str, as_json: bool) -> None:
+def verify_command(store: str, output: Output) -> int:
     """Read the whole store and check hashes and sums. Exit code 1: something is wrong."""
     from solscope.corpus.maintenance.verify import verify
     from solscope.corpus.store import open_corpus
-    from solscope.report.results.corpus import render_verify
 
     corpus = open_corpus(store)
     result = verify(corpus)
-    show(result, as_json, render_verify, corpus.url, result)
-    if not result.ok:
-        fail()
+    return present(result, output, failed=not result.ok, url=corpus.url)
 
 
 @command.command("repair", short_help="Remove duplicate rows.")
 @store_argument
 @click.option("--dry-run", is_flag=True, help="Show what would be removed and change nothing.")
 @json_option
-def repair_command(store: str, dry_run: bool, as_json: bool) -> None:
+def repair_command(store: str, dry_run: bool, output: Output) -> int:
     """Remove duplicate rows, which a faulty writer can leave in a store.
 
     A profile's duplicates are removed only if the remaining rows match the count and hash that
@@ -265,27 +250,23 @@ def repair_command(store: str, dry_run: bool, as_json: bool) -> None:
     """
     from solscope.corpus.maintenance.repair import repair
     from solscope.corpus.store import open_corpus
-    from solscope.report.results.corpus import render_repair
 
     corpus = open_corpus(store)
     result = repair(corpus, dry_run=dry_run)
-    show(result, as_json, render_repair, corpus.url, result)
-    if not result.clean:
-        fail()
+    return present(result, output, failed=not result.clean, url=corpus.url)
 
 
 @command.command("compact", short_help="Merge small files and remove unused ones.")
 @store_argument
 @json_option
-def compact(store: str, as_json: bool) -> None:
+def compact(store: str, output: Output) -> None:
     """Merge small files, and remove leftovers of killed runs older than a day."""
     from solscope.corpus.store import open_corpus
-    from solscope.report.results.corpus import render_status
 
     corpus = open_corpus(store)
     corpus.compact()
     result = corpus.status()
-    show(result, as_json, render_status, corpus.url, result)
+    present(result, output, url=corpus.url)
 
 
 @command.command("query", short_help="Run SQL on the tables.")
@@ -295,12 +276,11 @@ def compact(store: str, as_json: bool) -> None:
     "--limit", default=100, show_default=True, type=click.IntRange(min=1), help="Rows to print."
 )
 @json_option
-def query_command(store: str, sql: str, limit: int, as_json: bool) -> None:
+def query_command(store: str, sql: str, limit: int, output: Output) -> None:
     """Run one SELECT on the tables profiles, times, steps and events. JSON has all rows."""
     from solscope.corpus.queries.sql import query
     from solscope.corpus.store import open_corpus
-    from solscope.report.results.corpus import render_frame
 
     frame = query(open_corpus(store), sql)
-    rows = {"rows": frame.to_dicts()} if as_json else None
-    show(rows, as_json, render_frame, frame, limit)
+    rows = frame.to_dicts() if output.as_json else []
+    present({"rows": rows}, output, frame=frame, limit=limit)

@@ -1,16 +1,10 @@
-"""What the commands of `solscope corpus` share: options, and how a result is printed."""
+"""What the commands of `solscope corpus` share: options and arguments."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import click
 
 from solscope.cli.options import Decorator
-from solscope.cli.output import emit, emit_json
-from solscope.cli.screen import terminal_width, use_color
-
-FAILED = 1
 
 where_option: Decorator = click.option(
     "--where",
@@ -30,16 +24,3 @@ def parse_where(given: tuple[str, ...]) -> dict[str, str]:
             raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--where")
         found[key] = value
     return found
-
-
-def fail() -> None:
-    """End with the exit code for "worse / failed"."""
-    click.get_current_context().exit(FAILED)
-
-
-def show(result: Any, as_json: bool, render: Any, *arguments: Any, **options: Any) -> None:
-    """Print a result as JSON, or as `render` does."""
-    if as_json:
-        emit_json(result)
-        return
-    emit(render(*arguments, **options, width=terminal_width(), color=use_color()))

@@ -10,15 +10,19 @@ import click
 from solscope.cli import completion
 from solscope.cli.arguments import STDOUT, OutputPath
 from solscope.cli.commands.corpus.options import (
-    fail,
     parse_where,
-    show,
     store_argument,
     where_option,
 )
-from solscope.cli.options import Decorator, json_option, markdown_option
-from solscope.cli.output import check_one_stdout, emit, emit_json, written
-from solscope.cli.screen import can_draw
+from solscope.cli.options import Decorator
+from solscope.cli.output import (
+    Output,
+    check_one_stdout,
+    json_option,
+    markdown_option,
+    present,
+    written,
+)
 
 top_option: Decorator = click.option(
     "--top", default=20, show_default=True, type=click.IntRange(min=1), help="Rows to print."
@@ -64,20 +68,15 @@ def importance_command(
     weight: str,
     where: tuple[str, ...],
     top: int,
-    markdown: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Show each operator's share of GPU time across all profiles, with a confidence interval."""
     from solscope.corpus.queries.importance import importance
     from solscope.corpus.store import open_corpus
-    from solscope.report.results.corpus import markdown_importance, render_importance
 
     names = [name.strip() for name in group_by.split(",") if name.strip()]
     result = importance(open_corpus(store), by, names, weight, parse_where(where))
-    if markdown and not as_json:
-        emit(markdown_importance(result, top=top))
-    else:
-        show(result, as_json, render_importance, result, top=top)
+    present(result, output, top=top)
 
 
 @click.command("shapes", short_help="Find the fewest shapes that cover an operator's time.")
@@ -98,20 +97,15 @@ def shapes_command(
     weight: str,
     where: tuple[str, ...],
     top: int,
-    markdown: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Show the hot shapes of one operator, or of all operators."""
     from solscope.corpus.queries.shapes import hot_shapes
     from solscope.corpus.store import open_corpus
-    from solscope.report.results.corpus import markdown_shapes, render_shapes
 
     corpus = open_corpus(store)
     result = hot_shapes(corpus, operator, cover, buckets, weight, parse_where(where))
-    if markdown and not as_json:
-        emit(markdown_shapes(result, top=top))
-    else:
-        show(result, as_json, render_shapes, result, top=top)
+    present(result, output, top=top)
 
 
 @click.command("export-suite", short_help="Write hot shapes as a benchmark suite.")
@@ -133,13 +127,13 @@ def export_suite(
     weight: str,
     where: tuple[str, ...],
     force: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Write the hot shapes of all operators to a suite file, or to standard output if OUT is -."""
     from solscope.corpus.queries.export import suite_of, write_suite
     from solscope.corpus.store import open_corpus
 
-    check_one_stdout(out, as_json=as_json)
+    check_one_stdout(out, as_json=output.as_json)
     name = name or ("corpus" if out == STDOUT else out.stem)
     suite = suite_of(open_corpus(store), name, cover, buckets, weight, parse_where(where))
     with written(out) as work:
@@ -147,10 +141,7 @@ def export_suite(
     if out == STDOUT:
         return
     shapes = sum(len(entry.shapes) for entry in suite.operators)
-    if as_json:
-        emit_json({"path": str(out), "operators": len(suite.operators), "shapes": shapes})
-        return
-    emit(f"{out}: {len(suite.operators)} operators, {shapes} shapes")
+    present({"path": str(out), "operators": len(suite.operators), "shapes": shapes}, output)
 
 
 @click.command("trend", short_help="Find change points over time; exit 1 if slower.")
@@ -190,24 +181,17 @@ def trend_command(
     min_change: float,
     where: tuple[str, ...],
     top: int,
-    markdown: bool,
-    as_json: bool,
-) -> None:
+    output: Output,
+) -> int:
     """Show a series over profiles with its change points.
 
     The exit code is 1 when the last change made it slower.
     """
     from solscope.corpus.queries.trend import trend
     from solscope.corpus.store import open_corpus
-    from solscope.report.results.corpus import markdown_trend, render_trend
 
     result = trend(open_corpus(store), what, by, metric, parse_where(where), min_change)
-    if markdown and not as_json:
-        emit(markdown_trend(result, top=top))
-    else:
-        show(result, as_json, render_trend, result, top=top, draw=can_draw())
-    if result.regressed:
-        fail()
+    return present(result, output, failed=result.regressed, top=top)
 
 
 COMMANDS = (importance_command, shapes_command, export_suite, trend_command)

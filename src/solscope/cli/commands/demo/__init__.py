@@ -7,9 +7,7 @@ from pathlib import Path
 import click
 
 from solscope.cli.arguments import OutputPath
-from solscope.cli.options import json_option
-from solscope.cli.output import emit, emit_json
-from solscope.cli.screen import terminal_width, use_color
+from solscope.cli.output import Output, json_option, present
 
 
 @click.group(
@@ -19,7 +17,7 @@ from solscope.cli.screen import terminal_width, use_color
 )
 @json_option
 @click.pass_context
-def command(context: click.Context, as_json: bool) -> None:
+def command(context: click.Context, output: Output) -> None:
     """List the recordings that come with solscope, and a command to try for each question.
 
     Every command that takes files takes `demo:NAME`, too. No GPU is needed.
@@ -32,12 +30,9 @@ def command(context: click.Context, as_json: bool) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from solscope.report.results.demo import listing, render_demos
+    from solscope.report.results.demo import listing
 
-    if as_json:
-        emit_json(listing())
-    else:
-        emit(render_demos(width=terminal_width(), color=use_color()))
+    present(listing(), output)
 
 
 @command.command("copy", short_help="Copy the recordings to a folder.")
@@ -48,16 +43,11 @@ def command(context: click.Context, as_json: bool) -> None:
     help="Replace the recordings of an earlier copy; other files there stay.",
 )
 @json_option
-def copy(folder: Path, force: bool, as_json: bool) -> None:
+def copy(folder: Path, force: bool, output: Output) -> None:
     """Copy all recordings to DIR, with a README of commands to run there."""
     from solscope.demo.copying import copy_demos
 
-    copied = copy_demos(folder, force=force)
-    if as_json:
-        emit_json(copied)
-        return
-    size = f"{len(copied.files)} files, {copied.bytes / 1e6:.1f} MB"
-    emit(f"{copied.folder}: {size}; {copied.folder}/README.md has commands to try")
+    present(copy_demos(folder, force=force), output)
 
 
 def _names(
@@ -75,12 +65,13 @@ def _names(
 @click.option(
     "-o",
     "--output",
+    "target",
     type=OutputPath("folder"),
     metavar="DIR",
     help="Folder for what the commands write; by default a temporary one.",
 )
 @json_option
-def run(names: tuple[str, ...], output: Path | None, as_json: bool) -> int:
+def run(names: tuple[str, ...], target: Path | None, output: Output) -> int:
     """Run the commands of the named examples, or of all, and print each with its output.
 
     Exit code 1 when a command did not end as expected. A command whose optional dependency is not
@@ -88,7 +79,5 @@ def run(names: tuple[str, ...], output: Path | None, as_json: bool) -> int:
     """
     from solscope.cli.commands.demo.examples import choose, run_examples
 
-    ended = run_examples(choose(names), output, echo=not as_json)
-    if as_json:
-        emit_json({"commands": ended})
-    return 0 if all(one.as_expected for one in ended) else 1
+    ended = run_examples(choose(names), target, echo=not output.as_json)
+    return present({"commands": ended}, output, failed=not all(one.as_expected for one in ended))

@@ -8,8 +8,8 @@ import click
 
 from solscope.cli.arguments import OutputPath
 from solscope.cli.commands.lab.results import pack, score
-from solscope.cli.options import Decorator, json_option
-from solscope.cli.output import emit, emit_json
+from solscope.cli.options import Decorator
+from solscope.cli.output import Output, emit, json_option, present
 
 
 def _names(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def record(
     device: str,
     tiny: bool,
     archive: bool,
-    as_json: bool,
+    output: Output,
 ) -> int:
     """Record faults injected into a serving loop, each preceded by a normal run.
 
@@ -140,13 +140,8 @@ def record(
         "archive": archive,
     }
     summary = record(Options(out, **chosen), lambda text: click.echo(text, err=True))
-    if as_json:
-        emit_json(summary)
-    else:
-        emit(f"{summary.pairs} pairs in {out}, {summary.seconds} s")
-        for name, reason in (*summary.unavailable.items(), *summary.failed.items()):
-            emit(f"  not recorded: {name}: {reason}")
-    return 0 if summary.pairs and not summary.failed else 1
+    failed = not summary.pairs or bool(summary.failed)
+    return present(summary, output, failed=failed, folder=out)
 
 
 @command.command("unpack", short_help="Unpack recordings of `record --archive`.")

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import BundledPath, OutputPath
-from solscope.cli.options import json_option
-from solscope.cli.output import emit, emit_json
+from solscope.cli.output import Output, json_option, markdown_option, present
 from solscope.cli.progress import progress_line
-from solscope.cli.screen import terminal_width, use_color
 
 if TYPE_CHECKING:
     from solscope.lab.strip import Part
@@ -32,6 +30,7 @@ def _say(name: str) -> None:
 @click.option(
     "-o",
     "--output",
+    "target",
     required=True,
     type=OutputPath("folder"),
     metavar="DIR",
@@ -39,23 +38,17 @@ def _say(name: str) -> None:
 )
 @click.option("--force", is_flag=True, help="Replace the folder if it exists.")
 @json_option
-def pack(raw: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> None:
+def pack(raw: tuple[Path, ...], target: Path, force: bool, output: Output) -> None:
     """Reduce the recordings in DIR to observations of some ten kilobytes each.
 
     DIR is a folder written by `solscope lab record`: pairs.jsonl, traces and metrics.
     """
     from solscope.lab.pack import pack as pack_recordings
 
-    packed = pack_recordings(list(raw), output, force=force, progress=_say)
+    packed = pack_recordings(list(raw), target, force=force, progress=_say)
     for pair, reason in packed.left_out.items():
         click.echo(f"solscope: left out {pair}: {reason}", err=True)
-    if as_json:
-        emit_json(packed)
-        return
-    emit(
-        f"{packed.folder}: {packed.pairs} pairs, {packed.recordings} recordings, "
-        f"{packed.bytes / 1e6:.2f} MB"
-    )
+    present(packed, output)
 
 
 @click.command("score", short_help="Measure how often the diagnosis is right.")
@@ -74,14 +67,13 @@ def pack(raw: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> Non
     type=click.Choice(["counters", "gpu_counters", "sections", "operators"]),
     help="Score as if this had not been recorded. May be repeated.",
 )
-@click.option("--markdown", is_flag=True, help="Print Markdown.")
+@markdown_option
 @json_option
 def score(
     folders: tuple[Path, ...],
     every: bool,
     without: tuple[Part, ...],
-    markdown: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Diagnose every pair in DIR or its subfolders and compare the result with the injected fault.
 
@@ -94,12 +86,4 @@ def score(
     chosen = packed(folders) or committed(Path.cwd())
     with progress_line() as progress:
         result = score_pairs(chosen, without=without, progress=progress)
-    if as_json:
-        emit_json(result)
-        return
-    from solscope.report.results.lab import markdown_score, render_score
-
-    if markdown:
-        emit(markdown_score(result))
-    else:
-        emit(render_score(result, terminal_width(), use_color(), every=every))
+    present(result, output, every=every)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from solscope.diagnose.classic import FINDING_FROM, Classic, ClassicFinding, ClassicRow
 from solscope.names import short_name
+from solscope.report.forms import Screen, form
 from solscope.text import clean, shorten
 
 NAME_WIDTH = 60
@@ -225,3 +226,8 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> s
         return "| " + " | ".join(padded) + " |"
 
     return "\n".join([line(heads), "|" + "|".join(ruler) + "|", *map(line, rows)])
+
+
+@form("diagnose_classic", Classic)
+def _classic(result: Classic, _: Screen, *, top: int | None) -> str:
+    return markdown_classic(result, top)

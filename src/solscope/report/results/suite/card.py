@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypedDict
 
 from solscope.bench.verify import Verification
 from solscope.operators.task import Tolerance
+from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.markdown import to_markdown
-from solscope.report.layout.tables import WIDE, Column, counted, heading, table, to_text
-from solscope.report.results.suite import percent_text, time_text
+from solscope.report.layout.tables import Column, counted, heading, table
+from solscope.report.results.suite.published import percent_text, time_text
 from solscope.suite.show import InputRow, OperatorCard, OutputRow
 from solscope.suite.tables import ListedRow
 from solscope.text import clean
@@ -20,17 +20,9 @@ _MOST_SHAPES = 12
 _MOST_FAILURES = 20
 
 
-def render_card(card: OperatorCard, suite: str, *, width: int, color: bool) -> str:
+@form("suite_show", OperatorCard)
+def card_parts(card: OperatorCard, screen: Screen, *, suite: str) -> list[Printable]:
     """One operator of `suite`, as the user named it: math, inputs, outputs, tolerances, shapes."""
-    return to_text(_card(card, suite, width), width, color)
-
-
-def markdown_card(card: OperatorCard, suite: str) -> str:
-    """The same as Markdown."""
-    return to_markdown(_card(card, suite, WIDE))
-
-
-def _card(card: OperatorCard, suite: str, width: int) -> list[Printable]:
     share = percent_text(card.importance_norm_pct)
     parts: list[Printable] = [
         heading(f"{card.operator}: {card.title}"),
@@ -44,7 +36,7 @@ def _card(card: OperatorCard, suite: str, width: int) -> list[Printable]:
         parts.append(Text(f"optional: {', '.join(card.optional)}"))
     if card.vary:
         parts.append(Text(f"any size: {', '.join(card.vary)}"))
-    return [*parts, *_io(card, width), *_shapes(card, suite, width)]
+    return [*parts, *_io(card, screen.width), *_shapes(card, suite, screen.width)]
 
 
 def _io(card: OperatorCard, width: int) -> list[Printable]:
@@ -105,17 +97,16 @@ def _shapes(card: OperatorCard, suite: str, width: int) -> list[Printable]:
     return parts
 
 
-def render_listed(name: str, rows: Sequence[ListedRow], *, width: int, color: bool) -> str:
+class ListedShapes(TypedDict):
+    """The shapes of an operator of any suite."""
+
+    shapes: list[ListedRow]
+
+
+@form("suite_shapes_listed", ListedShapes)
+def listed_parts(result: ListedShapes, screen: Screen, *, operator: str) -> list[Printable]:
     """Every shape of one operator of any suite with our bound."""
-    return to_text(_listed(name, rows, width), width, color)
-
-
-def markdown_listed(name: str, rows: Sequence[ListedRow]) -> str:
-    """The same as Markdown."""
-    return to_markdown(_listed(name, rows, WIDE))
-
-
-def _listed(name: str, rows: Sequence[ListedRow], width: int) -> list[Printable]:
+    rows = result["shapes"]
     names = list(rows[0].corrected_sol_us)
     columns = (
         Column("weight"),
@@ -132,13 +123,21 @@ def _listed(name: str, rows: Sequence[ListedRow], width: int) -> list[Printable]
         )
         for row in rows
     ]
-    note = f"{name}: {counted(len(rows), 'shape')}; SOL: corrected cost, no launch floor"
-    shown = table(columns, cells, width)
+    note = f"{operator}: {counted(len(rows), 'shape')}; SOL: corrected cost, no launch floor"
+    shown = table(columns, cells, screen.width)
     return [shown, Text(""), Text(clean(note))]
 
 
-def render_verified(found: Sequence[Verification], *, width: int, color: bool) -> str:
+class SuiteVerification(TypedDict):
+    """The checks of `solscope suite verify`."""
+
+    operators: list[Verification]
+
+
+@form("suite_verify", SuiteVerification)
+def verified_parts(result: SuiteVerification, screen: Screen) -> list[Printable]:
     """What was checked per operator, and what does not hold."""
+    found = result["operators"]
     columns = (
         Column("shapes"),
         Column("checks"),
@@ -156,7 +155,7 @@ def render_verified(found: Sequence[Verification], *, width: int, color: bool) -
         )
         for one in found
     ]
-    parts: list[Printable] = [table(columns, cells, width), Text("")]
+    parts: list[Printable] = [table(columns, cells, screen.width), Text("")]
     failures = [f"{one.operator}: {text}" for one in found for text in one.failures]
     parts += [Text(clean(text), style="red") for text in failures[:_MOST_FAILURES]]
     if len(failures) > _MOST_FAILURES:
@@ -165,7 +164,7 @@ def render_verified(found: Sequence[Verification], *, width: int, color: bool) -
     bad = sum(bool(one.failures) for one in found)
     verdict = f"{counted(bad, 'operator')} with failures" if bad else "all hold"
     parts.append(Text(f"{counted(len(found), 'operator')}, {checks:,} checks: {verdict}"))
-    return to_text(parts, width, color)
+    return parts
 
 
 def axes_text(axes: Mapping[str, Any]) -> str:

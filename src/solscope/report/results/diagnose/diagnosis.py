@@ -1,0 +1,338 @@
+"""`solscope diagnose`: in the terminal and as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from solscope.diagnose.changes.counters import CounterChange
+from solscope.diagnose.changes.decompose import Component
+from solscope.diagnose.changes.trends import Pair, Trends
+from solscope.diagnose.diagnosis import Diagnosis, RunSummary
+from solscope.diagnose.verdict.ranking import NamedCause
+from solscope.report.forms import Screen, form
+from solscope.report.layout.blocks import Block, block_markdown, block_text
+from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.markdown import Ready, markdown_cell
+from solscope.report.layout.sparkline import sparkline, top_of
+from solscope.report.layout.tables import Column, counted, heading, number
+from solscope.text import as_percent, clean, percent
+
+_NO_SENSOR = re.compile(r"^[^;]*\bnot (sampled|counted|recorded)\b")
+BAR = 24
+"""Columns of the bars; half of it in a terminal narrower than `ROOMY`."""
+ROOMY = 120
+MORE, LESS = "█", "░"
+LINE = 10
+"""Columns of the line of a sensor in one run."""
+STEP_LINE = 50
+"""Columns of the line of step times of one run."""
+BOTH = "normal    │abnormal"
+_STYLES = {
+    "regression": "bold red",
+    "improvement": "bold green",
+    "no_change": "bold green",
+    "workload_changed": "bold yellow",
+    "cannot_compare": "bold yellow",
+}
+_OUTCOME = (
+    Column("ms per step", text=True),
+    Column("normal"),
+    Column("abnormal"),
+    Column("ratio"),
+    Column("95 % interval", text=True),
+)
+_WATERFALL = (
+    Column("ms"),
+    Column("bar", text=True, spare=2, style=lambda bar: "red" if MORE in bar else "green"),
+    Column("share"),
+    Column("by calls", spare=3),
+    Column("by time per call", spare=3),
+    Column("q", spare=4),
+    Column("state", text=True, spare=1),
+    Column("phase", text=True, spare=5),
+    Column("component", text=True, code=True),
+)
+_STEPS = (
+    Column("run", text=True),
+    Column("steps"),
+    Column("in order", text=True, style="cyan"),
+)
+_COUNTERS = (
+    Column("normal"),
+    Column("abnormal"),
+    Column("unit", text=True, spare=1),
+    Column("n", spare=3),
+    Column("q", spare=3),
+    Column("state", text=True, spare=4),
+    Column(BOTH, text=True, spare=2, style="cyan"),
+    Column("counter", text=True, code=True),
+)
+
+
+@form("diagnose", Diagnosis, markdown=lambda result, top, **_: markdown_diagnosis(result, top=top))
+def diagnosis_parts(
+    result: Diagnosis, screen: Screen, *, top: int, drawn: Trends | None = None
+) -> list[Printable]:
+    """Text for the terminal: the verdict first, then what it rests on.
+
+    `drawn` is how both runs went; null where nothing can be drawn.
+    """
+    parts: list[Printable] = [
+        Text(f"{clean(result.abnormal.path)} against {clean(result.normal.path)}"),
+        *(Text(clean(line)) for line in rank_lines(result)),
+        Text(clean(result.sentence), style=_STYLES[result.verdict]),
+        Text(""),
+        heading("comparability"),
+        *(_line(f"  {line}") for line in _comparability(result)),
+    ]
+    bar = BAR if screen.width >= ROOMY else BAR // 2
+    for block in _blocks(result, top, 0 if drawn is None else bar, drawn):
+        parts += block_text(block, screen.width)
+    for title, lines in _lists(result):
+        parts += [Text(""), heading(title), *(_line(text) for text in lines)]
+    if result.warnings:
+        parts.append(Text(""))
+    parts += [Text.assemble(("warning ", "bold yellow"), clean(text)) for text in result.warnings]
+    return parts
+
+
+def _line(text: str) -> Printable:
+    """A line of a list, bold unless it is an item; wrapped text is indented."""
+    bare = text.lstrip(" ")
+    style = "" if text.startswith(" ") else "bold"
+    return Text(clean(bare), style, indent=len(text) - len(bare))
+
+
+def rank_lines(result: Diagnosis) -> list[str]:
+    """Which rank of a run made it slower; nothing for single profiles."""
+    ranks = result.ranks
+    if ranks is None:
+        return []
+    longer = "" if ranks.step_ratio is None else f"The run's step takes {ranks.step_ratio:.2f}x. "
+    if ranks.culprit is None:
+        why = "" if ranks.why == "unknown" else f" The likely reason is its {ranks.why}."
+        first = f"{longer}No single rank explains that.{why}"
+    else:
+        first = (
+            f"{longer}Rank {ranks.culprit} makes the others wait, because of its {ranks.why} "
+            f"(confidence {ranks.confidence:.2f})."
+        )
+    return [first, *(f"  {line}" for line in ranks.evidence), ""]
+
+
+def markdown_diagnosis(result: Diagnosis, *, top: int) -> str:
+    """The same as Markdown."""
+    out = [
+        f"# {markdown_cell(result.abnormal.path)} against {markdown_cell(result.normal.path)}",
+        "",
+        *(markdown_cell(line) for line in rank_lines(result)),
+        f"**{markdown_cell(result.sentence)}**",
+        "",
+        *(f"- {markdown_cell(line)}" for line in _comparability(result)),
+    ]
+    for block in _blocks(result, top, BAR, None):
+        out += block_markdown(block)
+    for title, lines in _lists(result):
+        out += ["", f"**{markdown_cell(title)}**", ""]
+        out += [_item(line) for line in lines]
+    out += ["", *(f"- warning {markdown_cell(text)}" for text in result.warnings)]
+    return "\n".join(out).rstrip() + "\n"
+
+
+def _item(line: str) -> str:
+    text = markdown_cell(line.strip())
+    return f"  - {text}" if line.startswith("    ") else f"- {text}"
+
+
+# --- What is shown
+
+
+def _comparability(result: Diagnosis) -> Iterator[str]:
+    how = result.comparability
+    yield f"{'not comparable' if how.level == 'refuse' else how.level}: {result.unit}"
+    yield from how.reasons
+    for label, side in (("normal", result.normal), ("abnormal", result.abnormal)):
+        yield f"{label}: {_steps(side)}"
+    shown = ", ".join(f"{p} {n:.0f} % and {a:.0f} %" for p, (n, a) in how.phases.items())
+    if shown:
+        yield f"phases of all fit steps: {shown}"
+    if how.noise_floor_pct is not None:
+        yield (
+            f"noise inside the normal run ±{how.noise_floor_pct:.1f} % (its halves against each "
+            f"other); between starts of one program up to ±{how.run_noise_pct or 0:.0f} %"
+        )
+
+
+def _steps(side: RunSummary) -> str:
+    reasons = dict(side.dropped)
+    if rest := side.steps_in_recording - side.steps - sum(reasons.values()):
+        reasons["with too few like them in both runs"] = rest
+    dropped = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+    text = f"{side.steps} of {counted(side.steps_in_recording, 'step')} compared"
+    text += f" (left out: {dropped})" if dropped else ""
+    text += f"; {counted(side.samples, 'sensor sample')} within"
+    return text + f"; profiler's own time {side.overhead_ms:.2f} ms per step"
+
+
+def _blocks(result: Diagnosis, top: int, bar: int, drawn: Trends | None) -> Iterator[Block]:
+    if result.ratio is None:
+        return
+    yield Block("outcome", _OUTCOME, list(_outcome(result)))
+    if drawn is not None:
+        longest = top_of(*drawn.steps_ms)
+        title = f"compared steps in order, from 0 to {longest:,.2f} ms"
+        yield Block(title, _STEPS, list(_step_lines(drawn, longest)))
+    title = "from normal to abnormal, ms per average step (adds up exactly)"
+    rows = list(_waterfall(result, top, bar))
+    yield _without(Block(title, _WATERFALL, rows), None if bar else "bar")
+    changed = [c for c in result.counters if c.state == "changed"]
+    for part, title in (
+        ("driver", "counters that can drive a change"),
+        ("consequence", "counters that only follow"),
+    ):
+        rows = [_counter(c, drawn) for c in _by_change(changed) if c.part == part]
+        if rows:
+            yield _without(Block(title, _COUNTERS, rows[:top]), None if drawn else BOTH)
+
+
+def _without(block: Block, heading: str | None) -> Block:
+    """The block without the column of that heading."""
+    keep = [at for at, column in enumerate(block.columns) if column.heading != heading]
+    rows = [[row[at] for at in keep] for row in block.rows]
+    return Block(block.title, [block.columns[at] for at in keep], rows)
+
+
+def _step_lines(drawn: Trends, longest: float) -> Iterator[list[str]]:
+    for name, times in zip(("normal", "abnormal"), drawn.steps_ms, strict=True):
+        yield [name, f"{len(times):,}", sparkline(times, STEP_LINE, top=longest)]
+
+
+def _outcome(result: Diagnosis) -> Iterator[list[str]]:
+    sides = (result.normal, result.abnormal)
+    bounds = result.ratio_ci95
+    interval = "not tested" if bounds is None else f"[{bounds[0]:.3f}, {bounds[1]:.3f}]"
+    means = [side.mean_ms for side in sides]
+    yield ["mean", *(number(m, 3) for m in means), number(_ratio(means), 3), ""]
+    for name in ("p50_ms", "p99_ms"):
+        values = [getattr(side, name) for side in sides]
+        yield [name[:3], *(number(v, 3) for v in values), number(_ratio(values), 3), ""]
+    yield ["like for like", "", "", number(result.ratio, 3), interval]
+    yield ["typical step", "", "", number(result.typical_ratio, 3), ""]
+
+
+def _ratio(values: Sequence[float | None]) -> float | None:
+    before, after = values
+    return after / before if before and after is not None else None
+
+
+def _waterfall(result: Diagnosis, top: int, bar: int) -> Iterator[list[str]]:
+    shown = [c for c in result.components if abs(c.delta_ms) >= 5e-4][:top]
+    rest = [c for c in result.components if c not in shown]
+    largest = max((abs(c.delta_ms) for c in result.components), default=0.0)
+    blank = [""] * 7
+    yield [number(result.normal.mean_ms, 3), *blank, Ready("normal")]
+    for component in shown:
+        yield _row(component, largest, bar)
+    if rest:
+        delta, calls, times = (
+            sum(getattr(c, name) for c in rest)
+            for name in ("delta_ms", "count_effect_ms", "duration_effect_ms")
+        )
+        shares = [c.share_of_delta_pct for c in rest]
+        share = None if None in shares else sum(s for s in shares if s is not None)
+        yield [
+            _signed(delta),
+            _bar(delta, largest, bar),
+            _pct(share),
+            _signed(calls),
+            _signed(times),
+            "",
+            "",
+            "",
+            Ready(f"({counted(len(rest), 'other')})"),
+        ]
+    yield [number(result.abnormal.mean_ms, 3), *blank, Ready("abnormal")]
+
+
+def _row(component: Component, largest: float, bar: int) -> list[str]:
+    return [
+        _signed(component.delta_ms),
+        _bar(component.delta_ms, largest, bar),
+        _pct(component.share_of_delta_pct),
+        _signed(component.count_effect_ms),
+        _signed(component.duration_effect_ms),
+        _q(component.q, component.test.n),
+        component.state.replace("_", " "),
+        component.phase or "-",
+        component.component,
+    ]
+
+
+def _bar(value: float, largest: float, cells: int) -> str:
+    size = round(cells * abs(value) / largest) if largest else 0
+    return (MORE if value > 0 else LESS) * size
+
+
+def _signed(value: float) -> str:
+    """With its sign, unless it rounds to 0."""
+    return f"{round(value, 3) + 0.0:+.3f}"
+
+
+def _pct(share: float | None) -> str:
+    return "-" if share is None else percent(round(share, 1) + 0.0)
+
+
+def _q(value: float | None, n: Sequence[int]) -> str:
+    if value is None:
+        return f"n = {n[0]}/{n[1]}"
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _by_change(counters: Sequence[CounterChange]) -> list[CounterChange]:
+    def change(counter: CounterChange) -> float:
+        before, after = counter.normal or 0.0, counter.abnormal or 0.0
+        return abs(after - before) / max(abs(before), abs(after), 1e-12)
+
+    return sorted(counters, key=lambda counter: -change(counter))
+
+
+def _counter(counter: CounterChange, drawn: Trends | None) -> list[str]:
+    where = "" if counter.device is None else f" (GPU {counter.device})"
+    return [
+        number(counter.normal, 1),
+        number(counter.abnormal, 1),
+        counter.unit,
+        "/".join(map(str, counter.test.n)),
+        _q(counter.q, counter.test.n),
+        counter.state,
+        "" if drawn is None else _both(drawn.counters[counter.name, counter.device]),
+        counter.name + where,
+    ]
+
+
+def _both(values: Pair) -> str:
+    """A sensor in both runs, on one scale."""
+    top = top_of(*values)
+    return "│".join(sparkline(side, LINE, top=top).ljust(LINE) for side in values)
+
+
+def _lists(result: Diagnosis) -> Iterator[tuple[str, list[str]]]:
+    if result.latent:
+        yield (
+            "latent: changed, but no time lost to it",
+            [f"  {item.text}" for item in result.latent],
+        )
+    lines = [line for cause in result.causes for line in _cause(cause)]
+    yield "causes", lines
+    near = sorted(result.excluded, key=lambda e: _NO_SENSOR.search(e.reason) is not None)[:4]
+    if near and result.verdict == "regression":
+        yield "ruled out", [f"  {e.id}: {e.reason}" for e in near]
+    if result.next_step:
+        yield "next", [f"  {result.next_step}"]
+
+
+def _cause(cause: NamedCause) -> Iterator[str]:
+    yield f"{as_percent(cause.confidence)} {cause.id}: {cause.title}"
+    yield from (f"    for: {text}" for text in cause.evidence)
+    yield from (f"    against: {text}" for text in cause.against)

@@ -1,0 +1,149 @@
+"""`solscope suite`: in the terminal and as Markdown, with the digits of the suite's public page."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from solscope.report.forms import Screen, form
+from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.tables import Column, table
+from solscope.suite.published import half_up, upper_median
+from solscope.suite.tables import RooflineRow, ShapeRow, SuiteRow
+from solscope.text import percent
+
+_THOUSAND = 1000
+
+
+def time_text(value_us: float | None, us_digits: int = 2, ms_digits: int = 2) -> str:
+    """Microseconds, or milliseconds from 1000 on; `-` for what does not exist."""
+    if value_us is None:
+        return "-"
+    if value_us >= _THOUSAND:
+        return f"{half_up(value_us / _THOUSAND, ms_digits)} ms"
+    return f"{half_up(value_us, us_digits)} µs"
+
+
+def intensity_text(value: float) -> str:
+    """FLOP per byte with one decimal; thousands as `k`."""
+    if value >= _THOUSAND:
+        return f"{half_up(value / _THOUSAND, 1)}k"
+    return f"{half_up(value, 1)}"
+
+
+def percent_text(value: float) -> str:
+    """A percentage with one decimal, rounded as the public page rounds."""
+    return percent(float(half_up(value, 1)))
+
+
+class SuiteList(TypedDict):
+    """The operators of a suite."""
+
+    operators: list[SuiteRow]
+
+
+@form("suite_list", SuiteList)
+def list_parts(result: SuiteList, screen: Screen) -> list[Printable]:
+    """The operators with their importance."""
+    rows = result["operators"]
+    columns = (
+        Column("id", text=True, spare=1),
+        Column("dtype", text=True),
+        Column("shapes"),
+        Column("importance"),
+        Column("of 100"),
+        Column("operator", text=True),
+    )
+    cells = [
+        (
+            row.id,
+            row.dtype,
+            str(row.shapes),
+            percent_text(row.importance_pct),
+            percent_text(row.importance_norm_pct),
+            row.operator,
+        )
+        for row in rows
+    ]
+    shapes = sum(row.shapes for row in rows)
+    total = percent_text(sum(row.importance_pct for row in rows))
+    note = (
+        f"{len(rows)} operators, {shapes} shapes; importance adds up to {total}; "
+        "the second column scales it to 100 %"
+    )
+    return [table(columns, cells, screen.width), Text(""), Text(note)]
+
+
+class SuiteRoofline(TypedDict):
+    """The bounds of all operators."""
+
+    operators: list[RooflineRow]
+
+
+@form("suite_roofline", SuiteRoofline)
+def roofline_parts(result: SuiteRoofline, screen: Screen) -> list[Printable]:
+    """Regime, intensity and times of the middle shape of each operator."""
+    rows = result["operators"]
+    names = list(rows[0].sol_us)
+    columns = (
+        Column("operator", text=True, gives=True),
+        Column("regime", text=True),
+        Column("AI"),
+        *(Column(f"SOL {name}", spare=max(0, at - 1)) for at, name in enumerate(names)),
+        Column("production"),
+    )
+    cells = [
+        (
+            row.operator,
+            row.regime,
+            intensity_text(row.intensity),
+            *(time_text(row.sol_us[name]) for name in names),
+            time_text(row.prod_us, 0, 1),
+        )
+        for row in rows
+    ]
+    notes = (
+        "C compute (median AI > 10 FLOP/byte), M memory, I index; AI and times of the shape with "
+        "the middle id",
+        "SOL: published formula, not always a lower bound; production: deployed kernel on XPU-A",
+    )
+    shown = table(columns, cells, screen.width)
+    return [shown, Text(""), *map(Text, notes)]
+
+
+class SuiteShapes(TypedDict):
+    """The shapes of an operator, with published figures."""
+
+    shapes: list[ShapeRow]
+
+
+@form("suite_shapes", SuiteShapes)
+def shapes_parts(result: SuiteShapes, screen: Screen, *, operator: str) -> list[Printable]:
+    """S and the bounds of every shape of one operator."""
+    rows = result["shapes"]
+    names = list(rows[0].sol_us)
+    columns = [
+        Column("#"),
+        Column("S"),
+        Column("production"),
+        *(Column(f"SOL {hw}", spare=2 * at) for at, hw in enumerate(names)),
+        *(Column(f"corrected {hw}", spare=2 * at + 1) for at, hw in enumerate(names)),
+        Column("shape", text=True),
+    ]
+    cells = [
+        (
+            str(row.id),
+            percent_text(row.s_pct),
+            time_text(row.prod_us, 1, 2),
+            *(time_text(row.sol_us[hw]) for hw in names),
+            *(time_text(row.corrected_sol_us[hw]) for hw in names),
+            row.description,
+        )
+        for row in rows
+    ]
+    median = percent_text(upper_median([row.s_pct for row in rows]))
+    notes = (
+        f"{operator}: {len(rows)} shapes, median S {median}; S = SOL / production, both on XPU-A",
+        "SOL: published formula; corrected: only the FLOP and bytes that a correct kernel needs",
+    )
+    shown = table(columns, cells, screen.width, whole=True)
+    return [shown, Text(""), *map(Text, notes)]
