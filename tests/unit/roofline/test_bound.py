@@ -258,3 +258,13 @@ def test_published_bytes_alone() -> None:
 def test_published_work_without_a_peak_is_named() -> None:
     found = published_bound(Published({"int4": 1e12}, 4e6, 0), find("H20"))
     assert found.missing == ["int4"]
+
+
+def test_a_working_set_as_large_as_the_cache_is_served_by_it() -> None:
+    card = find("H100")
+    size = card.value("l2.size")
+    assert size is not None
+    fits = bound(Cost(read_bytes={"activations": size}), card)
+    beyond = bound(Cost(read_bytes={"activations": size + 1}), card)
+    assert "hbm" not in {*fits.terms_us, *fits.missing}
+    assert "hbm" in beyond.terms_us
