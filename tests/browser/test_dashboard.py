@@ -183,7 +183,7 @@ def test_a_growing_store_is_seen_to_grow(browser: Browser, tmp_path: Path) -> No
 def test_long_tables_of_a_store_are_searched_by_the_server(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("solscope.web.handlers.corpus.MOST_ROWS", 5)
+    monkeypatch.setattr("solscope.web.handlers.corpus.MAX_ROWS", 5)
     create_corpus(tmp_path / "store").append([extract("tests/data/kineto_b200.json.gz")])
     with serving([str(tmp_path / "store")]) as address, watched(browser) as (page, problems):
         page.goto(f"{address}/corpus?by=kernel")

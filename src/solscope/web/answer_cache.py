@@ -1,4 +1,8 @@
-"""Answers that were made before: in memory, and in a folder of the user's across starts."""
+"""Caches of the dashboard: values in memory, and answers on disk across starts.
+
+Not to be confused with `solscope.cache`, which holds read profiles for every command; answers on
+disk are in a folder beside them, under the same settings.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +21,15 @@ from solscope.cache.settings import make_private, settings
 from solscope.files import new_file
 
 Value = TypeVar("Value")
-MOST_FILES = 400
-"""Answers that are kept on disk; beyond that the oldest go."""
+MAX_FILES = 400
+"""Answers on disk; beyond that the oldest are evicted."""
 
 
 class MemoryCache(Generic[Value]):
-    """The last values that were made, by key; each is made once, even when asked for twice."""
+    """The values used last, by key; each is made once, even when two threads ask for it at once."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_values: int) -> None:
+        self._max_values = max_values
         self._values: OrderedDict[object, Value] = OrderedDict()
         self._making: dict[object, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -41,19 +45,22 @@ class MemoryCache(Generic[Value]):
             if key in self._values:
                 self._values.move_to_end(key)
                 return self._values[key]
+            # One lock per key: making a value can take seconds, and must not block other keys.
             making = self._making.setdefault(key, threading.Lock())
         try:
             with making:
                 with self._lock:
+                    # Another thread may have made it while this one waited for `making`.
                     if key in self._values:
                         return self._values[key]
                 value = make()
                 with self._lock:
                     self._values[key] = value
-                    while len(self._values) > self._most:
+                    while len(self._values) > self._max_values:
                         self._values.popitem(last=False)
         finally:
             with self._lock:
+                # Also after a failure. A thread that came later may have put a new lock here.
                 if self._making.get(key) is making:
                     del self._making[key]
         return value
@@ -63,15 +70,15 @@ class DiskCache:
     """Answers as files, so that a dashboard that is started again has them at once.
 
     The key must hold everything that an answer depends on. A folder that cannot be used means only
-    that nothing is kept.
+    that nothing is cached.
     """
 
-    def __init__(self, folder: Path | None, most: int = MOST_FILES) -> None:
+    def __init__(self, folder: Path | None, max_files: int = MAX_FILES) -> None:
         self._folder = folder
-        self._most = most
+        self._max_files = max_files
 
     def peek(self, key: object) -> bytes | None:
-        """The kept answer, when there is one; an empty file is what a crash of the machine left."""
+        """The cached answer, when there is one; a crash of the machine can leave an empty file."""
         place = self._place(key)
         if place is not None:
             with contextlib.suppress(OSError):
@@ -79,10 +86,10 @@ class DiskCache:
         return None
 
     def get(self, key: object, make: Callable[[], bytes]) -> bytes:
-        """The kept answer, or the one that `make` gives."""
-        kept = self.peek(key)
-        if kept is not None:
-            return kept
+        """The cached answer, or the one that `make` gives."""
+        cached = self.peek(key)
+        if cached is not None:
+            return cached
         value = make()
         place = self._place(key)
         if place is not None:
@@ -90,7 +97,7 @@ class DiskCache:
                 make_private(place.parent)
                 with new_file(place) as work:
                     work.write_bytes(value)
-                self._forget(place.parent)
+                self._evict(place.parent)
         return value
 
     def _place(self, key: object) -> Path | None:
@@ -98,9 +105,10 @@ class DiskCache:
             return None
         return self._folder / hashlib.sha256(repr((key, code_stamp())).encode()).hexdigest()
 
-    def _forget(self, folder: Path) -> None:
+    def _evict(self, folder: Path) -> None:
+        # Oldest first, not least recently used: reading an answer does not touch its file.
         entries = sorted(owned(folder, ANSWERS), key=lambda path: path.lstat().st_mtime_ns)
-        for path in entries[: -self._most]:
+        for path in entries[: -self._max_files]:
             if path.is_dir():  # Left by a server that was killed while it wrote.
                 shutil.rmtree(path, ignore_errors=True)
             else:
@@ -108,9 +116,9 @@ class DiskCache:
 
 
 def answers_folder() -> Path | None:
-    """Where answers are kept: in the user's cache folder, unless nothing may be cached."""
-    found = settings()
-    return None if found is None else found.folder / ANSWERS
+    """Where answers are cached: in the user's cache folder, unless nothing may be cached."""
+    current = settings()
+    return None if current is None else current.folder / ANSWERS
 
 
 @cache

@@ -36,7 +36,7 @@ class Uploads:
     """Where uploaded profiles go, and how large one may be."""
 
     folder: Path
-    most_bytes: int
+    max_bytes: int
 
 
 def create_app(
@@ -81,7 +81,7 @@ def _uploader(library: Library, uploads: Uploads) -> Callable[[Request], Awaitab
                 uploads.folder,
                 asked.get("name", ""),
                 request.stream(),
-                uploads.most_bytes,
+                uploads.max_bytes,
                 asked.get("store") == "1" and library.has_store,
             )
         except LimitError as error:

@@ -1,4 +1,7 @@
-"""Answers to questions as JSON: made once, and kept until what they are about changes."""
+"""From a request to its answer as JSON: from the caches, or from the handler.
+
+An answer is computed once and cached until what it is about changes.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +19,21 @@ from solscope.web.library import Library, Query
 from solscope.web.sources import read_from
 
 _BY_PATH = [
-    (re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", one.path)), one) for one in ENDPOINTS
+    (re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", endpoint.path)), endpoint)
+    for endpoint in ENDPOINTS
 ]
 
 
 class Keys(NamedTuple):
-    """Under what an answer is kept."""
+    """The keys of an answer in the two caches."""
 
     memory: object
     disk: object | None
-    """Null for what is kept in memory only."""
+    """Null for an answer that is cached in memory only."""
 
 
 def answer(endpoint: Endpoint, library: Library, query: Query) -> bytes:
-    """The answer as JSON; kept until what it is about changes."""
+    """The answer as JSON; cached until what it is about changes."""
     asked = _asked(endpoint, query)
 
     def make() -> bytes:
@@ -43,20 +47,20 @@ def answer(endpoint: Endpoint, library: Library, query: Query) -> bytes:
     return library.pages.get(keys.memory, lambda: library.disk_cache.get(keys.disk, make))
 
 
-def answer_at_hand(endpoint: Endpoint, library: Library, query: Query) -> bytes | None:
-    """The answer when it is kept, or takes no time to make; null when it must be worked out."""
+def cached_answer(endpoint: Endpoint, library: Library, query: Query) -> bytes | None:
+    """The answer when it is cached, or takes no time; null when it must be computed."""
     keys = _keys(endpoint, library, _asked(endpoint, query))
     if keys is None:
         return answer(endpoint, library, query)
-    found = library.pages.peek(keys.memory)
-    if found is None and keys.disk is not None:
-        found = library.disk_cache.peek(keys.disk)
-        if found is not None:
-            library.pages.get(keys.memory, lambda: found)
-    return found
+    body = library.pages.peek(keys.memory)
+    if body is None and keys.disk is not None:
+        body = library.disk_cache.peek(keys.disk)
+        if body is not None:
+            library.pages.get(keys.memory, lambda: body)
+    return body
 
 
-def begin(library: Library, asked: str) -> None:
+def start_answer(library: Library, asked: str) -> None:
     """Start computing an answer ahead of its request; errors are reported with the answer."""
     endpoint, query = endpoint_of(asked)
 
@@ -69,8 +73,8 @@ def begin(library: Library, asked: str) -> None:
 
 def question(path: str, query: Query) -> str:
     """A question as the front end writes it: names in order."""
-    told = sorted((name, value) for name, value in query.items() if value)
-    return f"{path}?{urlencode(told)}" if told else path
+    given = sorted((name, value) for name, value in query.items() if value)
+    return f"{path}?{urlencode(given)}" if given else path
 
 
 def endpoint_of(asked: str) -> tuple[Endpoint, dict[str, str]]:
@@ -85,12 +89,12 @@ def endpoint_of(asked: str) -> tuple[Endpoint, dict[str, str]]:
 
 
 def _asked(endpoint: Endpoint, query: Query) -> dict[str, str]:
-    known = {*endpoint.parameters, *re.findall(r"\{(\w+)\}", endpoint.path)}
-    return {name: value for name, value in query.items() if name in known and value}
+    accepted = {*endpoint.parameters, *re.findall(r"\{(\w+)\}", endpoint.path)}
+    return {name: value for name, value in query.items() if name in accepted and value}
 
 
 def _keys(endpoint: Endpoint, library: Library, asked: dict[str, str]) -> Keys | None:
-    """Null for an answer that is made anew each time."""
+    """Null for an answer that is computed each time."""
     for name in (*endpoint.files, *endpoint.needs):
         if name not in asked:
             raise UsageError(f"missing parameter {name!r}")
@@ -98,8 +102,8 @@ def _keys(endpoint: Endpoint, library: Library, asked: dict[str, str]) -> Keys |
     if endpoint.files:
         entries = [library.entry(asked[name]) for name in endpoint.files]
         # One profile is shown with its path; two are called by labels, which depend on all others.
-        shown = [one.path if len(entries) == 1 else one.label for one in entries]
-        key = (*key, *shown, *(read_from(library.path(one.id)) for one in entries))
+        shown = [entry.path if len(entries) == 1 else entry.label for entry in entries]
+        key = (*key, *shown, *(read_from(library.path(entry.id)) for entry in entries))
         return Keys(key, key)
     if endpoint.of_results:
         key = (*key, *library.result_stamps())

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 Query = Mapping[str, str]
 """Names and values of a question."""
-KEPT_PROFILES = 4
-"""Attributed profiles in memory at a time."""
-KEPT_PAGES = 128
+MAX_CACHED_PROFILES = 4
+"""Attributed profiles in memory at a time: enough for two comparisons; each can take a GB."""
+MAX_CACHED_ANSWERS = 128
 """Encoded answers in memory at a time."""
-KEPT_TABLES = 8
+MAX_CACHED_TABLES = 8
 """Whole tables of which answers are parts, in memory at a time."""
 
 
@@ -81,10 +81,10 @@ class Library:
         self._looked: list[object] = []
         self._entries: dict[str, ProfileEntry] = {}
         self._paths: dict[str, str] = {}
-        self._profiles: MemoryCache[Attributed] = MemoryCache(KEPT_PROFILES)
-        self.pages: MemoryCache[bytes] = MemoryCache(KEPT_PAGES)
+        self._profiles: MemoryCache[Attributed] = MemoryCache(MAX_CACHED_PROFILES)
+        self.pages: MemoryCache[bytes] = MemoryCache(MAX_CACHED_ANSWERS)
         """Encoded answers."""
-        self.tables: MemoryCache[Any] = MemoryCache(KEPT_TABLES)
+        self.tables: MemoryCache[Any] = MemoryCache(MAX_CACHED_TABLES)
         """Results of which pages show a part."""
         self.skipped: list[tuple[str, str]] = []
         """Files of a folder that are not profiles, with the reason."""
@@ -145,8 +145,8 @@ class Library:
                 "no benchmark results are shown here; start with a results file (.jsonl)"
             )
         key = ("results", *self.result_stamps())
-        found: list[ShapeResult] = self.tables.get(key, lambda: read_results(self.result_files))
-        return found
+        results: list[ShapeResult] = self.tables.get(key, lambda: read_results(self.result_files))
+        return results
 
     def unreadable_results(self) -> list[tuple[str, str]]:
         """Files of benchmark results that cannot be read, with the reason."""
@@ -166,8 +166,8 @@ class Library:
 
         if not self.result_files:
             return []
-        kept = self.pages.get(key, lambda: self.disk_cache.get(key, make))
-        return msgspec.json.decode(kept, type=list[str])
+        cached = self.pages.get(key, lambda: self.disk_cache.get(key, make))
+        return msgspec.json.decode(cached, type=list[str])
 
     @property
     def entries(self) -> list[ProfileEntry]:
@@ -177,11 +177,11 @@ class Library:
 
     def entry(self, name: str) -> ProfileEntry:
         """The profile with this id."""
-        return _known(self._entries, name)
+        return _find(self._entries, name)
 
     def path(self, name: str) -> str:
         """Path of the profile with this id."""
-        return _known(self._paths, name)
+        return _find(self._paths, name)
 
     def profile(self, name: str) -> Attributed:
         """The profile with this id, opened and attributed; `done` ends what `working` reports."""
@@ -197,9 +197,9 @@ class Library:
 
         with self._lock:
             self._working.setdefault(name, ("reading the file", time.monotonic()))
-        found = self._profiles.get((path, *read_from(path)), make)
+        profile = self._profiles.get((path, *read_from(path)), make)
         self._stage(name, "working out what to show")
-        return found
+        return profile
 
     def _stage(self, name: str, stage: str) -> None:
         with self._lock:
@@ -222,11 +222,11 @@ class Library:
             ]
 
 
-def _known(by_id: Mapping[str, Value], name: str) -> Value:
-    found = by_id.get(name)
-    if found is None:
+def _find(by_id: Mapping[str, Value], name: str) -> Value:
+    value = by_id.get(name)
+    if value is None:
         raise InputError(f"no profile {name!r} here")
-    return found
+    return value
 
 
 def _fault(results: str) -> str | None:

@@ -20,7 +20,7 @@ class MemoryCorpus(Corpus):
         return self.frames[name].lazy() if name in self.frames else super().raw(name)
 
 
-def hold(corpus: Corpus, tables: Iterable[str]) -> MemoryCorpus:
+def load_into_memory(corpus: Corpus, tables: Iterable[str]) -> MemoryCorpus:
     """The newest version, read table by table.
 
     `profiles` must come first: a batch writes it last, so what it names is in the other tables.

@@ -16,12 +16,12 @@ from urllib.parse import quote, unquote
 from solscope.errors import SolscopeError
 from solscope.report.html import asset, script_data
 from solscope.web.api import FACTS
-from solscope.web.dispatch import answer_at_hand, begin, endpoint_of, question
+from solscope.web.dispatch import cached_answer, endpoint_of, question, start_answer
 from solscope.web.library import Library, Query
 
 USUAL_HARDWARE = "H20,XPU-A,H200"
 """GPUs that the suite shows when the address names none."""
-MOST_BYTES = 1_000_000
+MAX_EMBEDDED_BYTES = 1_000_000
 """Larger answers are not embedded; the browser requests them separately."""
 _CHARTS = ("profile", "compare", "diagnose", "corpus", "suite", "bench")
 """Views with charts."""
@@ -36,8 +36,8 @@ def page(library: Library, path: str, query: Query) -> str:
         name = escape(asked)
         found = _at_hand(library, asked)
         if found is None:
-            begin(library, asked)
-        if found is None or len(found) > MOST_BYTES:
+            start_answer(library, asked)
+        if found is None or len(found) > MAX_EMBEDDED_BYTES:
             links.append(f'<link rel="preload" as="fetch" crossorigin href="{name}">')
         else:
             data = script_data(found)
@@ -83,6 +83,6 @@ def _at_hand(library: Library, asked: str) -> bytes | None:
     """Null as well when the answer is an error: the front end asks again and shows it."""
     endpoint, query = endpoint_of(asked)
     try:
-        return answer_at_hand(endpoint, library, query)
+        return cached_answer(endpoint, library, query)
     except SolscopeError:
         return None

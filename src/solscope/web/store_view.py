@@ -17,11 +17,14 @@ from solscope.web.answer_cache import DiskCache, MemoryCache
 if TYPE_CHECKING:
     from solscope.corpus.store import Corpus
 
-LOOK_AGAIN_S = 1.0
-"""How long a version is taken for the newest, when the folder does not say that it is."""
-MOST_BYTES = 40_000_000
-"""Tables that are held in memory, by the size of their files; they unpack to about 30 times it."""
-HELD = ("profiles", "times", "steps")
+RECHECK_AFTER_S = 1.0
+"""How long the last version seen counts as the newest without looking at the store again. Also the
+age from which on the folder's modification time is trusted: file systems with whole seconds give
+two commits within one the same time."""
+MAX_FILE_BYTES = 40_000_000
+"""Largest size of the tables' files for a store to be read into memory: they unpack to about 30
+times that, 1.2 GB."""
+TABLES_IN_MEMORY = ("profiles", "times", "steps")
 
 Version = tuple[str, int, int]
 
@@ -36,7 +39,7 @@ class _Seen(NamedTuple):
     """When the store was last written; null when it was written only just now, or cannot tell."""
 
     def holds(self, url: str) -> bool:
-        if time.monotonic() - self.looked_s <= LOOK_AGAIN_S:
+        if time.monotonic() - self.looked_s <= RECHECK_AFTER_S:
             return True
         return self.changed_ns is not None and self.changed_ns == changed_ns(url)
 
@@ -52,7 +55,7 @@ class StoreView:
         self.url = place if is_url(place) else str(Path(place).absolute())
         """Where the store is, wherever the server was started: answers are kept by it."""
         self.disk_cache = disk_cache
-        self._held: MemoryCache[Corpus] = MemoryCache(1)
+        self._in_memory: MemoryCache[Corpus] = MemoryCache(1)
         self._status: MemoryCache[CorpusStatus] = MemoryCache(1)
         self._seen: _Seen | None = None
         self._lock = threading.Lock()
@@ -71,7 +74,7 @@ class StoreView:
             if self._seen is None or not self._seen.holds(self.url):
                 changed = changed_ns(self.url)
                 # Two writes within one tick of the file system's clock look like one.
-                if changed is not None and time.time_ns() - changed < LOOK_AGAIN_S * 1e9:
+                if changed is not None and time.time_ns() - changed < RECHECK_AFTER_S * 1e9:
                     changed = None
                 self._seen = _Seen(self._look(changed), time.monotonic(), changed)
             return self._seen.version
@@ -81,8 +84,8 @@ class StoreView:
         if changed is None:
             return self.newest.version()
         key = (self.url, changed, "version")
-        kept = self.disk_cache.get(key, lambda: msgspec.json.encode(self.newest.version()))
-        found: Version = msgspec.json.decode(kept, type=Version)
+        cached = self.disk_cache.get(key, lambda: msgspec.json.encode(self.newest.version()))
+        found: Version = msgspec.json.decode(cached, type=Version)
         return found
 
     def look_again(self) -> None:
@@ -92,25 +95,28 @@ class StoreView:
 
     def corpus(self) -> Corpus:
         """The newest version, in memory where it is small enough."""
-        return self._held.get(self.version(), self._hold)
+        return self._in_memory.get(self.version(), self._load)
 
     def is_small(self) -> bool:
         """Whether the newest version can be held in memory."""
-        return sum(size for name in HELD for _, size in self.newest.files(name)) <= MOST_BYTES
+        return (
+            sum(size for name in TABLES_IN_MEMORY for _, size in self.newest.files(name))
+            <= MAX_FILE_BYTES
+        )
 
     def status(self) -> CorpusStatus:
         """What the store holds."""
         version = self.version()
 
         def make() -> CorpusStatus:
-            kept = self.disk_cache.get(
+            cached = self.disk_cache.get(
                 (self.url, version, "status"), lambda: msgspec.json.encode(self.newest.status())
             )
-            return msgspec.json.decode(kept, type=CorpusStatus)
+            return msgspec.json.decode(cached, type=CorpusStatus)
 
         return self._status.get(version, make)
 
-    def _hold(self) -> Corpus:
-        from solscope.web.memory_store import hold
+    def _load(self) -> Corpus:
+        from solscope.web.memory_store import load_into_memory
 
-        return hold(self.newest, HELD) if self.is_small() else self.newest
+        return load_into_memory(self.newest, TABLES_IN_MEMORY) if self.is_small() else self.newest

@@ -15,7 +15,7 @@ from solscope.web.background_thread import run_in_thread
 from solscope.web.library import Library, ProfileEntry
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-LONGEST_NAME = 120
+MAX_NAME_LENGTH = 120
 _TAKING: set[Path] = set()
 """Folder of unfinished uploads."""
 
@@ -32,7 +32,7 @@ async def take_upload(
     folder: Path,
     name: str,
     body: AsyncIterator[bytes],
-    most_bytes: int,
+    max_bytes: int,
     to_store: bool = False,
 ) -> Uploaded:
     """Write one upload into `folder` and show it; a file that is not a profile is removed.
@@ -45,8 +45,8 @@ async def take_upload(
         with work.open("xb") as file:
             async for piece in body:
                 size += len(piece)
-                if size > most_bytes:
-                    raise LimitError(f"{target.name}: larger than {most_bytes:,} bytes")
+                if size > max_bytes:
+                    raise LimitError(f"{target.name}: larger than {max_bytes:,} bytes")
                 file.write(piece)
         await run_in_thread(_check, work)
     entry = await run_in_thread(library.add, target)
@@ -95,4 +95,4 @@ def safe_name(name: str) -> str:
     plain = _UNSAFE.sub("_", name.replace("\\", "/").rpartition("/")[2]).lstrip("._-")
     if not plain:
         raise UsageError("an upload needs a file name")
-    return plain[-LONGEST_NAME:].lstrip("._-") or "profile"
+    return plain[-MAX_NAME_LENGTH:].lstrip("._-") or "profile"

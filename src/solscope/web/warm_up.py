@@ -1,4 +1,4 @@
-"""What is made ready while nobody asks: the libraries that make answers, and answers ahead.
+"""What is done while the server is idle: load libraries, and compute answers ahead of requests.
 
 A dashboard starts with what was kept. Afterwards the libraries are loaded, and the answers that
 pages begin with are made: those of the store and of the suite that every visitor sees, then those
@@ -19,16 +19,16 @@ import msgspec
 
 from solscope.errors import SolscopeError
 from solscope.web.api import ENDPOINTS
-from solscope.web.dispatch import answer, answer_at_hand, endpoint_of, question
+from solscope.web.dispatch import answer, cached_answer, endpoint_of, question
 from solscope.web.library import Library
 from solscope.web.page import first_questions
 
 if TYPE_CHECKING:
     from solscope.web.handlers.corpus import CorpusPage
 
-MOST_VALUES = 24
-"""Values of filters whose answers are made ahead."""
-MOST_PAIRS = 24
+MAX_VALUES = 24
+"""Values of filters whose answers are computed ahead of time, those of most profiles first."""
+MAX_PAIRS = 24
 """Pairs of them: most do not occur, and those that do are few."""
 _LIBRARIES = ("numpy", "polars")
 """Loaded one by one before what needs them, so that a request never waits for all."""
@@ -115,12 +115,12 @@ def choices(page: CorpusPage) -> list[dict[str, str]]:
 
     # Where there is a single value, it chooses everything: the page does not offer it.
     offered = [name for name, values in page.facts.items() if len(values) > 1]
-    told = [[(name, getattr(one, name) or UNKNOWN) for name in offered] for one in page.profiles]
+    facts = [[(name, getattr(row, name) or UNKNOWN) for name in offered] for row in page.profiles]
     return [
         dict(chosen)
-        for size, most in ((1, MOST_VALUES), (2, MOST_PAIRS))
+        for size, most in ((1, MAX_VALUES), (2, MAX_PAIRS))
         for chosen, _ in Counter(
-            one for facts in told for one in combinations(facts, size)
+            choice for values in facts for choice in combinations(values, size)
         ).most_common(most)
     ]
 
@@ -128,6 +128,6 @@ def choices(page: CorpusPage) -> list[dict[str, str]]:
 def _make(library: Library, asked: str) -> None:
     endpoint, query = endpoint_of(asked)
     with contextlib.suppress(SolscopeError):
-        if answer_at_hand(endpoint, library, query) is None:
+        if cached_answer(endpoint, library, query) is None:
             library.idle.wait()
             answer(endpoint, library, query)

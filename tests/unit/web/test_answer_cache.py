@@ -38,17 +38,17 @@ def test_kept_values_are_made_once_and_forgotten_in_order() -> None:
 def test_answers_outlive_the_server(tmp_path: Path) -> None:
     made: list[int] = []
 
-    def get(key: object, most: int = 10) -> bytes:
+    def get(key: object, max_files: int = 10) -> bytes:
         def make() -> bytes:
             made.append(1)
             return repr(key).encode()
 
-        return DiskCache(tmp_path / "disk_cache", most).get(key, make)
+        return DiskCache(tmp_path / "disk_cache", max_files).get(key, make)
 
     assert get("a") == get("a") == b"'a'"
     assert len(made) == 1
     get("b")
-    get("c", most=2)
+    get("c", max_files=2)
     assert len(list((tmp_path / "disk_cache").iterdir())) == 2
     assert (tmp_path / "disk_cache").stat().st_mode & 0o077 == 0
 

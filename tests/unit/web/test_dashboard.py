@@ -383,7 +383,7 @@ def test_a_long_table_comes_in_parts(store: Path) -> None:
 
 
 def test_a_store_that_grows_is_read_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solscope.web.store_view.LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr("solscope.web.store_view.RECHECK_AFTER_S", 0.0)
     client = TestClient(create_app(Library([str(store)])), base_url="http://localhost")
     assert client.get("/api/overview").json()["corpus"]["profiles"] == 1
     before = client.get("/api/corpus/importance").json()

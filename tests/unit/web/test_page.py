@@ -64,7 +64,7 @@ def test_an_answer_is_begun_before_it_is_asked_for() -> None:
 
 
 def test_a_large_answer_does_not_stand_in_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "MOST_BYTES", 10)
+    monkeypatch.setattr(pages, "MAX_EMBEDDED_BYTES", 10)
     assert opened(Library([DEMO]), "/") == ({}, {"/api/overview"})
 
 
@@ -164,7 +164,7 @@ def test_the_filters_of_most_profiles_are_answered_first(store: Path) -> None:
 def test_a_version_is_looked_up_again_when_the_folder_has_changed(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_view, "LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr(store_view, "RECHECK_AFTER_S", 0.0)
     view = Library([str(store)]).store
     first = view.version()
     looked: list[int] = []

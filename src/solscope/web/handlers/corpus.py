@@ -64,7 +64,7 @@ class ImportancePage(msgspec.Struct, frozen=True):
     """What makes the whole table unsafe."""
 
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 """Rows of a long table in one answer, unless the question asks for more."""
 
 
@@ -97,7 +97,7 @@ def importance_page(library: Library, query: Query) -> ImportancePage:
     )
     words = query.get("find", "").lower().split()
     found = [row for row in whole.rows if all(word in row.key.lower() for word in words)]
-    rows = found[: _count(query, "most", MOST_ROWS)]
+    rows = found[: _count(query, "most", MAX_ROWS)]
     return ImportancePage(
         definition=whole.definition,
         by=by,
