@@ -70,10 +70,11 @@ def render() -> str:
 def type_name(name: str) -> str:
     """A name in TypeScript.
 
-    Structs that share a name come with their module: `solscope.diagnose.stats.Comparison` is
-    `StatsComparison`.
+    Structs that share a name come with their module: `solscope.a.two_samples.Comparison` is
+    `TwoSamplesComparison`.
     """
-    return "".join(part[:1].upper() + part[1:] for part in name.split(".")[-2:])
+    words = re.split(r"[._]", ".".join(name.split(".")[-2:]))
+    return "".join(word[:1].upper() + word[1:] for word in words)
 
 
 def _declaration(name: str, schema: dict[str, Any]) -> str:

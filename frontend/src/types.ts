@@ -85,7 +85,7 @@ export interface Component {
   state: "changed" | "not_tested" | "unchanged" | "unclear";
   low_ms: number | null;
   high_ms: number | null;
-  test: StatsComparison;
+  test: TwoSamplesComparison;
 }
 
 export interface Contrast {
@@ -136,7 +136,7 @@ export interface CounterChange {
   abnormal: number | null;
   q: number | null;
   state: "changed" | "missing" | "not_tested" | "unchanged" | "unclear";
-  test: StatsComparison;
+  test: TwoSamplesComparison;
 }
 
 export interface CoverageSummary {
@@ -764,20 +764,6 @@ export interface Side {
   coverage: CoverageSummary;
 }
 
-export interface StatsComparison {
-  n: number[];
-  normal: number | null;
-  abnormal: number | null;
-  ratio: number | null;
-  mean_ratio: number | null;
-  low: number | null;
-  high: number | null;
-  cliff: number | null;
-  p_mann_whitney: number | null;
-  p_welch: number | null;
-  p_equivalent: number | null;
-}
-
 export interface StepSummary {
   count: number;
   cut: number;
@@ -919,6 +905,20 @@ export interface TrendPoint {
   file: string;
   label: string;
   value: number;
+}
+
+export interface TwoSamplesComparison {
+  n: number[];
+  normal: number | null;
+  abnormal: number | null;
+  ratio: number | null;
+  mean_ratio: number | null;
+  low: number | null;
+  high: number | null;
+  cliff: number | null;
+  p_mann_whitney: number | null;
+  p_welch: number | null;
+  p_equivalent: number | null;
 }
 
 export interface Uploaded {
