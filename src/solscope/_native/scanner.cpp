@@ -18,7 +18,12 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +31,12 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define SOLSCOPE_LITTLE_ENDIAN 1
+#else
+#define SOLSCOPE_LITTLE_ENDIAN 0
+#endif
 
 namespace {
 
@@ -44,21 +55,21 @@ enum class Status { kOk, kMore, kBad };
 class Interner {
    public:
     // A seed of its own for each table: names that collide cannot be prepared beforehand.
-    Interner() : slots_(1024, kNone), seed_(std::random_device{}() * 0x9E3779B97F4A7C15ull) {}
+    Interner() : slots_(1024), seed_(std::random_device{}() * 0x9E3779B97F4A7C15ull) {}
 
     uint32_t add(const char* text, size_t size) {
         const uint64_t hash = mix(text, size);
+        const uint32_t tag = static_cast<uint32_t>(hash >> 32);
         size_t at = hash & (slots_.size() - 1);
-        while (slots_[at] != kNone) {
-            const Entry& e = entries_[slots_[at]];
-            if (e.hash == hash && e.size == size && !memcmp(arena_.data() + e.offset, text, size))
-                return slots_[at];
-            at = (at + 1) & (slots_.size() - 1);
+        for (; slots_[at].code != kNone; at = (at + 1) & (slots_.size() - 1)) {
+            if (slots_[at].tag != tag) continue;
+            const Entry& e = entries_[slots_[at].code];
+            if (e.size == size && !memcmp(arena_.data() + e.offset, text, size)) return slots_[at].code;
         }
         const uint32_t code = static_cast<uint32_t>(entries_.size());
         entries_.push_back({hash, arena_.size(), size});
         arena_.append(text, size);
-        slots_[at] = code;
+        slots_[at] = {code, tag};
         if (entries_.size() * 2 > slots_.size()) grow();
         return code;
     }
@@ -86,31 +97,58 @@ class Interner {
         size_t size;
     };
 
+    // Half of the hash beside the code: most other texts are told apart without looking at them.
+    struct Slot {
+        uint32_t code = kNone;
+        uint32_t tag = 0;
+    };
+
+    template <typename T>
+    static uint64_t word(const char* p) {
+        T w;
+        memcpy(&w, p, sizeof w);
+        return w;
+    }
+
+    // The product of two words, folded, so that every bit of both changes all of it.
+    static uint64_t fold(uint64_t a, uint64_t b) {
+        const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
+        return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+    }
+
+    // Sixteen bytes a step; the last step may take bytes that the one before it has taken.
     uint64_t mix(const char* p, size_t n) const {
-        uint64_t h = seed_ ^ n;
-        uint64_t w = 0;
-        for (; n >= 8; p += 8, n -= 8) {
-            memcpy(&w, p, 8);
-            h = (h ^ w) * 0xff51afd7ed558ccdull;
-            h = (h ^ (h >> 32)) + seed_;
+        constexpr uint64_t kOdd = 0xff51afd7ed558ccdull;
+        const uint64_t key = seed_ ^ kOdd;
+        uint64_t h = seed_ ^ n, a = 0, b = 0;
+        if (n >= 16) {
+            const char* last = p + n - 16;
+            for (; p < last; p += 16) h = fold(word<uint64_t>(p) ^ key, word<uint64_t>(p + 8) ^ h);
+            a = word<uint64_t>(last);
+            b = word<uint64_t>(last + 8);
+        } else if (n >= 8) {
+            a = word<uint64_t>(p);
+            b = word<uint64_t>(p + n - 8);
+        } else if (n >= 4) {
+            a = word<uint32_t>(p);
+            b = word<uint32_t>(p + n - 4);
+        } else if (n > 0) {
+            a = word<uint8_t>(p) << 16 | word<uint8_t>(p + n / 2) << 8 | word<uint8_t>(p + n - 1);
         }
-        w = 0;
-        memcpy(&w, p, n);
-        h = (h ^ w) * 0xc4ceb9fe1a85ec53ull;
-        return h ^ (h >> 29);
+        return fold(fold(a ^ key, b ^ h), kOdd);
     }
 
     void grow() {
-        std::vector<uint32_t> bigger(slots_.size() * 2, kNone);
+        std::vector<Slot> bigger(slots_.size() * 2);
         for (uint32_t code = 0; code < entries_.size(); ++code) {
             size_t at = entries_[code].hash & (bigger.size() - 1);
-            while (bigger[at] != kNone) at = (at + 1) & (bigger.size() - 1);
-            bigger[at] = code;
+            while (bigger[at].code != kNone) at = (at + 1) & (bigger.size() - 1);
+            bigger[at] = {code, static_cast<uint32_t>(entries_[code].hash >> 32)};
         }
         slots_.swap(bigger);
     }
 
-    std::vector<uint32_t> slots_;
+    std::vector<Slot> slots_;
     uint64_t seed_;
     std::vector<Entry> entries_;
     std::string arena_;
@@ -131,20 +169,43 @@ inline const char* skip_space(const char* p, const char* end) {
     return p;
 }
 
+// Zeros behind the end of the scanner's buffer. They are neither space nor digit nor quote, so that
+// loops over such characters stop there, and words can be read across the end.
+constexpr size_t kPadding = 64;
+
+inline const char* next_token(const char* p) {
+    while (static_cast<unsigned char>(*p) <= ' ' && is_space(*p)) ++p;
+    return p;
+}
+
+inline uint64_t eight_bytes(const char* p) {
+    uint64_t bytes;
+    memcpy(&bytes, p, 8);
+    return bytes;
+}
+
 // The first quote from p on, or null. Keys and values of a trace are short: their bytes are compared
-// here, eight at a time, and only a long text is worth a call of memchr.
+// here, several at a time, and only a long text is worth a call of memchr.
 inline const char* find_quote(const char* p, const char* end) {
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#if defined(__SSE2__)
+    const __m128i quote = _mm_set1_epi8('"');
+    for (int step = 0; step < 4; ++step, p += 16) {
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+        if (const int quotes = _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, quote)))
+            return p + __builtin_ctz(static_cast<unsigned>(quotes));
+        if (p >= end) return nullptr;
+    }
+#elif SOLSCOPE_LITTLE_ENDIAN
     constexpr uint64_t kOnes = 0x0101010101010101ull, kHigh = 0x8080808080808080ull;
-    for (int word = 0; word < 4 && end - p >= 8; ++word, p += 8) {
-        uint64_t bytes;
-        memcpy(&bytes, p, 8);
-        bytes ^= kOnes * '"';
+    for (int step = 0; step < 4; ++step, p += 8) {
+        const uint64_t bytes = eight_bytes(p) ^ kOnes * '"';
         // The lowest bit that is set marks the first quote; those above it may be wrong.
         if (const uint64_t quotes = (bytes - kOnes) & ~bytes & kHigh)
             return p + (__builtin_ctzll(quotes) >> 3);
+        if (p >= end) return nullptr;
     }
 #endif
+    if (p >= end) return nullptr;
     return static_cast<const char*>(memchr(p, '"', static_cast<size_t>(end - p)));
 }
 
@@ -165,18 +226,39 @@ inline Status read_string(const char*& p, const char* end, Span& out) {
     return Status::kOk;
 }
 
-// What a character means inside a value that is neither text, object nor array.
-enum class Mark : uint8_t { kInside, kEnd, kBad };
+// What a character means inside a value that is neither text, object nor array, and inside an object
+// or array, outside texts. A zero is one more character, unless it is the end of the buffer.
+enum class Mark : uint8_t { kInside, kEnd, kBad, kZero };
+enum class Bracket : uint8_t { kNone, kQuote, kOpen, kClose, kZero };
 
-struct Marks {
-    Mark of[256] = {};
-    constexpr Marks() {
-        for (const char c : {',', '}', ']', ' ', '\n', '\r', '\t'})
-            of[static_cast<unsigned char>(c)] = Mark::kEnd;
-        for (const char c : {'"', '{', '[', ':'}) of[static_cast<unsigned char>(c)] = Mark::kBad;
+template <typename T>
+struct Table {
+    T of[256] = {};
+    constexpr T operator[](char c) const { return of[static_cast<unsigned char>(c)]; }
+    constexpr void set(const char* characters, T meaning) {
+        for (; *characters; ++characters) of[static_cast<unsigned char>(*characters)] = meaning;
     }
 };
-constexpr Marks kMarks;
+
+constexpr Table<Mark> marks() {
+    Table<Mark> table;
+    table.set(",}] \n\r\t", Mark::kEnd);
+    table.set("\"{[:", Mark::kBad);
+    table.of[0] = Mark::kZero;
+    return table;
+}
+
+constexpr Table<Bracket> brackets() {
+    Table<Bracket> table;
+    table.set("\"", Bracket::kQuote);
+    table.set("{[", Bracket::kOpen);
+    table.set("}]", Bracket::kClose);
+    table.of[0] = Bracket::kZero;
+    return table;
+}
+
+constexpr Table<Mark> kMarks = marks();
+constexpr Table<Bracket> kBrackets = brackets();
 
 // p at the first character of any value; on success p is behind it.
 Status skip_value(const char*& p, const char* end) {
@@ -185,28 +267,28 @@ Status skip_value(const char*& p, const char* end) {
     if (*p == '"') return read_string(p, end, ignored);
     if (*p != '{' && *p != '[') {
         const char* start = p;
-        Mark mark = Mark::kInside;
-        while (p < end && (mark = kMarks.of[static_cast<unsigned char>(*p)]) == Mark::kInside) ++p;
-        if (p >= end) return Status::kMore;
-        if (mark == Mark::kBad) return Status::kBad;
-        return p == start ? Status::kBad : Status::kOk;
+        Mark mark;
+        while ((mark = kMarks[*p]) == Mark::kInside || (mark == Mark::kZero && p < end)) ++p;
+        if (mark == Mark::kZero) return Status::kMore;
+        return mark == Mark::kBad || p == start ? Status::kBad : Status::kOk;
     }
-    int depth = 0;
-    while (p < end) {
-        const char c = *p;
-        if (c == '"') {
+    for (int depth = 0;; ++p) {
+        Bracket bracket;
+        while ((bracket = kBrackets[*p]) == Bracket::kNone) ++p;
+        if (bracket == Bracket::kOpen) {
+            ++depth;
+        } else if (bracket == Bracket::kClose) {
+            if (--depth == 0) break;
+        } else if (bracket == Bracket::kQuote) {
             const Status s = read_string(p, end, ignored);
             if (s != Status::kOk) return s;
-            continue;
-        }
-        ++p;
-        if (c == '{' || c == '[') {
-            ++depth;
-        } else if (c == '}' || c == ']') {
-            if (--depth == 0) return Status::kOk;
+            --p;
+        } else if (p >= end) {
+            return Status::kMore;
         }
     }
-    return Status::kMore;
+    ++p;
+    return Status::kOk;
 }
 
 // A number, or a number in quotes, in units of 1/10^scale_digits, rounded half away from zero. Null for
@@ -231,30 +313,77 @@ int read_exponent(const char*& p, const char* end) {
     return negative ? -value : value;
 }
 
-// The common case of `parse_number`: plain digits with at most `scale_digits` behind a point, few
-// enough for 64 bits. False for everything else.
-inline bool parse_plain(Span text, int scale_digits, int64_t& out) {
-    constexpr size_t kFits = 18;
-    const char* p = text.data;
-    const char* end = p + text.size;
-    const bool negative = p < end && *p == '-';
-    if (negative) ++p;
-    if (p >= end || static_cast<size_t>(end - p) + scale_digits > kFits || !is_digit(*p)) return false;
-    int64_t whole = 0;
-    for (; p < end && is_digit(*p); ++p) whole = whole * 10 + (*p - '0');
-    int left = scale_digits;
-    if (p < end && *p == '.') {
-        for (++p; p < end && left > 0 && is_digit(*p); ++p, --left) whole = whole * 10 + (*p - '0');
+// Append the digits at p to `number`, modulo 2^64; returns the end of the digits.
+inline const char* read_digits(const char* p, uint64_t& number) {
+#if SOLSCOPE_LITTLE_ENDIAN
+    constexpr uint64_t kTens[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+    constexpr uint64_t kHigh = 0x8080808080808080ull;
+    for (;;) {
+        // Bytes that are digits become 0 to 9; of all others, the first has its highest bit in `others`.
+        uint64_t bytes = eight_bytes(p) ^ 0x3030303030303030ull;
+        const uint64_t others = ((bytes + 0x7676767676767676ull) | bytes) & kHigh;
+        const int count = others ? __builtin_ctzll(others) >> 3 : 8;
+        if (count == 0) return p;
+        // Zeros before the digits. Then neighbors are joined to pairs, pairs to fours, fours to eight.
+        bytes <<= 64 - 8 * count;
+        bytes = (bytes & 0x0F0F0F0F0F0F0F0Full) * (1 + (10 << 8)) >> 8;
+        bytes = (bytes & 0x00FF00FF00FF00FFull) * (1 + (100 << 16)) >> 16;
+        bytes = (bytes & 0x0000FFFF0000FFFFull) * (1 + (10000ull << 32)) >> 32;
+        number = number * kTens[count] + bytes;
+        p += count;
+        if (count < 8) return p;
     }
-    if (p != end) return false;
-    for (; left > 0; --left) whole *= 10;
-    out = negative ? -whole : whole;
+#else
+    for (; is_digit(*p); ++p) number = number * 10 + static_cast<uint64_t>(*p - '0');
+    return p;
+#endif
+}
+
+// A value as it stands in the file. A plain number is read on the way: digits that fit 64 bits, perhaps
+// with a minus before them and a point among them, which `fraction` of them follow.
+struct Value : Span {
+    bool plain = false;
+    int fraction = 0;
+    int64_t digits = 0;
+};
+
+// p at the first character of a plain number; false, and p unmoved, when it is anything else.
+inline bool read_plain(const char*& p, Value& out) {
+    constexpr std::ptrdiff_t kFits = 19;
+    const bool negative = *p == '-';
+    const char* const first = p + negative;
+    uint64_t whole = 0;
+    const char* q = read_digits(first, whole);
+    std::ptrdiff_t count = q - first, fraction = 0;
+    if (count == 0) return false;
+    if (*q == '.') {
+        const char* const point = q + 1;
+        q = read_digits(point, whole);
+        fraction = q - point;
+        count += fraction;
+    }
+    if (count > kFits || whole > INT64_MAX || kMarks[*q] != Mark::kEnd) return false;
+    out.fraction = static_cast<int>(fraction);
+    out.digits = negative ? -static_cast<int64_t>(whole) : static_cast<int64_t>(whole);
+    p = q;
     return true;
 }
 
+// p at the first character of any value; on success p is behind it.
+inline Status read_value(const char*& p, const char* end, Value& out) {
+    const char* const start = p;
+    out.plain = false;
+    Status s = Status::kOk;
+    Span ignored;
+    if (*p == '"') s = read_string(p, end, ignored);
+    else if (!(out.plain = read_plain(p, out))) s = skip_value(p, end);
+    if (s != Status::kOk) return s;
+    out.data = start;
+    out.size = static_cast<size_t>(p - start);
+    return Status::kOk;
+}
+
 Number parse_number(Span text, int scale_digits) {
-    int64_t plain = 0;
-    if (parse_plain(text, scale_digits, plain)) return {plain, false};
     const char* p = text.data;
     const char* end = p + text.size;
     if (text.size >= 2 && *p == '"') {
@@ -293,6 +422,15 @@ Number parse_number(Span text, int scale_digits) {
     return {negative ? -value : value, false};
 }
 
+inline Number parse_number(const Value& value, int scale_digits) {
+    constexpr int64_t kTens[] = {1, 10, 100, 1000};
+    int64_t scaled;
+    if (value.plain && value.fraction <= scale_digits &&
+        !__builtin_mul_overflow(value.digits, kTens[scale_digits - value.fraction], &scaled))
+        return {scaled, false};
+    return parse_number(static_cast<Span>(value), scale_digits);
+}
+
 // ---- rows --------------------------------------------------------------------------------------
 
 struct Row {
@@ -308,14 +446,6 @@ struct Row {
 struct Message {
     Span elements{nullptr, 0}, type{nullptr, 0}, ranks{nullptr, 0}, in_split{nullptr, 0},
         out_split{nullptr, 0};
-
-    void take(Span key, Span value) {
-        if (key.is("In msg nelems")) elements = value;
-        else if (key.is("dtype")) type = value;
-        else if (key.is("Group size")) ranks = value;
-        else if (key.is("In split size")) in_split = value;
-        else if (key.is("Out split size")) out_split = value;
-    }
 
     bool known() const { return is_number(elements) && is_text(type); }
 
@@ -369,6 +499,73 @@ constexpr Field64 kNumbers[] = {
     {"peer", &Row::peer},
 };
 
+template <typename T>
+struct Column {
+    const char* name;
+    T Row::* member;
+    T absent;
+    bool always;            // tells how many rows there are, whatever they hold
+    std::vector<T> values;  // empty as long as no row has a value
+
+    // Add a block of rows behind `before` others.
+    void add(const Row* block, size_t count, size_t before) {
+        if (values.empty() && !always) {
+            size_t i = 0;
+            while (i < count && block[i].*member == absent) ++i;
+            if (i == count) return;
+        }
+        if (values.empty()) {
+            values.reserve(std::max(kBatchRows, before + count));
+            values.resize(before, absent);
+        }
+        values.resize(before + count);
+        for (size_t i = 0; i < count; ++i) values[before + i] = block[i].*member;
+    }
+
+   private:
+    static constexpr size_t kBatchRows = (1u << 17) + (1u << 14);  // what the reader takes at once
+};
+
+// Rows become columns a block at a time: a block stays in the processor's cache until it is full.
+class Rows {
+   public:
+    Rows() : block_(kBlock) { clear(); }
+
+    // An empty row to fill; `keep` adds it.
+    Row& fresh() { return block_[staged_] = empty_; }
+
+    void keep() {
+        if (++staged_ == kBlock) flush();
+    }
+
+    size_t size() const { return done_ + staged_; }
+
+    void flush() {
+        for (auto& column : codes) column.add(block_.data(), staged_, done_);
+        for (auto& column : numbers) column.add(block_.data(), staged_, done_);
+        done_ += staged_;
+        staged_ = 0;
+    }
+
+    void clear() {
+        codes.clear();
+        numbers.clear();
+        for (const Field32& f : kCodes) codes.push_back({f.name, f.member, kNone, false, {}});
+        for (const Field64& f : kNumbers)
+            numbers.push_back({f.name, f.member, kNull, f.member == &Row::ts, {}});
+        done_ = staged_ = 0;
+    }
+
+    std::vector<Column<uint32_t>> codes;
+    std::vector<Column<int64_t>> numbers;
+
+   private:
+    static constexpr size_t kBlock = 512;
+    const Row empty_;
+    std::vector<Row> block_;
+    size_t staged_ = 0, done_ = 0;
+};
+
 // ---- the scanner -------------------------------------------------------------------------------
 
 class Scanner {
@@ -378,10 +575,13 @@ class Scanner {
             consumed_ += size;
             return;
         }
+        buffer_.resize(length_);
         buffer_.erase(0, at_);
         consumed_ += at_;
         at_ = 0;
         buffer_.append(data, size);
+        length_ = buffer_.size();
+        buffer_.append(kPadding, '\0');
         run(false);
     }
 
@@ -391,10 +591,11 @@ class Scanner {
         run(true);
         if (state_ != State::kDone && state_ != State::kNotTrace && truncated_at_ < 0)
             truncated_at_ = static_cast<int64_t>(consumed_ + at_);
-        std::string().swap(buffer_);
+        std::string(kPadding, '\0').swap(buffer_);
+        length_ = 0;
     }
 
-    std::vector<Row> rows;
+    Rows rows;
     Interner texts, jsons;
     std::vector<std::pair<std::string, std::string>> header;
     int64_t events = 0, phased = 0, damaged = 0, wild = 0, absent_dur = 0, negative_dur = 0;
@@ -410,7 +611,7 @@ class Scanner {
     void run(bool final) {
         for (;;) {
             const char* p = buffer_.data() + at_;
-            const char* end = buffer_.data() + buffer_.size();
+            const char* end = buffer_.data() + length_;
             bool progress = false;
             switch (state_) {
                 case State::kStart: progress = start(p, end); break;
@@ -418,7 +619,7 @@ class Scanner {
                 case State::kEvents: progress = event(p, end, final); break;
                 case State::kSkip: progress = skip(p, end); break;
                 case State::kDone:
-                case State::kNotTrace: at_ = buffer_.size(); return;
+                case State::kNotTrace: at_ = length_; return;
             }
             at_ = static_cast<size_t>(p - buffer_.data());
             if (!progress) return;
@@ -537,7 +738,7 @@ class Scanner {
             state_ = bare_ ? State::kDone : State::kMembers;
             return true;
         }
-        Row row;
+        Row& row = rows.fresh();
         bool complete = false;
         const char* stop = q;
         Status s = *q == '{' ? read_event(stop, end, row, complete) : Status::kBad;
@@ -578,7 +779,7 @@ class Scanner {
 
     // Hostile input can make every event run to the end of the buffer; stop before that is quadratic.
     bool too_damaged(const char*& p, const char* end) {
-        if (wasted_ < (256u << 20) + 2 * (consumed_ + buffer_.size())) return false;
+        if (wasted_ < (256u << 20) + 2 * (consumed_ + length_)) return false;
         truncated_at_ = static_cast<int64_t>(consumed_ + (p - buffer_.data()));
         note(p, "too much of the file is damaged");
         state_ = State::kDone;
@@ -631,57 +832,57 @@ class Scanner {
             ++negative_dur;
             row.dur = 0;
         }
-        rows.push_back(row);
+        rows.keep();
     }
 
     Status read_event(const char*& p, const char* end, Row& row, bool& complete) {
-        const char* q = p + 1;
-        bool phase_seen = false;
-        for (bool first = true;; first = false) {
-            q = skip_space(q, end);
-            if (q >= end) return Status::kMore;
-            if (*q == '}') break;
-            if (!first) {
-                if (*q != ',') return Status::kBad;
-                q = skip_space(q + 1, end);
-                if (q >= end) return Status::kMore;
-                if (*q == '}') break;
-            }
-            Span key, value;
+        const char* q = next_token(p + 1);
+        bool phase_seen = false, more = *q != '}';
+        while (more) {
+            Span key;
+            Value value;
             Status s = pair(q, end, key);
             if (s != Status::kOk) return s;
             if (key.is("args") && *q == '{') {
                 if ((s = read_args(q, end, row)) != Status::kOk) return s;
-                continue;
-            }
-            const char* start = q;
-            if ((s = skip_value(q, end)) != Status::kOk) return s;
-            value = {start, static_cast<size_t>(q - start)};
-            if (key.is("ph")) {
-                phase_seen = true;
-                complete = value.is("\"X\"");
             } else {
-                take_field(key, value, row);
+                if ((s = read_value(q, end, value)) != Status::kOk) return s;
+                if (key.is("ph")) {
+                    phase_seen = true;
+                    complete = value.is("\"X\"");
+                } else {
+                    take_field(key, value, row);
+                }
             }
+            if ((s = next_pair(q, end, more)) != Status::kOk) return s;
         }
         phased += phase_seen;
         p = q + 1;
         return Status::kOk;
     }
 
+    // q behind a value; on success q is at the next key, or at the end of the object. A comma may
+    // stand before that end.
+    static Status next_pair(const char*& q, const char* end, bool& more) {
+        q = next_token(q);
+        if (*q == ',') q = next_token(q + 1);
+        else if (*q != '}') return q >= end ? Status::kMore : Status::kBad;
+        more = *q != '}';
+        return Status::kOk;
+    }
+
     // q at a key; on success `key` is its raw text and q is at the first character of its value.
     static Status pair(const char*& q, const char* end, Span& key) {
-        if (*q != '"') return Status::kBad;
-        Status s = read_string(q, end, key);
+        if (*q != '"') return q >= end ? Status::kMore : Status::kBad;
+        const Status s = read_string(q, end, key);
         if (s != Status::kOk) return s;
-        q = skip_space(q, end);
-        if (q >= end) return Status::kMore;
-        if (*q != ':') return Status::kBad;
-        q = skip_space(q + 1, end);
+        q = next_token(q);
+        if (*q != ':') return q >= end ? Status::kMore : Status::kBad;
+        q = next_token(q + 1);
         return q >= end ? Status::kMore : Status::kOk;
     }
 
-    void take_field(Span key, Span value, Row& row) {
+    void take_field(Span key, const Value& value, Row& row) {
         switch (key.size) {
             case 2:
                 if (key.is("ts")) row.ts = time(value, kMaxTimeNs);
@@ -700,26 +901,16 @@ class Scanner {
     }
 
     Status read_args(const char*& p, const char* end, Row& row) {
-        const char* q = p + 1;
+        const char* q = next_token(p + 1);
         Message message;
-        for (bool first = true;; first = false) {
-            q = skip_space(q, end);
-            if (q >= end) return Status::kMore;
-            if (*q == '}') break;
-            if (!first) {
-                if (*q != ',') return Status::kBad;
-                q = skip_space(q + 1, end);
-                if (q >= end) return Status::kMore;
-                if (*q == '}') break;
-            }
+        for (bool more = *q != '}'; more;) {
             Span key;
+            Value value;
             Status s = pair(q, end, key);
             if (s != Status::kOk) return s;
-            const char* start = q;
-            if ((s = skip_value(q, end)) != Status::kOk) return s;
-            const Span value{start, static_cast<size_t>(q - start)};
-            take_arg(key, value, row);
-            message.take(key, value);
+            if ((s = read_value(q, end, value)) != Status::kOk) return s;
+            take_arg(key, value, row, message);
+            if ((s = next_pair(q, end, more)) != Status::kOk) return s;
         }
         if (row.dims == kNone && message.known()) take_message(message, row);
         p = q + 1;
@@ -738,7 +929,7 @@ class Scanner {
         if (row.concrete == kNone) row.concrete = jsons.add(concrete.data(), concrete.size());
     }
 
-    void take_arg(Span key, Span value, Row& row) {
+    void take_arg(Span key, const Value& value, Row& row, Message& message) {
         switch (key.size) {
             case 3:
                 if (key.is("Seq")) row.sequence = integer(value);
@@ -749,6 +940,7 @@ class Scanner {
             case 5:
                 if (key.is("block")) row.block = json(value);
                 else if (key.is("bytes")) row.bytes = integer(value);
+                else if (key.is("dtype")) message.type = value;
                 break;
             case 6:
                 if (key.is("device")) row.device = integer(value);
@@ -762,6 +954,7 @@ class Scanner {
             case 10:
                 if (key.is("Input Dims") || key.is("Input dims")) row.dims = json(value);
                 else if (key.is("Input type") || key.is("Input Type")) row.types = json(value);
+                else if (key.is("Group size")) message.ranks = value;
                 break;
             case 11:
                 if (key.is("correlation")) row.correlation = integer(value);
@@ -770,6 +963,11 @@ class Scanner {
             case 13:
                 if (key.is("Input Strides")) row.strides = json(value);
                 else if (key.is("graph node id")) row.graph_node = integer(value);
+                else if (key.is("In msg nelems")) message.elements = value;
+                else if (key.is("In split size")) message.in_split = value;
+                break;
+            case 14:
+                if (key.is("Out split size")) message.out_split = value;
                 break;
             case 15:
                 if (key.is("Concrete Inputs")) row.concrete = json(value);
@@ -792,20 +990,20 @@ class Scanner {
 
     uint32_t json(Span value) { return value.is("null") ? kNone : jsons.add(value.data, value.size); }
 
-    int64_t integer(Span value) {
+    int64_t integer(const Value& value) {
         const Number n = parse_number(value, 0);
         if (n.wild) ++wild;
         return n.value;
     }
 
-    int64_t time(Span value, int64_t most) {
+    int64_t time(const Value& value, int64_t most) {
         Number n = parse_number(value, 3);
         if (n.value != kNull && (n.value > most || n.value < -most)) n = {kNull, true};
         if (n.wild) ++wild;
         return n.value;
     }
 
-    void identity(Span value, int64_t& number, uint32_t& label) {
+    void identity(const Value& value, int64_t& number, uint32_t& label) {
         number = parse_number(value, 0).value;
         if (number == kNull) label = text(value);
     }
@@ -814,8 +1012,8 @@ class Scanner {
     bool bare_ = false, saw_events_ = false, finished_ = false;
     int skip_depth_ = 0;
     bool skip_string_ = false, skip_escape_ = false;
-    std::string buffer_;
-    size_t at_ = 0, consumed_ = 0, wasted_ = 0;
+    std::string buffer_ = std::string(kPadding, '\0');  // the padding follows `length_` bytes of text
+    size_t length_ = 0, at_ = 0, consumed_ = 0, wasted_ = 0;
     int64_t truncated_at_ = -1;
 };
 
@@ -866,64 +1064,54 @@ PyObject* object_finish(PyObject* self, PyObject*) {
     Py_RETURN_NONE;
 }
 
-// Rows become columns a block at a time, so that a block stays in the cache for all its columns.
-constexpr size_t kBlockRows = 1024;
-
-template <typename T>
-struct Column {
-    const char* name;
-    T Row::* member;
-    T absent;
-    bool always;            // tells how many rows there are, whatever they hold
-    std::vector<T> values;  // empty as long as no row has a value
-
-    void add(const std::vector<Row>& rows, size_t from, size_t to) {
-        if (values.empty() && from == 0 && always) values.assign(rows.size(), absent);
-        if (values.empty()) {
-            size_t i = from;
-            while (i < to && rows[i].*member == absent) ++i;
-            if (i == to) return;
-            values.assign(rows.size(), absent);
-        }
-        for (size_t i = from; i < to; ++i) values[i] = rows[i].*member;
-    }
-
-    bool put(PyObject* out) const {
-        PyObject* bytes = PyBytes_FromStringAndSize(
-            reinterpret_cast<const char*>(values.data()),
-            static_cast<Py_ssize_t>(values.size() * sizeof(T)));
-        if (!bytes) return false;
-        const bool ok = PyDict_SetItemString(out, name, bytes) == 0;
-        Py_DECREF(bytes);
-        return ok;
-    }
+// A column as Python sees it: a read-only buffer that owns the values.
+struct Values {
+    PyObject_HEAD
+    std::vector<uint32_t> codes;
+    std::vector<int64_t> numbers;
 };
 
+PyTypeObject* values_type = nullptr;
+
+void values_dealloc(PyObject* self) {
+    PyTypeObject* type = Py_TYPE(self);
+    reinterpret_cast<Values*>(self)->codes.~vector();
+    reinterpret_cast<Values*>(self)->numbers.~vector();
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+int values_buffer(PyObject* self, Py_buffer* view, int flags) {
+    static char nothing;
+    Values* values = reinterpret_cast<Values*>(self);
+    void* data = values->codes.empty() ? static_cast<void*>(values->numbers.data()) : values->codes.data();
+    const size_t size = values->codes.size() * sizeof(uint32_t) + values->numbers.size() * sizeof(int64_t);
+    return PyBuffer_FillInfo(view, self, size ? data : &nothing, static_cast<Py_ssize_t>(size), 1, flags);
+}
+
+bool put(PyObject* out, const char* name, std::vector<uint32_t>&& codes, std::vector<int64_t>&& numbers) {
+    Values* values = reinterpret_cast<Values*>(values_type->tp_alloc(values_type, 0));
+    if (!values) return false;
+    new (&values->codes) std::vector<uint32_t>(std::move(codes));
+    new (&values->numbers) std::vector<int64_t>(std::move(numbers));
+    const bool ok = PyDict_SetItemString(out, name, reinterpret_cast<PyObject*>(values)) == 0;
+    Py_DECREF(values);
+    return ok;
+}
+
 PyObject* object_take(PyObject* self, PyObject*) {
-    std::vector<Row>& rows = scanner_of(self).rows;
-    std::vector<Column<uint32_t>> codes;
-    std::vector<Column<int64_t>> numbers;
-    bool out_of_memory = false;
-    Py_BEGIN_ALLOW_THREADS
-    try {
-        for (const Field32& f : kCodes) codes.push_back({f.name, f.member, kNone, false, {}});
-        for (const Field64& f : kNumbers)
-            numbers.push_back({f.name, f.member, kNull, f.member == &Row::ts, {}});
-        for (size_t from = 0; from < rows.size(); from += kBlockRows) {
-            const size_t to = std::min(from + kBlockRows, rows.size());
-            for (auto& column : codes) column.add(rows, from, to);
-            for (auto& column : numbers) column.add(rows, from, to);
-        }
-        rows.clear();
-    } catch (const std::exception&) {
-        out_of_memory = true;
-    }
-    Py_END_ALLOW_THREADS
-    if (out_of_memory) return PyErr_NoMemory();
+    Rows& rows = scanner_of(self).rows;
     PyObject* out = PyDict_New();
     bool ok = out != nullptr;
-    for (const auto& column : codes) ok = ok && column.put(out);
-    for (const auto& column : numbers) ok = ok && column.put(out);
+    try {
+        rows.flush();
+        for (auto& column : rows.codes) ok = ok && put(out, column.name, std::move(column.values), {});
+        for (auto& column : rows.numbers) ok = ok && put(out, column.name, {}, std::move(column.values));
+        rows.clear();
+    } catch (const std::exception&) {
+        Py_XDECREF(out);
+        return PyErr_NoMemory();
+    }
     if (ok) return out;
     Py_XDECREF(out);
     return nullptr;
@@ -995,6 +1183,16 @@ PyType_Slot kSlots[] = {
     {0, nullptr},
 };
 
+PyType_Slot kValuesSlots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(values_dealloc)},
+    {Py_bf_getbuffer, reinterpret_cast<void*>(values_buffer)},
+    {Py_tp_doc, const_cast<char*>("Values of one column, as a read-only buffer.")},
+    {0, nullptr},
+};
+
+PyType_Spec kValuesSpec = {"solscope._native._scanner.Values", sizeof(Values), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, kValuesSlots};
+
 PyType_Spec kSpec = {"solscope._native._scanner.Scanner", sizeof(Object), 0, Py_TPFLAGS_DEFAULT,
                      kSlots};
 
@@ -1006,6 +1204,11 @@ PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "_scanner", "Native scanner of Chr
 PyMODINIT_FUNC PyInit__scanner() {
     PyObject* module = PyModule_Create(&kModule);
     if (!module) return nullptr;
+    values_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kValuesSpec));
+    if (!values_type) {
+        Py_DECREF(module);
+        return nullptr;
+    }
     PyObject* type = PyType_FromSpec(&kSpec);
     if (!type || PyModule_AddObject(module, "Scanner", type) != 0) {
         Py_XDECREF(type);

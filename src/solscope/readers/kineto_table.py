@@ -123,7 +123,7 @@ class EventTable:
 
 def _frame(columns: dict[str, Any]) -> pl.DataFrame:
     """Raw columns as Polars, sentinels as nulls; numbers that no row has are left out."""
-    height = len(columns["start_ns"]) // 8
+    height = memoryview(columns["start_ns"]).nbytes // 8
     found, expressions = [], []
     for names, dtype, absent in ((CODES, np.uint32, NONE), (NUMBERS, np.int64, NULL)):
         for name in names:

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,16 @@ def test_fractions_are_nanoseconds(read: Read) -> None:
 )
 def test_times_are_exact_to_the_nanosecond(read: Read, ts: str, start_ns: int) -> None:
     assert column(read(trace(raw_kernel("k", ts=ts))), "start_ns") == [start_ns]
+
+
+def test_numbers_of_every_length_are_exact(read: Read) -> None:
+    whole = ["9876543210987654321"[:length] for length in range(1, 17)]
+    texts = [f"{sign}{digits}" for digits in whole for sign in ("", "-")]
+    texts += [f"{digits}.{'123'[:length]}" for digits in whole for length in range(4)]
+    profile = read(trace(*(raw_kernel("k", ts=text) for text in texts)))
+    most = 4_000_000_000_000_000_000
+    exact = [int(Decimal(text) * 1000) for text in texts]
+    assert column(profile, "start_ns") == [ns if abs(ns) <= most else None for ns in exact]
 
 
 def test_times_stay_exact_beside_a_damaged_event(read: Read) -> None:
