@@ -8,7 +8,7 @@ import pytest
 
 from solscope.attribution import Attributed
 from solscope.errors import InputError, UsageError
-from solscope.views.layers import UNKNOWN_KIND, LayerTable, Row, layers
+from solscope.views.layers import UNKNOWN_KIND, LayerTable, Row, _usual_passes, layers
 from tests.making import aggregate, attributed, event
 from tests.models import LAYER, MODEL, kernels, launched
 
@@ -309,3 +309,8 @@ def test_layers_of_unknown_kind_have_rows_and_count() -> None:
     assert unknown.time_us == pytest.approx([10 * 0.020])
     assert result.coverage.role_pct[0] < table(ONE).coverage.role_pct[0]
     closes(result)
+
+
+def test_where_two_numbers_of_layers_are_as_common_the_larger_counts() -> None:
+    passes = pl.DataFrame({"pass": [1, 1, 2], "layer": [0, 1, 0]})
+    assert _usual_passes(passes)["pass"].to_list() == [1, 1]

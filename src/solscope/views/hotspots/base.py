@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+
+if TYPE_CHECKING:
+    from solscope.views.hotspots.window import Window
 
 
 def mean_count(count: float, noun: str, plural: str | None = None) -> str:
@@ -37,6 +40,37 @@ class Hotspot(msgspec.Struct, frozen=True):
     confidence: Literal["high", "medium", "low"]
     why: str
     """The arithmetic."""
+
+
+def unbounded(
+    kind: Literal["copy", "idle"],
+    name: str,
+    window: Window,
+    *,
+    count: float,
+    time_us: float,
+    saved_us: float,
+    confidence: Literal["high", "medium", "low"],
+    why: str,
+) -> Hotspot:
+    """A row for time that no bound explains; `count` is over all steps of the window."""
+    return Hotspot(
+        rank=0,
+        kind=kind,
+        operator=name,
+        role=None,
+        axes=None,
+        calls_per_step=count / max(1, window.count),
+        time_us=time_us,
+        bound_us=None,
+        limiter=None,
+        expected_us=None,
+        efficiency_pct=None,
+        recoverable_us=saved_us,
+        recoverable_pct_of_step=window.pct(saved_us),
+        confidence=confidence,
+        why=why,
+    )
 
 
 class HotspotCoverage(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from solscope.hardware import Hardware
 from solscope.intervals import overlap, union
 from solscope.views.costs import CallTable
 from solscope.views.device_time import bounds
-from solscope.views.hotspots.base import Hotspot, mean_count
+from solscope.views.hotspots.base import Hotspot, mean_count, unbounded
 from solscope.views.hotspots.window import Window
 from solscope.views.typical_step import COPIES, copy_direction
 
@@ -79,20 +79,13 @@ def _row(direction: str, sums: _Spent, devices: int, window: Window) -> Hotspot:
     time_us, saved = (window.per_step(ns / devices) for ns in (sums.time_ns, sums.exposed_ns))
     where = COPIES.get(direction, "copies").removeprefix("copies")
     advice = ADVICE.get(direction, "overlap with compute could hide it")
-    return Hotspot(
-        rank=0,
-        kind="copy",
-        operator=f"memcpy {direction}" if direction in COPIES else "memcpy",
-        role=None,
-        axes=None,
-        calls_per_step=per_step,
+    return unbounded(
+        "copy",
+        f"memcpy {direction}" if direction in COPIES else "memcpy",
+        window,
+        count=sums.count / devices,
         time_us=time_us,
-        bound_us=None,
-        limiter=None,
-        expected_us=None,
-        efficiency_pct=None,
-        recoverable_us=saved,
-        recoverable_pct_of_step=window.pct(saved),
+        saved_us=saved,
         confidence="low",
         why=(
             f"{mean_count(per_step, 'copy', 'copies')}{where} take {time_us:,.2f} µs, {saved:,.2f} "

@@ -13,10 +13,11 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.hardware import Hardware
-from solscope.intervals import Int64s, overlap, union
+from solscope.intervals import overlap, union
 from solscope.roofline import bound
 from solscope.views.costs import CallTable
-from solscope.views.hotspots.base import Hotspot, mean_count
+from solscope.views.device_time import bounds
+from solscope.views.hotspots.base import Hotspot, mean_count, unbounded
 from solscope.views.hotspots.window import Window
 from solscope.views.idle import CAUSES, idle_gaps
 from solscope.views.percent import percent_of
@@ -61,12 +62,12 @@ def exposed_communication(
     for part in devices:
         comm = part.filter(pl.col("category") == "comm").sort("start_ns", maintain_order=True)
         other = part.filter(pl.col("category") != "comm")
-        start, end = _bounds(comm)
+        start, end = bounds(comm)
         # What two collectives share belongs to the first of them.
         before = np.maximum.accumulate(np.concatenate([start[:1], end]))[:-1]
         first = np.minimum(np.maximum(start, before), np.maximum(end, start))
         alone = np.maximum(end - first, 0)
-        exposed = alone - overlap(first, first + alone, union(*_bounds(other)))
+        exposed = alone - overlap(first, first + alone, union(*bounds(other)))
         rows = comm.select("op_row", pl.col("operator").cast(pl.String)).iter_rows()
         for (row, said), time, shown in zip(rows, end - start, exposed, strict=True):
             kind = spent[named.get(row) or said or UNNAMED]
@@ -97,11 +98,6 @@ def _devices(attributed: Attributed, window: Window) -> list[pl.DataFrame]:
     timed = pl.col("start_ns").is_not_null() & pl.col("dur_ns").is_not_null()
     rows = window.of(attributed.activities).filter(timed)
     return rows.partition_by(["rank", "device"], maintain_order=True)
-
-
-def _bounds(rows: pl.DataFrame) -> tuple[Int64s, Int64s]:
-    start = rows["start_ns"].to_numpy()
-    return start, start + rows["dur_ns"].to_numpy()
 
 
 def _least(calls: pl.DataFrame, table: CallTable, card: Hardware | None) -> dict[str, _Least]:
@@ -156,7 +152,7 @@ def _gaps(
     attributed: Attributed, rows: pl.DataFrame, window: Window
 ) -> list[tuple[str, int, int, int]]:
     """Gaps of one device inside a step: cause, time, number, and the time in short ones."""
-    gaps = idle_gaps(attributed, rows, union(*_bounds(rows)))
+    gaps = idle_gaps(attributed, rows, union(*bounds(rows)))
     if window.count:
         steps = window.steps.select("start_ns", pl.col("end_ns").alias("step_end")).sort("start_ns")
         gaps = gaps.sort("start_ns").join_asof(steps, on="start_ns", strategy="backward")
@@ -185,21 +181,14 @@ def _idle_why(cause: str, count: float, short_pct: float, window: Window) -> str
 
 
 def _idle_row(cause: str, time_ns: float, count: float, short_ns: float, window: Window) -> Hotspot:
-    time_us, per_step = window.per_step(time_ns), count / max(1, window.count)
-    return Hotspot(
-        rank=0,
-        kind="idle",
-        operator=cause,
-        role=None,
-        axes=None,
-        calls_per_step=per_step,
+    time_us = window.per_step(time_ns)
+    return unbounded(
+        "idle",
+        cause,
+        window,
+        count=count,
         time_us=time_us,
-        bound_us=None,
-        limiter=None,
-        expected_us=None,
-        efficiency_pct=None,
-        recoverable_us=time_us,
-        recoverable_pct_of_step=window.pct(time_us),
+        saved_us=time_us,
         confidence="low" if cause == "unlinked" else "medium",
         why=_idle_why(cause, count, window.pct(window.per_step(short_ns)), window),
     )
