@@ -172,7 +172,7 @@ def _diagnosed(f: Findings) -> Diagnosis:
         excluded=ranking.excluded,
         counters=f.counters,
         comparability=_comparability(units, f),
-        warnings=_warnings(units, f),
+        warnings=[*_warnings(units, f), *ranking.failed],
         next_step=causes[0].confirm,
     )
 

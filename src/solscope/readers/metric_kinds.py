@@ -1,7 +1,11 @@
-"""The metrics of a metrics file: unit, and whether the value only grows.
+"""The metrics of a metrics file, declared once: unit, kind, and what they can mean for a run.
 
-A counter says something only as a difference over time, a gauge at every moment. Files by other
-tools may hold other names: those that end like our counters are taken for counters.
+A counter says something only as a difference over time, a gauge at every moment. A *driver* can
+make a run slow: a clock, a queue, a quota, another process. A metric that is none only shows that
+it is slow: utilization, power, temperature. Files by other tools may hold other names: those that
+end like our counters are taken for counters.
+
+A new sensor is one line here, and the class in `capture/` that writes it.
 """
 
 from __future__ import annotations
@@ -15,68 +19,78 @@ class MetricKind(NamedTuple):
 
     unit: str
     counter: bool
+    driver: bool = False
+    """True when it can make a run slow, and not only show that it is."""
+    shown: str | None = None
+    """Unit in which a diagnosis shows it, where that does not follow from `unit`."""
 
 
-def _gauge(unit: str) -> MetricKind:
-    return MetricKind(unit, counter=False)
+def _gauge(unit: str, *, driver: bool = False) -> MetricKind:
+    return MetricKind(unit, counter=False, driver=driver)
 
 
-def _counter(unit: str) -> MetricKind:
-    return MetricKind(unit, counter=True)
+def _counter(unit: str, *, driver: bool = False, shown: str | None = None) -> MetricKind:
+    return MetricKind(unit, counter=True, driver=driver, shown=shown)
 
 
 METRICS: dict[str, MetricKind] = {
     "oncpu_ns": _counter("ns"),
-    "runq_ns": _counter("ns"),
-    "process_cpu_ns": _counter("ns"),
+    "runq_ns": _counter("ns", driver=True),
+    "process_cpu_ns": _counter("ns", shown="% of a core"),
     "process_cpu_usage": _gauge("% of a core"),
     "ctx_vol": _counter("switches"),
-    "ctx_invol": _counter("switches"),
-    "process_threads": _gauge("threads"),
-    "affinity_cores": _gauge("cores"),
+    "ctx_invol": _counter("switches", driver=True),
+    "process_threads": _gauge("threads", driver=True),
+    "affinity_cores": _gauge("cores", driver=True),
     "page_faults_minor": _counter("faults"),
-    "page_faults_major": _counter("faults"),
+    "page_faults_major": _counter("faults", driver=True),
     "process_mem_used": _gauge("bytes"),
-    "read_bytes": _counter("bytes"),
-    "read_calls": _counter("calls"),
-    "write_bytes": _counter("bytes"),
-    "write_calls": _counter("calls"),
+    "read_bytes": _counter("bytes", driver=True),
+    "read_calls": _counter("calls", driver=True),
+    "write_bytes": _counter("bytes", driver=True),
+    "write_calls": _counter("calls", driver=True),
     "cgroup_periods": _counter("periods"),
-    "cgroup_throttled_periods": _counter("periods"),
-    "cgroup_throttled_ns": _counter("ns"),
-    "cgroup_quota_cores": _gauge("cores"),
-    "host_cpu_usage": _gauge("% of all cores"),
-    "host_cpu_steal": _gauge("% of all cores"),
-    "host_cpu_iowait": _gauge("% of all cores"),
-    "host_procs_running": _gauge("threads"),
-    "cpu_frequency": _gauge("MHz"),
-    "psi_cpu_some_ns": _counter("ns"),
-    "psi_cpu_full_ns": _counter("ns"),
-    "psi_io_some_ns": _counter("ns"),
-    "psi_io_full_ns": _counter("ns"),
-    "psi_memory_some_ns": _counter("ns"),
-    "psi_memory_full_ns": _counter("ns"),
+    "cgroup_throttled_periods": _counter("periods", driver=True),
+    "cgroup_throttled_ns": _counter("ns", driver=True),
+    "cgroup_quota_cores": _gauge("cores", driver=True),
+    "host_cpu_usage": _gauge("% of all cores", driver=True),
+    "host_cpu_steal": _gauge("% of all cores", driver=True),
+    "host_cpu_iowait": _gauge("% of all cores", driver=True),
+    "host_procs_running": _gauge("threads", driver=True),
+    "cpu_frequency": _gauge("MHz", driver=True),
+    "psi_cpu_some_ns": _counter("ns", driver=True),
+    "psi_cpu_full_ns": _counter("ns", driver=True),
+    "psi_io_some_ns": _counter("ns", driver=True),
+    "psi_io_full_ns": _counter("ns", driver=True),
+    "psi_memory_some_ns": _counter("ns", driver=True),
+    "psi_memory_full_ns": _counter("ns", driver=True),
     "host_mem_available": _gauge("bytes"),
-    "spin_wall_us": _gauge("us"),
-    "spin_cpu_us": _gauge("us"),
-    "capture_cpu_ns": _counter("ns"),
+    "spin_wall_us": _gauge("us", driver=True),
+    "spin_cpu_us": _gauge("us", driver=True),
+    "capture_cpu_ns": _counter("ns", shown="% of a core"),
     "gpu_usage": _gauge("%"),
     "gpu_mem_util": _gauge("%"),
-    "gpu_sm_frequency": _gauge("MHz"),
-    "gpu_mem_frequency": _gauge("MHz"),
+    "gpu_sm_frequency": _gauge("MHz", driver=True),
+    "gpu_mem_frequency": _gauge("MHz", driver=True),
     "gpu_mem_used": _gauge("bytes"),
     "gpu_power_mw": _gauge("mW"),
     "gpu_energy_mj": _counter("mJ"),
     "gpu_temperature": _gauge("°C"),
-    "gpu_throttle_reasons": _gauge("bits"),
-    "gpu_processes": _gauge("processes"),
-    "gpu_other_processes": _gauge("processes"),
-    "gpu_other_mem_used": _gauge("bytes"),
+    "gpu_throttle_reasons": _gauge("bits", driver=True),
+    "gpu_processes": _gauge("processes", driver=True),
+    "gpu_other_processes": _gauge("processes", driver=True),
+    "gpu_other_mem_used": _gauge("bytes", driver=True),
     "gpu_process_usage": _gauge("%"),
-    "gpu_other_usage": _gauge("%"),
-    "gpu_pcie_transmit": _gauge("KB/s"),
-    "gpu_pcie_receive": _gauge("KB/s"),
+    "gpu_other_usage": _gauge("%", driver=True),
+    "gpu_pcie_transmit": _gauge("KB/s", driver=True),
+    "gpu_pcie_receive": _gauge("KB/s", driver=True),
 }
+"""Metrics that `solscope capture` writes."""
+PROGRAM_METRICS: dict[str, MetricKind] = {
+    "gc_ns": _counter("ns", driver=True),
+    "gc_collections": _counter("collections", driver=True),
+}
+"""Metrics that only a program itself can write."""
 _COUNTS = re.compile(
     r"(_ns|_usec|_bytes|_calls|_total|_events|_periods|_faults|_mj|_collections)$|^(ctx|nr|page_faults)_"
 )
@@ -85,7 +99,7 @@ _COUNTS = re.compile(
 
 def metric_kind(name: str) -> MetricKind:
     """What the values of metric `name` are; the unit of an unknown one is empty."""
-    known = METRICS.get(name)
-    if known is not None:
-        return known
+    kind = METRICS.get(name) or PROGRAM_METRICS.get(name)
+    if kind is not None:
+        return kind
     return MetricKind("", _COUNTS.search(name) is not None)

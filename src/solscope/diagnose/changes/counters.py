@@ -26,7 +26,7 @@ Part = Literal["driver", "consequence"]
 
 
 class Meaning(NamedTuple):
-    """What a sensor measures."""
+    """What a sensor measures, as a diagnosis shows it."""
 
     unit: str
     part: Part
@@ -34,61 +34,27 @@ class Meaning(NamedTuple):
     """Readings, or rates per second, are multiplied by it to get the unit."""
 
 
-MEANINGS: dict[str, Meaning] = {
-    "oncpu_ns": Meaning("% of time", "consequence", 1e-7),
-    "runq_ns": Meaning("% of time", "driver", 1e-7),
-    "ctx_vol": Meaning("1/s", "consequence"),
-    "ctx_invol": Meaning("1/s", "driver"),
-    "process_threads": Meaning("threads", "driver"),
-    "affinity_cores": Meaning("cores", "driver"),
-    "page_faults_minor": Meaning("1/s", "consequence"),
-    "page_faults_major": Meaning("1/s", "driver"),
-    "process_mem_used": Meaning("MB", "consequence", 1e-6),
-    "process_cpu_ns": Meaning("% of a core", "consequence", 1e-7),
-    "process_cpu_usage": Meaning("% of a core", "consequence"),
-    "read_bytes": Meaning("MB/s", "driver", 1e-6),
-    "write_bytes": Meaning("MB/s", "driver", 1e-6),
-    "read_calls": Meaning("1/s", "driver"),
-    "write_calls": Meaning("1/s", "driver"),
-    "cgroup_periods": Meaning("1/s", "consequence"),
-    "cgroup_throttled_periods": Meaning("1/s", "driver"),
-    "cgroup_throttled_ns": Meaning("% of time", "driver", 1e-7),
-    "cgroup_quota_cores": Meaning("cores", "driver"),
-    "host_cpu_usage": Meaning("% of all cores", "driver"),
-    "host_cpu_steal": Meaning("% of all cores", "driver"),
-    "host_cpu_iowait": Meaning("% of all cores", "driver"),
-    "host_procs_running": Meaning("threads", "driver"),
-    "host_mem_available": Meaning("MB", "consequence", 1e-6),
-    "cpu_frequency": Meaning("MHz", "driver"),
-    "psi_cpu_some_ns": Meaning("% of time", "driver", 1e-7),
-    "psi_cpu_full_ns": Meaning("% of time", "driver", 1e-7),
-    "psi_io_some_ns": Meaning("% of time", "driver", 1e-7),
-    "psi_io_full_ns": Meaning("% of time", "driver", 1e-7),
-    "psi_memory_some_ns": Meaning("% of time", "driver", 1e-7),
-    "psi_memory_full_ns": Meaning("% of time", "driver", 1e-7),
-    "spin_wall_us": Meaning("µs", "driver"),
-    "spin_cpu_us": Meaning("µs", "driver"),
-    "gc_ns": Meaning("% of time", "driver", 1e-7),
-    "gc_collections": Meaning("1/s", "driver"),
-    "capture_cpu_ns": Meaning("% of a core", "consequence", 1e-7),
-    "gpu_usage": Meaning("% of time", "consequence"),
-    "gpu_mem_util": Meaning("% of time", "consequence"),
-    "gpu_sm_frequency": Meaning("MHz", "driver"),
-    "gpu_mem_frequency": Meaning("MHz", "driver"),
-    "gpu_mem_used": Meaning("MB", "consequence", 1e-6),
-    "gpu_power_mw": Meaning("W", "consequence", 1e-3),
-    "gpu_energy_mj": Meaning("W", "consequence", 1e-3),
-    "gpu_temperature": Meaning("°C", "consequence"),
-    "gpu_throttle_reasons": Meaning("bits", "driver"),
-    "gpu_processes": Meaning("processes", "driver"),
-    "gpu_other_processes": Meaning("processes", "driver"),
-    "gpu_other_mem_used": Meaning("MB", "driver", 1e-6),
-    "gpu_process_usage": Meaning("% of time", "consequence"),
-    "gpu_other_usage": Meaning("% of time", "driver"),
-    "gpu_pcie_transmit": Meaning("MB/s", "driver", 1e-3),
-    "gpu_pcie_receive": Meaning("MB/s", "driver", 1e-3),
+class _Shown(NamedTuple):
+    unit: str
+    scale: float = 1.0
+
+
+_RATES: dict[str, _Shown] = {
+    # A nanosecond per second is 1e-9 of the time, 1e-7 percent: 0.48e9 ns/s in the run queue are
+    # shown as 48 % of the time.
+    "ns": _Shown("% of time", 1e-7),
+    "bytes": _Shown("MB/s", 1e-6),
+    "mJ": _Shown("W", 1e-3),
 }
-"""Sensors that are known; an unknown one is shown as it is, as a consequence."""
+"""How the rate of a counter is shown, by the unit of the counter; others are 1/s."""
+_READINGS: dict[str, _Shown] = {
+    "%": _Shown("% of time"),
+    "bytes": _Shown("MB", 1e-6),
+    "us": _Shown("µs"),
+    "mW": _Shown("W", 1e-3),
+    "KB/s": _Shown("MB/s", 1e-3),
+}
+"""How a gauge is shown, by its unit; others keep it."""
 
 
 class CounterChange(msgspec.Struct, frozen=True):
@@ -154,8 +120,17 @@ def meaning(name: str, grows: bool, *, in_cycles: bool = False) -> Meaning:
 
     Readings of a run known by cycles have the unit that their maker chose.
     """
-    known = MEANINGS.get(name, Meaning("1/s" if grows else "as recorded", "consequence"))
-    return Meaning("as recorded", known.part) if in_cycles and not grows else known
+    kind = metric_kind(name)
+    part: Part = "driver" if kind.driver else "consequence"
+    if in_cycles and not grows:
+        return Meaning("as recorded", part)
+    if not kind.unit:
+        return Meaning("1/s" if grows else "as recorded", part)
+    if kind.counter:
+        shown = _RATES.get(kind.unit, _Shown("1/s"))
+    else:
+        shown = _READINGS.get(kind.unit, _Shown(kind.unit))
+    return Meaning(kind.shown or shown.unit, part, shown.scale)
 
 
 def by_key(run: Observations) -> dict[tuple[str, int | None], Counter]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from solscope.diagnose.causes import NONE, UNKNOWN, causes
+from solscope.diagnose.causes import NONE, UNKNOWN, catalog, causes
 from solscope.diagnose.causes.base import Cause
 from solscope.diagnose.evidence.base import SEPARATOR, Answer
 from solscope.diagnose.findings.findings import Findings
@@ -53,6 +53,8 @@ class Ranking:
     causes: list[NamedCause]
     hidden: list[NamedCause]
     excluded: list[Excluded]
+    failed: list[str]
+    """Causes that could not be judged, and why."""
 
     @property
     def first(self) -> NamedCause:
@@ -63,6 +65,8 @@ class Ranking:
 @dataclass(frozen=True)
 class _Judged:
     cause: Cause
+    detail: str
+    """What is added to the title."""
     score: float
     share: float
     evidence: list[str]
@@ -74,28 +78,43 @@ def rank(findings: Findings, among: Sequence[Cause] | None = None) -> Ranking:
     named: list[_Judged] = []
     hidden: list[_Judged] = []
     excluded: list[Excluded] = []
+    failed = list(catalog().failed) if among is None else []
     for cause in causes() if among is None else among:
-        required = [check(findings) for check in cause.required]
-        forbidden = [answer for check in cause.forbidden if (answer := check(findings)).holds]
-        if not all(answer.holds for answer in required):
-            missing = next(answer for answer in required if not answer.holds)
-            # Causes of which nothing at all is seen are not worth a line.
-            if any(answer.holds for answer in required):
-                excluded.append(Excluded(cause.id, missing.text))
+        try:
+            judged = _considered(findings, cause)
+        except Exception as error:  # noqa: BLE001 - one cause must not take the others with it
+            failed.append(f"cause {cause.id!r} was skipped: {type(error).__name__}: {error}")
             continue
-        if forbidden:
-            excluded.append(Excluded(cause.id, forbidden[0].text))
-            continue
-        judged = _judge(findings, cause, required)
-        enough = findings.delta_ms > 0 and judged.share >= findings.limits.part
-        if enough:
+        if isinstance(judged, Excluded):
+            excluded.append(judged)
+        elif judged is not None and _explains_enough(findings, judged):
             named.append(judged)
-        elif cause.can_hide:
+        elif judged is not None and cause.can_hide:
             hidden.append(judged)
     ordered = sorted(named, key=lambda judged: -judged.score)
     return Ranking(
-        _with_confidence(findings, ordered), [_named(findings, j, 0.0) for j in hidden], excluded
+        _with_confidence(findings, ordered),
+        [_named(judged, 0.0) for judged in hidden],
+        excluded,
+        failed,
     )
+
+
+def _explains_enough(findings: Findings, judged: _Judged) -> bool:
+    return findings.delta_ms > 0 and judged.share >= findings.limits.part
+
+
+def _considered(findings: Findings, cause: Cause) -> _Judged | Excluded | None:
+    """The cause with its evidence, why it is ruled out, or null when nothing of it is seen."""
+    required = [check(findings) for check in cause.required]
+    forbidden = [answer for check in cause.forbidden if (answer := check(findings)).holds]
+    if not all(answer.holds for answer in required):
+        missing = next(answer for answer in required if not answer.holds)
+        seen = any(answer.holds for answer in required)
+        return Excluded(cause.id, missing.text) if seen else None
+    if forbidden:
+        return Excluded(cause.id, forbidden[0].text)
+    return _judge(findings, cause, required)
 
 
 def _judge(findings: Findings, cause: Cause, required: list[Answer]) -> _Judged:
@@ -113,7 +132,8 @@ def _judge(findings: Findings, cause: Cause, required: list[Answer]) -> _Judged:
             against.append(answer.text)
     if share < findings.limits.most:
         against.append(f"it can account for {as_percent(share)} of the difference only")
-    return _Judged(cause, score, share, _once(evidence), _once(against))
+    detail = cause.detail(findings) if cause.detail is not None else ""
+    return _Judged(cause, detail, score, share, _once(evidence), _once(against))
 
 
 def _once(texts: list[str]) -> list[str]:
@@ -131,19 +151,17 @@ def _with_confidence(findings: Findings, ordered: list[_Judged]) -> list[NamedCa
     weights = [math.exp(score) for score in (*scores, findings.limits.unknown_score)]
     shares = [weight / sum(weights) for weight in weights]
     named = [
-        _named(findings, judged, share)
-        for judged, share in zip(ordered[:MOST_NAMED], shares, strict=False)
+        _named(judged, share) for judged, share in zip(ordered[:MOST_NAMED], shares, strict=False)
     ]
     return sorted([*named, unknown(shares[-1])], key=lambda cause: -cause.confidence)
 
 
-def _named(findings: Findings, judged: _Judged, confidence: float) -> NamedCause:
+def _named(judged: _Judged, confidence: float) -> NamedCause:
     cause = judged.cause
-    detail = cause.detail(findings) if cause.detail is not None else ""
     return NamedCause(
         id=cause.id,
         family=cause.family,
-        title=cause.title + detail,
+        title=cause.title + judged.detail,
         confidence=confidence,
         evidence=judged.evidence,
         against=judged.against,
