@@ -31,7 +31,8 @@ def series(name: str, values: np.ndarray[Any, Any]) -> pl.Series:
 
 def positions(name: str, values: np.ndarray[Any, Any]) -> pl.Series:
     """A series of indices, in which -1 is null."""
-    return series(name, values).replace(-1, None)
+    indices = series(name, values)
+    return indices.set(indices == -1, None)
 
 
 @cache

@@ -73,7 +73,7 @@ def _lendable(events: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
 
 def _of_twins(own: pl.DataFrame) -> pl.DataFrame:
     twins = find_twins(own)
-    at = pl.Series([twins.get(position) for position in range(own.height)], dtype=pl.UInt32)
+    at = pl.Series(list(map(twins.get, range(own.height))), dtype=pl.UInt32)
     return own.select(own[name].gather(at) for name in _OFFER)
 
 

@@ -86,12 +86,18 @@ def queries_of(events: pl.DataFrame, activities: pl.DataFrame) -> list[Query | N
             "dims": events["input_dims"].gather(rows).cast(pl.String),
         }
     )
-    known = {(op, dims): _query(op, dims) for op, dims in keys.unique().iter_rows()}
-    return [known[op, dims] for op, dims in keys.iter_rows()]
+    queries: list[Query | None] = [None] * keys.height
+    known: dict[tuple[str, str], Query | None] = {}
+    # Few activities are attention: only those are looked at one by one.
+    for row, op, dims in keys.with_row_index().drop_nulls().iter_rows():
+        if (op, dims) not in known:
+            known[op, dims] = _query(op, dims)
+        queries[row] = known[op, dims]
+    return queries
 
 
-def _query(op: str | None, dims: str | None) -> Query | None:
-    if op is None or dims is None or not any(word in op for word in ("attention", "softmax")):
+def _query(op: str, dims: str) -> Query | None:
+    if not any(word in op for word in ("attention", "softmax")):
         return None
     try:
         shapes = msgspec.json.decode(dims, type=list[object])

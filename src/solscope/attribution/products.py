@@ -62,7 +62,11 @@ def products_of(
     rows = activities["op_row"].set(sequence != Letter.GEMM.value, None)
     dims = events["input_dims"].gather(rows).cast(pl.String)
     known = {text: _product(text) for text in dims.unique().drop_nulls()}
-    return [known.get(text) for text in dims.to_list()]
+    products: list[Product | None] = [None] * dims.len()
+    rows_with = dims.is_not_null().arg_true()
+    for row, text in zip(rows_with.to_list(), dims.drop_nulls().to_list(), strict=True):
+        products[row] = known[text]
+    return products
 
 
 def _product(dims: str) -> Product | None:

@@ -155,7 +155,7 @@ def _metadata(
     return Metadata(
         events_in_file=stats["events"],
         devices=_devices(header, events),
-        framework=guess_framework(events["name"].unique().drop_nulls().cast(pl.String)),
+        framework=guess_framework(events["name"].unique().drop_nulls().cast(pl.String).to_list()),
         versions=safe_versions(header | {"nccl": distributed.get("nccl_version")}),
         rank=_small_int(distributed.get("rank"), facts.rank),
         world_size=_small_int(distributed.get("world_size"), None),

@@ -23,6 +23,11 @@ def decode_text(raw: bytes | str) -> str:
 def compact_json(raw: bytes) -> str:
     """Raw JSON without white space between tokens."""
     text = raw.decode("utf-8", errors="replace")
-    if " " in text or "\n" in text or "\t" in text or "\r" in text:
-        text = _SPACE_OUTSIDE_STRINGS.sub(lambda m: m.group(1) or "", text)
-    return text
+    if not (" " in text or "\n" in text or "\t" in text or "\r" in text):
+        return text
+    pieces = text.split('"')
+    if "\\" in text or len(pieces) % 2 == 0:
+        return _SPACE_OUTSIDE_STRINGS.sub(lambda m: m.group(1) or "", text)
+    # Without escapes, every second piece is the inside of a string.
+    pieces[::2] = ["".join(piece.split()) for piece in pieces[::2]]
+    return '"'.join(pieces)

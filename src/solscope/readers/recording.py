@@ -108,12 +108,10 @@ def _parallelism(text: str) -> str | None:
 
 def guess_framework(names: Iterable[str]) -> str | None:
     """The serving framework whose files or operators occur among the event names."""
-    seen = set()
-    for name in names:
-        for framework, marks in _FRAMEWORKS:
-            if framework not in seen and any(mark in name for mark in marks):
-                seen.add(framework)
-    return next((framework for framework, _ in _FRAMEWORKS if framework in seen), None)
+    # One search through all names is much faster than one per name; no mark spans two lines.
+    text = "\n".join(names)
+    found = (framework for framework, marks in _FRAMEWORKS if any(mark in text for mark in marks))
+    return next(found, None)
 
 
 def safe_about(header: dict[str, Any]) -> dict[str, Any]:
