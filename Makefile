@@ -8,7 +8,7 @@ CORE := $(VENV)/.core
 SOURCES := pyproject.toml setup.py constraints.txt src/solscope/_native/scanner.cpp
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: machine demo test test-long test-browser check format commands schemas types docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
+.PHONY: machine demo test test-long test-browser mutate check format commands schemas types docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
 
 demo: $(CORE)
 	$(BIN)/solscope show demo:vllm-b200
@@ -26,6 +26,10 @@ test-long: $(STAMP)
 test-browser: $(STAMP)
 	scripts/install-chromium
 	$(BIN)/pytest -m browser
+
+# Do tests notice mistakes? Plant those of scripts/mutations.toml, one at a time: about half an hour.
+mutate: $(STAMP)
+	$(BIN)/python scripts/mutate.py
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

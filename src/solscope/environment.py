@@ -15,7 +15,7 @@ from solscope._version import __version__
 from solscope.cache.report import cache_info
 from solscope.capture.sensors import find_sensors
 from solscope.errors import SolscopeError
-from solscope.readers import readers
+from solscope.readers import other_readers, readers
 from solscope.readers.kineto_core import core_name, native_scanner
 
 PACKAGES = ("polars", "numpy", "msgspec", "click", "rich", "zlib-ng", "zstandard", "cxxfilt")
@@ -68,7 +68,10 @@ def examine() -> Environment:
         platform=f"{platform.system()} {platform.machine()}",
         reader_core=_core(),
         reader_core_why=_why_core(),
-        readers=[Part(reader.name, True, reader.summary) for reader in readers()],
+        readers=[
+            *(Part(reader.name, True, reader.summary) for reader in readers()),
+            *(Part(failure.reader, False, failure.reason) for failure in other_readers().failed),
+        ],
         packages=[_package(name) for name in PACKAGES],
         extras=[_extra(name) for name in EXTRAS],
         tools=[Part(name, shutil.which(name) is not None, use) for name, use in TOOLS.items()],

@@ -16,12 +16,7 @@ from solscope.attribution.link import enclosing
 from solscope.report.json import render_json
 from solscope.report.results.layers import markdown_layers
 from solscope.views.layers import LayerTable, Row, layers
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
-
-pytestmark = pytest.mark.skipif(
-    not DATA.is_dir(), reason="the shared profiles are not beside the repository"
-)
+from tests.recordings import recording
 
 GRAPH, EAGER = "h200/graph/normal.trace.json.gz", "h200/graph/no_cuda_graph.trace.json.gz"
 H100, MI300 = "traces/h100_qwen1.5-0.5b.json.gz", "traces/mi300_qwen1.5-0.5b.json.gz"
@@ -30,7 +25,7 @@ STACK = "h200/models/llama8l-stack.trace.json.gz"
 
 @cache
 def opened(file: str) -> Attributed:
-    return solscope.attribute(solscope.open(DATA / file))
+    return solscope.attribute(solscope.open(recording(file)))
 
 
 @cache
@@ -249,7 +244,7 @@ def test_dense_and_moe_layers_stand_where_the_models_have_them() -> None:
 
 @cache
 def without_stacks() -> pl.DataFrame:
-    profile = solscope.open(DATA / STACK)
+    profile = solscope.open(recording(STACK))
     return solscope.attribute(
         replace(profile, events=profile.events.filter(pl.col("kind") != "python"))
     ).activities

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from solscope.resample import (
     POOLS,
     TwoSamples,
+    block_length,
     bounds,
     generator,
     mean_intervals,
@@ -162,3 +164,21 @@ def test_intervals_over_profiles_are_widened(monkeypatch: pytest.MonkeyPatch) ->
     assert widened is not None
     assert narrow is not None
     assert np.ptp(widened) == pytest.approx(widen(3) * np.ptp(narrow))
+
+
+@pytest.mark.parametrize(("size", "length"), [(1, 1), (3, 1), (8, 2), (27, 3), (1000, 10)])
+def test_steps_are_drawn_in_blocks_of_the_cube_root(size: int, length: int) -> None:
+    assert block_length(size) == length
+
+
+def test_noise_of_a_run_is_that_of_two_runs_of_its_length() -> None:
+    spread, size = 0.02, 1000
+    found = [
+        split_noise(1 + spread * np.random.default_rng(seed).normal(size=size), 0.99)
+        for seed in range(8)
+    ]
+    # 99 % of the differences of two means of so many values.
+    expected = NormalDist().inv_cdf(0.995) * np.sqrt(2) * spread / np.sqrt(size)
+    assert np.mean([value for value in found if value is not None]) == pytest.approx(
+        expected, rel=0.15
+    )

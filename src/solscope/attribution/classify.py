@@ -55,6 +55,8 @@ CATEGORIES: tuple[Category, ...] = get_args(Category)
 
 MAX_RULES_BYTES = 1 << 22
 RULES_FILE = Path(__file__).with_name("rules.toml")
+ENTRY_POINTS = "solscope.rules"
+"""Group of entry points under which another package registers the path of a rules file."""
 SEARCHED = 4096
 """Characters of a name that patterns see: names come from strangers' files and can be huge."""
 
@@ -285,15 +287,35 @@ def load_rules(extra: Sequence[Path] = ()) -> RuleSet:
     """The built-in rules, preceded by those of the `extra` files, which are of the same form.
 
     A rule with the id of a later one replaces it. A file that cannot be used raises `InputError`.
+    A bare name that is no file stands for the rules that another package offers under it.
     """
     rules: dict[str, Rule] = {}
-    for path in extra:
+    for path in (_offered(path) or path for path in extra):
         for rule in _read_rules(path):
             _check_patterns(path, rule)
             rules.setdefault(rule.id, rule)
     for rule in _built_in():
         rules.setdefault(rule.id, rule)
     return RuleSet(tuple(rules.values()))
+
+
+def _offered(name: Path) -> Path | None:
+    """The rules file that a package registered under this name; null when it is no such name.
+
+    Rules are used only where they are asked for: what is installed must not change a result.
+    """
+    if name.suffix or len(name.parts) != 1 or name.exists():
+        return None
+    from importlib.metadata import entry_points
+
+    points = entry_points(group=ENTRY_POINTS, name=str(name))
+    if not points:
+        return None
+    try:
+        return Path(next(iter(points)).load())
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(f"rules {str(name)!r} cannot be loaded: {reason}") from error
 
 
 @cache

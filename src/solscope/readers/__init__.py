@@ -12,6 +12,7 @@ from solscope.errors import UnknownFormatError
 from solscope.profile import Profile
 from solscope.readers.base import Head, Reader, ReadOptions
 from solscope.readers.find import Skipped, find
+from solscope.readers.offered import Guarded, Offered, offered, recognizing
 from solscope.readers.opening import Opening
 from solscope.registry import Registry
 
@@ -28,15 +29,13 @@ READER_MODULES = {
 """One line per reader: its name and the module whose `READER` is the object."""
 JSON_READERS = ("kineto", "rocprof", "observations")
 """Readers of text that begins like JSON; for such a file the others need not be imported."""
-ENTRY_POINTS = "solscope.readers"
-"""Group of entry points under which another package registers a reader object."""
 
 
 @cache
 def readers() -> Registry[Reader]:
     """All readers, imported: ours, then those that other packages offer as entry points."""
     registry: Registry[Reader] = Registry("reader")
-    for reader in (*map(_own_reader, READER_MODULES), *_other_readers()):
+    for reader in (*map(_own_reader, READER_MODULES), *other_readers().readers):
         registry.register(reader.name, reader)
     return registry
 
@@ -46,27 +45,33 @@ def _own_reader(name: str) -> Reader:
     return cast("Reader", import_module(READER_MODULES[name]).READER)
 
 
-@cache
-def _other_readers() -> tuple[Reader, ...]:
-    # Importing `importlib.metadata` and searching all installed packages takes tens of ms.
-    from importlib.metadata import entry_points
-
-    return tuple(cast("Reader", point.load()) for point in entry_points(group=ENTRY_POINTS))
+def other_readers() -> Offered:
+    """Readers that other packages offer, and those of them that cannot be loaded."""
+    return offered(tuple(READER_MODULES))
 
 
 def choose(head: Head) -> Reader:
-    """The one reader that recognizes the content; built-in readers are tried first."""
+    """The one reader that recognizes the content; built-in readers are tried first.
+
+    A reader whose `sniff` raises is left out and named in the warnings of the profile.
+    """
     names = JSON_READERS if head.is_json else READER_MODULES
-    matches = [reader for reader in map(_own_reader, names) if reader.sniff(head)]
-    matches = matches or [reader for reader in _other_readers() if reader.sniff(head)]
-    if len(matches) == 1:
+    matches, failed = recognizing(map(_own_reader, names), head)
+    if len(matches) == 1 and not failed:
         return matches[0]
+    if not matches:
+        others = other_readers()
+        matches, raised = recognizing(others.readers, head)
+        failed += [*others.failed, *raised]
+    if len(matches) == 1:
+        return Guarded(matches[0], tuple(failed))
     if matches:
         claims = ", ".join(reader.name for reader in matches)
         raise UnknownFormatError(f"{head.path}: several readers claim this file ({claims})")
     raise UnknownFormatError(
         f"{head.path}: unknown profile format ({_describe(head.data)}); supported: Kineto traces, "
         "nsys .sqlite and stats, rocprofv3 JSON, metrics and behavior CSV, packed recordings"
+        + "".join(f"; {failure}" for failure in failed)
     )
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from solscope.cli import run
 from solscope.compare.profiles import Comparison, compare_profiles
 from solscope.errors import UsageError
 from tests.making import aggregate, attributed, event
+from tests.recordings import recording
 
 GEMM = "nvjet_tst_128x8_64x12_2x1_v_bz_TNT"
 OTHER_GEMM = "Cijk_Alik_Bljk_B_MT256x128x64"
@@ -165,16 +165,12 @@ def test_one_profile_or_a_phase_that_is_missing_is_refused() -> None:
 
 # --- Command line and real profiles
 
-SHARED = Path(__file__).parents[4] / "shared" / "data"
-real = pytest.mark.skipif(
-    not SHARED.is_dir(), reason="the shared profiles are not beside the repository"
-)
 DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
 
 
 @cache
 def compared(*files: str) -> Comparison:
-    profiles = [solscope.attribute(solscope.open(SHARED / file)) for file in files]
+    profiles = [solscope.attribute(solscope.open(recording(file))) for file in files]
     return compare_profiles(profiles, list(files))
 
 
@@ -197,7 +193,6 @@ def test_one_file_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert "compare needs at least two" in capsys.readouterr().err
 
 
-@real
 def test_the_same_work_on_two_vendors() -> None:
     result = compared("traces/h100_qwen1.5-0.5b.json.gz", "traces/mi300_qwen1.5-0.5b.json.gz")
     (phase,) = result.phases
@@ -207,7 +202,6 @@ def test_the_same_work_on_two_vendors() -> None:
     assert by_role > 0.9 * sum(abs(row.diff_ms) for row in phase.differences if row.by != "time")
 
 
-@real
 def test_without_cuda_graphs_the_same_kernels_wait_for_the_host() -> None:
     result = compared("h200/graph/normal.trace.json.gz", "h200/graph/no_cuda_graph.trace.json.gz")
     decode = next(phase for phase in result.phases if phase.phase == "decode")
@@ -218,7 +212,6 @@ def test_without_cuda_graphs_the_same_kernels_wait_for_the_host() -> None:
     assert not [row for row in decode.only if row.by == "role"]
 
 
-@real
 @pytest.mark.parametrize("at", [0, 1])
 def test_real_parts_sum_to_the_gpu_time(at: int) -> None:
     result = compared("h200/graph/normal.trace.json.gz", "h200/graph/no_cuda_graph.trace.json.gz")

@@ -10,7 +10,7 @@ import pytest
 
 from solscope.errors import DamagedFileError, InputError, UnknownFormatError
 from solscope.profile import Device, Profile
-from solscope.readers.base import Head, ReadOptions
+from solscope.readers.base import MAX_TIME_NS, Head, ReadOptions
 from solscope.readers.nsys_database import ALLOWED, connect
 from solscope.readers.nsys_sqlite import READER
 
@@ -394,6 +394,14 @@ def test_a_start_beyond_any_clock_is_left_out(tmp_path: Path) -> None:
     assert codes(profile) == ["no_start"]
 
 
+@pytest.mark.parametrize(("start", "count"), [(MAX_TIME_NS, 2), (MAX_TIME_NS + 1, 1)])
+def test_the_latest_start_leaves_room_for_sums(tmp_path: Path, start: int, count: int) -> None:
+    assert 2 * MAX_TIME_NS < 2**63
+    change = f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = {start} WHERE start = 100;"
+    profile = made(tmp_path, STRINGS, KERNELS, change)
+    assert len(rows(profile, "kernel", "start_ns")) == count
+
+
 def test_other_sqlite_files_are_refused(tmp_path: Path) -> None:
     path = build(tmp_path / "cookies.sqlite", "CREATE TABLE cookies (name TEXT);")
     with pytest.raises(UnknownFormatError, match="not an Nsight Systems export") as caught:
@@ -454,6 +462,14 @@ def test_nothing_is_written_beside_the_file(tmp_path: Path) -> None:
     assert read(path).events.height == 2
     assert [p.name for p in folder.iterdir()] == ["run.sqlite"]
     assert path.read_bytes() == before
+
+
+def test_the_database_is_opened_so_that_nothing_can_be_written(tmp_path: Path) -> None:
+    """A database in WAL mode gets files beside it as soon as a writer opens it."""
+    path = build(tmp_path / "run.sqlite", "PRAGMA journal_mode=WAL;", STRINGS, KERNELS)
+    with closing(connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchone() == (2,)
+        assert [p.name for p in tmp_path.iterdir()] == ["run.sqlite"]
 
 
 @pytest.fixture(scope="module")

@@ -15,17 +15,14 @@ from solscope.cli import app
 from solscope.operators.from_config import Config, Model, load_model
 from solscope.views.hotspots import hotspots
 from solscope.views.operators import OperatorTable, operator_table
+from tests.recordings import recording
 
-DATA = Path(__file__).parents[4] / "shared" / "data"
 SMALL = Path(__file__).parents[2] / "data" / "kineto_b200.json.gz"
-shared = pytest.mark.skipif(
-    not DATA.is_dir(), reason="the shared profiles are not beside the repository"
-)
 
 
 def table(profile: str, config: str, batch: int | None, context: int | None) -> OperatorTable:
-    model = load_model(DATA / "configs" / config, batch, context)
-    attributed = solscope.attribute(solscope.open(DATA / profile))
+    model = load_model(recording(f"configs/{config}"), batch, context)
+    attributed = solscope.attribute(solscope.open(recording(profile)))
     result = operator_table(attributed, model=model)
     ranked = hotspots(attributed, model=model)
     assert all((h.efficiency_pct or 0) <= 100 for h in ranked.hotspots)
@@ -33,7 +30,6 @@ def table(profile: str, config: str, batch: int | None, context: int | None) -> 
     return result
 
 
-@shared
 @pytest.mark.parametrize(
     ("profile", "config", "batch", "context", "least"),
     [
@@ -61,7 +57,6 @@ def test_coverage_and_bounds(
     assert shares == pytest.approx(100)
 
 
-@shared
 def test_a_role_counts_once_per_layer_and_step() -> None:
     """Two products and their time are one call of `up_gate`; 8 layers, 10 steps."""
     profile = "h200/models/llama8l-compiled-cudagraph.trace.json.gz"
@@ -73,7 +68,6 @@ def test_a_role_counts_once_per_layer_and_step() -> None:
     assert reasons["attention"] == "the context is not known: give --context"
 
 
-@shared
 def test_ranks_are_said() -> None:
     result = table("traces/b200_eager.json.gz", "gpt-oss-120b.json", None, None)
     row = next(r for r in result.operators if r.op == "down")
@@ -82,10 +76,9 @@ def test_ranks_are_said() -> None:
     assert (row.axes["k"], row.axes["tokens"]) == (360, 888 * 4)
 
 
-@shared
 def test_command() -> None:
-    args = ["--model", str(DATA / "configs" / "gpt-oss-20b.json")]
-    file = str(DATA / "traces" / "vllm_decode_full_exec.json.gz")
+    args = ["--model", str(recording("configs/gpt-oss-20b.json"))]
+    file = str(recording("traces/vllm_decode_full_exec.json.gz"))
     text = CliRunner().invoke(app, ["operators", *args, file]).output
     assert "config)" in text
     assert '"medium"' in CliRunner().invoke(app, ["hotspots", *args, file, "--json"]).output

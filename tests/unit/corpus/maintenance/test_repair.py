@@ -210,3 +210,32 @@ def test_on_the_command_line(corpus: Corpus, capsys: pytest.CaptureFixture[str])
         "unrepaired": [],
     }
     assert run(["corpus", "verify", corpus.url]) == 0
+
+
+def test_copies_are_counted_by_row_not_in_all(corpus: Corpus) -> None:
+    """Twice as many events as were written, but one of them 17 times and the others once."""
+    entry = corpus.raw("profiles").collect()["entry"][0]
+    first = corpus.raw("events").filter(pl.col("entry") == entry).collect().head(1)
+    append(corpus, "events", pl.concat([first] * EVENTS))
+    before = contents(corpus)
+    result = repair(corpus)
+    assert result.rows == 0
+    assert [row.table for row in result.unrepaired] == ["events"]
+    for found, expected in zip(contents(corpus), before, strict=True):
+        assert found.equals(expected)
+
+
+def test_the_right_number_of_rows_is_not_enough(corpus: Corpus) -> None:
+    """Written A, B, C and found A, A, B, X: A, B, X has the right count and the wrong hash."""
+    entry = corpus.raw("profiles").collect()["entry"][0]
+    rows = corpus.raw("times").collect()
+    mine, others = rows.filter(pl.col("entry") == entry), rows.filter(pl.col("entry") != entry)
+    foreign = mine.tail(1).with_columns(pl.col("time_ns") + 1)
+    changed = pl.concat([others, mine.head(1), mine.head(mine.height - 1), foreign])
+    write_deltalake(corpus.table_url("times"), changed, mode="overwrite")
+    before = contents(corpus)
+    result = repair(corpus)
+    assert result.rows == 0
+    assert [row.table for row in result.unrepaired] == ["times"]
+    for found, expected in zip(contents(corpus), before, strict=True):
+        assert found.equals(expected)

@@ -72,3 +72,15 @@ def test_orders_are_worked_on_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = change_points(values)
     monkeypatch.setattr(method, "AT_ONCE", 64)
     assert change_points(values) == whole != []
+
+
+def test_noise_seldom_has_changes() -> None:
+    draw = np.random.default_rng(5)
+    alarms = sum(bool(change_points(draw.normal(size=24))) for _ in range(50))
+    assert alarms <= 4
+
+
+def test_a_change_that_is_sure_has_its_place_and_a_small_p_value() -> None:
+    (change,) = change_points(series("one step", 33))
+    assert change.at == 16
+    assert change.p_value <= 0.02

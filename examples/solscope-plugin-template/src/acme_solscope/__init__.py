@@ -1,0 +1,1 @@
+"""ACME profiles, kernels and causes for solscope."""

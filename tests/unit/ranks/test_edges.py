@@ -1,0 +1,103 @@
+"""Limits of the analysis of ranks, each at its edge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from solscope.ranks.analysis import analyze
+from solscope.ranks.clock import LEAST_CALLS, align
+from solscope.ranks.lengths import step_lengths
+from solscope.ranks.match import match
+from solscope.ranks.straggler import SURE, Charge, find_suspect
+from solscope.ranks.waiting import _baseline
+from solscope.ranks.why import MORE, Work, explain
+from solscope.run import Run
+from solscope.views.ranks import rank_table
+from tests.ranks_making import MS, US, Program, make, without
+
+
+def test_a_rank_is_not_named_when_drawing_steps_again_often_clears_it() -> None:
+    # 18 % of the step on average, from every second step: 4 of 8 draws must have it to reach 15 %.
+    cost = np.array([[0.36, 0.0], [0.0, 0.0]] * 4)
+    suspect = find_suspect(Charge(np.arange(8), cost, np.full(8, 1.0)), (0, 1))
+    assert 0.5 < suspect.confidence < SURE
+    assert suspect.rank is None
+    assert suspect.leader == 0
+
+
+def test_the_last_rank_costs_what_it_came_later_than_the_next_to_last() -> None:
+    late = {2: 250 * US, 3: 300 * US}
+    split = analyze(make(Program(jitter=0, late=lambda rank, *_: late.get(rank, 0)))).split
+    assert set(split.last.tolist()) == {3}
+    assert np.median(split.cost) / US == pytest.approx(50.0, abs=10)
+
+
+def test_a_clock_takes_five_shared_collectives() -> None:
+    whole = make(Program(ranks=2))
+    numbers = pl.int_range(100, 160).alias("sequence")
+    numbered = [replace(r, calls=r.calls.with_columns(numbers)) for r in whole.ranks]
+
+    def method(shared: int) -> str:
+        run = without(replace(whole, ranks=tuple(numbered)), 1, range(60 - shared))
+        return align(run, match(run))[0].method
+
+    assert method(LEAST_CALLS) == "collectives"
+    assert method(LEAST_CALLS - 1) == "durations"
+
+
+def test_a_step_before_one_that_is_missing_ends_with_its_own_work() -> None:
+    steps = pl.DataFrame(
+        {"step": [1, 2, 4], "start_ns": [0, 10, 40], "end_ns": [8, 18, 48]},
+        schema={"step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64},
+    )
+    assert step_lengths(steps) == {1: 10, 2: 8, 4: 8}
+
+
+def shared_out(idle: int, held: int, busy: int) -> Run:
+    """Rank 2 is 300 µs late in every collective, for these reasons."""
+    run = make(Program(jitter=0, late=lambda rank, *_: 300 * US if rank == 2 else 0))
+    moved = [
+        pl.col("idle_ns") - (300 - idle) * US,
+        pl.col("held_ns") + held * US,
+        pl.col("busy_ns") + busy * US,
+    ]
+    return replace(
+        run,
+        ranks=tuple(
+            replace(r, calls=r.calls.with_columns(moved)) if r.rank == 2 else r for r in run.ranks
+        ),
+    )
+
+
+def test_a_reason_is_named_only_when_it_explains_enough() -> None:
+    assert rank_table(shared_out(150, 75, 75)).straggler.why == "host"
+    mixed = rank_table(shared_out(100, 100, 100)).straggler
+    assert mixed.rank == 2
+    assert mixed.why == "unknown"
+
+
+@pytest.mark.parametrize(("factor", "why"), [(MORE + 0.01, "load"), (MORE - 0.01, "link")])
+def test_leaving_late_is_the_load_of_a_rank_that_has_more(factor: float, why: str) -> None:
+    run = make(Program(jitter=0))
+    analysis = analyze(run)
+    late = np.zeros_like(analysis.split.wait)
+    late[:, 2] = MS
+    zero = np.zeros_like(late)
+    parts = {"late": late, "busy": zero, "held": zero, "idle": zero}
+    every = np.ones(late.shape[0], bool)
+    steps = [set(range(10)) for _ in run.ranks]
+    work = {"tokens": Work(factor, 1.0)}
+    found = explain(run, replace(analysis.split, parts=parts), 2, every, steps, work)
+    assert found.why == why
+
+
+def test_the_baseline_of_a_transfer_is_that_of_calls_in_which_nobody_waited() -> None:
+    table = pl.DataFrame({"kind": ["all_reduce"] * 10, "group": ["0,1"] * 10, "bytes": [64] * 10})
+    wait = np.repeat([[5.0], [100.0]], [4, 6], axis=0) * np.ones((1, 2))
+    transfer = np.repeat([[95.0], [200.0]], [4, 6], axis=0) * np.ones((1, 2))
+    found = _baseline(table, wait, wait + transfer, transfer)
+    assert set(found.tolist()) == {95.0}
