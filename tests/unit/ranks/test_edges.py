@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 
 from solscope.ranks.analysis import analyze
-from solscope.ranks.clock import LEAST_CALLS, align
+from solscope.ranks.clock import align
 from solscope.ranks.lengths import step_lengths
 from solscope.ranks.match import match
-from solscope.ranks.straggler import SURE, Charge, find_suspect
+from solscope.ranks.straggler import Charge, find_suspect
 from solscope.ranks.waiting import _baseline
-from solscope.ranks.why import MORE, Work, explain
+from solscope.ranks.why import Work, explain
 from solscope.run import Run
 from solscope.views.ranks import rank_table
 from tests.ranks_making import MS, US, Program, make, without
@@ -24,7 +24,7 @@ def test_a_rank_is_not_named_when_drawing_steps_again_often_clears_it() -> None:
     # 18 % of the step on average, from every second step: 4 of 8 draws must have it to reach 15 %.
     cost = np.array([[0.36, 0.0], [0.0, 0.0]] * 4)
     suspect = find_suspect(Charge(np.arange(8), cost, np.full(8, 1.0)), (0, 1))
-    assert 0.5 < suspect.confidence < SURE
+    assert 0.5 < suspect.confidence < 0.8
     assert suspect.rank is None
     assert suspect.leader == 0
 
@@ -45,8 +45,8 @@ def test_a_clock_takes_five_shared_collectives() -> None:
         run = without(replace(whole, ranks=tuple(numbered)), 1, range(60 - shared))
         return align(run, match(run))[0].method
 
-    assert method(LEAST_CALLS) == "collectives"
-    assert method(LEAST_CALLS - 1) == "durations"
+    assert method(5) == "collectives"
+    assert method(4) == "durations"
 
 
 def test_a_step_before_one_that_is_missing_ends_with_its_own_work() -> None:
@@ -80,7 +80,7 @@ def test_a_reason_is_named_only_when_it_explains_enough() -> None:
     assert mixed.why == "unknown"
 
 
-@pytest.mark.parametrize(("factor", "why"), [(MORE + 0.01, "load"), (MORE - 0.01, "link")])
+@pytest.mark.parametrize(("factor", "why"), [(1.11, "load"), (1.09, "link")])
 def test_leaving_late_is_the_load_of_a_rank_that_has_more(factor: float, why: str) -> None:
     run = make(Program(jitter=0))
     analysis = analyze(run)
