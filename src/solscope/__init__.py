@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from solscope.attribution.classify import load_rules
     from solscope.capture.session import Capture as capture  # noqa: N813 - called like a function
     from solscope.compare.gate import gate
+    from solscope.compare.kernels import compare_kernels
     from solscope.compare.profiles import compare_profiles
     from solscope.corpus.ingest.add import add_profiles
     from solscope.corpus.queries.importance import importance
@@ -58,6 +59,7 @@ _HOME = {
     "SolscopeError": "solscope.errors",
     "add_profiles": "solscope.corpus.ingest.add",
     "attribute": "solscope.attribution",
+    "compare_kernels": "solscope.compare.kernels",
     "compare_profiles": "solscope.compare.profiles",
     "create_corpus": "solscope.corpus.store",
     "diagnose_runs": "solscope.diagnose.diagnosis",
@@ -96,6 +98,7 @@ __all__ = [
     "add_profiles",
     "attribute",
     "capture",
+    "compare_kernels",
     "compare_profiles",
     "create_corpus",
     "diagnose_runs",

@@ -46,6 +46,7 @@ def test_public_names() -> None:
         "add_profiles",
         "attribute",
         "capture",
+        "compare_kernels",
         "compare_profiles",
         "create_corpus",
         "diagnose_runs",

@@ -41,6 +41,7 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     "operators": [("operators", B200), ("operators", B200, GRAPH)],
     "hotspots": [("hotspots", B200), ("hotspots", NORMAL, SLOW)],
     "compare": [("compare", B200, GRAPH), ("compare", NORMAL, SLOW)],
+    "compare_kernels": [("compare", "--kernels", NORMAL, SLOW, B200)],
     "gate": [
         ("gate", NORMAL, NORMAL, "--max-regression", "5%"),
         ("gate", NORMAL, SLOW, "--max-regression", "5%"),

@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[list[str], list[str]]] = {
     "operators": (["operators", "--top", "5", H100], ["S", "limit", "operator"]),
     "hotspots": (["hotspots", "--top", "5", NORMAL], ["saves µs"]),
     "compare": (["compare", "--top", "3", H100, MI300], ["diff", "ratio"]),
+    "compare_kernels": (["compare", "--kernels", H100, MI300], ["diff ms", "what", "kernel"]),
     "diagnose": (["diagnose", NORMAL, SLOW], []),
     "suite-list": (["suite", "list"], ["operator", "importance"]),
     "suite-roofline": (["suite", "roofline"], ["operator", "regime", "production"]),

@@ -8,7 +8,7 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import note_skipped, open_attributed
-from solscope.cli.options import reading_options, rules_option
+from solscope.cli.options import full_names_option, reading_options, rules_option
 from solscope.cli.output import Output, json_option, markdown_option, present
 
 
@@ -27,6 +27,13 @@ from solscope.cli.output import Output, json_option, markdown_option, present
     metavar="N",
     help="Rows to print in long tables; JSON has all.",
 )
+@click.option(
+    "--kernels",
+    "by_kernel",
+    is_flag=True,
+    help="List what got slower kernel by kernel, also where kernels were renamed, fused or split.",
+)
+@full_names_option
 @markdown_option
 @rules_option
 @reading_options
@@ -35,6 +42,8 @@ def command(
     files: tuple[str, ...],
     phase: str | None,
     top: int,
+    by_kernel: bool,
+    full_names: bool,
     rule_files: tuple[Path, ...],
     max_expansion: int,
     output: Output,
@@ -49,11 +58,19 @@ def command(
       solscope compare h100.json.gz mi300.json.gz
       solscope compare v1.json.gz v2.json.gz v3.json.gz --phase decode
       solscope compare before.json.gz after.json.gz --markdown > change.md
+      solscope compare before.json.gz after.json.gz --kernels
     """
-    from solscope import compare_profiles, find_profiles
+    from solscope import compare_kernels, compare_profiles, find_profiles
     from solscope.report.layout.labels import short_labels
 
     paths = find_profiles(files, note_skipped)
     profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
+    if by_kernel:
+        if len(profiles) < 2:
+            raise click.UsageError("compare needs at least two profiles")
+        comparisons = [compare_kernels(profiles[0], one, phase=phase) for one in profiles[1:]]
+        result = {"comparisons": comparisons}
+        present(result, output, form="compare_kernels", top=top, full_names=full_names)
+        return
     labels = short_labels([attributed.profile.path for attributed in profiles])
     present(compare_profiles(profiles, labels, phase=phase), output, top=top)

@@ -18,7 +18,10 @@ from solscope.report.layout.tables import (
     share_known,
     warning_lines,
 )
+from solscope.report.results.compare.kernels import KernelComparisons
 from solscope.text import clean
+
+__all__ = ["KernelComparisons", "blocks", "compare_parts", "markdown_compare"]
 
 
 @form("compare", Comparison, markdown=lambda result, top: markdown_compare(result, top=top))
