@@ -3,6 +3,15 @@
 One file per operator in `catalog/`, with its name and one `OPERATOR` in it. Nothing here imports
 torch. The docstring of the operator's file gives the math of its cost. `published` is the cost as
 the public data behind the suite states it, which in places is not a bound.
+
+    @cost_model("rows vocabulary", optional="top_k")
+    def cost(axes: Axes) -> Cost: ...
+
+    @in_suite("atrex_029", "rows=seq_len vocabulary=hidden_size")
+    def published(axes: Axes) -> Published: ...
+
+    TITLE = "Logits outside the top k removed"
+    OPERATOR = Operator("topk_filter", TITLE, "sampling", cost, published, TASK)
 """
 
 from __future__ import annotations
@@ -21,20 +30,76 @@ from solscope.operators.cost import (
     matrix_pipe,
     tensor_pipe,
 )
-from solscope.operators.suite_axes import SuiteAxes
+from solscope.operators.suite_axes import SuiteAxes, renamed
 from solscope.operators.task import Task
 
 __all__ = [
     "BYTES",
     "Axes",
     "Cost",
+    "CostModel",
     "Operator",
     "Published",
+    "PublishedCost",
     "blocks",
+    "cost_model",
     "element",
+    "in_suite",
     "matrix_pipe",
     "tensor_pipe",
 ]
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """The cost of one call as a function of its axes."""
+
+    function: Callable[[Axes], Cost] = field(repr=False)
+    axes: tuple[str, ...]
+    """Names of the axes that the function cannot do without."""
+    optional: tuple[str, ...] = ()
+    """Axes with a default, which the docstring of the operator's file names."""
+
+    def __call__(self, axes: Axes) -> Cost:
+        return self.function(axes)
+
+
+def cost_model(axes: str, optional: str = "") -> Callable[[Callable[[Axes], Cost]], CostModel]:
+    """Decorate a cost function with the names of its axes, separated by spaces."""
+
+    def declare(function: Callable[[Axes], Cost]) -> CostModel:
+        return CostModel(function, tuple(axes.split()), tuple(optional.split()))
+
+    return declare
+
+
+@dataclass(frozen=True)
+class PublishedCost:
+    """The cost of one call as the public suite states it."""
+
+    function: Callable[[Axes], Published] = field(repr=False)
+    suite_id: str
+    """Id of the operator in the suite, e.g. `atrex_030`."""
+    suite_axes: SuiteAxes = field(repr=False)
+    """The operator's axes from a shape of the suite."""
+
+    def __call__(self, axes: Axes) -> Published:
+        return self.function(axes)
+
+
+def in_suite(
+    suite_id: str, axes: str | SuiteAxes
+) -> Callable[[Callable[[Axes], Published]], PublishedCost]:
+    """Decorate a published cost with its id in the suite, and with how the suite calls its axes.
+
+    `axes` is a text as `renamed` takes it, or a function for axes that must be computed.
+    """
+    convert = renamed(axes) if isinstance(axes, str) else axes
+
+    def declare(function: Callable[[Axes], Published]) -> PublishedCost:
+        return PublishedCost(function, suite_id, convert)
+
+    return declare
 
 
 @dataclass(frozen=True)
@@ -45,20 +110,27 @@ class Operator:
     title: str
     category: str
     """Kernel category it belongs to (see `attribution/classify.py`)."""
-    axes: tuple[str, ...]
-    """Names of the axes that `cost` reads and cannot do without."""
-    cost: Callable[[Axes], Cost] = field(repr=False)
-    suite_id: str | None = None
-    """Id in the public suite, e.g. `atrex_030`; null for other operators."""
-    suite_axes: SuiteAxes | None = field(default=None, repr=False)
-    """The axes from a shape of the public suite; null for other operators."""
-    optional: tuple[str, ...] = ()
-    """Axes with a default, which the docstring of the operator's file names."""
-    published: Callable[[Axes], Published] | None = field(default=None, repr=False)
+    cost: CostModel = field(repr=False)
+    published: PublishedCost | None = field(default=None, repr=False)
     """Cost as published; null for operators not in the suite."""
-    expected: Callable[[Axes], Cost] | None = field(default=None, repr=False)
-    """Likely cost where the bound must assume the luckiest case (MoE routing); null when equal."""
     task: Task | None = field(default=None, repr=False)
     """The executable half: inputs, reference, tolerances; null where it cannot be run."""
+    expected: Callable[[Axes], Cost] | None = field(default=None, repr=False)
+    """Likely cost where the bound must assume the luckiest case (MoE routing); null when equal."""
     recorded: Mapping[str, CallRule] = field(default_factory=dict, repr=False)
     """How to read the axes from a recorded call, by the name under which profiles record it."""
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes that the cost cannot do without."""
+        return self.cost.axes
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """Names of the axes that have a default."""
+        return self.cost.optional
+
+    @property
+    def suite_id(self) -> str | None:
+        """Id in the public suite; null for other operators."""
+        return None if self.published is None else self.published.suite_id

@@ -1,6 +1,6 @@
 """From a shape of the public suite to the axes of an operator: what several operators share.
 
-Each operator of the suite says in its file how its axes are called there (`suite_axes=`).
+Each operator of the suite says in its file how its axes are called there (`@in_suite`).
 """
 
 from __future__ import annotations
@@ -34,36 +34,52 @@ SuiteAxes = Callable[[SuiteSizes], dict[str, Any]]
 """Computes the axes of one operator from a shape of the suite."""
 
 
-def renamed(**names: str) -> SuiteAxes:
-    """Axes that only have another name in the suite: ours = theirs."""
+def renamed(names: str) -> SuiteAxes:
+    """Axes that only have another name in the suite: "ours=theirs", or one word where both agree.
+
+    `renamed("tokens=token_count head_dim")` reads `token_count` and `head_dim` of a shape.
+    """
+    split = (name.partition("=") for name in names.split())
+    pairs = [(ours, theirs or ours) for ours, _, theirs in split]
 
     def convert(shape: SuiteSizes) -> dict[str, Any]:
         sizes = {**(shape.init or {}), **shape.input}
-        return {ours: sizes[theirs] for ours, theirs in names.items()}
+        return {ours: sizes[theirs] for ours, theirs in pairs}
 
     return convert
 
 
-token_rows = renamed(tokens="token_count", hidden="hidden_size")
+ROW_SIZES = "tokens=token_count hidden=hidden_size"
 """Rows of activations, one per token."""
 
-delta_rule = {
-    "sequences": "batch_size",
-    "tokens": "token_count",
-    "v_heads": "num_v_heads",
-    "key_dim": "key_dim",
-    "value_dim": "value_dim",
-}
-"""Names of the sizes that all forms of the gated delta rule have."""
+PAGED_HEADS = "q_heads=num_query_heads kv_heads=num_kv_heads head_dim=head_size"
+"""Heads, as attention on a paged cache and rotary embeddings call them."""
 
-experts = renamed(
-    tokens="token_count",
-    hidden="hidden_size",
-    intermediate="intermediate_size",
-    experts="num_experts",
-    top_k="top_k",
-)
+DELTA_RULE = "sequences=batch_size tokens=token_count v_heads=num_v_heads key_dim value_dim"
+"""Sizes that all forms of the gated delta rule have."""
+
+expert_sizes = renamed(f"{ROW_SIZES} intermediate=intermediate_size experts=num_experts top_k")
 """Sizes of a layer of experts."""
+
+
+def with_sequences(names: str) -> SuiteAxes:
+    """The lengths of the sequences of a batch, and axes that have another name in the suite."""
+    sizes = renamed(names)
+
+    def convert(shape: SuiteSizes) -> dict[str, Any]:
+        return {"sequences": equal_sequences(shape), **sizes(shape)}
+
+    return convert
+
+
+def with_context(sequences: str, names: str) -> SuiteAxes:
+    """One length for all `sequences`, as the suite calls their number; and renamed axes."""
+    sizes = renamed(names)
+
+    def convert(shape: SuiteSizes) -> dict[str, Any]:
+        return {"contexts": [[shape.input["ctx_len"], shape.input[sequences]]], **sizes(shape)}
+
+    return convert
 
 
 def equal_sequences(shape: SuiteSizes) -> list[list[int]]:

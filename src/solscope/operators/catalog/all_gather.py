@@ -10,11 +10,13 @@ bytes    x read, N S written
 
 from __future__ import annotations
 
-from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.collectives import collective
+from solscope.operators.cost import Axes, Cost
 
 
+@cost_model("bytes", optional="ranks")
 def cost(axes: Axes) -> Cost:
     """Receiving decides: a switch may copy what is sent once."""
     size, ranks = axes["bytes"], axes.get("ranks", 2)
@@ -31,13 +33,5 @@ RECORDED: dict[str, CallRule] = {
     "vllm::all_gather": collective("all_gather", ranks_at=2),
 }
 
-
-OPERATOR = Operator(
-    name="all_gather",
-    title="Parts of all ranks, for every rank",
-    category="comm",
-    axes=("bytes",),
-    optional=("ranks",),
-    cost=cost,
-    recorded=RECORDED,
-)
+TITLE = "Parts of all ranks, for every rank"
+OPERATOR = Operator("all_gather", TITLE, "comm", cost, recorded=RECORDED)

@@ -12,11 +12,13 @@ Switches that add (NVLink SHARP, `multimem`) reach S in each direction. Without 
 
 from __future__ import annotations
 
-from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.collectives import collective
+from solscope.operators.cost import Axes, Cost
 
 
+@cost_model("bytes", optional="ranks in_network")
 def cost(axes: Axes) -> Cost:
     """The switch may add."""
     return _with_link(axes, axes["bytes"])
@@ -50,14 +52,5 @@ RECORDED: dict[str, CallRule] = {
     "symm_mem::two_shot_all_reduce_": collective("all_reduce"),
 }
 
-
-OPERATOR = Operator(
-    name="all_reduce",
-    title="Sum over ranks, for every rank",
-    category="comm",
-    axes=("bytes",),
-    optional=("ranks", "in_network"),
-    cost=cost,
-    expected=expected,
-    recorded=RECORDED,
-)
+TITLE = "Sum over ranks, for every rank"
+OPERATOR = Operator("all_reduce", TITLE, "comm", cost, expected=expected, recorded=RECORDED)

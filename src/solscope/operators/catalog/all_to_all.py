@@ -10,11 +10,13 @@ not known.
 
 from __future__ import annotations
 
-from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.collectives import collective
+from solscope.operators.cost import Axes, Cost
 
 
+@cost_model("bytes", optional="ranks own_bytes")
 def cost(axes: Axes) -> Cost:
     """What stays on its rank crosses no link."""
     size = axes["bytes"]
@@ -25,17 +27,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-RECORDED: dict[str, CallRule] = {
-    "nccl:all_to_all": collective("all_to_all"),
-}
+RECORDED: dict[str, CallRule] = {"nccl:all_to_all": collective("all_to_all")}
 
-
-OPERATOR = Operator(
-    name="all_to_all",
-    title="A part of each rank for each rank",
-    category="comm",
-    axes=("bytes",),
-    optional=("ranks", "own_bytes"),
-    cost=cost,
-    recorded=RECORDED,
-)
+TITLE = "A part of each rank for each rank"
+OPERATOR = Operator("all_to_all", TITLE, "comm", cost, recorded=RECORDED)

@@ -13,10 +13,11 @@ max_seqlen_k, softmax_scale. Out: out [Tq, H, D]. Queries see their own sequence
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, element, tensor_pipe
-from solscope.operators.suite_axes import SuiteSizes, equal_sequences, renamed
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, element, tensor_pipe
+from solscope.operators.suite_axes import with_sequences
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.attend import FLASH, attend
 from solscope.operators.tasks.draws import normal, torch_dtype
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@cost_model("sequences heads head_dim", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Each of q, k, v and out once; every query sees every key of its sequence."""
     groups, heads, dim = axes["sequences"], axes["heads"], axes["head_dim"]
@@ -44,6 +46,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_001", with_sequences("heads=num_heads head_dim"))
 def published(axes: Axes) -> Published:
     """As published."""
     groups, width = axes["sequences"], axes["heads"] * axes["head_dim"]
@@ -127,30 +130,8 @@ def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
     return {"out": out}
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    sampled=sampled,
-    outputs={"out": Output("q", FLASH)},
-    vary=("sequences",),
-)
+OUTPUTS = {"out": Output("q", FLASH)}
+TASK = Task(inputs, reference, OUTPUTS, sampled=sampled, vary=("sequences",))
 
-
-def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
-    """Lengths of sequences, and heads."""
-    heads = renamed(heads="num_heads", head_dim="head_dim")
-    return {"sequences": equal_sequences(shape), **heads(shape)}
-
-
-OPERATOR = Operator(
-    name="attention_forward",
-    title="Full attention over packed sequences, without a cache",
-    category="attention",
-    axes=("sequences", "heads", "head_dim"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_001",
-    suite_axes=suite_axes,
-    published=published,
-    task=TASK,
-)
+TITLE = "Full attention over packed sequences, without a cache"
+OPERATOR = Operator("attention_forward", TITLE, "attention", cost, published, TASK)

@@ -9,12 +9,14 @@ batch shares is read once. `bias` counts the elements added (default 0).
 
 from __future__ import annotations
 
-from solscope.operators.base import Axes, Cost, Operator, element, matrix_pipe
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.calls.matrices import matrix_dtype
+from solscope.operators.cost import Axes, Cost, element, matrix_pipe
 from solscope.operators.tensors import Tensor, UnclearError
 
 
+@cost_model("batch m n k", optional="dtype a_batch b_batch bias")
 def cost(axes: Axes) -> Cost:
     """Each matrix of the batch once."""
     batch, m, n, k, size = axes["batch"], axes["m"], axes["n"], axes["k"], element(axes)
@@ -45,18 +47,7 @@ def _baddbmm(call: Recorded) -> OperatorAxes:
     return name, {**axes, "bias": call.tensor(0).stored}
 
 
-RECORDED: dict[str, CallRule] = {
-    "aten::bmm": _bmm,
-    "aten::baddbmm": _baddbmm,
-}
+RECORDED: dict[str, CallRule] = {"aten::bmm": _bmm, "aten::baddbmm": _baddbmm}
 
-
-OPERATOR = Operator(
-    name="batched_gemm",
-    title="Matrix products of a batch",
-    category="gemm",
-    axes=("batch", "m", "n", "k"),
-    optional=("dtype", "a_batch", "b_batch", "bias"),
-    cost=cost,
-    recorded=RECORDED,
-)
+TITLE = "Matrix products of a batch"
+OPERATOR = Operator("batched_gemm", TITLE, "gemm", cost, recorded=RECORDED)

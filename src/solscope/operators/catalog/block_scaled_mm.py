@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from solscope.operators.base import Axes, Cost, Operator, Published, blocks
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, blocks
 from solscope.operators.suite_axes import SuiteSizes, renamed
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
 from solscope.operators.tasks.draws import normal, row_scales
 from solscope.operators.tasks.fp8 import decode_blocks, quantize_blocks
-from solscope.operators.tasks.rows import by_rows
+from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
     import torch
@@ -38,6 +39,7 @@ def _scale_bytes(axes: Axes) -> tuple[int, int]:
     return 4 * axes["m"] * groups, 4 * blocks(axes["n"], BLOCK) * groups
 
 
+@cost_model("m n k", optional="out_bytes")
 def cost(axes: Axes) -> Cost:
     """Operands, scales and result once."""
     m, n, k = axes["m"], axes["n"], axes["k"]
@@ -49,6 +51,12 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """The suite writes fp32."""
+    return {**renamed("m n k")(shape), "out_bytes": 4}
+
+
+@in_suite("atrex_002", suite_axes)
 def published(axes: Axes) -> Published:
     """As published."""
     m, n, k = axes["m"], axes["n"], axes["k"]
@@ -117,52 +125,16 @@ def reference(
     return by_rows(rows, a, a_scales)
 
 
-def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
-    """Some rows of the product."""
-    import torch
-
-    a = inputs["a"].view(torch.uint8)[rows].view(inputs["a"].dtype)
-    return reference(**{**inputs, "a": a, "a_scales": inputs["a_scales"][rows]})
-
-
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    sampled=sampled,
-    outputs={
-        "out": Output(
-            "out_dtype",
-            Tolerance(
-                kind="close",
-                atol=0.03,
-                rtol=2e-2,
-                rms=4e-3,
-                row_rms=7e-3,
-                matched=0.99,
-                why="products of 8-bit floats summed in fp32 every 128 (1e-3 on tensor cores that "
-                "keep 14 bits between promotions), then rounded to bf16 (1.7e-3); operands "
-                "dequantized to bf16 give 3.3e-3 in all, and pass",
-            ),
-        )
-    },
-    vary=("m",),
+_WHY = (
+    "products of 8-bit floats summed in fp32 every 128 (1e-3 on tensor cores that "
+    "keep 14 bits between promotions), then rounded to bf16 (1.7e-3); operands "
+    "dequantized to bf16 give 3.3e-3 in all, and pass"
 )
-
-
-def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
-    """The suite writes fp32."""
-    return {**renamed(m="m", n="n", k="k")(shape), "out_bytes": 4}
-
-
-OPERATOR = Operator(
-    name="block_scaled_mm",
-    title="fp8 GEMM with block scales",
-    category="gemm",
-    axes=("m", "n", "k"),
-    optional=("out_bytes",),
-    cost=cost,
-    suite_id="atrex_002",
-    suite_axes=suite_axes,
-    published=published,
-    task=TASK,
+_TOLERANCE = Tolerance(
+    "close", atol=0.03, rtol=2e-2, rms=4e-3, row_rms=7e-3, matched=0.99, why=_WHY
 )
+OUTPUTS = {"out": Output("out_dtype", _TOLERANCE)}
+TASK = row_task(inputs, reference, OUTPUTS, rows="a a_scales", vary=("m",))
+
+TITLE = "fp8 GEMM with block scales"
+OPERATOR = Operator("block_scaled_mm", TITLE, "gemm", cost, published, TASK)

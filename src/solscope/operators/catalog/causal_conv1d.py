@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, element
-from solscope.operators.suite_axes import renamed
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, element
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import normal, row_scales
 from solscope.operators.tasks.rows import by_rows
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens dim width", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Tokens once in and out."""
     tokens, dim, width, size = axes["tokens"], axes["dim"], axes["width"], element(axes)
@@ -44,6 +45,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_003", "tokens=token_count dim width")
 def published(axes: Axes) -> Published:
     """As published."""
     tokens, dim, width = axes["tokens"], axes["dim"], axes["width"]
@@ -98,39 +100,24 @@ def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
     return {"out": reference(**picked, conv_state=inputs["conv_state"][:, rows])["out"]}
 
 
+_OUT_WHY = (
+    "sum in fp32 and one rounding to bf16 (1.7e-3), or two where the sum is "
+    "rounded before SiLU (2.4e-3), which for negative sums multiplies its error"
+)
+_OUT = Tolerance("close", atol=5e-3, rtol=2**-6, rms=4e-3, row_rms=2.5e-2, why=_OUT_WHY)
+OUTPUTS = {
+    "out": Output("bfloat16", _OUT),
+    "conv_state": Output("bfloat16", Tolerance(kind="exact", why="a copy")),
+}
 TASK = Task(
-    inputs=inputs,
-    reference=reference,
+    inputs,
+    reference,
+    OUTPUTS,
     sampled=sampled,
     unsampled=("conv_state",),
-    outputs={
-        "out": Output(
-            "bfloat16",
-            Tolerance(
-                kind="close",
-                atol=5e-3,
-                rtol=2**-6,
-                rms=4e-3,
-                row_rms=2.5e-2,
-                why="sum in fp32 and one rounding to bf16 (1.7e-3), or two where the sum is "
-                "rounded before SiLU (2.4e-3), which for negative sums multiplies its error",
-            ),
-        ),
-        "conv_state": Output("bfloat16", Tolerance(kind="exact", why="a copy")),
-    },
     mutates=("conv_state",),
     vary=("tokens",),
 )
 
-OPERATOR = Operator(
-    name="causal_conv1d",
-    title="Depthwise causal convolution with SiLU",
-    category="conv",
-    axes=("tokens", "dim", "width"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_003",
-    suite_axes=renamed(tokens="token_count", dim="dim", width="width"),
-    published=published,
-    task=TASK,
-)
+TITLE = "Depthwise causal convolution with SiLU"
+OPERATOR = Operator("causal_conv1d", TITLE, "conv", cost, published, TASK)

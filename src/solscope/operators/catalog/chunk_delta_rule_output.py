@@ -22,8 +22,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element
-from solscope.operators.suite_axes import delta_rule, renamed
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, blocks, element
+from solscope.operators.suite_axes import DELTA_RULE
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.delta_rule import (
     chunk_states,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@cost_model("sequences tokens q_heads v_heads key_dim value_dim chunk_size", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Valid rows and the lower triangle only."""
     batch, tokens, chunk = axes["sequences"], axes["tokens"], axes["chunk_size"]
@@ -59,6 +61,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_004", f"{DELTA_RULE} q_heads=num_q_heads chunk_size")
 def published(axes: Axes) -> Published:
     """As published."""
     batch, tokens, chunk = axes["sequences"], axes["tokens"], axes["chunk_size"]
@@ -139,38 +142,16 @@ def reference(
 _STATE_VALUES = 1 << 26
 """States held in fp64 at a time: 512 MiB."""
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={
-        "out": Output(
-            "bfloat16",
-            Tolerance(
-                kind="close",
-                atol=2e-3,
-                rtol=2e-2,
-                rms=5e-3,
-                row_rms=1.2e-2,
-                matched=0.99,
-                why="q k, its decayed form, q h and the result rounded to bf16, sums in fp32: so "
-                "emulated, the relative RMS error is 2.8e-3, that of the worst row 7e-3; 8-bit "
-                "operands give 3e-2",
-            ),
-        )
-    },
-    running=("g",),
-    vary=("sequences", "tokens"),
+_WHY = (
+    "q k, its decayed form, q h and the result rounded to bf16, sums in fp32: so "
+    "emulated, the relative RMS error is 2.8e-3, that of the worst row 7e-3; 8-bit "
+    "operands give 3e-2"
 )
+_TOLERANCE = Tolerance(
+    "close", atol=2e-3, rtol=2e-2, rms=5e-3, row_rms=1.2e-2, matched=0.99, why=_WHY
+)
+OUTPUTS = {"out": Output("bfloat16", _TOLERANCE)}
+TASK = Task(inputs, reference, OUTPUTS, running=("g",), vary=("sequences", "tokens"))
 
-OPERATOR = Operator(
-    name="chunk_delta_rule_output",
-    title="Gated delta rule, chunked form: outputs",
-    category="linear_attention",
-    axes=("sequences", "tokens", "q_heads", "v_heads", "key_dim", "value_dim", "chunk_size"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_004",
-    suite_axes=renamed(**delta_rule, q_heads="num_q_heads", chunk_size="chunk_size"),
-    published=published,
-    task=TASK,
-)
+TITLE = "Gated delta rule, chunked form: outputs"
+OPERATOR = Operator("chunk_delta_rule_output", TITLE, "linear_attention", cost, published, TASK)

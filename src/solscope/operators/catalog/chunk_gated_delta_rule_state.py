@@ -26,8 +26,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element
-from solscope.operators.suite_axes import delta_rule, renamed
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, blocks, element
+from solscope.operators.suite_axes import DELTA_RULE
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.delta_rule import chunk_states, draw_chunked
 from solscope.operators.tasks.draws import normal
@@ -43,6 +44,9 @@ def _sizes(axes: Axes) -> tuple[int, int, int, int, int]:
     return rows, axes["v_heads"], axes["key_dim"], axes["value_dim"], chunks
 
 
+@cost_model(
+    "sequences tokens k_heads v_heads key_dim value_dim chunk_size", optional="states pool dtype"
+)
 def cost(axes: Axes) -> Cost:
     """Two products per chunk; touched state rows only."""
     rows, heads, key, value, chunks = _sizes(axes)
@@ -63,6 +67,10 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite(
+    "atrex_005",
+    f"{DELTA_RULE} k_heads=num_k_heads pool=state_count chunk_size",
+)
 def published(axes: Axes) -> Published:
     """As published."""
     rows, heads, key, value, chunks = _sizes(axes)
@@ -130,60 +138,40 @@ _WHY = (
     "emulated, the relative RMS error is {error}; 8-bit operands give 3e-2"
 )
 
+_H = Tolerance(
+    "close",
+    atol=0.03,
+    rtol=2e-2,
+    rms=6e-3,
+    row_rms=1.5e-2,
+    why=_WHY.format(error="3.3e-3 after 32 chunks, that of the worst row 5e-3"),
+)
+_V_NEW = Tolerance(
+    "close",
+    atol=0.03,
+    rtol=2e-2,
+    rms=5e-3,
+    row_rms=1.5e-2,
+    why=_WHY.format(error="2.1e-3, that of the worst row 4e-3"),
+)
+_STATE = Tolerance(
+    "close",
+    atol=0.03,
+    rtol=2e-2,
+    rms=5e-3,
+    row_rms=1e-2,
+    why=_WHY.format(error="2.5e-3 in touched rows, 4e-3 in the worst"),
+)
+OUTPUTS = {
+    "h": Output("bfloat16", _H),
+    "v_new": Output("bfloat16", _V_NEW),
+    "state": Output("float32", _STATE),
+}
 TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={
-        "h": Output(
-            "bfloat16",
-            Tolerance(
-                kind="close",
-                atol=0.03,
-                rtol=2e-2,
-                rms=6e-3,
-                row_rms=1.5e-2,
-                why=_WHY.format(error="3.3e-3 after 32 chunks, that of the worst row 5e-3"),
-            ),
-        ),
-        "v_new": Output(
-            "bfloat16",
-            Tolerance(
-                kind="close",
-                atol=0.03,
-                rtol=2e-2,
-                rms=5e-3,
-                row_rms=1.5e-2,
-                why=_WHY.format(error="2.1e-3, that of the worst row 4e-3"),
-            ),
-        ),
-        "state": Output(
-            "float32",
-            Tolerance(
-                kind="close",
-                atol=0.03,
-                rtol=2e-2,
-                rms=5e-3,
-                row_rms=1e-2,
-                why=_WHY.format(error="2.5e-3 in touched rows, 4e-3 in the worst"),
-            ),
-        ),
-    },
-    mutates=("state",),
-    running=("g",),
-    vary=("sequences", "tokens"),
+    inputs, reference, OUTPUTS, mutates=("state",), running=("g",), vary=("sequences", "tokens")
 )
 
+TITLE = "Gated delta rule, chunked form: states"
 OPERATOR = Operator(
-    name="chunk_gated_delta_rule_state",
-    title="Gated delta rule, chunked form: states",
-    category="linear_attention",
-    axes=("sequences", "tokens", "k_heads", "v_heads", "key_dim", "value_dim", "chunk_size"),
-    optional=("states", "pool", "dtype"),
-    cost=cost,
-    suite_id="atrex_005",
-    suite_axes=renamed(
-        **delta_rule, k_heads="num_k_heads", pool="state_count", chunk_size="chunk_size"
-    ),
-    published=published,
-    task=TASK,
+    "chunk_gated_delta_rule_state", TITLE, "linear_attention", cost, published, TASK
 )

@@ -12,11 +12,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded, whole_numbers
+from solscope.operators.cost import Axes, Cost
 from solscope.operators.tensors import Tensor, UnclearError
 
 
+@cost_model("read_bytes write_bytes", optional="host_bytes")
 def cost(axes: Axes) -> Cost:
     """No arithmetic."""
     return Cost(
@@ -69,13 +71,5 @@ RECORDED: dict[str, CallRule] = {
     "aten::_assert_async": _one_element,
 }
 
-
-OPERATOR = Operator(
-    name="copy",
-    title="Copy, also to another type or layout",
-    category="copy",
-    axes=("read_bytes", "write_bytes"),
-    optional=("host_bytes",),
-    cost=cost,
-    recorded=RECORDED,
-)
+TITLE = "Copy, also to another type or layout"
+OPERATOR = Operator("copy", TITLE, "copy", cost, recorded=RECORDED)

@@ -23,19 +23,21 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from solscope.errors import UsageError
-from solscope.operators.base import BYTES, Axes, Cost, Operator, element, matrix_pipe
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.calls.matrices import matrix_dtype
+from solscope.operators.cost import BYTES, Axes, Cost, element, matrix_pipe
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import TORCH_NAMES, normal, row_scales, torch_dtype
 from solscope.operators.tasks.fp8 import MAX, encode, quantize
-from solscope.operators.tasks.rows import by_rows
+from solscope.operators.tasks.rows import by_rows, pick_rows
 from solscope.operators.tensors import UnclearError
 
 if TYPE_CHECKING:
     import torch
 
 
+@cost_model("m n k", optional="dtype out_dtype bias weight_bits scaling")
 def cost(axes: Axes) -> Cost:
     """Each matrix once, whatever the tiles of a kernel read again."""
     m, n, k, size = axes["m"], axes["n"], axes["k"], element(axes)
@@ -143,39 +145,23 @@ def reference(
 
 def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
     """Some rows of the product."""
-    import torch
-
-    a, scale = inputs["a"], inputs["a_scale"]
-    bits = torch.uint8 if a.element_size() == 1 else torch.int16
-    picked = {"a": a.view(bits)[rows].view(a.dtype)}
+    scale = inputs["a_scale"]
+    picked = {"a": pick_rows(inputs["a"], rows)}
     if scale is not None and scale.ndim == 2:
         picked["a_scale"] = scale[rows]
     return reference(**{**inputs, **picked})
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    sampled=sampled,
-    realized=realized,
-    outputs={
-        "out": Output(
-            "out_dtype",
-            Tolerance(
-                kind="close",
-                atol=0.02,
-                rtol=1e-2,
-                rms=4.5e-3,
-                row_rms=7e-3,
-                matched=0.999,
-                why="products summed in fp32 and one rounding to bf16 (1.7e-3), another where k is "
-                "split; fp8 summed in the 14 bits that Hopper's tensor cores keep, as cuBLAS does, "
-                "was measured at 3.5e-3 for k = 14,336; bf16 operands cut to 8 bits give 4e-2",
-            ),
-        )
-    },
-    vary=("m",),
+_WHY = (
+    "products summed in fp32 and one rounding to bf16 (1.7e-3), another where k is "
+    "split; fp8 summed in the 14 bits that Hopper's tensor cores keep, as cuBLAS does, "
+    "was measured at 3.5e-3 for k = 14,336; bf16 operands cut to 8 bits give 4e-2"
 )
+_TOLERANCE = Tolerance(
+    "close", atol=0.02, rtol=1e-2, rms=4.5e-3, row_rms=7e-3, matched=0.999, why=_WHY
+)
+OUTPUTS = {"out": Output("out_dtype", _TOLERANCE)}
+TASK = Task(inputs, reference, OUTPUTS, sampled=sampled, realized=realized, vary=("m",))
 
 
 def _gemm(call: Recorded, a_at: int, bias_at: int | None = None) -> OperatorAxes:
@@ -264,14 +250,5 @@ RECORDED: dict[str, CallRule] = {
     "sgl_kernel::gptq_marlin_gemm": _narrow_weights,
 }
 
-
-OPERATOR = Operator(
-    name="dense_gemm",
-    title="Matrix product with weights",
-    category="gemm",
-    axes=("m", "n", "k"),
-    optional=("dtype", "out_dtype", "bias", "weight_bits", "scaling"),
-    cost=cost,
-    task=TASK,
-    recorded=RECORDED,
-)
+TITLE = "Matrix product with weights"
+OPERATOR = Operator("dense_gemm", TITLE, "gemm", cost, task=TASK, recorded=RECORDED)

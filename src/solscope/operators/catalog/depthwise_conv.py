@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 
-from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.cost import Axes, Cost
 from solscope.operators.tensors import UnclearError
 
 
+@cost_model("batch channels in_length out_length width element_bytes")
 def cost(axes: Axes) -> Cost:
     """Each channel by itself."""
     return Cost(
@@ -46,16 +48,7 @@ def _depthwise(call: Recorded) -> OperatorAxes:
     return "depthwise_conv", {**axes, "out_length": out, "element_bytes": x.size}
 
 
-RECORDED: dict[str, CallRule] = {
-    "aten::_conv_depthwise2d": _depthwise,
-}
+RECORDED: dict[str, CallRule] = {"aten::_conv_depthwise2d": _depthwise}
 
-
-OPERATOR = Operator(
-    name="depthwise_conv",
-    title="Depthwise convolution",
-    category="conv",
-    axes=("batch", "channels", "in_length", "out_length", "width", "element_bytes"),
-    cost=cost,
-    recorded=RECORDED,
-)
+TITLE = "Depthwise convolution"
+OPERATOR = Operator("depthwise_conv", TITLE, "conv", cost, recorded=RECORDED)

@@ -14,9 +14,10 @@ align it at the end do more). Without `causal` it is taken as causal, the smalle
 
 from __future__ import annotations
 
-from solscope.operators.base import Axes, Cost, Operator, element, matrix_pipe
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.calls.matrices import matrix_dtype
+from solscope.operators.cost import Axes, Cost, element, matrix_pipe
 from solscope.operators.tensors import UnclearError
 
 
@@ -28,6 +29,9 @@ def pairs(queries: int, keys: int, causal: bool) -> int:
     return ramp * (ramp + 1) // 2 + (queries - ramp) * keys
 
 
+@cost_model(
+    "batch queries keys q_heads kv_heads head_dim", optional="dtype causal v_dim mask_bytes"
+)
 def cost(axes: Axes) -> Cost:
     """Each of q, k, v and out once; no pair that the mask hides."""
     batch, queries, keys, dim = (axes[a] for a in ("batch", "queries", "keys", "head_dim"))
@@ -85,13 +89,5 @@ RECORDED: dict[str, CallRule] = {
     "aten::scaled_dot_product_attention": _attention(5, 3),
 }
 
-
-OPERATOR = Operator(
-    name="dot_product_attention",
-    title="Attention of dense tensors, prefill or decode",
-    category="attention",
-    axes=("batch", "queries", "keys", "q_heads", "kv_heads", "head_dim"),
-    optional=("dtype", "causal", "v_dim", "mask_bytes"),
-    cost=cost,
-    recorded=RECORDED,
-)
+TITLE = "Attention of dense tensors, prefill or decode"
+OPERATOR = Operator("dot_product_attention", TITLE, "attention", cost, recorded=RECORDED)

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 
-from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.cost import Axes, Cost
 from solscope.operators.tensors import UnclearError, broadcast, result_size
 
 
+@cost_model("elements read_bytes write_bytes", optional="flop sfu")
 def cost(axes: Axes) -> Cost:
     """Inputs in, result out."""
     return Cost(
@@ -114,13 +116,5 @@ RECORDED: dict[str, CallRule] = {
     "_C::dynamic_per_token_scaled_fp8_quant": _quant,
 }
 
-
-OPERATOR = Operator(
-    name="elementwise",
-    title="One function of each element",
-    category="elementwise",
-    axes=("elements", "read_bytes", "write_bytes"),
-    cost=cost,
-    optional=("flop", "sfu"),
-    recorded=RECORDED,
-)
+TITLE = "One function of each element"
+OPERATOR = Operator("elementwise", TITLE, "elementwise", cost, recorded=RECORDED)

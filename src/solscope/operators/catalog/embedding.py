@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import math
 
-from solscope.operators.base import Axes, Cost, Operator, element
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.cost import Axes, Cost, element
 
 
+@cost_model("tokens hidden", optional="dtype index_bytes")
 def cost(axes: Axes) -> Cost:
     """One distinct token."""
     return _with_rows(axes, min(1, axes["tokens"]))
@@ -43,18 +45,7 @@ def _embedding(call: Recorded) -> OperatorAxes:
     return "embedding", {**axes, "index_bytes": ids.size}
 
 
-RECORDED: dict[str, CallRule] = {
-    "aten::embedding": _embedding,
-}
+RECORDED: dict[str, CallRule] = {"aten::embedding": _embedding}
 
-
-OPERATOR = Operator(
-    name="embedding",
-    title="Rows of a table by token",
-    category="embedding",
-    axes=("tokens", "hidden"),
-    optional=("dtype", "index_bytes"),
-    cost=cost,
-    expected=expected,
-    recorded=RECORDED,
-)
+TITLE = "Rows of a table by token"
+OPERATOR = Operator("embedding", TITLE, "embedding", cost, expected=expected, recorded=RECORDED)

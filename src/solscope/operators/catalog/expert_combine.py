@@ -11,10 +11,12 @@ sends one row, the sum of its own experts. `element_bytes` is the size of a valu
 
 from __future__ import annotations
 
-from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.base import Operator, cost_model
+from solscope.operators.cost import Axes, Cost
 from solscope.operators.routing import uniform_copies
 
 
+@cost_model("tokens hidden experts top_k ranks", optional="element_bytes")
 def cost(axes: Axes) -> Cost:
     """Everything may have stayed."""
     return _with_copies(axes, remote=0.0, kept=1.0)
@@ -34,12 +36,5 @@ def _with_copies(axes: Axes, remote: float, kept: float) -> Cost:
     )
 
 
-OPERATOR = Operator(
-    name="expert_combine",
-    title="Results of experts to the ranks of their tokens",
-    category="comm",
-    axes=("tokens", "hidden", "experts", "top_k", "ranks"),
-    optional=("element_bytes",),
-    cost=cost,
-    expected=expected,
-)
+TITLE = "Results of experts to the ranks of their tokens"
+OPERATOR = Operator("expert_combine", TITLE, "comm", cost, expected=expected)

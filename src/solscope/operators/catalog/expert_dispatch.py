@@ -13,10 +13,12 @@ different ones. A rank holds none of them with C(E - E/N, k) / C(E, k), so that 
 
 from __future__ import annotations
 
-from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.base import Operator, cost_model
+from solscope.operators.cost import Axes, Cost
 from solscope.operators.routing import uniform_copies
 
 
+@cost_model("tokens hidden experts top_k ranks", optional="element_bytes")
 def cost(axes: Axes) -> Cost:
     """Everything may stay."""
     return _with_copies(axes, remote=0.0, kept=1.0)
@@ -36,12 +38,5 @@ def _with_copies(axes: Axes, remote: float, kept: float) -> Cost:
     )
 
 
-OPERATOR = Operator(
-    name="expert_dispatch",
-    title="Tokens to the ranks of their experts",
-    category="comm",
-    axes=("tokens", "hidden", "experts", "top_k", "ranks"),
-    optional=("element_bytes",),
-    cost=cost,
-    expected=expected,
-)
+TITLE = "Tokens to the ranks of their experts"
+OPERATOR = Operator("expert_dispatch", TITLE, "comm", cost, expected=expected)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 
-from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.cost import Axes, Cost
 from solscope.operators.tensors import UnclearError
 
 
+@cost_model("write_bytes")
 def cost(axes: Axes) -> Cost:
     """Nothing to read."""
     return Cost(
@@ -46,12 +48,5 @@ RECORDED: dict[str, CallRule] = {
     "aten::arange": _arange,
 }
 
-
-OPERATOR = Operator(
-    name="fill",
-    title="Write one value or a sequence",
-    category="elementwise",
-    axes=("write_bytes",),
-    cost=cost,
-    recorded=RECORDED,
-)
+TITLE = "Write one value or a sequence"
+OPERATOR = Operator("fill", TITLE, "elementwise", cost, recorded=RECORDED)

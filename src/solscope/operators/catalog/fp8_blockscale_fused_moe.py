@@ -24,13 +24,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from solscope.operators.base import Axes, Cost, Operator, Published, blocks
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, blocks
 from solscope.operators.routing import active_experts, expected_experts, published_experts
-from solscope.operators.suite_axes import SuiteSizes
-from solscope.operators.suite_axes import experts as expert_sizes
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+from solscope.operators.suite_axes import SuiteSizes, expert_sizes
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
 from solscope.operators.tasks.draws import normal
-from solscope.operators.tasks.experts import draw_routing, mix_experts, realized, token_scales
+from solscope.operators.tasks.experts import draw_routing, expert_task, mix_experts, token_scales
 from solscope.operators.tasks.fp8 import decode_blocks, quantize_blocks
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def _cost(axes: Axes, experts: float) -> Cost:
     )
 
 
+@cost_model("tokens hidden intermediate experts top_k", optional="active_experts")
 def cost(axes: Axes) -> Cost:
     """With the recorded number of active experts, else the fewest that routing allows."""
     return _cost(axes, active_experts(axes))
@@ -74,6 +75,13 @@ def expected(axes: Axes) -> Cost:
     return _cost(axes, expected_experts(axes))
 
 
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """Sizes, and the active experts behind the published bytes."""
+    axes = expert_sizes(shape)
+    return {**axes, "active_experts": published_experts(axes)}
+
+
+@in_suite("atrex_006", suite_axes)
 def published(axes: Axes) -> Published:
     """As published."""
     tokens, hidden, inner = axes["tokens"], axes["hidden"], axes["intermediate"]
@@ -168,58 +176,19 @@ def reference(
     return {"out": out}
 
 
-def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
-    """The outputs of some tokens."""
-    import torch
-
-    codes = inputs["hidden_states"]
-    picked = {name: inputs[name][rows] for name in ("a_scale", "topk_weights", "topk_ids")}
-    picked["hidden_states"] = codes.view(torch.uint8)[rows].view(codes.dtype)
-    return reference(**{**inputs, **picked})
-
-
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    sampled=sampled,
-    realized=realized,
-    outputs={
-        "out": Output(
-            "bfloat16",
-            Tolerance(
-                kind="close",
-                atol=0.03,
-                rtol=0.1,
-                rms=3.5e-2,
-                row_rms=5e-2,
-                matched=0.95,
-                why="the activation between the products quantized to e4m3 per 1 x 128, as "
-                "deployed kernels do: so emulated, the relative RMS error is 2.2e-2; e5m2 gives "
-                "4.6e-2, 4-bit weights more",
-            ),
-        )
-    },
-    unplanned=("topk_ids",),
-    vary=("tokens",),
+_WHY = (
+    "the activation between the products quantized to e4m3 per 1 x 128, as "
+    "deployed kernels do: so emulated, the relative RMS error is 2.2e-2; e5m2 gives "
+    "4.6e-2, 4-bit weights more"
 )
+_TOLERANCE = Tolerance(
+    "close", atol=0.03, rtol=0.1, rms=3.5e-2, row_rms=5e-2, matched=0.95, why=_WHY
+)
+OUTPUTS = {"out": Output("bfloat16", _TOLERANCE)}
+_PER_ROW = "hidden_states a_scale topk_weights topk_ids"
+TASK = expert_task(inputs, reference, OUTPUTS, rows=_PER_ROW)
 
-
-def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
-    """Sizes, and the active experts behind the published bytes."""
-    axes = expert_sizes(shape)
-    return {**axes, "active_experts": published_experts(axes)}
-
-
+TITLE = "Experts of an MoE layer, fp8 with block scales"
 OPERATOR = Operator(
-    name="fp8_blockscale_fused_moe",
-    title="Experts of an MoE layer, fp8 with block scales",
-    category="moe",
-    axes=("tokens", "hidden", "intermediate", "experts", "top_k"),
-    optional=("active_experts",),
-    cost=cost,
-    suite_id="atrex_006",
-    suite_axes=suite_axes,
-    published=published,
-    expected=expected,
-    task=TASK,
+    "fp8_blockscale_fused_moe", TITLE, "moe", cost, published, TASK, expected=expected
 )

@@ -16,18 +16,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, element
-from solscope.operators.suite_axes import token_rows
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.suite_axes import ROW_SIZES
+from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.draws import activations, torch_dtype
 from solscope.operators.tasks.fp8 import quantize
 from solscope.operators.tasks.quantized import CODES, SCALES, compare_scales
-from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens hidden", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Each value once in, once out."""
     tokens, hidden = axes["tokens"], axes["hidden"]
@@ -38,6 +40,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_007", ROW_SIZES)
 def published(axes: Axes) -> Published:
     """As published."""
     tokens, hidden = axes["tokens"], axes["hidden"]
@@ -65,27 +68,11 @@ def reference(x: torch.Tensor, fp8: str) -> Outputs:
     return by_rows(part, x)
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={
-        "q": Output("float8", CODES),
-        "scale": Output("float32", SCALES, compare_scales(SCALES, 1e-14)),
-    },
-    sampled=sampled_rows(reference, "x"),
-    vary=("tokens",),
-)
+OUTPUTS = {
+    "q": Output("float8", CODES),
+    "scale": Output("float32", SCALES, compare_scales(SCALES, 1e-14)),
+}
+TASK = row_task(inputs, reference, OUTPUTS, rows="x", vary=("tokens",))
 
-
-OPERATOR = Operator(
-    name="fp8_dynamic_per_token_quant",
-    title="Quantization to fp8, a scale per token",
-    category="quant",
-    axes=("tokens", "hidden"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_007",
-    suite_axes=token_rows,
-    published=published,
-    task=TASK,
-)
+TITLE = "Quantization to fp8, a scale per token"
+OPERATOR = Operator("fp8_dynamic_per_token_quant", TITLE, "quant", cost, published, TASK)

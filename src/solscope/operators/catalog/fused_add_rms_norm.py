@@ -16,19 +16,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.norms import norm
-from solscope.operators.suite_axes import token_rows
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.suite_axes import ROW_SIZES
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
 from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
-from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
 
 if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens hidden", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Two tensors in, two out."""
     tokens, hidden, size = axes["tokens"], axes["hidden"], element(axes)
@@ -39,6 +41,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_008", ROW_SIZES)
 def published(axes: Axes) -> Published:
     """As published."""
     tokens, hidden = axes["tokens"], axes["hidden"]
@@ -78,26 +81,16 @@ def reference(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps
     return by_rows(part, x, residual)
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={
-        "x": Output(
-            "x",
-            rounded(
-                "bfloat16",
-                3,
-                "the norm of the rounded sum, or of the sum itself (FlashInfer, fla): apart by the"
-                " rounding of the sum, by as much in the norm where one outlier makes it, and by"
-                " that of the result",
-                row_rms=8e-3,
-            ),
-        ),
-        "residual": Output("x", Tolerance("exact", why="one addition, one rounding to nearest")),
-    },
-    sampled=sampled_rows(reference, "x", "residual"),
-    mutates=("x", "residual"),
-    vary=("tokens",),
+_X_WHY = (
+    "the norm of the rounded sum, or of the sum itself (FlashInfer, fla): apart by the"
+    " rounding of the sum, by as much in the norm where one outlier makes it, and by"
+    " that of the result"
+)
+_X = rounded("bfloat16", 3, _X_WHY, row_rms=8e-3)
+_RESIDUAL = Tolerance("exact", why="one addition, one rounding to nearest")
+OUTPUTS = {"x": Output("x", _X), "residual": Output("x", _RESIDUAL)}
+TASK = row_task(
+    inputs, reference, OUTPUTS, rows="x residual", mutates=("x", "residual"), vary=("tokens",)
 )
 
 
@@ -106,17 +99,5 @@ RECORDED: dict[str, CallRule] = {
     "aiter::add_rmsnorm": norm("fused_add_rms_norm", 1, 4),
 }
 
-
-OPERATOR = Operator(
-    name="fused_add_rms_norm",
-    title="Residual addition and RMS normalization",
-    category="norm",
-    axes=("tokens", "hidden"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_008",
-    suite_axes=token_rows,
-    published=published,
-    task=TASK,
-    recorded=RECORDED,
-)
+TITLE = "Residual addition and RMS normalization"
+OPERATOR = Operator("fused_add_rms_norm", TITLE, "norm", cost, published, TASK, recorded=RECORDED)

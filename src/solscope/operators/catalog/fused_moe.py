@@ -24,15 +24,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from solscope.operators.base import Axes, Cost, Operator, Published, element, tensor_pipe
+from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded, unclear
+from solscope.operators.cost import Axes, Cost, Published, element, tensor_pipe
 from solscope.operators.routing import active_experts, expected_experts, published_experts
-from solscope.operators.suite_axes import SuiteSizes
-from solscope.operators.suite_axes import experts as expert_sizes
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+from solscope.operators.suite_axes import SuiteSizes, expert_sizes
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
 from solscope.operators.tasks.draws import normal, torch_dtype
-from solscope.operators.tasks.experts import draw_routing, mix_experts, realized, token_scales
-from solscope.operators.tasks.rows import sampled_rows
+from solscope.operators.tasks.experts import draw_routing, expert_task, mix_experts, token_scales
 from solscope.operators.tensors import UnclearError
 
 if TYPE_CHECKING:
@@ -57,6 +56,10 @@ def _cost(axes: Axes, experts: float) -> Cost:
     )
 
 
+@cost_model(
+    "tokens hidden intermediate experts top_k",
+    optional="active_experts drawn_pairs out_bytes dtype",
+)
 def cost(axes: Axes) -> Cost:
     """With the recorded number of active experts, else the fewest that routing allows."""
     return _cost(axes, active_experts(axes))
@@ -67,6 +70,17 @@ def expected(axes: Axes) -> Cost:
     return _cost(axes, expected_experts(axes))
 
 
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """Sizes, the active experts, and the pairs that the published routing drew, from its FLOP."""
+    axes = expert_sizes(shape)
+    active = published_experts(axes)
+    masks = active * axes["tokens"] * (2 * axes["top_k"] - 1)
+    inner, hidden = axes["intermediate"], axes["hidden"]
+    pairs = (shape.W_flops["bf16"] - masks) // (6 * hidden * inner + 5 * inner + hidden)
+    return {**axes, "active_experts": active, "drawn_pairs": pairs, "out_bytes": 4}
+
+
+@in_suite("atrex_009", suite_axes)
 def published(axes: Axes) -> Published:
     """As published, for the draw whose distinct token-expert pairs are `drawn_pairs`."""
     tokens, hidden, inner = axes["tokens"], axes["hidden"], axes["intermediate"]
@@ -119,30 +133,16 @@ def reference(
     return {"out": out}
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    sampled=sampled_rows(reference, "hidden_states", "topk_weights", "topk_ids"),
-    realized=realized,
-    outputs={
-        "out": Output(
-            "out_dtype",
-            Tolerance(
-                kind="close",
-                atol=0.06,
-                rtol=2e-2,
-                rms=6e-3,
-                row_rms=1e-2,
-                matched=0.999,
-                why="products in fp32; gate and up, their activation, each expert's output and "
-                "the sum rounded to bf16: so emulated, the relative RMS error is 4.2e-3; 8-bit "
-                "operands give 5e-2, and an expert left out at least as much",
-            ),
-        )
-    },
-    unplanned=("topk_ids",),
-    vary=("tokens",),
+_WHY = (
+    "products in fp32; gate and up, their activation, each expert's output and "
+    "the sum rounded to bf16: so emulated, the relative RMS error is 4.2e-3; 8-bit "
+    "operands give 5e-2, and an expert left out at least as much"
 )
+_TOLERANCE = Tolerance(
+    "close", atol=0.06, rtol=2e-2, rms=6e-3, row_rms=1e-2, matched=0.999, why=_WHY
+)
+OUTPUTS = {"out": Output("out_dtype", _TOLERANCE)}
+TASK = expert_task(inputs, reference, OUTPUTS, rows="hidden_states topk_weights topk_ids")
 
 
 def _fused_experts(call: Recorded) -> OperatorAxes:
@@ -165,28 +165,7 @@ RECORDED: dict[str, CallRule] = {
     "vllm::moe_forward": unclear("the weights of the experts are not among the inputs"),
 }
 
-
-def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
-    """Sizes, the active experts, and the pairs that the published routing drew, from its FLOP."""
-    axes = expert_sizes(shape)
-    active = published_experts(axes)
-    masks = active * axes["tokens"] * (2 * axes["top_k"] - 1)
-    inner, hidden = axes["intermediate"], axes["hidden"]
-    pairs = (shape.W_flops["bf16"] - masks) // (6 * hidden * inner + 5 * inner + hidden)
-    return {**axes, "active_experts": active, "drawn_pairs": pairs, "out_bytes": 4}
-
-
+TITLE = "Experts of an MoE layer"
 OPERATOR = Operator(
-    name="fused_moe",
-    title="Experts of an MoE layer",
-    category="moe",
-    axes=("tokens", "hidden", "intermediate", "experts", "top_k"),
-    optional=("active_experts", "drawn_pairs", "out_bytes", "dtype"),
-    cost=cost,
-    suite_id="atrex_009",
-    suite_axes=suite_axes,
-    published=published,
-    expected=expected,
-    task=TASK,
-    recorded=RECORDED,
+    "fused_moe", TITLE, "moe", cost, published, TASK, expected=expected, recorded=RECORDED
 )

@@ -17,18 +17,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from solscope.operators.base import Axes, Cost, Operator, Published, element
-from solscope.operators.suite_axes import renamed
-from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs
 from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
 from solscope.operators.tasks.judge import both, exactly, within
-from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
 
 if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens q_heads kv_heads head_dim", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Only the q and k heads move."""
     heads, dim, size = axes["q_heads"] + axes["kv_heads"], axes["head_dim"], element(axes)
@@ -40,6 +41,10 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite(
+    "atrex_010",
+    "tokens=num_tokens q_heads=head_num kv_heads=kv_head_num head_dim=size_per_head dtype",
+)
 def published(axes: Axes) -> Published:
     """As published: the whole qkv row in and out."""
     tokens, dim = axes["tokens"], axes["head_dim"]
@@ -112,31 +117,8 @@ def compare(
 _WHY = "x·rstd is rounded, then its product with the weight; v is exact"
 _ATOL = 1e-6  # steps of fp16 below 6e-5, once for each rounding
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={"qkv": Output("qkv", rounded("float16", 2, _WHY, atol=_ATOL), compare)},
-    sampled=sampled_rows(reference, "qkv"),
-    mutates=("qkv",),
-    vary=("tokens",),
-)
+OUTPUTS = {"qkv": Output("qkv", rounded("float16", 2, _WHY, atol=_ATOL), compare)}
+TASK = row_task(inputs, reference, OUTPUTS, rows="qkv", mutates=("qkv",), vary=("tokens",))
 
-
-OPERATOR = Operator(
-    name="fused_qk_rmsnorm",
-    title="RMS normalization of query and key heads",
-    category="norm",
-    axes=("tokens", "q_heads", "kv_heads", "head_dim"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_010",
-    suite_axes=renamed(
-        tokens="num_tokens",
-        q_heads="head_num",
-        kv_heads="kv_head_num",
-        head_dim="size_per_head",
-        dtype="dtype",
-    ),
-    published=published,
-    task=TASK,
-)
+TITLE = "RMS normalization of query and key heads"
+OPERATOR = Operator("fused_qk_rmsnorm", TITLE, "norm", cost, published, TASK)

@@ -22,18 +22,19 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from solscope.operators.base import Axes, Cost, Operator, Published, element
-from solscope.operators.suite_axes import renamed
-from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs
 from solscope.operators.tasks.draws import activations, torch_dtype
 from solscope.operators.tasks.judge import both, exactly
 from solscope.operators.tasks.rotation import rotated, rotation_judgement
-from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens q_heads kv_heads head_dim rotary_dim", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Only the q and k heads move; angles are computed, not read."""
     tokens, rotary = axes["tokens"], axes["rotary_dim"]
@@ -46,6 +47,11 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite(
+    "atrex_011",
+    "tokens=total_tokens q_heads=num_heads kv_heads=num_kv_heads head_dim"
+    " rotary_dim=rope_dim dtype",
+)
 def published(axes: Axes) -> Published:
     """As published: the whole qkv row in and out, booked as fp16 for bf16 shapes too."""
     tokens, dim = axes["tokens"], axes["head_dim"]
@@ -132,32 +138,10 @@ def compare(
     return both(heads, both(passed, exactly(got[:, turned:], wanted[:, turned:])))
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={"qkv": Output("qkv", rotated("float16"), compare)},
-    sampled=sampled_rows(reference, "qkv", "positions"),
-    mutates=("qkv",),
-    vary=("tokens",),
+OUTPUTS = {"qkv": Output("qkv", rotated("float16"), compare)}
+TASK = row_task(
+    inputs, reference, OUTPUTS, rows="qkv positions", mutates=("qkv",), vary=("tokens",)
 )
 
-
-OPERATOR = Operator(
-    name="fused_qkv_rope",
-    title="Rotary embedding of query and key heads",
-    category="rope",
-    axes=("tokens", "q_heads", "kv_heads", "head_dim", "rotary_dim"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_011",
-    suite_axes=renamed(
-        tokens="total_tokens",
-        q_heads="num_heads",
-        kv_heads="num_kv_heads",
-        head_dim="head_dim",
-        rotary_dim="rope_dim",
-        dtype="dtype",
-    ),
-    published=published,
-    task=TASK,
-)
+TITLE = "Rotary embedding of query and key heads"
+OPERATOR = Operator("fused_qkv_rope", TITLE, "rope", cost, published, TASK)

@@ -16,18 +16,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, element
-from solscope.operators.suite_axes import token_rows
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.suite_axes import ROW_SIZES
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
 from solscope.operators.tasks.draws import activations, norm_weight, torch_dtype
 from solscope.operators.tasks.fp8 import quantize
 from solscope.operators.tasks.quantized import compare_scales
-from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens hidden", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Two rows in, one and a half out."""
     tokens, hidden, size = axes["tokens"], axes["hidden"], element(axes)
@@ -38,6 +40,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_012", ROW_SIZES)
 def published(axes: Axes) -> Published:
     """As published."""
     tokens, hidden = axes["tokens"], axes["hidden"]
@@ -79,42 +82,18 @@ def reference(
 
 _SCALES = Tolerance("close", rtol=4.1e-3, rms=3e-3, why="max|y| of a row rounded to bf16: 2^-8")
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={
-        "q": Output(
-            "float8",
-            Tolerance(
-                "codes",
-                matched=0.94,
-                why="vLLM's unfused form rounds the normed row to bf16 first: its scale moves by"
-                " up to 2^-8 and one code in thirty with it",
-            ),
-        ),
-        "scale": Output(
-            "float32",
-            _SCALES,
-            compare_scales(_SCALES, 1e-14),
-        ),
-        "residual_out": Output(
-            "x", Tolerance("exact", why="one addition, one rounding to nearest")
-        ),
-    },
-    sampled=sampled_rows(reference, "x", "residual"),
-    vary=("tokens",),
+_Q_WHY = (
+    "vLLM's unfused form rounds the normed row to bf16 first: its scale moves by"
+    " up to 2^-8 and one code in thirty with it"
 )
+_Q = Tolerance("codes", matched=0.94, why=_Q_WHY)
+_RESIDUAL_OUT = Tolerance("exact", why="one addition, one rounding to nearest")
+OUTPUTS = {
+    "q": Output("float8", _Q),
+    "scale": Output("float32", _SCALES, compare_scales(_SCALES, 1e-14)),
+    "residual_out": Output("x", _RESIDUAL_OUT),
+}
+TASK = row_task(inputs, reference, OUTPUTS, rows="x residual", vary=("tokens",))
 
-
-OPERATOR = Operator(
-    name="fused_rmsnorm_quant",
-    title="Residual addition, RMS normalization and quantization to fp8",
-    category="norm",
-    axes=("tokens", "hidden"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_012",
-    suite_axes=token_rows,
-    published=published,
-    task=TASK,
-)
+TITLE = "Residual addition, RMS normalization and quantization to fp8"
+OPERATOR = Operator("fused_rmsnorm_quant", TITLE, "norm", cost, published, TASK)

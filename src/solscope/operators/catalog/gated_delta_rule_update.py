@@ -28,8 +28,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element
-from solscope.operators.suite_axes import delta_rule, renamed
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, blocks, element
+from solscope.operators.suite_axes import DELTA_RULE
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.delta_rule import Gates, draw_gates, log_decay, unit_rows
 from solscope.operators.tasks.draws import normal
@@ -54,6 +55,9 @@ def _flops(axes: Axes) -> dict[str, float]:
     }
 
 
+@cost_model(
+    "sequences tokens q_heads v_heads key_dim value_dim", optional="states state_bytes pool dtype"
+)
 def cost(axes: Axes) -> Cost:
     """Touched state rows only; the chunked form where a sequence has several tokens."""
     batch, heads, size = axes["sequences"], axes["v_heads"], element(axes)
@@ -75,6 +79,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_013", f"{DELTA_RULE} q_heads=num_q_heads pool=state_count")
 def published(axes: Axes) -> Published:
     """As published: the whole pool of states in and out."""
     batch, heads = axes["sequences"], axes["v_heads"]
@@ -163,51 +168,24 @@ def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
     return {"out": reference(**{**inputs, **{n: inputs[n][rows] for n in names}})["out"]}
 
 
+_OUT_WHY = "fp32 inside, one rounding to bf16 (1.7e-3); room for tf32 products in a chunked kernel"
+_OUT = Tolerance("close", atol=1e-3, rtol=2**-7, rms=2.5e-3, row_rms=5e-3, why=_OUT_WHY)
+_STATE_WHY = (
+    "deployed kernels keep it in fp32 (1e-6), as its error lives on for thousands "
+    "of steps; room for tf32 products, none for a state in bf16 (1.7e-3)"
+)
+_STATE = Tolerance("close", atol=1e-3, rtol=5e-3, rms=7e-4, row_rms=1e-3, why=_STATE_WHY)
+OUTPUTS = {"out": Output("bfloat16", _OUT), "state": Output("float32", _STATE)}
 TASK = Task(
-    inputs=inputs,
-    reference=reference,
+    inputs,
+    reference,
+    OUTPUTS,
     sampled=sampled,
     unsampled=("state",),
     rows=lambda inputs: len(inputs["v"]),
-    outputs={
-        "out": Output(
-            "bfloat16",
-            Tolerance(
-                kind="close",
-                atol=1e-3,
-                rtol=2**-7,
-                rms=2.5e-3,
-                row_rms=5e-3,
-                why="fp32 inside, one rounding to bf16 (1.7e-3); room for tf32 products in a "
-                "chunked kernel",
-            ),
-        ),
-        "state": Output(
-            "float32",
-            Tolerance(
-                kind="close",
-                atol=1e-3,
-                rtol=5e-3,
-                rms=7e-4,
-                row_rms=1e-3,
-                why="deployed kernels keep it in fp32 (1e-6), as its error lives on for thousands "
-                "of steps; room for tf32 products, none for a state in bf16 (1.7e-3)",
-            ),
-        ),
-    },
     mutates=("state",),
     vary=("sequences", "tokens"),
 )
 
-OPERATOR = Operator(
-    name="gated_delta_rule_update",
-    title="Gated delta rule, recurrent form (decode)",
-    category="linear_attention",
-    axes=("sequences", "tokens", "q_heads", "v_heads", "key_dim", "value_dim"),
-    optional=("states", "state_bytes", "pool", "dtype"),
-    cost=cost,
-    suite_id="atrex_013",
-    suite_axes=renamed(**delta_rule, q_heads="num_q_heads", pool="state_count"),
-    published=published,
-    task=TASK,
-)
+TITLE = "Gated delta rule, recurrent form (decode)"
+OPERATOR = Operator("gated_delta_rule_update", TITLE, "linear_attention", cost, published, TASK)

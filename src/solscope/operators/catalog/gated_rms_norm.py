@@ -15,17 +15,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, element
-from solscope.operators.suite_axes import renamed
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
-from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
 
 if TYPE_CHECKING:
     import torch
 
 
+@cost_model("rows hidden", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Each row once."""
     rows, hidden, size = axes["rows"], axes["hidden"], element(axes)
@@ -36,6 +37,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_014", "rows hidden=hidden_size")
 def published(axes: Axes) -> Published:
     """As published."""
     rows, hidden = axes["rows"], axes["hidden"]
@@ -72,35 +74,13 @@ def reference(x: torch.Tensor, z: torch.Tensor, weight: torch.Tensor, eps: float
     return by_rows(part, x, z)
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={
-        "out": Output(
-            "x",
-            rounded(
-                "bfloat16",
-                2,
-                "fp32 inside, at most the normed row rounded before the gate; gates that"
-                " underflow in fp32 may be 0",
-                atol=1e-30,
-            ),
-        )
-    },
-    sampled=sampled_rows(reference, "x", "z"),
-    vary=("rows",),
+_WHY = (
+    "fp32 inside, at most the normed row rounded before the gate; gates that"
+    " underflow in fp32 may be 0"
 )
+_TOLERANCE = rounded("bfloat16", 2, _WHY, atol=1e-30)
+OUTPUTS = {"out": Output("x", _TOLERANCE)}
+TASK = row_task(inputs, reference, OUTPUTS, rows="x z", vary=("rows",))
 
-
-OPERATOR = Operator(
-    name="gated_rms_norm",
-    title="Gated RMS normalization",
-    category="norm",
-    axes=("rows", "hidden"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_014",
-    suite_axes=renamed(rows="rows", hidden="hidden_size"),
-    published=published,
-    task=TASK,
-)
+TITLE = "Gated RMS normalization"
+OPERATOR = Operator("gated_rms_norm", TITLE, "norm", cost, published, TASK)

@@ -12,11 +12,13 @@ from __future__ import annotations
 import math
 import re
 
-from solscope.operators.base import Axes, Cost, Operator, blocks
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.cost import Axes, Cost, blocks
 from solscope.operators.tensors import UnclearError
 
 
+@cost_model("index_bytes row_bytes write_bytes")
 def cost(axes: Axes) -> Cost:
     """Indices in, result out."""
     return Cost(
@@ -73,12 +75,5 @@ RECORDED: dict[str, CallRule] = {
     "aten::index": _index,
 }
 
-
-OPERATOR = Operator(
-    name="gather",
-    title="Rows or elements picked by index",
-    category="embedding",
-    axes=("index_bytes", "row_bytes", "write_bytes"),
-    cost=cost,
-    recorded=RECORDED,
-)
+TITLE = "Rows or elements picked by index"
+OPERATOR = Operator("gather", TITLE, "embedding", cost, recorded=RECORDED)

@@ -15,11 +15,15 @@ summing are part of the kernel).
 
 from __future__ import annotations
 
-from solscope.operators.base import Axes, Cost, Operator, element, matrix_pipe
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.cost import Axes, Cost, element, matrix_pipe
 from solscope.operators.tensors import UnclearError
 
 
+@cost_model(
+    "tokens experts n k", optional="dtype active_experts top_k weight_bits in_size out_size"
+)
 def cost(axes: Axes) -> Cost:
     """The fewest experts: all rows may go to one."""
     return _with_experts(axes, axes.get("active_experts", _fewest(axes)))
@@ -63,14 +67,5 @@ RECORDED: dict[str, CallRule] = {
     "aten::_scaled_grouped_mm": _grouped_mm,
 }
 
-
-OPERATOR = Operator(
-    name="grouped_gemm",
-    title="Matrix products of rows sorted by expert",
-    category="moe",
-    axes=("tokens", "experts", "n", "k"),
-    optional=("dtype", "active_experts", "top_k", "weight_bits", "in_size", "out_size"),
-    cost=cost,
-    expected=expected,
-    recorded=RECORDED,
-)
+TITLE = "Matrix products of rows sorted by expert"
+OPERATOR = Operator("grouped_gemm", TITLE, "moe", cost, expected=expected, recorded=RECORDED)

@@ -15,17 +15,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, element
-from solscope.operators.suite_axes import renamed
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.draws import normal, torch_dtype
-from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
 
 if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens hidden", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Each row once."""
     tokens, hidden, size = axes["tokens"], axes["hidden"], element(axes)
@@ -36,6 +37,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_015", "tokens=num_tokens hidden=hidden_size")
 def published(axes: Axes) -> Published:
     """As published."""
     tokens, hidden = axes["tokens"], axes["hidden"]
@@ -68,24 +70,8 @@ def reference(x: torch.Tensor, eps: float) -> Outputs:
     return by_rows(part, x)
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={"out": Output("x", rounded("bfloat16", 1, "fp32 inside, one rounding"))},
-    sampled=sampled_rows(reference, "x"),
-    vary=("tokens",),
-)
+OUTPUTS = {"out": Output("x", rounded("bfloat16", 1, "fp32 inside, one rounding"))}
+TASK = row_task(inputs, reference, OUTPUTS, rows="x", vary=("tokens",))
 
-
-OPERATOR = Operator(
-    name="l2_norm",
-    title="L2 normalization",
-    category="norm",
-    axes=("tokens", "hidden"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_015",
-    suite_axes=renamed(tokens="num_tokens", hidden="hidden_size"),
-    published=published,
-    task=TASK,
-)
+TITLE = "L2 normalization"
+OPERATOR = Operator("l2_norm", TITLE, "norm", cost, published, TASK)

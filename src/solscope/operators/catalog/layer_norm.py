@@ -16,19 +16,21 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.norms import norm
+from solscope.operators.cost import Axes, Cost, Published, element
 from solscope.operators.suite_axes import SuiteSizes
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
-from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
 
 if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens hidden", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Each row once."""
     tokens, hidden, size = axes["tokens"], axes["hidden"], element(axes)
@@ -39,6 +41,13 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """Rows along the last dimension."""
+    *rows, hidden = shape.input["shape"]
+    return {"tokens": math.prod(rows), "hidden": hidden}
+
+
+@in_suite("atrex_016", suite_axes)
 def published(axes: Axes) -> Published:
     """As published."""
     tokens, hidden = axes["tokens"], axes["hidden"]
@@ -78,47 +87,15 @@ def reference(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: fl
     return by_rows(part, x)
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={
-        "out": Output(
-            "x",
-            rounded(
-                "bfloat16",
-                1,
-                "fp32 inside, one rounding; 2e-4 where product and bias cancel: fp32 means of rows"
-                " far from 0",
-                atol=2e-4,
-            ),
-        )
-    },
-    sampled=sampled_rows(reference, "x"),
-    vary=("tokens",),
+_WHY = (
+    "fp32 inside, one rounding; 2e-4 where product and bias cancel: fp32 means of rows far from 0"
 )
+_TOLERANCE = rounded("bfloat16", 1, _WHY, atol=2e-4)
+OUTPUTS = {"out": Output("x", _TOLERANCE)}
+TASK = row_task(inputs, reference, OUTPUTS, rows="x", vary=("tokens",))
 
 
-RECORDED: dict[str, CallRule] = {
-    "aten::native_layer_norm": norm("layer_norm", 0, 2),
-}
+RECORDED: dict[str, CallRule] = {"aten::native_layer_norm": norm("layer_norm", 0, 2)}
 
-
-def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
-    """Rows along the last dimension."""
-    *rows, hidden = shape.input["shape"]
-    return {"tokens": math.prod(rows), "hidden": hidden}
-
-
-OPERATOR = Operator(
-    name="layer_norm",
-    title="Layer normalization",
-    category="norm",
-    axes=("tokens", "hidden"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_016",
-    suite_axes=suite_axes,
-    published=published,
-    task=TASK,
-    recorded=RECORDED,
-)
+TITLE = "Layer normalization"
+OPERATOR = Operator("layer_norm", TITLE, "norm", cost, published, TASK, recorded=RECORDED)

@@ -15,16 +15,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, element, tensor_pipe
-from solscope.operators.suite_axes import renamed
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, element, tensor_pipe
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
 from solscope.operators.tasks.draws import normal, row_scales, torch_dtype
-from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens hidden out", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Each tensor once."""
     tokens, hidden, out, size = axes["tokens"], axes["hidden"], axes["out"], element(axes)
@@ -42,6 +43,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_017", "tokens=token_count hidden=hidden_size out=out_features")
 def published(axes: Axes) -> Published:
     """As published."""
     tokens, hidden, out = axes["tokens"], axes["hidden"], axes["out"]
@@ -81,36 +83,13 @@ def reference(
     return by_rows(rows, hidden_states, post_mul_mat)
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    sampled=sampled_rows(reference, "hidden_states", "post_mul_mat"),
-    outputs={
-        "out": Output(
-            "hidden_states",
-            Tolerance(
-                kind="close",
-                atol=6e-3,
-                rtol=2e-2,
-                rms=3.5e-3,
-                row_rms=6e-3,
-                why="the product in fp32; gate, sigmoid and result each rounded to bf16: 2.4e-3 "
-                "in all; 8-bit operands give 1e-2",
-            ),
-        )
-    },
-    vary=("tokens",),
+_WHY = (
+    "the product in fp32; gate, sigmoid and result each rounded to bf16: 2.4e-3 "
+    "in all; 8-bit operands give 1e-2"
 )
+_TOLERANCE = Tolerance("close", atol=6e-3, rtol=2e-2, rms=3.5e-3, row_rms=6e-3, why=_WHY)
+OUTPUTS = {"out": Output("hidden_states", _TOLERANCE)}
+TASK = row_task(inputs, reference, OUTPUTS, rows="hidden_states post_mul_mat", vary=("tokens",))
 
-OPERATOR = Operator(
-    name="linear_sigmoid_mul",
-    title="Linear layer, sigmoid, gate",
-    category="gemm",
-    axes=("tokens", "hidden", "out"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_017",
-    suite_axes=renamed(tokens="token_count", hidden="hidden_size", out="out_features"),
-    published=published,
-    task=TASK,
-)
+TITLE = "Linear layer, sigmoid, gate"
+OPERATOR = Operator("linear_sigmoid_mul", TITLE, "gemm", cost, published, TASK)

@@ -22,11 +22,12 @@ entries beyond a sequence's rows hold stale data.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element, tensor_pipe
+from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import LENGTHS_UNKNOWN, CallRule
-from solscope.operators.suite_axes import SuiteSizes, renamed
+from solscope.operators.cost import Axes, Cost, Published, blocks, element, tensor_pipe
+from solscope.operators.suite_axes import with_context
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.attend import FLASH, attend
 from solscope.operators.tasks.draws import normal, torch_dtype
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@cost_model("contexts q_heads latent_dim rope_dim", optional="block_size dtype")
 def cost(axes: Axes) -> Cost:
     """The latent row is read once, although it is both key and value."""
     groups, heads = axes["contexts"], axes["q_heads"]
@@ -56,6 +58,10 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite(
+    "atrex_018",
+    with_context("batch_size", "q_heads=nhead latent_dim=kv_lora_rank rope_dim=qk_rope_head_dim"),
+)
 def published(axes: Axes) -> Published:
     """As published, with Σ (ctx + 1) multiplications per head and key value."""
     groups, heads, latent = axes["contexts"], axes["q_heads"], axes["latent_dim"]
@@ -149,14 +155,8 @@ def whole(inputs: Inputs) -> dict[str, torch.Tensor]:
     return {"kv_cache": found}
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    sampled=sampled,
-    outputs={"out": Output("q", FLASH)},
-    whole=whole,
-    vary=("contexts",),
-)
+OUTPUTS = {"out": Output("q", FLASH)}
+TASK = Task(inputs, reference, OUTPUTS, sampled=sampled, whole=whole, vary=("contexts",))
 
 
 RECORDED: dict[str, CallRule] = {
@@ -165,23 +165,7 @@ RECORDED: dict[str, CallRule] = {
     "sgl_kernel::cutlass_mla_decode": LENGTHS_UNKNOWN,
 }
 
-
-def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
-    """All sequences of the suite are of one length."""
-    heads = renamed(q_heads="nhead", latent_dim="kv_lora_rank", rope_dim="qk_rope_head_dim")
-    return {"contexts": [[shape.input["ctx_len"], shape.input["batch_size"]]], **heads(shape)}
-
-
+TITLE = "Decode attention on a latent (MLA) cache"
 OPERATOR = Operator(
-    name="mla_decode_attention",
-    title="Decode attention on a latent (MLA) cache",
-    category="attention",
-    axes=("contexts", "q_heads", "latent_dim", "rope_dim"),
-    optional=("block_size", "dtype"),
-    cost=cost,
-    suite_id="atrex_018",
-    suite_axes=suite_axes,
-    published=published,
-    task=TASK,
-    recorded=RECORDED,
+    "mla_decode_attention", TITLE, "attention", cost, published, TASK, recorded=RECORDED
 )

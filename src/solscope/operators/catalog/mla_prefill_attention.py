@@ -16,9 +16,11 @@ kernel that computes k_n and v from the latent itself does the work of `kv_b` to
 
 from __future__ import annotations
 
-from solscope.operators.base import Axes, Cost, Operator, element, tensor_pipe
+from solscope.operators.base import Operator, cost_model
+from solscope.operators.cost import Axes, Cost, element, tensor_pipe
 
 
+@cost_model("sequences q_heads nope_dim rope_dim v_dim", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Only the pairs that the mask leaves."""
     groups, heads, size = axes["sequences"], axes["q_heads"], element(axes)
@@ -36,11 +38,5 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-OPERATOR = Operator(
-    name="mla_prefill_attention",
-    title="Causal prefill attention of MLA",
-    category="attention",
-    axes=("sequences", "q_heads", "nope_dim", "rope_dim", "v_dim"),
-    optional=("dtype",),
-    cost=cost,
-)
+TITLE = "Causal prefill attention of MLA"
+OPERATOR = Operator("mla_prefill_attention", TITLE, "attention", cost)

@@ -20,8 +20,9 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from solscope.operators.base import Axes, Cost, Operator, Published, blocks
+from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.cost import Axes, Cost, Published, blocks
 from solscope.operators.suite_axes import SuiteSizes, renamed
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import routes
@@ -38,6 +39,7 @@ def _fewest_slots(axes: Axes) -> int:
     return int(least * axes["block_size"])
 
 
+@cost_model("tokens top_k block_size", optional="experts padded_slots")
 def cost(axes: Axes) -> Cost:
     """Ids once, each output once."""
     size = axes["block_size"]
@@ -48,6 +50,14 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """Sizes, and the padding that the published routing drew, from the bytes written."""
+    axes = renamed("tokens=token_count top_k block_size")(shape)
+    size = axes["block_size"]
+    return {**axes, "padded_slots": (shape.Q_write // 4 - 1) * size // (size + 1)}
+
+
+@in_suite("atrex_019", suite_axes)
 def published(axes: Axes) -> Published:
     """As published, for the draw that gave `padded_slots`."""
     padded = axes["padded_slots"]
@@ -138,17 +148,13 @@ def realized(axes: Axes, inputs: Inputs) -> Axes:
 
 _INTEGERS = Tolerance("exact", why="integers")
 
+OUTPUTS = {
+    "sorted_token_ids": Output("int32", _INTEGERS, compare_slots),
+    "expert_ids": Output("int32", _INTEGERS, compare_experts),
+    "num_tokens_post_pad": Output("int32", _INTEGERS),
+}
 TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={
-        "sorted_token_ids": Output("int32", _INTEGERS, compare_slots),
-        "expert_ids": Output("int32", _INTEGERS, compare_experts),
-        "num_tokens_post_pad": Output("int32", _INTEGERS),
-    },
-    realized=realized,
-    unplanned=("topk_ids",),
-    vary=("tokens",),
+    inputs, reference, OUTPUTS, realized=realized, unplanned=("topk_ids",), vary=("tokens",)
 )
 
 
@@ -161,28 +167,7 @@ def _expert_blocks(call: Recorded) -> OperatorAxes:
     return "moe_align_block_size", axes
 
 
-RECORDED: dict[str, CallRule] = {
-    "_moe_C::moe_align_block_size": _expert_blocks,
-}
+RECORDED: dict[str, CallRule] = {"_moe_C::moe_align_block_size": _expert_blocks}
 
-
-def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
-    """Sizes, and the padding that the published routing drew, from the bytes written."""
-    axes = renamed(tokens="token_count", top_k="top_k", block_size="block_size")(shape)
-    size = axes["block_size"]
-    return {**axes, "padded_slots": (shape.Q_write // 4 - 1) * size // (size + 1)}
-
-
-OPERATOR = Operator(
-    name="moe_align_block_size",
-    title="Token slots sorted by expert, in padded blocks",
-    category="moe",
-    axes=("tokens", "top_k", "block_size"),
-    optional=("experts", "padded_slots"),
-    cost=cost,
-    suite_id="atrex_019",
-    suite_axes=suite_axes,
-    published=published,
-    task=TASK,
-    recorded=RECORDED,
-)
+TITLE = "Token slots sorted by expert, in padded blocks"
+OPERATOR = Operator("moe_align_block_size", TITLE, "moe", cost, published, TASK, recorded=RECORDED)

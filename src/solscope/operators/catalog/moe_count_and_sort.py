@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from solscope.operators.base import Axes, Cost, Operator, Published
-from solscope.operators.suite_axes import renamed
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import routes
 from solscope.operators.tasks.judge import exactly
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens experts top_k")
 def cost(axes: Axes) -> Cost:
     """Ids once, each output once."""
     slots, experts = axes["tokens"] * axes["top_k"], axes["experts"]
@@ -34,6 +35,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_020", "tokens=token_count experts=num_experts top_k")
 def published(axes: Axes) -> Published:
     """As published."""
     slots, experts = axes["tokens"] * axes["top_k"], axes["experts"]
@@ -81,27 +83,12 @@ def compare_slots(
 
 _INTEGERS = Tolerance("exact", why="integers")
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={
-        "sorted_token_ids": Output("int32", _INTEGERS, compare_slots),
-        "expert_token_counts": Output("int32", _INTEGERS),
-        "cumsum": Output("int32", _INTEGERS),
-    },
-    unplanned=("topk_ids",),
-    vary=("tokens",),
-)
+OUTPUTS = {
+    "sorted_token_ids": Output("int32", _INTEGERS, compare_slots),
+    "expert_token_counts": Output("int32", _INTEGERS),
+    "cumsum": Output("int32", _INTEGERS),
+}
+TASK = Task(inputs, reference, OUTPUTS, unplanned=("topk_ids",), vary=("tokens",))
 
-
-OPERATOR = Operator(
-    name="moe_count_and_sort",
-    title="Token slots sorted by expert",
-    category="moe",
-    axes=("tokens", "experts", "top_k"),
-    cost=cost,
-    suite_id="atrex_020",
-    suite_axes=renamed(tokens="token_count", experts="num_experts", top_k="top_k"),
-    published=published,
-    task=TASK,
-)
+TITLE = "Token slots sorted by expert"
+OPERATOR = Operator("moe_count_and_sort", TITLE, "moe", cost, published, TASK)

@@ -15,17 +15,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
-from solscope.operators.suite_axes import renamed
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
 from solscope.operators.tasks.draws import normal, torch_dtype
-from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens top_k hidden", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Each value once."""
     tokens, top_k, hidden, size = axes["tokens"], axes["top_k"], axes["hidden"], element(axes)
@@ -36,6 +37,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_021", "tokens=token_count top_k hidden=hidden_size")
 def published(axes: Axes) -> Published:
     """As published."""
     tokens, top_k, hidden = axes["tokens"], axes["top_k"], axes["hidden"]
@@ -77,26 +79,10 @@ def reference(expert_outputs: torch.Tensor, routed_scaling_factor: float) -> Out
     return by_rows(rows, expert_outputs)
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    sampled=sampled_rows(reference, "expert_outputs"),
-    outputs={
-        "out": Output(
-            "expert_outputs",
-            Tolerance(
-                kind="close",
-                atol=3e-4,
-                rtol=2**-8 + 2**-14,
-                rms=2e-3,
-                row_rms=2.5e-3,
-                why="the sum in fp32 and one rounding to bf16 (1.7e-3); rounding after every "
-                "addition gives 3e-3",
-            ),
-        )
-    },
-    vary=("tokens",),
-)
+_WHY = "the sum in fp32 and one rounding to bf16 (1.7e-3); rounding after every addition gives 3e-3"
+_TOLERANCE = Tolerance("close", atol=3e-4, rtol=2**-8 + 2**-14, rms=2e-3, row_rms=2.5e-3, why=_WHY)
+OUTPUTS = {"out": Output("expert_outputs", _TOLERANCE)}
+TASK = row_task(inputs, reference, OUTPUTS, rows="expert_outputs", vary=("tokens",))
 
 
 def _expert_sum(call: Recorded) -> OperatorAxes:
@@ -105,21 +91,7 @@ def _expert_sum(call: Recorded) -> OperatorAxes:
     return "moe_sum_reduce", {**axes, "dtype": x.dtype}
 
 
-RECORDED: dict[str, CallRule] = {
-    "_moe_C::moe_sum": _expert_sum,
-}
+RECORDED: dict[str, CallRule] = {"_moe_C::moe_sum": _expert_sum}
 
-
-OPERATOR = Operator(
-    name="moe_sum_reduce",
-    title="Sum of expert outputs",
-    category="moe",
-    axes=("tokens", "top_k", "hidden"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_021",
-    suite_axes=renamed(tokens="token_count", top_k="top_k", hidden="hidden_size"),
-    published=published,
-    task=TASK,
-    recorded=RECORDED,
-)
+TITLE = "Sum of expert outputs"
+OPERATOR = Operator("moe_sum_reduce", TITLE, "moe", cost, published, TASK, recorded=RECORDED)

@@ -18,18 +18,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from solscope.operators.base import Axes, Cost, Operator, Published
+from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
-from solscope.operators.suite_axes import renamed
-from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task, Tolerance
+from solscope.operators.cost import Axes, Cost, Published
+from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Tolerance
 from solscope.operators.tasks.draws import expert_bias, normal
 from solscope.operators.tasks.judge import within
-from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens experts top_k")
 def cost(axes: Axes) -> Cost:
     """Each logit once."""
     tokens, experts, top_k = axes["tokens"], axes["experts"], axes["top_k"]
@@ -40,6 +41,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_022", "tokens=token_count experts=num_experts top_k")
 def published(axes: Axes) -> Published:
     """As published."""
     tokens, experts = axes["tokens"], axes["experts"]
@@ -105,25 +107,13 @@ _LOGITS = Tolerance(
     why="logits this near have weights that fp32 cannot distinguish; either may come first",
 )
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={
-        "topk_weights": Output(
-            "float32",
-            Tolerance(
-                "close",
-                atol=1e-12,
-                rtol=2e-5,
-                rms=5e-6,
-                why="fp32 softmax with a fast exponential: 2^-24 times logits of up to 100",
-            ),
-        ),
-        "topk_ids": Output("int32", _LOGITS, compare_ids),
-    },
-    sampled=sampled_rows(reference, "gating_output"),
-    vary=("tokens",),
-)
+_TOPK_WEIGHTS_WHY = "fp32 softmax with a fast exponential: 2^-24 times logits of up to 100"
+_TOPK_WEIGHTS = Tolerance("close", atol=1e-12, rtol=2e-5, rms=5e-6, why=_TOPK_WEIGHTS_WHY)
+OUTPUTS = {
+    "topk_weights": Output("float32", _TOPK_WEIGHTS),
+    "topk_ids": Output("int32", _LOGITS, compare_ids),
+}
+TASK = row_task(inputs, reference, OUTPUTS, rows="gating_output", vary=("tokens",))
 
 
 def _router(call: Recorded) -> OperatorAxes:
@@ -137,20 +127,9 @@ def _router(call: Recorded) -> OperatorAxes:
     return "sort", {"read_bytes": scores.bytes, **written}
 
 
-RECORDED: dict[str, CallRule] = {
-    "_moe_C::topk_softmax": _router,
-}
+RECORDED: dict[str, CallRule] = {"_moe_C::topk_softmax": _router}
 
-
+TITLE = "MoE router: softmax and top-k"
 OPERATOR = Operator(
-    name="moe_topk_gating_softmax",
-    title="MoE router: softmax and top-k",
-    category="moe",
-    axes=("tokens", "experts", "top_k"),
-    cost=cost,
-    suite_id="atrex_022",
-    suite_axes=renamed(tokens="token_count", experts="num_experts", top_k="top_k"),
-    published=published,
-    task=TASK,
-    recorded=RECORDED,
+    "moe_topk_gating_softmax", TITLE, "moe", cost, published, TASK, recorded=RECORDED
 )

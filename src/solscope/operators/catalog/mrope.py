@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from solscope.operators.base import Axes, Cost, Operator, Published, element
-from solscope.operators.suite_axes import renamed
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.suite_axes import PAGED_HEADS
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task
 from solscope.operators.tasks.draws import activations, torch_dtype
 from solscope.operators.tasks.judge import both, exactly
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens q_heads kv_heads head_dim rotary_dim", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Per frequency one axis is needed, so a third of the tables."""
     tokens, rotary = axes["tokens"], axes["rotary_dim"]
@@ -42,6 +44,10 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite(
+    "atrex_023",
+    f"tokens=token_count {PAGED_HEADS} rotary_dim",
+)
 def published(axes: Axes) -> Published:
     """As published: three axes of two tables."""
     tokens, rotary = axes["tokens"], axes["rotary_dim"]
@@ -142,34 +148,11 @@ def compare(
     return both(heads, exactly(*(side[..., rotary:] for side in sides)))
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={
-        "q": Output("q", rotated("bfloat16"), compare),
-        "k": Output("k", rotated("bfloat16"), compare),
-    },
-    sampled=sampled,
-    mutates=("q", "k"),
-    vary=("tokens",),
-)
+OUTPUTS = {
+    "q": Output("q", rotated("bfloat16"), compare),
+    "k": Output("k", rotated("bfloat16"), compare),
+}
+TASK = Task(inputs, reference, OUTPUTS, sampled=sampled, mutates=("q", "k"), vary=("tokens",))
 
-
-OPERATOR = Operator(
-    name="mrope",
-    title="Rotary embedding with three position axes",
-    category="rope",
-    axes=("tokens", "q_heads", "kv_heads", "head_dim", "rotary_dim"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_023",
-    suite_axes=renamed(
-        tokens="token_count",
-        q_heads="num_query_heads",
-        kv_heads="num_kv_heads",
-        head_dim="head_size",
-        rotary_dim="rotary_dim",
-    ),
-    published=published,
-    task=TASK,
-)
+TITLE = "Rotary embedding with three position axes"
+OPERATOR = Operator("mrope", TITLE, "rope", cost, published, TASK)

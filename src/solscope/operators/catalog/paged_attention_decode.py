@@ -18,11 +18,12 @@ Slots beyond a sequence's keys, and table entries beyond its blocks, hold stale 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element, tensor_pipe
+from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import LENGTHS_UNKNOWN, CallRule
-from solscope.operators.suite_axes import SuiteSizes, renamed
+from solscope.operators.cost import Axes, Cost, Published, blocks, element, tensor_pipe
+from solscope.operators.suite_axes import PAGED_HEADS, with_context
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.attend import FLASH, attend
 from solscope.operators.tasks.draws import normal, torch_dtype
@@ -36,6 +37,7 @@ _SPARE_BLOCKS = 16
 """Blocks that the published input maker allocates and nobody reads."""
 
 
+@cost_model("contexts q_heads kv_heads head_dim block_size", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Only the context is read, not the pool around it."""
     groups, heads, dim = axes["contexts"], axes["q_heads"], axes["head_dim"]
@@ -54,6 +56,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_024", with_context("num_seqs", f"{PAGED_HEADS} block_size dtype"))
 def published(axes: Axes) -> Published:
     """As published: the pool with its spare blocks, booked as bf16 for fp16 shapes too."""
     groups, heads, dim = axes["contexts"], axes["q_heads"], axes["head_dim"]
@@ -152,14 +155,8 @@ def whole(inputs: Inputs) -> dict[str, torch.Tensor]:
     return {"k_cache": found, "v_cache": found}
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    sampled=sampled,
-    outputs={"out": Output("query", FLASH)},
-    whole=whole,
-    vary=("contexts",),
-)
+OUTPUTS = {"out": Output("query", FLASH)}
+TASK = Task(inputs, reference, OUTPUTS, sampled=sampled, whole=whole, vary=("contexts",))
 
 
 RECORDED: dict[str, CallRule] = {
@@ -167,29 +164,7 @@ RECORDED: dict[str, CallRule] = {
     "_C::paged_attention_v2": LENGTHS_UNKNOWN,
 }
 
-
-def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
-    """All sequences of the suite are of one length."""
-    heads = renamed(
-        q_heads="num_query_heads",
-        kv_heads="num_kv_heads",
-        head_dim="head_size",
-        block_size="block_size",
-        dtype="dtype",
-    )
-    return {"contexts": [[shape.input["ctx_len"], shape.input["num_seqs"]]], **heads(shape)}
-
-
+TITLE = "Decode attention over a paged cache"
 OPERATOR = Operator(
-    name="paged_attention_decode",
-    title="Decode attention over a paged cache",
-    category="attention",
-    axes=("contexts", "q_heads", "kv_heads", "head_dim", "block_size"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_024",
-    suite_axes=suite_axes,
-    published=published,
-    task=TASK,
-    recorded=RECORDED,
+    "paged_attention_decode", TITLE, "attention", cost, published, TASK, recorded=RECORDED
 )

@@ -15,18 +15,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element
-from solscope.operators.suite_axes import renamed
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, blocks, element
+from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.draws import activations, torch_dtype
 from solscope.operators.tasks.fp8 import quantize
 from solscope.operators.tasks.quantized import CODES, SCALES, compare_scales
-from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens hidden group_size", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Each value once in, once out."""
     tokens, hidden = axes["tokens"], axes["hidden"]
@@ -38,6 +39,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_025", "tokens=token_count hidden=hidden_size group_size")
 def published(axes: Axes) -> Published:
     """As published."""
     tokens, hidden = axes["tokens"], axes["hidden"]
@@ -76,27 +78,11 @@ def reference(x: torch.Tensor, group_size: int, fp8: str) -> Outputs:
     return by_rows(part, x)
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={
-        "q": Output("float8", CODES),
-        "scales": Output("float32", SCALES, compare_scales(SCALES, 1e-10)),
-    },
-    sampled=sampled_rows(reference, "x"),
-    vary=("tokens",),
-)
+OUTPUTS = {
+    "q": Output("float8", CODES),
+    "scales": Output("float32", SCALES, compare_scales(SCALES, 1e-10)),
+}
+TASK = row_task(inputs, reference, OUTPUTS, rows="x", vary=("tokens",))
 
-
-OPERATOR = Operator(
-    name="per_token_group_quant_fp8",
-    title="Quantization to fp8, a scale per group of a token",
-    category="quant",
-    axes=("tokens", "hidden", "group_size"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_025",
-    suite_axes=renamed(tokens="token_count", hidden="hidden_size", group_size="group_size"),
-    published=published,
-    task=TASK,
-)
+TITLE = "Quantization to fp8, a scale per group of a token"
+OPERATOR = Operator("per_token_group_quant_fp8", TITLE, "quant", cost, published, TASK)

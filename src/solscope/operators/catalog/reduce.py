@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 import re
 
-from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.cost import Axes, Cost
 
 
+@cost_model("read_bytes write_bytes", optional="flop")
 def cost(axes: Axes) -> Cost:
     """Each element once."""
     return Cost(
@@ -55,13 +57,5 @@ RECORDED: dict[str, CallRule] = {
     "aten::histc": _histogram,
 }
 
-
-OPERATOR = Operator(
-    name="reduce",
-    title="Sum, mean, maximum along some dimensions",
-    category="reduce",
-    axes=("read_bytes", "write_bytes"),
-    cost=cost,
-    optional=("flop",),
-    recorded=RECORDED,
-)
+TITLE = "Sum, mean, maximum along some dimensions"
+OPERATOR = Operator("reduce", TITLE, "reduce", cost, recorded=RECORDED)

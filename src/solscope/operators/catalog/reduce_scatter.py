@@ -10,11 +10,13 @@ The switch may add, so additions count nothing. `ranks` is 2, the fewest, where 
 
 from __future__ import annotations
 
-from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.collectives import collective
+from solscope.operators.cost import Axes, Cost
 
 
+@cost_model("bytes", optional="ranks")
 def cost(axes: Axes) -> Cost:
     """Sending decides: a switch may add what is received."""
     size, ranks = axes["bytes"], axes.get("ranks", 2)
@@ -31,13 +33,5 @@ RECORDED: dict[str, CallRule] = {
     "vllm::reduce_scatter": collective("reduce_scatter", ranks_at=2),
 }
 
-
-OPERATOR = Operator(
-    name="reduce_scatter",
-    title="Sums over ranks, each rank its part",
-    category="comm",
-    axes=("bytes",),
-    optional=("ranks",),
-    cost=cost,
-    recorded=RECORDED,
-)
+TITLE = "Sums over ranks, each rank its part"
+OPERATOR = Operator("reduce_scatter", TITLE, "comm", cost, recorded=RECORDED)

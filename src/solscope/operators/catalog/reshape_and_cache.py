@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published, blocks, element
 from solscope.operators.suite_axes import SuiteSizes
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.draws import normal, torch_dtype
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens kv_heads head_dim", optional="valid_tokens block_size dtype")
 def cost(axes: Axes) -> Cost:
     """Only the rows that are written."""
     tokens = axes["tokens"]
@@ -37,6 +39,14 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """Tokens, heads and values per head."""
+    tokens, heads, dim = shape.input["shape"]
+    size = shape.input["block_size"]
+    return {"tokens": tokens, "kv_heads": heads, "head_dim": dim, "block_size": size}
+
+
+@in_suite("atrex_026", suite_axes)
 def published(axes: Axes) -> Published:
     """As published: a pool that just holds the tokens, copied whole."""
     tokens, size = axes["tokens"], axes["block_size"]
@@ -133,13 +143,11 @@ def realized(axes: Axes, inputs: Inputs) -> Axes:
 
 _COPIED = Tolerance("exact", why="rows are copied, and every other slot stays as it is")
 
+OUTPUTS = {"key_cache": Output("key_cache", _COPIED), "value_cache": Output("value_cache", _COPIED)}
 TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={
-        "key_cache": Output("key_cache", _COPIED),
-        "value_cache": Output("value_cache", _COPIED),
-    },
+    inputs,
+    reference,
+    OUTPUTS,
     sampled=sampled,
     rows=lambda inputs: int(inputs["key_cache"].shape[0]),
     realized=realized,
@@ -147,23 +155,5 @@ TASK = Task(
     vary=("tokens",),
 )
 
-
-def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
-    """Tokens, heads and values per head."""
-    tokens, heads, dim = shape.input["shape"]
-    size = shape.input["block_size"]
-    return {"tokens": tokens, "kv_heads": heads, "head_dim": dim, "block_size": size}
-
-
-OPERATOR = Operator(
-    name="reshape_and_cache",
-    title="Keys and values into the paged cache",
-    category="kv_cache",
-    axes=("tokens", "kv_heads", "head_dim"),
-    optional=("valid_tokens", "block_size", "dtype"),
-    cost=cost,
-    suite_id="atrex_026",
-    suite_axes=suite_axes,
-    published=published,
-    task=TASK,
-)
+TITLE = "Keys and values into the paged cache"
+OPERATOR = Operator("reshape_and_cache", TITLE, "kv_cache", cost, published, TASK)

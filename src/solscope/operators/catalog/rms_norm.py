@@ -15,19 +15,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.norms import norm
-from solscope.operators.suite_axes import token_rows
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.suite_axes import ROW_SIZES
+from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.draws import activations, norm_weight, torch_dtype
-from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
 
 if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens hidden", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Each row once in and out; it stays on the chip between the two passes."""
     tokens, hidden, size = axes["tokens"], axes["hidden"], element(axes)
@@ -38,6 +40,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_027", ROW_SIZES)
 def published(axes: Axes) -> Published:
     """As published."""
     tokens, hidden = axes["tokens"], axes["hidden"]
@@ -70,18 +73,9 @@ def reference(x: torch.Tensor, weight: torch.Tensor, eps: float) -> Outputs:
     return by_rows(part, x)
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={
-        "out": Output(
-            "x",
-            rounded("bfloat16", 2, "fp32 inside; vLLM rounds x·rstd before the weight, then again"),
-        )
-    },
-    sampled=sampled_rows(reference, "x"),
-    vary=("tokens",),
-)
+_TOLERANCE = rounded("bfloat16", 2, "fp32 inside; vLLM rounds x·rstd before the weight, then again")
+OUTPUTS = {"out": Output("x", _TOLERANCE)}
+TASK = row_task(inputs, reference, OUTPUTS, rows="x", vary=("tokens",))
 
 
 RECORDED: dict[str, CallRule] = {
@@ -90,17 +84,5 @@ RECORDED: dict[str, CallRule] = {
     "aiter::rmsnorm": norm("rms_norm", 1, 2),
 }
 
-
-OPERATOR = Operator(
-    name="rms_norm",
-    title="RMS normalization",
-    category="norm",
-    axes=("tokens", "hidden"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_027",
-    suite_axes=token_rows,
-    published=published,
-    task=TASK,
-    recorded=RECORDED,
-)
+TITLE = "RMS normalization"
+OPERATOR = Operator("rms_norm", TITLE, "norm", cost, published, TASK, recorded=RECORDED)

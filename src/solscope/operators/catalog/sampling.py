@@ -12,11 +12,13 @@ nothing. `writes` adds R V values (the probabilities or masked logits, where the
 
 from __future__ import annotations
 
-from solscope.operators.base import BYTES, Axes, Cost, Operator
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.cost import BYTES, Axes, Cost
 from solscope.operators.tensors import DTYPES, UnclearError
 
 
+@cost_model("rows vocabulary", optional="dtype softmax writes")
 def cost(axes: Axes) -> Cost:
     """One look at every logit."""
     count = axes["rows"] * axes["vocabulary"]
@@ -69,13 +71,5 @@ RECORDED: dict[str, CallRule] = {
     },
 }
 
-
-OPERATOR = Operator(
-    name="sampling",
-    title="Next token of each row",
-    category="sampling",
-    axes=("rows", "vocabulary"),
-    optional=("dtype", "softmax", "writes"),
-    cost=cost,
-    recorded=RECORDED,
-)
+TITLE = "Next token of each row"
+OPERATOR = Operator("sampling", TITLE, "sampling", cost, recorded=RECORDED)

@@ -7,10 +7,12 @@ bytes    the values once, their indices where the shapes tell, and as much writt
 
 from __future__ import annotations
 
-from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.cost import Axes, Cost
 
 
+@cost_model("value_bytes write_bytes", optional="index_bytes")
 def cost(axes: Axes) -> Cost:
     """Values in, values out."""
     return Cost(
@@ -46,13 +48,5 @@ RECORDED: dict[str, CallRule] = {
     "sglang::store_cache": _store_cache,
 }
 
-
-OPERATOR = Operator(
-    name="scatter",
-    title="Values written to indexed places",
-    category="elementwise",
-    axes=("value_bytes", "write_bytes"),
-    cost=cost,
-    optional=("index_bytes",),
-    recorded=RECORDED,
-)
+TITLE = "Values written to indexed places"
+OPERATOR = Operator("scatter", TITLE, "elementwise", cost, recorded=RECORDED)

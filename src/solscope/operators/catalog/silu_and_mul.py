@@ -16,18 +16,20 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from solscope.operators.base import Axes, Cost, Operator, Published, element
+from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.cost import Axes, Cost, Published, element
 from solscope.operators.suite_axes import SuiteSizes
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.draws import normal, row_scales, torch_dtype
-from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
 
 if TYPE_CHECKING:
     import torch
 
 
+@cost_model("tokens intermediate", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Each value once."""
     values, size = axes["tokens"] * axes["intermediate"], element(axes)
@@ -38,6 +40,13 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
+    """Gate and up projection lie side by side in a row."""
+    tokens, width = shape.input["shape"]
+    return {"tokens": tokens, "intermediate": width // 2}
+
+
+@in_suite("atrex_028", suite_axes)
 def published(axes: Axes) -> Published:
     """As published."""
     values = axes["tokens"] * axes["intermediate"]
@@ -71,24 +80,13 @@ def reference(x: torch.Tensor) -> Outputs:
     return by_rows(part, x)
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={
-        "out": Output(
-            "x",
-            rounded(
-                "bfloat16",
-                2,
-                "silu(gate) is rounded, then the product (vLLM); FlashInfer rounds once. Gates that"
-                " underflow in fp32 may be 0",
-                atol=1e-30,
-            ),
-        )
-    },
-    sampled=sampled_rows(reference, "x"),
-    vary=("tokens",),
+_WHY = (
+    "silu(gate) is rounded, then the product (vLLM); FlashInfer rounds once. Gates that"
+    " underflow in fp32 may be 0"
 )
+_TOLERANCE = rounded("bfloat16", 2, _WHY, atol=1e-30)
+OUTPUTS = {"out": Output("x", _TOLERANCE)}
+TASK = row_task(inputs, reference, OUTPUTS, rows="x", vary=("tokens",))
 
 
 def _silu_and_mul(call: Recorded) -> OperatorAxes:
@@ -102,23 +100,5 @@ RECORDED: dict[str, CallRule] = {
     "sgl_kernel::silu_and_mul": _silu_and_mul,
 }
 
-
-def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
-    """Gate and up projection lie side by side in a row."""
-    tokens, width = shape.input["shape"]
-    return {"tokens": tokens, "intermediate": width // 2}
-
-
-OPERATOR = Operator(
-    name="silu_and_mul",
-    title="SiLU and product",
-    category="activation",
-    axes=("tokens", "intermediate"),
-    optional=("dtype",),
-    cost=cost,
-    suite_id="atrex_028",
-    suite_axes=suite_axes,
-    published=published,
-    task=TASK,
-    recorded=RECORDED,
-)
+TITLE = "SiLU and product"
+OPERATOR = Operator("silu_and_mul", TITLE, "activation", cost, published, TASK, recorded=RECORDED)

@@ -7,10 +7,12 @@ bytes    x and out once
 
 from __future__ import annotations
 
-from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.cost import Axes, Cost
 
 
+@cost_model("elements read_bytes write_bytes")
 def cost(axes: Axes) -> Cost:
     """The row stays on the chip between the passes."""
     return Cost(
@@ -26,17 +28,7 @@ def _softmax(call: Recorded) -> OperatorAxes:
     return "softmax", {**axes, "write_bytes": x.numel * x.size}
 
 
-RECORDED: dict[str, CallRule] = {
-    "aten::_softmax": _softmax,
-    "aten::_log_softmax": _softmax,
-}
+RECORDED: dict[str, CallRule] = {"aten::_softmax": _softmax, "aten::_log_softmax": _softmax}
 
-
-OPERATOR = Operator(
-    name="softmax",
-    title="Softmax of rows",
-    category="softmax",
-    axes=("elements", "read_bytes", "write_bytes"),
-    cost=cost,
-    recorded=RECORDED,
-)
+TITLE = "Softmax of rows"
+OPERATOR = Operator("softmax", TITLE, "softmax", cost, recorded=RECORDED)

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import math
 
-from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.cost import Axes, Cost
 from solscope.operators.tensors import UnclearError
 
 
+@cost_model("read_bytes value_bytes index_bytes")
 def cost(axes: Axes) -> Cost:
     """Input in, values and indices out."""
     return Cost(
@@ -38,17 +40,7 @@ def _sort(call: Recorded) -> OperatorAxes:
     return "sort", {"read_bytes": x.bytes, **written}
 
 
-RECORDED: dict[str, CallRule] = {
-    "aten::topk": _topk,
-    "aten::sort": _sort,
-}
+RECORDED: dict[str, CallRule] = {"aten::topk": _topk, "aten::sort": _sort}
 
-
-OPERATOR = Operator(
-    name="sort",
-    title="Sort, or the k largest",
-    category="sort_scan",
-    axes=("read_bytes", "value_bytes", "index_bytes"),
-    cost=cost,
-    recorded=RECORDED,
-)
+TITLE = "Sort, or the k largest"
+OPERATOR = Operator("sort", TITLE, "sort_scan", cost, recorded=RECORDED)

@@ -15,16 +15,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published
-from solscope.operators.suite_axes import renamed
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
+from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.cost import Axes, Cost, Published
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
 from solscope.operators.tasks.draws import normal
-from solscope.operators.tasks.rows import by_rows, sampled_rows
+from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
     import torch
 
 
+@cost_model("rows vocabulary", optional="top_k")
 def cost(axes: Axes) -> Cost:
     """Each logit once in and out."""
     values = axes["rows"] * axes["vocabulary"]
@@ -34,6 +35,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite("atrex_029", "rows=seq_len vocabulary=hidden_size")
 def published(axes: Axes) -> Published:
     """As published."""
     values = axes["rows"] * axes["vocabulary"]
@@ -73,26 +75,9 @@ def reference(logits: torch.Tensor, top_k: int) -> Outputs:
     return by_rows(part, logits)
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    outputs={
-        "out": Output("float32", Tolerance("exact", why="values are kept or removed, not computed"))
-    },
-    sampled=sampled_rows(reference, "logits"),
-    vary=("rows",),
-)
+_TOLERANCE = Tolerance("exact", why="values are kept or removed, not computed")
+OUTPUTS = {"out": Output("float32", _TOLERANCE)}
+TASK = row_task(inputs, reference, OUTPUTS, rows="logits", vary=("rows",))
 
-
-OPERATOR = Operator(
-    name="topk_filter",
-    title="Logits outside the top k removed",
-    category="sampling",
-    axes=("rows", "vocabulary"),
-    optional=("top_k",),
-    cost=cost,
-    suite_id="atrex_029",
-    suite_axes=renamed(rows="seq_len", vocabulary="hidden_size"),
-    published=published,
-    task=TASK,
-)
+TITLE = "Logits outside the top k removed"
+OPERATOR = Operator("topk_filter", TITLE, "sampling", cost, published, TASK)

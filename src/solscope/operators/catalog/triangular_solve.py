@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 
-from solscope.operators.base import Axes, Cost, Operator
+from solscope.operators.base import Operator, cost_model
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.cost import Axes, Cost
 from solscope.operators.tensors import UnclearError
 
 
+@cost_model("batch n m")
 def cost(axes: Axes) -> Cost:
     """Substitution."""
     return Cost(
@@ -37,16 +39,7 @@ def _triangular_solve(call: Recorded) -> OperatorAxes:
     }
 
 
-RECORDED: dict[str, CallRule] = {
-    "aten::linalg_solve_triangular": _triangular_solve,
-}
+RECORDED: dict[str, CallRule] = {"aten::linalg_solve_triangular": _triangular_solve}
 
-
-OPERATOR = Operator(
-    name="triangular_solve",
-    title="Solve with triangular matrices",
-    category="other",
-    axes=("batch", "n", "m"),
-    cost=cost,
-    recorded=RECORDED,
-)
+TITLE = "Solve with triangular matrices"
+OPERATOR = Operator("triangular_solve", TITLE, "other", cost, recorded=RECORDED)

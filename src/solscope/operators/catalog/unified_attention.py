@@ -23,11 +23,12 @@ In: q [T, Hq, D], k_cache and v_cache [blocks, block_size, Hk, D], cu_seqlens_q 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from solscope.operators.base import Axes, Cost, Operator, Published, blocks, element, tensor_pipe
+from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import LENGTHS_UNKNOWN, CallRule
-from solscope.operators.suite_axes import SuiteSizes, equal_sequences, renamed
+from solscope.operators.cost import Axes, Cost, Published, blocks, element, tensor_pipe
+from solscope.operators.suite_axes import PAGED_HEADS, with_sequences
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.attend import FLASH, attend
 from solscope.operators.tasks.draws import normal, torch_dtype
@@ -53,6 +54,7 @@ def _index_bytes(axes: Axes) -> int:
     return int(4 * (2 * sequences + 1) + 4 * table)
 
 
+@cost_model("sequences q_heads kv_heads head_dim", optional="block_size pairs dtype")
 def cost(axes: Axes) -> Cost:
     """Each key and value once per sequence, only the pairs that the mask leaves."""
     groups, size = axes["sequences"], element(axes)
@@ -73,6 +75,10 @@ def cost(axes: Axes) -> Cost:
     )
 
 
+@in_suite(
+    "atrex_030",
+    with_sequences(f"{PAGED_HEADS} block_size"),
+)
 def published(axes: Axes) -> Published:
     """As published."""
     groups, heads, dim = axes["sequences"], axes["q_heads"], axes["head_dim"]
@@ -195,14 +201,8 @@ def whole(inputs: Inputs) -> dict[str, torch.Tensor]:
     return {"k_cache": found, "v_cache": found}
 
 
-TASK = Task(
-    inputs=inputs,
-    reference=reference,
-    sampled=sampled,
-    outputs={"out": Output("q", FLASH)},
-    whole=whole,
-    vary=("sequences",),
-)
+OUTPUTS = {"out": Output("q", FLASH)}
+TASK = Task(inputs, reference, OUTPUTS, sampled=sampled, whole=whole, vary=("sequences",))
 
 
 RECORDED: dict[str, CallRule] = {
@@ -210,28 +210,7 @@ RECORDED: dict[str, CallRule] = {
     "aiter::mha_batch_prefill": LENGTHS_UNKNOWN,
 }
 
-
-def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
-    """Lengths of sequences, and heads."""
-    heads = renamed(
-        q_heads="num_query_heads",
-        kv_heads="num_kv_heads",
-        head_dim="head_size",
-        block_size="block_size",
-    )
-    return {"sequences": equal_sequences(shape), **heads(shape)}
-
-
+TITLE = "Paged causal attention, prefill and decode in one batch"
 OPERATOR = Operator(
-    name="unified_attention",
-    title="Paged causal attention, prefill and decode in one batch",
-    category="attention",
-    axes=("sequences", "q_heads", "kv_heads", "head_dim"),
-    optional=("block_size", "pairs", "dtype"),
-    cost=cost,
-    suite_id="atrex_030",
-    suite_axes=suite_axes,
-    published=published,
-    task=TASK,
-    recorded=RECORDED,
+    "unified_attention", TITLE, "attention", cost, published, TASK, recorded=RECORDED
 )

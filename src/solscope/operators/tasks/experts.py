@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from solscope.operators.cost import Axes, blocks
-from solscope.operators.task import Inputs, Variant
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Variant
 from solscope.operators.tasks.draws import routes, row_scales
+from solscope.operators.tasks.rows import sampled_rows
 
 if TYPE_CHECKING:
     import torch
@@ -57,6 +58,28 @@ def realized(axes: Axes, inputs: Inputs) -> Axes:
     import torch
 
     return {**axes, "active_experts": len(torch.unique(inputs["topk_ids"]))}
+
+
+def expert_task(
+    inputs: Callable[[Axes, Draw], Inputs],
+    reference: Callable[..., Outputs],
+    outputs: Mapping[str, Output],
+    *,
+    rows: str,
+) -> Task:
+    """The task of a layer of experts: `rows` names the inputs with a row for each token.
+
+    Routes are computed anew in every layer, and the experts that they touch decide the bound.
+    """
+    return Task(
+        inputs,
+        reference,
+        outputs,
+        sampled=sampled_rows(reference, *rows.split()),
+        realized=realized,
+        unplanned=("topk_ids",),
+        vary=("tokens",),
+    )
 
 
 def mix_experts(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from solscope.operators.task import Inputs, Outputs
+from solscope.operators.cost import Axes
+from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 
 if TYPE_CHECKING:
     import torch
@@ -37,13 +38,39 @@ def by_rows(function: Callable[..., Outputs], *tensors: torch.Tensor) -> Outputs
     return whole
 
 
+def pick_rows(tensor: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """These rows of dimension 0; of 8-bit floats by their bytes, as torch cannot index them."""
+    import torch
+
+    if tensor.element_size() > 1 or not tensor.is_floating_point():
+        return tensor[rows]
+    return tensor.view(torch.uint8)[rows].view(tensor.dtype)
+
+
 def sampled_rows(
     reference: Callable[..., Outputs], *names: str
 ) -> Callable[[Inputs, torch.Tensor], Outputs]:
     """`sampled` of a row-wise operator: the reference of these rows of the tensors `names`."""
 
     def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
-        picked: dict[str, Any] = {name: inputs[name][rows] for name in names}
+        picked: dict[str, Any] = {name: pick_rows(inputs[name], rows) for name in names}
         return reference(**{**inputs, **picked})
 
     return sampled
+
+
+def row_task(
+    inputs: Callable[[Axes, Draw], Inputs],
+    reference: Callable[..., Outputs],
+    outputs: Mapping[str, Output],
+    *,
+    rows: str,
+    vary: tuple[str, ...],
+    mutates: tuple[str, ...] = (),
+) -> Task:
+    """The task of a row-wise operator: `rows` names the inputs with a row for each row of output.
+
+    Everything else is as in `Task`.
+    """
+    sampled = sampled_rows(reference, *rows.split())
+    return Task(inputs, reference, outputs, sampled=sampled, vary=vary, mutates=mutates)
