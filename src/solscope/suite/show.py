@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from solscope.operators import operator
+from solscope.operators import OPERATOR_MODULES, operator
 from solscope.operators.base import Operator
 from solscope.operators.task import Draw, Output, Task, Tolerance
 from solscope.suite.files import ListedShape, SuiteFile
@@ -78,7 +78,7 @@ def describe(suite: SuiteFile, name: str) -> OperatorCard:
         suite=suite.name,
         dtype=listed.dtype,
         importance_norm_pct=100 * listed.importance / suite.importance_sum,
-        about=inspect.cleandoc(sys.modules[op.cost.__module__].__doc__ or ""),
+        about=inspect.cleandoc(sys.modules[OPERATOR_MODULES[name]].__doc__ or ""),
         axes=list(op.axes),
         optional=list(op.optional),
         vary=list(op.task.vary) if op.task else [],
