@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Record small models of many Hugging Face architectures, for scoring layers and roles.
 
-    python3 scripts/record_architectures.py OUT [--only NAME,...] [--device cuda]
+    python3 scripts/record_architectures.py OUT [--only NAME,...] [--held-out] [--seconds N]
 
-Random weights, 4 or 6 layers; needs `transformers` and, for replays, a GPU. Per architecture:
+`architectures.py` lists them; --held-out takes those that are kept for a final score. Random
+weights, 4 or 6 layers; needs `transformers` and, for replays, a GPU. Per architecture:
 
     NAME.stack.json.gz  one prefill (4 x 256 tokens) and two decode steps, eager, with Python stacks
     NAME.twin.json.gz   one eager decode step with a static cache, batch 8, with Python stacks
@@ -21,228 +22,21 @@ import fcntl
 import gzip
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-SIZES: dict[str, Any] = {
-    "vocab_size": 16384,
-    "hidden_size": 1024,
-    "n_embd": 1024,
-    "d_model": 1024,
-    "intermediate_size": 2816,
-    "ffn_dim": 2816,
-    "n_inner": 4096,
-    "num_attention_heads": 16,
-    "n_head": 16,
-    "n_heads": 16,
-    "num_key_value_heads": 4,
-    "head_dim": 64,
-    "max_position_embeddings": 2048,
-    "max_seq_len": 2048,
-    "n_positions": 2048,
-    "sliding_window": 128,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
-"""Sizes that a config takes where it has the field; overridden per architecture below."""
-
-MOE = {
-    "num_experts": 16,
-    "num_local_experts": 16,
-    "num_experts_per_tok": 4,
-    "moe_intermediate_size": 768,
-}
-
-DECODERS: dict[str, tuple[str, int, dict[str, Any]]] = {
-    # name: (model type, layers, what differs from SIZES)
-    "apertus": ("apertus", 6, {}),
-    "arcee": ("arcee", 6, {}),
-    "biogpt": ("biogpt", 6, {"num_key_value_heads": 16}),
-    "bloom": ("bloom", 6, {}),
-    "codegen": ("codegen", 6, {"rotary_dim": 32, "n_ctx": 2048}),
-    "cohere": ("cohere", 6, {}),
-    "dbrx": ("dbrx", 4, {}),
-    "deepseekv2": (
-        "deepseek_v2",
-        4,
-        {
-            "num_key_value_heads": 16,
-            "q_lora_rank": 384,
-            "kv_lora_rank": 256,
-            "qk_nope_head_dim": 64,
-            "qk_rope_head_dim": 32,
-            "v_head_dim": 64,
-            "head_dim": 32,
-            "n_routed_experts": 16,
-            "num_experts_per_tok": 4,
-            "moe_intermediate_size": 768,
-            "first_k_dense_replace": 1,
-            "n_group": 1,
-            "topk_group": 1,
-            "n_shared_experts": 2,
-        },
-    ),
-    "diffllama": ("diffllama", 6, {}),
-    "dots1": (
-        "dots1",
-        4,
-        {
-            **MOE,
-            "n_routed_experts": 16,
-            "n_group": 1,
-            "topk_group": 1,
-            "n_shared_experts": 2,
-            "first_k_dense_replace": 1,
-        },
-    ),
-    "ernie45": ("ernie4_5", 6, {}),
-    "ernie45moe": (
-        "ernie4_5_moe",
-        4,
-        {
-            "moe_num_experts": 16,
-            "moe_k": 4,
-            "moe_intermediate_size": 768,
-            "moe_layer_start_index": 1,
-            "moe_layer_end_index": 3,
-        },
-    ),
-    "exaone4": ("exaone4", 6, {}),
-    "falcon": (
-        "falcon",
-        6,
-        {"new_decoder_architecture": False, "multi_query": True, "parallel_attn": True},
-    ),
-    "gemma2": ("gemma2", 6, {"query_pre_attn_scalar": 64}),
-    "glm4": ("glm4", 6, {}),
-    "gptbigcode": ("gpt_bigcode", 6, {}),
-    "gptj": ("gptj", 6, {"rotary_dim": 32}),
-    "granite": ("granite", 6, {}),
-    "granitemoe": ("granitemoe", 4, MOE),
-    "granitemoehybrid": (
-        "granitemoehybrid",
-        4,
-        {
-            **MOE,
-            "layer_types": ["mamba", "mamba", "attention", "mamba"],
-            "mamba_n_heads": 32,
-            "mamba_d_head": 64,
-            "mamba_d_state": 64,
-            "mamba_n_groups": 1,
-            "shared_intermediate_size": 1024,
-        },
-    ),
-    "helium": ("helium", 6, {}),
-    "hunyuan": ("hunyuan_v1_dense", 6, {}),
-    "jamba": (
-        "jamba",
-        6,
-        {
-            **MOE,
-            "num_experts": 8,
-            "num_experts_per_tok": 2,
-            "attn_layer_period": 3,
-            "attn_layer_offset": 1,
-            "expert_layer_period": 2,
-            "expert_layer_offset": 1,
-            "use_mamba_kernels": False,
-            "mamba_d_state": 16,
-            "mamba_dt_rank": 64,
-        },
-    ),
-    "jetmoe": ("jetmoe", 4, {"num_local_experts": 8, "num_experts_per_tok": 2, "kv_channels": 64}),
-    "lfm2": (
-        "lfm2",
-        6,
-        {"layer_types": ["conv", "conv", "full_attention", "conv", "conv", "full_attention"]},
-    ),
-    "mamba2": ("mamba2", 6, {"num_heads": 32, "head_dim": 64, "state_size": 64, "n_groups": 1}),
-    "minimax": (
-        "minimax",
-        4,
-        {
-            **MOE,
-            "num_local_experts": 8,
-            "num_experts_per_tok": 2,
-            "layer_types": ["linear_attention", "full_attention"] * 2,
-            "block_size": 64,
-        },
-    ),
-    "ministral": ("ministral", 6, {}),
-    "mistral": ("mistral", 6, {}),
-    "mpt": ("mpt", 6, {}),
-    "nemotronh": (
-        "nemotron_h",
-        6,
-        {
-            "layers_block_type": [
-                "linear_attention",
-                "mlp",
-                "linear_attention",
-                "full_attention",
-                "mlp",
-                "linear_attention",
-            ],
-            "mamba_num_heads": 32,
-            "mamba_head_dim": 64,
-            "ssm_state_size": 64,
-            "n_groups": 1,
-        },
-    ),
-    "olmo": ("olmo", 6, {}),
-    "olmo3": ("olmo3", 6, {}),
-    "olmoe": ("olmoe", 4, {**MOE, "num_key_value_heads": 16, "intermediate_size": 768}),
-    "persimmon": ("persimmon", 6, {"num_key_value_heads": 16}),
-    "phi": ("phi", 6, {}),
-    "phimoe": ("phimoe", 4, MOE),
-    "qwen2": ("qwen2", 6, {}),
-    "qwen2moe": (
-        "qwen2_moe",
-        4,
-        {**MOE, "shared_expert_intermediate_size": 1024, "decoder_sparse_step": 1},
-    ),
-    "qwen3": ("qwen3", 6, {}),
-    "recurrentgemma": ("recurrent_gemma", 6, {"lru_width": 1024, "attention_window_size": 128}),
-    "seedoss": ("seed_oss", 6, {}),
-    "smollm3": ("smollm3", 6, {}),
-    "stablelm": ("stablelm", 6, {}),
-    "xglm": ("xglm", 6, {"attention_heads": 16}),
-    "zamba2": (
-        "zamba2",
-        6,
-        {
-            "layers_block_type": ["mamba", "mamba", "hybrid", "mamba", "mamba", "hybrid"],
-            "hybrid_layer_ids": [2, 5],
-            "num_mem_blocks": 1,
-            "mamba_headdim": 64,
-            "n_mamba_heads": 32,
-            "mamba_d_state": 64,
-            "mamba_ngroups": 1,
-            "attention_hidden_size": 2048,
-            "attention_head_dim": 128,
-            "num_key_value_heads": 16,
-            "kv_channels": 64,
-            "adapter_rank": 64,
-            "use_shared_attention_adapter": False,
-        },
-    ),
-}
-
-ENCODERS: dict[str, tuple[str, int, dict[str, Any]]] = {
-    "bert": ("bert", 6, {}),
-    "modernbert": ("modernbert", 6, {}),
-    "roberta": ("roberta", 6, {"max_position_embeddings": 2050}),
-    "vit": ("vit", 6, {"image_size": 224}),
-    "dinov2": ("dinov2", 6, {"image_size": 224}),
-    "siglip": ("siglip_vision_model", 6, {"image_size": 224, "patch_size": 16}),
-    "clip": ("clip", 6, {}),
-    "owlv2": ("owlv2", 6, {}),
-    "whisper": ("whisper", 4, {"encoder_attention_heads": 16, "decoder_attention_heads": 16}),
-    "t5": ("t5", 4, {}),
-}
+from architectures import (
+    DECODERS,
+    ENCODERS,
+    HELD_OUT_DECODERS,
+    HELD_OUT_DIFFUSION,
+    HELD_OUT_ENCODERS,
+    SIZES,
+)
 
 
 def config_of(model_type: str, layers: int, changes: dict[str, Any]) -> Any:
@@ -370,6 +164,13 @@ def record_replay(recorder: Recorder, name: str, model: Any, batch: int, context
             .argmax(-1)
         )
 
+    record_graph(recorder, name, step)
+
+
+def record_graph(recorder: Recorder, name: str, step: Callable[[], Any]) -> None:
+    """A step as it is, and captured as a CUDA graph and replayed."""
+    import torch
+
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -403,9 +204,11 @@ def record_encoder(recorder: Recorder, name: str, model_type: str, model: Any, b
     size = getattr(vision, "image_size", 224)
     pixels = torch.randn(batch, 3, size, size, device=device, dtype=dtype)
     kwargs: dict[str, Any]
-    if model_type in ("vit", "dinov2", "siglip_vision_model"):
+    if model_type in ("vit", "dinov2", "siglip_vision_model", "dinov3_vit", "beit"):
         kwargs = {"pixel_values": pixels}
-    elif model_type in ("clip", "owlv2"):
+    elif model_type == "siglip":
+        kwargs = {"input_ids": ids, "pixel_values": pixels}
+    elif model_type in ("clip", "owlv2", "owlvit"):
         kwargs = {
             "input_ids": ids[:, :16],
             "pixel_values": pixels,
@@ -414,7 +217,7 @@ def record_encoder(recorder: Recorder, name: str, model_type: str, model: Any, b
     elif model_type == "whisper":
         frames = torch.randn(batch, config.num_mel_bins, 3000, device=device, dtype=dtype)
         kwargs = {"input_features": frames, "decoder_input_ids": ids}
-    elif model_type == "t5":
+    elif model_type in ("t5", "mt5", "bart"):
         kwargs = {"input_ids": ids, "decoder_input_ids": ids}
     else:
         kwargs = {"input_ids": ids.repeat(1, 4)}
@@ -428,14 +231,42 @@ def record_encoder(recorder: Recorder, name: str, model_type: str, model: Any, b
     recorder.record(f"{name}.stack", run, stacks=True)
 
 
+def record_diffusion(recorder: Recorder, name: str, blocks: int, batch: int) -> None:
+    """Two denoising steps of a diffusion transformer, annotated, and their replay."""
+    import torch
+    from diffusion_models import DiffusionTransformer, inputs
+    from torch.profiler import record_function
+
+    torch.manual_seed(0)
+    model = DiffusionTransformer(name, blocks).to(recorder.device, torch.bfloat16).eval()
+    given = inputs(batch, recorder.device)
+    label = f"{name}-{blocks}l"
+
+    def run() -> None:
+        for _ in range(2):
+            with record_function("forward"):
+                model(*given)
+
+    run()
+    recorder.record(f"{label}.stack", run, stacks=True)
+    print(f"{label}: stack", flush=True)
+    if recorder.device == "cuda":
+        record_graph(recorder, label, lambda: model(*given))
+        print(f"{label}: twin, graph", flush=True)
+
+
 def record(recorder: Recorder, name: str, batch: int, prompt: int) -> None:
     """Record one architecture; a graph that cannot be captured is reported."""
     import torch
 
-    model_type, layers, changes = {**DECODERS, **ENCODERS}[name]
+    if name in HELD_OUT_DIFFUSION:
+        record_diffusion(recorder, name, HELD_OUT_DIFFUSION[name], batch)
+        return
+    encoders = {**ENCODERS, **HELD_OUT_ENCODERS}
+    model_type, layers, changes = {**DECODERS, **HELD_OUT_DECODERS, **encoders}[name]
     label = f"{name}-{layers}l"
     config = config_of(model_type, layers, changes)
-    if name in ENCODERS:
+    if name in encoders:
         model = build(config, "AutoModel", recorder.device)
         record_encoder(recorder, label, model_type, model, batch)
         print(f"{label}: stack", flush=True)
@@ -457,8 +288,12 @@ def one_process_each(names: list[str], arguments: argparse.Namespace) -> int:
 
     Four start at a time, because imports take longest; a lock lets one of them use the GPU.
     """
+    end = time.monotonic() + arguments.seconds
 
     def start(name: str) -> int:
+        if time.monotonic() > end:
+            print(f"{name}: not started, out of time", flush=True)
+            return 1
         command = [sys.executable, __file__, str(arguments.out), "--only", name]
         command += ["--device", arguments.device, "--batch", str(arguments.batch)]
         command += ["--prompt", str(arguments.prompt)]
@@ -466,6 +301,12 @@ def one_process_each(names: list[str], arguments: argparse.Namespace) -> int:
 
     with ThreadPoolExecutor(4) as pool:
         return sum(code == 0 for code in pool.map(start, names))
+
+
+def alternating(*groups: Iterable[str]) -> list[str]:
+    """One name of each group in turn, so that time runs out for all groups alike."""
+    turns = zip_longest(*groups)
+    return [name for turn in turns for name in turn if name is not None]
 
 
 def main() -> int:
@@ -478,9 +319,14 @@ def main() -> int:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--prompt", type=int, default=256)
+    parser.add_argument("--held-out", action="store_true")
+    parser.add_argument("--seconds", type=float, default=3600, help="start nothing after that")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    names = [name for name in arguments.only.split(",") if name] or [*DECODERS, *ENCODERS]
+    listed = [*DECODERS, *ENCODERS]
+    if arguments.held_out:
+        listed = alternating(HELD_OUT_DECODERS, HELD_OUT_ENCODERS, HELD_OUT_DIFFUSION)
+    names = [name for name in arguments.only.split(",") if name] or listed
     if len(names) > 1:
         return 0 if one_process_each(names, arguments) else 1
     import torch
