@@ -38,14 +38,20 @@ def align(text: str, mixers: Sequence[Mixer]) -> list[int] | None:
     gaps = [short[end:start] for (_, end), (start, _) in pairwise(spans)]
     after = short[spans[-1][1] :]
     head = _first_head(before, gaps)
+    first = len(before) - len(head)
+    if not head:
+        head, first = _longer_first_head(before, gaps)
     if not head:
         return None
-    first = len(before) - len(head)
     if _follows_norm(head, gaps):
         head = Letter.NORM + head
-        first = before.rfind(Letter.NORM, 0, first)
-        if first < 0:
+        norm = before.rfind(Letter.NORM, 0, first)
+        if norm < 0:
             return None
+        # A first layer without a norm of its own begins at its projection: what the prologue
+        # computes after the norm of the embedding, products included, is no part of it.
+        if not any(letter in PRODUCTS for letter in before[norm:first]):
+            first = norm
     elif first > 0 and before[first - 1] == Letter.NORM:
         # The first layer has a norm of its own where the others have it fused into an all-reduce.
         first -= 1
@@ -91,6 +97,24 @@ def _first_head(before: str, gaps: Sequence[str]) -> str:
     while head and head[0] in _LEADING:
         head = head[1:]
     return head if product >= 0 else ""
+
+
+def _longer_first_head(before: str, gaps: Sequence[str]) -> tuple[str, int]:
+    """The head of the other layers, and where the first begins, where that computes more.
+
+    A first layer can compute what all use, relative positions say, in the middle of its head:
+
+        before  E  NGGG nIni..eiE cccuucc      gap  ccGiNGeGi  NGGG cccuucc
+    """
+    best, first = "", 0
+    for gap in set(gaps):
+        suffix = _common_suffix(before, gap)
+        rest, earlier = gap[: len(gap) - len(suffix)], before[: len(before) - len(suffix)]
+        length = next((n for n in range(len(rest), 0, -1) if rest[-n:] in earlier), 0)
+        opening = rest[len(rest) - length :].lstrip("".join(_LEADING))
+        if any(letter in PRODUCTS for letter in opening) and len(opening) > len(best):
+            best, first = opening + suffix, earlier.rfind(opening)
+    return best, first
 
 
 def _follows_norm(head: str, gaps: Sequence[str]) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from functools import cache
 from importlib.resources import files
+from typing import Literal
 
 import polars as pl
 
@@ -20,7 +21,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-from solscope.attribution.layers import Layer
+from solscope.attribution.sections import Layer
+
+Model = Literal["decoder", "encoder"]
+"""Whether a model generates tokens."""
 
 UNSEEN = 0.5
 """Confidence of evidence that occurred in no recording."""
@@ -28,13 +32,19 @@ MODULES_AGREE, MODULES_ALONE, MODULES_DIFFER = "modules agree", "modules alone",
 SUBJECTS = ("layer", "role", "kind")
 
 
-def grade(layer: Layer) -> str:
-    """How the bounds of a layer were found, and whether it looks like one."""
+def grade(layer: Layer, model: Model) -> str:
+    """How the bounds of a layer were found, and whether it looks like one.
+
+    Layers of models that do not generate tokens are judged apart, as are those of a second stack
+    and those with two attentions: fewer of these were recorded.
+    """
+    special = model == "encoder" or layer.stack or layer.blocks
+    suffix = "-encoder" if special else ""
     if not layer.plausible:
-        return "doubtful"
+        return f"doubtful{suffix}"
     if not layer.aligned:
-        return "landmarks"
-    return "both" if layer.agreed else "repeats"
+        return f"landmarks{suffix}"
+    return f"{'both' if layer.agreed else 'repeats'}{suffix}"
 
 
 def layer_evidence(place: str, grade: str) -> str:

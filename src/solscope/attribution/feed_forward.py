@@ -29,6 +29,11 @@ _SHARED = frozenset(
 )
 
 
+_ACTIVATIONS = frozenset((Letter.ACTIVATION, Letter.GATE))
+MIN_STAGED = 3
+"""Products on each side of an activation that are more than gate and up."""
+
+
 def dense_roles(text: str) -> list[str]:
     """Roles of a dense feed-forward part, its norm included."""
     last = text.rfind(Letter.GEMM)
@@ -84,6 +89,8 @@ def _experts(text: str, choice: int, shapes: Sequence[Product | None]) -> list[i
     batched = [i for i in behind if (shape := shapes[i]) is not None and shape.batch > 1]
     if batched:
         return batched
+    if _is_staged(text, behind):
+        return behind
     groups = [(m.start() + choice, m.end() + choice) for m in _GROUP.finditer(text[choice:])]
     sent = (Letter.GATHER, Letter.SORT, Letter.EXPERT_SEND, Letter.MOE_DISPATCH)
     before = choice
@@ -94,6 +101,17 @@ def _experts(text: str, choice: int, shapes: Sequence[Product | None]) -> list[i
         before = end
     chosen = gathered or groups[:1]
     return [i for i in behind if any(start <= i < end for start, end in chosen)]
+
+
+def _is_staged(text: str, products: list[int]) -> bool:
+    """True when all experts go up, one activation follows, and all go down: `GGGG S GGGG`."""
+    if len(products) < 2 * MIN_STAGED:
+        return False
+    stages = [i for i in range(products[0], products[-1]) if text[i] in _ACTIVATIONS]
+    if len(stages) != 1:
+        return False
+    before = sum(product < stages[0] for product in products)
+    return 2 * before == len(products)
 
 
 def _end_of_choice(text: str, choice: int, first: int) -> int:
@@ -149,6 +167,8 @@ def _expert(text: str, at: int, experts: list[int]) -> str:
         if text[at] == Letter.GROUPED_GEMM:
             before = at < activation if activation >= 0 else at == experts[0]
             return "up_gate" if before else "down"
+        if _is_staged(text, experts):
+            return "up_gate" if at < activation else "down"
         after = [i for i in experts if i > at]
         ends = not after or any(
             text[i] in (Letter.GATHER, Letter.KV_WRITE) for i in range(at, after[0])

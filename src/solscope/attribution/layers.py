@@ -16,42 +16,16 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from solscope.attribution.alignment import align
+from solscope.attribution.blocks import regroup
 from solscope.attribution.landmarks import cut_at_landmarks
-from solscope.attribution.mixers import Mixer, MixerKind, by_layer, find_mixers
-from solscope.attribution.sections import FeedForward, feed_forward_kind, feed_forward_start
+from solscope.attribution.mixers import Mixer, by_layer, find_mixers
+from solscope.attribution.sections import Layer, feed_forward_kind, feed_forward_start
 from solscope.attribution.sequence import FEED_FORWARD, NORMS, PRODUCTS, Letter, Unit
 
 MIN_LAYERS, MAX_LAYERS = 2, 200
 """Fewer mixers are no evidence of a layered model; more are several runs through it, or none."""
 
 Place = Literal["layer", "prologue", "epilogue"]
-
-
-class Layer(NamedTuple):
-    """One layer of a pass, as a range of units."""
-
-    start: int
-    end: int
-    mixers: tuple[Mixer, ...]
-    feed_start: int
-    """Where its feed-forward part begins; its end when it has none."""
-    feed_forward: FeedForward
-    aligned: bool = False
-    """Its bounds come from what repeats."""
-    agreed: bool = False
-    """Landmarks give the same bounds."""
-    plausible: bool = False
-    """It has what a layer has, as often as the others of its kind."""
-
-    @property
-    def mixer(self) -> MixerKind:
-        """Attention, where a layer has both."""
-        return min(mixer.kind for mixer in self.mixers)
-
-    @property
-    def kind(self) -> str:
-        """What tells kinds of layers apart, e.g. `attention+moe`."""
-        return f"{self.mixer}+{self.feed_forward}"
 
 
 def find_layers(sequence: list[Unit]) -> list[Layer]:
@@ -69,7 +43,7 @@ def find_layers(sequence: list[Unit]) -> list[Layer]:
         made = _layer(text, start, end, groups[number])
         agreed = marks[number : number + 2] == [start, end]
         layers.append(made._replace(aligned=repeated is not None, agreed=agreed))
-    return _judged(text, _with_unrecognized(text, layers))
+    return _judged(text, regroup(text, _with_unrecognized(text, layers)))
 
 
 _GENERATION = frozenset((Letter.KV_WRITE, Letter.CONCATENATION, Letter.ROPE))
@@ -84,9 +58,9 @@ def generates(text: str, layers: Sequence[Layer]) -> bool:
     """
     if any(mixer.kind == "linear_attention" for layer in layers for mixer in layer.mixers):
         return True
-    heads = [set(text[layer.start : layer.mixers[0].start]) for layer in layers]
+    heads = [set(text[x.start : x.mixers[0].start]) for x in layers if x.mixers]
     rotated = sum(bool(head & _GENERATION) for head in heads)
-    return 2 * rotated > len(layers) or Letter.SAMPLING in text[layers[-1].end :]
+    return 2 * rotated > len(heads) or Letter.SAMPLING in text[layers[-1].end :]
 
 
 def _layer(text: str, start: int, end: int, mixers: tuple[Mixer, ...]) -> Layer:
@@ -152,7 +126,7 @@ class _Parts(NamedTuple):
 
 
 def _parts(text: str, layer: Layer) -> _Parts:
-    head = text[layer.start : layer.mixers[0].start]
+    head = text[layer.start : layer.mixers[0].start if layer.mixers else layer.start]
     return _Parts(
         _count(text[layer.start : layer.end], NORMS),
         _count(head, PRODUCTS),

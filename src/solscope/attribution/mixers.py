@@ -27,14 +27,15 @@ class Mixer(NamedTuple):
 
 def find_mixers(text: str) -> list[Mixer]:
     """All mixers of a pass, in order."""
+    written_out = _softmax_mixers(text)
     ranges: list[tuple[int, int]] = []
     for at in (at for at, letter in enumerate(text) if letter in MIXERS):
         if ranges and _same_call(text, ranges[-1][1], at):
             ranges[-1] = (ranges[-1][0], at + 1)
         else:
             ranges.append((at, at + 1))
-    if not ranges:
-        ranges = _softmax_mixers(text)
+    if len(written_out) > 1:
+        ranges = sorted({*ranges, *(x for x in written_out if not _overlaps(x, ranges))})
     return [_mixer(text, start, end) for start, end in ranges]
 
 
@@ -57,6 +58,10 @@ def by_layer(text: str, mixers: Sequence[Mixer]) -> list[tuple[Mixer, ...]]:
 def _same_call(text: str, end: int, at: int) -> bool:
     """Kernels of one mixer follow each other without a projection in between."""
     return not any(letter in PRODUCTS for letter in text[end:at])
+
+
+def _overlaps(span: tuple[int, int], ranges: Sequence[tuple[int, int]]) -> bool:
+    return any(span[0] < end and start < span[1] for start, end in ranges)
 
 
 def _softmax_mixers(text: str) -> list[tuple[int, int]]:

@@ -50,8 +50,9 @@ def numbered_layers(tree: Tree) -> dict[str, int]:
     inner = {child for children in tree.values() for child in children}
     found: dict[str, int] = {}
     for root in (node for node in tree if node not in inner):
-        for stack in _stacks(tree, root):
-            found |= {name: number for number, name in enumerate(stack)}
+        # Towers, or encoder and decoder, of one model: no two layers have the same number.
+        layers = [name for stack in _stacks(tree, root) for name in stack]
+        found |= {name: number for number, name in enumerate(layers)}
     return found
 
 

@@ -19,16 +19,18 @@ from solscope.attribution.confidence import (
     MODULES_ALONE,
     MODULES_DIFFER,
     SUBJECTS,
+    Model,
     grade,
     kind_evidence,
     layer_evidence,
     lookup,
     role_evidence,
 )
-from solscope.attribution.layers import Layer, find_layers, generates
+from solscope.attribution.layers import find_layers, generates
 from solscope.attribution.modules import module_layers
 from solscope.attribution.products import Product, products_of
 from solscope.attribution.roles import OTHER, epilogue_roles, layer_roles, prologue_roles
+from solscope.attribution.sections import Layer
 from solscope.attribution.sequence import Letter, letters, units
 from solscope.attribution.steps import Steps
 from solscope.intervals import Int64s
@@ -198,25 +200,23 @@ def _place_pass(
     parts = units(sequence)
     layers = find_layers(parts)
     text = "".join(unit.letter for unit in parts)
-    if not layers or not generates(text, layers):
+    if not layers:
         return None
+    model: Model = "decoder" if generates(text, layers) else "encoder"
     first, last = layers[0].start, layers[-1].end
-    found = [
-        *(_outside("prologue", r, grade(layers[0])) for r in prologue_roles(text[:first])),
-        *_layer_labels(text, layers, [products[unit.start] for unit in parts]),
-        *(_outside("epilogue", r, grade(layers[-1])) for r in epilogue_roles(text[last:])),
-    ]
-    numbers = [-1] * first
-    for number, layer in enumerate(layers):
-        numbers += [number] * (layer.end - layer.start)
-    numbers += [-1] * (len(parts) - last)
-    lengths = [unit.end - unit.start for unit in parts]
+    named: list[_Label | None] = [None] * len(parts)
+    numbers = [-1] * len(parts)
     # Where no steps were found, much work around the layers need not belong to the same run.
-    outside = cut or len(parts) < 2 * (last - first)
-    codes = [
-        labels.setdefault(label, len(labels)) if outside or label.place == "layer" else -1
-        for label in found
-    ]
+    if cut or len(parts) < 2 * (last - first):
+        before, after = grade(layers[0], model), grade(layers[-1], model)
+        named[:first] = [_outside("prologue", r, before) for r in prologue_roles(text[:first])]
+        named[last:] = [_outside("epilogue", r, after) for r in epilogue_roles(text[last:])]
+    shapes = [products[unit.start] for unit in parts]
+    for number, layer in enumerate(layers):
+        named[layer.start : layer.end] = _layer_labels(text, layer, shapes, model)
+        numbers[layer.start : layer.end] = [number] * (layer.end - layer.start)
+    lengths = [unit.end - unit.start for unit in parts]
+    codes = [-1 if label is None else labels.setdefault(label, len(labels)) for label in named]
     return np.repeat(codes, lengths), np.repeat(numbers, lengths)
 
 
@@ -227,16 +227,15 @@ def _outside(place: str, role: str, seen: str) -> _Label:
 
 
 def _layer_labels(
-    text: str, layers: Sequence[Layer], products: Sequence[Product | None]
+    text: str, layer: Layer, products: Sequence[Product | None], model: Model
 ) -> Iterator[_Label]:
-    """Labels of the units of all layers."""
+    """Labels of the units of a layer."""
     shapes = any(shape is not None for shape in products)
-    for layer in layers:
-        seen = grade(layer)
-        place, kind = layer_evidence("layer", seen), kind_evidence(layer.kind, seen)
-        for named in layer_roles(text, layer, products):
-            role = role_evidence(named.role, seen, shapes)
-            yield _Label("layer", layer.kind, named.group, named.role, place, role, kind)
+    seen = grade(layer, model)
+    place, kind = layer_evidence("layer", seen), kind_evidence(layer.kind, seen)
+    for named in layer_roles(text, layer, products):
+        role = role_evidence(named.role, seen, shapes)
+        yield _Label("layer", layer.label, named.group, named.role, place, role, kind)
 
 
 def _decode(labels: dict[_Label, int], code: Int64s) -> list[pl.Series]:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from solscope.attribution.feed_forward import dense_roles, moe_roles
-from solscope.attribution.layers import Layer
 from solscope.attribution.products import Product, closing_role, served_role
+from solscope.attribution.sections import Layer
 from solscope.attribution.sequence import MIXERS, Letter
 
 ROLES = {
@@ -68,6 +68,8 @@ class Named(NamedTuple):
 
 def layer_roles(text: str, layer: Layer, products: Sequence[Product | None]) -> list[Named]:
     """Roles of the units of one layer; `products`: shapes of products, where known."""
+    if layer.blocks:
+        return [named for block in layer.blocks for named in layer_roles(text, block, products)]
     out = [Named(OTHER, "attention")] * (layer.end - layer.start)
 
     def put(start: int, names: list[str], group: str) -> None:
@@ -136,6 +138,11 @@ def epilogue_roles(text: str) -> list[str]:
     return names
 
 
+_PICKS = frozenset((Letter.TOPK, Letter.MOE_TOPK, Letter.SORT))
+_MOST_OUTPUTS = 2
+"""Products between attention and the feed-forward part: the output projection, and MLA's kv_b."""
+
+
 def _output_end(text: str, start: int, end: int) -> int:
     """One past the output projection of a mixer that another one follows in the same layer."""
     marks = (Letter.ACTIVATION, Letter.LINEAR_ATTENTION, Letter.NORM)
@@ -152,6 +159,9 @@ def _before(text: str, shapes: Sequence[Product | None], linear: bool) -> list[s
     first = text.find(Letter.GEMM)
     if first < 0:
         return ["input_norm" if letter == Letter.NORM else "attention" for letter in text]
+    if not linear and any(letter in _PICKS for letter in text[first:]):
+        # Attention that chooses among projections is not recognized.
+        return ["input_norm" if at < first else OTHER for at in range(len(text))]
     products = _projections(text, shapes)
     norm = text.find(Letter.NORM, 0, first)
     write, ready = _cache_write(text, first)
@@ -200,11 +210,16 @@ def _cache_write(text: str, first: int) -> tuple[int, int]:
         while end < len(text) and text[end] in (Letter.ADD, Letter.ADD_SCALAR):
             end += 1
         return start, end
+    grown = text.rfind(2 * Letter.CONCATENATION)
+    if grown >= 0:
+        # Keys and values, one after the other. The rotary embedding concatenates one at a time.
+        return grown, grown + 2
     rotated = max(text.rfind(letter) for letter in (Letter.MULTIPLY, Letter.ADD, Letter.GEMM))
     joins = [at for at in range(rotated + 1, len(text)) if text[at] == Letter.CONCATENATION]
     if not joins:
-        copies = len(text.rstrip(f"{Letter.COPY}{Letter.FILL}"))
-        return len(text), max(copies, first)
+        # Copies, and a mask that is made, prepare attention.
+        prepared = len(text.rstrip(f"{Letter.COPY}{Letter.FILL}{Letter.ELEMENTWISE}"))
+        return len(text), max(prepared, first)
     end = joins[-1] + 1
     run = len(text[:end]) - len(text[:end].rstrip(Letter.CONCATENATION))
     return end - min(run, 2), end
@@ -267,6 +282,8 @@ def _after(text: str, start: int, end: int, linear: bool) -> list[str]:
 def _attention_tail(text: str) -> list[str]:
     last = text.rfind(Letter.GEMM)
     products = {i: "kv_b" for i, letter in enumerate(text) if letter == Letter.GEMM}
+    if len(products) > _MOST_OUTPUTS:
+        return [OTHER if at <= last else closing_role(text, at) for at in range(len(text))]
     if last >= 0:
         products[last] = "o_proj"
     gate = text.find(Letter.GATE)
@@ -309,6 +326,9 @@ def _linear_tail(text: str, convolved: bool) -> list[str]:
     if first < last and not text[: max(first, 0)].strip(f"{Letter.ACTIVATION}{Letter.COPY}"):
         # Mamba projects the convolved input to its step sizes and gates.
         products[first] = "qkv"
+        second = text.find(Letter.GEMM, first + 1)
+        if second < last and not text[first + 1 : second].strip(f"{Letter.NORM}{Letter.COPY}"):
+            products[second] = "qkv"
     names = []
     for at, letter in enumerate(text):
         if at in products:
@@ -322,6 +342,8 @@ def _linear_tail(text: str, convolved: bool) -> list[str]:
             names.append("gating")
         elif letter == Letter.CONVOLUTION or (letter == Letter.ACTIVATION and at < convolved):
             names.append("conv")
+        elif letter == Letter.NORM:
+            names.append("qk_norm")
         elif letter == Letter.GATE or (rule is not None and at < rule and "s" in text[at:rule]):
             names.append("gating")
         else:

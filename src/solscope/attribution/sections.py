@@ -1,4 +1,4 @@
-"""Sections of a layer: where its feed-forward part begins and what kind of one it is.
+"""Layers as ranges, and their sections: where the feed-forward part begins, and its kind.
 
 A feed-forward part has at least two products, up and down. With a norm between it and the mixer it
 begins at that norm; where both work side by side on the same input, it begins after the mixer's
@@ -7,9 +7,9 @@ output projection.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from solscope.attribution.mixers import Mixer
+from solscope.attribution.mixers import Mixer, MixerKind
 from solscope.attribution.sequence import (
     CHOICES,
     EXPERT_KERNELS,
@@ -19,6 +19,53 @@ from solscope.attribution.sequence import (
 )
 
 FeedForward = Literal["dense", "moe", "none"]
+
+
+class Layer(NamedTuple):
+    """One layer of a pass, as a range of units."""
+
+    start: int
+    end: int
+    mixers: tuple[Mixer, ...]
+    feed_start: int
+    """Where its feed-forward part begins; its end when it has none."""
+    feed_forward: FeedForward
+    aligned: bool = False
+    """Its bounds come from what repeats."""
+    agreed: bool = False
+    """Landmarks give the same bounds."""
+    plausible: bool = False
+    """It has what a layer has, as often as the others of its kind."""
+    blocks: tuple[Layer, ...] = ()
+    """The two halves of a layer with two attentions, each with a norm of its own."""
+    stack: int = 0
+    """Which stack of layers it belongs to: encoder and decoder, or towers, are two."""
+
+    @property
+    def mixer(self) -> MixerKind | Literal["none"]:
+        """Attention, where a layer has both; `none` for a feed-forward part of its own."""
+        return min((mixer.kind for mixer in self.mixers), default="none")
+
+    @property
+    def kind(self) -> str:
+        """What tells kinds of layers apart, e.g. `attention+moe`."""
+        return "+".join(
+            (*(block.mixer for block in self.blocks[1:]), self.mixer, self.feed_forward)
+        )
+
+    @property
+    def label(self) -> str:
+        """Its kind, and its stack where there are several."""
+        return f"{self.kind}, stack {self.stack + 1}" if self.stack else self.kind
+
+    def between(self, start: int, end: int) -> Layer:
+        """The same layer with other bounds."""
+        blocks = self.blocks
+        if blocks:
+            blocks = (blocks[0]._replace(start=start), *blocks[1:])
+            blocks = (*blocks[:-1], blocks[-1].between(blocks[-1].start, end))
+        feed = min(self.feed_start, end)
+        return self._replace(start=start, end=end, feed_start=feed, blocks=blocks)
 
 
 def feed_forward_start(text: str, mixer: Mixer, end: int) -> int:

@@ -58,7 +58,7 @@ def test_two_models_in_one_process_are_numbered_apart() -> None:
     assert [found[name] for name in (*one, *two)] == [0, 1, 2, 0, 1]
 
 
-def test_two_towers_of_one_class_are_no_layers() -> None:
+def test_layers_of_two_towers_are_numbered_on() -> None:
     one, two = ("XBlock_0", "XBlock_1", "XBlock_2"), ("XBlock_3", "XBlock_4", "XBlock_5")
     found = numbered_layers(
         tree(
@@ -66,7 +66,7 @@ def test_two_towers_of_one_class_are_no_layers() -> None:
             f"{layers_of(*one)}\n{layers_of(*two)}"
         )
     )
-    assert [found[name] for name in (*one, *two)] == [0, 1, 2, 0, 1, 2]
+    assert [found[name] for name in (*one, *two)] == [0, 1, 2, 3, 4, 5]
 
 
 def test_two_layers_with_many_experts_each_are_layers() -> None:

@@ -1,0 +1,495 @@
+"""What each kernel of a recorded architecture is for, by the modules in its Python stacks.
+
+A kernel is traced to its launch by correlation and from there to the Python frames that were open
+on the launching thread. Which class of module is a layer, attention, a feed-forward part and so on
+was written down by hand from the module trees of the models: nothing here is taken from
+`solscope.attribution`, which is what the truth is for.
+
+Each activity has a set of accepted roles. There are several where a kernel does two things, or
+where its module does not say which; `None` means that nothing can be said.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+GPU = ("kernel", "gpu_memcpy", "gpu_memset")
+_LAYER = re.compile(
+    r"(DecoderLayer|EncoderLayer|NeoXLayer|HybridLayer|BertLayer|RobertaLayer|ElectraLayer|"
+    r"DebertaV2Layer|ViTLayer|ViTNestLayer|Dinov2Layer|DINOv3ViTLayer|BeitLayer|TransformerBlock|"
+    r"(?<!Moe)(?<!MoE)(?<!Attn)(?<!Recurrent)Block)_\d+$"
+)
+"""Layers, by the class of the outermost such module."""
+_MIXER = re.compile(
+    r"(MambaLayer|MambaMixer|Mamba2Mixer|Mixer|ShortConv|RecurrentBlock|LightningAttention|"
+    r"GatedDeltaNet|DeltaAttention)_\d+$"
+)
+_ATTENTION = re.compile(r"(Attention|SelfAttn|CrossAttention|AttentionBlock)_\d+$")
+_FEED = re.compile(
+    r"(MLP|Mlp|FFN|FeedForward|LayerFF|SwiGLUFFN|Intermediate|Output|MoE|Moe|MoeBlock|MOE)_\d+$"
+)
+_LINEAR = re.compile(r"(Linear|Conv1D)_\d+$")
+_NORM = re.compile(r"Norm\w*_\d+$")
+_PRODUCT = re.compile(
+    r"nvjet|gemm|gemv|splitK|GroupProblemShape|device_kern|cutlass", re.IGNORECASE
+)
+_MLA_CLASSES = re.compile(r"(DeepseekV\d|Glm4MoeLite|MiniCPM3|LongcatFlash|KimiLinear)")
+_MLA_ROLES = {
+    # Linear layers of latent attention in the order of their first call.
+    5: ("q_a_kv_a", "q_b", "q_a_kv_a", "kv_b", "o_proj"),
+    4: ("qkv q_b q_a_kv_a", "q_a_kv_a", "kv_b", "o_proj"),
+}
+ANY_MIXING = "qkv rope qk_norm attention other"
+
+
+class Activity(NamedTuple):
+    """One GPU activity and what was open at its launch."""
+
+    start: float
+    duration: float
+    name: str
+    correlation: int | None
+    launched: float
+    modules: tuple[str, ...]
+    function: str
+    """The innermost Python function, as `file.py:name`."""
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The JSON of a trace."""
+    with gzip.open(path) as packed:
+        return json.load(packed)  # type: ignore[no-any-return]
+
+
+def without_stacks(document: dict[str, Any], path: Path) -> Path:
+    """Write the trace without Python frames."""
+    events = [e for e in document["traceEvents"] if e.get("cat") != "python_function"]
+    with gzip.open(path, "wt", compresslevel=1) as packed:
+        json.dump({**document, "traceEvents": events}, packed)
+    return path
+
+
+def activities(document: dict[str, Any]) -> list[Activity]:
+    """GPU activities in file order."""
+    events = document["traceEvents"]
+    launches: dict[int, Any] = {}
+    frames: dict[tuple[int, int], list[Any]] = defaultdict(list)
+    for event in events:
+        kind, correlation = event.get("cat"), event.get("args", {}).get("correlation")
+        if kind in ("cuda_runtime", "cuda_driver") and correlation is not None:
+            launches.setdefault(correlation, event)
+        elif kind == "python_function" and event.get("ph") == "X":
+            frames[event["pid"], event["tid"]].append(event)
+    stacks = _stacks(launches, frames)
+    out = []
+    for event in events:
+        if event.get("cat") not in GPU or event.get("ph") != "X":
+            continue
+        correlation = event["args"].get("correlation")
+        names = stacks.get(correlation, [])
+        launched = launches[correlation]["ts"] if correlation in launches else event["ts"]
+        modules = tuple(n[len("nn.Module: ") :] for n in names if n.startswith("nn.Module: "))
+        function = next((_function(n) for n in reversed(names) if _is_function(n)), "")
+        out.append(
+            Activity(
+                *(event["ts"], event["dur"], event["name"], correlation),
+                *(launched, modules, function),
+            )
+        )
+    return out
+
+
+def _stacks(launches: dict[int, Any], frames: dict[tuple[int, int], list[Any]]) -> dict[int, Any]:
+    """Names of the frames that were open at each launch, outermost first."""
+    asked: dict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
+    for correlation, event in launches.items():
+        asked[event["pid"], event["tid"]].append((event["ts"], correlation))
+    out = {}
+    for thread, questions in asked.items():
+        waiting = sorted(frames.get(thread, []), key=lambda e: (e["ts"], -e["dur"]))
+        stack: list[Any] = []
+        entered = 0
+        for time, correlation in sorted(questions):
+            while entered < len(waiting) and waiting[entered]["ts"] <= time:
+                stack.append(waiting[entered])
+                entered += 1
+            stack = [frame for frame in stack if frame["ts"] + frame["dur"] >= time]
+            out[correlation] = [frame["name"] for frame in stack]
+    return out
+
+
+def _is_function(name: str) -> bool:
+    skipped = ("nn.Module", "torch/nn/modules/module.py", "<built")
+    return not name.startswith(skipped) and "contextlib" not in name
+
+
+def _function(name: str) -> str:
+    return re.sub(r".*?([^/]*\.py)\(\d+\): ", r"\1:", name)
+
+
+class Truth:
+    """Layer, place, kind and accepted roles of each activity."""
+
+    def __init__(self, recorded: Sequence[Activity]) -> None:
+        self.recorded = recorded
+        self.by_launch = sorted(range(len(recorded)), key=lambda i: recorded[i].launched)
+        self.order = sorted(range(len(recorded)), key=lambda i: recorded[i].start)
+        self.number = self._numbers()
+        self.layer = [self._layer(activity) for activity in recorded]
+        self.passes = self._passes()
+        self.place = self._places()
+        self.linears = self._linears()
+        self.role: list[frozenset[str] | None] = [None] * len(recorded)
+        self.kind: dict[int, tuple[str, str]] = {}
+        self._judge()
+
+    def _numbers(self) -> dict[tuple[str, ...], int]:
+        """Layers by the path of their module, numbered by first use.
+
+        A shared layer that runs under two parents is two layers of the model.
+        """
+        out: dict[tuple[str, ...], int] = {}
+        for i in self.by_launch:
+            path = self._layer_path(self.recorded[i])
+            if path is not None:
+                out.setdefault(path, len(out))
+        return out
+
+    @staticmethod
+    def _layer_path(activity: Activity) -> tuple[str, ...] | None:
+        """The modules down to the outermost layer."""
+        found = (at for at, name in enumerate(activity.modules) if _LAYER.search(name))
+        at = next(found, None)
+        return None if at is None else activity.modules[: at + 1]
+
+    def _layer(self, activity: Activity) -> int | None:
+        path = self._layer_path(activity)
+        return None if path is None else self.number[path]
+
+    def _passes(self) -> list[int]:
+        """Runs through the model: a new one begins where the first layer runs again."""
+        out, number, highest = [0] * len(self.recorded), 0, -1
+        for i in self.by_launch:
+            layer = self.layer[i]
+            if layer == 0 and highest > 0:
+                number, highest = number + 1, 0
+            highest = max(highest, -1 if layer is None else layer)
+            out[i] = number
+        return out
+
+    def _places(self) -> list[str]:
+        """Prologue before the first layer of a pass, epilogue after the last, else `between`."""
+        first, last = {}, {}
+        inside = [i for i in self.order if self.layer[i] is not None]
+        for i in inside:
+            first.setdefault(self.passes[i], self.recorded[i].start)
+            last[self.passes[i]] = self.recorded[i].start
+        out = []
+        for i, activity in enumerate(self.recorded):
+            if self.layer[i] is not None:
+                out.append("layer")
+                continue
+            # What is launched between two passes is the end of one or the beginning of the next.
+            after = [p for p, time in last.items() if time <= activity.start]
+            before = [p for p, time in first.items() if time > activity.start]
+            embeds = any("Embed" in module for module in activity.modules)
+            if any(first[p] < activity.start < last[p] for p in first):
+                out.append("between")
+            elif before and (not after or embeds):
+                out.append("prologue")
+            else:
+                out.append("epilogue" if not before else "epilogue prologue")
+        return out
+
+    def _linears(self) -> dict[str, list[str]]:
+        """Linear modules below each module, in order of first use."""
+        out: dict[str, list[str]] = defaultdict(list)
+        for i in self.by_launch:
+            modules = self.recorded[i].modules
+            for at, name in enumerate(modules):
+                if _LINEAR.search(name):
+                    for above in modules[:at]:
+                        if name not in out[above]:
+                            out[above].append(name)
+        return out
+
+    def _judge(self) -> None:
+        groups: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for i in self.by_launch:
+            layer = self.layer[i]
+            if layer is not None:
+                groups[self.passes[i], layer].append(i)
+            else:
+                self.role[i] = _accepted(self._outside(i))
+        for (_, layer), rows in groups.items():
+            self.kind[layer] = self._inside(rows)
+
+    def _outside(self, i: int) -> str | None:
+        activity = self.recorded[i]
+        text = "/".join(activity.modules)
+        if self.place[i] == "between":
+            return None
+        if "prologue" in self.place[i].split():
+            if "Embedding" in text and "Rotary" not in text:
+                exact = activity.function.endswith("embedding") and "Positional" not in text
+                return "embedding" if exact else "embedding other"
+            if self.place[i] == "prologue":
+                return "other rope embedding input_norm"
+            return None
+        if "Norm" in text:
+            return "final_norm"
+        if activity.modules and _LINEAR.search(activity.modules[-1]):
+            return "lm_head"
+        return "sampler" if "ArgMax" in activity.name else "lm_head sampler other final_norm"
+
+    def _inside(self, rows: list[int]) -> tuple[str, str]:
+        """Judge one layer of one pass; its mixers and the kind of its feed-forward part."""
+        layer = _LayerTruth(self, rows)
+        for i in rows:
+            self.role[i] = _accepted(layer.role(i))
+        return layer.kind()
+
+
+def _accepted(text: str | None) -> frozenset[str] | None:
+    return None if text is None else frozenset(text.split())
+
+
+class _LayerTruth:
+    """The roles of one layer; activities are asked for in the order of their launch."""
+
+    def __init__(self, truth: Truth, rows: list[int]) -> None:
+        self.truth = truth
+        self.rows = rows
+        self.paths = {i: self._path(i) for i in rows}
+        self.sections = [self._section(self.paths[i]) for i in rows]
+        self.turn = {i: at for at, i in enumerate(rows)}
+        self.moe = any(_is_experts(self.paths[i]) for i in rows if self._section_of(i) == "feed")
+        self.expert_products = 0
+        self.attended = False
+        self.projected = False
+        """The output projection of attention, or the down projection, has run."""
+
+    def _path(self, i: int) -> tuple[str, ...]:
+        modules = self.truth.recorded[i].modules
+        at = next(at for at, name in enumerate(modules) if _LAYER.search(name))
+        return modules[at + 1 :]
+
+    @staticmethod
+    def _section(path: tuple[str, ...]) -> str:
+        if not path:
+            return "residual"
+        for name in path:
+            if _MIXER.search(name):
+                return "mixer"
+            if _ATTENTION.search(name):
+                return "attention"
+            if re.search(r"(NormAttentionNorm|LayerSelfAttention|LayerCrossAttention)_\d+$", name):
+                continue
+            if _FEED.search(name) and not re.search(r"(Self|Cross)Output_\d+$", name):
+                return "feed"
+        if any(_NORM.search(name) for name in path):
+            return "norm"
+        if any(_LINEAR.search(name) or "Activation" in name or "ReLU" in name for name in path):
+            return "feed"
+        return "residual"
+
+    def _section_of(self, i: int) -> str:
+        return (
+            self.sections[self.turn[i]] if hasattr(self, "turn") else self._section(self._path(i))
+        )
+
+    def kind(self) -> tuple[str, str]:
+        mixers = {"mixer": "linear_attention", "attention": "attention"}
+        mixed = "+".join(sorted({mixers[s] for s in self.sections if s in mixers})) or "none"
+        feed = "moe" if self.moe else "dense" if "feed" in self.sections else "none"
+        return mixed, feed
+
+    def role(self, i: int) -> str | None:
+        section = self.sections[self.turn[i]]
+        if section in ("attention", "mixer"):
+            return self._attention(i) if section == "attention" else self._mixer(i)
+        if section == "norm":
+            return self._norm(i)
+        if section == "residual":
+            scaled = "AUnaryFunctor" in self.truth.recorded[i].name
+            return "residual o_proj qkv gating down other" if scaled else "residual"
+        return self._experts(i) if self.moe else self._dense(i)
+
+    def _outer(self, i: int, pattern: re.Pattern[str]) -> str:
+        return next(name for name in self.paths[i] if pattern.search(name))
+
+    def _linear_role(self, i: int, outer: str) -> str:
+        order = self.truth.linears[outer]
+        leaf = next(name for name in reversed(self.paths[i]) if _LINEAR.search(name))
+        if _MLA_CLASSES.match(outer) and len(order) in _MLA_ROLES:
+            return _MLA_ROLES[len(order)][order.index(leaf)]
+        return "o_proj" if leaf == order[-1] else "qkv"
+
+    def _attention(self, i: int) -> str | None:
+        activity, path = self.truth.recorded[i], self.paths[i]
+        leaf, function, name = path[-1], activity.function, activity.name
+        outer = self._outer(i, _ATTENTION)
+        if re.search(r"(Gating|Experts)_\d+$", "/".join(path)):
+            return None  # attention with experts: no role says what their kernels do
+        if _LINEAR.search(leaf):
+            role = self._linear_role(i, outer)
+            self.projected = role == "o_proj"
+            return role
+        if _NORM.search(leaf):
+            return (
+                self._norm(i)
+                if re.search(r"(Output|LayerSelfAttention|LayerCrossAttention)_\d+$", path[-2])
+                else "qk_norm"
+            )
+        if re.search(r"rotary|rotate_half|rotate_every", function):
+            return "rope"
+        if "lazy_init" in function:
+            return None
+        if function.startswith("cache_utils"):
+            return "kv_write"
+        if re.search(r"attention_forward|repeat_kv|softmax|sdpa|_attn$", function):
+            core = re.search(r"flash|fmha|sdpa|attention|softmax", name, re.IGNORECASE)
+            self.attended = self.attended or bool(core)
+            copied = self.attended and re.search("copy|elementwise", name)
+            return "attention attention_combine" + (" o_proj" if copied else "")
+        if re.search(r"Output_\d+$", "/".join(path)):
+            return "residual o_proj"
+        if re.search(r"\d{0,4}softmax|Softmax", name) or _PRODUCT.search(name):
+            return "attention kv_b" if _MLA_CLASSES.match(outer) else "attention"
+        if self.projected:
+            return "residual o_proj"
+        return ANY_MIXING + " attention_combine o_proj kv_write gating"
+
+    def _mixer(self, i: int) -> str | None:
+        activity, path = self.truth.recorded[i], self.paths[i]
+        leaf, function = path[-1], activity.function
+        outer = self._outer(i, _MIXER)
+        if _LINEAR.search(leaf):
+            return self._linear_role(i, outer)
+        if "NormGated" in leaf or (leaf == outer and function.endswith("silu")):
+            return "gating qk_norm"
+        if _NORM.search(leaf):
+            return "gating qk_norm"
+        if "lazy_init" in function:
+            return None
+        if "conv" in function or re.search(r"SiLU|Conv1d", leaf):
+            return "conv" if "Conv1d" in leaf or "conv" in function else "conv gating"
+        if re.search(r"scan|segment_sum|state_update|recurrent|pad$", function):
+            return "delta_rule gating"
+        return "gating delta_rule conv qkv o_proj other attention kv_write"
+
+    def _norm(self, i: int) -> str:
+        """A norm by what stands around it: before the mixer, or after it."""
+        at = self.turn[i]
+        mixing = [k for k, s in enumerate(self.sections) if s in ("attention", "mixer")]
+        feeding = [k for k, s in enumerate(self.sections) if s == "feed"]
+        path = "/".join(self.paths[i])
+        if re.search(r"Output_\d+/", path):
+            return "post_norm"  # BERT: behind the addition
+        if mixing and at < mixing[0]:
+            return "input_norm"
+        if not mixing or re.search(r"LayerCrossAttention", path):
+            return "post_norm input_norm"
+        if "LayerSelfAttention" in path:
+            return "input_norm"
+        if feeding and at > feeding[-1]:
+            return "post_norm residual other"
+        return "post_norm"
+
+    def _experts(self, i: int) -> str | None:
+        activity, path = self.truth.recorded[i], self.paths[i]
+        name = activity.name
+        if any(re.search(r"(Router|Gating)_\d+$", m) for m in path):
+            return "router" if _PRODUCT.search(name) else "router topk dispatch"
+        if _is_experts(path):
+            return self._expert(i)
+        if len(path) > 1 and any(_FEED.search(m) for m in path[1:]):
+            return "shared_expert"
+        if any(re.search(r"MLP_\d+$", m) for m in path):
+            return "shared_expert"
+        if _LINEAR.search(path[-1]):
+            return "router shared_expert"
+        if any(_NORM.search(m) for m in path):
+            return self._norm(i)
+        before = self.expert_products == 0
+        return (
+            "dispatch topk router" if before else "combine residual shared_expert down activation"
+        )
+
+    def _expert(self, i: int) -> str | None:
+        """Inside the module of the experts: products alternate between up and down."""
+        activity, path = self.truth.recorded[i], self.paths[i]
+        name = activity.name
+        prepares = "prepare_grouped" in name or name.startswith("Memset")
+        if "Activation" in path[-1] or activity.function.endswith("_apply_gate"):
+            return "activation"
+        looped = self._looped()
+        if not prepares and _PRODUCT.search(name) and "splitKreduce" not in name:
+            self.expert_products += 1
+            if looped:
+                return "up_gate down"
+            return "up_gate" if self.expert_products == 1 else "down"
+        if looped:
+            return "up_gate down activation dispatch combine topk"
+        if prepares:
+            return "up_gate dispatch" if self.expert_products == 0 else "down dispatch"
+        if self.expert_products == 0:
+            return "dispatch topk"
+        if self.expert_products == 1:
+            grouped = re.search("grouped_mm_experts|grouped_linear", activity.function)
+            return "up_gate activation dispatch" if grouped else "activation up_gate"
+        return "combine down"
+
+    def _looped(self) -> bool:
+        """Experts one after another: more products than up and down."""
+        rows = [i for i in self.rows if _is_experts(self.paths[i])]
+        names = [self.truth.recorded[i].name for i in rows]
+        products = [n for n in names if _PRODUCT.search(n) and "splitKreduce" not in n]
+        return sum("prepare_grouped" not in n for n in products) > 2
+
+    def _dense(self, i: int) -> str | None:
+        path = self.paths[i]
+        if any(_NORM.search(m) for m in path):
+            return self._norm(i)
+        linears = [
+            name
+            for row in self.rows
+            if self.sections[self.turn[row]] == "feed"
+            for name in self.paths[row]
+            if _LINEAR.search(name)
+        ]
+        if any(_LINEAR.search(m) for m in path):
+            leaf = next(m for m in reversed(path) if _LINEAR.search(m))
+            self.projected = leaf == linears[-1]
+            return "down" if self.projected else "up_gate"
+        if self.projected and "Activation" not in path[-1]:
+            return "residual"
+        if re.search(r"(Output|LayerFF|FeedForward)_\d+$", path[-1]):
+            return "residual activation"
+        return "activation"
+
+
+def _is_experts(path: Iterable[str]) -> bool:
+    return any(re.search(r"(Experts?|ExpertGLU)_\d+$", name) for name in path)
+
+
+def source_of_replays(document: dict[str, Any], twin: Truth) -> list[int | None]:
+    """For each activity of a graph file its position in the twin; None for what is no replay."""
+    replayed = activities(document)
+    by_launch: dict[int | None, list[int]] = defaultdict(list)
+    for i, activity in enumerate(replayed):
+        by_launch[activity.correlation].append(i)
+    source: list[int | None] = [None] * len(replayed)
+    for rows in by_launch.values():
+        ordered = sorted(rows, key=lambda i: replayed[i].start)
+        names = [replayed[i].name for i in ordered]
+        if len(rows) > 20 and names == [twin.recorded[i].name for i in twin.order]:
+            for own, other in zip(ordered, twin.order, strict=True):
+                source[own] = other
+    return source
