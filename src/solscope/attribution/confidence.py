@@ -29,6 +29,13 @@ Model = Literal["decoder", "encoder"]
 UNSEEN = 0.5
 """Confidence of evidence that occurred in no recording."""
 MODULES_AGREE, MODULES_ALONE, MODULES_DIFFER = "modules agree", "modules alone", "modules differ"
+STATED = {MODULES_AGREE: 0.99, MODULES_ALONE: 0.9, MODULES_DIFFER: 0.5}
+"""Confidence where module names vote: stated, not measured.
+
+Modules in Python stacks are the truth by which everything else is measured. Measuring what was
+read from the same stacks would only show that they agree with themselves. What a stack records is
+taken as nearly sure where the order of kernels says the same, and as doubtful where it does not.
+"""
 SUBJECTS = ("layer", "role", "kind")
 
 
@@ -88,5 +95,6 @@ def lookup(evidence: pl.Series, subject: str) -> pl.Series:
     """Confidence of each evidence; null where there is none."""
     known = measured()[subject]
     texts = evidence.cast(pl.String)
-    table = {text: known.get(text, UNSEEN) for text in texts.unique().drop_nulls()}
+    seen = texts.unique().drop_nulls()
+    table = {text: STATED.get(text, known.get(text, UNSEEN)) for text in seen}
     return texts.replace_strict(table, default=None, return_dtype=pl.Float32)

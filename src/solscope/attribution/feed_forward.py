@@ -11,7 +11,7 @@ from solscope.attribution.products import (
     is_copy_for_communication,
     served_role,
 )
-from solscope.attribution.sequence import CHOICES, Letter
+from solscope.attribution.sequence import CHOICES, PRODUCTS, Letter
 
 # One expert, or a dense part: up (and gate), activation, perhaps up after it, down.
 _GROUP = re.compile(
@@ -195,5 +195,10 @@ def _returned(text: str, at: int, last: int) -> str:
         return "post_norm"
     if shared >= 0 and at >= shared and letter in _SHARED:
         return "shared_expert"
+    shared_products = {
+        i: "shared_expert" for i in range(last + 1, len(text)) if text[i] in PRODUCTS
+    }
+    if served := served_role(text, at, shared_products):
+        return served
     rest = text[at + (letter == Letter.MULTIPLY) :]
     return "residual" if rest.startswith(Letter.ADD) and rest.count(Letter.ADD) == 1 else "combine"

@@ -32,14 +32,16 @@ def marked_passes(activities: pl.DataFrame) -> Int64s:
     """When each pass begins; empty when nothing marks them."""
     ordered = activities.filter(pl.col("start_ns").is_not_null()).sort("start_ns")
     ordered = ordered.select("name", "category", "start_ns").with_row_index("at")
-    mixers = _mixers(ordered)
-    found = [
-        marks
-        for category, ends in (("sampling", True), ("embedding", False))
-        for part in _candidates(ordered, category)
-        if (marks := _regular(ordered, mixers, part, ends=ends)) is not None
-    ]
-    return max(found, key=lambda m: m.mixers).starts if found else np.empty(0, np.int64)
+    for mixers in _mixers(ordered):
+        regular = [
+            marks
+            for category, ends in (("sampling", True), ("embedding", False))
+            for part in _candidates(ordered, category)
+            if (marks := _regular(ordered, mixers, part, ends=ends)) is not None
+        ]
+        if regular:
+            return max(regular, key=lambda marks: marks.mixers).starts
+    return np.empty(0, np.int64)
 
 
 def holds_passes(activities: pl.DataFrame, launched: pl.Series, starts: Int64s) -> bool:
@@ -52,12 +54,15 @@ def holds_passes(activities: pl.DataFrame, launched: pl.Series, starts: Int64s) 
     return bool(np.median(inside[inside > 0]) >= 2) if (inside > 0).any() else True
 
 
-def _mixers(ordered: pl.DataFrame) -> Int64s:
-    """Positions of mixers; the softmax of attention written out where there is no other."""
-    found = ordered.filter(pl.col("category").is_in(_MIXERS))["at"]
-    if found.is_empty():
-        found = ordered.filter(pl.col("category") == "softmax")["at"]
-    return found.cast(pl.Int64).to_numpy()
+def _mixers(ordered: pl.DataFrame) -> list[Int64s]:
+    """Positions of mixers, the surest first.
+
+    Linear attention written out has no kernel of its own but its short convolution; attention
+    written out has only its softmax.
+    """
+    choices = (_MIXERS, (*_MIXERS, "conv"), ("softmax",))
+    found = [ordered.filter(pl.col("category").is_in(names))["at"] for names in choices]
+    return [rows.cast(pl.Int64).to_numpy() for rows in found if not rows.is_empty()]
 
 
 def _candidates(ordered: pl.DataFrame, category: str) -> list[Int64s]:

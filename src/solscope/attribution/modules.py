@@ -18,7 +18,7 @@ from solscope.attribution.link import enclosing
 from solscope.events import THREAD
 from solscope.intervals import nest
 
-_MODULE = "nn.Module: "
+MODULE = "nn.Module: "
 _INSTANCE = re.compile(r"_\d+$")
 _WORD = re.compile(r"[A-Z][a-z0-9]+$")
 _RANGE = re.compile(
@@ -31,10 +31,15 @@ Tree = dict[str, list[str]]
 """Modules under each module, in order of first use."""
 
 
-def module_layers(events: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:
+def module_layers(
+    events: pl.DataFrame, activities: pl.DataFrame, tree: Tree | None = None
+) -> pl.Series:
     """For each activity the number of the layer whose module was open at its launch, or null."""
     layer = pl.Series("layer", [None], dtype=pl.Int32).new_from_index(0, activities.height)
-    sources = (("python", numbered_layers(_tree(events))), ("annotation", _stated(events)))
+    sources = (
+        ("python", numbered_layers(module_tree(events) if tree is None else tree)),
+        ("annotation", _stated(events)),
+    )
     for kind, known in sources:
         if not known:
             continue
@@ -98,7 +103,7 @@ def _class(name: str) -> str:
     return _INSTANCE.sub("", name)
 
 
-def _tree(events: pl.DataFrame) -> Tree:
+def module_tree(events: pl.DataFrame) -> Tree:
     """The modules of Python stacks, by who calls them."""
     frames = (
         events.lazy()
@@ -108,7 +113,7 @@ def _tree(events: pl.DataFrame) -> Tree:
             pl.col("start_ns").is_not_null(),
             pl.col("dur_ns").is_not_null(),
         )
-        .filter(pl.col("name").cast(pl.String).str.starts_with(_MODULE))
+        .filter(pl.col("name").cast(pl.String).str.starts_with(MODULE))
         .drop("kind")
         .collect()
     )

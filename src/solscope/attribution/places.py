@@ -27,7 +27,8 @@ from solscope.attribution.confidence import (
     role_evidence,
 )
 from solscope.attribution.layers import find_layers, generates
-from solscope.attribution.modules import module_layers
+from solscope.attribution.module_roles import module_votes
+from solscope.attribution.modules import module_layers, module_tree
 from solscope.attribution.products import Product, products_of
 from solscope.attribution.roles import OTHER, epilogue_roles, layer_roles, prologue_roles
 from solscope.attribution.sections import Layer
@@ -92,9 +93,34 @@ def find_places(
         positions("layer", layer).cast(pl.Int32),
         *_decode(labels, code),
     )
-    module = module_layers(events, activities)
+    tree = module_tree(events)
+    module = module_layers(events, activities, tree)
     named = _with_modules(placed, module if decoder else module.clear(activities.height))
+    if tree and decoder:
+        named = _with_module_roles(named, module_votes(events, activities, tree, named["role"]))
     return _with_confidence(named)
+
+
+def _with_module_roles(table: pl.DataFrame, votes: pl.DataFrame) -> pl.DataFrame:
+    """Confirm roles by module names; products take the role that their module gives them."""
+    fits, by_module = pl.col("module_fits"), pl.col("module_role").is_not_null()
+    return (
+        pl.concat([table, votes], how="horizontal")
+        .with_columns(
+            pl.coalesce("module_role", pl.col("role").cast(pl.String))
+            .cast(pl.Categorical)
+            .alias("role"),
+            pl.when(fits)
+            .then(pl.lit(MODULES_AGREE))
+            .when(fits.not_())
+            .then(pl.lit(MODULES_DIFFER))
+            .when(by_module)
+            .then(pl.lit(MODULES_ALONE))
+            .otherwise(pl.col("role_evidence").cast(pl.String))
+            .alias("role_evidence"),
+        )
+        .drop("module_role", "module_fits")
+    )
 
 
 def _with_confidence(table: pl.DataFrame) -> pl.DataFrame:

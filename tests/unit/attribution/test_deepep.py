@@ -41,3 +41,32 @@ def test_every_kernel_has_its_role() -> None:
     made = served(3).activities
     second = made.filter(made["layer"] == 1)
     assert list(zip(second["name"], second["role"], strict=True)) == list(LAYER)
+
+
+# The same layer as it runs: with the copies that serve its projections, and with the shared expert
+# between the two halves of combine.
+ELEMENTWISE = "void at::native::elementwise_kernel<128, 4, direct_copy_kernel_cuda>"
+RUNNING = (
+    *LAYER[:6],
+    (ELEMENTWISE, "rope"),
+    ("rotary_embedding_kernel", "rope"),
+    ("void at::native::unrolled_elementwise_kernel<direct_copy_kernel_cuda>", "rope"),
+    ("void at::native::index_elementwise_kernel<128, 4, index_put_kernel>", "kv_write"),
+    *LAYER[7:9],
+    (ELEMENTWISE, "o_proj"),
+    *LAYER[9:18],
+    *LAYER[18:],
+    (QUANT, "shared_expert"),
+    (GEMM, "shared_expert"),
+    ("void flashinfer::activation::act_and_mul_kernel<float, silu>", "shared_expert"),
+    (GEMM, "shared_expert"),
+    ("void deep_ep::internode_ll::combine<true, 7168>", "combine"),
+)
+
+
+def test_every_row_of_a_running_layer_has_its_role() -> None:
+    names = ["vectorized_gather_kernel", *(name for name, _ in RUNNING * 3)]
+    names += ["rms_norm_kernel", "nvjet_tst_128x8", "argmax_kernel"]
+    made = attributed(*(event("kernel", n, 10 * i, 10) for i, n in enumerate(names))).activities
+    second = made.filter(made["layer"] == 1)
+    assert list(zip(second["name"], second["role"], strict=True)) == list(RUNNING)
