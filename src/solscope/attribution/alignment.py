@@ -49,8 +49,10 @@ def align(text: str, mixers: Sequence[Mixer]) -> list[int] | None:
         if norm < 0:
             return None
         # A first layer without a norm of its own begins at its projection: what the prologue
-        # computes after the norm of the embedding, products included, is no part of it.
-        if not any(letter in PRODUCTS for letter in before[norm:first]):
+        # computes after the norm of the embedding, products included, is no part of it. A norm
+        # right before a product is that of the layer, whatever follows in between.
+        between = before[norm + 1 : first]
+        if between[:1] in PRODUCTS or not any(letter in PRODUCTS for letter in between):
             first = norm
     elif first > 0 and before[first - 1] == Letter.NORM:
         # The first layer has a norm of its own where the others have it fused into an all-reduce.
