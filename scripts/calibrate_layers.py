@@ -171,12 +171,12 @@ def reliability(by_name: dict[str, list[Claim]], found: Shares) -> Iterator[Poin
         said = [[0.0, 0.0, 0.0] for _ in BINS[1:]]
         for name, made in by_name.items():
             whole = sum(c.time for c in made if c.variant == "stripped" and c.subject == "layer")
-            for sure, right, time in told(name, made, found, subject):
-                at = next(i for i, high in enumerate(BINS[1:]) if sure < high)
+            for claimed, right, time in told(name, made, found, subject):
+                at = next(i for i, high in enumerate(BINS[1:]) if claimed < high)
                 share = time / whole / len(by_name)
                 said[at][0] += share
                 said[at][1] += right * share
-                said[at][2] += sure * share
+                said[at][2] += claimed * share
         for (share, good, sure), low, high in zip(said, BINS, BINS[1:], strict=False):
             if share > 0:
                 yield Point(subject, low, min(high, 1), share, sure / share, good / share)

@@ -52,8 +52,9 @@ def _cast_norms(text: str) -> list[tuple[int, int, str]]:
         return []
     if all(text[max(at - 1, 0) : at + 2] == "cNc" for at in norms):
         return [(at - 1, at + 2, "N") for at in norms]
-    cast = [at for at in norms if text[max(at - 1, 0) : at] == "c"]
-    # Or only before them, in nearly all: one of another width may do without.
+    # Or only before them, in nearly all: one of another width may do without. A copy behind
+    # communication takes its result out of a buffer.
+    cast = [at for at in norms if text[max(at - 1, 0) : at] == "c" and text[at - 2 : at - 1] != "C"]
     return [(at - 1, at + 1, "N") for at in cast] if 10 * len(cast) >= 9 * len(norms) else []
 
 

@@ -102,3 +102,13 @@ def test_units_cover_the_sequence_without_gap_or_overlap() -> None:
 
 def test_nothing_gives_nothing() -> None:
     assert units([]) == []
+
+
+def test_a_cast_before_nearly_every_norm_belongs_to_it() -> None:
+    parts = units(list("EicNGAGicNGSGicNGAGicNGSGicN"))
+    assert "".join(unit.letter for unit in parts) == "EiNGAGiNGSGiNGAGiNGSGiN"
+
+
+def test_a_copy_behind_communication_is_no_cast_of_the_norm_after_it() -> None:
+    text = "ECcNGAGCcNGSGCcNGAGCcNGSGCcN"
+    assert "".join(unit.letter for unit in units(list(text))) == text
