@@ -34,7 +34,7 @@ def find_mixers(text: str) -> list[Mixer]:
             ranges[-1] = (ranges[-1][0], at + 1)
         else:
             ranges.append((at, at + 1))
-    if len(written_out) > 1:
+    if not ranges or len(written_out) > 1:
         ranges = sorted({*ranges, *(x for x in written_out if not _overlaps(x, ranges))})
     return [_mixer(text, start, end) for start, end in ranges]
 
