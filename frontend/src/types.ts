@@ -180,9 +180,14 @@ export interface Diagnosis {
   typical_ratio: number | null;
   delta_ms: number | null;
   mix_effect_ms: number | null;
+  scope: "both" | "mean" | "tail" | null;
+  outliers: Outliers | null;
+  tails: TailQuantile[];
   components: Component[];
   latent: Latent[];
   causes: NamedCause[];
+  hidden_causes: NamedCause[];
+  missing_evidence: string[];
   excluded: Excluded[];
   counters: CounterChange[];
   comparability: Comparability;
@@ -521,6 +526,16 @@ export interface OperatorTable {
   graph_replays: boolean;
 }
 
+export interface Outliers {
+  steps: number;
+  of_steps: number;
+  normal_steps: number;
+  share_of_time_pct: number;
+  p: number | null;
+  cause: string | null;
+  where: string | null;
+}
+
 export interface Overview {
   solscope: string;
   profiles: ProfileEntry[];
@@ -848,6 +863,14 @@ export interface Summary {
   per_device: DeviceSummary[];
   metrics: string[];
   warnings: ProfileWarning[];
+}
+
+export interface TailQuantile {
+  quantile: number;
+  normal_ms: number;
+  abnormal_ms: number;
+  p: number | null;
+  state: "changed" | "not_tested" | "unclear";
 }
 
 export interface TimeNode {

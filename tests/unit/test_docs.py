@@ -29,9 +29,9 @@ from solscope.cli import app, run
 from solscope.compare import gate, parts, profiles
 from solscope.demo import copying, ended
 from solscope.diagnose import classic, diagnosis, slow_rank
-from solscope.diagnose.changes import counters, decompose
+from solscope.diagnose.changes import counters, decompose, tails
 from solscope.diagnose.statistics import two_samples
-from solscope.diagnose.verdict import latent, ranking
+from solscope.diagnose.verdict import latent, outliers, ranking
 from solscope.hardware import Figure, Hardware
 from solscope.lab import pack, score
 from solscope.profile import ProfileWarning
@@ -167,6 +167,8 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     counters.CounterChange,
     two_samples.Comparison,
     latent.Latent,
+    outliers.Outliers,
+    tails.TailQuantile,
     ranking.NamedCause,
     ranking.Excluded,
     ProfileWarning,

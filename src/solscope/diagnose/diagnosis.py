@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import msgspec
@@ -11,6 +12,7 @@ from solscope.attribution import Attributed
 from solscope.diagnose.causes import UNKNOWN
 from solscope.diagnose.changes.counters import CounterChange
 from solscope.diagnose.changes.decompose import Component
+from solscope.diagnose.changes.tails import TailQuantile
 from solscope.diagnose.evidence.work import (
     batch_differs,
     context_in_shapes,
@@ -24,12 +26,14 @@ from solscope.diagnose.slow_rank import RankCause
 from solscope.diagnose.statistics.significance import mann_whitney_p
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.diagnose.verdict.latent import Latent, latent_changes
+from solscope.diagnose.verdict.outliers import Outliers, outliers_of, rank_slow_steps
 from solscope.diagnose.verdict.ranking import Excluded, NamedCause, Ranking, nothing, rank, unknown
 from solscope.diagnose.verdict.wording import sentence_of
 from solscope.intervals import Int64s
 from solscope.readers.packed import Observations
 from solscope.text import as_percent
 
+Scope = Literal["mean", "tail", "both"]
 Verdict = Literal["regression", "improvement", "no_change", "workload_changed", "cannot_compare"]
 
 
@@ -87,9 +91,20 @@ class Diagnosis(msgspec.Struct, frozen=True):
     """Difference of `mean_ms`; the components sum to it."""
     mix_effect_ms: float | None
     """Part of it that comes from phases occurring more or less often; the rest is within them."""
+    scope: Scope | None
+    """What changed: the typical step (`mean`), rare slow steps (`tail`), or both; null when nothing
+    did, or it cannot be told."""
+    outliers: Outliers | None
+    """Slow steps of the abnormal run; null when there are none."""
+    tails: list[TailQuantile]
+    """p90 and p99 of step time, tested."""
     components: list[Component]
     latent: list[Latent]
     causes: list[NamedCause]
+    hidden_causes: list[NamedCause]
+    """Causes that the evidence shows without the verdict needing them."""
+    missing_evidence: list[str]
+    """What was not recorded, and would tell causes apart."""
     excluded: list[Excluded]
     counters: list[CounterChange]
     comparability: Comparability
@@ -130,9 +145,14 @@ def _refused(units: Units, limits: Thresholds) -> Diagnosis:
         typical_ratio=None,
         delta_ms=None,
         mix_effect_ms=None,
+        scope=None,
+        outliers=None,
+        tails=[],
         components=[],
         latent=[],
         causes=[unknown(1.0, [reasons])],
+        hidden_causes=[],
+        missing_evidence=[],
         excluded=[],
         counters=[],
         comparability=_comparability(units, None),
@@ -145,6 +165,10 @@ def _refused(units: Units, limits: Thresholds) -> Diagnosis:
 def _diagnosed(f: Findings) -> Diagnosis:
     ranking = rank(f)
     verdict = judge(f, ranking)
+    scope = scope_of(f, verdict)
+    of_slow_steps = rank_slow_steps(f)
+    if scope == "tail" and ranking.first.id == UNKNOWN and of_slow_steps is not None:
+        ranking = replace(ranking, causes=of_slow_steps.causes)
     causes = _causes(f, ranking, verdict)
     named = {cause.id for cause in causes} if verdict == "workload_changed" else set()
     latent = [item for item in latent_changes(f, ranking, verdict) if item.id not in named]
@@ -157,7 +181,7 @@ def _diagnosed(f: Findings) -> Diagnosis:
     bounds = (f.outcome.low, f.outcome.high)
     return Diagnosis(
         verdict=verdict,
-        sentence=sentence_of(f, verdict, causes, latent),
+        sentence=sentence_of(f, verdict, scope, causes, latent),
         unit=units.name,
         normal=sides[0],
         abnormal=sides[1],
@@ -166,9 +190,14 @@ def _diagnosed(f: Findings) -> Diagnosis:
         typical_ratio=f.outcome.typical,
         delta_ms=f.delta_ms,
         mix_effect_ms=f.parts.mix_ms,
+        scope=scope,
+        outliers=outliers_of(f, of_slow_steps),
+        tails=f.tails.quantiles,
         components=f.parts.components,
         latent=latent,
         causes=causes,
+        hidden_causes=_hidden(ranking, causes),
+        missing_evidence=ranking.missing,
         excluded=ranking.excluded,
         counters=f.counters,
         comparability=_comparability(units, f),
@@ -183,7 +212,23 @@ def judge(f: Findings, ranking: Ranking) -> Verdict:
         return "workload_changed"
     verdict = _judge_alike(f, ranking)
     unsure = verdict in ("no_change", "cannot_compare")
-    return "workload_changed" if unsure and _mix_counts(f) else verdict
+    if unsure and _mix_counts(f):
+        return "workload_changed"
+    if verdict == "no_change" and f.tails.worse:
+        return "regression"
+    return "improvement" if verdict == "no_change" and f.tails.better else verdict
+
+
+def scope_of(f: Findings, verdict: Verdict) -> Scope | None:
+    """Whether the typical step changed, or rare slow steps did, or both."""
+    if verdict in ("no_change", "cannot_compare"):
+        return None
+    tail = f.tails.better if verdict == "improvement" else f.tails.worse
+    typical = f.outcome.typical
+    moved = typical is None or abs(np.log(typical)) > np.log1p(f.outcome.floor)
+    if tail:
+        return "both" if moved else "tail"
+    return "mean"
 
 
 def _judge_alike(f: Findings, ranking: Ranking) -> Verdict:
@@ -254,7 +299,8 @@ def _work_changed(f: Findings, ranking: Ranking) -> bool:
     noise = f.outcome.floor * f.parts.normal_ms
     if mix_differs(f).holds and total > noise:
         return abs(f.parts.mix_ms) >= f.limits.mix_share * total
-    return _direction(f) != 0 and ranking.first.family == "workload"
+    changed = _direction(f) != 0 or _driven(f.limits, ranking)
+    return changed and ranking.first.family == "workload"
 
 
 def _mix_counts(f: Findings) -> bool:
@@ -272,17 +318,35 @@ def _causes(f: Findings, ranking: Ranking, verdict: Verdict) -> list[NamedCause]
             f"±{as_percent(f.outcome.floor, 1)}, between starts of one program "
             f"±{as_percent(f.outcome.run_noise)}"
         )
-        return [nothing([text, *_pace(f)])]
+        return [nothing([text, *_pace(f)], _sameness(f))]
     if verdict == "cannot_compare":
         return [unknown(1.0, ["too few steps to test anything"])]
     work = [c for c in (*ranking.causes, *ranking.hidden) if c.family == "workload"]
     if verdict == "workload_changed" and work:
         rest = [c for c in ranking.causes if c.family != "workload"]
-        certain = [msgspec.structs.replace(c, confidence=max(c.confidence, 0.9)) for c in work[:1]]
-        return [*certain, *work[1:], *_scaled(rest, 0.1)]
+        return _normalized([*work, *rest])
     if verdict == "improvement":
         return _gone(f)
     return ranking.causes
+
+
+def _hidden(ranking: Ranking, causes: list[NamedCause]) -> list[NamedCause]:
+    """Causes that fit the evidence and are not among those named."""
+    named = {cause.id for cause in causes} | {UNKNOWN}
+    return [c for c in (*ranking.causes, *ranking.hidden) if c.id not in named]
+
+
+def _sameness(f: Findings) -> float:
+    """How surely nothing changed: how much of the interval of the ratio is within the noise."""
+    low, high = f.outcome.low, f.outcome.high
+    if low is None or high is None:
+        return 0.5
+    noise = np.log1p(max(f.outcome.floor, f.outcome.run_noise))
+    bounds = np.log([low, high])
+    width = max(float(bounds[1] - bounds[0]), 1e-9)
+    inside = min(noise, float(bounds[1])) - max(-noise, float(bounds[0]))
+    most = 0.75 if f.tails.unclear else 0.99
+    return float(min(most, max(0.5, inside / width)))
 
 
 def _pace(f: Findings) -> list[str]:
@@ -304,8 +368,18 @@ def _gone(f: Findings) -> list[NamedCause]:
     ]
 
 
-def _scaled(causes: list[NamedCause], total: float) -> list[NamedCause]:
-    return [msgspec.structs.replace(c, confidence=c.confidence * total) for c in causes]
+def _normalized(causes: list[NamedCause]) -> list[NamedCause]:
+    """Confidences that sum to 1, the first cause at least as likely as any other.
+
+    A workload that is seen in shapes or shares is a fact, also where it explains nothing of the
+    difference and was therefore not ranked.
+    """
+    most = max(c.confidence for c in causes)
+    first = msgspec.structs.replace(causes[0], confidence=most)
+    total = sum(c.confidence for c in (first, *causes[1:])) or 1.0
+    return [
+        msgspec.structs.replace(c, confidence=c.confidence / total) for c in (first, *causes[1:])
+    ]
 
 
 def _sides(units: Units) -> tuple[Side, Side]:

@@ -69,6 +69,17 @@ class Thresholds(msgspec.Struct, frozen=True):
     mix_shift: float = 0.10
     """Change of the share of a phase's steps from which on the mix differs. Chosen."""
 
+    slow_step: float = 0.5
+    """A step is slow when it takes by so much longer than the typical step of its run and phase
+    ... Chosen."""
+    slow_step_noise: float = 4.0
+    """... and by so many robust standard deviations of the steps of either run. Chosen."""
+    slow_step_beyond: float = 2.5
+    """Two slow steps that exceed everything in the normal run by this factor are no accident, also
+    where there are too few steps for their number to be significant. Chosen."""
+    tail_steps: int = 12
+    """Steps on each side below which nothing is said about slow ones. Chosen."""
+
     # --- Evidence in the trace
     part: float = 0.25
     """Part of the difference that a cause has to be able to explain to be named. Chosen."""
@@ -209,6 +220,11 @@ class Thresholds(msgspec.Struct, frozen=True):
     evidence. Chosen."""
     explained_weight: float = 2.0
     """Score of a cause that explains the whole difference, beyond its evidence. Chosen."""
+    dose_slack: float = 1.5
+    """Factor by which an effect may exceed what its cause can produce by its size. Chosen."""
+    doubt: float = 0.4
+    """Score that a cause loses for each check that would rule it out, or prove it, and that the
+    recordings do not answer. Chosen."""
     driven: float = 2.0
     """Odds of the first cause over `unknown` from which on a small change counts as explained.
     Chosen."""

@@ -57,7 +57,9 @@ def test_unlike_units_are_converted_with_the_factor_shown() -> None:
     base = EAGER.but(
         kernels={key: (calls * 2, us, g) for key, (calls, us, g) in EAGER.kernels.items()}
     )
-    result = diagnose_runs(base.run(), layers_as_steps(base, 2))
+    layers = layers_as_steps(base, 2)
+    by_kernels = msgspec.structs.replace(layers.run, found_by="kernel_period")
+    result = diagnose_runs(base.run(), msgspec.structs.replace(layers, run=by_kernels))
     assert result.comparability.factor == pytest.approx(2.0, rel=0.05)
     assert result.ratio == pytest.approx(1.0, rel=0.05)
     assert "unlike units" in result.comparability.reasons[0]

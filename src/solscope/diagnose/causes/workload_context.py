@@ -20,7 +20,7 @@ CAUSE = Cause(
         Support(1.0, work.context_in_shapes),
         Support(1.0, work.attention_alone),
     ),
-    forbidden=(work.batch_differs, work.dtype_differs, gpu.all_kernels_slower),
+    forbidden=(work.context_same, work.batch_differs, work.dtype_differs, gpu.all_kernels_slower),
     confirm="compare at equal context: the same prompts, the same number of steps since the start",
     can_hide=True,
 )

@@ -70,7 +70,7 @@ def foreign_gpu(f: Findings) -> Answer:
         return Answer(
             True, f"other processes use {other.abnormal:.0f} % of the GPU ({other.normal:.0f} %)"
         )
-    usage = f.sensors.counter("gpu_usage", tested=True)
+    usage = f.sensors.counter("gpu_usage")
     if usage is None:
         return Answer(None if other is None else False, "no foreign use of the GPU was sampled")
     busy = [100 * (1 - idle) for idle in (idle_share(f, 0), idle_share(f, 1))]

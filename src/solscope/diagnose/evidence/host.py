@@ -119,7 +119,13 @@ def slower_clock(f: Findings) -> Answer:
     # Some tools record it in percent of the highest clock, not in MHz.
     unit = " MHz" if clock.normal > 100 else ""
     text = f"CPU clock {clock.abnormal:.0f}{unit} (normal {clock.normal:.0f})"
-    return Answer(clock.ratio < 1 - f.limits.clock_fell, text)
+    fell = clock.ratio < 1 - f.limits.clock_fell
+    if fell and f.delta_ms > 0:
+        waiting = sum(f.parts.normal_by_family[family] for family in HOST)
+        possible = f.limits.dose_slack * waiting * (1 / max(clock.ratio, 1e-9) - 1)
+        if possible < f.limits.part * f.delta_ms:
+            return Answer(False, f"{text}, too little for the difference")
+    return Answer(fell, text)
 
 
 def slower_ops(f: Findings) -> Answer:

@@ -15,6 +15,8 @@ from solscope.text import as_percent
 
 ROWWISE = ("norm", "activation", "rope", "sampling", "softmax")
 """Categories whose launch grid follows the number of tokens in the step."""
+WIDTHS = {"fp8": 8, "int8": 8, "f16": 16, "bf16": 16, "tf32": 32, "f32": 32}
+"""Bits of a data type in a kernel's name."""
 _PRODUCT = re.compile(r"::mm$")
 _ROWS = re.compile(r"\[\[(\d{1,9}),")
 _ATTENTION = re.compile(r"(?i)attention|attn|mla")
@@ -110,6 +112,15 @@ def attention_alone(f: Findings) -> Answer:
     return Answer(moved and alone, text)
 
 
+def context_same(f: Findings) -> Answer:
+    """Recorded shapes show keys of about the same length."""
+    context = context_in_shapes(f)
+    replayed = max(run.run.graph_share_pct for run in (f.normal, f.abnormal))
+    if replayed >= f.limits.graph_share_pct:
+        return Answer(None, "graph replays hide shapes of attention")
+    return Answer(None if context.holds is None else not context.holds, context.text)
+
+
 def mix_differs(f: Findings) -> Answer:
     """Phases occur more or less often."""
     moved = [(phase, f.units.mix[phase]) for phase in f.units.moved]
@@ -163,7 +174,7 @@ def kernel_set_changed(f: Findings) -> Answer:
 
 
 def dtype_differs(f: Findings) -> Answer:
-    """Matrix products moved from one data type to another."""
+    """Matrix products moved to another data type; for a slower run, not to a narrower one."""
     calls: dict[str, Pair] = {}
     for kernel in f.gpu.kernels:
         if kernel.category in ("gemm", "moe") and kernel.dtype is not None:
@@ -180,6 +191,8 @@ def dtype_differs(f: Findings) -> Answer:
     few = fell < limits.dtype_calls or fell < limits.dtype_moved * calls[lost].normal
     if few or rose < f.limits.most * fell:
         return Answer(False, "matrix products have the same data types")
+    if f.delta_ms > 0 and WIDTHS[won] < WIDTHS[lost]:
+        return Answer(False, f"matrix products moved to a narrower type: {lost} to {won}")
     text = (
         f"matrix products per step: {lost} {calls[lost].normal:.0f} → {calls[lost].abnormal:.0f}, "
         f"{won} {calls[won].normal:.0f} → {calls[won].abnormal:.0f}"

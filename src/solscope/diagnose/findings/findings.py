@@ -12,6 +12,7 @@ from functools import cached_property
 from solscope.diagnose.changes.counters import CounterChange, compare_counters
 from solscope.diagnose.changes.decompose import Decomposition, decompose
 from solscope.diagnose.changes.outcome import Outcome, outcome_of
+from solscope.diagnose.changes.tails import Tails, compare_tails
 from solscope.diagnose.findings.gpu import GpuFindings
 from solscope.diagnose.findings.host import HostFindings
 from solscope.diagnose.findings.sensors import SensorFindings
@@ -31,6 +32,7 @@ class Findings:
     parts: Decomposition
     counters: list[CounterChange]
     outcome: Outcome
+    tails: Tails
     limits: Thresholds
 
     @property
@@ -73,5 +75,6 @@ def find(units: Units, limits: Thresholds = THRESHOLDS) -> Findings | None:
         parts=parts,
         counters=compare_counters(normal, abnormal, limits),
         outcome=outcome_of(units, parts, limits),
+        tails=compare_tails(units, limits),
         limits=limits,
     )

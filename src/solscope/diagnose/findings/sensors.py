@@ -19,19 +19,15 @@ class SensorFindings:
     parts: Decomposition
     limits: Thresholds
 
-    def counter(self, name: str, *, tested: bool = False) -> Pair | None:
-        """A host or GPU counter in its unit; null if a side has none or too few samples.
+    def counter(self, name: str) -> Pair | None:
+        """A host or GPU counter in its unit; null if a side has no sample.
 
         Of several GPUs the one that changed most.
         """
-        least = self.limits.min_samples_tested if tested else 1
         found = [
             Pair(c.normal, c.abnormal)
             for c in self.changes
-            if c.name == name
-            and c.normal is not None
-            and c.abnormal is not None
-            and min(c.test.n) >= least
+            if c.name == name and c.normal is not None and c.abnormal is not None
         ]
         return max(found, key=lambda pair: abs(pair.delta)) if found else None
 

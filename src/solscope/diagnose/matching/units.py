@@ -23,6 +23,8 @@ from solscope.readers.packed import Observations, Step
 from solscope.resample import Floats, split_noise
 from solscope.text import as_percent
 
+ANNOTATION = "annotation"
+"""`Run.found_by` of steps that the program itself marks."""
 _PRODUCT = re.compile(r"::(mm|addmm|linear|_scaled_mm)$")
 _MATRIX = re.compile(r"\[\d+,\d+\]")
 
@@ -126,6 +128,7 @@ def match(normal: Observations, abnormal: Observations, limits: Thresholds = THR
     moved = [phase for phase, share in mix.items() if share.shift >= limits.mix_shift]
     strata = _strata(sides, limits, every=bool(moved))
     factor, reasons = _factor(sides, strata, limits)
+    reasons += _cut_off(sides)
     refusals = _refusals(sides, strata, factor, limits)
     if strata and factor == 1.0 and any(mix[phase].sure for phase in moved):
         alone = _alone(sides)
@@ -149,7 +152,7 @@ def match(normal: Observations, abnormal: Observations, limits: Thresholds = THR
         factor=factor,
         comparable=comparable,
         reasons=refusals + reasons,
-        batches=_batches(sides),
+        batches=batches_of(sides),
         mix=mix,
         moved=moved,
         noise=min(noises) if noises else None,
@@ -247,7 +250,8 @@ def _same_batch(
     return normal, abnormal
 
 
-def _batches(sides: tuple[Side, Side]) -> list[Batch]:
+def batches_of(sides: tuple[Side, Side]) -> list[Batch]:
+    """Batch sizes of fit steps by phase, where both sides state them."""
     out = []
     for phase in dict.fromkeys(s.phase for s in sides[0].run.steps):
         columns = [
@@ -283,7 +287,13 @@ def _rows(strata: list[Stratum]) -> tuple[Int64s, Int64s]:
 def _factor(
     sides: tuple[Side, Side], strata: list[Stratum], limits: Thresholds
 ) -> tuple[float, list[str]]:
-    """How many abnormal units are one normal one, from the calls of shared kernels."""
+    """How many abnormal units are one normal one, from the calls of shared kernels.
+
+    Runs that name their unit alike, by annotations or by the same anchor, have the same one: if
+    their steps hold more kernels, they do more work.
+    """
+    if _same_unit(sides):
+        return 1.0, []
     calls = [class_calls(s.run, rows) for s, rows in zip(sides, _rows(strata), strict=True)]
     shared = [key for key in calls[0] if key in calls[1] and key[0] != "comm"]
     if not shared:
@@ -302,6 +312,23 @@ def _factor(
         f"the runs were cut into unlike units: one normal unit holds {middle:.4g} abnormal ones "
         f"(calls of {len(shared)} shared kernels, {as_percent(agree)} of them agree); abnormal "
         "times are given per normal unit"
+    ]
+
+
+def _same_unit(sides: tuple[Side, Side]) -> bool:
+    """True when both runs state what a step is, and state the same."""
+    first, second = (side.run.run.found_by for side in sides)
+    anchored = sides[0].run.anchor is not None
+    return first == second and (anchored or first == ANNOTATION)
+
+
+def _cut_off(sides: tuple[Side, Side]) -> list[str]:
+    """Recordings that break off: what they show need not be typical of the run."""
+    labels = ("normal", "abnormal")
+    return [
+        f"the {label} recording breaks off, so its steps may not be typical"
+        for label, side in zip(labels, sides, strict=True)
+        if any(text.startswith("truncated") for text in side.run.run.warnings)
     ]
 
 

@@ -21,6 +21,8 @@ from solscope.diagnose.findings.findings import Findings
 from solscope.text import as_percent
 
 MOST_NAMED = 6
+TELLING = 2.0
+"""Weight of a supporting check from which on its absence leaves doubt."""
 
 
 class NamedCause(msgspec.Struct, frozen=True):
@@ -53,6 +55,8 @@ class Ranking:
     causes: list[NamedCause]
     hidden: list[NamedCause]
     excluded: list[Excluded]
+    missing: list[str]
+    """What was not recorded and would tell the causes named apart, in the words of the checks."""
     failed: list[str]
     """Causes that could not be judged, and why."""
 
@@ -96,8 +100,21 @@ def rank(findings: Findings, among: Sequence[Cause] | None = None) -> Ranking:
         _with_confidence(findings, ordered),
         [_named(judged, 0.0) for judged in hidden],
         excluded,
+        _missing(findings, ordered),
         failed,
     )
+
+
+def _unanswered(findings: Findings, cause: Cause) -> list[str]:
+    """What would rule the cause out or prove it, and was not recorded."""
+    telling = [*cause.forbidden, *(s.check for s in cause.supporting if s.weight >= TELLING)]
+    answers = [check(findings) for check in telling]
+    return list(dict.fromkeys(answer.text for answer in answers if answer.holds is None))
+
+
+def _missing(findings: Findings, named: list[_Judged]) -> list[str]:
+    texts = [text for judged in named for text in _unanswered(findings, judged.cause)]
+    return list(dict.fromkeys(texts))
 
 
 def _explains_enough(findings: Findings, judged: _Judged) -> bool:
@@ -130,6 +147,7 @@ def _judge(findings: Findings, cause: Cause, required: list[Answer]) -> _Judged:
         elif answer.holds is False:
             score -= weight / 2
             against.append(answer.text)
+    score -= findings.limits.doubt * len(_unanswered(findings, cause))
     if share < findings.limits.most:
         against.append(f"it can account for {as_percent(share)} of the difference only")
     detail = cause.detail(findings) if cause.detail is not None else ""
@@ -185,13 +203,13 @@ def unknown(confidence: float, evidence: list[str] | None = None) -> NamedCause:
     )
 
 
-def nothing(evidence: list[str]) -> NamedCause:
+def nothing(evidence: list[str], confidence: float) -> NamedCause:
     """The answer when nothing changed."""
     return NamedCause(
         id=NONE,
         family=NONE,
         title="nothing changed beyond the noise",
-        confidence=1.0,
+        confidence=confidence,
         evidence=evidence,
         against=[],
         explains_pct=None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from solscope.diagnose.causes import UNKNOWN
+from solscope.diagnose.evidence import host
 from solscope.diagnose.findings.findings import Findings
 from solscope.diagnose.verdict.latent import Latent
 from solscope.diagnose.verdict.ranking import NamedCause
@@ -23,17 +24,25 @@ PLACES = {
 """Where time is lost, by family of components."""
 
 
-def sentence_of(f: Findings, verdict: str, causes: list[NamedCause], latent: list[Latent]) -> str:
+def sentence_of(
+    f: Findings,
+    verdict: str,
+    scope: str | None,
+    causes: list[NamedCause],
+    latent: list[Latent],
+) -> str:
     """One sentence: how much, where, why, and what else it could be."""
     unit = " and ".join(s.phase or "" for s in f.units.common).strip()
     step = f"{unit} steps".strip()
     change = _change(f)
     if verdict == "no_change":
         hidden = "; hidden changes are listed" if latent else ""
-        return f"{_noise(f, step, change)}{hidden}."
+        return f"{_noise(f, step, change)}{_unclear_tail(f)}{hidden}."
     if verdict == "cannot_compare":
         sizes = ", ".join(f"{s.normal.size}/{s.abnormal.size}" for s in f.units.common)
         return f"Cannot tell: too few {step} to test (n = {sizes}); they take {change}."
+    if scope == "tail":
+        return _tail(f, step, verdict, causes)
     if verdict == "improvement":
         return f"Improvement: {step} take {change}{_where(f)}."
     first = causes[0]
@@ -44,6 +53,32 @@ def sentence_of(f: Findings, verdict: str, causes: list[NamedCause], latent: lis
     if first.id == UNKNOWN:
         return f"Regression: {step} take {change}{_where(f)}; no known cause fits the evidence."
     return f"Regression: {step} take {change}{_where(f)}; {_why(f, causes)}."
+
+
+def _tail(f: Findings, step: str, verdict: str, causes: list[NamedCause]) -> str:
+    """Rare slow steps, with their number on both sides and what they cost."""
+    before, after = f.tails.normal, f.tails.abnormal
+    seen = f"{after.rows.size} of {after.steps} {step} are slow (normal: {before.rows.size} of "
+    seen += f"{before.steps})"
+    share = as_percent(max(before.excess_share, after.excess_share))
+    steps = f"; the mean step takes {_change(f)}"
+    if f.outcome.typical is not None:
+        steps += f", the typical one ×{f.outcome.typical:.2f}"
+    if verdict == "improvement":
+        return f"Improvement in the tail: {seen}, {share} of the normal run's time{steps}."
+    why = _why(f, causes) if causes[0].id != UNKNOWN else "no known cause fits the evidence"
+    return f"Regression in the tail: {seen}, {share} of the time{steps}; {why}."
+
+
+def _unclear_tail(f: Findings) -> str:
+    """Slow steps that are too few, or in too short a run, to be a change."""
+    if not f.tails.unclear:
+        return ""
+    before, after = f.tails.normal, f.tails.abnormal
+    return (
+        f"; whether slow steps became more frequent cannot be told ({after.rows.size} of "
+        f"{after.steps} against {before.rows.size} of {before.steps})"
+    )
 
 
 def _change(f: Findings) -> str:
@@ -71,11 +106,28 @@ def _noise(f: Findings, step: str, change: str) -> str:
     if abs(f.host.paced_ratio - 1) <= f.outcome.floor:
         return f"No change: {step} take {change}, which is within the noise"
     way = "slower" if f.outcome.ratio > 1 else "faster"
+    pace = f.host.pace
+    if (pace > 1) != (f.outcome.ratio > 1):
+        other = "longer" if pace > 1 else "less"
+        return (
+            f"No change: {step} take {change}, within what two recordings of one program differ "
+            f"by; all host code takes {other}, ×{pace:.2f}"
+        )
     return (
         f"No change beyond the host's pace: {step} are {way}, {change}, and so is all host code, "
-        f"×{f.host.pace:.2f}, at the same clock and without waiting for a core, as two "
-        "recordings of one program can be"
+        f"×{pace:.2f}{_undriven(f)}, as two recordings of one program can be"
     )
+
+
+def _undriven(f: Findings) -> str:
+    """What would drive the pace and was measured not to; nothing where it was not measured."""
+    clock, queue = host.slower_clock(f), host.waits_for_core(f)
+    clauses = []
+    if clock.holds is False:
+        clauses.append("at the same clock")
+    if queue.holds is False:
+        clauses.append("without waiting for a core")
+    return f", {' and '.join(clauses)}" if clauses else ""
 
 
 def _where(f: Findings) -> str:

@@ -1,0 +1,98 @@
+"""Slow steps explain themselves: what they have that the other steps of the same run have not.
+
+The slow steps of a run are compared with its other steps as if they were two runs. Sensors are left
+out: their samples are too sparse to belong to single steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from solscope.diagnose.causes import UNKNOWN
+from solscope.diagnose.changes.tails import SlowSteps
+from solscope.diagnose.findings.findings import Findings, find
+from solscope.diagnose.matching.units import Side, Stratum, batches_of
+from solscope.diagnose.verdict.ranking import Ranking, rank
+
+
+class Outliers(msgspec.Struct, frozen=True):
+    """The slow steps of the abnormal run."""
+
+    steps: int
+    """Steps that take much longer than the typical step of their phase."""
+    of_steps: int
+    normal_steps: int
+    """The same in the normal run."""
+    share_of_time_pct: float
+    """Their time beyond the typical step, of all time."""
+    p: float | None
+    """Fisher's test of both numbers; null with too few steps."""
+    cause: str | None
+    """What sets them apart from the other steps; null when no cause fits."""
+    where: str | None
+    """Family of components that holds most of their excess."""
+
+
+def outliers_of(f: Findings, ranking: Ranking | None) -> Outliers | None:
+    """The slow steps, with what `ranking` of them says; null when there are none."""
+    slow = f.tails.abnormal
+    if not slow.rows.size:
+        return None
+    first = None if ranking is None else ranking.first
+    return Outliers(
+        steps=int(slow.rows.size),
+        of_steps=slow.steps,
+        normal_steps=int(f.tails.normal.rows.size),
+        share_of_time_pct=100 * slow.excess_share,
+        p=f.tails.p,
+        cause=None if first is None or first.id == UNKNOWN else first.id,
+        where=_where(f),
+    )
+
+
+def slow_against_others(f: Findings) -> Findings | None:
+    """The slow steps of the abnormal run compared with its other steps of the same phases."""
+    slow = f.tails.abnormal
+    if not slow.rows.size:
+        return None
+    run = msgspec.structs.replace(f.abnormal, counters=[])
+    strata = [_divided(stratum, slow) for stratum in f.units.common]
+    strata = [stratum for stratum in strata if stratum.common]
+    none = np.empty(0, np.int64)
+    others = Side(run, np.concatenate([none, *(s.normal for s in strata)]), {})
+    slowed = Side(run, np.concatenate([none, *(s.abnormal for s in strata)]), {})
+    units = replace(
+        f.units,
+        normal=others,
+        abnormal=slowed,
+        strata=strata,
+        factor=1.0,
+        batches=batches_of((others, slowed)),
+        mix={},
+        moved=[],
+    )
+    return find(units, f.limits) if strata else None
+
+
+def rank_slow_steps(f: Findings) -> Ranking | None:
+    """Causes of the slow steps."""
+    compared = slow_against_others(f)
+    return None if compared is None else rank(compared)
+
+
+def _divided(stratum: Stratum, slow: SlowSteps) -> Stratum:
+    is_slow = np.isin(stratum.abnormal, slow.rows)
+    return replace(
+        stratum, normal=stratum.abnormal[~is_slow], abnormal=stratum.abnormal[is_slow], tested=False
+    )
+
+
+def _where(f: Findings) -> str | None:
+    compared = slow_against_others(f)
+    if compared is None:
+        return None
+    families = compared.parts.by_family
+    return max(families, key=lambda family: families[family])

@@ -1,0 +1,106 @@
+"""A diagnosis claims no more than was measured."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from solscope.diagnose.diagnosis import diagnose_runs
+from solscope.diagnose.evidence import gpu, work
+from solscope.readers.packed import Observations
+from tests.unit.diagnose.making import EAGER, GRAPH
+from tests.unit.diagnose.test_causes import FP32, slower_host, slower_kernels, slower_section
+from tests.unit.diagnose.test_thresholds import findings
+
+
+def without_sensors(run: Observations) -> Observations:
+    return msgspec.structs.replace(run, counters=[])
+
+
+def test_more_work_in_an_annotated_step_is_slower_and_not_another_unit() -> None:
+    more = GRAPH.but(
+        kernels={key: (1.65 * n, us, grid) for key, (n, us, grid) in GRAPH.kernels.items()},
+        tiles={name: 1.65 * ms for name, ms in GRAPH.tiles.items() if name.startswith("compute")},
+    )
+    result = diagnose_runs(GRAPH.run(), more.run(3))
+    assert result.comparability.factor == 1.0
+    assert result.ratio is not None
+    assert result.ratio > 1.3
+
+
+@pytest.mark.parametrize("sides", ["both", "normal", "abnormal"])
+def test_a_cause_is_less_sure_without_the_sensors_that_rule_out_others(sides: str) -> None:
+    normal, abnormal = EAGER.run(), slower_section(EAGER, "sample", 6.0).run(3)
+    sure = diagnose_runs(normal, abnormal)
+    if sides in ("both", "normal"):
+        normal = without_sensors(normal)
+    if sides in ("both", "abnormal"):
+        abnormal = without_sensors(abnormal)
+    unsure = diagnose_runs(normal, abnormal)
+    assert sure.causes[0].id == unsure.causes[0].id == "slow_section"
+    assert unsure.causes[0].confidence < sure.causes[0].confidence - 0.05
+    assert "run-queue time was not sampled" in unsure.missing_evidence
+    assert "run-queue time was not sampled" not in sure.missing_evidence
+
+
+def test_no_sentence_speaks_of_a_clock_or_a_queue_that_was_not_measured() -> None:
+    ops = {n: (calls, us * 1.4, shape) for n, (calls, us, shape) in EAGER.ops.items()}
+    alone = slower_host(EAGER, 1.4).but(ops=ops)
+    measured = diagnose_runs(EAGER.run(), alone.run(3)).sentence
+    assert "at the same clock and without waiting for a core" in measured
+    silent = diagnose_runs(without_sensors(EAGER.run()), without_sensors(alone.run(3))).sentence
+    assert "clock" not in silent
+    assert "core" not in silent
+
+
+def test_a_co_tenant_is_seen_with_as_few_samples_as_the_clock() -> None:
+    shared = slower_kernels(GRAPH, 1.6).but(counters={"gpu_usage": 99.0}).run(3)
+    few = [msgspec.structs.replace(c, n=2, values=c.values[:2], clock=1) for c in shared.counters]
+    thin = msgspec.structs.replace(shared, counters=few, clocks=[*shared.clocks, [0, 5000]])
+    result = diagnose_runs(GRAPH.run(), thin)
+    assert result.causes[0].id == "gpu_contention"
+    assert any("in use 99 %" in text for text in result.causes[0].evidence)
+
+
+def test_a_narrower_type_does_not_make_a_run_slower() -> None:
+    wide = GRAPH.but(kernels=FP32)
+    found = findings(wide, slower_host(GRAPH, 6.0))
+    assert found.delta_ms > 0
+    assert work.dtype_differs(found).holds is False
+    assert work.dtype_differs(findings(GRAPH, wide.but(tiles={"compute.gemm": 4.3}))).holds
+
+
+def test_slower_attention_over_the_same_keys_is_no_other_workload() -> None:
+    slow = slower_kernels(EAGER, 8.0, "attention")
+    result = diagnose_runs(EAGER.run(), slow.run(3))
+    assert result.verdict == "regression"
+    assert "workload_context" not in [cause.id for cause in result.causes]
+
+
+def test_a_clock_explains_no_more_than_it_can() -> None:
+    slow = slower_kernels(GRAPH, 2.5).but(counters={"gpu_sm_frequency": 0.93 * 1980.0})
+    result = diagnose_runs(GRAPH.run(), slow.run(3))
+    assert gpu.clock_fell(findings(GRAPH, slow)).holds
+    assert result.causes[0].id != "gpu_clock"
+
+
+def test_a_recording_that_breaks_off_is_weak() -> None:
+    run = EAGER.run(3)
+    cut = msgspec.structs.replace(
+        run, run=msgspec.structs.replace(run.run, warnings=["truncated: the file breaks off"])
+    )
+    result = diagnose_runs(EAGER.run(), cut)
+    assert result.comparability.level == "weak"
+    assert "the abnormal recording breaks off" in result.comparability.reasons[0]
+
+
+def test_causes_that_the_verdict_does_not_need_are_listed() -> None:
+    result = diagnose_runs(EAGER.run(), EAGER.but(calls={"sync": 30}).run())
+    assert result.verdict == "no_change"
+    assert [cause.id for cause in result.hidden_causes] == ["extra_sync"]
+
+
+def test_nothing_is_ever_sure() -> None:
+    result = diagnose_runs(EAGER.run(), EAGER.run(3))
+    assert result.causes[0].id == "none"
+    assert 0.5 <= result.causes[0].confidence < 1.0
