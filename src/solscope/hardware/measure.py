@@ -36,15 +36,21 @@ from typing import Any
 WINDOW_MS = 20.0
 """Calls are timed in windows of at least this length, far above the resolution of events."""
 WARM_S = 0.3
+"""Seconds of calls before timing starts, so that clock and power settle."""
 TIMED_S = 0.7
+"""Seconds of calls that are timed."""
 BURSTS = 7
 BURST_MS = 10.0
+"""Milliseconds of calls in a burst: short, so that the power limit does not lower the clock yet."""
 PAUSE_S = 0.15
+"""Seconds without work before a burst."""
 GIB = 1 << 30
 COPY_SIZES = (GIB // 2, 2 * GIB, 4 * GIB)
+"""Bytes of each buffer that is read, written or copied."""
 SHAPES = ((8192, 8192, 8192), (16384, 8192, 8192), (8192, 8192, 16384))
 """m, n, k of the matrix products: all operands together exceed every L2 many times."""
 GRAPH_KERNELS = 1000
+"""Empty kernels in one graph: so many that the launch of the graph itself counts little."""
 OPTIONAL = (RuntimeError, AttributeError, NotImplementedError, TypeError, ValueError, OSError)
 """Raised by torch for a type or function that this GPU or version does not support."""
 
@@ -69,8 +75,11 @@ READ_SOURCE = """extern "C" __global__ void solscope_read(
 """
 """Reads a buffer again and again, past the L1 cache (`cg`)."""
 READ_THREADS = 1024
+"""Threads of a block that reads the L2."""
 READ_BLOCKS_PER_SM = 2
+"""With 1024 threads each, 2 blocks occupy an SM fully on data-center GPUs (2048 threads)."""
 READ_ROUNDS = 256
+"""Times that one launch reads the buffer, so that the launch itself counts little."""
 
 Probe = Callable[[], object]
 Progress = Callable[[str], None]
@@ -148,12 +157,12 @@ class Card:
     def time_bursts(self, run: Probe, call_ms: float) -> ProbeTimes:
         """Time `run` in short bursts, the card idle before each."""
         calls = calls_in(BURST_MS, call_ms)
-        found = []
+        times_ms = []
         for _ in range(BURSTS):
             time.sleep(PAUSE_S)
             run()
-            found.append(self._window(run, calls)())
-        return ProbeTimes(found)
+            times_ms.append(self._window(run, calls)())
+        return ProbeTimes(times_ms)
 
     def _window(self, run: Probe, calls: int) -> Callable[[], float]:
         """Enqueue `calls` calls; the result waits for them and gives milliseconds per call."""
@@ -173,9 +182,9 @@ class Card:
         """Clock and power while `run` repeats for about half a second; "" without nvidia-smi."""
         for _ in range(math.ceil(500 / call_ms)):
             run()
-        found = smi("clocks.sm", "power.draw")
+        state = smi("clocks.sm", "power.draw")
         self.torch.cuda.synchronize()
-        return f"; {found['clocks.sm']}, {found['power.draw']} during it" if found else ""
+        return f"; {state['clocks.sm']}, {state['power.draw']} during it" if state else ""
 
     def compile(self, source: str, name: str) -> Any | None:
         """A kernel from CUDA source; null where this torch or this card cannot."""
@@ -243,7 +252,7 @@ def memory_bandwidth(card: Card) -> Iterator[Reading]:
             timing = card.time(run, warm_s=0.1, timed_s=0.3)
             how = f"{size / GIB:g} GiB buffer, {timing.spread}"
             rates[kind].append((moved / timing.median_ms * 1e3, how))
-    best = {kind: max(found) for kind, found in rates.items() if found}
+    best = {kind: max(timed) for kind, timed in rates.items() if timed}
     for kind, (rate, how) in best.items():
         yield Reading("memory", f"hbm.{kind}", rate, "byte/s", how)
     kind = max(best, key=lambda name: best[name])
@@ -306,8 +315,8 @@ def _products(card: Card) -> Iterator[tuple[str, str, str, Callable[[int, int, i
     def fp8(m: int, n: int, k: int) -> Probe:
         dtype = torch.float8_e4m3fnuz if card.is_amd else torch.float8_e4m3fn
         a, b = _random(torch, m, k, dtype), _random(torch, n, k, dtype).t()
-        one = torch.ones((), device="cuda", dtype=torch.float32)
-        options = {"scale_a": one, "scale_b": one, "out_dtype": torch.bfloat16}
+        unit_scale = torch.ones((), device="cuda", dtype=torch.float32)
+        options = {"scale_a": unit_scale, "scale_b": unit_scale, "out_dtype": torch.bfloat16}
         return lambda: torch._scaled_mm(a, b, use_fast_accum=True, **options)
 
     def int8(m: int, n: int, k: int) -> Probe:
@@ -349,7 +358,7 @@ def cache_bandwidth(card: Card) -> Iterator[Reading]:
     blocks = READ_BLOCKS_PER_SM * int(card.properties.multi_processor_count)
     step = 2 * blocks * READ_THREADS
     out = card.torch.zeros(1, device="cuda")
-    found = []
+    rates = []
     for size in (l2_size(card) // 4, l2_size(card) // 2):
         count = max(1, size // 16 // step) * step
         data = card.torch.rand(4 * count, device="cuda")
@@ -361,8 +370,8 @@ def cache_bandwidth(card: Card) -> Iterator[Reading]:
             card.skipped.append(f"l2.bandwidth: {first_line(error)}")
             return
         how = f"{READ_ROUNDS} reads of {count * 16 / 2**20:.1f} MiB in a kernel, {timing.spread}"
-        found.append((16.0 * count * READ_ROUNDS / timing.median_ms * 1e3, how))
-    rate, how = max(found)
+        rates.append((16.0 * count * READ_ROUNDS / timing.median_ms * 1e3, how))
+    rate, how = max(rates)
     yield Reading("memory", "l2.bandwidth", rate, "byte/s", how)
 
 
@@ -461,10 +470,10 @@ def l2_size(card: Card) -> int:
 
 def short_name(device: str) -> str:
     """The short name in a device name: `H200` for `NVIDIA H200`."""
-    found = re.search(r"\b(GB\d{3}|[ABH]\d{2,3}|L\d{1,2}S?|MI\d{3}[AX]?|RTX \d{4})\b", device)
-    if found is None:
+    model = re.search(r"\b(GB\d{3}|[ABH]\d{2,3}|L\d{1,2}S?|MI\d{3}[AX]?|RTX \d{4})\b", device)
+    if model is None:
         return re.sub(r"\W+", "-", device.removeprefix("NVIDIA ").removeprefix("AMD ")).strip("-")
-    name = found.group().replace(" ", "")
+    name = model.group().replace(" ", "")
     return f"{name}-PCIe" if name == "H100" and "PCIe" in device else name
 
 

@@ -114,9 +114,9 @@ class Output:
         if isinstance(source, torch.Tensor):
             return source.dtype
         name = f"float8_{inputs['fp8']}" if source == "float8" else source
-        found = getattr(torch, name)
-        assert isinstance(found, torch.dtype)
-        return found
+        dtype = getattr(torch, name)
+        assert isinstance(dtype, torch.dtype)
+        return dtype
 
 
 @dataclass(frozen=True)

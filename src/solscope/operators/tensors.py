@@ -88,8 +88,8 @@ class Tensor:
         if self.strides is None or len(self.strides) != len(self.shape) or not self.numel:
             return self.numel
         pairs = list(zip(self.shape, self.strides, strict=True))
-        kept = math.prod(length for length, stride in pairs if stride)
-        return min(kept, 1 + sum((length - 1) * abs(stride) for length, stride in pairs))
+        distinct = math.prod(length for length, stride in pairs if stride)
+        return min(distinct, 1 + sum((length - 1) * abs(stride) for length, stride in pairs))
 
     @property
     def size(self) -> int:

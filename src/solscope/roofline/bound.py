@@ -75,25 +75,25 @@ def published_bound(published: Published, hardware: Hardware) -> Bound:
 
 
 def _largest(terms: Iterable[Term]) -> Bound:
-    known: dict[str, float] = {}
+    terms_us: dict[str, float] = {}
     missing = []
     for name, seconds in terms:
         if seconds is None:
             missing.append(name)
         else:
-            known[name] = seconds * 1e6
-    limiter = max(known, key=lambda name: known[name], default=None)
-    return Bound(None if limiter is None else known[limiter], limiter, known, missing)
+            terms_us[name] = seconds * 1e6
+    limiter = max(terms_us, key=lambda name: terms_us[name], default=None)
+    return Bound(None if limiter is None else terms_us[limiter], limiter, terms_us, missing)
 
 
 def _pipe(unit: str, flops: Mapping[str, float], hardware: Hardware) -> Iterator[Term]:
     """The time that one unit needs for its work in all precisions."""
     own = {pipe: count for pipe, count in flops.items() if pipe.startswith(f"{unit}.") and count}
-    known = {pipe: count for pipe, count in own.items() if pipe in hardware.peaks}
-    if known:
-        name = next(iter(known)) if len(known) == 1 else unit
-        yield name, sum(count / hardware.peaks[pipe].value for pipe, count in known.items())
-    yield from ((pipe, None) for pipe in own if pipe not in known)
+    rated = {pipe: count for pipe, count in own.items() if pipe in hardware.peaks}
+    if rated:
+        name = next(iter(rated)) if len(rated) == 1 else unit
+        yield name, sum(count / hardware.peaks[pipe].value for pipe, count in rated.items())
+    yield from ((pipe, None) for pipe in own if pipe not in rated)
 
 
 def _sfu(flops: Mapping[str, float], hardware: Hardware) -> Iterator[Term]:

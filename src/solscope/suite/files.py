@@ -98,8 +98,8 @@ def load(name: str | Path = "atrex") -> SuiteFile:
         return decode(file.read_bytes(), str(name))
     path = Path(name)
     if not path.is_file():
-        known = ", ".join(SHIPPED)
-        raise UsageError(f"no suite {str(name)!r}: neither a built-in suite ({known}) nor a file")
+        shipped = ", ".join(SHIPPED)
+        raise UsageError(f"no suite {str(name)!r}: neither a built-in suite ({shipped}) nor a file")
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -168,7 +168,7 @@ def _operator_problems(listed: ListedOperator) -> list[str]:
     if not listed.shapes:
         return [*problems, "no shapes"]
     ids = [shape.id for shape in listed.shapes]
-    problems += [f"shape {one} is listed twice" for one in sorted(set(ids)) if ids.count(one) > 1]
+    problems += [f"shape {id_} is listed twice" for id_ in sorted(set(ids)) if ids.count(id_) > 1]
     total = sum(shape.weight for shape in listed.shapes)
     if abs(total - 1) > _SUM_TOLERANCE:
         problems.append(f"the weights of its shapes add up to {total:.6g}, not 1")

@@ -25,35 +25,37 @@ class Recorded:
     grid: str = ""
     """Blocks of that kernel as `x,y,z`, for operators whose inputs leave sizes open."""
 
-    def tensor(self, at: int) -> Tensor:
-        """Input `at`, which must be a tensor."""
-        shape = self.dims[at] if at < len(self.dims) else None
-        kind = self.types[at] if at < len(self.types) else ""
+    def tensor(self, index: int) -> Tensor:
+        """Input `index`, which must be a tensor."""
+        shape = self.dims[index] if index < len(self.dims) else None
+        kind = self.types[index] if index < len(self.types) else ""
         if kind in _NO_TENSOR or not whole_numbers(shape):
-            raise UnclearError(f"input {at} is not recorded as a tensor")
-        tensor = Tensor(tuple(shape), full_type(kind), self._strides(at))
+            raise UnclearError(f"input {index} is not recorded as a tensor")
+        tensor = Tensor(tuple(shape), full_type(kind), self._strides(index))
         if tensor.numel > MOST_ELEMENTS:
-            raise UnclearError(f"input {at} is larger than any memory")
+            raise UnclearError(f"input {index} is larger than any memory")
         return tensor
 
-    def has(self, at: int) -> bool:
-        """Whether input `at` is a tensor."""
-        return at < len(self.types) and self.types[at] not in _NO_TENSOR
+    def has(self, index: int) -> bool:
+        """Whether input `index` is a tensor."""
+        return index < len(self.types) and self.types[index] not in _NO_TENSOR
 
     def tensors(self, count: int) -> list[Tensor]:
         """Those of the first `count` inputs that are tensors."""
-        found = [self.tensor(at) for at in range(min(count, len(self.types))) if self.has(at)]
-        if not found:
+        tensors = [
+            self.tensor(index) for index in range(min(count, len(self.types))) if self.has(index)
+        ]
+        if not tensors:
             raise UnclearError("no input is recorded as a tensor")
-        return found
+        return tensors
 
-    def scalar(self, at: int) -> str:
-        """Scalar argument `at` as text; empty when it is not recorded."""
-        return self.concrete[at] if at < len(self.concrete) else ""
+    def scalar(self, index: int) -> str:
+        """Scalar argument `index` as text; empty when it is not recorded."""
+        return self.concrete[index] if index < len(self.concrete) else ""
 
-    def _strides(self, at: int) -> tuple[int, ...] | None:
-        found = self.strides[at] if at < len(self.strides) else None
-        return tuple(found) if whole_numbers(found) else None
+    def _strides(self, index: int) -> tuple[int, ...] | None:
+        strides = self.strides[index] if index < len(self.strides) else None
+        return tuple(strides) if whole_numbers(strides) else None
 
 
 CallRule = Callable[[Recorded], OperatorAxes]
@@ -68,6 +70,11 @@ MOST_ELEMENTS = 1 << 50
 def whole_numbers(shape: Any) -> TypeGuard[list[int]]:
     """Whether this is a shape as profilers write it."""
     return isinstance(shape, list) and all(isinstance(n, int) and n >= 0 for n in shape)
+
+
+def recorded_as(names: str, rule: CallRule) -> dict[str, CallRule]:
+    """One rule for several recorded names, separated by spaces."""
+    return dict.fromkeys(names.split(), rule)
 
 
 def unclear(reason: str) -> CallRule:

@@ -10,7 +10,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded, whole_numbers
+from solscope.operators.calls.call import (
+    CallRule,
+    OperatorAxes,
+    Recorded,
+    recorded_as,
+    whole_numbers,
+)
 from solscope.operators.tensors import Tensor, UnclearError
 
 _BY_KERNEL = (
@@ -36,11 +42,11 @@ _SPLITS = slice(5, 7)
 _GROUP_SIZE = 9
 
 
-def _size(call: Recorded, at: int) -> int:
+def _size(call: Recorded, index: int) -> int:
     """Bytes of a tensor or of a list of tensors; the type of a list is in the kernel's name."""
-    if call.has(at):
-        return call.tensor(at).bytes
-    shapes = call.dims[at] if at < len(call.dims) else None
+    if call.has(index):
+        return call.tensor(index).bytes
+    shapes = call.dims[index] if index < len(call.dims) else None
     if not isinstance(shapes, list) or not shapes:
         raise UnclearError("the size of what is sent is not recorded")
     listed = [shapes] if whole_numbers(shapes) else shapes
@@ -62,14 +68,16 @@ def _axes(call: Recorded, operator: str, size: int, ranks: str) -> dict[str, Any
     return axes
 
 
-def collective(operator: str, at: int = 0, ranks_at: int | None = None) -> CallRule:
-    """An operator that is one collective, of the tensor at `at`."""
+def collective(
+    operator: str, names: str, *, index: int = 0, ranks_at: int | None = None
+) -> dict[str, CallRule]:
+    """Recorded `names` that are one collective each, of the tensor at `index`."""
 
     def rule(call: Recorded) -> OperatorAxes:
         ranks = "" if ranks_at is None else call.scalar(ranks_at)
-        return operator, _axes(call, operator, _size(call, at), ranks)
+        return operator, _axes(call, operator, _size(call, index), ranks)
 
-    return rule
+    return recorded_as(names, rule)
 
 
 def record_param_comms(call: Recorded) -> OperatorAxes:
@@ -82,7 +90,7 @@ def record_param_comms(call: Recorded) -> OperatorAxes:
     # Rows per rank, of what is sent and of what comes. A rank's own part, which is in both lists,
     # is not marked: at most the largest.
     lists = [[int(n) for n in re.findall(r"\d+", text)] for text in call.concrete[_SPLITS]]
-    largest = [max(parts) for parts in lists if parts]
+    largest = [max(rows) for rows in lists if rows]
     if operator == "all_to_all" and largest:
         rows = call.tensor(0).shape[0]
         axes["own_bytes"] = min(size, size * min(largest) // max(1, rows))

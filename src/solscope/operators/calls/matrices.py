@@ -14,5 +14,5 @@ _NOT_TENSOR_CORES = re.compile(
 def matrix_dtype(tensor: Tensor, kernel: str) -> str:
     """fp32 may run as tf32, which is faster; only a kernel that says otherwise rules it out."""
     dtype = tensor.dtype
-    known = re.search("tf32|s1688", kernel) is None and _NOT_TENSOR_CORES.search(kernel)
-    return dtype if dtype != "fp32" or known else "tf32"
+    no_tf32 = re.search("tf32|s1688", kernel) is None and _NOT_TENSOR_CORES.search(kernel)
+    return dtype if dtype != "fp32" or no_tf32 else "tf32"

@@ -36,7 +36,7 @@ def with_types(call: Recorded) -> Recorded:
     """The call with a type for each of its shapes; `UnclearError` if none can be inferred."""
     if not _OF_ONE_TYPE.fullmatch(call.name) or _CONVERTS.search(call.kernel):
         raise UnclearError("the types of the inputs are not recorded")
-    found = next((name for name, pattern in _PATTERNS if pattern.search(call.kernel)), None)
-    if found is None:
+    narrowest = next((name for name, pattern in _PATTERNS if pattern.search(call.kernel)), None)
+    if narrowest is None:
         raise UnclearError("the types of the inputs are not recorded, and the kernel names none")
-    return replace(call, types=[found if shape else "" for shape in call.dims])
+    return replace(call, types=[narrowest if shape else "" for shape in call.dims])

@@ -11,7 +11,6 @@ bytes    x read, N S written
 from __future__ import annotations
 
 from solscope.operators.base import Operator, cost_model
-from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.collectives import collective
 from solscope.operators.cost import Axes, Cost
 
@@ -27,10 +26,9 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-RECORDED: dict[str, CallRule] = {
-    "nccl:all_gather": collective("all_gather"),
-    "nccl:_all_gather_base": collective("all_gather"),
-    "vllm::all_gather": collective("all_gather", ranks_at=2),
+RECORDED = {
+    **collective("all_gather", "nccl:all_gather nccl:_all_gather_base"),
+    **collective("all_gather", "vllm::all_gather", ranks_at=2),
 }
 
 TITLE = "Parts of all ranks, for every rank"

@@ -13,7 +13,6 @@ Switches that add (NVLink SHARP, `multimem`) reach S in each direction. Without 
 from __future__ import annotations
 
 from solscope.operators.base import Operator, cost_model
-from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.collectives import collective
 from solscope.operators.cost import Axes, Cost
 
@@ -39,17 +38,15 @@ def _with_link(axes: Axes, link_bytes: float) -> Cost:
     )
 
 
-RECORDED: dict[str, CallRule] = {
-    "nccl:all_reduce": collective("all_reduce"),
-    "vllm::all_reduce": collective("all_reduce"),
-    "_C_custom_ar::all_reduce": collective("all_reduce", at=1),
-    "sgl_kernel::all_reduce": collective("all_reduce", at=1),
-    "sglang::inplace_all_reduce": collective("all_reduce"),
-    "sglang::outplace_all_reduce": collective("all_reduce"),
-    "symm_mem::multimem_all_reduce_": collective("all_reduce"),
-    "symm_mem::multimem_one_shot_all_reduce": collective("all_reduce"),
-    "symm_mem::one_shot_all_reduce": collective("all_reduce"),
-    "symm_mem::two_shot_all_reduce_": collective("all_reduce"),
+_OF_FIRST_INPUT = (
+    "nccl:all_reduce vllm::all_reduce sglang::inplace_all_reduce sglang::outplace_all_reduce"
+    " symm_mem::multimem_all_reduce_ symm_mem::multimem_one_shot_all_reduce"
+    " symm_mem::one_shot_all_reduce symm_mem::two_shot_all_reduce_"
+)
+_OF_SECOND_INPUT = "_C_custom_ar::all_reduce sgl_kernel::all_reduce"
+RECORDED = {
+    **collective("all_reduce", _OF_FIRST_INPUT),
+    **collective("all_reduce", _OF_SECOND_INPUT, index=1),
 }
 
 TITLE = "Sum over ranks, for every rank"

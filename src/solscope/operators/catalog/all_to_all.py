@@ -11,7 +11,6 @@ not known.
 from __future__ import annotations
 
 from solscope.operators.base import Operator, cost_model
-from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.collectives import collective
 from solscope.operators.cost import Axes, Cost
 
@@ -27,7 +26,7 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-RECORDED: dict[str, CallRule] = {"nccl:all_to_all": collective("all_to_all")}
+RECORDED = collective("all_to_all", "nccl:all_to_all")
 
 TITLE = "A part of each rank for each rank"
 OPERATOR = Operator("all_to_all", TITLE, "comm", cost, recorded=RECORDED)

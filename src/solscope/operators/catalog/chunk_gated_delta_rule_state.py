@@ -138,30 +138,15 @@ _WHY = (
     "emulated, the relative RMS error is {error}; 8-bit operands give 3e-2"
 )
 
-_H = Tolerance(
-    "close",
-    atol=0.03,
-    rtol=2e-2,
-    rms=6e-3,
-    row_rms=1.5e-2,
-    why=_WHY.format(error="3.3e-3 after 32 chunks, that of the worst row 5e-3"),
-)
-_V_NEW = Tolerance(
-    "close",
-    atol=0.03,
-    rtol=2e-2,
-    rms=5e-3,
-    row_rms=1.5e-2,
-    why=_WHY.format(error="2.1e-3, that of the worst row 4e-3"),
-)
-_STATE = Tolerance(
-    "close",
-    atol=0.03,
-    rtol=2e-2,
-    rms=5e-3,
-    row_rms=1e-2,
-    why=_WHY.format(error="2.5e-3 in touched rows, 4e-3 in the worst"),
-)
+
+def _close(rms: float, row_rms: float, error: str) -> Tolerance:
+    why = _WHY.format(error=error)
+    return Tolerance("close", atol=0.03, rtol=2e-2, rms=rms, row_rms=row_rms, why=why)
+
+
+_H = _close(6e-3, 1.5e-2, "3.3e-3 after 32 chunks, that of the worst row 5e-3")
+_V_NEW = _close(5e-3, 1.5e-2, "2.1e-3, that of the worst row 4e-3")
+_STATE = _close(5e-3, 1e-2, "2.5e-3 in touched rows, 4e-3 in the worst")
 OUTPUTS = {
     "h": Output("bfloat16", _H),
     "v_new": Output("bfloat16", _V_NEW),

@@ -13,7 +13,13 @@ import re
 from typing import Any
 
 from solscope.operators.base import Operator, cost_model
-from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded, whole_numbers
+from solscope.operators.calls.call import (
+    CallRule,
+    OperatorAxes,
+    Recorded,
+    recorded_as,
+    whole_numbers,
+)
 from solscope.operators.cost import Axes, Cost
 from solscope.operators.tensors import Tensor, UnclearError
 
@@ -67,8 +73,7 @@ def _one_element(call: Recorded) -> OperatorAxes:
 RECORDED: dict[str, CallRule] = {
     "aten::copy_": _copy,
     "aten::cat": _cat,
-    "aten::_local_scalar_dense": _one_element,
-    "aten::_assert_async": _one_element,
+    **recorded_as("aten::_local_scalar_dense aten::_assert_async", _one_element),
 }
 
 TITLE = "Copy, also to another type or layout"

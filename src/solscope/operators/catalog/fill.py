@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from solscope.operators.base import Operator, cost_model
-from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded, recorded_as
 from solscope.operators.cost import Axes, Cost
 from solscope.operators.tensors import UnclearError
 
@@ -38,15 +38,8 @@ def _arange(call: Recorded) -> OperatorAxes:
     return "fill", {"write_bytes": out.size * count}
 
 
-RECORDED: dict[str, CallRule] = {
-    "aten::fill_": _fill,
-    "aten::zero_": _fill,
-    "aten::exponential_": _fill,
-    "aten::random_": _fill,
-    "aten::normal_": _fill,
-    "aten::uniform_": _fill,
-    "aten::arange": _arange,
-}
+_IN_PLACE = "aten::fill_ aten::zero_ aten::exponential_ aten::random_ aten::normal_ aten::uniform_"
+RECORDED: dict[str, CallRule] = {**recorded_as(_IN_PLACE, _fill), "aten::arange": _arange}
 
 TITLE = "Write one value or a sequence"
 OPERATOR = Operator("fill", TITLE, "elementwise", cost, recorded=RECORDED)

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published, element
 from solscope.operators.suite_axes import ROW_SIZES
-from solscope.operators.task import Draw, Inputs, Output, Outputs
+from solscope.operators.task import Draw, Inputs, Outputs
 from solscope.operators.tasks.draws import activations, torch_dtype
 from solscope.operators.tasks.fp8 import quantize
-from solscope.operators.tasks.quantized import CODES, SCALES, compare_scales
+from solscope.operators.tasks.quantized import quantized_outputs
 from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
@@ -61,17 +61,14 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
 def reference(x: torch.Tensor, fp8: str) -> Outputs:
     """Scales in fp32, codes of the exact quotient."""
 
-    def part(rows: torch.Tensor) -> Outputs:
+    def rowwise(rows: torch.Tensor) -> Outputs:
         codes, scale = quantize(rows.double(), fp8, least_amax=1e-12)
         return {"q": codes, "scale": scale.squeeze(-1)}
 
-    return by_rows(part, x)
+    return by_rows(rowwise, x)
 
 
-OUTPUTS = {
-    "q": Output("float8", CODES),
-    "scale": Output("float32", SCALES, compare_scales(SCALES, 1e-14)),
-}
+OUTPUTS = quantized_outputs("scale", floor=1e-14)
 TASK = row_task(inputs, reference, OUTPUTS, rows="x", vary=("tokens",))
 
 TITLE = "Quantization to fp8, a scale per token"

@@ -72,13 +72,13 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
 def reference(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> Outputs:
     """Sum in fp64 rounded to the dtype, norm of the rounded sum in fp64."""
 
-    def part(rows: torch.Tensor, kept: torch.Tensor) -> Outputs:
+    def rowwise(rows: torch.Tensor, kept: torch.Tensor) -> Outputs:
         total = (rows.double() + kept.double()).to(x.dtype)
         wide = total.double()
         scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
         return {"x": (wide * scale * weight.double()).float(), "residual": total}
 
-    return by_rows(part, x, residual)
+    return by_rows(rowwise, x, residual)
 
 
 _X_WHY = (

@@ -93,7 +93,7 @@ def reference(
     dim = q_weight.numel()
     weight = torch.cat([q_weight.expand(q_heads, dim), k_weight.expand(kv_heads, dim)]).double()
 
-    def part(rows: torch.Tensor) -> Outputs:
+    def rowwise(rows: torch.Tensor) -> Outputs:
         heads = rows.view(-1, q_heads + 2 * kv_heads, dim)
         normed = heads[:, : q_heads + kv_heads].double()
         scale = (normed.square().mean(-1, keepdim=True) + eps).rsqrt()
@@ -101,7 +101,7 @@ def reference(
         out[:, : q_heads + kv_heads] = (normed * scale * weight).float()
         return {"qkv": out.view(rows.shape)}
 
-    return by_rows(part, qkv)
+    return by_rows(rowwise, qkv)
 
 
 def compare(

@@ -111,7 +111,7 @@ def reference(
 ) -> Outputs:
     """q and k heads in fp64; v and what lies behind the rotary part as they are."""
 
-    def part(rows: torch.Tensor, where: torch.Tensor) -> Outputs:
+    def rowwise(rows: torch.Tensor, where: torch.Tensor) -> Outputs:
         heads = rows.view(-1, q_heads + 2 * kv_heads, head_dim)
         cos, sin = cos_sin_cache[where.long()].double()[:, None].chunk(2, -1)
         out = heads.float().clone()
@@ -122,7 +122,7 @@ def reference(
         out[:, : q_heads + kv_heads, half : 2 * half] = (y * cos + x * sin).float()
         return {"qkv": out.view(rows.shape)}
 
-    return by_rows(part, qkv, positions)
+    return by_rows(rowwise, qkv, positions)
 
 
 def compare(

@@ -70,14 +70,14 @@ def reference(
 ) -> Outputs:
     """The rounded sum, its norm in fp64, scales in fp32, codes of the exact quotient."""
 
-    def part(rows: torch.Tensor, kept: torch.Tensor) -> Outputs:
+    def rowwise(rows: torch.Tensor, kept: torch.Tensor) -> Outputs:
         total = (rows.double() + kept.double()).to(x.dtype)
         wide = total.double()
         normed = wide * (wide.square().mean(-1, keepdim=True) + eps).rsqrt() * weight.double()
         codes, scale = quantize(normed, fp8, least_amax=1e-12)
         return {"q": codes, "scale": scale, "residual_out": total}
 
-    return by_rows(part, x, residual)
+    return by_rows(rowwise, x, residual)
 
 
 _SCALES = Tolerance("close", rtol=4.1e-3, rms=3e-3, why="max|y| of a row rounded to bf16: 2^-8")

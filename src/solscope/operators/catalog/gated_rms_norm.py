@@ -66,12 +66,12 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
 def reference(x: torch.Tensor, z: torch.Tensor, weight: torch.Tensor, eps: float) -> Outputs:
     """In fp64, the result in fp32."""
 
-    def part(rows: torch.Tensor, gate: torch.Tensor) -> Outputs:
+    def rowwise(rows: torch.Tensor, gate: torch.Tensor) -> Outputs:
         wide, open_ = rows.double(), gate.double()
         scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
         return {"out": (wide * scale * weight.double() * open_ * open_.sigmoid()).float()}
 
-    return by_rows(part, x, z)
+    return by_rows(rowwise, x, z)
 
 
 _WHY = (

@@ -63,11 +63,11 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
 def reference(x: torch.Tensor, eps: float) -> Outputs:
     """In fp64, the result in fp32."""
 
-    def part(rows: torch.Tensor) -> Outputs:
+    def rowwise(rows: torch.Tensor) -> Outputs:
         wide = rows.double()
         return {"out": (wide * (wide.square().sum(-1, keepdim=True) + eps).rsqrt()).float()}
 
-    return by_rows(part, x)
+    return by_rows(rowwise, x)
 
 
 OUTPUTS = {"out": Output("x", rounded("bfloat16", 1, "fp32 inside, one rounding"))}

@@ -78,13 +78,13 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
 def reference(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float) -> Outputs:
     """In fp64 with two passes, the result in fp32."""
 
-    def part(rows: torch.Tensor) -> Outputs:
+    def rowwise(rows: torch.Tensor) -> Outputs:
         wide = rows.double()
         centered = wide - wide.mean(-1, keepdim=True)
         scale = (centered.square().mean(-1, keepdim=True) + eps).rsqrt()
         return {"out": (centered * scale * weight.double() + bias.double()).float()}
 
-    return by_rows(part, x)
+    return by_rows(rowwise, x)
 
 
 _WHY = (

@@ -28,11 +28,12 @@ from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import LENGTHS_UNKNOWN, CallRule
 from solscope.operators.cost import Axes, Cost, Published, blocks, element, tensor_pipe
 from solscope.operators.suite_axes import with_context
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.attend import FLASH, attend
 from solscope.operators.tasks.draws import normal, torch_dtype
 from solscope.operators.tasks.needles import needle_positions, queries, value_offsets
 from solscope.operators.tasks.paging import STALE, pages, shuffled_lengths, similar, whole_blocks
+from solscope.operators.tasks.rows import row_task
 
 if TYPE_CHECKING:
     import torch
@@ -142,21 +143,11 @@ def reference(
     return {"out": out}
 
 
-def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
-    """The outputs of some sequences."""
-    picked = {name: inputs[name][rows] for name in ("q", "block_table", "seq_lens")}
-    return reference(**{**inputs, **picked})
-
-
-def whole(inputs: Inputs) -> dict[str, torch.Tensor]:
-    """Blocks of the cache without stale slots."""
-    size = inputs["kv_cache"].shape[1]
-    found = whole_blocks(inputs["block_table"], inputs["seq_lens"], size)
-    return {"kv_cache": found}
-
-
 OUTPUTS = {"out": Output("q", FLASH)}
-TASK = Task(inputs, reference, OUTPUTS, sampled=sampled, whole=whole, vary=("contexts",))
+WHOLE = whole_blocks("kv_cache", table="block_table", lengths="seq_lens", size_dim=1)
+TASK = row_task(
+    inputs, reference, OUTPUTS, rows="q block_table seq_lens", whole=WHOLE, vary=("contexts",)
+)
 
 
 RECORDED: dict[str, CallRule] = {

@@ -73,12 +73,12 @@ def reference(gating_output: torch.Tensor, top_k: int) -> Outputs:
     """Softmax in fp64; a stable sort puts the lower expert first."""
     import torch
 
-    def part(rows: torch.Tensor) -> Outputs:
+    def rowwise(rows: torch.Tensor) -> Outputs:
         ids = torch.sort(rows, dim=-1, descending=True, stable=True).indices[:, :top_k]
         weights = rows.double().softmax(-1).gather(-1, ids)
         return {"topk_weights": weights.float(), "topk_ids": ids.to(torch.int32)}
 
-    return by_rows(part, gating_output)
+    return by_rows(rowwise, gating_output)
 
 
 def compare_ids(

@@ -21,14 +21,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Operator, cost_model, in_suite
-from solscope.operators.calls.call import LENGTHS_UNKNOWN, CallRule
+from solscope.operators.calls.call import LENGTHS_UNKNOWN, recorded_as
 from solscope.operators.cost import Axes, Cost, Published, blocks, element, tensor_pipe
 from solscope.operators.suite_axes import PAGED_HEADS, with_context
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
+from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.attend import FLASH, attend
 from solscope.operators.tasks.draws import normal, torch_dtype
 from solscope.operators.tasks.needles import needle_positions, queries, sink, value_offsets
 from solscope.operators.tasks.paging import STALE, pages, shuffled_lengths, similar, whole_blocks
+from solscope.operators.tasks.rows import row_task
 
 if TYPE_CHECKING:
     import torch
@@ -142,27 +143,15 @@ def reference(
     return {"out": out}
 
 
-def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
-    """The outputs of some sequences."""
-    picked = {name: inputs[name][rows] for name in ("query", "block_tables", "seq_lens")}
-    return reference(**{**inputs, **picked})
-
-
-def whole(inputs: Inputs) -> dict[str, torch.Tensor]:
-    """Blocks of the cache without stale slots."""
-    size = inputs["v_cache"].shape[-1]
-    found = whole_blocks(inputs["block_tables"], inputs["seq_lens"], size)
-    return {"k_cache": found, "v_cache": found}
-
-
 OUTPUTS = {"out": Output("query", FLASH)}
-TASK = Task(inputs, reference, OUTPUTS, sampled=sampled, whole=whole, vary=("contexts",))
+WHOLE = whole_blocks("k_cache v_cache", table="block_tables", lengths="seq_lens", size_dim=-1)
+TASK = row_task(
+    inputs, reference, OUTPUTS, rows="query block_tables seq_lens", whole=WHOLE, vary=("contexts",)
+)
 
 
-RECORDED: dict[str, CallRule] = {
-    "_C::paged_attention_v1": LENGTHS_UNKNOWN,
-    "_C::paged_attention_v2": LENGTHS_UNKNOWN,
-}
+_NAMES = "_C::paged_attention_v1 _C::paged_attention_v2"
+RECORDED = recorded_as(_NAMES, LENGTHS_UNKNOWN)
 
 TITLE = "Decode attention over a paged cache"
 OPERATOR = Operator(

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published, blocks, element
-from solscope.operators.task import Draw, Inputs, Output, Outputs
+from solscope.operators.task import Draw, Inputs, Outputs
 from solscope.operators.tasks.draws import activations, torch_dtype
 from solscope.operators.tasks.fp8 import quantize
-from solscope.operators.tasks.quantized import CODES, SCALES, compare_scales
+from solscope.operators.tasks.quantized import quantized_outputs
 from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
@@ -70,18 +70,15 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
 def reference(x: torch.Tensor, group_size: int, fp8: str) -> Outputs:
     """Scales in fp32, codes of the exact quotient."""
 
-    def part(rows: torch.Tensor) -> Outputs:
+    def rowwise(rows: torch.Tensor) -> Outputs:
         groups = rows.double().view(rows.shape[0], -1, group_size)
         codes, scale = quantize(groups, fp8, least_scale=1e-10)
         return {"q": codes.flatten(-2), "scales": scale.squeeze(-1)}
 
-    return by_rows(part, x)
+    return by_rows(rowwise, x)
 
 
-OUTPUTS = {
-    "q": Output("float8", CODES),
-    "scales": Output("float32", SCALES, compare_scales(SCALES, 1e-10)),
-}
+OUTPUTS = quantized_outputs("scales", floor=1e-10)
 TASK = row_task(inputs, reference, OUTPUTS, rows="x", vary=("tokens",))
 
 TITLE = "Quantization to fp8, a scale per group of a token"

@@ -11,7 +11,6 @@ The switch may add, so additions count nothing. `ranks` is 2, the fewest, where 
 from __future__ import annotations
 
 from solscope.operators.base import Operator, cost_model
-from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.collectives import collective
 from solscope.operators.cost import Axes, Cost
 
@@ -27,10 +26,9 @@ def cost(axes: Axes) -> Cost:
     )
 
 
-RECORDED: dict[str, CallRule] = {
-    "nccl:reduce_scatter": collective("reduce_scatter"),
-    "nccl:_reduce_scatter_base": collective("reduce_scatter"),
-    "vllm::reduce_scatter": collective("reduce_scatter", ranks_at=2),
+RECORDED = {
+    **collective("reduce_scatter", "nccl:reduce_scatter nccl:_reduce_scatter_base"),
+    **collective("reduce_scatter", "vllm::reduce_scatter", ranks_at=2),
 }
 
 TITLE = "Sums over ranks, each rank its part"

@@ -65,12 +65,12 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
 def reference(x: torch.Tensor, weight: torch.Tensor, eps: float) -> Outputs:
     """In fp64, the result in fp32."""
 
-    def part(rows: torch.Tensor) -> Outputs:
+    def rowwise(rows: torch.Tensor) -> Outputs:
         wide = rows.double()
         scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
         return {"out": (wide * scale * weight.double()).float()}
 
-    return by_rows(part, x)
+    return by_rows(rowwise, x)
 
 
 _TOLERANCE = rounded("bfloat16", 2, "fp32 inside; vLLM rounds x·rstd before the weight, then again")

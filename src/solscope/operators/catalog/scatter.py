@@ -8,7 +8,7 @@ bytes    the values once, their indices where the shapes tell, and as much writt
 from __future__ import annotations
 
 from solscope.operators.base import Operator, cost_model
-from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded, recorded_as
 from solscope.operators.cost import Axes, Cost
 
 
@@ -44,8 +44,7 @@ def _store_cache(call: Recorded) -> OperatorAxes:
 RECORDED: dict[str, CallRule] = {
     "aten::_index_put_impl_": _index_put,
     "aten::scatter_": _scatter,
-    "_C_cache_ops::reshape_and_cache_flash": _store_cache,
-    "sglang::store_cache": _store_cache,
+    **recorded_as("_C_cache_ops::reshape_and_cache_flash sglang::store_cache", _store_cache),
 }
 
 TITLE = "Values written to indexed places"

@@ -73,11 +73,11 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
 def reference(x: torch.Tensor) -> Outputs:
     """In fp64, the result in fp32."""
 
-    def part(rows: torch.Tensor) -> Outputs:
+    def rowwise(rows: torch.Tensor) -> Outputs:
         gate, up = rows.double().chunk(2, -1)
         return {"out": (gate * gate.sigmoid() * up).float()}
 
-    return by_rows(part, x)
+    return by_rows(rowwise, x)
 
 
 _WHY = (

@@ -68,11 +68,11 @@ def reference(logits: torch.Tensor, top_k: int) -> Outputs:
     """By a full sort."""
     import torch
 
-    def part(rows: torch.Tensor) -> Outputs:
+    def rowwise(rows: torch.Tensor) -> Outputs:
         threshold = rows.sort(-1, descending=True).values[:, top_k - 1 : top_k]
         return {"out": torch.where(rows >= threshold, rows, float("-inf"))}
 
-    return by_rows(part, logits)
+    return by_rows(rowwise, logits)
 
 
 _TOLERANCE = Tolerance("exact", why="values are kept or removed, not computed")

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Operator, cost_model, in_suite
-from solscope.operators.calls.call import LENGTHS_UNKNOWN, CallRule
+from solscope.operators.calls.call import LENGTHS_UNKNOWN, recorded_as
 from solscope.operators.cost import Axes, Cost, Published, blocks, element, tensor_pipe
 from solscope.operators.suite_axes import PAGED_HEADS, with_sequences
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
@@ -194,21 +194,13 @@ def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
     return {"out": out}
 
 
-def whole(inputs: Inputs) -> dict[str, torch.Tensor]:
-    """Blocks of the cache without stale slots."""
-    size = inputs["k_cache"].shape[1]
-    found = whole_blocks(inputs["block_table"], inputs["seqused_k"], size)
-    return {"k_cache": found, "v_cache": found}
-
-
 OUTPUTS = {"out": Output("q", FLASH)}
-TASK = Task(inputs, reference, OUTPUTS, sampled=sampled, whole=whole, vary=("sequences",))
+WHOLE = whole_blocks("k_cache v_cache", table="block_table", lengths="seqused_k", size_dim=1)
+TASK = Task(inputs, reference, OUTPUTS, sampled=sampled, whole=WHOLE, vary=("sequences",))
 
 
-RECORDED: dict[str, CallRule] = {
-    "vllm::unified_attention_with_output": LENGTHS_UNKNOWN,
-    "aiter::mha_batch_prefill": LENGTHS_UNKNOWN,
-}
+_NAMES = "vllm::unified_attention_with_output aiter::mha_batch_prefill"
+RECORDED = recorded_as(_NAMES, LENGTHS_UNKNOWN)
 
 TITLE = "Paged causal attention, prefill and decode in one batch"
 OPERATOR = Operator(

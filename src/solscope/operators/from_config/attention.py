@@ -62,19 +62,19 @@ def _by_sums(use: Use, context: Sums, generation: Sums | None) -> OperatorAxes:
     if use.mla:
         raise UnclearError("MLA attention of a mixed step is not computed from a config")
     window = use.window
-    parts = [part for part in (context, generation) if part is not None and part.requests]
+    present = [sums for sums in (context, generation) if sums is not None and sums.requests]
     groups, pairs = [], 0
-    for part in parts:
-        queries, keys = part.q // part.requests, part.k // part.requests
+    for sums in present:
+        queries, keys = sums.q // sums.requests, sums.k // sums.requests
         if window is None:
-            pairs += part.pairs
-        elif part is context:
+            pairs += sums.pairs
+        elif sums is context:
             keys = queries
-            pairs += part.requests * _windowed(queries, window)
+            pairs += sums.requests * _windowed(queries, window)
         else:
-            keys = _least_in_window(part.k, part.requests, window)
-            pairs += part.requests * keys
-        groups.append([queries, max(queries, keys), part.requests])
+            keys = _least_in_window(sums.k, sums.requests, window)
+            pairs += sums.requests * keys
+        groups.append([queries, max(queries, keys), sums.requests])
     if not groups or min(count for _, _, count in groups) <= 0:
         raise UnclearError("the lengths of the requests are not known")
     heads = {"q_heads": use.heads, "kv_heads": use.kv_heads, "head_dim": use.config.head}

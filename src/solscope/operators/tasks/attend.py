@@ -52,13 +52,13 @@ def attend(
         some = slice(first, first + together)
         wide_k, wide_v = k[some].double(), v[some].double()
         for start in range(0, rows, step):
-            part = slice(start, start + step)
-            scores = torch.einsum("brhgd,bshd->bhgrs", grouped[some, part].double(), wide_k)
+            queried = slice(start, start + step)
+            scores = torch.einsum("brhgd,bshd->bhgrs", grouped[some, queried].double(), wide_k)
             scores *= scale
             if visible is not None:
-                seen = position < visible[some, part, None]
+                seen = position < visible[some, queried, None]
                 scores.masked_fill_(~seen[:, None, None], -torch.inf)
             weights = scores.softmax(-1).nan_to_num_(0.0)
             sums = torch.einsum("bhgrs,bshd->brhgd", weights, wide_v)
-            out[some, part] = sums.flatten(2, 3).float()
+            out[some, queried] = sums.flatten(2, 3).float()
     return out

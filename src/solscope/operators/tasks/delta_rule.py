@@ -191,12 +191,12 @@ def chunk_states(
     x = torch.empty(u.shape, device=u.device)
     state = state.to(dtype)
     for index, start in enumerate(range(0, tokens, size)):
-        part = slice(start, min(start + size, tokens))
-        keys = k[:, part].repeat_interleave(heads // k.shape[2], 2).to(dtype)
-        sums = g[:, part].to(dtype)
+        chunk = slice(start, min(start + size, tokens))
+        keys = k[:, chunk].repeat_interleave(heads // k.shape[2], 2).to(dtype)
+        sums = g[:, chunk].to(dtype)
         h[:, index] = state.float()
-        new = u[:, part].to(dtype) - torch.einsum("bthk,bhkv->bthv", w[:, part].to(dtype), state)
-        x[:, part] = new.float()
+        new = u[:, chunk].to(dtype) - torch.einsum("bthk,bhkv->bthv", w[:, chunk].to(dtype), state)
+        x[:, chunk] = new.float()
         last = sums[:, -1:]
         decayed = new * (last - sums).exp()[..., None]
         state = state * last[:, 0].exp()[..., None, None]

@@ -22,9 +22,9 @@ def torch_dtype(name: str) -> torch.dtype:
     """torch's dtype by our name, e.g. `bf16`."""
     import torch
 
-    found = getattr(torch, TORCH_NAMES[name])
-    assert isinstance(found, torch.dtype)
-    return found
+    dtype = getattr(torch, TORCH_NAMES[name])
+    assert isinstance(dtype, torch.dtype)
+    return dtype
 
 
 def normal(

@@ -100,16 +100,16 @@ def mix_experts(
     flat, top_k = ids.long().flatten(), ids.shape[1]
     ordered, order = flat.sort(stable=True)
     counts = torch.bincount(ordered)
-    found = counts.nonzero()[:, 0]
+    touched = counts.nonzero()[:, 0]
     out = torch.zeros(x.shape[0], width, dtype=torch.float64, device=x.device)
     start = 0
-    for expert, count in zip(found.tolist(), counts[found].tolist(), strict=True):
+    for expert, count in zip(touched.tolist(), counts[touched].tolist(), strict=True):
         first, second = gate_up(expert), down(expert)
         for slots in torch.split(order[start : start + count], _ROWS):
             tokens = slots // top_k
             gate, up = (x[tokens].double() @ first.T).chunk(2, -1)
-            part = (torch.nn.functional.silu(gate) * up) @ second.T
+            output = (torch.nn.functional.silu(gate) * up) @ second.T
             # A token has an expert once, so that no two rows of this sum meet.
-            out[tokens] += part * weights.flatten()[slots, None].double()
+            out[tokens] += output * weights.flatten()[slots, None].double()
         start += count
     return out.float()

@@ -48,12 +48,14 @@ def within(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
 
 def both(first: Judgement, second: Judgement) -> Judgement:
     """Two parts of one output: right when both are."""
-    errors = [part.rms_error for part in (first, second) if part.rms_error is not None]
+    errors = [
+        judgement.rms_error for judgement in (first, second) if judgement.rms_error is not None
+    ]
     return Judgement(
         ok=first.ok and second.ok,
         max_error=max(first.max_error, second.max_error),
         rms_error=max(errors) if errors else None,
-        reason="; ".join(part.reason for part in (first, second) if part.reason),
+        reason="; ".join(judgement.reason for judgement in (first, second) if judgement.reason),
     )
 
 
@@ -71,8 +73,8 @@ def _close(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
 
     outside, worst, worst_at = 0, 0.0, 0
     squared_error = squared_wanted = fourth_power = 0.0
-    for start, part, right in _slices(got, wanted):
-        a, b = part.double(), right.double()
+    for start, ours, right in _slices(got, wanted):
+        a, b = ours.double(), right.double()
         finite = torch.isfinite(b)
         same = (a == b) | (a.isnan() & b.isnan())
         error = torch.where(same, 0.0, (a - b).abs()).nan_to_num(nan=_INF, posinf=_INF)
@@ -138,8 +140,8 @@ def exactly(got: torch.Tensor, wanted: torch.Tensor) -> Judgement:
     import torch
 
     differing, worst, first = 0, 0.0, None
-    for start, part, right in _slices(got, wanted):
-        a, b = part.double(), right.double()
+    for start, ours, right in _slices(got, wanted):
+        a, b = ours.double(), right.double()
         wrong = ~((a == b) | (a.isnan() & b.isnan()))
         count = int(wrong.sum())
         if count:
@@ -157,9 +159,9 @@ def exactly(got: torch.Tensor, wanted: torch.Tensor) -> Judgement:
 def _codes(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Judgement:
     one_off, further, worst, place = 0, 0, 0.0, None
     squared_error = squared_wanted = 0.0
-    for start, part, right in _slices(got, wanted):
-        a, b = part.float(), right.float()
-        steps = (_ordered(part) - _ordered(right)).abs()
+    for start, ours, right in _slices(got, wanted):
+        a, b = ours.float(), right.float()
+        steps = (_ordered(ours) - _ordered(right)).abs()
         # the code of NaN is next to the largest number's, or zero's: no number is near it
         steps = steps.masked_fill(a.isnan() ^ b.isnan(), _FAR).masked_fill(a.isnan() & b.isnan(), 0)
         one_off += int((steps == 1).sum())

@@ -7,11 +7,12 @@ no token of a sequence are filled with large values: reading either as data show
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from solscope.operators.cost import blocks
+from solscope.operators.task import Inputs
 
 if TYPE_CHECKING:
     import torch
@@ -71,12 +72,25 @@ def pages(
     return Pages(table.to(torch.int32), used[:pool], size)
 
 
-def whole_blocks(table: torch.Tensor, lengths: torch.Tensor, size: int) -> torch.Tensor:
-    """Blocks of the pool in which every slot holds a token."""
-    import torch
+def whole_blocks(
+    caches: str, *, table: str, lengths: str, size_dim: int
+) -> Callable[[Inputs], Mapping[str, torch.Tensor]]:
+    """`whole` of a task with paged `caches`: the blocks in which every slot holds a token.
 
-    column = torch.arange(table.shape[1], device=table.device)
-    return table[column < (lengths // size)[:, None]].long()
+    `table` and `lengths` are the inputs that say which those are; a cache has the slots of a block
+    along dimension `size_dim`.
+    """
+    names = caches.split()
+
+    def whole(inputs: Inputs) -> Mapping[str, torch.Tensor]:
+        import torch
+
+        blocks_of, size = inputs[table], inputs[names[-1]].shape[size_dim]
+        column = torch.arange(blocks_of.shape[1], device=blocks_of.device)
+        filled = blocks_of[column < (inputs[lengths] // size)[:, None]].long()
+        return dict.fromkeys(names, filled)
+
+    return whole
 
 
 def shuffled_lengths(
@@ -106,11 +120,11 @@ def offsets(lengths: torch.Tensor) -> torch.Tensor:
 def similar(lengths: torch.Tensor) -> list[tuple[torch.Tensor, int]]:
     """Sequences to work on together, padded to the length that comes with them: the long apart."""
     ordered, order = lengths.long().sort()
-    found, start, sizes = [], 0, ordered.tolist()
+    batches, start, sizes = [], 0, ordered.tolist()
     while start < len(sizes):
         end = start + 1
         while end < len(sizes) and (end + 1 - start) * sizes[end] <= BATCH_KEYS:
             end += 1
-        found.append((order[start:end], sizes[end - 1]))
+        batches.append((order[start:end], sizes[end - 1]))
         start = end
-    return found
+    return batches

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from solscope.operators.task import Compare, Judgement, Tolerance
+from solscope.operators.task import Compare, Judgement, Output, Tolerance
 from solscope.operators.tasks.judge import both, exactly, within
 
 if TYPE_CHECKING:
@@ -39,7 +39,15 @@ def compare_scales(tolerance: Tolerance, floor: float) -> Compare:
         zero = wanted <= floor
         floors = got[zero]
         finite = (floors.isfinite() & (floors >= 0)).to(torch.int8)
-        kept = within(tolerance, got[~zero], wanted[~zero])
-        return both(kept, exactly(finite, torch.ones_like(finite)))
+        scaled = within(tolerance, got[~zero], wanted[~zero])
+        return both(scaled, exactly(finite, torch.ones_like(finite)))
 
     return compare
+
+
+def quantized_outputs(scales: str, floor: float) -> dict[str, Output]:
+    """Codes `q`, and the output called `scales`: by the tolerances of a plain quantization."""
+    return {
+        "q": Output("float8", CODES),
+        scales: Output("float32", SCALES, compare_scales(SCALES, floor)),
+    }

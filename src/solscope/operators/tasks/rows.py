@@ -28,13 +28,13 @@ def by_rows(function: Callable[..., Outputs], *tensors: torch.Tensor) -> Outputs
         return function(*tensors)
     whole: Outputs = {}
     for start in range(0, rows, step):
-        parts = function(*(tensor[start : start + step] for tensor in tensors))
-        for name, part in parts.items():
+        outputs = function(*(tensor[start : start + step] for tensor in tensors))
+        for name, values in outputs.items():
             if name not in whole:
                 whole[name] = torch.empty(
-                    rows, *part.shape[1:], dtype=part.dtype, device=part.device
+                    rows, *values.shape[1:], dtype=values.dtype, device=values.device
                 )
-            whole[name][start : start + step] = part
+            whole[name][start : start + step] = values
     return whole
 
 
@@ -67,10 +67,13 @@ def row_task(
     rows: str,
     vary: tuple[str, ...],
     mutates: tuple[str, ...] = (),
+    whole: Callable[[Inputs], Mapping[str, torch.Tensor]] | None = None,
 ) -> Task:
     """The task of a row-wise operator: `rows` names the inputs with a row for each row of output.
 
     Everything else is as in `Task`.
     """
     sampled = sampled_rows(reference, *rows.split())
-    return Task(inputs, reference, outputs, sampled=sampled, vary=vary, mutates=mutates)
+    return Task(
+        inputs, reference, outputs, sampled=sampled, vary=vary, mutates=mutates, whole=whole
+    )
