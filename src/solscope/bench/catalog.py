@@ -14,7 +14,6 @@ import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -141,13 +140,9 @@ class Solution:
             return entry
         return folder / own.name
 
-    def load_options(self, operator: str) -> dict[str, Any]:
-        """How a worker loads it."""
-        return {
-            "compiled": self.about.compile,
-            "dynamic": None,
-            "build": str(cache_folder() / f"{self.hash(operator)}"),
-        }
+    def build_folder(self, operator: str) -> Path:
+        """Where what is built of it for an operator is cached, by its content."""
+        return cache_folder() / self.hash(operator)
 
 
 def cache_folder() -> Path:

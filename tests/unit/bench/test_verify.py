@@ -89,7 +89,9 @@ def test_an_output_that_rows_do_not_show_is_checked_whole(monkeypatch: pytest.Mo
     assert task is not None
     large = Cost(flops={"vector.fp32": 2 * CPU_EFFORT.full_flop})
     assert by_rows(large, task, CPU_EFFORT) is False
-    too_large = Cost(flops={"vector.fp32": 2 * CPU_EFFORT.never * CPU_EFFORT.full_flop})
+    too_large = Cost(
+        flops={"vector.fp32": 2 * CPU_EFFORT.max_full_reference_factor * CPU_EFFORT.full_flop}
+    )
     assert by_rows(too_large, task, CPU_EFFORT) is None
     norm = operator("rms_norm").task
     assert norm is not None

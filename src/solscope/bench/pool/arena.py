@@ -16,7 +16,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from solscope.bench.worker.messages import ArenaHandle, TensorInput
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +31,7 @@ FOLDERS = tuple(dict.fromkeys(("/dev/shm", tempfile.gettempdir())))  # noqa: S10
 shared memory, and a write beyond what there is would end the process that writes."""
 _PREFIX = f"solscope-arena-{secrets.token_hex(4)}-"
 ARENAS = tuple(f"{folder}/{_PREFIX}" for folder in FOLDERS)
-"""How the files of this process begin: what a kill leaves, the nursery of the workers removes."""
+"""How the files of this process begin: what a kill leaves, the fork server removes."""
 ALIGNMENT = 512
 """Bytes; as the CUDA allocator aligns, so that kernels see usual pointers."""
 
@@ -70,7 +72,7 @@ class Arena:
         if self.device != "cpu":
             self.data = torch.empty(size, dtype=torch.uint8, device=self.device)
             return
-        descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=_roomy(size))
+        descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=_folder_with_space(size))
         try:
             os.ftruncate(descriptor, size)
             memory = mmap.mmap(descriptor, size)
@@ -79,13 +81,13 @@ class Arena:
         self._path = Path(name)
         self.data = torch.frombuffer(memory, dtype=torch.uint8)
 
-    def handle(self) -> dict[str, Any]:
+    def handle(self) -> ArenaHandle:
         """What one worker needs to map this memory; made anew for each worker."""
         if self._path is not None:
-            return {"path": str(self._path), "bytes": self.data.numel()}
+            return ArenaHandle(self.data.numel(), path=str(self._path))
         parts = self.data.untyped_storage()._share_cuda_()  # type: ignore[no-untyped-call]
         plain = [{"hex": part.hex()} if isinstance(part, bytes) else part for part in parts]
-        return {"cuda": plain, "bytes": self.data.numel()}
+        return ArenaHandle(self.data.numel(), cuda=plain)
 
     def close(self) -> None:
         """Give the memory back once nobody maps it."""
@@ -100,7 +102,7 @@ class Arena:
         return self.data[offset : offset + size].view(dtype).reshape(shape)
 
 
-def _roomy(size: int) -> str:
+def _folder_with_space(size: int) -> str:
     """A folder for a file of `size` bytes; MemoryError when there is none."""
     for folder in FOLDERS:
         if os.access(folder, os.W_OK):
@@ -149,18 +151,18 @@ class Arenas:
                 self._free.append(found)
 
 
-def place(arena: Arena, tensor: torch.Tensor, offset: int) -> dict[str, Any]:
+def place(arena: Arena, tensor: torch.Tensor, offset: int) -> TensorInput:
     """Copy a tensor to an offset, strides kept; its description for a worker."""
     size = extent(tensor)
     raw = raw_bytes(tensor)
     arena.data[offset : offset + size].copy_(raw)
-    return {
-        "offset": offset,
-        "bytes": size,
-        "dtype": str(tensor.dtype).removeprefix("torch."),
-        "shape": list(tensor.shape),
-        "stride": list(tensor.stride()),
-    }
+    return TensorInput(
+        offset=offset,
+        bytes=size,
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        shape=list(tensor.shape),
+        stride=list(tensor.stride()),
+    )
 
 
 def extent(tensor: torch.Tensor) -> int:
@@ -180,13 +182,13 @@ def raw_bytes(tensor: torch.Tensor) -> torch.Tensor:
     return empty.set_(tensor.untyped_storage(), start, (extent(tensor),), (1,))
 
 
-def view(arena: Arena, spec: dict[str, Any]) -> torch.Tensor:
+def view(arena: Arena, spec: TensorInput) -> torch.Tensor:
     """The tensor for a description."""
     import torch
 
-    dtype = getattr(torch, spec["dtype"])
-    flat = arena.data[spec["offset"] : spec["offset"] + spec["bytes"]].view(dtype)
-    return flat.as_strided(spec["shape"], spec["stride"])
+    dtype = getattr(torch, spec.dtype)
+    flat = arena.data[spec.offset : spec.offset + spec.bytes].view(dtype)
+    return flat.as_strided(spec.shape, spec.stride)
 
 
 def fingerprint(tensor: torch.Tensor) -> torch.Tensor:

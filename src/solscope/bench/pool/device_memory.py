@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 CACHED_BYTES = 24 << 30
 """Memory that the evaluator may hold for later tensors."""
-NEED = 6.0
+MEMORY_PER_MOVED_BYTE = 6.0
 """Memory that a shape takes, in bytes that the operator must move."""
 
 
@@ -25,10 +25,10 @@ def is_short(device: str, size: float) -> bool:
     """Whether a shape that moves `size` bytes may run out of memory now."""
     import torch
 
-    return device != "cpu" and torch.cuda.mem_get_info()[0] < NEED * size
+    return device != "cpu" and torch.cuda.mem_get_info()[0] < MEMORY_PER_MOVED_BYTE * size
 
 
-class Room:
+class MemoryBudget:
     """Memory of the device, handed out to operators that are checked at the same time."""
 
     def __init__(self, total: float) -> None:
@@ -38,7 +38,7 @@ class Room:
     @contextmanager
     def of(self, size: float) -> Iterator[None]:
         """Wait until a shape that moves `size` bytes has room for copies and references."""
-        need = min(NEED * size, self._total)
+        need = min(MEMORY_PER_MOVED_BYTE * size, self._total)
         with self._changed:
             self._changed.wait_for(lambda: self._left >= need)
             self._left -= need

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from solscope.bench.pool.arena import Arena, aligned, extent, fingerprint, place, view
+from solscope.bench.worker.messages import InputSpec, TensorInput, ValueInput
 from solscope.operators.task import Draw, Task, Variant
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class InputSets:
     def __init__(self, arena: Arena, task: Task) -> None:
         self.arena = arena
         self.task = task
-        self.specs: list[dict[str, Any]] = []
+        self.specs: list[InputSpec] = []
         self.seeds: list[int] = []
         self._prints: list[dict[str, torch.Tensor]] = []
         self._drawn: tuple[dict[str, Any], Variant, list[int]] = ({}, "typical", [])
@@ -57,13 +58,13 @@ class InputSets:
                 self.arena.reserve(size * count)
             elif offset + size > self.arena.data.numel():
                 raise AssertionError("the size of the inputs depends on the seed")
-            spec: dict[str, Any] = {}
+            spec: InputSpec = {}
             for name, value in made.items():
                 if _is_tensor(value):
-                    spec[name] = {"tensor": place(self.arena, value, offset)}
+                    spec[name] = place(self.arena, value, offset)
                     offset += aligned(extent(value))
                 else:
-                    spec[name] = value
+                    spec[name] = ValueInput(value)
             self.specs.append(spec)
             del made, tensors
         self.seeds += seeds
@@ -72,7 +73,7 @@ class InputSets:
     def tensors(self, index: int) -> dict[str, Any]:
         """The inputs of one set, as views of the shared memory, with plain values."""
         return {
-            name: view(self.arena, item["tensor"]) if isinstance(item, dict) else item
+            name: view(self.arena, item) if isinstance(item, TensorInput) else item.value
             for name, item in self.specs[index].items()
         }
 
@@ -121,12 +122,12 @@ class InputSets:
         spec = self.specs[index]
         for name, value in made.items():
             if not _is_tensor(value):
-                spec[name] = value
+                spec[name] = ValueInput(value)
                 continue
-            before = spec[name]["tensor"]
-            if extent(value) != before["bytes"]:
+            before = spec[name]
+            if not isinstance(before, TensorInput) or extent(value) != before.bytes:
                 raise AssertionError(f"the size of {name} depends on the seed")
-            spec[name] = {"tensor": place(self.arena, value, before["offset"])}
+            spec[name] = place(self.arena, value, before.offset)
 
     def _accept(self, index: int) -> None:
         """Take the present contents as the right ones."""
@@ -143,7 +144,7 @@ class InputSets:
     def bytes(self) -> int:
         """Bytes of one set."""
         first = self.specs[0].values()
-        return sum(item["tensor"]["bytes"] for item in first if isinstance(item, dict))
+        return sum(item.bytes for item in first if isinstance(item, TensorInput))
 
 
 def _is_tensor(value: Any) -> bool:

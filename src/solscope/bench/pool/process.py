@@ -21,11 +21,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
+
+import msgspec
 
 from solscope.bench.base import Status
 from solscope.bench.pool.arena import ARENAS
-from solscope.bench.pool.reply import is_whole
+from solscope.bench.worker.messages import (
+    Answer,
+    AnyRequest,
+    Asked,
+    Failure,
+    R,
+    Request,
+    reply_type,
+)
 from solscope.errors import MissingToolError
 
 PACKAGE = Path(__file__).parents[2]
@@ -38,9 +48,9 @@ START_S = 180.0
 """A worker that has not imported torch by then is given up."""
 ENVIRONMENT = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 """Many workers compile at a time: each by itself, into the cache that all share."""
-MOST_BYTES = 16 << 20
+MAX_REPLY_BYTES = 16 << 20
 """A longer reply is none of a worker's."""
-TAIL = 1500
+STDERR_CHARACTERS = 1500
 """Characters of a dead worker's stderr that are shown."""
 
 
@@ -88,38 +98,43 @@ class Worker:
     ending: bool = False
     """Dismissed, but nobody waited for its end yet."""
 
-    def ask(self, do: str, timeout_s: float, **fields: Any) -> dict[str, Any]:
+    def ask(self, request: Request[R], timeout_s: float) -> R:
         """Send a request and wait for its reply."""
-        self.post(do, **fields)
-        return self.answer(timeout_s)
+        self.post(request)
+        return self.answer(request, timeout_s)
 
-    def post(self, do: str, **fields: Any) -> None:
+    def post(self, request: Request[R]) -> None:
         """Send a request without waiting."""
         self._number = secrets.token_hex(16)
-        data = json.dumps({"do": do, "number": self._number, **fields}).encode() + b"\n"
+        asked = Asked(self._number, cast("AnyRequest", request))
+        # Not msgspec's own JSON, which writes null for the infinities that an input may be.
+        data = json.dumps(msgspec.to_builtins(asked)).encode() + b"\n"
         try:
             while data:
                 data = data[os.write(self.target, data) :]
         except BrokenPipeError:
             raise self._dead() from None
 
-    def answer(self, timeout_s: float) -> dict[str, Any]:
-        """The reply to the last request; else WorkerFailed."""
-        reply = self._line(timeout_s)
-        if reply.get("number") != self._number:
+    def answer(self, request: Request[R], timeout_s: float) -> R:
+        """The reply to a request that was posted; else WorkerFailed."""
+        message = self._line(timeout_s)
+        if message.get("number") != self._number:
             self.kill()
             raise WorkerFailed("cheating", "a reply that was not asked for", dead=True)
-        if not is_whole(reply):
-            raise self._garbled()
-        if reply["tried"]:
+        try:
+            answer, result = read_answer(request, message)
+        except msgspec.ValidationError:
+            raise self._garbled() from None
+        if answer.refused:
             self.kill()
-            raise WorkerFailed("cheating", reply["tried"][0], dead=True)
-        if reply["tampered"]:
+            raise WorkerFailed("cheating", answer.refused[0], dead=True)
+        if answer.replaced:
             self.kill()
-            raise WorkerFailed("cheating", f"replaced {', '.join(reply['tampered'])}", dead=True)
-        if "failed" in reply:
-            raise WorkerFailed(reply["failed"], reply["reason"], dead=False)
-        return reply
+            raise WorkerFailed("cheating", f"replaced {', '.join(answer.replaced)}", dead=True)
+        if answer.failure is not None or result is None:
+            failure = answer.failure or Failure("crashed", "no result")
+            raise WorkerFailed(failure.status, failure.reason, dead=False)
+        return result
 
     def _line(self, timeout_s: float) -> dict[str, Any]:
         end = time.monotonic() + timeout_s
@@ -132,7 +147,7 @@ class Worker:
             if not more:
                 raise self._dead()
             self._waiting += more
-            if len(self._waiting) > MOST_BYTES:
+            if len(self._waiting) > MAX_REPLY_BYTES:
                 raise self._garbled()
         line, _, self._waiting = self._waiting.partition(b"\n")
         try:
@@ -159,7 +174,7 @@ class Worker:
         """The end of what the process wrote to stderr, after a colon."""
         try:
             self.log.seek(0, os.SEEK_END)
-            self.log.seek(max(0, self.log.tell() - TAIL))
+            self.log.seek(max(0, self.log.tell() - STDERR_CHARACTERS))
             text = self.log.read().decode("utf-8", "replace").strip()
         except ValueError:  # closed already
             return ""
@@ -198,7 +213,18 @@ class Worker:
         self.log.close()
 
 
-class Nursery:
+def read_answer(request: Request[R], message: dict[str, Any]) -> tuple[Answer, R | None]:
+    """A reply in its form, and its result; ValidationError when either has another one.
+
+    What shares a worker's process can write to its pipe, so nothing of it is believed as it comes.
+    """
+    answer = msgspec.convert(message, Answer)
+    if answer.failure is not None:
+        return answer, None
+    return answer, msgspec.convert(answer.result, reply_type(request))
+
+
+class ForkServer:
     """A process with torch in it that starts workers; see `worker/fork_server.py`."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
@@ -297,7 +323,7 @@ class Spawner:
         self.fork = os.environ.get("SOLSCOPE_BENCH_START", "fork") != "spawn"
         self.folder = Path(tempfile.mkdtemp(prefix="solscope-bench-"))
         shutil.copytree(WORKER, self.folder / COPIED, ignore=shutil.ignore_patterns("__pycache__"))
-        self._nurseries: list[Nursery] = []
+        self._fork_servers: list[ForkServer] = []
         self._workers: list[Worker] = []
         self._lock = threading.Lock()
         self.stopped = False
@@ -311,8 +337,8 @@ class Spawner:
             if worker.alive:
                 worker.dismiss()
         self.settle()
-        for nursery in self._nurseries:
-            nursery.close()
+        for fork_server in self._fork_servers:
+            fork_server.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def stop(self) -> None:
@@ -337,10 +363,10 @@ class Spawner:
         with self._lock:
             if self.stopped:
                 raise Stopped
-            if not (self.fork and self._nurseries and self._nurseries[-1].alive):
-                self._nurseries.append(Nursery(self.folder, self.limits))
-            nursery = self._nurseries[-1]
-            worker = nursery.start(self.folder, fork=self.fork)
+            if not (self.fork and self._fork_servers and self._fork_servers[-1].alive):
+                self._fork_servers.append(ForkServer(self.folder, self.limits))
+            fork_server = self._fork_servers[-1]
+            worker = fork_server.start(self.folder, fork=self.fork)
             self._workers.append(worker)
         reply = worker._line(START_S)
         if self.stopped:
@@ -361,5 +387,6 @@ def _paths() -> list[str]:
     return [
         entry
         for entry in dict.fromkeys(found)
-        if Path(entry) != own or (own / "torch").is_dir() or (own / "numpy").is_dir()
+        if Path(entry) != own
+        or any((own / name).is_dir() for name in ("torch", "numpy", "msgspec"))
     ]

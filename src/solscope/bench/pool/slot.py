@@ -7,14 +7,15 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from solscope.bench.catalog import Solution
 from solscope.bench.pool.arena import Arena
 from solscope.bench.pool.process import Spawner, Worker, WorkerFailed
+from solscope.bench.worker.messages import LoadSolution, OpenArenas, R, ReleaseAll, Request
 from solscope.operators.task import Task
 
-LEAVE_S = 5.0
+RELEASE_TIMEOUT_S = 5.0
+"""Workers that do not let go of the shared memory by then are ended without."""
 
 
 def returned(task: Task) -> list[str]:
@@ -43,7 +44,7 @@ class Candidate:
 
 
 @dataclass
-class Seat:
+class WorkerSlot:
     """A candidate, its worker, and the memory that both sides share."""
 
     spawner: Spawner
@@ -53,21 +54,21 @@ class Seat:
     """Most GPU memory that the worker may take, as a share of all."""
     _worker: Worker | None = None
 
-    def ask(self, do: str, *, slow: bool = False, **fields: Any) -> dict[str, Any]:
+    def ask(self, request: Request[R], *, slow: bool = False) -> R:
         """Ask the worker, started and loaded where needed; WorkerFailed when it fails."""
-        self.post(do, **fields)
-        return self.answer(slow=slow)
+        self.post(request)
+        return self.answer(request, slow=slow)
 
-    def post(self, do: str, **fields: Any) -> None:
+    def post(self, request: Request[R]) -> None:
         """Send a request without waiting."""
         worker = self.worker()
         self._sync()
-        worker.post(do, **fields)
+        worker.post(request)
 
-    def answer(self, *, slow: bool = False) -> dict[str, Any]:
-        """The reply to what was posted."""
+    def answer(self, request: Request[R], *, slow: bool = False) -> R:
+        """The reply to a request that was posted."""
         limits = self.spawner.limits
-        return self.worker().answer(limits.first_s if slow else limits.timeout_s)
+        return self.worker().answer(request, limits.first_s if slow else limits.timeout_s)
 
     def worker(self) -> Worker:
         """The live worker, with the solution loaded and the present memory mapped."""
@@ -95,19 +96,21 @@ class Seat:
         handles = {name: arena.handle() for name, arena in stale.items()}
         device = self.arenas["inputs"].device
         limit = self.spawner.limits.timeout_s
-        worker.ask("open", limit, arenas=handles, device=device, share=self.share)
+        worker.ask(OpenArenas(handles, device, self.share), limit)
         worker.opened.update({name: arena.generation for name, arena in stale.items()})
 
     def _load(self, worker: Worker) -> None:
         candidate = self.candidate
-        worker.ask(
-            "load",
-            self.spawner.limits.first_s,
+        solution = candidate.solution
+        request = LoadSolution(
             path=str(candidate.path),
             outputs=returned(candidate.task),
             unplanned=list(candidate.task.unplanned),
-            **candidate.solution.load_options(candidate.operator),
+            compiled=solution.about.compile,
+            dynamic=None,
+            build=str(solution.build_folder(candidate.operator)),
         )
+        worker.ask(request, self.spawner.limits.first_s)
 
     def _sync(self) -> None:
         """What the evaluator wrote must be there before a worker reads it."""
@@ -116,11 +119,11 @@ class Seat:
 
             torch.cuda.synchronize()
 
-    def tidy(self, do: str) -> None:
+    def clean_up(self, request: Request[R]) -> None:
         """Ask a worker that lives to clean up; one that cannot is ended."""
         if self._worker is not None and self._worker.alive:
             try:
-                self._worker.ask(do, self.spawner.limits.timeout_s)
+                self._worker.ask(request, self.spawner.limits.timeout_s)
             except WorkerFailed:
                 self.close()
 
@@ -130,42 +133,42 @@ class Seat:
 
 
 def ask_all(
-    seats: Sequence[Seat], do: str, fields: dict[str, Any]
-) -> list[tuple[Seat, dict[str, Any] | WorkerFailed]]:
-    """Ask all seats at the same time; what each replied, or how it failed."""
-    found: list[tuple[Seat, dict[str, Any] | WorkerFailed]] = []
+    slots: Sequence[WorkerSlot], request: Request[R]
+) -> list[tuple[WorkerSlot, R | WorkerFailed]]:
+    """Ask all slots at the same time; what each replied, or how it failed."""
+    replies: list[tuple[WorkerSlot, R | WorkerFailed]] = []
     asked = []
-    for seat in seats:
+    for slot in slots:
         try:
-            seat.post(do, **fields)
-            asked.append(seat)
+            slot.post(request)
+            asked.append(slot)
         except WorkerFailed as failed:
-            found.append((seat, failed))
-    for seat in asked:
+            replies.append((slot, failed))
+    for slot in asked:
         try:
-            found.append((seat, seat.answer(slow=True)))
+            replies.append((slot, slot.answer(request, slow=True)))
         except WorkerFailed as failed:
-            found.append((seat, failed))
-    return found
+            replies.append((slot, failed))
+    return replies
 
 
-def leave(seats: Sequence[Seat]) -> list[Worker]:
+def leave(slots: Sequence[WorkerSlot]) -> list[Worker]:
     """Let all live workers free their memory at the same time; returns those still alive."""
-    leaving = [seat._worker for seat in seats if seat._worker is not None and seat._worker.alive]
+    leaving = [slot._worker for slot in slots if slot._worker is not None and slot._worker.alive]
     for worker in leaving:
         with contextlib.suppress(WorkerFailed):
-            worker.post("leave")
-    end = time.monotonic() + LEAVE_S
+            worker.post(ReleaseAll())
+    end = time.monotonic() + RELEASE_TIMEOUT_S
     for worker in leaving:
         if worker.alive:
             with contextlib.suppress(WorkerFailed):
-                worker.answer(max(0.0, end - time.monotonic()))
+                worker.answer(ReleaseAll(), max(0.0, end - time.monotonic()))
     return [worker for worker in leaving if worker.alive]
 
 
-def close(seats: Sequence[Seat]) -> None:
-    """End the workers of all seats, at the same time."""
-    for worker in leave(seats):
+def close(slots: Sequence[WorkerSlot]) -> None:
+    """End the workers of all slots, at the same time."""
+    for worker in leave(slots):
         worker.dismiss()
-    for seat in seats:
-        seat._worker = None
+    for slot in slots:
+        slot._worker = None

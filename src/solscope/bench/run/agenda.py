@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ CPU_BYTES = 256e6
 GPU_SHARE = 0.15
 """Shapes that move more than this share of the GPU's memory are not run: several draws, outputs
 and references must fit."""
-MOST_PROCESSES = 48
+MAX_PROCESSES = 48
 """Processes that are ready to be timed at the same time; each has its own context."""
 
 Progress = Callable[[str], None]
@@ -63,7 +63,7 @@ class Options:
     @property
     def effort(self) -> Effort:
         base = CPU_EFFORT if self.device == "cpu" else Effort()
-        return Effort(**{**base.__dict__, "rounds": self.rounds, "extra": self.extra})
+        return replace(base, rounds=self.rounds, extra=self.extra)
 
     @property
     def plan(self) -> Plan:
@@ -142,7 +142,7 @@ class Agenda:
         processes = 0
         for run in runs:
             count = len(run.candidates) * self.options.restarts
-            if wave and processes + count > MOST_PROCESSES:
+            if wave and processes + count > MAX_PROCESSES:
                 yield wave
                 wave, processes = [], 0
             wave.append(run)

@@ -16,6 +16,7 @@ from solscope.bench.pool.arena import Arena, aligned
 from solscope.bench.pool.process import Worker
 from solscope.bench.pool.slot import returned
 from solscope.bench.run.reference import Wanted
+from solscope.bench.worker.messages import CopyOutputs, OutputCopy, OutputFacts
 from solscope.operators.task import Task
 from solscope.operators.tasks.judge import judge
 
@@ -50,52 +51,52 @@ class Verdict:
 
 
 def check_shapes(
-    task: Task, described: Sequence[Mapping[str, Any]], right: Wanted, verdict: Verdict
+    task: Task, described: Sequence[OutputFacts], right: Wanted, verdict: Verdict
 ) -> None:
     """Shapes, dtypes and ownership of one call's outputs, as its worker described them."""
-    names = [facts["name"] for facts in described]
+    names = [facts.name for facts in described]
     if [name for name in names if name not in task.mutates] != returned(task):
         verdict.fail("cheating", "the reply does not cover every output")
         return
     for facts in described:
-        name, shape = facts["name"], facts["shape"]
+        name, shape = facts.name, facts.shape
         if name in right.outputs and shape != right.shape(name):
             verdict.fail("wrong_shape", f"{name} is {shape} instead of {right.shape(name)}")
         expected = str(task.outputs[name].torch_dtype(right.inputs)).removeprefix("torch.")
-        if facts["dtype"] != expected:
-            verdict.fail("wrong_dtype", f"{name} is {facts['dtype']} instead of {expected}")
-        if facts["alias"] is not None:
-            verdict.fail("cheating", f"{name} is the memory of input {facts['alias']}")
+        if facts.dtype != expected:
+            verdict.fail("wrong_dtype", f"{name} is {facts.dtype} instead of {expected}")
+        if facts.alias is not None:
+            verdict.fail("cheating", f"{name} is the memory of input {facts.alias}")
 
 
-Part = tuple[int, str, "list[int] | None"]
+Excerpt = tuple[int, str, "list[int] | None"]
 """A kept call, an output, and the rows of it; null for all."""
 
 
 def fetch(
     worker: Callable[[], Worker],
     arena: Arena,
-    described: Sequence[Sequence[Mapping[str, Any]]],
-    parts: Sequence[Part],
+    described: Sequence[Sequence[OutputFacts]],
+    excerpts: Sequence[Excerpt],
     timeout_s: float,
 ) -> list[torch.Tensor]:
     """Outputs of kept calls, whole or at rows, as tensors of the evaluator."""
     import torch
 
-    requests, places = [], []
+    copies, places = [], []
     offset = 0
-    for call, name, rows in parts:
-        facts = next(one for one in described[call] if one["name"] == name)
-        dtype = getattr(torch, facts["dtype"])
-        shape = facts["shape"] if rows is None else [len(rows), *facts["shape"][1:]]
+    for call, name, rows in excerpts:
+        facts = next(facts for facts in described[call] if facts.name == name)
+        dtype = getattr(torch, facts.dtype)
+        shape = facts.shape if rows is None else [len(rows), *facts.shape[1:]]
         size = math.prod(shape) * dtype.itemsize
         places.append((offset, shape, dtype))
-        requests.append({"call": call, "name": name, "rows": rows, "offset": offset, "bytes": size})
+        copies.append(OutputCopy(call, name, rows, offset, size))
         offset += aligned(size)
     arena.reserve(offset)
     arena.data[:offset].fill_(0xFF)
     _sync(arena)
-    worker().ask("take", timeout_s, requests=requests)
+    worker().ask(CopyOutputs(copies), timeout_s)
     return [arena.at(*place) for place in places]
 
 

@@ -18,14 +18,23 @@ from typing import TYPE_CHECKING, Any
 
 from solscope.bench.base import FAILURES
 from solscope.bench.pool.arena import Arena
-from solscope.bench.pool.device_memory import Room, release
+from solscope.bench.pool.device_memory import MemoryBudget, release
 from solscope.bench.pool.inputs import InputSets, Repeated
 from solscope.bench.pool.process import Spawner, WorkerFailed
-from solscope.bench.pool.slot import Candidate, Seat, ask_all, close
+from solscope.bench.pool.slot import Candidate, WorkerSlot, ask_all, close
 from solscope.bench.run import check, reference
 from solscope.bench.run.check import Verdict
-from solscope.bench.run.failures import OURS, own_failure
+from solscope.bench.run.failures import EVALUATOR_ERRORS, own_failure
 from solscope.bench.run.reference import Effort, Wanted, by_rows
+from solscope.bench.worker.messages import (
+    BindInputs,
+    CallOnce,
+    CallSets,
+    FreeShape,
+    OutputFacts,
+    Request,
+    TrimMemory,
+)
 from solscope.bench.worker.outputs import is_out_of_memory
 from solscope.bench.workloads import Workload, beside, rehearsal
 from solscope.operators.base import Operator
@@ -35,15 +44,15 @@ if TYPE_CHECKING:
     import torch
 
 Progress = Callable[[str], None]
-TWINS = 2
+TWIN_ROUNDS = 2
 """An answer that is remembered by a few values gets past one when that row happens to hold one."""
-TWIN_S = 1.0
+MAX_TWIN_S = 1.0
 """Shapes whose inputs and reference take longer than this have no twins. On the CPU it is time of
 this thread: others that are busy must not open a gap in the guard."""
 MOVED_BYTES_TO_COMPILE_TOGETHER = 1 << 30
 """Candidates compile at the same time for shapes whose call moves up to this much."""
-TIMEOUTS = 2
-"""A solution that does not answer so often is not asked again."""
+MAX_TIMEOUTS = 2
+"""A solution with this many timeouts is not asked again: each costs a whole time limit."""
 
 
 @dataclass
@@ -77,7 +86,7 @@ class OperatorCheck:
         candidates: Sequence[Candidate],
         spawner: Spawner,
         arenas: dict[str, Arena],
-        room: Room,
+        memory_budget: MemoryBudget,
         share: float | None = None,
     ) -> None:
         if operator.task is None:
@@ -86,35 +95,35 @@ class OperatorCheck:
         self.task: Task = operator.task
         self.arenas = arenas
         self.device = arenas["inputs"].device
-        self.room = room
-        self.seats = [Seat(spawner, candidate, arenas, share) for candidate in candidates]
+        self.memory_budget = memory_budget
+        self.slots = [WorkerSlot(spawner, candidate, arenas, share) for candidate in candidates]
         self.found = {candidate.key: Checked() for candidate in candidates}
         self._clock = time.thread_time if self.device == "cpu" else time.monotonic
 
     def close(self) -> None:
         """End the workers."""
-        close(self.seats)
+        close(self.slots)
 
     def build(self) -> None:
         """Import, and build what must be built, all at once; a failure holds for every shape."""
-        with ThreadPoolExecutor(max_workers=max(1, len(self.seats))) as pool:
-            list(pool.map(self._build, self.seats))
+        with ThreadPoolExecutor(max_workers=max(1, len(self.slots))) as pool:
+            list(pool.map(self._build, self.slots))
 
-    def _build(self, seat: Seat) -> None:
+    def _build(self, slot: WorkerSlot) -> None:
         try:
-            seat.worker()
+            slot.worker()
         except WorkerFailed as failed:
-            self._everywhere(seat, Verdict(failed.status, failed.reason))
-        if seat.candidate.solution.about.language == "cuda":
-            seat.close()  # what was built is in the cache; checks get a new process
+            self._everywhere(slot, Verdict(failed.status, failed.reason))
+        if slot.candidate.solution.about.language == "cuda":
+            slot.close()  # what was built is in the cache; checks get a new process
 
     def give_up(self, reason: str) -> None:
         """Nothing is known about what was not checked yet."""
         for checked in self.found.values():
             checked.everywhere = checked.everywhere or Verdict("unsupported", reason)
 
-    def _everywhere(self, seat: Seat, verdict: Verdict) -> None:
-        checked = self.found[seat.candidate.key]
+    def _everywhere(self, slot: WorkerSlot, verdict: Verdict) -> None:
+        checked = self.found[slot.candidate.key]
         checked.everywhere = checked.everywhere or verdict
 
     def run(
@@ -127,7 +136,7 @@ class OperatorCheck:
         due: Callable[[Candidate, Workload], bool],
     ) -> None:
         """Check every shape while there is time, after extra cases near the smallest one."""
-        compiled = [seat for seat in self._standing() if seat.candidate.solution.about.compile]
+        compiled = [slot for slot in self._standing() if slot.candidate.solution.about.compile]
         for axes in rehearsal(self.operator, shapes) if compiled else ():
             progress(f"{self.operator.name}: compiling")
             self._rehearse(compiled, axes)
@@ -138,25 +147,25 @@ class OperatorCheck:
             if not in_time():
                 return
             progress(f"{self.operator.name} shape {shape.shape}")
-            seats = [seat for seat in self._standing() if due(seat.candidate, shape)]
-            with self.room.of(self.operator.cost(shape.axes).bytes):
+            slots = [slot for slot in self._standing() if due(slot.candidate, shape)]
+            with self.memory_budget.of(self.operator.cost(shape.axes).bytes):
                 try:
-                    self._shape(shape, seats, effort)
-                except OURS as error:
-                    self._lose(seats, shape, own_failure(error))
+                    self._shape(shape, slots, effort)
+                except EVALUATOR_ERRORS as error:
+                    self._lose(slots, shape, own_failure(error))
                 self._free()
 
-    def _rehearse(self, seats: Sequence[Seat], axes: dict[str, Any]) -> None:
+    def _rehearse(self, slots: Sequence[WorkerSlot], axes: dict[str, Any]) -> None:
         """Let candidates compile for sizes that vary; what fails will fail again when checked."""
         sets = InputSets(self.arenas["inputs"], self.task)
         sets.draw(axes, 1)
-        for seat in seats:
+        for slot in slots:
             try:
-                seat.ask("bind", slow=True, sets=sets.specs, mutates=[])
-                seat.ask("calls", slow=True, order=[0], keep=False)
+                slot.ask(BindInputs(sets.specs, mutates=[]), slow=True)
+                slot.ask(CallSets([0], keep=False), slow=True)
             except WorkerFailed:
-                seat.close()
-            seat.tidy("free")
+                slot.close()
+            slot.clean_up(FreeShape())
 
     def _beside(self, shapes: Sequence[Workload], effort: Effort) -> list[Any]:
         if not shapes or not effort.extra:
@@ -170,8 +179,8 @@ class OperatorCheck:
 
     def _case(self, axes: dict[str, Any], variant: Variant, effort: Effort, label: str) -> None:
         rows = by_rows(self.operator.cost(axes), self.task, effort)
-        seats = self._standing()
-        if rows is None or not seats:
+        slots = self._standing()
+        if rows is None or not slots:
             return
         sets = InputSets(self.arenas["inputs"], self.task)
         try:
@@ -179,30 +188,30 @@ class OperatorCheck:
             right = self._wanted(sets, rows)
         except (ValueError, IndexError, ZeroDivisionError):
             return  # sizes that this operator cannot have
-        for seat in seats:
-            verdict = self._judge(seat, sets, right)
-            checked = self.found[seat.candidate.key]
+        for slot in slots:
+            verdict = self._judge(slot, sets, right)
+            checked = self.found[slot.candidate.key]
             checked.extra_cases += verdict.status not in ("unsupported", "oom", "timeout")
             checked.timeouts += verdict.status == "timeout"
-            patient = verdict.status == "timeout" and checked.timeouts < TIMEOUTS
+            patient = verdict.status == "timeout" and checked.timeouts < MAX_TIMEOUTS
             if verdict.status in FAILURES and verdict.status != "oom" and not patient:
                 checked.everywhere = Verdict(verdict.status, f"with {label}: {verdict.reason}")
 
-    def _standing(self) -> list[Seat]:
-        return [seat for seat in self.seats if self.found[seat.candidate.key].everywhere is None]
+    def _standing(self) -> list[WorkerSlot]:
+        return [slot for slot in self.slots if self.found[slot.candidate.key].everywhere is None]
 
-    def _shape(self, shape: Workload, seats: Sequence[Seat], effort: Effort) -> None:
+    def _shape(self, shape: Workload, slots: Sequence[WorkerSlot], effort: Effort) -> None:
         rows = by_rows(self.operator.cost(shape.axes), self.task, effort)
         if rows is None:
             why = "its reference takes too long and has no form by rows that shows every output"
-            self._all(seats, shape, Verdict("unsupported", why))
+            self._all(slots, shape, Verdict("unsupported", why))
             return
         sets = InputSets(self.arenas["inputs"], self.task)
-        seats = list(self._warm(shape, seats, sets))
+        slots = list(self._warm(shape, slots, sets))
         took = 0.0
-        for number in range(effort.rounds + TWINS):
+        for number in range(effort.rounds + TWIN_ROUNDS):
             twin = number >= effort.rounds
-            if not seats or (twin and (rows or took > TWIN_S)):
+            if not slots or (twin and (rows or took > MAX_TWIN_S)):
                 break
             start = self._clock()
             try:
@@ -215,56 +224,59 @@ class OperatorCheck:
                 if not is_out_of_memory(error, _torch()):
                     raise
                 why = f"its inputs or its reference do not fit: {error}"
-                self._all(seats, shape, Verdict("unsupported", why))
+                self._all(slots, shape, Verdict("unsupported", why))
                 return
             took = self._clock() - start
-            for seat in list(seats):
-                verdict = self._judge(seat, sets, right)
-                self._note(seat, shape, verdict, sets, "rows" if rows else "full")
+            for slot in list(slots):
+                verdict = self._judge(slot, sets, right)
+                self._note(slot, shape, verdict, sets, "rows" if rows else "full")
                 if not verdict.ok:
-                    seats.remove(seat)
+                    slots.remove(slot)
             del right
 
-    def _warm(self, shape: Workload, seats: Sequence[Seat], sets: InputSets) -> Sequence[Seat]:
+    def _warm(
+        self, shape: Workload, slots: Sequence[WorkerSlot], sets: InputSets
+    ) -> Sequence[WorkerSlot]:
         """Let candidates compile for a shape at the same time, on values that are not judged.
 
         Those that may go on are left. But for cheating, failures do not count:
         others used the memory and the inputs meanwhile. It fails again alone, or it does not.
         Large shapes would not fit so often.
         """
-        compiling = any(seat.candidate.solution.about.compiles for seat in seats)
+        compiling = any(slot.candidate.solution.about.compiles for slot in slots)
         size = self.operator.cost(shape.axes).bytes
-        if not compiling or len(seats) < 2 or size > MOVED_BYTES_TO_COMPILE_TOGETHER:
-            return seats
+        if not compiling or len(slots) < 2 or size > MOVED_BYTES_TO_COMPILE_TOGETHER:
+            return slots
         try:
             sets.draw(shape.axes, 1)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error, _torch()):
                 raise
-            return seats  # the first draw that is judged will say so
-        asked, cheats = seats, set()
-        for do, fields in (
-            ("bind", {"sets": sets.specs, "mutates": []}),
-            ("calls", {"order": [0], "keep": False}),
-            ("trim", {}),
-        ):
-            replies = ask_all(asked, do, fields)
-            asked = [seat for seat, reply in replies if not isinstance(reply, WorkerFailed)]
-            for seat, reply in replies:
+            return slots  # the first draw that is judged will say so
+        asked, cheats = slots, set()
+        requests: list[Request[Any]] = [
+            BindInputs(sets.specs, mutates=[]),
+            CallSets([0], keep=False),
+            TrimMemory(),
+        ]
+        for request in requests:
+            replies = ask_all(asked, request)
+            asked = [slot for slot, reply in replies if not isinstance(reply, WorkerFailed)]
+            for slot, reply in replies:
                 if not isinstance(reply, WorkerFailed):
                     continue
-                self.found[seat.candidate.key].timeouts += reply.status == "timeout"
+                self.found[slot.candidate.key].timeouts += reply.status == "timeout"
                 if reply.status == "cheating":
-                    self._note(seat, shape, Verdict("cheating", reply.reason), sets, "none")
-                    cheats.add(seat.candidate.key)
-        return [seat for seat in seats if seat.candidate.key not in cheats]
+                    self._note(slot, shape, Verdict("cheating", reply.reason), sets, "none")
+                    cheats.add(slot.candidate.key)
+        return [slot for slot in slots if slot.candidate.key not in cheats]
 
     def _note(
-        self, seat: Seat, shape: Workload, verdict: Verdict, sets: InputSets, reference: str
+        self, slot: WorkerSlot, shape: Workload, verdict: Verdict, sets: InputSets, reference: str
     ) -> None:
-        checked = self.found[seat.candidate.key]
+        checked = self.found[slot.candidate.key]
         checked.timeouts += verdict.status == "timeout"
-        if checked.timeouts >= TIMEOUTS:
+        if checked.timeouts >= MAX_TIMEOUTS:
             checked.everywhere = verdict
         before = checked.verdicts.get(shape.shape)
         if before is not None:
@@ -276,16 +288,16 @@ class OperatorCheck:
         checked.seeds[shape.shape] = list(sets.seeds)
         checked.reference[shape.shape] = reference
 
-    def _lose(self, seats: Sequence[Seat], shape: Workload, reason: str) -> None:
+    def _lose(self, slots: Sequence[WorkerSlot], shape: Workload, reason: str) -> None:
         """Take back that candidates passed a shape which could not be checked to its end."""
-        for seat in seats:
-            checked = self.found[seat.candidate.key]
+        for slot in slots:
+            checked = self.found[slot.candidate.key]
             if not checked.knows(shape.shape) or checked.verdict(shape.shape).ok:
                 checked.verdicts[shape.shape] = Verdict("unsupported", reason)
 
-    def _all(self, seats: Sequence[Seat], shape: Workload, verdict: Verdict) -> None:
-        for seat in seats:
-            self.found[seat.candidate.key].verdicts[shape.shape] = verdict
+    def _all(self, slots: Sequence[WorkerSlot], shape: Workload, verdict: Verdict) -> None:
+        for slot in slots:
+            self.found[slot.candidate.key].verdicts[shape.shape] = verdict
 
     def _wanted(self, sets: InputSets, rows: bool) -> Wanted:
         inputs = sets.copies(0)
@@ -317,19 +329,20 @@ class OperatorCheck:
                 repeated.append(Repeated(name, dim, row, to))
         sets.repeat_rows(0, repeated)
 
-    def _judge(self, seat: Seat, sets: InputSets, right: Wanted) -> Verdict:
+    def _judge(self, slot: WorkerSlot, sets: InputSets, right: Wanted) -> Verdict:
         """Run one candidate on the current set and judge the result."""
         verdict = Verdict()
         views = sets.tensors(0)
         before = {name: views[name].clone() for name in self.task.mutates}
         sizes = [_bytes(right, name, output) for name, output in self.task.outputs.items()]
         try:
-            seat.ask("bind", slow=True, sets=sets.specs, mutates=[])
-            reply = seat.ask("once", slow=True, index=0, poison=[size for size in sizes if size])
-            described = reply["outputs"]
+            slot.ask(BindInputs(sets.specs, mutates=[]), slow=True)
+            poison = [size for size in sizes if size]
+            calls = slot.ask(CallOnce(0, poison), slow=True).outputs
+            described = calls[0] if calls else []
             check.check_shapes(self.task, described, right, verdict)
             if verdict.ok:
-                got = self._fetch(seat, described, right)
+                got = self._fetch(slot, described, right)
                 got |= {
                     name: _at_rows(views[name], right.rows)
                     for name in self.task.mutates
@@ -347,19 +360,19 @@ class OperatorCheck:
         return verdict
 
     def _fetch(
-        self, seat: Seat, described: Sequence[dict[str, Any]], right: Wanted
+        self, slot: WorkerSlot, described: Sequence[OutputFacts], right: Wanted
     ) -> dict[str, Any]:
-        names = [facts["name"] for facts in described if facts["name"] in right.outputs]
-        limit = seat.spawner.limits.timeout_s
+        names = [facts.name for facts in described if facts.name in right.outputs]
+        limit = slot.spawner.limits.timeout_s
         arena = self.arenas["outputs"]
-        parts: list[check.Part] = [(0, name, right.rows) for name in names]
-        got = check.fetch(seat.worker, arena, [described], parts, limit)
+        excerpts: list[check.Excerpt] = [(0, name, right.rows) for name in names]
+        got = check.fetch(slot.worker, arena, [described], excerpts, limit)
         return dict(zip(names, got, strict=True))
 
     def _free(self) -> None:
         """Free what the last shape needed, here and in the workers."""
-        for seat in self.seats:
-            seat.tidy("free")
+        for slot in self.slots:
+            slot.clean_up(FreeShape())
         release(self.device)
 
 

@@ -16,14 +16,14 @@ from typing import TypeVar
 
 from solscope.bench.base import ShapeResult, Status
 from solscope.bench.pool.arena import Arena, Arenas
-from solscope.bench.pool.device_memory import Room, is_short, release
+from solscope.bench.pool.device_memory import MemoryBudget, is_short, release
 from solscope.bench.pool.process import Spawner
-from solscope.bench.pool.slot import Candidate, Seat
+from solscope.bench.pool.slot import Candidate, WorkerSlot
 from solscope.bench.results.files import append_result, require_appendable
 from solscope.bench.run.agenda import Agenda, OperatorRun, Options, Progress
 from solscope.bench.run.check import Verdict
 from solscope.bench.run.correctness import Checked, OperatorCheck
-from solscope.bench.run.failures import OURS, own_failure
+from solscope.bench.run.failures import EVALUATOR_ERRORS, own_failure
 from solscope.bench.run.lines import Lines
 from solscope.bench.run.machine import describe_run, device_name
 from solscope.bench.run.sensors import BUSY_PCT, Watch
@@ -34,8 +34,8 @@ from solscope.hardware import Hardware, find, match_device, with_measured
 from solscope.operators.host_warnings import ignore_host_warnings
 
 T = TypeVar("T")
-PREPARED = 0.4
-"""Share of an operator's time after which no further shape of it is checked."""
+CHECK_SHARE = 0.4
+"""Share of an operator's time after which no further shape is checked, so that some are timed."""
 WORKER_SHARE = 0.6
 """Share of the GPU's memory that a worker may take: one that leaks must not starve the others."""
 ARENA_BYTES = 40 << 30
@@ -57,9 +57,8 @@ class Evaluation:
         self.lines = Lines(self.device, method, options.scale, hardware, self.about)
         self.start = time.monotonic()
         self.results: list[ShapeResult] = []
-        self.plan = options.plan
         memory = self.about.get("gpu_memory_bytes")
-        self.room = Room(0.7 * memory if memory else float("inf"))
+        self.memory_budget = MemoryBudget(0.7 * memory if memory else float("inf"))
         self.agenda = Agenda(options, self.device, memory, progress)
         self._lock = threading.Lock()
 
@@ -98,7 +97,7 @@ class Evaluation:
         """Check some operators at the same time, then time them one by one, until `end`."""
         check_end = end
         if not self.options.check_only:
-            check_end -= (1 - PREPARED) * (end - time.monotonic()) if end < float("inf") else 0.0
+            check_end -= (1 - CHECK_SHARE) * (end - time.monotonic()) if end < float("inf") else 0.0
         _together(
             lambda one: self._check(one, check_end, spawner, arenas),
             wave,
@@ -155,7 +154,9 @@ class Evaluation:
     def _check_in(
         self, run: OperatorRun, end: float, spawner: Spawner, arenas: dict[str, Arena]
     ) -> None:
-        stage = OperatorCheck(run.operator, run.candidates, spawner, arenas, self.room, self._share)
+        stage = OperatorCheck(
+            run.operator, run.candidates, spawner, arenas, self.memory_budget, self._share
+        )
         try:
             stage.build()
             stage.run(
@@ -165,7 +166,7 @@ class Evaluation:
                 in_time=lambda: time.monotonic() < end,
                 due=self.agenda.due,
             )
-        except OURS as error:
+        except EVALUATOR_ERRORS as error:
             stage.give_up(own_failure(error))
         finally:
             stage.close()
@@ -198,7 +199,7 @@ class Evaluation:
         try:
             with arenas.pair() as pair:
                 for number, (run, stage) in enumerate(zip(wave, stages, strict=True)):
-                    self._make_room(run, stages[:number], spawner)
+                    self._free_memory(run, stages[:number], spawner)
                     now = time.monotonic()
                     share = self.agenda.work([run]) / self.agenda.work(wave[number:])
                     self._time(run, stage, now + (end - now) * share, pair, watch)
@@ -207,7 +208,7 @@ class Evaluation:
                 stage.close()
             release(self.options.device)
 
-    def _make_room(
+    def _free_memory(
         self, run: OperatorRun, done: Sequence[OperatorTiming], spawner: Spawner
     ) -> None:
         """End processes that only rest, where memory may be short: every one holds a context."""
@@ -219,14 +220,17 @@ class Evaluation:
 
     def _start(self, run: OperatorRun, spawner: Spawner, arenas: Arenas) -> OperatorTiming:
         with arenas.pair() as pair:
-            seats = [
-                [Seat(spawner, candidate, pair, self._share) for candidate in self._standing(run)]
+            slots = [
+                [
+                    WorkerSlot(spawner, candidate, pair, self._share)
+                    for candidate in self._standing(run)
+                ]
                 for _ in range(self.options.restarts)
             ]
-            stage = OperatorTiming(run.operator, seats, pair)
+            stage = OperatorTiming(run.operator, slots, pair)
             try:
                 stage.start(rehearsal(run.operator, run.shapes))
-            except OURS as error:
+            except EVALUATOR_ERRORS as error:
                 self.progress(f"{run.operator.name}: {error}")
         return stage
 
@@ -241,7 +245,6 @@ class Evaluation:
         """Time the shapes of one operator, by weight, until `end`."""
         pair["inputs"].reserve(int(min(1.2 * SETS * _largest(run), ARENA_BYTES)))
         stage.use(pair)
-        self.plan = self.options.plan
         for shape in run.shapes:
             due = {c.key for c in self._standing(run) if self._due(run, c, shape)}
             if due and time.monotonic() < end:
@@ -261,8 +264,8 @@ class Evaluation:
 
         sample = sample_cpu if self.options.device == "cpu" else sample_gpu
         try:
-            found = stage.run(shape.axes, due, self.plan, self.options.effort, sample)
-        except OURS as error:
+            found = stage.run(shape.axes, due, self.options.plan, self.options.effort, sample)
+        except EVALUATOR_ERRORS as error:
             why = own_failure(error)
             found = {name: Measured(Verdict("unsupported", why)) for name in due}
             stage.realized = shape.axes

@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from solscope.bench.base import ShapeResult
 from solscope.errors import SolscopeError
 
-OURS = (RuntimeError, ValueError, IndexError, KeyError, TypeError, AssertionError, MemoryError)
+EVALUATOR_ERRORS = (
+    RuntimeError,
+    ValueError,
+    IndexError,
+    KeyError,
+    TypeError,
+    AssertionError,
+    MemoryError,
+)
 """What a reference or an input maker may raise: one shape is lost, not the run."""
 OWN_FAILURE = "the evaluator failed"
 """Such a line is not a result: a resumed run tries the shape again."""

@@ -17,8 +17,11 @@ from solscope.bench.workloads import DEFAULT_SUITE, Workload
 from solscope.hardware import Hardware
 from solscope.operators.base import Axes, Operator
 
-FASTEST = 0.98
-"""A median below this share of the bound is not believed."""
+MIN_SHARE_OF_BOUND = 0.98
+"""A median below this share of the bound is not believed.
+
+The bound uses the vendor's peaks, which a card at a higher clock can pass by a percent or two; a
+kernel that is faster than that has not done the work. Example: bound 100 us, median 97 us."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Lines:
         main = timings.get(self.method, Timing())
         status, reason = measured.verdict.status, measured.verdict.reason
         s = line.bound_us / main.median_us if line.bound_us and main.median_us else None
-        if status == "passed" and s is not None and s > 1 / FASTEST:
+        if status == "passed" and s is not None and s > 1 / MIN_SHARE_OF_BOUND:
             status, reason = "faster_than_bound", "faster than any correct kernel can be"
         return msgspec.structs.replace(
             line,

@@ -26,8 +26,9 @@ class Effort:
     full_flop: float = 4e11
     full_bytes: float = 2e9
     """A reference is computed whole up to here, at sampled rows beyond."""
-    never: float = 64.0
-    """Without a reference by rows, the whole one is computed up to this many times more."""
+    max_full_reference_factor: float = 64.0
+    """Where rows cannot be sampled, the whole reference is computed up to this many times those
+    limits; a shape beyond that is unsupported."""
 
 
 CPU_EFFORT = Effort(full_flop=4e9, full_bytes=2e8, extra_bytes=4e6)
@@ -43,7 +44,7 @@ def by_rows(cost: Cost, task: Task, effort: Effort) -> bool | None:
         return False
     if task.sampled is not None and not task.unsampled:
         return True
-    return False if max(flop, size) <= effort.never else None
+    return False if max(flop, size) <= effort.max_full_reference_factor else None
 
 
 @dataclass(frozen=True)

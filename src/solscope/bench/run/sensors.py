@@ -18,7 +18,9 @@ from solscope.capture.base import MissingSensorError
 from solscope.capture.nvml import Nvml, Utilization
 
 PERIOD_S = 0.02
+"""Between readings of the GPU."""
 BUSY_PCT = 5
+"""A GPU that works for more than this share of the time is not timed on: others use it."""
 BUSY_READINGS = 5
 BUSY_PAUSE_S = 0.5
 THROTTLE = {

@@ -9,119 +9,163 @@ set is judged; other calls where they were copied before they were put back.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from solscope.bench.pool.inputs import InputSets
-from solscope.bench.pool.slot import Seat
 from solscope.bench.run import check, reference
-from solscope.bench.run.check import Part, Verdict
+from solscope.bench.run.check import Excerpt
 from solscope.bench.run.reference import Wanted
+from solscope.bench.run.timing import Trial
+from solscope.bench.worker.messages import OutputFacts
 from solscope.operators.task import Task
 
 if TYPE_CHECKING:
     import torch
 
-Described = Sequence[Sequence[Mapping[str, Any]]]
+Described = Sequence[Sequence[OutputFacts]]
+"""The outputs of each call."""
 
 
-def check_calls(
-    seat: Seat,
-    sets: InputSets,
-    right: Sequence[Wanted | None],
-    described: Described,
-    order: Sequence[int],
-    verdict: Verdict,
-) -> None:
+@dataclass(frozen=True)
+class _SetCalls:
+    """The calls on one set, and what is compared of them."""
+
+    calls: list[int]
+    judged: int
+    """The call whose outputs are compared to the reference; the others to it."""
+    names: list[str]
+    """Its outputs."""
+    referenced: list[str]
+    """Those of them that the reference has."""
+    rows: dict[str, list[int] | None]
+    """At which rows of each output calls are compared with each other; null for all."""
+    copied: dict[int, list[str]]
+    """Updated inputs of each call that were copied before they were restored."""
+
+
+def check_calls(trial: Trial, described: Described, order: Sequence[int]) -> None:
     """Judge the calls that a worker keeps; `order` gives the set of each."""
-    task = seat.candidate.task
+    verdict = trial.measured.verdict
     if len(described) != len(order):
         verdict.fail("cheating", "the reply does not cover every call")
     for call, index in enumerate(order):
-        wanted = right[index]
+        wanted = trial.references[index]
         if wanted is not None and verdict.ok:
-            check.check_shapes(task, described[call], wanted, verdict)
-    for index, wanted in enumerate(right):
+            check.check_shapes(trial.task, described[call], wanted, verdict)
+    for index, wanted in enumerate(trial.references):
         calls = [call for call, of in enumerate(order) if of == index]
         if wanted is not None and calls and verdict.ok:
-            _check_set(seat, sets, index, wanted, described, calls, verdict)
+            _check_set(trial, index, wanted, described, calls)
 
 
 def _check_set(
-    seat: Seat,
-    sets: InputSets,
-    index: int,
-    wanted: Wanted,
-    described: Described,
-    calls: list[int],
-    verdict: Verdict,
+    trial: Trial, index: int, wanted: Wanted, described: Described, calls: list[int]
 ) -> None:
-    task = seat.candidate.task
-    chosen = calls[-1] if task.mutates else secrets.choice(calls)
-    names = [facts["name"] for facts in described[chosen]]
-    known = [name for name in names if name in wanted.outputs]
-    rows = {facts["name"]: _rows(wanted, facts) for facts in described[chosen]}
-    copies = {call: _copies(task, wanted, described[call]) for call in calls}
-    parts: list[Part] = [(chosen, name, wanted.rows) for name in known]
-    parts += [(call, name, rows[name]) for call in calls for name in names]
-    parts += [(call, name, wanted.rows) for call in calls for name in copies[call]]
-    limit = seat.spawner.limits.timeout_s
-    got = iter(check.fetch(seat.worker, seat.arenas["outputs"], described, parts, limit))
-    first = {name: next(got) for name in known}
-    by_call = {call: [next(got) for _ in names] for call in calls}
-    updated = {call: {name: next(got) for name in copies[call]} for call in calls}
-    views = sets.tensors(index)
+    """Judge one call on a set, and hold the others against it, byte by byte.
+
+    Example, with calls 0, 3 and 6 on this set and 3 drawn: all of 3 is compared to the reference;
+    64 rows of 0 and 6 must equal those of 3. Where they do not, as with sums in another order, that
+    call is compared to the reference as well.
+    """
+    task, verdict = trial.task, trial.measured.verdict
+    chosen = _choose(task, wanted, described, calls)
+    first, at_rows, updated = _fetch_set(trial, wanted, described, chosen)
+    views = trial.sets.tensors(index)
     for name in (name for name in task.mutates if name in wanted.outputs):
         # as the last call left it
         first[name] = views[name] if wanted.rows is None else views[name][wanted.rows]
     check.compare(task, first, wanted, verdict)
-    others = [call for call in calls if call != chosen and (names or copies[call])]
-    differing = [
-        call
-        for call in others
-        if not all(map(_same, by_call[call], by_call[chosen]))
-        or not all(_same(one, first[name]) for name, one in updated[call].items())
-    ]
+
+    def differs(call: int) -> bool:
+        pairs = zip(at_rows[call], at_rows[chosen.judged], strict=True)
+        if not all(_same(output, judged) for output, judged in pairs):
+            return True
+        return not all(_same(copy, first[name]) for name, copy in updated[call].items())
+
+    comparable = [call for call in calls if chosen.names or chosen.copied[call]]
+    others = [call for call in comparable if call != chosen.judged]
+    differing = [call for call in others if differs(call)]
     verdict.calls += len(others) - len(differing)
     for call in differing:  # each overwrites what was fetched before
         if verdict.ok:
-            _judge_again(seat, known + copies[call], wanted, described, call, verdict)
+            _judge_again(trial, chosen.referenced + chosen.copied[call], wanted, described, call)
 
 
-def _copies(task: Task, wanted: Wanted, facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Updated tensors of a call that were copied and that there is a reference for."""
-    return [
-        one["name"]
-        for one in facts
-        if one["name"] in task.mutates and one["name"] in wanted.outputs
+def _choose(task: Task, wanted: Wanted, described: Described, calls: list[int]) -> _SetCalls:
+    """Draw the call to judge. Of updated inputs only the last call's can still be seen."""
+    judged = calls[-1] if task.mutates else secrets.choice(calls)
+    names = [facts.name for facts in described[judged]]
+    return _SetCalls(
+        calls,
+        judged,
+        names,
+        referenced=[name for name in names if name in wanted.outputs],
+        rows={facts.name: _rows(wanted, facts) for facts in described[judged]},
+        copied={call: _copied(task, wanted, described[call]) for call in calls},
+    )
+
+
+def _fetch_set(
+    trial: Trial, wanted: Wanted, described: Described, chosen: _SetCalls
+) -> tuple[
+    dict[str, torch.Tensor], dict[int, list[torch.Tensor]], dict[int, dict[str, torch.Tensor]]
+]:
+    """Outputs of the judged call by name; rows of each call; copied updates of each call.
+
+    One request for all three, because each would overwrite the memory of the one before.
+    """
+    whole: list[Excerpt] = [(chosen.judged, name, wanted.rows) for name in chosen.referenced]
+    rows: list[Excerpt] = [
+        (call, name, chosen.rows[name]) for call in chosen.calls for name in chosen.names
     ]
+    copies: list[Excerpt] = [
+        (call, name, wanted.rows) for call in chosen.calls for name in chosen.copied[call]
+    ]
+    excerpts = whole + rows + copies
+    tensors = _fetch(trial, described, excerpts)
+    first = dict(zip(chosen.referenced, tensors[: len(whole)], strict=True))
+    at_rows: dict[int, list[torch.Tensor]] = {call: [] for call in chosen.calls}
+    for (call, _, _), tensor in zip(rows, tensors[len(whole) :], strict=False):
+        at_rows[call].append(tensor)
+    updated: dict[int, dict[str, torch.Tensor]] = {call: {} for call in chosen.calls}
+    for (call, name, _), tensor in zip(copies, tensors[len(whole) + len(rows) :], strict=True):
+        updated[call][name] = tensor
+    return first, at_rows, updated
 
 
-def _rows(wanted: Wanted, facts: Mapping[str, Any]) -> list[int] | None:
+def _fetch(trial: Trial, described: Described, excerpts: Sequence[Excerpt]) -> list[torch.Tensor]:
+    slot = trial.slot
+    limit = slot.spawner.limits.timeout_s
+    return check.fetch(slot.worker, slot.arenas["outputs"], described, excerpts, limit)
+
+
+def _copied(task: Task, wanted: Wanted, described: Sequence[OutputFacts]) -> list[str]:
+    """Updated tensors of a call that were copied and that there is a reference for."""
+    names = [facts.name for facts in described]
+    return [name for name in names if name in task.mutates and name in wanted.outputs]
+
+
+def _rows(wanted: Wanted, facts: OutputFacts) -> list[int] | None:
     """Rows at which all calls are compared; null for an output without rows."""
-    if wanted.rows is not None and facts["name"] in wanted.outputs:
+    if wanted.rows is not None and facts.name in wanted.outputs:
         return wanted.rows
-    shape = facts["shape"]
+    shape = facts.shape
     return reference.draw_rows(shape[0]) if shape and shape[0] else None
 
 
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _same(output: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors are equal byte by byte, NaN included."""
     import torch
 
-    return bool((one.reshape(-1).view(torch.uint8) == other.reshape(-1).view(torch.uint8)).all())
+    flat = output.reshape(-1).view(torch.uint8), other.reshape(-1).view(torch.uint8)
+    return bool((flat[0] == flat[1]).all())
 
 
 def _judge_again(
-    seat: Seat,
-    names: list[str],
-    wanted: Wanted,
-    described: Described,
-    call: int,
-    verdict: Verdict,
+    trial: Trial, names: list[str], wanted: Wanted, described: Described, call: int
 ) -> None:
     """Compare a call that differs in bytes to the reference itself."""
-    task = seat.candidate.task
-    limit = seat.spawner.limits.timeout_s
-    parts: list[Part] = [(call, name, wanted.rows) for name in names]
-    got = check.fetch(seat.worker, seat.arenas["outputs"], described, parts, limit)
-    check.compare(task, dict(zip(names, got, strict=True)), wanted, verdict)
+    excerpts: list[Excerpt] = [(call, name, wanted.rows) for name in names]
+    outputs = dict(zip(names, _fetch(trial, described, excerpts), strict=True))
+    check.compare(trial.task, outputs, wanted, trial.measured.verdict)

@@ -18,24 +18,37 @@ from solscope.bench.pool.arena import Arena
 from solscope.bench.pool.device_memory import is_short, release
 from solscope.bench.pool.inputs import InputSets
 from solscope.bench.pool.process import WorkerFailed
-from solscope.bench.pool.slot import Seat, ask_all, close, leave
+from solscope.bench.pool.slot import WorkerSlot, ask_all, close, leave
 from solscope.bench.run import reference
 from solscope.bench.run.check import Verdict
 from solscope.bench.run.reference import Effort, Wanted, by_rows
 from solscope.bench.run.statistics import median, quantile, timing
+from solscope.bench.worker.messages import (
+    BindInputs,
+    CallSets,
+    DropOutputs,
+    FreeShape,
+    Request,
+    RestoreInputs,
+    SetupTimes,
+    StartProfiler,
+    TrimMemory,
+)
 from solscope.operators.base import Operator
 from solscope.operators.task import Task
 
 SETS = 3
 """Draws that the timed calls rotate over."""
-RECALL = 2.0
-"""A call on values seen before that is this many times faster than the first was not computed."""
+MIN_CACHED_SPEEDUP = 2.0
+"""A call on values seen before that is more than this many times faster was not computed.
+
+Example: 200 us on new values, then 90 us on the same ones, in all trials, is a cache."""
 SET_BYTES_TO_WARM_TOGETHER = 1 << 30
 """Compiled processes warm up at the same time where one set of inputs is smaller than this."""
-REFERENCES_S = 0.25
+MAX_REFERENCES_S = 0.25
 """Beyond this much time for references, the remaining sets are timed without being checked."""
-TRIALS = 3
-"""So often must it be so, on new values each time."""
+CACHED_TRIALS = 3
+"""Trials that must all look cached before a solution is called a cheat; each on new values."""
 
 
 @dataclass
@@ -80,76 +93,92 @@ class Plan:
     """For one shape of one solution, over all its processes."""
     samples: int = 30
     """At least so many per process where there is time."""
-    uncaptured: dict[str, str] = field(default_factory=dict)
-    """Candidates that no graph can be made of, by key, and why: found out once per operator."""
-
-
-Sample = Callable[[Seat, InputSets, "Round", Measured, Plan, float], None]
-"""Times one process of one candidate: seat, inputs, what is right, result, plan, seconds."""
 
 
 @dataclass(frozen=True)
-class Round:
-    """One draw of all sets with its references."""
+class Trial:
+    """One process of one candidate that is timed on one draw of a shape."""
 
-    right: list[Wanted | None]
+    slot: WorkerSlot
+    sets: InputSets
+    references: Sequence[Wanted | None]
     """By set; null where no affordable reference exists."""
+    measured: Measured
+    """Where the samples go, of this process and of the candidate's others."""
+    plan: Plan
+    seconds: float
+    """The share of this process in the time for the shape."""
+    uncaptured: dict[str, str]
+    """Candidates that no graph can be made of, by key, and why. All trials of an operator share it:
+    a capture that fails costs a process, so it is tried once."""
+
+    @property
+    def task(self) -> Task:
+        """What the candidate is to compute."""
+        return self.slot.candidate.task
+
+
+Sample = Callable[[Trial], None]
+"""Takes the samples of one trial."""
 
 
 class OperatorTiming:
     """Times all candidates of one operator."""
 
     def __init__(
-        self, operator: Operator, seats: Sequence[Sequence[Seat]], arenas: dict[str, Arena]
+        self, operator: Operator, slots: Sequence[Sequence[WorkerSlot]], arenas: dict[str, Arena]
     ) -> None:
         if operator.task is None:
             raise AssertionError(f"{operator.name} has no task")
         self.operator = operator
         self.task: Task = operator.task
-        self.seats = seats
+        self.slots = slots
         """By restart, then by candidate."""
         self.arenas = arenas
         self.realized: dict[str, Any] = {}
         """Axes of the last shape as the inputs that were timed realized them."""
+        self.uncaptured: dict[str, str] = {}
+        """Candidates that no graph can be made of, by key, and why."""
         self.seeds: list[int] = []
         """Seeds of the last shape, in the order of their use."""
 
     def rest(self) -> None:
         """Let the workers free their memory. One that exits would disturb the next timing."""
-        leave([seat for group in self.seats for seat in group])
+        leave([slot for group in self.slots for slot in group])
 
     def close(self) -> None:
         """End the workers."""
-        close([seat for group in self.seats for seat in group])
+        close([slot for group in self.slots for slot in group])
 
     def start(self, rehearsed: Sequence[dict[str, Any]]) -> None:
         """Bring every process to where it can be timed, all at once; some compile on shapes."""
-        seats = [seat for group in self.seats for seat in group]
-        with ThreadPoolExecutor(max_workers=len(seats)) as pool:
-            list(pool.map(self._rehearse, seats))
-        compiled = [seat for seat in seats if seat.candidate.solution.about.compile]
+        slots = [slot for group in self.slots for slot in group]
+        with ThreadPoolExecutor(max_workers=len(slots)) as pool:
+            list(pool.map(self._rehearse, slots))
+        compiled = [slot for slot in slots if slot.candidate.solution.about.compile]
         for axes in rehearsed if compiled else ():
             sets = InputSets(self.arenas["inputs"], self.task)
             sets.draw(axes, 1)
-            found = {seat.candidate.key: Measured() for seat in compiled}
-            for do, fields in (
-                ("bind", {"sets": sets.specs, "mutates": []}),
-                ("calls", {"order": [0], "keep": False}),
-                ("free", {}),
-            ):
-                self._ask_all(compiled, do, fields, found)
+            found = {slot.candidate.key: Measured() for slot in compiled}
+            requests: list[Request[Any]] = [
+                BindInputs(sets.specs, mutates=[]),
+                CallSets([0], keep=False),
+                FreeShape(),
+            ]
+            for request in requests:
+                self._ask_all(compiled, request, found)
 
-    def _rehearse(self, seat: Seat) -> None:
+    def _rehearse(self, slot: WorkerSlot) -> None:
         try:
-            seat.ask("rehearse", slow=True)
+            slot.ask(StartProfiler(), slow=True)
         except WorkerFailed:
-            seat.close()  # what is wrong shows, with its reason, at the first shape
+            slot.close()  # what is wrong shows, with its reason, at the first shape
 
     def use(self, arenas: dict[str, Arena]) -> None:
         """Continue in other memory."""
         self.arenas = arenas
-        for seat in (seat for group in self.seats for seat in group):
-            seat.arenas = arenas
+        for slot in (slot for group in self.slots for slot in group):
+            slot.arenas = arenas
 
     def run(
         self, axes: dict[str, Any], hashes: set[str], plan: Plan, effort: Effort, sample: Sample
@@ -159,27 +188,29 @@ class OperatorTiming:
         Every process warms up on a first draw and is timed on a second, which it has never seen.
         """
         found = {name: Measured() for name in hashes}
-        seats = [seat for group in self.seats for seat in group if seat.candidate.key in hashes]
+        slots = [slot for group in self.slots for slot in group if slot.candidate.key in hashes]
         sets = InputSets(self.arenas["inputs"], self.task)
         sets.draw(axes, SETS)
-        self._make_room(axes)
-        self._warm(seats, sets, found)
+        self._free_memory(axes)
+        self._warm(slots, sets, found)
         sets.draw(axes, SETS)
         self.realized = self._realized(axes, sets)
-        part = Round(self._right(axes, sets, effort))
-        self._make_room(axes)
-        for seat in seats:
-            if self._stands(seat, found):
-                seat.spawner.settle()  # a process that ends keeps the device busy
+        references = self._right(axes, sets, effort)
+        self._free_memory(axes)
+        for slot in slots:
+            if self._stands(slot, found):
+                slot.spawner.settle()  # a process that ends keeps the device busy
                 start = time.monotonic()
-                measured = found[seat.candidate.key]
-                self._guarded(seat, sets, part, measured, plan, sample)
+                measured = found[slot.candidate.key]
+                seconds = plan.seconds / len(self.slots)
+                trial = Trial(slot, sets, references, measured, plan, seconds, self.uncaptured)
+                self._guarded(trial, sample)
                 measured.seconds += time.monotonic() - start
-            seat.tidy("free")
+            slot.clean_up(FreeShape())
         self.seeds = sets.seeds
         return found
 
-    def _make_room(self, axes: dict[str, Any]) -> None:
+    def _free_memory(self, axes: dict[str, Any]) -> None:
         """Leave to the workers what making inputs took, where memory may be short."""
         device = self.arenas["inputs"].device
         if is_short(device, self.operator.cost(axes).bytes):
@@ -193,46 +224,50 @@ class OperatorTiming:
         found = [dict(realized(axes, sets.tensors(index))) for index in range(SETS)]
         return sorted(found, key=lambda one: self.operator.cost(one).bytes)[SETS // 2]
 
-    def _stands(self, seat: Seat, found: dict[str, Measured]) -> bool:
-        measured = found.get(seat.candidate.key)
+    def _stands(self, slot: WorkerSlot, found: dict[str, Measured]) -> bool:
+        measured = found.get(slot.candidate.key)
         return measured is not None and measured.verdict.ok
 
-    def _warm(self, seats: Sequence[Seat], sets: InputSets, found: dict[str, Measured]) -> None:
+    def _warm(
+        self, slots: Sequence[WorkerSlot], sets: InputSets, found: dict[str, Measured]
+    ) -> None:
         """Run every process on the present values.
 
         Those that torch compiles do so at the same time, which takes the host alone. Others may
         choose among their kernels by timing them: one by one, so that nothing disturbs the choice.
         """
         small = sets.bytes < SET_BYTES_TO_WARM_TOGETHER
-        together: list[Seat] = []
-        alone: list[Seat] = []
-        for seat in seats:
-            compiled = seat.candidate.solution.about.compile
-            (together if small and compiled else alone).append(seat)
-        for group in [together, *([seat] for seat in alone)]:
-            for do, fields in (
-                ("bind", {"sets": sets.specs, "mutates": list(self.task.mutates)}),
-                ("calls", {"order": list(range(SETS)), "keep": False}),
-                ("restore", {}),
-                ("trim", {}),
-            ):
-                self._ask_all(group, do, fields, found)
+        together: list[WorkerSlot] = []
+        alone: list[WorkerSlot] = []
+        for slot in slots:
+            compiled = slot.candidate.solution.about.compile
+            (together if small and compiled else alone).append(slot)
+        for group in [together, *([slot] for slot in alone)]:
+            requests: list[Request[Any]] = [
+                BindInputs(sets.specs, list(self.task.mutates)),
+                CallSets(list(range(SETS)), keep=False),
+                RestoreInputs(),
+                TrimMemory(),
+            ]
+            for request in requests:
+                self._ask_all(group, request, found)
 
     def _ask_all(
-        self, seats: Sequence[Seat], do: str, fields: dict[str, Any], found: dict[str, Measured]
+        self, slots: Sequence[WorkerSlot], request: Request[Any], found: dict[str, Measured]
     ) -> None:
-        standing = [seat for seat in seats if self._stands(seat, found)]
+        standing = [slot for slot in slots if self._stands(slot, found)]
         failed = set()
-        for seat, reply in ask_all(standing, do, fields):
-            measured = found[seat.candidate.key]
+        for slot, reply in ask_all(standing, request):
+            measured = found[slot.candidate.key]
             if isinstance(reply, WorkerFailed):
                 measured.verdict.fail(reply.status, reply.reason)
-                failed.add(seat.candidate.key)
-            else:
-                measured.setup_us += reply.get("setup_us", [])
-        for seat in (seat for group in self.seats for seat in group):
-            if seat.candidate.key in failed:
-                seat.tidy("free")  # what its processes hold would be missing for the others
+                failed.add(slot.candidate.key)
+            elif isinstance(reply, SetupTimes):
+                measured.setup_us += reply.setup_us
+        for slot in (slot for group in self.slots for slot in group):
+            if slot.candidate.key in failed:
+                # or the other candidates would lack what its processes hold
+                slot.clean_up(FreeShape())
 
     def _right(self, axes: dict[str, Any], sets: InputSets, effort: Effort) -> list[Wanted | None]:
         rows = by_rows(self.operator.cost(axes), self.task, effort)
@@ -241,7 +276,7 @@ class OperatorTiming:
         found: list[Wanted | None] = []
         start = time.monotonic()
         for index in range(SETS):
-            if index and time.monotonic() - start > REFERENCES_S:
+            if index and time.monotonic() - start > MAX_REFERENCES_S:
                 found.append(None)
                 continue
             inputs = sets.copies(index)
@@ -250,27 +285,19 @@ class OperatorTiming:
             found.append(reference.wanted(self.task, inputs, drawn))
         return found
 
-    def _guarded(
-        self,
-        seat: Seat,
-        sets: InputSets,
-        part: Round,
-        measured: Measured,
-        plan: Plan,
-        sample: Sample,
-    ) -> None:
+    def _guarded(self, trial: Trial, sample: Sample) -> None:
         """Time one process; what it did to its inputs is judged and undone."""
-        seconds = plan.seconds / len(self.seats)
+        slot, sets, measured = trial.slot, trial.sets, trial.measured
         before = [
             {name: one[name].clone() for name in self.task.mutates}
             for one in map(sets.tensors, range(SETS))
         ]
         start = time.monotonic()
         try:
-            bound = seat.ask("bind", sets=sets.specs, mutates=list(self.task.mutates))
-            measured.setup_us += bound["setup_us"]
-            sample(seat, sets, part, measured, plan, seconds)
-            seat.tidy("drop")
+            setup = slot.ask(BindInputs(sets.specs, list(self.task.mutates)))
+            measured.setup_us += setup.setup_us
+            sample(trial)
+            slot.clean_up(DropOutputs())
         except WorkerFailed as failed:
             measured.verdict.fail(failed.status, failed.reason)
         measured.windows.append((start, time.monotonic()))
@@ -283,36 +310,36 @@ class OperatorTiming:
                 sets.tensors(index)[name].copy_(tensor)
 
 
-def recalled(first: Sequence[float], later: Sequence[float], least_us: float) -> bool:
+def looks_cached(first: Sequence[float], later: Sequence[float], least_us: float) -> bool:
     """Whether calls on values seen before were so much faster that they cannot have computed.
 
     Differences below `least_us` prove nothing: the first call also finds cold caches.
     """
     slow, fast = min(first), quantile(later, 0.8)
-    return slow > RECALL * fast and slow - median(later) > least_us
+    return slow > MIN_CACHED_SPEEDUP * fast and slow - median(later) > least_us
 
 
-def recalls(
-    seat: Seat,
+def is_cached(
+    slot: WorkerSlot,
     sets: InputSets,
-    trial: Callable[[], tuple[list[float], list[float]]],
+    first_and_later: Callable[[], tuple[list[float], list[float]]],
     least_us: float,
 ) -> bool:
     """Whether new values are slower than values seen before, again and again.
 
-    `trial` times the first calls on values and later calls on the same ones.
+    `first_and_later` times the first calls on values and later calls on the same ones.
     """
-    mutates = list(seat.candidate.task.mutates)
-    found = True
-    for _ in range(TRIALS):
+    rebind = BindInputs(sets.specs, list(slot.candidate.task.mutates))
+    cached = True
+    for _ in range(CACHED_TRIALS):
         for index in range(SETS):
             sets.redraw(index)
-        seat.ask("bind", sets=sets.specs, mutates=mutates)
-        found = found and recalled(*trial(), least_us)
+        slot.ask(rebind)
+        cached = cached and looks_cached(*first_and_later(), least_us)
     for index in range(SETS):
         sets.restore(index)
-    seat.ask("bind", sets=sets.specs, mutates=mutates)
-    return found
+    slot.ask(rebind)
+    return cached
 
 
-REMEMBERS = "much faster on values it has seen than on new ones: it remembers results"
+CACHED_REASON = "much faster on values it has seen than on new ones: it remembers results"

@@ -6,21 +6,12 @@ The round trip of an empty request is taken off. The clock is not in the candida
 from __future__ import annotations
 
 import time
-from typing import Any
 
-from solscope.bench.pool.inputs import InputSets
-from solscope.bench.pool.slot import Seat
+from solscope.bench.pool.slot import WorkerSlot
 from solscope.bench.run.statistics import is_noisy
 from solscope.bench.run.timed_calls import check_calls
-from solscope.bench.run.timing import (
-    REMEMBERS,
-    SETS,
-    Measured,
-    Plan,
-    Round,
-    recalled,
-    recalls,
-)
+from solscope.bench.run.timing import CACHED_REASON, SETS, Trial, is_cached, looks_cached
+from solscope.bench.worker.messages import CallSets, OutputFacts, RestoreInputs
 
 SAMPLE_US = 2000.0
 """A sample takes at least about this long, in as many calls as that needs."""
@@ -28,7 +19,7 @@ MOST_CALLS = 3000
 MOST_UPDATES = 24
 """Calls in a sample of an operator that updates its inputs: values must not run away."""
 LEAST_SAMPLES = 3
-RECALL_US = 1000.0
+MIN_CACHED_GAIN_US = 1000.0
 """Smallest difference that indicates cached results; caches and schedulers make smaller ones."""
 LATER_CALLS = 9
 """On values seen before, in a trial: enough for a busy machine to delay one or two of them."""
@@ -36,55 +27,56 @@ RESOLUTION_US = 1.0
 """Differences of round trips below this are noise."""
 
 
-def sample_cpu(
-    seat: Seat, sets: InputSets, part: Round, measured: Measured, plan: Plan, seconds: float
-) -> None:
+def sample_cpu(trial: Trial) -> None:
     """Time one process of one candidate on the CPU."""
-    task = seat.candidate.task
+    slot, measured, mutates = trial.slot, trial.measured, trial.task.mutates
     order = list(range(SETS))
-    empty = min(_wall(seat, [])[0] for _ in range(9))
-    first, reply = _wall(seat, order, keep=True)
-    check_calls(seat, sets, part.right, reply["outputs"], order, measured.verdict)
+    empty = min(_wall(slot, [])[0] for _ in range(9))
+    first, outputs = _wall(slot, order, keep=True)
+    check_calls(trial, outputs, order)
     if not measured.verdict.ok:
         return
     each = max((first - empty) / SETS, 0.05)
-    many = _enough_calls(seat, order, empty, MOST_UPDATES if task.mutates else MOST_CALLS)
+    many = _enough_calls(slot, order, empty, MOST_UPDATES if mutates else MOST_CALLS)
     samples: list[float] = []
-    end = time.monotonic() + seconds
-    while len(samples) < plan.samples or is_noisy(samples):
-        if task.mutates:
-            seat.ask("restore")
-        samples.append(max(_wall(seat, many)[0] - empty, RESOLUTION_US) / len(many))
+    end = time.monotonic() + trial.seconds
+    while len(samples) < trial.plan.samples or is_noisy(samples):
+        if mutates:
+            slot.ask(RestoreInputs())
+        samples.append(max(_wall(slot, many)[0] - empty, RESOLUTION_US) / len(many))
         if time.monotonic() > end and len(samples) >= LEAST_SAMPLES:
             break
-    if task.mutates:
-        seat.ask("restore")
-    _, reply = _wall(seat, order, keep=True)
-    check_calls(seat, sets, part.right, reply["outputs"], order, measured.verdict)
+    if mutates:
+        slot.ask(RestoreInputs())
+    _, outputs = _wall(slot, order, keep=True)
+    check_calls(trial, outputs, order)
     measured.add("cpu-v1", samples, "evaluator")
 
-    def trial() -> tuple[list[float], list[float]]:
+    def first_and_later() -> tuple[list[float], list[float]]:
         walls = []
         for _ in range(1 + LATER_CALLS):
-            walls.append((_wall(seat, order)[0] - empty) / SETS)
-            if task.mutates:
-                seat.ask("restore")
+            walls.append((_wall(slot, order)[0] - empty) / SETS)
+            if mutates:
+                slot.ask(RestoreInputs())
         return walls[:1], walls[1:]
 
-    if recalled([each], samples, RECALL_US) and recalls(seat, sets, trial, RECALL_US):
-        measured.verdict.fail("cheating", REMEMBERS)
+    suspicious = looks_cached([each], samples, MIN_CACHED_GAIN_US)
+    if suspicious and is_cached(slot, trial.sets, first_and_later, MIN_CACHED_GAIN_US):
+        measured.verdict.fail("cheating", CACHED_REASON)
 
 
-def _enough_calls(seat: Seat, order: list[int], empty: float, most: int) -> list[int]:
+def _enough_calls(slot: WorkerSlot, order: list[int], empty: float, most: int) -> list[int]:
     """Calls that together take about as long as a sample should."""
     many = order
-    while len(many) < most and _wall(seat, many)[0] - empty < SAMPLE_US:
+    while len(many) < most and _wall(slot, many)[0] - empty < SAMPLE_US:
         many = many * 4
     return many[:most]
 
 
-def _wall(seat: Seat, order: list[int], *, keep: bool = False) -> tuple[float, dict[str, Any]]:
-    """Microseconds from the request to its reply."""
+def _wall(
+    slot: WorkerSlot, order: list[int], *, keep: bool = False
+) -> tuple[float, list[list[OutputFacts]]]:
+    """Microseconds from the request to its reply, and the outputs that are kept."""
     start = time.perf_counter()
-    reply = seat.ask("calls", order=order, keep=keep)
-    return 1e6 * (time.perf_counter() - start), reply
+    reply = slot.ask(CallSets(order, keep))
+    return 1e6 * (time.perf_counter() - start), reply.outputs

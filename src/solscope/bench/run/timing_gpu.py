@@ -10,24 +10,31 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from solscope.bench.base import METHODS
 from solscope.bench.pool.inputs import InputSets
 from solscope.bench.pool.process import WorkerFailed
-from solscope.bench.pool.slot import Seat
+from solscope.bench.pool.slot import WorkerSlot
 from solscope.bench.run.statistics import is_noisy, median
 from solscope.bench.run.timed_calls import check_calls
 from solscope.bench.run.timing import (
-    REMEMBERS,
+    CACHED_REASON,
     SETS,
     Measured,
-    Plan,
-    Round,
-    recalled,
-    recalls,
+    Trial,
+    is_cached,
+    looks_cached,
+)
+from solscope.bench.worker.messages import (
+    CallTimes,
+    CaptureGraph,
+    DescribeOutputs,
+    DropOutputs,
+    OutputFacts,
+    ReplayGraph,
+    TimeCalls,
 )
 from solscope.operators.task import Task
 
@@ -43,9 +50,9 @@ COPIED_BYTES = 1 << 30
 MOST_SAMPLES = 200
 FLUSH_US = 60.0
 """About what a flush and its surroundings take."""
-RECALL_US = 50.0
+MIN_CACHED_GAIN_US = 50.0
 """Smallest difference that indicates cached results."""
-LAG_US = 60.0
+MAX_LAG_US = 60.0
 """Work that continues for longer than this after the stream is done ran elsewhere."""
 GRAPH_CALLS = 12
 LONG_US = 1000.0
@@ -60,58 +67,71 @@ LONG_RUN_US = 50_000.0
 LEAST_US = 0.1
 """No call is shorter, whatever it claims."""
 MOST_REPLAYS = 1 << 14
-CLAIM = 0.5
-"""A cold call that claims less than this share of a call in the graph is not believed."""
+MIN_SHARE_OF_GRAPH = 0.5
+"""A cold call that claims less than this share of a call in the graph is not believed.
+
+The worker times cold calls itself, the evaluator times the graph. Caches are warm in a graph, so an
+honest cold call is slower than that; half leaves room for noise. Example: 40 us claimed, 200 us per
+call in the graph: 40 < 0.5 * (200 - 3)."""
 GRAPH_GAP_US = 3.0
 """Gap between calls in a graph, at most, which the span of a single call does not have."""
 
 
-def sample_gpu(
-    seat: Seat, sets: InputSets, part: Round, measured: Measured, plan: Plan, seconds: float
-) -> None:
+@dataclass
+class Singles:
+    """Samples of single calls."""
+
+    cold_us: list[float] = field(default_factory=list)
+    warm_us: list[float] = field(default_factory=list)
+    clock: str = "events"
+
+
+def sample_gpu(trial: Trial) -> None:
     """Time one process of one candidate on the GPU."""
-    rotation = [[index, True] for index in range(SETS)]
-    first = _timed(seat, rotation, FIRST_SPIN_US)
-    call_us = median(first["events_us"])
-    host_us = median(first["host_us"])
+    slot, measured, methods = trial.slot, trial.measured, trial.plan.methods
+    rotation = [(index, True) for index in range(SETS)]
+    first = _timed(slot, rotation, FIRST_SPIN_US)
+    call_us = median(first.events_us)
+    host_us = median(first.host_us)
     measured.host_us.append(host_us)
     spin_us = min(max(1.5 * host_us, 10.0), 2000.0)
-    singles = [m for m in plan.methods if m != GRAPH]
-    if SETS * call_us / 1e6 > seconds / 2:
-        samples = _few(seat, sets, part, measured, plan, first)
+    if SETS * call_us / 1e6 > trial.seconds / 2:
+        samples = _few(trial, first)
     else:
-        seat.ask("drop")
-        pace = Pace(call_us, spin_us, _output_bytes(first["outputs"][0]), seconds)
-        samples = _singles(seat, sets, part, measured, plan, pace)
+        slot.ask(DropOutputs())
+        pace = Pace(call_us, spin_us, _output_bytes(first.outputs[0]), trial.seconds)
+        samples = _singles(trial, pace)
 
-    def trial() -> tuple[list[float], list[float]]:
-        times = _timed(seat, rotation * 3, spin_us)["events_us"]
-        seat.ask("drop")
+    def first_and_later() -> tuple[list[float], list[float]]:
+        times = _timed(slot, rotation * 3, spin_us).events_us
+        slot.ask(DropOutputs())
         return times[:SETS], times[SETS:]
 
-    suspicious = recalled(first["events_us"], samples[COLD], RECALL_US)
-    if suspicious and recalls(seat, sets, trial, RECALL_US):
-        measured.verdict.fail("cheating", REMEMBERS)
-    for method in singles:
-        measured.add(method, samples[method], samples["clock"])
-    if GRAPH in plan.methods and measured.verdict.ok:
-        why = plan.uncaptured.get(seat.candidate.key)
+    suspicious = looks_cached(first.events_us, samples.cold_us, MIN_CACHED_GAIN_US)
+    if suspicious and is_cached(slot, trial.sets, first_and_later, MIN_CACHED_GAIN_US):
+        measured.verdict.fail("cheating", CACHED_REASON)
+    taken = {COLD: samples.cold_us, WARM: samples.warm_us}
+    for method in methods:
+        if method != GRAPH:
+            measured.add(method, taken[method], samples.clock)
+    if GRAPH in methods and measured.verdict.ok:
+        why = trial.uncaptured.get(slot.candidate.key)
         if why is None:
-            _graph(seat, sets, part, measured, plan, seconds, median(samples[COLD]))
+            _graph(trial, median(samples.cold_us))
         else:
             measured.reasons[GRAPH] = why
 
 
 def _timed(
-    seat: Seat,
-    order: Sequence[Sequence[Any]],
+    slot: WorkerSlot,
+    order: list[tuple[int, bool]],
     spin_us: float,
     *,
     kineto: bool = False,
     copied: Sequence[int] = (),
-) -> dict[str, Any]:
-    """Let the worker time one call per entry [set, cold]."""
-    return seat.ask("timed", order=order, kineto=kineto, spin_us=spin_us, copied=copied)
+) -> CallTimes:
+    """Let the worker time one call per entry (set, cold)."""
+    return slot.ask(TimeCalls(order, kineto, spin_us, list(copied)))
 
 
 def _copied(sets: InputSets, task: Task, calls: int) -> list[int]:
@@ -142,103 +162,85 @@ class Pace:
         return max(3, min(most, int(self.seconds / per_call), kept))
 
 
-def _output_bytes(described: Sequence[Mapping[str, Any]]) -> int:
+def _output_bytes(described: Sequence[OutputFacts]) -> int:
     import torch
 
-    return sum(
-        math.prod(facts["shape"]) * getattr(torch, facts["dtype"]).itemsize for facts in described
-    )
+    return sum(math.prod(facts.shape) * getattr(torch, facts.dtype).itemsize for facts in described)
 
 
-def _few(
-    seat: Seat,
-    sets: InputSets,
-    part: Round,
-    measured: Measured,
-    plan: Plan,
-    first: dict[str, Any],
-) -> dict[str, Any]:
+def _few(trial: Trial, first: CallTimes) -> Singles:
     """Samples of a call that is so long that the first calls use up the time."""
-    found: dict[str, Any] = {COLD: first["events_us"], WARM: [], "clock": "events"}
-    _check_lag(first, measured)
-    check_calls(seat, sets, part.right, first["outputs"], range(SETS), measured.verdict)
-    seat.ask("drop")
-    if WARM in plan.methods:
-        found[WARM] = _timed(seat, [[0, False]] * 2, FIRST_SPIN_US)["events_us"]
-        seat.ask("drop")
-    return found
+    samples = Singles(cold_us=first.events_us)
+    _check_lag(first, trial.measured)
+    check_calls(trial, first.outputs, range(SETS))
+    trial.slot.ask(DropOutputs())
+    if WARM in trial.plan.methods:
+        samples.warm_us = _timed(trial.slot, [(0, False)] * 2, FIRST_SPIN_US).events_us
+        trial.slot.ask(DropOutputs())
+    return samples
 
 
-def _check_lag(reply: dict[str, Any], measured: Measured) -> None:
-    lag = median(reply["lag_us"])
-    if lag > LAG_US + 0.1 * median(reply["events_us"]):
+def _check_lag(times: CallTimes, measured: Measured) -> None:
+    """Work that goes on after the stream is done ran on another one, beside the clock."""
+    lag = median(times.lag_us)
+    if lag > MAX_LAG_US + 0.1 * median(times.events_us):
         why = f"work continued for {lag:.0f} us after its stream was done"
         measured.verdict.fail("cheating", why)
 
 
-def _singles(
-    seat: Seat, sets: InputSets, part: Round, measured: Measured, plan: Plan, pace: Pace
-) -> dict[str, Any]:
+def _singles(trial: Trial, pace: Pace) -> Singles:
     """Cold and warm samples of single calls, batch by batch until the noise is small."""
+    slot, measured, plan = trial.slot, trial.measured, trial.plan
     warm = WARM in plan.methods
-    found: dict[str, Any] = {COLD: [], WARM: [], "clock": "events"}
+    samples = Singles()
     short = "kineto" if pace.call_us < SHORT_US else "events"
     kineto = measured.clock.get(COLD, short) == "kineto"
     batch = pace.batch(plan.samples, warm=warm)
     end = time.monotonic() + pace.seconds
     while True:
-        cold = [[number % SETS, True] for number in range(batch)]
-        order = cold + ([[0, False]] * batch if warm else [])
-        copied = _copied(sets, seat.candidate.task, len(order))
-        reply = _timed(seat, order, pace.spin_us, kineto=kineto, copied=copied)
-        if kineto and "span_us" not in reply:
-            measured.reasons["kineto"] = reply.get("span_reason", "")
+        order = [(number % SETS, True) for number in range(batch)]
+        order += [(0, False)] * batch if warm else []
+        copied = _copied(trial.sets, trial.task, len(order))
+        times = _timed(slot, order, pace.spin_us, kineto=kineto, copied=copied)
+        if kineto and times.span_us is None:
+            measured.reasons["kineto"] = times.span_reason
             kineto = False
-        values = reply["span_us"] if kineto else reply["events_us"]
-        found["clock"] = "kineto" if kineto else "events"
-        found[COLD] += values[:batch]
-        found[WARM] += values[batch:]
+        values = times.span_us if kineto and times.span_us is not None else times.events_us
+        samples.clock = "kineto" if kineto else "events"
+        samples.cold_us += values[:batch]
+        samples.warm_us += values[batch:]
         if kineto:
-            measured.activities = median(reply["activities"])
-        _check_lag(reply, measured)
-        indices = [index for index, _ in order]
-        check_calls(seat, sets, part.right, reply["outputs"], indices, measured.verdict)
-        seat.ask("drop")
-        done = len(found[COLD])
-        quiet = done >= plan.samples and not is_noisy(found[COLD])
+            measured.activities = median(times.activities)
+        _check_lag(times, measured)
+        check_calls(trial, times.outputs, [index for index, _ in order])
+        slot.ask(DropOutputs())
+        done = len(samples.cold_us)
+        quiet = done >= plan.samples and not is_noisy(samples.cold_us)
         if not measured.verdict.ok or quiet or done >= MOST_SAMPLES or time.monotonic() > end:
-            return found
+            return samples
 
 
-def _graph(
-    seat: Seat,
-    sets: InputSets,
-    part: Round,
-    measured: Measured,
-    plan: Plan,
-    seconds: float,
-    cold_us: float,
-) -> None:
+def _graph(trial: Trial, cold_us: float) -> None:
     """Time a graph of calls by the evaluator's clock, and hold the cold time against it."""
+    slot, measured = trial.slot, trial.measured
     order = list(range(SETS)) * (GRAPH_CALLS // SETS if cold_us < LONG_US else 1)
     try:
-        seat.ask("capture", slow=True, order=order)
+        slot.ask(CaptureGraph(order), slow=True)
     except WorkerFailed as failed:
         if failed.dead:
             raise
         why = f"cannot be captured: {failed.reason}"[:300]
         measured.reasons[GRAPH] = why
         if failed.status != "oom":
-            plan.uncaptured[seat.candidate.key] = why
-        seat.close()  # a failed capture leaves its process unusable
+            trial.uncaptured[slot.candidate.key] = why
+        slot.close()  # a failed capture leaves its process unusable
         return
-    samples, whole_us = _graph_samples(seat, len(order), seconds)
+    samples, whole_us = _graph_samples(slot, len(order), trial.seconds)
     measured.add(GRAPH, samples, "evaluator")
-    if not seat.candidate.task.mutates:
-        described = seat.ask("described", order=order)["outputs"]
-        check_calls(seat, sets, part.right, described, order, measured.verdict)
+    if not trial.task.mutates:
+        check_calls(trial, slot.ask(DescribeOutputs(order)).outputs, order)
     if _is_too_little(cold_us, whole_us):
-        per_call = _long_run(seat, len(order), cold_us)
+        per_call = _long_run(slot, len(order), cold_us)
         if _is_too_little(cold_us, per_call):
             why = f"claims {cold_us:.1f} us for a call that takes {per_call:.1f} us in a graph"
             measured.verdict.fail("cheating", why)
@@ -246,21 +248,21 @@ def _graph(
 
 def _is_too_little(cold_us: float, graph_us: float) -> bool:
     """Whether a single call that takes `graph_us` in a graph cannot be as short as it claims."""
-    return cold_us < CLAIM * (graph_us - GRAPH_GAP_US)
+    return cold_us < MIN_SHARE_OF_GRAPH * (graph_us - GRAPH_GAP_US)
 
 
-def _graph_samples(seat: Seat, calls: int, seconds: float) -> tuple[list[float], float]:
+def _graph_samples(slot: WorkerSlot, calls: int, seconds: float) -> tuple[list[float], float]:
     """Microseconds per call of the captured graph; and of its shortest run, nothing taken off.
 
     A request takes time of its own, after a long wait more than after a short one, so an empty
     request tells it only about: it is what is left when short and long runs lie on a line. A worker
     that stops in short runs can make that too much, so claims are compared with complete runs.
     """
-    _replay(seat, 1)  # the first one uploads the graph
-    empty = min(_replay(seat, 0) for _ in range(3))
+    _replay(slot, 1)  # the first one uploads the graph
+    empty = min(_replay(slot, 0) for _ in range(3))
     enough = min(max(GRAPH_SAMPLE_US, empty), GRAPH_LONG_US / 2)
     times = 1
-    while (once := _replay(seat, times) - empty) < enough and times < MOST_REPLAYS:
+    while (once := _replay(slot, times) - empty) < enough and times < MOST_REPLAYS:
         times *= 2
     parts = GRAPH_PARTS if once < GRAPH_LONG_US else 1
     short: list[float] = []
@@ -268,8 +270,8 @@ def _graph_samples(seat: Seat, calls: int, seconds: float) -> tuple[list[float],
     end = time.monotonic() + seconds
     while len(long) < GRAPH_SAMPLES and (len(long) < 2 or time.monotonic() < end):
         if parts > 1:
-            short.append(_replay(seat, times))
-        long.append(_replay(seat, parts * times))
+            short.append(_replay(slot, times))
+        long.append(_replay(slot, parts * times))
     own = request_us(short, long, parts)
     runs = parts * times * calls
     return [(value - own) / runs for value in long], min(long) / runs
@@ -286,18 +288,18 @@ def request_us(short: Sequence[float], long: Sequence[float], parts: int) -> flo
     return min(max(0.0, own), min(short), min(long) / 2)
 
 
-def _long_run(seat: Seat, calls: int, cold_us: float) -> float:
+def _long_run(slot: WorkerSlot, calls: int, cold_us: float) -> float:
     """Microseconds per call, all of the request included, of a run that a true claim makes long.
 
     Nothing that the worker does can make it look shorter than it was.
     """
     claimed = max(cold_us, LEAST_US) * calls
     times = min(math.ceil(LONG_RUN_US / claimed), MOST_REPLAYS)
-    return _replay(seat, times) / (times * calls)
+    return _replay(slot, times) / (times * calls)
 
 
-def _replay(seat: Seat, times: int) -> float:
+def _replay(slot: WorkerSlot, times: int) -> float:
     """Microseconds from the request to its reply."""
     start = time.perf_counter()
-    seat.ask("replay", times=times)
+    slot.ask(ReplayGraph(times))
     return 1e6 * (time.perf_counter() - start)

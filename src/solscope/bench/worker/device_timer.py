@@ -12,11 +12,11 @@ from __future__ import annotations
 import ctypes
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-FLUSH = 2
+FLUSHED_L2_SIZES = 2
 """The flushed bytes, in sizes of the L2."""
 CU_LIMIT_PERSISTING_L2_CACHE_SIZE = 6
 SPIN = "spin_kernel"
@@ -38,7 +38,7 @@ class DeviceTimer:
         self.graph_context = torch.cuda.graph
         properties = torch.cuda.get_device_properties(0)
         self.cycles_per_us = float(getattr(properties, "clock_rate", None) or 1.7e6) / 1e3
-        words = FLUSH * int(properties.L2_cache_size) // 4
+        words = FLUSHED_L2_SIZES * int(properties.L2_cache_size) // 4
         self.flushed = torch.zeros(words, dtype=torch.float32, device="cuda")
         self.total = torch.empty((), dtype=torch.float32, device="cuda")
         self.add = torch.sum
@@ -55,17 +55,17 @@ class DeviceTimer:
 
     def rehearse(self) -> None:
         """Start and stop the profiler."""
-        self.time(lambda _: self.flush(), lambda _: None, [[0, False]], True, 10.0)
+        self.time(lambda _: self.flush(), lambda _: None, [(0, False)], True, 10.0)
 
     def time(
         self,
         call: Callable[[int], Any],
         put_back: Callable[[int], None],
-        order: list[list[Any]],
+        order: Sequence[tuple[int, bool]],
         kineto: bool,
         spin_us: float,
     ) -> tuple[dict[str, Any], list[Any]]:
-        """One sample per entry [set, cold], and the outputs of each call."""
+        """One sample per entry (set, cold), and the outputs of each call."""
         self.reset_persisting()
         cycles = int(spin_us * self.cycles_per_us)
         rows: list[tuple[float, float, float]] = []

@@ -19,7 +19,7 @@ from typing import Any
 
 from .serve import serve
 
-ADOPT = 36
+PR_SET_CHILD_SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of prctl(2): processes without a parent become children of this one."""
 
 
@@ -40,7 +40,7 @@ def start_workers(config: dict[str, Any], channel: socket.socket) -> None:
     import torch.profiler
 
     with contextlib.suppress(AttributeError, OSError):  # Linux alone has it
-        ctypes.CDLL(None).prctl(ADOPT, 1, 0, 0, 0)
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     workers: set[int] = set()
     _tell(channel, json.dumps({"torch": str(torch.__version__)}))
     while True:

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .messages import Failure, FailureStatus, OutputFacts
+
 NO_MEMORY = re.compile(
     r"can(?:not|'t) allocate memory|could not allocate memory|not enough memory|out of memory"
     r"|DefaultCPUAllocator|std::bad_alloc|bad allocation|STATUS_ALLOC_FAILED",
@@ -24,11 +26,11 @@ x86_64, "DefaultCPUAllocator: not enough memory" on arm64.
 
 
 class Unusable(Exception):  # noqa: N818 - a finding, not an error of this program
-    """What the solution returned is not what a solution may return; `kind` is the status."""
+    """What the solution returned is not what a solution may return."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, status: FailureStatus, message: str) -> None:
         super().__init__(message)
-        self.kind = kind
+        self.status = status
 
 
 def is_out_of_memory(error: BaseException, torch: ModuleType) -> bool:
@@ -40,21 +42,20 @@ def is_out_of_memory(error: BaseException, torch: ModuleType) -> bool:
     return isinstance(error, RuntimeError) and NO_MEMORY.search(str(error)) is not None
 
 
-def failure(error: BaseException, torch: ModuleType) -> dict[str, Any]:
+def failure(error: BaseException, torch: ModuleType) -> Failure:
     """An exception as a reply: what kind of failure it is, and where it happened."""
+    status: FailureStatus = "crashed"
     if isinstance(error, Unusable):
-        kind = error.kind
+        status = error.status
     elif isinstance(error, (ImportError, NotImplementedError)):
-        kind = "unsupported"
+        status = "unsupported"
     elif is_out_of_memory(error, torch):
-        kind = "oom"
-    else:
-        kind = "crashed"
+        status = "oom"
     message = str(error)
-    if kind == "crashed" and not isinstance(error, Unusable):
+    if status == "crashed" and not isinstance(error, Unusable):
         message = f"{type(error).__name__}{_where(error)}: {message}"
     message = (message or type(error).__name__).encode("utf-8", "backslashreplace").decode()
-    return {"failed": kind, "reason": message[:2000]}
+    return Failure(status, message[:2000])
 
 
 def _where(error: BaseException) -> str:
@@ -89,18 +90,18 @@ class Outputs:
 
     def describe(
         self, outputs: dict[str, Any], inputs: dict[str, Any], device: str
-    ) -> list[dict[str, Any]]:
+    ) -> list[OutputFacts]:
         """Shape, dtype and owner of each output; anything but a plain tensor is refused."""
         for name, value in inputs.items():
             if isinstance(value, self.plain) and name != "plan":  # which is the solution's own
                 self._require_plain(f"input {name}", value)
         return [
-            {
-                "name": name,
-                "shape": list(self._plain(name, tensor, device).shape),
-                "dtype": str(tensor.dtype).removeprefix("torch."),
-                "alias": self._alias(tensor, inputs),
-            }
+            OutputFacts(
+                name=name,
+                shape=list(self._plain(name, tensor, device).shape),
+                dtype=str(tensor.dtype).removeprefix("torch."),
+                alias=self._alias(tensor, inputs),
+            )
             for name, tensor in outputs.items()
         ]
 

@@ -8,7 +8,10 @@ import resource
 import warnings
 from typing import Any
 
+import msgspec
+
 from .guard import guard
+from .messages import Answer, Asked
 from .outputs import failure
 from .worker import Worker
 
@@ -20,10 +23,12 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
     """Answer requests until the pipe closes."""
     import torch
 
+    # Bound here, before the solution is imported, so that it cannot replace them.
     read, write, loads, dumps = os.read, os.write, json.loads, json.dumps
+    convert, plain = msgspec.convert, msgspec.to_builtins
 
-    def send(reply: dict[str, Any]) -> None:
-        data = dumps(reply).encode() + b"\n"
+    def send(answer: Any) -> None:
+        data = dumps(plain(answer)).encode() + b"\n"
         while data:
             data = data[write(target, data) :]
 
@@ -35,7 +40,7 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
     found: list[str] = []
     worker = Worker(torch, found)
     guard(config, found)
-    send({"ready": True, "torch": torch.__version__})
+    send({"ready": True, "torch": str(torch.__version__)})
     waiting = b""
     while True:
         while b"\n" not in waiting:
@@ -44,16 +49,11 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
                 os._exit(0)
             waiting += more
         line, _, waiting = waiting.partition(b"\n")
-        request = loads(line)
-        number = request.pop("number")
+        asked = convert(loads(line), Asked)
+        failed, result = None, None
         try:
-            reply = getattr(worker, request.pop("do"))(**request)
+            result = worker.answer(asked.request)
         except BaseException as error:  # noqa: BLE001 - the failure is the reply
-            reply = failure(error, torch)
+            failed = failure(error, torch)
             del error
-        reply |= {
-            "number": number,
-            "tried": list(found),
-            "tampered": worker.tampered(),
-        }
-        send(reply)
+        send(Answer(asked.number, list(found), worker.tampered(), failed, result))

@@ -18,6 +18,33 @@ from typing import Any
 from .device_timer import DeviceTimer
 from .guard import Tampering
 from .memory import Memory
+from .messages import (
+    AnyRequest,
+    BindInputs,
+    CallOnce,
+    CallOutputs,
+    CallSets,
+    CallTimes,
+    CaptureGraph,
+    CopyOutputs,
+    DescribeOutputs,
+    Done,
+    DropOutputs,
+    FreeShape,
+    InputSpec,
+    LoadSolution,
+    OpenArenas,
+    OutputFacts,
+    ReleaseAll,
+    ReplayGraph,
+    RestoreInputs,
+    Result,
+    SetupTimes,
+    StartProfiler,
+    TensorInput,
+    TimeCalls,
+    TrimMemory,
+)
 from .outputs import Outputs, Unusable, Updates
 
 POISON = 0xFF
@@ -49,11 +76,50 @@ class Worker:
         self.kept: list[dict[str, Any]] = []
         self.timer: Any = None
 
+    def answer(self, request: AnyRequest) -> Result:
+        """Do what a request asks for; its result."""
+        result: Result | None = None
+        match request:
+            case OpenArenas():
+                self.open(request)
+            case LoadSolution():
+                self.load(request)
+            case BindInputs():
+                result = self.bind(request)
+            case CallOnce():
+                result = self.call_once(request)
+            case CallSets():
+                result = self.call_sets(request)
+            case CopyOutputs():
+                self.copy_outputs(request)
+            case RestoreInputs():
+                self.restore()
+            case DropOutputs():
+                self.drop()
+            case FreeShape():
+                self.free()
+            case ReleaseAll():
+                self.release_all()
+            case TrimMemory():
+                self.trim()
+            case StartProfiler():
+                self.start_profiler()
+            case TimeCalls():
+                result = self.time_calls(request)
+            case CaptureGraph():
+                self.capture(request)
+            case DescribeOutputs():
+                result = self.described(request.order)
+            case ReplayGraph():
+                self.timer.replay(request.times)
+        return Done() if result is None else result
+
     # --- memory and solution
 
-    def open(self, arenas: dict[str, Any], device: str, share: float | None) -> dict[str, Any]:
+    def open(self, request: OpenArenas) -> None:
         """Map the memory that the evaluator shares."""
         torch = self.torch
+        device, share, arenas = request.device, request.share, request.arenas
         self.device = device
         if device != "cpu" and share is not None:
             torch.cuda.set_per_process_memory_fraction(share)
@@ -62,59 +128,50 @@ class Worker:
         self.memory.open(arenas, device)
         if device != "cpu" and self.timer is None:
             self.timer = DeviceTimer(torch)
-        return {}
 
-    def load(
-        self,
-        path: str,
-        outputs: list[str],
-        unplanned: list[str],
-        dynamic: bool | None,
-        compiled: bool,
-        build: str | None,
-    ) -> dict[str, Any]:
-        """Import the solution at `path`; `build` is the cache folder of a CUDA C++ one."""
-        self.outputs.wanted = outputs
-        self.unplanned = unplanned
+    def load(self, request: LoadSolution) -> None:
+        """Import the solution."""
+        path = request.path
+        self.outputs.wanted = request.outputs
+        self.unplanned = request.unplanned
         folder = str(Path(path).parent)
         if folder not in sys.path:
             sys.path.insert(0, folder)
-        if build is not None:
-            os.environ["SOLSCOPE_BUILD_FOLDER"] = build
+        if request.build is not None:
+            os.environ["SOLSCOPE_BUILD_FOLDER"] = request.build
         module = _module("solution", path)
         run = getattr(module, "run", None)
         if not callable(run):
             raise Unusable("crashed", f"{Path(path).name} has no function run")
         self.setup = getattr(module, "setup", None)
-        self.compiled = compiled
-        if compiled:
+        self.compiled = request.compiled
+        if request.compiled:
             self.torch._dynamo.config.recompile_limit = RECOMPILES
-            run = self.torch.compile(run, dynamic=dynamic)
+            run = self.torch.compile(run, dynamic=request.dynamic)
         self.run = run
-        return {}
 
-    def bind(self, sets: list[dict[str, Any]], mutates: list[str]) -> dict[str, Any]:
+    def bind(self, request: BindInputs) -> SetupTimes:
         """Take the inputs of each set: views of shared memory, and plain values."""
         self.kept = []
-        self.sets = [self._inputs(one) for one in sets]
-        self.pristine = [{name: one[name].clone() for name in mutates} for one in self.sets]
+        self.sets = [self._inputs(spec) for spec in request.sets]
+        self.pristine = [{name: one[name].clone() for name in request.mutates} for one in self.sets]
         spent = []
         if self.setup is not None:
             for one in self.sets:
                 start = CLOCK()
                 one["plan"] = self.setup(**{k: self._planned(k, v) for k, v in one.items()})
                 spent.append(1e6 * (CLOCK() - start))
-        return {"setup_us": spent}
+        return SetupTimes(spent)
 
-    def _inputs(self, one: dict[str, Any]) -> dict[str, Any]:
-        found = {
-            name: self.memory.view(item["tensor"]) if isinstance(item, dict) else item
-            for name, item in one.items()
+    def _inputs(self, spec: InputSpec) -> dict[str, Any]:
+        inputs = {
+            name: self.memory.view(item) if isinstance(item, TensorInput) else item.value
+            for name, item in spec.items()
         }
         if self.compiled:
-            for value in found.values():
+            for value in inputs.values():
                 self._constant_features(value)
-        return found
+        return inputs
 
     def _constant_features(self, value: Any) -> None:
         """Tell torch.compile what holds in a server: tokens vary, the size of a row does not.
@@ -139,64 +196,61 @@ class Worker:
         """Call the solution once; its outputs by name."""
         return self.outputs.named(self.run(**self.sets[index]))
 
-    def describe(self, outputs: dict[str, Any], index: int) -> list[dict[str, Any]]:
+    def describe(self, outputs: dict[str, Any], index: int) -> list[OutputFacts]:
         """What the evaluator learns about the outputs of a call."""
         return self.outputs.describe(outputs, self.sets[index], self.device)
 
-    def once(self, index: int, poison: list[int]) -> dict[str, Any]:
+    def call_once(self, request: CallOnce) -> CallOutputs:
         """One call for correctness: outputs are copied in stream order, then poisoned."""
         self.drop()
-        self._poison_free(poison)
-        outputs = self.call(index)
-        described = self.describe(outputs, index)
+        self._poison_free(request.poison)
+        outputs = self.call(request.index)
+        described = self.describe(outputs, request.index)
         self.kept = [{name: tensor.clone() for name, tensor in outputs.items()}]
         for tensor, facts in zip(outputs.values(), described, strict=True):
-            if facts["alias"] is None:
+            if facts.alias is None:
                 self._poison(tensor)
         self.sync()
-        return {"outputs": described}
+        return CallOutputs([described])
 
-    def calls(self, order: list[int], keep: bool) -> dict[str, Any]:
-        """Call on these sets, one after the other; the evaluator's clock runs meanwhile."""
+    def call_sets(self, request: CallSets) -> CallOutputs:
+        """Call on some sets, one after the other; the evaluator's clock runs meanwhile."""
         kept = []
-        for index in order:
+        for index in request.order:
             outputs = self.call(index)
-            if keep:
+            if request.keep:
                 kept.append(outputs)
         self.sync()
-        if not keep:
-            return {}
+        if not request.keep:
+            return CallOutputs([])
         self.kept = kept
-        return self.described(order)
+        return self.described(request.order)
 
-    def take(self, requests: list[dict[str, Any]]) -> dict[str, Any]:
+    def copy_outputs(self, request: CopyOutputs) -> None:
         """Copy kept outputs, whole or some rows, to places of the shared memory."""
         target = self.memory.arenas["outputs"]
-        for request in requests:
-            tensor = self.kept[request["call"]][request["name"]]
-            if request["rows"] is not None:
-                rows = self.torch.tensor(request["rows"], device=self.device)
+        for copy in request.copies:
+            tensor = self.kept[copy.call][copy.name]
+            if copy.rows is not None:
+                rows = self.torch.tensor(copy.rows, device=self.device)
                 tensor = tensor.index_select(0, rows)
             data = tensor.contiguous().reshape(-1).view(self.torch.uint8)
-            if data.numel() != request["bytes"]:
-                raise Unusable("wrong_shape", f"output {request['name']} changed its size")
-            target[request["offset"] : request["offset"] + data.numel()].copy_(data)
+            if data.numel() != copy.bytes:
+                raise Unusable("wrong_shape", f"output {copy.name} changed its size")
+            target[copy.offset : copy.offset + data.numel()].copy_(data)
         self.sync()
-        return {}
 
-    def restore(self) -> dict[str, Any]:
+    def restore(self) -> None:
         """Put tensors that are updated in place back to what they were."""
         for one, before in zip(self.sets, self.pristine, strict=True):
             for name, tensor in before.items():
                 one[name].copy_(tensor)
         self.sync()
-        return {}
 
-    def drop(self) -> dict[str, Any]:
+    def drop(self) -> None:
         """Poison and release the results kept."""
         self._poison_kept()
         self.kept = []
-        return {}
 
     def _poison_kept(self) -> None:
         for outputs in self.kept:
@@ -215,33 +269,30 @@ class Worker:
         for tensor in held:
             tensor.fill_(POISON)
 
-    def free(self) -> dict[str, Any]:
+    def free(self) -> None:
         """Release everything that belongs to the shape."""
         self.sets, self.kept, self.pristine = [], [], []
         if self.timer is not None:
             self.timer.free()
             self._release()
-        return {}
 
     def _release(self) -> None:
         """Give memory back that no tensor uses, when it is much: that takes time."""
         if self.torch.cuda.memory_reserved() > CACHED_BYTES:
             self.torch.cuda.empty_cache()
 
-    def leave(self) -> dict[str, Any]:
+    def release_all(self) -> None:
         """Let go of everything, the shared memory included, once no queued work writes to it."""
         self.sync()
         self.free()
         self.memory.close()
         gc.collect()
-        return {}
 
-    def trim(self) -> dict[str, Any]:
+    def trim(self) -> None:
         """Give memory back that no tensor uses."""
         self.drop()
         if self.timer is not None:
             self._release()
-        return {}
 
     def sync(self) -> None:
         if self.timer is not None:
@@ -249,39 +300,30 @@ class Worker:
 
     # --- device timing (device_timer.py)
 
-    def rehearse(self) -> dict[str, Any]:
+    def start_profiler(self) -> None:
         """Start the profiler once, which takes long the first time."""
         if self.timer is not None:
             self.timer.rehearse()
-        return {}
 
-    def timed(
-        self, order: list[list[Any]], kineto: bool, spin_us: float, copied: list[int]
-    ) -> dict[str, Any]:
-        """Time one call per entry [set, cold]; results are kept for the evaluator's questions.
-
-        What the calls `copied` made of tensors that are updated is kept, too.
-        """
-        updates = Updates(self.sets, self.pristine, copied)
-        reply, kept = self.timer.time(self.call, updates.put_back, order, kineto, spin_us)
+    def time_calls(self, request: TimeCalls) -> CallTimes:
+        """Time one call per entry; its outputs are kept, and so are the updates of some calls."""
+        updates = Updates(self.sets, self.pristine, request.copied)
+        times, kept = self.timer.time(
+            self.call, updates.put_back, request.order, request.kineto, request.spin_us
+        )
         self.kept = updates.beside(kept)
-        return {**reply, **self.described([index for index, _ in order])}
+        outputs = self.described([index for index, _ in request.order]).outputs
+        return CallTimes(outputs=outputs, **times)
 
-    def capture(self, order: list[int]) -> dict[str, Any]:
+    def capture(self, request: CaptureGraph) -> None:
         """Record these calls in a CUDA graph, which must write what they returned."""
-        self.kept = self.timer.capture(lambda: [self.call(index) for index in order])
+        self.kept = self.timer.capture(lambda: [self.call(index) for index in request.order])
         self._poison_kept()
-        return {}
 
-    def described(self, order: list[int]) -> dict[str, Any]:
+    def described(self, order: list[int]) -> CallOutputs:
         """The outputs of the calls that are kept; `order` gives the set of each."""
         pairs = zip(self.kept, order, strict=True)
-        return {"outputs": [self.describe(outputs, index) for outputs, index in pairs]}
-
-    def replay(self, times: int) -> dict[str, Any]:
-        """Run the graph so many times and wait for it."""
-        self.timer.replay(times)
-        return {}
+        return CallOutputs([self.describe(outputs, index) for outputs, index in pairs])
 
     def tampered(self) -> list[str]:
         """What was replaced since the start."""

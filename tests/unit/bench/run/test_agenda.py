@@ -18,6 +18,7 @@ from solscope.bench.results.files import append_result
 from solscope.bench.run.agenda import Agenda, Options
 from solscope.bench.run.correctness import OperatorCheck
 from solscope.bench.run.evaluate import evaluate
+from solscope.bench.worker.messages import ReleaseAll
 from solscope.bench.worker.worker import Worker
 from solscope.bench.workloads import SMALL, Workload
 
@@ -75,7 +76,7 @@ def test_only_what_no_earlier_run_has_is_due(tmp_path: Path) -> None:
 
 
 def test_waves_hold_so_many_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solscope.bench.run.agenda.MOST_PROCESSES", 3)
+    monkeypatch.setattr("solscope.bench.run.agenda.MAX_PROCESSES", 3)
     agenda = Agenda(options(find_solution("torch-eager"), restarts=2), "cpu", None, lambda _: None)
     runs = agenda.runs(tmp_path / "copies")
     assert [[run.operator.name for run in wave] for wave in agenda.waves(runs)] == [
@@ -146,7 +147,7 @@ def test_a_worker_that_does_not_answer_is_gone_before_its_memory_is_looked_at() 
     with Spawner(Limits()) as spawner:
         worker = spawner.take()
         with pytest.raises(WorkerFailed, match="no answer"):
-            worker.ask("leave", 0.0)
+            worker.ask(ReleaseAll(), 0.0)
         with pytest.raises(ProcessLookupError):
             os.kill(worker.pid, 0)
 

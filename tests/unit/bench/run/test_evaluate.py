@@ -90,7 +90,7 @@ def test_templates_in_other_languages_have_a_kernel_of_their_own(
     assert f'language = "{language}"' in (tmp_path / "solution.toml").read_text()
 
 
-REMEMBERS = """
+CACHED_REASON = """
 from _honest import run as honest
 KNOWN = {}
 def run(q, k, v, h, g, scale, chunk_size):
@@ -117,7 +117,7 @@ def test_one_sequence_has_twins_and_what_one_candidate_spoils_the_next_does_not_
     operator = "chunk_delta_rule_output"
     honest = (SOLUTIONS / "torch_eager" / f"{operator}.py").read_text(encoding="utf-8")
     arguments = ["bench", "run", "--op", operator, "--shapes", "0"]
-    for name, text in (("remembers", REMEMBERS), ("scribbles", SCRIBBLES)):
+    for name, text in (("remembers", CACHED_REASON), ("scribbles", SCRIBBLES)):
         folder = tmp_path / name
         folder.mkdir()
         (folder / "_honest.py").write_text(honest, encoding="utf-8")

@@ -15,10 +15,11 @@ pytest.importorskip("torch")
 from solscope.bench.base import METHODS, ShapeResult
 from solscope.bench.catalog import Solution, find_solution
 from solscope.bench.pool import process
-from solscope.bench.pool.slot import Seat
+from solscope.bench.pool.slot import WorkerSlot
 from solscope.bench.run import agenda, timing_cpu, timing_gpu
 from solscope.bench.run import evaluate as evaluation
 from solscope.bench.run.timing import Plan
+from solscope.bench.worker.messages import ReplayGraph
 from solscope.bench.workloads import SMALL
 
 ALL = tuple(METHODS.values())
@@ -182,8 +183,8 @@ def test_a_claim_is_held_against_the_graph(
     stop_us: float,
     status: str,
 ) -> None:
-    def replay(seat: Seat, times: int) -> float:
-        seat.ask("replay", times=1)
+    def replay(slot: WorkerSlot, times: int) -> float:
+        slot.ask(ReplayGraph(1))
         return request_us + stopping(times, in_graph_us, stop_us)
 
     monkeypatch.setattr(timing_gpu, "_replay", replay)
@@ -196,8 +197,8 @@ def test_a_claim_is_held_against_the_graph(
 def test_a_slow_request_is_no_proof_of_a_false_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that stops for a while in every short run, not in the long one that follows."""
 
-    def replay(seat: Seat, times: int) -> float:
-        seat.ask("replay", times=1)
+    def replay(slot: WorkerSlot, times: int) -> float:
+        slot.ask(ReplayGraph(1))
         stopped = 40.0 * times if times < 64 else 0.0
         return 12 * (40.0 * times + stopped * 9)
 

@@ -18,12 +18,13 @@ from solscope.bench.results.contrast import contrast  # noqa: E402
 from solscope.bench.run import agenda, timing_gpu  # noqa: E402
 from solscope.bench.run.agenda import Agenda, Options  # noqa: E402
 from solscope.bench.run.check import Verdict  # noqa: E402
-from solscope.bench.run.correctness import TIMEOUTS, Checked, OperatorCheck  # noqa: E402
+from solscope.bench.run.correctness import MAX_TIMEOUTS, Checked, OperatorCheck  # noqa: E402
 from solscope.bench.run.evaluate import Evaluation  # noqa: E402
 from solscope.bench.run.reference import ROWS, Effort, by_rows, draw_rows  # noqa: E402
 from solscope.bench.run.sensors import BUSY_PCT  # noqa: E402
 from solscope.bench.run.statistics import is_noisy  # noqa: E402
-from solscope.bench.run.timing import TRIALS, Measured, recalled, recalls  # noqa: E402
+from solscope.bench.run.timing import CACHED_TRIALS, Measured, is_cached, looks_cached  # noqa: E402
+from solscope.bench.worker.messages import CallTimes  # noqa: E402
 from solscope.bench.workloads import REHEARSALS, Workload, beside, rehearsal  # noqa: E402
 from solscope.errors import UsageError  # noqa: E402
 from solscope.operators import operator  # noqa: E402
@@ -33,27 +34,28 @@ from solscope.operators.base import Cost  # noqa: E402
 
 
 def test_a_first_call_twice_as_slow_is_not_yet_suspicious() -> None:
-    assert not recalled([200.0], [100.0] * 9, 50.0)
-    assert recalled([200.1], [100.0] * 9, 50.0)
-    assert not recalled([99.0], [49.0] * 9, 50.0), "50 us more prove nothing"
-    assert recalled([99.1], [49.0] * 9, 50.0)
+    assert not looks_cached([200.0], [100.0] * 9, 50.0)
+    assert looks_cached([200.1], [100.0] * 9, 50.0)
+    assert not looks_cached([99.0], [49.0] * 9, 50.0), "50 us more prove nothing"
+    assert looks_cached([99.1], [49.0] * 9, 50.0)
 
 
-@pytest.mark.parametrize("honest", range(TRIALS + 1))
+@pytest.mark.parametrize("honest", range(CACHED_TRIALS + 1))
 def test_every_trial_must_look_cached(honest: int) -> None:
     """`honest` of the trials show nothing; one of them clears the solution."""
-    shown = iter([([100.0], [100.0])] * honest + [([900.0], [10.0])] * (TRIALS - honest))
-    seat = Mock()
-    seat.candidate.task.mutates = ()
-    assert TRIALS == 3
-    assert recalls(seat, Mock(), lambda: next(shown), 50.0) is (honest == 0)
+    shown = iter([([100.0], [100.0])] * honest + [([900.0], [10.0])] * (CACHED_TRIALS - honest))
+    slot = Mock()
+    slot.candidate.task.mutates = ()
+    sets = Mock(specs=[])
+    assert CACHED_TRIALS == 3
+    assert is_cached(slot, sets, lambda: next(shown), 50.0) is (honest == 0)
 
 
 @pytest.mark.parametrize(("lag_us", "ok"), [(70.0, True), (70.1, False)])
 def test_work_may_go_on_for_60_us_and_a_tenth_of_the_call(lag_us: float, ok: bool) -> None:
     measured = Measured()
-    reply: Any = {"lag_us": [lag_us], "events_us": [100.0]}
-    timing_gpu._check_lag(reply, measured)
+    times = CallTimes(outputs=[], events_us=[100.0], host_us=[1.0], lag_us=[lag_us])
+    timing_gpu._check_lag(times, measured)
     assert measured.verdict.ok is ok
 
 
@@ -167,12 +169,12 @@ def test_up_to_64_rows_all_are_compared() -> None:
 def test_a_solution_that_does_not_answer_twice_is_not_asked_again(
     timeouts: int, given_up: bool
 ) -> None:
-    assert TIMEOUTS == 2
+    assert MAX_TIMEOUTS == 2
     stage = Mock(found={"x": Checked()})
-    seat = Mock(candidate=Mock(key="x"))
+    slot = Mock(candidate=Mock(key="x"))
     for number in range(timeouts):
         shape = Mock(shape=str(number))
-        OperatorCheck._note(stage, seat, shape, Verdict("timeout", "late"), Mock(seeds=[]), "full")
+        OperatorCheck._note(stage, slot, shape, Verdict("timeout", "late"), Mock(seeds=[]), "full")
     assert (stage.found["x"].everywhere is not None) is given_up
 
 
@@ -231,7 +233,7 @@ def test_shapes_that_are_too_large_are_not_run(memory_bytes: int | None, limit: 
 
 
 def test_a_wave_holds_48_processes() -> None:
-    assert agenda.MOST_PROCESSES == 48
+    assert agenda.MAX_PROCESSES == 48
     options = Options(["rms_norm"], [], device="cpu", restarts=3)
     planned = Agenda(options, "cpu", None, lambda _: None)
     runs: Any = [Mock(candidates=[None] * count) for count in (8, 8, 1)]

@@ -16,6 +16,7 @@ from solscope.bench.pool.process import WorkerFailed  # noqa: E402
 from solscope.bench.run.correctness import Checked, OperatorCheck  # noqa: E402
 from solscope.bench.run.evaluate import Evaluation  # noqa: E402
 from solscope.bench.run.timing import Measured, OperatorTiming  # noqa: E402
+from solscope.bench.worker.messages import BindInputs, FreeShape, SetupTimes  # noqa: E402
 from solscope.errors import MissingToolError  # noqa: E402
 from solscope.operators import operator  # noqa: E402
 
@@ -53,16 +54,16 @@ def test_a_build_that_was_killed_does_not_stop_the_next(
 
 def test_an_error_of_ours_while_solutions_are_built_is_not_a_finding() -> None:
     stage = OperatorCheck(operator("rms_norm"), [], Mock(), {"inputs": Mock(device="cpu")}, Mock())
-    seats: list[Any] = [Mock(candidate=Mock(key=str(number))) for number in range(3)]
-    seats[0].worker.side_effect = WorkerFailed("crashed", "no such module", dead=False)
-    seats[2].candidate.solution.about.language = "cuda"
-    stage.seats = seats
-    stage.found = {seat.candidate.key: Checked() for seat in seats}
+    slots: list[Any] = [Mock(candidate=Mock(key=str(number))) for number in range(3)]
+    slots[0].worker.side_effect = WorkerFailed("crashed", "no such module", dead=False)
+    slots[2].candidate.solution.about.language = "cuda"
+    stage.slots = slots
+    stage.found = {slot.candidate.key: Checked() for slot in slots}
     stage.build()
     told = [found.everywhere and found.everywhere.status for found in stage.found.values()]
     assert told == ["crashed", None, None]
-    seats[2].close.assert_called_once_with()
-    seats[1].worker.side_effect = MissingToolError("a worker process did not start")
+    slots[2].close.assert_called_once_with()
+    slots[1].worker.side_effect = MissingToolError("a worker process did not start")
     with pytest.raises(MissingToolError, match="did not start"):
         stage.build()
     assert stage.found["1"].everywhere is None
@@ -75,18 +76,18 @@ def test_all_processes_of_a_candidate_that_failed_give_back_what_they_hold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Not only the one that failed, and not those of others."""
-    (first, other), (second, _) = seats = [
+    (first, other), (second, _) = slots = [
         [Mock(candidate=Mock(key=key)) for key in ("large", "small")] for _ in range(2)
     ]
-    replies = [(first, WorkerFailed("oom", "full", dead=False)), (other, {"setup_us": [1.0]})]
+    replies = [(first, WorkerFailed("oom", "full", dead=False)), (other, SetupTimes([1.0]))]
     monkeypatch.setattr("solscope.bench.run.timing.ask_all", lambda *_: replies)
-    stage = OperatorTiming(operator("rms_norm"), seats, {})
+    stage = OperatorTiming(operator("rms_norm"), slots, {})
     found = {key: Measured() for key in ("large", "small")}
-    stage._ask_all([first, other], "bind", {}, found)
+    stage._ask_all([first, other], BindInputs([], []), found)
     assert [found[key].verdict.status for key in found] == ["oom", "passed"]
-    for seat in (first, second):
-        seat.tidy.assert_called_once_with("free")
-    other.tidy.assert_not_called()
+    for slot in (first, second):
+        slot.clean_up.assert_called_once_with(FreeShape())
+    other.clean_up.assert_not_called()
 
 
 def test_processes_that_rest_end_only_where_memory_is_short(
@@ -99,14 +100,14 @@ def test_processes_that_rest_end_only_where_memory_is_short(
     run = Mock(shapes=[Mock(axes=10), Mock(axes=20)])
     run.operator.cost = lambda axes: Mock(bytes=axes)
 
-    def make_room(device: str, done: list[Any]) -> list[str]:
+    def free_memory(device: str, done: list[Any]) -> list[str]:
         work.reset_mock()
         evaluation = Mock(options=Mock(device=device))
-        Evaluation._make_room(evaluation, run, done, work.spawner)
+        Evaluation._free_memory(evaluation, run, done, work.spawner)
         return [name for name, _, _ in work.mock_calls]
 
-    assert make_room("cuda", [work.stage]) == ["stage.close", "spawner.settle"]
-    assert not make_room("cuda", [])
-    assert not make_room("cpu", [work.stage])
+    assert free_memory("cuda", [work.stage]) == ["stage.close", "spawner.settle"]
+    assert not free_memory("cuda", [])
+    assert not free_memory("cpu", [work.stage])
     free[0] = 120
-    assert not make_room("cuda", [work.stage])
+    assert not free_memory("cuda", [work.stage])

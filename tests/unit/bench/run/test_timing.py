@@ -12,7 +12,8 @@ torch = pytest.importorskip("torch")
 from solscope.bench.catalog import find_solution  # noqa: E402
 from solscope.bench.pool import arena as memory  # noqa: E402
 from solscope.bench.run.reference import CPU_EFFORT  # noqa: E402
-from solscope.bench.run.timing import SETS, OperatorTiming, Plan, recalled  # noqa: E402
+from solscope.bench.run.timing import SETS, OperatorTiming, Plan, looks_cached  # noqa: E402
+from solscope.bench.worker.messages import CallSets, Done, Request, SetupTimes  # noqa: E402
 from solscope.operators import operator  # noqa: E402
 from solscope.operators.task import Draw  # noqa: E402
 
@@ -37,22 +38,22 @@ def test_processes_that_may_tune_warm_up_alone(monkeypatch: pytest.MonkeyPatch) 
     one = operator("rms_norm")
     assert one.task is not None
     names = ["torch-compile", "fla", "torch-compile", "liger"]
-    seats = [Mock() for _ in names]
-    for number, (name, seat) in enumerate(zip(names, seats, strict=True)):
-        seat.candidate.solution = find_solution(name)
-        seat.candidate.key = f"{name} {number}"
-        seat.ask.return_value = {"setup_us": []}
+    slots = [Mock() for _ in names]
+    for number, (name, slot) in enumerate(zip(names, slots, strict=True)):
+        slot.candidate.solution = find_solution(name)
+        slot.candidate.key = f"{name} {number}"
+        slot.ask.return_value = SetupTimes()
     asked = []
 
-    def ask_all(group: list[Mock], do: str, _: object) -> list[tuple[Mock, dict[str, Any]]]:
-        if do == "calls":
-            asked.append([seat.candidate.key for seat in group])
-        return [(seat, {}) for seat in group]
+    def ask_all(group: list[Mock], request: Request[Any]) -> list[tuple[Mock, Done]]:
+        if isinstance(request, CallSets):
+            asked.append([slot.candidate.key for slot in group])
+        return [(slot, Done()) for slot in group]
 
     monkeypatch.setattr("solscope.bench.run.timing.ask_all", ask_all)
     arenas = {"inputs": memory.Arena("cpu"), "outputs": memory.Arena("cpu")}
-    stage = OperatorTiming(one, [seats], arenas)
-    keys = {seat.candidate.key for seat in seats}
+    stage = OperatorTiming(one, [slots], arenas)
+    keys = {slot.candidate.key for slot in slots}
     axes = {"tokens": 4, "hidden": 8}
     stage.run(axes, keys, Plan(("cpu-v1",)), CPU_EFFORT, lambda *_: None)
     compiled = ["torch-compile 0", "torch-compile 2"]
@@ -66,6 +67,6 @@ def test_processes_that_may_tune_warm_up_alone(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_remembered_results_are_told_from_noise() -> None:
-    assert recalled([500.0, 510.0, 505.0], [100.0, 101.0, 99.0], 50)
-    assert not recalled([500.0, 120.0, 505.0], [100.0, 101.0, 99.0], 50)
-    assert not recalled([8.0, 9.0, 8.0], [3.0, 3.0, 3.0], 50)
+    assert looks_cached([500.0, 510.0, 505.0], [100.0, 101.0, 99.0], 50)
+    assert not looks_cached([500.0, 120.0, 505.0], [100.0, 101.0, 99.0], 50)
+    assert not looks_cached([8.0, 9.0, 8.0], [3.0, 3.0, 3.0], 50)

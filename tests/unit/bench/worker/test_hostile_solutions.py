@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import signal
 import subprocess
@@ -11,16 +13,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 pytest.importorskip("torch")
 
 from solscope.bench.pool import arena as memory
 from solscope.bench.pool.arena import Arena
-from solscope.bench.pool.reply import is_whole
+from solscope.bench.pool.process import read_answer
 from solscope.bench.results.files import read_results
+from solscope.bench.worker.messages import (
+    Asked,
+    BindInputs,
+    CallSets,
+    InputSpec,
+    ReplayGraph,
+    Request,
+    TensorInput,
+    TimeCalls,
+    ValueInput,
+)
 from solscope.cli import run
 
+ANSWER: dict[str, Any] = {"number": "1", "refused": [], "replaced": [], "result": {"outputs": []}}
 FAST = ["--op", "rms_norm", "--device", "cpu", "--small", "--shapes", "top1"]
 FAST += ["--extra", "0", "--rounds", "1"]
 RIGHT = """
@@ -33,7 +48,7 @@ def right(x, weight, eps):
 
 def evaluator():
     frame = sys._getframe()
-    while "number" not in frame.f_locals:
+    while "asked" not in frame.f_locals:
         frame = frame.f_back
     return frame.f_locals
 
@@ -44,7 +59,7 @@ def arenas():
 FORGED = """
 def run(**inputs):
     there = evaluator()
-    there["send"]({{"number": there["number"], "tried": [], "tampered": [], {more}}})
+    there["send"]({{"number": there["asked"].number, "refused": [], "replaced": [], {more}}})
     os._exit(0)
 """
 SOLUTIONS = {
@@ -57,9 +72,15 @@ SOLUTIONS = {
         "  except OSError: pass\n"
         " return right(**inputs)",
     ),
-    "no_outputs": ("cheating", FORGED.format(more='"outputs": []')),
-    "failed_as_passed": ("cheating", FORGED.format(more='"failed": "passed", "reason": ""')),
-    "odd_output": ("cheating", FORGED.format(more='"outputs": [{"name": "out", "shape": ["a"]}]')),
+    "no_outputs": ("cheating", FORGED.format(more='"result": {"outputs": []}')),
+    "failed_as_passed": (
+        "cheating",
+        FORGED.format(more='"failure": {"status": "passed", "reason": ""}'),
+    ),
+    "odd_output": (
+        "cheating",
+        FORGED.format(more='"result": {"outputs": [[{"name": "out", "shape": ["a"]}]]}'),
+    ),
     "odd_text": ("crashed", "def run(**inputs): raise ValueError('\\udc80 \\x1b[31m')"),
     "no_text": ("oom", "def run(**inputs): raise MemoryError"),
     "interrupt": ("crashed", "def run(**inputs): raise KeyboardInterrupt"),
@@ -222,28 +243,59 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_a_reply_is_believed_only_in_its_form() -> None:
-    whole: dict[str, Any] = {"tried": [], "tampered": [], "outputs": []}
-    facts = {"name": "out", "shape": [1, 2], "dtype": "bfloat16", "alias": None}
-    for good in ({}, {"outputs": [facts]}, {"outputs": [[facts]]}, {"failed": "oom"}):
-        assert is_whole({**whole, **good})
-    for bad in (
-        {"tried": None},
-        {"failed": "passed"},
-        {"failed": "hacked"},
-        {"reason": 5},
-        {"events_us": ["x"]},
-        {"outputs": [{**facts, "shape": [-1]}]},
-        {"outputs": [[{**facts, "dtype": 7}]]},
-        {"outputs": 3},
-    ):
-        assert not is_whole({**whole, **bad})
+FACTS = {"name": "out", "shape": [1, 2], "dtype": "bfloat16", "alias": None}
+TIMES = {"outputs": [], "events_us": [1.0], "host_us": [1], "lag_us": []}
+
+
+@pytest.mark.parametrize(
+    ("request_", "changed"),
+    [
+        (CallSets([0], keep=True), {}),
+        (CallSets([0], keep=True), {"result": {"outputs": [[FACTS]]}}),
+        (CallSets([0], keep=True), {"result": None, "failure": {"status": "oom", "reason": ""}}),
+        (TimeCalls([], False, 1.0, []), {"result": TIMES}),
+        (ReplayGraph(1), {"result": {}}),
+    ],
+)
+def test_a_reply_in_its_form_is_read(request_: Request[Any], changed: dict[str, Any]) -> None:
+    answer, result = read_answer(request_, {**ANSWER, **changed})
+    assert (answer.failure is None) == (result is not None)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"refused": None},
+        {"replaced": [1]},
+        {"failure": {"status": "passed", "reason": ""}},
+        {"failure": {"status": "hacked", "reason": ""}},
+        {"failure": {"status": "oom", "reason": 5}},
+        {"result": None},
+        {"result": {**TIMES, "events_us": ["x"]}},
+        {"result": {**TIMES, "lag_us": None}},
+        {"result": {**TIMES, "outputs": [[{**FACTS, "shape": [-1]}]]}},
+        {"result": {**TIMES, "outputs": [[{**FACTS, "dtype": 7}]]}},
+        {"result": {**TIMES, "outputs": [FACTS]}},
+        {"result": {**TIMES, "outputs": 3}},
+    ],
+)
+def test_a_reply_of_another_form_is_refused(changed: dict[str, Any]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        read_answer(TimeCalls([], False, 1.0, []), {**ANSWER, **changed})
+
+
+def test_every_request_crosses_the_pipe_as_it_is() -> None:
+    """Infinities included, which JSON by the letter does not have."""
+    spec: InputSpec = {"x": TensorInput(0, 4, "float32", [1], [1]), "least": ValueInput(-math.inf)}
+    asked = Asked("1", BindInputs([spec], ["x"]))
+    line = json.dumps(msgspec.to_builtins(asked))
+    assert msgspec.convert(json.loads(line), Asked) == asked
 
 
 def test_memory_lies_where_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "FOLDERS", ("/nonexistent", str(tmp_path)))
     arena = Arena("cpu")
-    assert Path(arena.handle()["path"]).parent == tmp_path
+    assert Path(arena.handle().path or "").parent == tmp_path
     with pytest.raises(MemoryError, match="no room for"):
         arena.reserve(1 << 60)
     arena.close()
