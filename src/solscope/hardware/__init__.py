@@ -124,13 +124,13 @@ def match_device(
     A name decides when there is one; the other facts then only rule files out. Without a name,
     compute units and memory must both be known and fit. A slice of a GPU (MIG) has no file.
     """
-    found = [
+    fitting = [
         hardware
         for hardware in map(_vendor_file, names())
         if _fits_name(hardware, device_name, named_only=not (compute_units and memory_bytes))
         and _agrees(hardware, compute_units, memory_bytes, arch)
     ]
-    return found[0] if len(found) == 1 else None
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _fits_name(hardware: Hardware, device_name: str | None, *, named_only: bool) -> bool:
@@ -152,25 +152,26 @@ def _agrees(
     )
 
 
-def _same_arch(recorded: str, known: str) -> bool:
+def _same_arch(recorded: str, listed: str) -> bool:
     """Whether two architectures agree; `x` in a recorded one (`gfx94x`) matches any digit."""
     plain = re.escape(recorded.partition(":")[0])
-    return bool(re.fullmatch(re.sub(r"(?<=\d)x", r"\\w", plain), known))
+    return bool(re.fullmatch(re.sub(r"(?<=\d)x", r"\\w", plain), listed))
 
 
 def _by_name(name: str) -> Hardware:
     wanted = _plain(name)
-    for known in names():
-        if _plain(known) == wanted:
-            return _vendor_file(known)
+    for listed in names():
+        if _plain(listed) == wanted:
+            return _vendor_file(listed)
     for hardware in map(_vendor_file, names()):
         if wanted in map(_plain, hardware.aliases):
             return hardware
     device = match_device(name)
     if device is not None:
         return device
-    near = difflib.get_close_matches(wanted, {_plain(known): 0 for known in names()}, n=1)
-    hint = next((f"; did you mean {known!r}?" for known in names() if [_plain(known)] == near), "")
+    near = difflib.get_close_matches(wanted, {_plain(listed): 0 for listed in names()}, n=1)
+    similar = next((listed for listed in names() if [_plain(listed)] == near), None)
+    hint = f"; did you mean {similar!r}?" if similar else ""
     raise UsageError(f"no hardware {name!r}{hint} (available: {', '.join(names())})")
 
 
@@ -188,8 +189,8 @@ def _is_measured(path: Path) -> bool:
 
 
 def _names_measured() -> str:
-    found = sorted(path.name.removesuffix(MEASURED) for path in FOLDER.glob(f"*{MEASURED}"))
-    return ", ".join(found) or "none"
+    measured = sorted(path.name.removesuffix(MEASURED) for path in FOLDER.glob(f"*{MEASURED}"))
+    return ", ".join(measured) or "none"
 
 
 def _put_sources(document: dict[str, Any]) -> None:
@@ -213,12 +214,10 @@ def _raw_figures(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _check(hardware: Hardware) -> None:
-    for section, known in SECTIONS.items():
+    for section, keys in SECTIONS.items():
         for key, figure in getattr(hardware, section).items():
-            if key not in known:
-                raise ValueError(
-                    f"no figure {key!r} in [{section}] (available: {', '.join(known)})"
-                )
+            if key not in keys:
+                raise ValueError(f"no figure {key!r} in [{section}] (available: {', '.join(keys)})")
             if figure.unit not in UNITS:
                 raise ValueError(f"{key}: no unit {figure.unit!r} (available: {', '.join(UNITS)})")
             if not 0 < figure.value < float("inf"):

@@ -28,6 +28,7 @@ SCHEMA = "solscope.suite/1"
 SHIPPED = ("atrex", "decode")
 """Suites by name."""
 _SUM_TOLERANCE = 1e-3
+"""How far from 1 the weights of an operator's shapes may add up, as files round them."""
 
 
 class ListedShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -113,9 +114,9 @@ def decode(content: bytes, source: str) -> SuiteFile:
         head = msgspec.json.decode(content)
     except msgspec.DecodeError as error:
         raise UnknownFormatError(f"{source}: not JSON: {error}") from error
-    found = head.get("schema") if isinstance(head, dict) else None
-    if found != SCHEMA:
-        said = f"schema {found!r}" if found else "no schema"
+    schema = head.get("schema") if isinstance(head, dict) else None
+    if schema != SCHEMA:
+        said = f"schema {schema!r}" if schema else "no schema"
         raise UnknownFormatError(f'{source}: {said}; expected "schema": "{SCHEMA}"')
     try:
         suite = msgspec.convert(head, SuiteFile)

@@ -25,7 +25,9 @@ _MOST = {
 }
 """Largest size by axis."""
 
-_MOST_SEQUENCES, _MOST_LENGTH = 3, 70
+_MOST_SEQUENCES = 3
+_MOST_LENGTH = 70
+"""Tokens of a sequence at most."""
 _MOST_MOE_HIDDEN = 384
 """Each expert has matrices of this width."""
 

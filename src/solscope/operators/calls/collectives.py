@@ -39,7 +39,9 @@ _KERNEL_TYPES = {
     "uint8_t": "unsigned char",
 }
 _SPLITS = slice(5, 7)
+"""Arguments of `record_param_comms` with the rows per rank: sent, then received."""
 _GROUP_SIZE = 9
+"""Its argument with the number of ranks."""
 
 
 def _size(call: Recorded, index: int) -> int:

@@ -84,8 +84,8 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     codes, scales = [], []
     for rows in torch.split(torch.arange(m), max(1, _DRAWN // k)):
         values = normal(generator, len(rows), k, dtype=torch.bfloat16)
-        part, scale = quantize_blocks(values.mul_(channels), (1, BLOCK), draw.fp8)
-        codes.append(part.view(torch.uint8))
+        quantized, scale = quantize_blocks(values.mul_(channels), (1, BLOCK), draw.fp8)
+        codes.append(quantized.view(torch.uint8))
         scales.append(scale)
     a_scales = torch.cat(scales)
     a_scales *= row_scales(generator, m, "typical", spread=0.3)

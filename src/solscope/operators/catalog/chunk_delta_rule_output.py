@@ -125,17 +125,17 @@ def reference(
     out = torch.empty(v.shape, device=v.device)
     step = chunk_size * max(1, _STATE_VALUES // max(1, h[:, 0].numel()))
     for start in range(0, tokens, step):
-        part = slice(start, min(start + step, tokens))
+        chunks = slice(start, min(start + step, tokens))
         queries, keys = (
-            in_chunks(x[:, part].double(), chunk_size).repeat_interleave(share, 2) for x in (q, k)
+            in_chunks(x[:, chunks].double(), chunk_size).repeat_interleave(share, 2) for x in (q, k)
         )
-        values, sums = (in_chunks(x[:, part].double(), chunk_size) for x in (v, g))
+        values, sums = (in_chunks(x[:, chunks].double(), chunk_size) for x in (v, g))
         first = start // chunk_size
         states = h[:, first : first + queries.shape[1]].double()
         before = sums.exp()[..., None] * (queries @ states)
         within = (queries @ keys.mT * pair_decay(sums, 0)) @ values
-        rows = from_chunks(scale * (before + within), part.stop - start)
-        out[:, part] = rows.float()
+        rows = from_chunks(scale * (before + within), chunks.stop - start)
+        out[:, chunks] = rows.float()
     return {"out": out}
 
 

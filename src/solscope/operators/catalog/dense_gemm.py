@@ -103,12 +103,12 @@ def _quantized(values: torch.Tensor, fp8: str, by_row: bool) -> tuple[torch.Tens
 
     scale = values.abs().max().float().clamp_min(1e-12) / MAX[fp8]
     codes, scales = [], []
-    for part in torch.split(values, max(1, _DRAWN // values.shape[1])):
+    for rows in torch.split(values, max(1, _DRAWN // values.shape[1])):
         if by_row:
-            some, row_scale = quantize(part, fp8, least_amax=1e-12)
+            some, row_scale = quantize(rows, fp8, least_amax=1e-12)
             scales.append(row_scale)
         else:
-            some = encode(part.float() / scale, fp8)
+            some = encode(rows.float() / scale, fp8)
         codes.append(some.view(torch.uint8))
     return torch.cat(codes).view(some.dtype), torch.cat(scales) if by_row else scale.view(1)
 
@@ -133,14 +133,14 @@ def reference(
     del out_dtype
     right = b.double().T
 
-    def rows(part: torch.Tensor, scale: torch.Tensor) -> Outputs:
-        product = part.double() @ right
+    def rowwise(rows: torch.Tensor, scale: torch.Tensor) -> Outputs:
+        product = rows.double() @ right
         if b_scale is not None:
             product = product * scale.double() * b_scale.double()
         return {"out": (product if bias is None else product + bias.double()).float()}
 
     scale = torch.ones(1, device=a.device) if a_scale is None else a_scale
-    return by_rows(rows, a, scale.expand(len(a), 1))
+    return by_rows(rowwise, a, scale.expand(len(a), 1))
 
 
 def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:

@@ -19,7 +19,7 @@ from solscope.operators.routing import uniform_copies
 @cost_model("tokens hidden experts top_k ranks", optional="element_bytes")
 def cost(axes: Axes) -> Cost:
     """Everything may have stayed."""
-    return _with_copies(axes, remote=0.0, kept=1.0)
+    return _with_copies(axes, remote=0.0, copies=1.0)
 
 
 def expected(axes: Axes) -> Cost:
@@ -27,10 +27,10 @@ def expected(axes: Axes) -> Cost:
     return _with_copies(axes, *uniform_copies(axes))
 
 
-def _with_copies(axes: Axes, remote: float, kept: float) -> Cost:
+def _with_copies(axes: Axes, remote: float, copies: float) -> Cost:
     row = axes["tokens"] * axes["hidden"] * axes.get("element_bytes", 2)
     return Cost(
-        read_bytes={"activations": kept * row, "weights": 4 * axes["tokens"] * axes["top_k"]},
+        read_bytes={"activations": copies * row, "weights": 4 * axes["tokens"] * axes["top_k"]},
         write_bytes={"activations": row},
         link_bytes=remote * row,
     )

@@ -21,7 +21,7 @@ from solscope.operators.routing import uniform_copies
 @cost_model("tokens hidden experts top_k ranks", optional="element_bytes")
 def cost(axes: Axes) -> Cost:
     """Everything may stay."""
-    return _with_copies(axes, remote=0.0, kept=1.0)
+    return _with_copies(axes, remote=0.0, copies=1.0)
 
 
 def expected(axes: Axes) -> Cost:
@@ -29,11 +29,11 @@ def expected(axes: Axes) -> Cost:
     return _with_copies(axes, *uniform_copies(axes))
 
 
-def _with_copies(axes: Axes, remote: float, kept: float) -> Cost:
+def _with_copies(axes: Axes, remote: float, copies: float) -> Cost:
     row = axes["tokens"] * axes["hidden"] * axes.get("element_bytes", 2)
     return Cost(
         read_bytes={"activations": row, "index": 4 * axes["tokens"] * axes["top_k"]},
-        write_bytes={"activations": kept * row},
+        write_bytes={"activations": copies * row},
         link_bytes=remote * row,
     )
 

@@ -110,15 +110,15 @@ def _draw_weights(
     codes, scales = [], []
     for group in torch.split(torch.arange(experts), max(1, _DRAWN // (rows * columns))):
         values = normal(generator, len(group), rows, columns, dtype=torch.bfloat16)
-        part, scale = quantize_blocks(values, (BLOCK, BLOCK), fp8)
-        codes.append(part.view(torch.uint8))
+        quantized, scale = quantize_blocks(values, (BLOCK, BLOCK), fp8)
+        codes.append(quantized.view(torch.uint8))
         scales.append(scale)
     scale = torch.cat(scales)
     scale *= std * torch.exp(
         _SCALE_SPREAD * torch.randn(scale.shape, generator=generator, device=generator.device)
         - _SCALE_SPREAD**2
     )
-    return torch.cat(codes).view(part.dtype), scale
+    return torch.cat(codes).view(quantized.dtype), scale
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:

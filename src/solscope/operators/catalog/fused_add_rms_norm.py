@@ -72,8 +72,8 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
 def reference(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> Outputs:
     """Sum in fp64 rounded to the dtype, norm of the rounded sum in fp64."""
 
-    def rowwise(rows: torch.Tensor, kept: torch.Tensor) -> Outputs:
-        total = (rows.double() + kept.double()).to(x.dtype)
+    def rowwise(rows: torch.Tensor, stream: torch.Tensor) -> Outputs:
+        total = (rows.double() + stream.double()).to(x.dtype)
         wide = total.double()
         scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
         return {"x": (wide * scale * weight.double()).float(), "residual": total}

@@ -70,8 +70,8 @@ def reference(
 ) -> Outputs:
     """The rounded sum, its norm in fp64, scales in fp32, codes of the exact quotient."""
 
-    def rowwise(rows: torch.Tensor, kept: torch.Tensor) -> Outputs:
-        total = (rows.double() + kept.double()).to(x.dtype)
+    def rowwise(rows: torch.Tensor, stream: torch.Tensor) -> Outputs:
+        total = (rows.double() + stream.double()).to(x.dtype)
         wide = total.double()
         normed = wide * (wide.square().mean(-1, keepdim=True) + eps).rsqrt() * weight.double()
         codes, scale = quantize(normed, fp8, least_amax=1e-12)

@@ -104,8 +104,8 @@ def _table(values: torch.Tensor, sections: Sequence[int]) -> torch.Tensor:
     """The row of each frequency's own axis, [T, 1, R/2] in fp64."""
     import torch
 
-    parts = torch.split(values.double(), list(sections), -1)
-    return torch.cat([part[axis] for axis, part in enumerate(parts)], -1)[:, None]
+    by_axis = torch.split(values.double(), list(sections), -1)
+    return torch.cat([section[axis] for axis, section in enumerate(by_axis)], -1)[:, None]
 
 
 def reference(

@@ -30,8 +30,8 @@ def _topk(call: Recorded) -> OperatorAxes:
     x, count = call.tensor(0), call.scalar(1)
     if not count.isdigit() or call.scalar(2) not in ("-1", str(len(x.shape) - 1)) or not x.shape:
         raise UnclearError("how many of each row are taken is not recorded")
-    kept = math.prod(x.shape[:-1]) * int(count)
-    return "sort", {"read_bytes": x.bytes, "value_bytes": x.size * kept, "index_bytes": 8 * kept}
+    taken = math.prod(x.shape[:-1]) * int(count)
+    return "sort", {"read_bytes": x.bytes, "value_bytes": x.size * taken, "index_bytes": 8 * taken}
 
 
 def _sort(call: Recorded) -> OperatorAxes:
