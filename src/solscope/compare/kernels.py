@@ -3,7 +3,7 @@
 Times are per step and GPU over the complete steps of a phase, as in `compare`. Each kernel is in
 one row, so the differences of all rows sum to the difference in GPU time. With enough steps on both
 sides a row has an interval; rows whose interval contains 0 are noise. Profiles without a phase in
-common are compared over all their complete steps, and without steps as a whole.
+common are compared over all their complete steps; if one has no steps, both as a whole.
 """
 
 from __future__ import annotations
@@ -116,7 +116,12 @@ def compare_kernels(
     if chosen:
         phases = [_phase(p, [_of_phase(side, p) for side in sides]) for p in chosen]
     else:
-        phases = [_phase(None, [_steps_of(side, whole_steps(side)) for side in sides])]
+        steps = [whole_steps(side) for side in sides]
+        if not all(table.height for table in steps):
+            # A step of one profile and all of the other are not the same amount of work.
+            steps = [table.clear() for table in steps]
+        whole = [_steps_of(side, table) for side, table in zip(sides, steps, strict=True)]
+        phases = [_phase(None, whole)]
     return KernelComparison(
         before=before.profile.path,
         after=after.profile.path,
@@ -407,8 +412,8 @@ def _warnings(sides: Sequence[Attributed], *, unlike: bool) -> list[ProfileWarni
     ]
     if unlike:
         text = (
-            "no phase in common: all complete steps are compared, whatever their phase; "
-            "differences mean something only if both profiles did the same work in a step"
+            "no phase in common: all complete steps are compared, or whole profiles if one has no "
+            "steps; differences mean something only if both profiles did the same work"
         )
         warnings.append(ProfileWarning("unlike_units", text))
     return warnings

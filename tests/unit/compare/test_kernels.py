@@ -117,6 +117,15 @@ def test_profiles_without_a_common_phase_are_compared_with_a_warning() -> None:
     assert "unlike_units" in {warning.code for warning in result.warnings}
 
 
+def test_a_profile_without_steps_is_compared_as_a_whole() -> None:
+    before = attributed(NORMAL)
+    result = compare_kernels(before, replace(before, steps=before.steps.clear()))
+    (phase,) = result.phases
+    assert phase.steps == [1, 1]
+    assert phase.before_ms == phase.after_ms
+    assert phase.matched_pct == [100.0, 100.0]
+
+
 def test_a_phase_that_is_not_there() -> None:
     with pytest.raises(UsageError, match="phase verify"):
         compare_kernels(attributed(NORMAL), attributed(NORMAL), phase="verify")
