@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,12 +14,13 @@ from polars.testing import assert_frame_equal
 
 import solscope
 from solscope import demo
+from solscope.errors import InputError
 from solscope.events import AGGREGATE_SCHEMA, CYCLE_SCHEMA, EVENT_SCHEMA, GPU_KINDS, METRIC_SCHEMA
 from solscope.profile import Profile
 from solscope.readers import JSON_READERS, readers
-from solscope.readers.base import Head
+from solscope.readers.base import Head, ReadOptions
 from solscope.readers.kineto_core import native_scanner
-from solscope.readers.source import read_head
+from solscope.readers.source import read_head, stream
 from solscope.views.kernels import GroupBy
 
 DATA = Path(__file__).parents[1] / "data"
@@ -117,6 +119,22 @@ def test_only_readers_of_json_claim_what_begins_like_it(data: bytes) -> None:
     head = Head(Path("a.nsys-rep"), data)
     assert head.is_json
     assert {r.name for r in readers() if r.sniff(head)} <= set(JSON_READERS)
+
+
+@pytest.mark.parametrize("part", [0.25, 0.75, 0.99])
+def test_a_truncated_gz_gives_a_profile_or_an_input_error(
+    sample: str, part: float, tmp_path: Path
+) -> None:
+    reader, path = SAMPLES[sample]
+    whole = gzip.compress(b"".join(stream(path, ReadOptions())))
+    cut = tmp_path / (path.name.removesuffix(".gz").removesuffix(".zst") + ".gz")
+    cut.write_bytes(whole[: int(len(whole) * part)])
+    try:
+        profile = solscope.open(cut)
+    except InputError:
+        return  # nothing in the file is usable
+    assert profile.format == reader
+    assert profile.warnings, "the profile does not say that its file is truncated"
 
 
 def test_no_negative_durations(profile: Profile) -> None:
@@ -228,8 +246,6 @@ def test_command_line_and_environment_are_not_kept(profile: Profile, tmp_path: P
 
 
 def test_the_samples_do_hold_a_command_line() -> None:
-    import gzip
-
     assert b"hunter2" in (DATA / "nsys_h100.sqlite").read_bytes()
     assert b"hunter2" in gzip.decompress((DATA / "rocprofv3.json.gz").read_bytes())
 

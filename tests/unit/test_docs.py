@@ -209,7 +209,11 @@ def test_every_status_of_a_benchmark_result_is_documented() -> None:
 
 def test_every_reader_is_documented() -> None:
     named = [h for h in headings(read("docs/reference/readers.md")) if re.fullmatch("[a-z_]+", h)]
-    assert named == list(readers().names())
+    expected = list(readers().names())
+    assert named == expected, (
+        "docs/reference/readers.md needs one section for each of these, in this order: "
+        + ", ".join(expected)
+    )
 
 
 def warning_codes() -> Iterator[str]:

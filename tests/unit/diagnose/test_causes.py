@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from solscope.diagnose.causes import CAUSE_MODULES, UNKNOWN, causes
-from solscope.diagnose.diagnosis import diagnose_runs
+from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
 from solscope.diagnose.findings.findings import Findings, find
 from solscope.diagnose.matching.units import match
 from solscope.diagnose.verdict.ranking import rank
@@ -156,10 +156,14 @@ def test_ids_are_those_that_machines_rely_on() -> None:
 def test_every_cause_is_documented() -> None:
     page = Path(__file__).parents[3] / "docs" / "reference" / "causes.md"
     text = page.read_text(encoding="utf-8")
-    assert re.findall(r"^### (\w+)$", text, re.MULTILINE) == CONTRACT.split()
+    order = ", ".join(CONTRACT.split())
+    assert re.findall(r"^### (\w+)$", text, re.MULTILINE) == CONTRACT.split(), (
+        f"docs/reference/causes.md needs one section for each of these, in this order: {order}"
+    )
     for cause in causes():
-        assert cause.title in text, cause.id
-        assert cause.family in text
+        section = text.partition(f"### {cause.id}\n")[2].partition("\n### ")[0]
+        assert cause.title in section, f"section {cause.id} lacks its title: {cause.title}"
+        assert f"Family: {cause.family}" in section, f"section {cause.id} lacks its family"
 
 
 def findings(name: str) -> Findings:
@@ -173,11 +177,22 @@ def test_there_is_a_run_for_every_cause() -> None:
     assert list(HAPPENED) == list(CAUSE_MODULES) == [cause.id for cause in causes()]
 
 
+def ranking(result: Diagnosis) -> str:
+    """Causes with their evidence, and what excludes the others, for a message."""
+    named = [
+        f"{cause.id} {cause.confidence:.0%}: for {'; '.join(cause.evidence) or 'nothing'}"
+        + (f"; against {'; '.join(cause.against)}" if cause.against else "")
+        for cause in result.causes
+    ]
+    excluded = [f"{item.id} is excluded: {item.reason}" for item in result.excluded]
+    return "\n".join([*named, *excluded])
+
+
 @pytest.mark.parametrize("name", HAPPENED)
 def test_it_is_named_first(name: str) -> None:
     normal, abnormal = HAPPENED[name]
     result = diagnose_runs(normal.run(), abnormal.run(3))
-    assert result.causes[0].id == name
+    assert result.causes[0].id == name, ranking(result)
     assert result.verdict == ("workload_changed" if name.startswith("work") else "regression")
     assert result.causes[0].evidence
 

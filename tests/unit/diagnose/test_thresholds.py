@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -114,6 +115,10 @@ EDGES = [
     Edge("pcie_grew", gpu.pcie_traffic,
          EAGER.but(counters={"gpu_pcie_receive": 720_000.0}),
          EAGER.but(counters={"gpu_pcie_receive": 780_000.0})),
+    Edge("pcie_more_mbps", gpu.pcie_traffic,
+         EAGER.but(counters={"gpu_pcie_receive": 105_000.0}),
+         EAGER.but(counters={"gpu_pcie_receive": 115_000.0}),
+         EAGER.but(counters={"gpu_pcie_receive": 10_000.0})),
     Edge("foreign_gpu", gpu.foreign_gpu,
          EAGER.but(counters={"gpu_usage": 24.0}), EAGER.but(counters={"gpu_usage": 28.5})),
     Edge("runq_share", host.waits_for_core,
@@ -320,6 +325,28 @@ def test_one_more_call_per_step_is_more(syncs: int, more: bool) -> None:
     )
     assert raised is not None
     assert not work.more_syncs(raised).holds
+
+
+WITHOUT_EDGE = {
+    "large_copy_gbps", "section_regular", "host_op_calls",  # tests of their own, above
+    "min_steps", "min_effect", "matched_share", "kernel_categories", "row_kernels", "dtype_calls",
+    "kernel_interrupted", "concentrated", "disproportion", "dose_slack", "other_threads_cores",
+}  # fmt: skip
+"""Limits that checks read and that have no line in `EDGES`. Add an edge instead of a name."""
+
+
+def limits_of_checks() -> set[str]:
+    """Names in `limits.NAME` and `f.limits.NAME`, in the modules of evidence and causes."""
+    folder = Path(thresholds.__file__).parent
+    files = [file for name in ("evidence", "causes") for file in (folder / name).glob("*.py")]
+    nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8"))))
+    attributes = (node for node in nodes if isinstance(node, ast.Attribute))
+    return {node.attr for node in attributes if ast.unparse(node.value).endswith("limits")}
+
+
+def test_every_limit_that_a_check_reads_has_an_edge() -> None:
+    missing = limits_of_checks() - {edge.limit for edge in EDGES}
+    assert missing == WITHOUT_EDGE, "add an Edge for a new limit to EDGES"
 
 
 def test_every_limit_has_a_reason() -> None:

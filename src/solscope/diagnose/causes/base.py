@@ -28,8 +28,10 @@ class Cause:
     summary: str
     """What happens, in one or two sentences."""
     strength: float
-    """Score when all required checks hold: 3 for direct evidence, 2 for a pattern that little else
-    leaves, 1 for what remains when the direct evidence of other causes is missing."""
+    """Score when all required checks hold: 4 if the recordings state the cause itself (a quota that
+    stopped the process, another data type), 3 for other direct evidence, 2 for a pattern that
+    little else leaves. Half a point more puts a cause before a more general one that fits the same
+    runs: `lock_wait` has 2.5, `slow_section` 2."""
     required: tuple[Check, ...]
     """All must hold; they say that the thing is there."""
     explains: Callable[[Findings], float]
