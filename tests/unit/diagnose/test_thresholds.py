@@ -90,7 +90,15 @@ def section(name: str, factor: float) -> Made:
     )
 
 
+def longer(base: Made, **added_ms: float) -> Made:
+    """Several sections take longer, and the GPU waits for each of them by as much."""
+    tiles = {f"idle.host:{n}": base.tiles[f"idle.host:{n}"] + ms for n, ms in added_ms.items()}
+    sections = {n: (base.sections[n][0] + ms, base.sections[n][1]) for n, ms in added_ms.items()}
+    return base.but(tiles=tiles, sections=sections)
+
+
 SCHEDULED = EAGER.but(tiles={"idle.host:schedule": 3.0})
+LONG_SCHEDULE = EAGER.but(tiles={"idle.host:schedule": 8.0})
 WIDE = GRAPH.but(kernels={("norm", "rms_norm", "bf16"): (25, 6.0, "100,1,1")})
 MANY_GEMMS = GRAPH.but(kernels={("gemm", "nvjet_128", "bf16"): (1000, 27.0, "132,1,1")})
 
@@ -192,6 +200,12 @@ EDGES = [
              kernels={("elementwise", "add", "bf16"): (200, 2.8, "64,1,1")}), GRAPH),
     Edge("section_grew", host.in_one_section, section("schedule", 1.9), section("schedule", 2.1),
          SCHEDULED),
+    Edge("concentrated", host.in_one_section,
+         longer(SCHEDULED, schedule=5.7, decode=4.3), longer(SCHEDULED, schedule=6.3, decode=3.7),
+         SCHEDULED),
+    Edge("disproportion", host.in_one_section,
+         longer(LONG_SCHEDULE, schedule=9.3, decode=5.7),
+         longer(LONG_SCHEDULE, schedule=10.2, decode=4.8), LONG_SCHEDULE),
     Edge("gc_pause_ms", host.long_pause,
          slower_section(EAGER, "schedule", 18.5), slower_section(EAGER, "schedule", 20.5)),
     Edge("python_section", host.plain_python,
@@ -330,7 +344,7 @@ def test_one_more_call_per_step_is_more(syncs: int, more: bool) -> None:
 WITHOUT_EDGE = {
     "large_copy_gbps", "section_regular", "host_op_calls",  # tests of their own, above
     "min_steps", "min_effect", "matched_share", "kernel_categories", "row_kernels", "dtype_calls",
-    "kernel_interrupted", "concentrated", "disproportion", "dose_slack", "other_threads_cores",
+    "kernel_interrupted", "dose_slack", "other_threads_cores",
 }  # fmt: skip
 """Limits that checks read and that have no line in `EDGES`. Add an edge instead of a name."""
 
