@@ -25,7 +25,7 @@ test-long: $(STAMP)
 
 test-browser: $(STAMP)
 	scripts/install-chromium
-	$(BIN)/pytest -m browser
+	$(BIN)/pytest -n 2 --dist loadfile -m browser
 
 # Do tests notice mistakes? Plant those of scripts/mutations.toml, one at a time: about half an hour.
 mutate: $(STAMP)

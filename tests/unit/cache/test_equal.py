@@ -42,6 +42,7 @@ def check(files: Sequence[str], tmp_path: Path) -> None:
     assert not again & {file for file in files if without[f"{files.index(file)}-show"][0] == "0"}
 
 
+@pytest.mark.long
 def test_profiles_of_every_format_give_the_same_answers(tmp_path: Path) -> None:
     names = ("kineto_b200.json.gz", "nsys_h100.sqlite", "nsys_decode_kern_sum.csv")
     texts = ("nsys_kern_sum.txt", "rocprofv3.json.gz")

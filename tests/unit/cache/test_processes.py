@@ -92,6 +92,7 @@ def finish(process: subprocess.Popen[str]) -> list[str]:
     return sorted(set(out.splitlines()))
 
 
+@pytest.mark.long
 def test_processes_write_read_and_evict_at_the_same_time(tmp_path: Path, traces: list[str]) -> None:
     cache, alone = tmp_path / "cache" / FOLDER, tmp_path / "alone" / FOLDER
     expected = finish(start(alone, LOOK, "1", *traces))

@@ -11,7 +11,11 @@ from rich.cells import cell_len
 from solscope.cli import run
 from solscope.report.layout.tables import Column, table, to_text
 
-WIDTHS = (60, 80, 100, 120)
+WIDTHS = (
+    *(60, 80),
+    pytest.param(100, marks=pytest.mark.long),
+    pytest.param(120, marks=pytest.mark.long),
+)
 H100, MI300, NORMAL, SLOW = (
     f"demo:{name}" for name in ("qwen-h100", "qwen-mi300x", "h200-normal", "h200-slow")
 )

@@ -106,7 +106,6 @@ def check(corpus: Corpus, files: set[str], folder: Path) -> None:
 @pytest.mark.parametrize(
     ("writers", "trials"),
     [
-        (2, 2),
         (4, 1),
         pytest.param(2, 20, marks=pytest.mark.long),
         pytest.param(4, 10, marks=pytest.mark.long),

@@ -237,6 +237,7 @@ def test_a_check_answers_no_short_of_its_limit_and_yes_beyond(edge: Edge) -> Non
     assert holds(edge, Thresholds()) == [False, True]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("edge", EDGES, ids=name)
 def test_it_is_that_limit_which_decides(edge: Edge) -> None:
     value = getattr(Thresholds(), edge.limit)

@@ -67,6 +67,7 @@ def run(operators: list[str], solution: Solution) -> list[ShapeResult]:
     return evaluation.evaluate(options)
 
 
+@pytest.mark.long
 def test_every_method_gives_samples_of_every_process_and_calls_are_checked() -> None:
     names = ["rms_norm", "fused_add_rms_norm", "causal_conv1d"]
     results = run(names, find_solution("torch-eager"))
@@ -170,7 +171,7 @@ def test_a_call_that_claims_no_time_is_held_against_a_run_that_ends(
 @pytest.mark.parametrize(
     ("in_graph_us", "request_us", "stop_us", "status"),
     [
-        (40.0, 20_000.0, 0.0, "passed"),
+        pytest.param(40.0, 20_000.0, 0.0, "passed", marks=pytest.mark.long),
         (75.0, 200.0, 0.0, "passed"),
         (200.0, 200.0, 0.0, "cheating"),
         (200.0, 200.0, 8000.0, "cheating"),
@@ -194,6 +195,7 @@ def test_a_claim_is_held_against_the_graph(
         assert result.reason == "claims 40.0 us for a call that takes 200.2 us in a graph"
 
 
+@pytest.mark.long
 def test_a_slow_request_is_no_proof_of_a_false_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that stops for a while in every short run, not in the long one that follows."""
 
