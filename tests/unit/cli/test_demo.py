@@ -28,7 +28,7 @@ FACTS = {
     "compare": r"step time, start to start\s+34\.892\s+33\.131",
     "operators": r"aten::mm m=8944",
     "hotspots": r"host",
-    "diagnose": r"\b99 % cpu_contention",
+    "diagnose": r"\b98 % cpu_contention",
     "gate": r"worse: decode step",
     "ranks": r"wait for rank 2",
     "report": r"report\.html",
