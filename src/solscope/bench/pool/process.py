@@ -52,6 +52,8 @@ MAX_REPLY_BYTES = 16 << 20
 """A longer reply is none of a worker's."""
 STDERR_CHARACTERS = 1500
 """Characters of a dead worker's stderr that are shown."""
+MAX_REASON = 2000
+"""Characters of a reason that are shown and written, as in `worker/outputs.py`."""
 
 
 class Stopped(Exception):  # noqa: N818 - no error: somebody stopped the run
@@ -62,10 +64,18 @@ class WorkerFailed(Exception):  # noqa: N818 - a finding about a solution, no er
     """A request that was not answered with a result: the status it means, and why."""
 
     def __init__(self, status: Status, reason: str, *, dead: bool) -> None:
-        super().__init__(reason)
+        self.reason = clean_text(reason)
+        super().__init__(self.reason)
         self.status: Status = status
-        self.reason = reason
         self.dead = dead
+
+
+def clean_text(text: str) -> str:
+    """A text that a worker may have forged, as it can be printed and written.
+
+    JSON can hold half of a surrogate pair, which UTF-8 cannot: writing the result would fail.
+    """
+    return text[:MAX_REASON].encode("utf-8", "backslashreplace").decode()[:MAX_REASON]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from solscope.bench.base import Status
 from solscope.bench.pool.arena import Arena, aligned
-from solscope.bench.pool.process import Worker
+from solscope.bench.pool.process import Worker, WorkerFailed, clean_text
 from solscope.bench.pool.slot import returned
 from solscope.bench.run.reference import Wanted
 from solscope.bench.worker.messages import CopyOutputs, OutputCopy, OutputFacts
@@ -39,9 +39,9 @@ class Verdict:
         return self.status == "passed"
 
     def fail(self, status: Status, reason: str) -> None:
-        """Note a failure; the first one stays."""
+        """Note a failure; the first one stays. The reason may quote a worker."""
         if self.ok:
-            self.status, self.reason = status, reason
+            self.status, self.reason = status, clean_text(reason)
 
     def fail_too(self, status: Status, reason: str) -> None:
         """Note a failure that may explain, or go with, one that was noted before."""
@@ -86,7 +86,9 @@ def fetch(
     copies, places = [], []
     offset = 0
     for call, name, rows in excerpts:
-        facts = next(facts for facts in described[call] if facts.name == name)
+        facts = next((facts for facts in described[call] if facts.name == name), None)
+        if facts is None:
+            raise WorkerFailed("cheating", "the reply does not cover every output", dead=False)
         dtype = getattr(torch, facts.dtype)
         shape = facts.shape if rows is None else [len(rows), *facts.shape[1:]]
         size = math.prod(shape) * dtype.itemsize

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from solscope.bench.base import METHODS
 from solscope.bench.pool.inputs import InputSets
-from solscope.bench.pool.process import WorkerFailed
+from solscope.bench.pool.process import WorkerFailed, clean_text
 from solscope.bench.pool.slot import WorkerSlot
 from solscope.bench.run.statistics import is_noisy, median
 from solscope.bench.run.timed_calls import check_calls
@@ -99,7 +99,7 @@ def sample_gpu(trial: Trial) -> None:
         samples = _few(trial, first)
     else:
         slot.ask(DropOutputs())
-        pace = Pace(call_us, spin_us, _output_bytes(first.outputs[0]), trial.seconds)
+        pace = Pace(call_us, spin_us, _output_bytes(trial, first.outputs[0]), trial.seconds)
         samples = _singles(trial, pace)
 
     def first_and_later() -> tuple[list[float], list[float]]:
@@ -131,7 +131,13 @@ def _timed(
     copied: Sequence[int] = (),
 ) -> CallTimes:
     """Let the worker time one call per entry (set, cold)."""
-    return slot.ask(TimeCalls(order, kineto, spin_us, list(copied)))
+    times = slot.ask(TimeCalls(order, kineto, spin_us, list(copied)))
+    per_call = [len(times.outputs), len(times.events_us), len(times.host_us), len(times.lag_us)]
+    if times.span_us is not None:
+        per_call += [len(times.span_us), len(times.activities)]
+    if any(count != len(order) for count in per_call):
+        raise WorkerFailed("cheating", "the reply does not cover every call", dead=False)
+    return times
 
 
 def _copied(sets: InputSets, task: Task, calls: int) -> list[int]:
@@ -162,10 +168,17 @@ class Pace:
         return max(3, min(most, int(self.seconds / per_call), kept))
 
 
-def _output_bytes(described: Sequence[OutputFacts]) -> int:
-    import torch
+def _output_bytes(trial: Trial, described: Sequence[OutputFacts]) -> int:
+    """Size of the outputs of a call, with the dtypes of the task: those of a reply may be forged.
 
-    return sum(math.prod(facts.shape) * getattr(torch, facts.dtype).itemsize for facts in described)
+    Whether the call returned these dtypes is checked with its values.
+    """
+    outputs, inputs = trial.task.outputs, trial.sets.tensors(0)
+    return sum(
+        math.prod(facts.shape) * outputs[facts.name].torch_dtype(inputs).itemsize
+        for facts in described
+        if facts.name in outputs
+    )
 
 
 def _few(trial: Trial, first: CallTimes) -> Singles:
@@ -203,7 +216,7 @@ def _singles(trial: Trial, pace: Pace) -> Singles:
         copied = _copied(trial.sets, trial.task, len(order))
         times = _timed(slot, order, pace.spin_us, kineto=kineto, copied=copied)
         if kineto and times.span_us is None:
-            measured.reasons["kineto"] = times.span_reason
+            measured.reasons["kineto"] = clean_text(times.span_reason)
             kineto = False
         values = times.span_us if kineto and times.span_us is not None else times.events_us
         samples.clock = "kineto" if kineto else "events"

@@ -14,7 +14,12 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 
-Size = Annotated[int, msgspec.Meta(ge=0)]
+Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+Us = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+"""Microseconds. The bounds refuse NaN and infinity, too, which no comparison would notice."""
+MAX_ENTRIES = 1000
+"""Dimensions of an output, and offences of a solution, in one reply."""
+Offences = Annotated[list[str], msgspec.Meta(max_length=MAX_ENTRIES)]
 FailureStatus = Literal["unsupported", "oom", "crashed", "wrong_shape", "cheating"]
 """What a worker can find out about a failure by itself; the evaluator has more words."""
 
@@ -53,7 +58,7 @@ class OutputFacts(msgspec.Struct, frozen=True):
     """An output as a worker describes it."""
 
     name: str
-    shape: list[Size]
+    shape: Annotated[list[Size], msgspec.Meta(max_length=MAX_ENTRIES)]
     dtype: str
     alias: str | None
     """The input whose memory it is."""
@@ -80,7 +85,7 @@ class Done(msgspec.Struct, frozen=True):
 class SetupTimes(msgspec.Struct, frozen=True):
     """Time of `setup` for each set; empty without one."""
 
-    setup_us: list[float] = []
+    setup_us: list[Us] = []
 
 
 class CallOutputs(msgspec.Struct, frozen=True):
@@ -93,16 +98,16 @@ class CallTimes(msgspec.Struct, frozen=True):
     """One time per call, by each clock, and the outputs of each call."""
 
     outputs: list[list[OutputFacts]]
-    events_us: list[float]
-    host_us: list[float]
+    events_us: list[Us]
+    host_us: list[Us]
     """Time to queue the call."""
-    lag_us: list[float]
+    lag_us: list[Us]
     """How long the device worked after the end event of the call."""
-    span_us: list[float] | None = None
+    span_us: list[Us] | None = None
     """By Kineto; null where it was not asked for or recorded too little."""
     span_reason: str = ""
-    busy_us: list[float] = []
-    activities: list[float] = []
+    busy_us: list[Us] = []
+    activities: list[Size] = []
     """Kernels, copies and fills per call."""
 
 
@@ -269,9 +274,9 @@ class Answer(msgspec.Struct, frozen=True):
     """A reply on the pipe."""
 
     number: str
-    refused: list[str]
+    refused: Offences
     """What the solution tried and may not do."""
-    replaced: list[str]
+    replaced: Offences
     """What it replaced in its process."""
     failure: Failure | None = None
     result: Any = None

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from .guard import guard
-from .messages import Answer, Asked
+from .messages import MAX_ENTRIES, Answer, Asked
 from .outputs import failure
 from .worker import Worker
 
@@ -56,4 +56,5 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
         except BaseException as error:  # noqa: BLE001 - the failure is the reply
             failed = failure(error, torch)
             del error
-        send(Answer(asked.number, list(found), worker.tampered(), failed, result))
+        refused, replaced = found[:MAX_ENTRIES], worker.tampered()[:MAX_ENTRIES]
+        send(Answer(asked.number, refused, replaced, failed, result))

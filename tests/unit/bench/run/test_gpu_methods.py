@@ -6,8 +6,10 @@ import itertools
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 
 pytest.importorskip("torch")
@@ -19,7 +21,7 @@ from solscope.bench.pool.slot import WorkerSlot
 from solscope.bench.run import agenda, timing_cpu, timing_gpu
 from solscope.bench.run import evaluate as evaluation
 from solscope.bench.run.timing import Plan
-from solscope.bench.worker.messages import ReplayGraph
+from solscope.bench.worker.messages import CallTimes, ReplayGraph
 from solscope.bench.workloads import SMALL
 
 ALL = tuple(METHODS.values())
@@ -53,10 +55,10 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agenda.Options, "plan", property(lambda _: Plan(ALL, 0.1)))
 
 
-def run(operators: list[str], solution: Solution) -> list[ShapeResult]:
+def run(operators: list[str], *solutions: Solution) -> list[ShapeResult]:
     options = agenda.Options(
         operators=operators,
-        solutions=[solution],
+        solutions=list(solutions),
         shapes="0",
         device="cpu",
         scale=SMALL,
@@ -114,6 +116,69 @@ def test_an_update_that_some_timed_calls_leave_out_is_found(tmp_path: Path) -> N
     )
     (result,) = run(["fused_add_rms_norm"], find_solution(str(file)))
     assert result.status == "wrong_numbers"
+
+
+FORGES_TIMES = """
+import os, sys
+import torch
+
+
+def run(x, weight, eps):
+    frame = sys._getframe()
+    while "asked" not in frame.f_locals:
+        frame = frame.f_back
+    there = frame.f_locals
+    asked = there["asked"]
+    if type(asked.request).__name__ == "TimeCalls":
+        calls = len(asked.request.order)
+        facts = {"name": "out", "shape": list(x.shape), "dtype": "bfloat16", "alias": None}
+        times = {name: [1.0] * calls for name in ("events_us", "host_us", "lag_us")}
+        result = {"outputs": [[facts]] * calls, **times}
+        CHANGE
+        there["send"]({"number": asked.number, "refused": [], "replaced": [], "result": result})
+        os._exit(0)
+    return torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps)
+"""
+
+
+def test_forged_times_cost_no_other_candidate_its_result(tmp_path: Path) -> None:
+    changes = {
+        "empty": "result |= {name: [] for name in times}",
+        "nan": "result['lag_us'] = [float('nan')] * calls",
+        "dtype": "facts['dtype'] = 'load'",
+    }
+    solutions = [find_solution("torch-eager")]
+    for name, change in changes.items():
+        file = tmp_path / f"{name}.py"
+        file.write_text(FORGES_TIMES.replace("CHANGE", change))
+        solutions.append(find_solution(str(file)))
+    found = {result.solution: result for result in run(["rms_norm"], *solutions)}
+    assert found["torch-eager"].status == "passed"
+    assert {found[name].status for name in changes} <= {"cheating", "crashed"}
+    assert found["empty"].reason == "the reply does not cover every call"
+    assert found["nan"].reason == "the reply is not a valid message"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"outputs": []},
+        {"events_us": []},
+        {"host_us": [1.0]},
+        {"lag_us": [1.0] * 3},
+        {"span_us": [], "activities": [1, 1]},
+        {"span_us": [1.0, 1.0], "activities": []},
+    ],
+)
+def test_times_cover_every_call(changed: dict[str, Any]) -> None:
+    two: list[float] = [1.0, 1.0]
+    times = CallTimes(outputs=[[], []], events_us=two, host_us=two, lag_us=two)
+    order = [(0, True), (1, True)]
+    assert timing_gpu._timed(Mock(ask=lambda _: times), order, 1.0) is times
+    short = msgspec.structs.replace(times, **changed)
+    with pytest.raises(process.WorkerFailed, match="does not cover every call") as failed:
+        timing_gpu._timed(Mock(ask=lambda _: short), order, 1.0)
+    assert failed.value.status == "cheating"
 
 
 @pytest.mark.parametrize("request_us", [0.0, 200.0, 1500.0, 20_000.0])

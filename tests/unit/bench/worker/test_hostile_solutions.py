@@ -20,7 +20,7 @@ pytest.importorskip("torch")
 
 from solscope.bench.pool import arena as memory
 from solscope.bench.pool.arena import Arena
-from solscope.bench.pool.process import read_answer
+from solscope.bench.pool.process import MAX_REASON, WorkerFailed, clean_text, read_answer
 from solscope.bench.results.files import read_results
 from solscope.bench.worker.messages import (
     Asked,
@@ -80,6 +80,35 @@ SOLUTIONS = {
     "odd_output": (
         "cheating",
         FORGED.format(more='"result": {"outputs": [[{"name": "out", "shape": ["a"]}]]}'),
+    ),
+    "surrogate": (
+        "crashed",
+        FORGED.format(more='"failure": {"status": "crashed", "reason": "\\ud800 forged"}'),
+    ),
+    "surrogate_dtype": (
+        "wrong_dtype",
+        FORGED.format(
+            more='"result": {"outputs": [[{"name": "out", "shape": list(inputs["x"].shape),'
+            ' "dtype": "\\ud800", "alias": None}]]}'
+        ),
+    ),
+    "surrogate_refused": (
+        "cheating",
+        FORGED.format(more='"result": {"outputs": []}').replace(
+            '"refused": []', '"refused": ["\\ud800"]'
+        ),
+    ),
+    "long": (
+        "crashed",
+        FORGED.format(more='"failure": {"status": "crashed", "reason": "A" * 15_000_000}'),
+    ),
+    "many_refusals": (
+        "cheating",
+        "def run(**inputs):\n"
+        " for _ in range(2000):\n"
+        "  try: os.kill(os.getppid(), 0)\n"
+        "  except OSError: pass\n"
+        " return right(**inputs)",
     ),
     "odd_text": ("crashed", "def run(**inputs): raise ValueError('\\udc80 \\x1b[31m')"),
     "no_text": ("oom", "def run(**inputs): raise MemoryError"),
@@ -201,6 +230,11 @@ def test_each_fails_alone_and_leaves_nothing(tmp_path: Path) -> None:
     }
     assert not wrong
     assert found["no_text"].reason == "MemoryError"
+    assert found["surrogate"].reason == "\\ud800 forged"
+    assert "is \\ud800 instead of" in (found["surrogate_dtype"].reason or "")
+    assert found["surrogate_refused"].reason == "\\ud800"
+    assert found["long"].reason == "A" * MAX_REASON
+    assert "sent a signal" in (found["many_refusals"].reason or "")
     started = [int(line) for line in place.read_text().split()]
     assert started
     assert not [pid for pid in started if is_running(pid)]
@@ -272,6 +306,17 @@ def test_a_reply_in_its_form_is_read(request_: Request[Any], changed: dict[str, 
         {"failure": {"status": "oom", "reason": 5}},
         {"result": None},
         {"result": {**TIMES, "events_us": ["x"]}},
+        {"result": {**TIMES, "events_us": [math.nan]}},
+        {"result": {**TIMES, "host_us": [math.inf]}},
+        {"result": {**TIMES, "lag_us": [-5]}},
+        {"result": {**TIMES, "span_us": [math.nan]}},
+        {"result": {**TIMES, "busy_us": [-math.inf]}},
+        {"result": {**TIMES, "events_us": [10**400]}},
+        {"result": {**TIMES, "activities": [-1]}},
+        {"result": {**TIMES, "activities": [1 << 70]}},
+        {"result": {**TIMES, "outputs": [[{**FACTS, "shape": [1] * 1001}]]}},
+        {"refused": ["x"] * 1001},
+        {"replaced": ["x"] * 1001},
         {"result": {**TIMES, "lag_us": None}},
         {"result": {**TIMES, "outputs": [[{**FACTS, "shape": [-1]}]]}},
         {"result": {**TIMES, "outputs": [[{**FACTS, "dtype": 7}]]}},
@@ -282,6 +327,19 @@ def test_a_reply_in_its_form_is_read(request_: Request[Any], changed: dict[str, 
 def test_a_reply_of_another_form_is_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         read_answer(TimeCalls([], False, 1.0, []), {**ANSWER, **changed})
+
+
+@pytest.mark.parametrize("time_us", [math.nan, math.inf, -1.0])
+def test_times_of_setup_are_bounded(time_us: float) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        read_answer(BindInputs([], []), {**ANSWER, "result": {"setup_us": [time_us]}})
+
+
+def test_a_reason_can_be_written_however_it_was_forged() -> None:
+    failed = WorkerFailed("crashed", "\ud800" * 15_000, dead=False)
+    assert failed.reason == str(failed) == ("\\ud800" * MAX_REASON)[:MAX_REASON]
+    assert clean_text(failed.reason) == failed.reason
+    assert clean_text("größer \U0001f600") == "größer \U0001f600"
 
 
 def test_every_request_crosses_the_pipe_as_it_is() -> None:
