@@ -71,6 +71,8 @@ class Item:
     """All activities of one side with the same role and name."""
 
     side: Side
+    kind: str
+    """A kernel, a copy or a fill; items of different kinds are never the same work."""
     name: str
     group: str | None
     role: str | None
@@ -136,7 +138,7 @@ def match_items(
     # A match gives its neighbors a context, so that one more pass can find more.
     for _ in range(2):
         slot = partial(_slot, contexts(matcher.rows()))
-        matcher.match("position", slot, unless=_both_have_roles)
+        matcher.match("position", slot, unless=_position_says_little)
     return _absorb(matcher, contexts(matcher.rows()))
 
 
@@ -161,7 +163,7 @@ class _Matcher:
         for item in self.left:
             value = key(item)
             if value is not None:
-                sides[value][item.side].append(item)
+                sides[item.kind, value][item.side].append(item)
         taken: set[Item] = set()
         for before, after in sides.values():
             if before and after and not (unless is not None and unless(before, after)):
@@ -242,6 +244,11 @@ def _slot(places: dict[Item, Context], item: Item) -> Hashable:
 def _both_have_roles(before: Sequence[Item], after: Sequence[Item]) -> bool:
     """Known roles that differ are different work, whatever the name."""
     return all(item.role is not None for item in (*before, *after))
+
+
+def _position_says_little(before: Sequence[Item], after: Sequence[Item]) -> bool:
+    """Several kernels of both sides in one gap: which is which is not known."""
+    return min(len(before), len(after)) > 1 or _both_have_roles(before, after)
 
 
 def _roles_differ(before: Sequence[Item], after: Sequence[Item]) -> bool:

@@ -2,8 +2,8 @@
 
 Times are per step and GPU over the complete steps of a phase, as in `compare`. Each kernel is in
 one row, so the differences of all rows sum to the difference in GPU time. With enough steps on both
-sides a row has an interval; rows whose interval contains 0 are noise. Profiles without a phase in
-common are compared over all their complete steps; if one has no steps, both as a whole.
+sides a row has an interval; rows whose interval contains 0 are noise. Profiles without steps of a
+common phase are compared as a whole.
 """
 
 from __future__ import annotations
@@ -28,7 +28,14 @@ from solscope.compare.kernel_matching import (
     family_of,
     match_items,
 )
-from solscope.compare.units import shared_phases, whole_steps
+from solscope.compare.profiles import (
+    chosen_phases,
+    left_out_warnings,
+    own_warnings,
+    step_warnings,
+    totals_warning,
+)
+from solscope.compare.units import steps_unit, whole_steps
 from solscope.errors import UsageError
 from solscope.intervals import Int64s
 from solscope.profile import ProfileWarning
@@ -36,7 +43,7 @@ from solscope.resample import Floats, TwoSamples
 
 Relation = Literal["same", "replaced", "split", "fused", "changed", "new", "gone"]
 
-_FACTS = ("group", "role", "name")
+_FACTS = ("kind", "group", "role", "name")
 """Activities that agree in these are one item."""
 
 
@@ -80,10 +87,14 @@ class PhaseKernels(msgspec.Struct, frozen=True):
     """The kernels of one phase."""
 
     phase: str | None
-    steps: list[int]
-    """Complete steps, before and after."""
+    per: Literal["step", "profile"]
+    """`profile`: totals of whole profiles, which may have done different amounts of work."""
+    steps: list[int | None]
+    """Complete steps, before and after; null for totals."""
+    devices: list[int | None]
+    """GPUs that worked in them; null for totals."""
     before_ms: float
-    """GPU time per step and GPU: the sum of the rows."""
+    """GPU time per step and GPU, or in total: the sum of the rows."""
     after_ms: float
     diff_ms: float
     matched_pct: list[float]
@@ -109,24 +120,23 @@ def compare_kernels(
     sides = (before, after)
     if any(side.profile.is_aggregate for side in sides):
         raise UsageError("a summary without a time line has no kernels to match; try compare")
-    shared = shared_phases(sides)
-    if phase is not None and phase not in shared:
-        raise UsageError(f"not both profiles have complete steps of phase {phase}")
-    chosen = shared if phase is None else [phase]
+    labels = ("before", "after")
+    chosen = chosen_phases(sides, labels, phase)
+    warnings = [*own_warnings(sides, labels)]
     if chosen:
-        phases = [_phase(p, [_of_phase(side, p) for side in sides]) for p in chosen]
+        phases = [_phase(p, "step", [_of_phase(side, p) for side in sides]) for p in chosen]
+        warnings += [] if phase else left_out_warnings(sides, labels, chosen)
+        for p in chosen:
+            units = [steps_unit(side, p) for side in sides]
+            warnings += step_warnings(p or "phase not known", labels, units)
     else:
-        steps = [whole_steps(side) for side in sides]
-        if not all(table.height for table in steps):
-            # A step of one profile and all of the other are not the same amount of work.
-            steps = [table.clear() for table in steps]
-        whole = [_steps_of(side, table) for side, table in zip(sides, steps, strict=True)]
-        phases = [_phase(None, whole)]
+        phases = [_phase(None, "profile", [_whole(side) for side in sides])]
+        warnings.append(totals_warning(sides, labels))
     return KernelComparison(
         before=before.profile.path,
         after=after.profile.path,
         phases=phases,
-        warnings=_warnings(sides, unlike=not chosen),
+        warnings=warnings,
     )
 
 
@@ -148,31 +158,30 @@ class _Steps:
 
 
 def _of_phase(attributed: Attributed, phase: str | None) -> _Steps:
+    """The activities of the complete steps of a phase."""
     of_phase = pl.col("phase").cast(pl.String).eq_missing(phase)
-    return _steps_of(attributed, whole_steps(attributed).filter(of_phase))
+    numbers = whole_steps(attributed).filter(of_phase)["step"].to_list()
+    table = _table(attributed, pl.col("step").is_in(numbers), pl.col("step"))
+    turns = {step: turn for turn, step in enumerate(numbers)}
+    turn = table["step"].replace_strict(turns, return_dtype=pl.Int64).to_numpy()
+    return _Steps(len(numbers), max(1, table.select("rank", "device").n_unique()), table, turn)
 
 
-def _steps_of(attributed: Attributed, steps: pl.DataFrame) -> _Steps:
-    """Activities of these steps; without any, all activities as one step."""
-    numbers = steps["step"].to_list()
-    wanted = pl.col("step").is_in(numbers) if numbers else pl.lit(True)
-    texts = (
-        "kind",
-        "name",
-        "group",
-        "role",
-        "category",
-        "operator",
-        "op",
-        "input_dims",
-        "grid",
-        "block",
-    )
-    table = (
+def _whole(attributed: Attributed) -> _Steps:
+    """All activities, as totals."""
+    table = _table(attributed, pl.lit(True), pl.lit(0).alias("step"))
+    return _Steps(1, 1, table, np.zeros(table.height, np.int64))
+
+
+def _table(attributed: Attributed, wanted: pl.Expr, step: pl.Expr) -> pl.DataFrame:
+    """The activities to compare, in order, with the number of their item."""
+    texts = (*_FACTS, "category", "operator", "op", "input_dims", "grid", "block")
+    return (
         attributed.activities.filter(wanted & pl.col("start_ns").is_not_null())
+        .with_columns(step)
         .sort("rank", "device", "step", "start_ns", maintain_order=True)
         .select(
-            "step" if numbers else pl.lit(0).alias("step"),
+            "step",
             "rank",
             "device",
             pl.col("dur_ns").fill_null(0),
@@ -180,13 +189,11 @@ def _steps_of(attributed: Attributed, steps: pl.DataFrame) -> _Steps:
         )
         .with_columns(pl.struct(_FACTS).rank("dense").cast(pl.Int64).alias("item") - 1)
     )
-    turns = {step: turn for turn, step in enumerate(numbers or [0])}
-    turn = table["step"].replace_strict(turns, return_dtype=pl.Int64).to_numpy()
-    devices = max(1, table.select("rank", "device").n_unique())
-    return _Steps(len(turns), devices, table, turn)
 
 
-def _phase(phase: str | None, sides: Sequence[_Steps]) -> PhaseKernels:
+def _phase(
+    phase: str | None, per: Literal["step", "profile"], sides: Sequence[_Steps]
+) -> PhaseKernels:
     items = [_items(0, sides[0]), _items(1, sides[1])]
 
     def contexts(rows: dict[Item, int]) -> dict[Item, Context]:
@@ -205,7 +212,9 @@ def _phase(phase: str | None, sides: Sequence[_Steps]) -> PhaseKernels:
     times = [total / steps.per_step / 1e6 for total, steps in zip(totals, sides, strict=True)]
     return PhaseKernels(
         phase=phase,
-        steps=[steps.count for steps in sides],
+        per=per,
+        steps=[steps.count if per == "step" else None for steps in sides],
+        devices=[steps.devices if per == "step" else None for steps in sides],
         before_ms=times[0],
         after_ms=times[1],
         diff_ms=times[1] - times[0],
@@ -238,6 +247,7 @@ def _items(side: Literal[0, 1], steps: _Steps) -> list[Item]:
     return [
         Item(
             side=side,
+            kind=row["kind"],
             name=row["name"] or "",
             group=row["group"],
             role=row["role"],
@@ -402,18 +412,3 @@ def _use(item: Item, match: Match) -> KernelUse:
         total_ns=item.total_ns,
         absorbed=item in match.absorbed,
     )
-
-
-def _warnings(sides: Sequence[Attributed], *, unlike: bool) -> list[ProfileWarning]:
-    warnings = [
-        msgspec.structs.replace(warning, message=f"{label}: {warning.message}")
-        for side, label in zip(sides, ("before", "after"), strict=True)
-        for warning in side.profile.warnings
-    ]
-    if unlike:
-        text = (
-            "no phase in common: all complete steps are compared, or whole profiles if one has no "
-            "steps; differences mean something only if both profiles did the same work"
-        )
-        warnings.append(ProfileWarning("unlike_units", text))
-    return warnings

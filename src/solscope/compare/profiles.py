@@ -105,9 +105,8 @@ def compare_profiles(
     profiles: Sequence[Attributed], labels: Sequence[str], *, phase: str | None = None
 ) -> Comparison:
     """Put profiles side by side; differences are to the first one."""
-    if len(profiles) < 2:
-        raise UsageError(f"{len(profiles)} profile given; compare needs at least two")
-    chosen = _chosen(profiles, labels, phase)
+    check_several(profiles)
+    chosen = chosen_phases(profiles, labels, phase)
     if chosen:
         units = [[steps_unit(profile, p) for profile in profiles] for p in chosen]
     else:
@@ -125,14 +124,23 @@ def compare_profiles(
         ],
         left_out=[p or "(not known)" for p in known if chosen and p not in chosen],
         warnings=[
-            *_own_warnings(profiles, labels),
-            *([] if phase else _left_out(profiles, labels, chosen)),
+            *own_warnings(profiles, labels),
+            *([] if phase else left_out_warnings(profiles, labels, chosen)),
             *_warnings(profiles, labels, chosen, units),
         ],
     )
 
 
-def _chosen(
+def check_several(profiles: Sequence[Attributed]) -> None:
+    """Refuse to compare a profile with nothing."""
+    if len(profiles) < 2:
+        raise UsageError(
+            f"{len(profiles)} profile given (a file named twice counts once); compare needs at "
+            "least two"
+        )
+
+
+def chosen_phases(
     profiles: Sequence[Attributed], labels: Sequence[str], phase: str | None
 ) -> list[str | None]:
     """Phases to compare; none when only whole profiles can be."""
@@ -218,18 +226,17 @@ def _mean(series: pl.Series) -> float | None:
     return None if series.null_count() == len(series) else float(series.sum()) / series.count()
 
 
-def _own_warnings(
-    profiles: Sequence[Attributed], labels: Sequence[str]
-) -> Iterator[ProfileWarning]:
+def own_warnings(profiles: Sequence[Attributed], labels: Sequence[str]) -> Iterator[ProfileWarning]:
     """The reader warnings of each profile, with its label."""
     for attributed, label in zip(profiles, labels, strict=True):
         for warning in attributed.profile.warnings:
             yield msgspec.structs.replace(warning, message=f"{label}: {warning.message}")
 
 
-def _left_out(
+def left_out_warnings(
     profiles: Sequence[Attributed], labels: Sequence[str], chosen: Sequence[str | None]
 ) -> Iterator[ProfileWarning]:
+    """Phases that a profile has and that are not compared."""
     for profile, label in zip(profiles, labels, strict=True):
         extra = [p or "(not known)" for p in phases_of(profile) if chosen and p not in chosen]
         if extra:
@@ -244,12 +251,13 @@ def _warnings(
     units: Sequence[Sequence[Unit]],
 ) -> Iterator[ProfileWarning]:
     if not chosen:
-        yield _totals_warning(profiles, labels)
+        yield totals_warning(profiles, labels)
     for phase, row in zip(chosen, units, strict=False):
-        yield from _step_warnings(phase or "phase not known", labels, row)
+        yield from step_warnings(phase or "phase not known", labels, row)
 
 
-def _totals_warning(profiles: Sequence[Attributed], labels: Sequence[str]) -> ProfileWarning:
+def totals_warning(profiles: Sequence[Attributed], labels: Sequence[str]) -> ProfileWarning:
+    """That whole profiles are compared, and why."""
     why = []
     for profile, label in zip(profiles, labels, strict=True):
         phases = ", ".join(p or "(not known)" for p in phases_of(profile))
@@ -262,9 +270,10 @@ def _totals_warning(profiles: Sequence[Attributed], labels: Sequence[str]) -> Pr
     )
 
 
-def _step_warnings(
+def step_warnings(
     phase: str, labels: Sequence[str], units: Sequence[Unit]
 ) -> Iterator[ProfileWarning]:
+    """What makes the steps of one phase hard to compare: few, or of other sizes."""
     single = [label for label, unit in zip(labels, units, strict=True) if unit.count == 1]
     if single:
         yield ProfileWarning(

@@ -13,6 +13,7 @@ from solscope.compare.kernel_matching import Context, Item, Match, match_items
 
 def item(side: Literal[0, 1], name: str, **facts: Any) -> Item:
     plain: dict[str, Any] = {
+        "kind": "kernel",
         "group": None,
         "role": None,
         "category": "other",
@@ -105,6 +106,18 @@ def test_a_kernel_between_the_same_neighbors_is_the_same() -> None:
         {"alpha": ("first", "last"), "omega": ("first", "last")},
     )
     assert found[("alpha",), ("omega",)] == "position"
+
+
+def test_a_copy_is_no_kernel_and_several_in_one_gap_are_not_matched() -> None:
+    around = [item(side, name) for side in (0, 1) for name in ("first", "last")]
+    gap = ("first", "last")
+    copy = matched(
+        [*around, item(0, "copy", kind="memcpy"), item(1, "gemm")], {"copy": gap, "gemm": gap}
+    )
+    assert copy[("copy",), ()] is None
+    several = [item(0, "alpha"), item(0, "beta"), item(1, "gamma"), item(1, "delta")]
+    found = matched([*around, *several], dict.fromkeys(("alpha", "beta", "gamma", "delta"), gap))
+    assert found[("alpha",), ()] is None
 
 
 def test_a_kernel_whose_word_the_new_neighbor_has_was_fused_into_it() -> None:

@@ -100,7 +100,8 @@ def test_a_renamed_kernel_that_got_slower_comes_first() -> None:
 
 def test_few_steps_are_not_tested() -> None:
     result = compare_kernels(attributed(B200), attributed(B200))
-    assert all(min(phase.steps) < MIN_STEPS for phase in result.phases)
+    assert all((count or 0) < MIN_STEPS for phase in result.phases for count in phase.steps)
+    assert "single_step" in {warning.code for warning in result.warnings}
     rows = [row for phase in result.phases for row in phase.rows]
     assert {row.differs for row in rows} == {None}
     assert {row.low_ms for row in rows} == {None}
@@ -114,6 +115,7 @@ def test_profiles_without_a_common_phase_are_compared_with_a_warning() -> None:
     result = compare_kernels(before, replace(before, steps=steps))
     assert [phase.phase for phase in result.phases] == [None]
     assert result.phases[0].matched_pct == [100.0, 100.0]
+    assert result.phases[0].per == "profile"
     assert "unlike_units" in {warning.code for warning in result.warnings}
 
 
@@ -121,7 +123,7 @@ def test_a_profile_without_steps_is_compared_as_a_whole() -> None:
     before = attributed(NORMAL)
     result = compare_kernels(before, replace(before, steps=before.steps.clear()))
     (phase,) = result.phases
-    assert phase.steps == [1, 1]
+    assert (phase.per, phase.steps, phase.devices) == ("profile", [None, None], [None, None])
     assert phase.before_ms == phase.after_ms
     assert phase.matched_pct == [100.0, 100.0]
 

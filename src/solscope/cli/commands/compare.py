@@ -61,13 +61,13 @@ def command(
       solscope compare before.json.gz after.json.gz --kernels
     """
     from solscope import compare_kernels, compare_profiles, find_profiles
+    from solscope.compare.profiles import check_several
     from solscope.report.layout.labels import short_labels
 
     paths = find_profiles(files, note_skipped)
     profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
     if by_kernel:
-        if len(profiles) < 2:
-            raise click.UsageError("compare needs at least two profiles")
+        check_several(profiles)
         comparisons = [compare_kernels(profiles[0], one, phase=phase) for one in profiles[1:]]
         result = {"comparisons": comparisons}
         present(result, output, form="compare_kernels", top=top, full_names=full_names)

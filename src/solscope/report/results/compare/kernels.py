@@ -73,23 +73,33 @@ def _tables(
         noise = [row for row in phase.rows if row.differs is False]
         real = [row for row in phase.rows if row.differs is not False]
         listed = [row for row in real if abs(row.diff_ms) >= least][:top]
-        if listed:
-            rows = [cells for row in listed for cells in _rows(row, full_names)]
-            rest = (("smaller differences", real[len(listed) :]), ("within the noise", noise))
-            rows += [_sum(what, left) for what, left in rest if left]
-            yield table(_COLUMNS, rows, width)
-        else:
-            yield Text("no kernel differs by more than noise and 0.1 % of the step's GPU time")
+        left = (("smaller differences", real[len(listed) :]), ("within the noise", noise))
+        rows = [cells for row in listed for cells in _rows(row, full_names)]
+        rows += [_sum(what, rest) for what, rest in left if rest]
+        if not rows:
+            yield Text("neither profile has kernels, copies or fills here")
+            continue
+        if not listed:
+            yield Text(_nothing(phase))
+        yield table(_COLUMNS, rows, width)
         shares = " and ".join(f"{share:.1f} %" for share in phase.matched_pct)
         yield Text(f"matched: {shares} of the GPU time before and after")
 
 
+def _nothing(phase: PhaseKernels) -> str:
+    least = f"{100 * MIN_SHARE:g} % of the GPU time"
+    if any(row.differs is None for row in phase.rows):
+        return f"no kernel differs by {least}; noise was not tested, for lack of steps"
+    return f"no kernel differs by more than the noise and {least}"
+
+
 def _title(phase: PhaseKernels) -> str:
-    steps = " and ".join(counted(count, "step") for count in phase.steps)
-    return (
-        f"{phase.phase or 'phase not known'}: GPU time per step {number(phase.before_ms, 3)} -> "
-        f"{number(phase.after_ms, 3)} ms ({phase.diff_ms:+.3f}), over {steps}"
-    )
+    times = f"{number(phase.before_ms, 3)} -> {number(phase.after_ms, 3)} ms ({phase.diff_ms:+.3f})"
+    if phase.per == "profile":
+        return f"totals of whole profiles: GPU time {times}"
+    steps = " and ".join(counted(count or 0, "step") for count in phase.steps)
+    per = "step" if phase.devices == [1, 1] else "step and GPU"
+    return f"{phase.phase or 'phase not known'}: GPU time per {per} {times}, over {steps}"
 
 
 def _rows(row: KernelChange, full_names: bool) -> Iterator[list[str]]:
