@@ -188,3 +188,12 @@ def test_rules_that_cannot_be_loaded_are_one_line(
     assert "rules 'acme' cannot be loaded: ImportError: gone" in capsys.readouterr().err
     assert run(["show", "demo:vllm-mi300x-graph", "--rules", "other"]) == 2
     assert "other: cannot be read" in capsys.readouterr().err
+
+
+def test_rules_that_two_packages_offer_are_not_chosen_by_chance(
+    install: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install("solscope.rules", "acme", "one.toml")
+    install("solscope.rules", "acme", "other.toml")
+    assert run(["show", "demo:vllm-mi300x-graph", "--rules", "acme"]) == 2
+    assert "several packages offer rules 'acme'" in capsys.readouterr().err

@@ -311,6 +311,8 @@ def _offered(name: Path) -> Path | None:
     points = entry_points(group=ENTRY_POINTS, name=str(name))
     if not points:
         return None
+    if len({point.value for point in points}) > 1:
+        raise InputError(f"several packages offer rules {str(name)!r}; pass the path of a file")
     try:
         return Path(next(iter(points)).load())
     except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import stat
 from pathlib import Path
 
@@ -81,6 +82,8 @@ def clear_cache() -> Cleared:
 def _reason() -> str | None:
     folder = cache_folder()
     if folder is None:
+        if os.environ.get("SOLSCOPE_CACHE_DIR"):
+            return "SOLSCOPE_CACHE_DIR names the home folder of a user who is not known here"
         return "no home folder is known; set SOLSCOPE_CACHE_DIR"
     if is_off():
         return "SOLSCOPE_NO_CACHE is set"

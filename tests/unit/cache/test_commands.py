@@ -403,3 +403,12 @@ def test_the_folder_is_where_caches_of_the_user_are(
         monkeypatch.setenv(name, value)
     home = "/c/Library/Caches/solscope" if sys.platform == "darwin" else "/c/.cache/solscope"
     assert cache_folder() == Path(folder or home) / FOLDER
+
+
+def test_the_home_of_an_unknown_user_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("SOLSCOPE_NO_CACHE", raising=False)
+    monkeypatch.setenv("SOLSCOPE_CACHE_DIR", "~nobody-of-this-name/cache")
+    assert run(["cache", "info"]) == 0
+    assert "a user who is not known here" in capsys.readouterr().out
