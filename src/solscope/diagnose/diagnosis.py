@@ -167,9 +167,11 @@ def _diagnosed(f: Findings) -> Diagnosis:
     verdict = judge(f, ranking)
     scope = scope_of(f, verdict)
     of_slow_steps = rank_slow_steps(f)
-    if scope == "tail" and ranking.first.id == UNKNOWN and of_slow_steps is not None:
-        ranking = replace(ranking, causes=of_slow_steps.causes)
+    if scope == "tail" and verdict == "regression":
+        ranking = ranking_of_tail(ranking, of_slow_steps)
     causes = _causes(f, ranking, verdict)
+    if scope == "tail" and f.tails.by_size:
+        causes = _less_sure(f, causes)
     named = {cause.id for cause in causes} if verdict == "workload_changed" else set()
     latent = [item for item in latent_changes(f, ranking, verdict) if item.id not in named]
     units = f.units
@@ -206,6 +208,23 @@ def _diagnosed(f: Findings) -> Diagnosis:
     )
 
 
+def ranking_of_tail(of_mean: Ranking, of_slow_steps: Ranking | None) -> Ranking:
+    """The ranking that explains slow steps: their own, unless that of the whole run is surer.
+
+    Slow steps are compared with others of the same run, without sensors. What holds for the whole
+    run (graphs given up, a CPU quota) shows in the comparison of the runs alone. The two are not
+    mixed, because one can rule out what the other names.
+    """
+    if of_slow_steps is None or _named_with(of_mean) > _named_with(of_slow_steps):
+        return of_mean
+    return replace(of_slow_steps, failed=of_mean.failed)
+
+
+def _named_with(ranking: Ranking) -> float:
+    """Confidence of the first cause; 0 when it is `unknown`."""
+    return 0.0 if ranking.first.id == UNKNOWN else ranking.first.confidence
+
+
 def judge(f: Findings, ranking: Ranking) -> Verdict:
     """The verdict: is the difference real, and is it the work that changed?"""
     if _work_changed(f, ranking):
@@ -226,6 +245,10 @@ def scope_of(f: Findings, verdict: Verdict) -> Scope | None:
     tail = f.tails.better if verdict == "improvement" else f.tails.worse
     typical = f.outcome.typical
     moved = typical is None or abs(np.log(typical)) > np.log1p(f.outcome.floor)
+    if verdict == "workload_changed":
+        # Slow steps of other work are no change of the tail.
+        mean = abs(f.delta_ms) > f.outcome.floor * f.parts.normal_ms
+        return "mean" if moved or mean else None
     if tail:
         return "both" if moved else "tail"
     return "mean"
@@ -328,6 +351,18 @@ def _causes(f: Findings, ranking: Ranking, verdict: Verdict) -> list[NamedCause]
     if verdict == "improvement":
         return _gone(f)
     return ranking.causes
+
+
+def _less_sure(f: Findings, causes: list[NamedCause]) -> list[NamedCause]:
+    """The causes of slow steps that may be an accident; what they lose goes to `unknown`."""
+    kept = [
+        msgspec.structs.replace(c, confidence=f.limits.few_slow_steps * c.confidence)
+        for c in causes
+        if c.id != UNKNOWN
+    ]
+    rest = 1.0 - sum(c.confidence for c in kept)
+    text = f"the slow steps are too few for a test of their number (p = {f.tails.p:.2f})"
+    return sorted([*kept, unknown(rest, [text])], key=lambda cause: -cause.confidence)
 
 
 def _hidden(ranking: Ranking, causes: list[NamedCause]) -> list[NamedCause]:

@@ -77,6 +77,8 @@ class Thresholds(msgspec.Struct, frozen=True):
     slow_step_beyond: float = 2.5
     """Two slow steps that exceed everything in the normal run by this factor are no accident, also
     where there are too few steps for their number to be significant. Chosen."""
+    few_slow_steps: float = 0.75
+    """Then the confidence of every cause is multiplied by this. Chosen."""
     tail_steps: int = 12
     """Steps on each side below which nothing is said about slow ones. Chosen."""
 

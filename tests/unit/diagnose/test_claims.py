@@ -53,6 +53,18 @@ def test_no_sentence_speaks_of_a_clock_or_a_queue_that_was_not_measured() -> Non
     assert "core" not in silent
 
 
+@pytest.mark.parametrize(
+    ("clock", "same"), [(1.0, True), (0.97, True), (0.94, False), (1.06, False)]
+)
+def test_a_clock_that_moved_is_not_called_the_same(clock: float, same: bool) -> None:
+    ops = {n: (calls, us * 1.4, shape) for n, (calls, us, shape) in EAGER.ops.items()}
+    slower = slower_host(EAGER, 1.4, cpu_frequency=2100.0 * clock).but(ops=ops)
+    result = diagnose_runs(EAGER.run(), slower.run(3))
+    assert result.verdict == "no_change"
+    assert ("at the same clock" in result.sentence) is same
+    assert "without waiting for a core" in result.sentence
+
+
 def test_a_co_tenant_is_seen_with_as_few_samples_as_the_clock() -> None:
     shared = slower_kernels(GRAPH, 1.6).but(counters={"gpu_usage": 99.0}).run(3)
     few = [msgspec.structs.replace(c, n=2, values=c.values[:2], clock=1) for c in shared.counters]

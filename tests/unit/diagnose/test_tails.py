@@ -7,9 +7,10 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
+from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs, ranking_of_tail
+from solscope.diagnose.verdict.ranking import Excluded, NamedCause, Ranking, unknown
 from solscope.readers.packed import Observations
-from tests.unit.diagnose.making import GRAPH
+from tests.unit.diagnose.making import EAGER, GRAPH
 
 
 def longer(run: Observations, tile: str, added_ms: Callable[[int], float]) -> Observations:
@@ -117,3 +118,111 @@ def test_collections_of_slow_steps_are_named() -> None:
     assert result.outliers is not None
     assert result.outliers.cause == "gc"
     assert result.causes[0].id == "gc"
+
+
+EVERY_15TH = 8
+"""Slow steps of 120 where every 15th of 122 is slow, from the fifth on."""
+
+
+def every_15th(at: int) -> float:
+    return 8.0 if at % 15 == 4 else 0.0
+
+
+def two_of_40(at: int) -> float:
+    return 20.0 if at in (10, 30) else 0.0
+
+
+def test_a_tail_that_moved_against_the_mean_is_named() -> None:
+    base = GRAPH.but(steps=122)
+    faster = longer(base.run(), "idle.host:schedule", every_15th)
+    result = diagnose_runs(longer(base.run(3), "idle.host:schedule", lambda _at: 1.5), faster)
+    assert (result.verdict, result.scope) == ("improvement", "mean")
+    assert result.sentence.endswith(
+        f"; but {EVERY_15TH} of 120 decode steps are slow (normal: 0 of 120)."
+    )
+    slower = longer(base.run(), "idle.host:schedule", lambda _at: 2.5)
+    result = diagnose_runs(longer(base.run(3), "idle.host:schedule", every_15th), slower)
+    assert (result.verdict, result.scope) == ("regression", "mean")
+    assert result.sentence.endswith(
+        f"; but 0 of 120 decode steps are slow (normal: {EVERY_15TH} of 120)."
+    )
+
+
+@pytest.mark.parametrize("requests", [32, 64])
+def test_another_workload_is_no_regression_of_the_tail(requests: int) -> None:
+    base = GRAPH.but(steps=42, requests=32)
+    slow = longer(base.but(requests=requests).run(3), "idle.host:schedule", two_of_40)
+    result = diagnose_runs(base.run(), slow)
+    other = requests != base.requests
+    assert result.verdict == ("workload_changed" if other else "regression")
+    assert result.sentence.startswith("The workload changed: ") is other
+    assert (result.scope == "tail") is not other
+    assert "2 of 40 decode steps are slow (normal: 0 of 40)" in result.sentence
+
+
+@pytest.mark.parametrize("tile", [f"{tile.kind}.{tile.name}" for tile in EAGER.run().tiles])
+def test_a_cause_of_slow_steps_is_not_ruled_out_by_the_mean(tile: str) -> None:
+    base = EAGER.but(steps=42)
+    result = diagnose_runs(base.run(), longer(base.run(3), tile, lambda at: 3 * two_of_40(at)))
+    assert (result.verdict, result.scope) == ("regression", "tail")
+    named = {cause.id for cause in result.causes}
+    assert not named & {item.id for item in result.excluded}
+    assert not named & {cause.id for cause in result.hidden_causes}
+    # Sensors were recorded; they are only too slow for single steps.
+    assert all("single steps" in text for text in result.missing_evidence if "not sampled" in text)
+    first = next((c.id for c in result.causes if c.id != "unknown"), None)
+    assert result.outliers is not None
+    assert result.outliers.cause in (first, None)
+
+
+def test_slow_steps_too_few_for_a_test_make_no_cause_sure() -> None:
+    base = GRAPH.but(steps=42, tiles={"idle.gc": 0.01}, sections={"gc": (0.01, 0.0)})
+    result = diagnose_runs(base.run(), longer(base.run(3), "idle.gc", two_of_40))
+    assert result.outliers is not None
+    assert result.outliers.p == pytest.approx(0.494, abs=0.001)
+    assert result.causes[0].confidence <= 0.75
+    assert sum(cause.confidence for cause in result.causes) == pytest.approx(1.0)
+    text = "too few for a test of their number (p = 0.49); both far beyond the normal run"
+    assert text in result.sentence
+    unknown = next(cause for cause in result.causes if cause.id == "unknown")
+    assert "p = 0.49" in unknown.evidence[0]
+
+
+def test_slow_steps_enough_for_a_test_leave_the_cause_as_sure_as_it_is() -> None:
+    base = GRAPH.but(steps=122, tiles={"idle.gc": 0.01}, sections={"gc": (0.01, 0.0)})
+    result = diagnose_runs(base.run(), longer(base.run(3), "idle.gc", every_15th))
+    assert (result.verdict, result.scope) == ("regression", "tail")
+    assert result.causes[0].confidence > 0.75
+    assert "too few" not in result.sentence
+
+
+@pytest.mark.parametrize(("steps", "state"), [(11, "not_tested"), (12, "unclear")])
+def test_ten_steps_have_a_p90(steps: int, state: str) -> None:
+    result = diagnosed(steps, lambda _at: 0.0)
+    assert result.abnormal.steps == steps - 2
+    assert result.tails[0].state == state
+
+
+def ranking(cause: str, confidence: float) -> Ranking:
+    named = NamedCause(cause, "host", cause, confidence, [], [], 100.0, "")
+    causes = [unknown(1.0)] if cause == "unknown" else [named, unknown(1 - confidence)]
+    return Ranking(causes, [], [Excluded(f"not {cause}", "")], [f"missing for {cause}"], [])
+
+
+@pytest.mark.parametrize(
+    ("of_mean", "of_slow_steps", "used"),
+    [
+        (("cpu_quota", 0.9), ("unknown", 1.0), "cpu_quota"),
+        (("graphs_off", 0.9), ("slow_section", 0.7), "graphs_off"),
+        (("cpu_slow", 0.5), ("gc", 0.9), "gc"),
+        (("unknown", 1.0), ("gc", 0.4), "gc"),
+        (("unknown", 1.0), ("unknown", 1.0), "unknown"),
+    ],
+)
+def test_slow_steps_are_explained_by_one_ranking_as_a_whole(
+    of_mean: tuple[str, float], of_slow_steps: tuple[str, float], used: str
+) -> None:
+    result = ranking_of_tail(ranking(*of_mean), ranking(*of_slow_steps))
+    assert result.first.id == used
+    assert [item.id for item in result.excluded] == [f"not {used}"]
+    assert result.missing == [f"missing for {used}"]

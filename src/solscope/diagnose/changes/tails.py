@@ -70,6 +70,9 @@ class Tails:
     """The same of the normal run: such steps are gone."""
     unclear: bool
     """True when it has more of them, and too few steps to say."""
+    by_size: bool
+    """True when `worse` or `better` rests on how long the slow steps take, because they are too few
+    for a test of their number."""
 
 
 def compare_tails(units: Units, limits: Thresholds) -> Tails:
@@ -83,15 +86,16 @@ def compare_tails(units: Units, limits: Thresholds) -> Tails:
         p = fisher_p(normal.rows.size, normal.steps, abnormal.rows.size, abnormal.steps)
     more = _grew(normal, abnormal, limits)
     worse = more and _sure(normal, abnormal, least, p, limits)
-    fewer = _grew(abnormal, normal, limits)
+    better = _grew(abnormal, normal, limits) and _sure(abnormal, normal, least, p, limits)
     return Tails(
         normal=normal,
         abnormal=abnormal,
         p=p,
         quantiles=[_quantile(units, strata, q, limits) for q in QUANTILES] if strata else [],
         worse=worse,
-        better=fewer and _sure(abnormal, normal, least, p, limits),
+        better=better,
         unclear=more and not worse,
+        by_size=(worse or better) and p is not None and p >= limits.fdr,
     )
 
 
@@ -154,8 +158,9 @@ def _quantile(
     walls = [np.concatenate([_walls(units, s, side) for s in strata]) for side in (0, 1)]
     before, after = (float(np.quantile(w, quantile)) / 1e6 for w in walls)
     multiples = [np.concatenate([_excess(units, s, side) for s in strata]) for side in (0, 1)]
-    # A quantile that lies beyond the last step of a run is a guess: p99 needs 100 steps.
-    if min(m.size for m in multiples) * (1 - quantile) < 1:
+    # A quantile that lies beyond the last step of a run is a guess: p99 needs 100 steps. Rounded,
+    # because 10 * (1 - 0.9) is a little less than 1 in binary.
+    if round(min(m.size for m in multiples) * (1 - quantile), 9) < 1:
         return TailQuantile(quantile, before, after, None, "not_tested")
     p = _permutation_p(multiples[0], multiples[1], quantile)
     return TailQuantile(quantile, before, after, p, "changed" if p < limits.fdr else "unclear")

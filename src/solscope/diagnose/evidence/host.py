@@ -128,6 +128,15 @@ def slower_clock(f: Findings) -> Answer:
     return Answer(fell, text)
 
 
+def same_clock(f: Findings) -> bool:
+    """True if the CPU clock was measured and neither fell nor rose.
+
+    Not the same as "no slower clock": a fall can be too small for the difference.
+    """
+    clock = f.sensors.counter("cpu_frequency")
+    return clock is not None and abs(clock.ratio - 1) <= f.limits.clock_fell
+
+
 def slower_ops(f: Findings) -> Answer:
     """All host operators take longer, also the typical call."""
     if f.host.op_ratio is None:

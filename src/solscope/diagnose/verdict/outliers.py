@@ -6,6 +6,7 @@ out: their samples are too sparse to belong to single steps.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import msgspec
@@ -15,7 +16,9 @@ from solscope.diagnose.causes import UNKNOWN
 from solscope.diagnose.changes.tails import SlowSteps
 from solscope.diagnose.findings.findings import Findings, find
 from solscope.diagnose.matching.units import Side, Stratum, batches_of
-from solscope.diagnose.verdict.ranking import Ranking, rank
+from solscope.diagnose.verdict.ranking import Excluded, Ranking, rank
+
+_NOT_SAMPLED = re.compile(r"\bnot (sampled|counted)\b")
 
 
 class Outliers(msgspec.Struct, frozen=True):
@@ -80,7 +83,22 @@ def slow_against_others(f: Findings) -> Findings | None:
 def rank_slow_steps(f: Findings) -> Ranking | None:
     """Causes of the slow steps."""
     compared = slow_against_others(f)
-    return None if compared is None else rank(compared)
+    if compared is None:
+        return None
+    ranking = rank(compared)
+    if not f.abnormal.counters:
+        return ranking
+    # The run has sensors; what is missing are samples within single steps.
+    return replace(
+        ranking,
+        missing=[_per_step(text) for text in ranking.missing],
+        excluded=[Excluded(e.id, _per_step(e.reason)) for e in ranking.excluded],
+    )
+
+
+def _per_step(text: str) -> str:
+    """The reason that names a missing sensor, limited to single steps."""
+    return _NOT_SAMPLED.sub(r"\g<0> for single steps", text)
 
 
 def _divided(stratum: Stratum, slow: SlowSteps) -> Stratum:

@@ -41,33 +41,64 @@ def sentence_of(
     if verdict == "cannot_compare":
         sizes = ", ".join(f"{s.normal.size}/{s.abnormal.size}" for s in f.units.common)
         return f"Cannot tell: too few {step} to test (n = {sizes}); they take {change}."
-    if scope == "tail":
+    if scope == "tail" and verdict != "workload_changed":
         return _tail(f, step, verdict, causes)
+    tail = _other_way(f, step, verdict)
     if verdict == "improvement":
-        return f"Improvement: {step} take {change}{_where(f)}."
+        return f"Improvement: {step} take {change}{_where(f)}{tail}."
     first = causes[0]
     if verdict == "workload_changed":
         seen = f" ({first.evidence[0]})" if first.evidence else ""
         effect = _mixed(f, step) if f.units.moved else f"{step} take {change}"
-        return f"The workload changed: {first.title}{seen}; {effect}."
-    if first.id == UNKNOWN:
-        return f"Regression: {step} take {change}{_where(f)}; no known cause fits the evidence."
-    return f"Regression: {step} take {change}{_where(f)}; {_why(f, causes)}."
+        return f"The workload changed: {first.title}{seen}; {effect}{tail}."
+    return f"Regression: {step} take {change}{_where(f)}; {_why(f, causes)}{tail}."
 
 
 def _tail(f: Findings, step: str, verdict: str, causes: list[NamedCause]) -> str:
     """Rare slow steps, with their number on both sides and what they cost."""
     before, after = f.tails.normal, f.tails.abnormal
-    seen = f"{after.rows.size} of {after.steps} {step} are slow (normal: {before.rows.size} of "
-    seen += f"{before.steps})"
+    seen = _slow_steps(f, step)
     share = as_percent(max(before.excess_share, after.excess_share))
     steps = f"; the mean step takes {_change(f)}"
     if f.outcome.typical is not None:
         steps += f", the typical one ×{f.outcome.typical:.2f}"
     if verdict == "improvement":
-        return f"Improvement in the tail: {seen}, {share} of the normal run's time{steps}."
-    why = _why(f, causes) if causes[0].id != UNKNOWN else "no known cause fits the evidence"
-    return f"Regression in the tail: {seen}, {share} of the time{steps}; {why}."
+        few = _too_few(f)
+        return f"Improvement in the tail: {seen}, {share} of the normal run's time{few}{steps}."
+    cost = f"{share} of the time{_too_few(f)}"
+    return f"Regression in the tail: {seen}, {cost}{steps}; {_why(f, causes)}."
+
+
+def _slow_steps(f: Findings, step: str) -> str:
+    before, after = f.tails.normal, f.tails.abnormal
+    return (
+        f"{after.rows.size} of {after.steps} {step} are slow (normal: {before.rows.size} of "
+        f"{before.steps})"
+    )
+
+
+def _too_few(f: Findings) -> str:
+    """Why slow steps count although their number is not significant."""
+    if not f.tails.by_size or f.tails.p is None:
+        return ""
+    slow, other = f.tails.abnormal, "normal"
+    if f.tails.better:
+        slow, other = f.tails.normal, "abnormal"
+    which = "both" if slow.rows.size == 2 else "at least two"
+    return (
+        f"; too few for a test of their number (p = {f.tails.p:.2f}); {which} far beyond the "
+        f"{other} run"
+    )
+
+
+def _other_way(f: Findings, step: str, verdict: str) -> str:
+    """Slow steps that the verdict does not speak of: they moved the other way, or as well."""
+    if verdict == "workload_changed" and f.tails.worse:
+        return f"; besides, {_slow_steps(f, step)}{_too_few(f)}"
+    other = f.tails.worse if verdict == "improvement" else f.tails.better
+    if verdict == "workload_changed" or not other:
+        return ""
+    return f"; but {_slow_steps(f, step)}{_too_few(f)}"
 
 
 def _unclear_tail(f: Findings) -> str:
@@ -121,11 +152,10 @@ def _noise(f: Findings, step: str, change: str) -> str:
 
 def _undriven(f: Findings) -> str:
     """What would drive the pace and was measured not to; nothing where it was not measured."""
-    clock, queue = host.slower_clock(f), host.waits_for_core(f)
     clauses = []
-    if clock.holds is False:
+    if host.same_clock(f):
         clauses.append("at the same clock")
-    if queue.holds is False:
+    if host.waits_for_core(f).holds is False:
         clauses.append("without waiting for a core")
     return f", {' and '.join(clauses)}" if clauses else ""
 
@@ -141,6 +171,8 @@ def _where(f: Findings) -> str:
 
 def _why(f: Findings, causes: list[NamedCause]) -> str:
     first, second = causes[0], causes[1] if len(causes) > 1 else None
+    if first.id == UNKNOWN:
+        return "no known cause fits the evidence"
     if second is not None and first.confidence - second.confidence < f.limits.margin:
         if second.id == UNKNOWN:
             return f"perhaps {first.title} ({as_percent(first.confidence)})"
