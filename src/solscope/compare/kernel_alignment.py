@@ -10,7 +10,7 @@ alignment (Needleman-Wunsch) of two steps pairs them, with gaps where one has mo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ MAX_KERNELS = 6000
 """Longer steps are not aligned: the table has a cell for each pair of kernels."""
 SCORES = {"name": 4, "family": 3, "launched_by": 3, "launch": 2, "category": 1}
 """What agreement in a property is worth; the strongest that two kernels agree in counts."""
+_WEAKEST_FIRST = sorted(SCORES, key=SCORES.__getitem__)
 MISMATCH = -1
 """A pair that agrees in nothing: better than two gaps, so that a renamed kernel keeps its place."""
 OTHER_KIND = -4
@@ -79,7 +80,9 @@ def align(first: Mapping[str, Int64s], second: Mapping[str, Int64s]) -> Pairs | 
         else:
             column -= 1
     table = np.array(pairs[::-1], np.int64).reshape(-1, 2)
-    return Pairs(table[:, 0], table[:, 1], _pair_scores(first, second, table))
+    own = {name: values[table[:, 0]] for name, values in first.items()}
+    other = {name: values[table[:, 1]] for name, values in second.items()}
+    return Pairs(table[:, 0], table[:, 1], _scores(own, other))
 
 
 def _steps(first: Mapping[str, Int64s], second: Mapping[str, Int64s]) -> np.ndarray:
@@ -89,7 +92,7 @@ def _steps(first: Mapping[str, Int64s], second: Mapping[str, Int64s]) -> np.ndar
     ramp = GAP * np.arange(columns + 1, dtype=np.int64)
     best = ramp.copy()
     for row in range(rows):
-        paired = best[:-1] + _scores(first, second, row)
+        paired = best[:-1] + _scores({name: first[name][row] for name in first}, second)
         above = best[1:] + GAP
         open_ = np.concatenate([[best[0] + GAP], np.maximum(paired, above)])
         # A gap in the first sequence can have any length: the best start of it so far.
@@ -99,24 +102,12 @@ def _steps(first: Mapping[str, Int64s], second: Mapping[str, Int64s]) -> np.ndar
     return steps
 
 
-def _scores(first: Mapping[str, Int64s], second: Mapping[str, Int64s], row: int) -> Int64s:
-    """What pairing one kernel of the first sequence with each of the second is worth."""
-    score = np.full(second["kind"].size, MISMATCH, np.int64)
-    for name in sorted(SCORES, key=SCORES.__getitem__):
-        value = first[name][row]
-        if value >= 0:
-            score[second[name] == value] = SCORES[name]
-    score[second["kind"] != first["kind"][row]] = OTHER_KIND
-    return score
-
-
-def _pair_scores(
-    first: Mapping[str, Int64s], second: Mapping[str, Int64s], table: Int64s
-) -> Int64s:
-    score = np.full(len(table), MISMATCH, np.int64)
-    for name in sorted(SCORES, key=SCORES.__getitem__):
-        own, other = first[name][table[:, 0]], second[name][table[:, 1]]
-        score[(own == other) & (own >= 0)] = SCORES[name]
+def _scores(own: Mapping[str, Any], other: Mapping[str, Int64s]) -> Int64s:
+    """What pairing kernels is worth: one with each of the others, or each with its counterpart."""
+    score = np.full(other["kind"].size, MISMATCH, np.int64)
+    for name in _WEAKEST_FIRST:
+        score[(other[name] == own[name]) & (other[name] >= 0)] = SCORES[name]
+    score[other["kind"] != own["kind"]] = OTHER_KIND
     return score
 
 

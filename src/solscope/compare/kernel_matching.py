@@ -39,21 +39,10 @@ _VARIABLE = re.compile(r"[0-9a-f]{6,}|\d+")
 _WORD = re.compile(r"[A-Za-z][a-z]+|[A-Z]+")
 _WORDS_OF_ALL = frozenset(
     {
-        *(
-            "void",
-            "kernel",
-            "cuda",
-            "hip",
-            "native",
-            "impl",
-            "fused",
-            "triton",
-            "poi",
-            "red",
-            "per",
-        ),
+        *("void", "kernel", "cuda", "hip", "native", "impl", "fused", "triton", "poi", "red"),
+        *("per", "const", "half"),
         *("device", "vectorized", "elementwise", "unrolled", "forward", "fwd", "bfloat", "float"),
-        *("half", "const", "template", "functor", "invoke", "launch"),
+        *("template", "functor", "invoke", "launch"),
     }
 )
 """Words that say nothing about what a kernel computes."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import msgspec
@@ -28,14 +29,8 @@ from solscope.compare.kernel_matching import (
     family_of,
     match_items,
 )
-from solscope.compare.profiles import (
-    chosen_phases,
-    left_out_warnings,
-    own_warnings,
-    step_warnings,
-    totals_warning,
-)
-from solscope.compare.units import steps_unit, whole_steps
+from solscope.compare.profiles import chosen_phases, comparison_warnings
+from solscope.compare.units import Unit, steps_unit
 from solscope.errors import UsageError
 from solscope.intervals import Int64s
 from solscope.profile import ProfileWarning
@@ -122,21 +117,17 @@ def compare_kernels(
         raise UsageError("a summary without a time line has no kernels to match; try compare")
     labels = ("before", "after")
     chosen = chosen_phases(sides, labels, phase)
-    warnings = [*own_warnings(sides, labels)]
+    units = [[steps_unit(side, p) for side in sides] for p in chosen]
     if chosen:
-        phases = [_phase(p, "step", [_of_phase(side, p) for side in sides]) for p in chosen]
-        warnings += [] if phase else left_out_warnings(sides, labels, chosen)
-        for p in chosen:
-            units = [steps_unit(side, p) for side in sides]
-            warnings += step_warnings(p or "phase not known", labels, units)
+        steps = [[_of_unit(*pair) for pair in zip(sides, row, strict=True)] for row in units]
+        phases = [_phase(p, "step", row) for p, row in zip(chosen, steps, strict=True)]
     else:
         phases = [_phase(None, "profile", [_whole(side) for side in sides])]
-        warnings.append(totals_warning(sides, labels))
     return KernelComparison(
         before=before.profile.path,
         after=after.profile.path,
         phases=phases,
-        warnings=warnings,
+        warnings=list(comparison_warnings(sides, labels, phase, chosen, units)),
     )
 
 
@@ -156,15 +147,22 @@ class _Steps:
         """What totals are divided by."""
         return self.count * self.devices
 
+    @cached_property
+    def times(self) -> Floats:
+        """Time of each item (rows) in each step (columns), per GPU."""
+        cells = self.table["item"].to_numpy() * self.count + self.turn
+        items = self.table["item"].n_unique()
+        sums = np.bincount(cells, self.table["dur_ns"].to_numpy(), minlength=items * self.count)
+        return sums.reshape(items, self.count) / self.devices
 
-def _of_phase(attributed: Attributed, phase: str | None) -> _Steps:
-    """The activities of the complete steps of a phase."""
-    of_phase = pl.col("phase").cast(pl.String).eq_missing(phase)
-    numbers = whole_steps(attributed).filter(of_phase)["step"].to_list()
+
+def _of_unit(attributed: Attributed, unit: Unit) -> _Steps:
+    """The activities of the steps of a unit."""
+    numbers = unit.steps["step"].to_list()
     table = _table(attributed, pl.col("step").is_in(numbers), pl.col("step"))
     turns = {step: turn for turn, step in enumerate(numbers)}
     turn = table["step"].replace_strict(turns, return_dtype=pl.Int64).to_numpy()
-    return _Steps(len(numbers), max(1, table.select("rank", "device").n_unique()), table, turn)
+    return _Steps(unit.count, unit.devices, table, turn)
 
 
 def _whole(attributed: Attributed) -> _Steps:
@@ -347,7 +345,7 @@ def _neighbors(row: Int64s, table: pl.DataFrame) -> tuple[Int64s, Int64s]:
 
 def _row(match: Match, sides: Sequence[_Steps], numbers: Sequence[dict[Item, int]]) -> KernelChange:
     per_step = [
-        _per_step(steps, [number[item] for item in own])
+        steps.times[[number[item] for item in own]].sum(axis=0)
         for steps, number, own in zip(sides, numbers, (match.before, match.after), strict=True)
     ]
     times = [
@@ -371,14 +369,6 @@ def _row(match: Match, sides: Sequence[_Steps], numbers: Sequence[dict[Item, int
         high_ms=None if interval is None else interval[1] / 1e6,
         differs=None if interval is None else interval[0] > 0 or interval[1] < 0,
     )
-
-
-def _per_step(steps: _Steps, numbers: Sequence[int]) -> Floats:
-    """Time of these items in each step, per GPU."""
-    wanted = np.isin(steps.table["item"].to_numpy(), numbers)
-    weights = steps.table["dur_ns"].to_numpy()[wanted].astype(np.float64)
-    sums = np.bincount(steps.turn[wanted], weights, minlength=steps.count)
-    return sums / steps.devices
 
 
 def _interval(before: Floats, after: Floats) -> tuple[float, float] | None:

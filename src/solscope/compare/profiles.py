@@ -123,11 +123,7 @@ def compare_profiles(
             for p, row in zip(chosen or [phase], units, strict=True)
         ],
         left_out=[p or "(not known)" for p in known if chosen and p not in chosen],
-        warnings=[
-            *own_warnings(profiles, labels),
-            *([] if phase else left_out_warnings(profiles, labels, chosen)),
-            *_warnings(profiles, labels, chosen, units),
-        ],
+        warnings=list(comparison_warnings(profiles, labels, phase, chosen, units)),
     )
 
 
@@ -226,14 +222,33 @@ def _mean(series: pl.Series) -> float | None:
     return None if series.null_count() == len(series) else float(series.sum()) / series.count()
 
 
-def own_warnings(profiles: Sequence[Attributed], labels: Sequence[str]) -> Iterator[ProfileWarning]:
+def comparison_warnings(
+    profiles: Sequence[Attributed],
+    labels: Sequence[str],
+    phase: str | None,
+    chosen: Sequence[str | None],
+    units: Sequence[Sequence[Unit]],
+) -> Iterator[ProfileWarning]:
+    """What limits a comparison: of each profile, and of the units of each phase chosen."""
+    yield from _own_warnings(profiles, labels)
+    if phase is None:
+        yield from _left_out_warnings(profiles, labels, chosen)
+    if not chosen:
+        yield _totals_warning(profiles, labels)
+    for name, row in zip(chosen, units, strict=False):
+        yield from _step_warnings(name or "phase not known", labels, row)
+
+
+def _own_warnings(
+    profiles: Sequence[Attributed], labels: Sequence[str]
+) -> Iterator[ProfileWarning]:
     """The reader warnings of each profile, with its label."""
     for attributed, label in zip(profiles, labels, strict=True):
         for warning in attributed.profile.warnings:
             yield msgspec.structs.replace(warning, message=f"{label}: {warning.message}")
 
 
-def left_out_warnings(
+def _left_out_warnings(
     profiles: Sequence[Attributed], labels: Sequence[str], chosen: Sequence[str | None]
 ) -> Iterator[ProfileWarning]:
     """Phases that a profile has and that are not compared."""
@@ -244,19 +259,7 @@ def left_out_warnings(
             yield ProfileWarning("phases_left_out", text)
 
 
-def _warnings(
-    profiles: Sequence[Attributed],
-    labels: Sequence[str],
-    chosen: Sequence[str | None],
-    units: Sequence[Sequence[Unit]],
-) -> Iterator[ProfileWarning]:
-    if not chosen:
-        yield totals_warning(profiles, labels)
-    for phase, row in zip(chosen, units, strict=False):
-        yield from step_warnings(phase or "phase not known", labels, row)
-
-
-def totals_warning(profiles: Sequence[Attributed], labels: Sequence[str]) -> ProfileWarning:
+def _totals_warning(profiles: Sequence[Attributed], labels: Sequence[str]) -> ProfileWarning:
     """That whole profiles are compared, and why."""
     why = []
     for profile, label in zip(profiles, labels, strict=True):
@@ -270,7 +273,7 @@ def totals_warning(profiles: Sequence[Attributed], labels: Sequence[str]) -> Pro
     )
 
 
-def step_warnings(
+def _step_warnings(
     phase: str, labels: Sequence[str], units: Sequence[Unit]
 ) -> Iterator[ProfileWarning]:
     """What makes the steps of one phase hard to compare: few, or of other sizes."""
