@@ -28,7 +28,8 @@ def cause_of_the_how_to() -> Cause:
     code = "\n".join(line.removeprefix("    ") for line in blocks[0].splitlines())
     names: dict[str, Any] = {"__name__": "page_faults"}
     exec(compile(code, "add-a-cause.md", "exec"), names)
-    cause: Cause = names["CAUSE"]
+    (cause,) = names["CAUSES"]
+    assert isinstance(cause, Cause)
     return cause
 
 

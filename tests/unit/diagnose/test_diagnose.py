@@ -12,7 +12,7 @@ import pytest
 
 import solscope
 from solscope.cli import run
-from solscope.diagnose.causes import CAUSE_MODULES
+from solscope.diagnose.causes import OWN_CAUSES
 from solscope.diagnose.changes.trends import trends
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
 from solscope.diagnose.matching.units import Side, _side, match
@@ -24,7 +24,7 @@ from tests.unit.diagnose.making import EAGER
 DATA = Path(__file__).parents[4] / "shared" / "data"
 real = pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is not here")
 VERDICTS = ("regression", "improvement", "no_change", "workload_changed", "cannot_compare")
-IDS = ("none", *CAUSE_MODULES, "unknown")
+IDS = ("none", *(cause.id for cause in OWN_CAUSES), "unknown")
 
 
 @cache

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from solscope.diagnose.causes import CAUSE_MODULES, NONE, UNKNOWN
+from solscope.diagnose.causes import NONE, OWN_CAUSES, UNKNOWN
 from solscope.errors import UsageError
 from solscope.lab.faults import FAULT_MODULES, faults
 from solscope.lab.plan import plan
 
-IDS = {*CAUSE_MODULES, NONE, UNKNOWN}
+IDS = {*(cause.id for cause in OWN_CAUSES), NONE, UNKNOWN}
 
 
 def test_there_are_enough_faults_and_each_has_a_cause() -> None:

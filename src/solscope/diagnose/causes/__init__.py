@@ -1,4 +1,4 @@
-"""The causes that a diagnosis can name, one file each.
+"""The causes that a diagnosis can name, rivals side by side.
 
 To add one, see docs/how-to/add-a-cause.md. The checks it can use are in `diagnose/evidence/`.
 """
@@ -7,38 +7,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 
+from solscope.diagnose.causes import cpu, gpu, host, software, workload
 from solscope.diagnose.causes.base import Cause
 
-CAUSE_MODULES = (
-    "workload_batch",
-    "workload_context",
-    "workload_mix",
-    "cpu_contention",
-    "cpu_slow",
-    "cpu_quota",
-    "cpu_affinity",
-    "gpu_contention",
-    "gpu_clock",
-    "pcie",
-    "interconnect",
-    "host_memory",
-    "disk_io",
-    "gc",
-    "lock_wait",
-    "slow_section",
-    "extra_sync",
-    "pageable_copy",
-    "graphs_off",
-    "kernel_changed",
-    "dtype_changed",
-    "allocator",
+OWN_CAUSES: tuple[Cause, ...] = (
+    *workload.CAUSES,
+    *cpu.CAUSES,
+    *gpu.CAUSES,
+    *host.CAUSES,
+    *software.CAUSES,
 )
+"""In the order of the reference; of two equal scores, the first is named."""
 NONE = "none"
 UNKNOWN = "unknown"
-
-
 ENTRY_POINTS = "solscope.causes"
 """Group of entry points under which another package registers a `Cause`."""
 
@@ -55,9 +37,8 @@ class Catalog:
 @cache
 def catalog() -> Catalog:
     """Our causes in the order of the list, then those that other packages offer."""
-    own = [import_module(f"solscope.diagnose.causes.{name}").CAUSE for name in CAUSE_MODULES]
-    others, failed = _offered({cause.id for cause in own})
-    return Catalog((*own, *others), tuple(failed))
+    others, failed = _offered({cause.id for cause in OWN_CAUSES})
+    return Catalog((*OWN_CAUSES, *others), tuple(failed))
 
 
 def causes() -> tuple[Cause, ...]:
