@@ -235,6 +235,22 @@ export interface Excluded {
   reason: string;
 }
 
+export interface Execution {
+  graphs: GraphUse | null;
+  graph_launches: number | null;
+  graphs_by_phase: GraphUse[];
+  compiled_pct: number | null;
+  compiled_regions: number | null;
+  speculative: boolean | null;
+  chunked_prefill: boolean | null;
+  overlap_pct: number | null;
+  concurrent_pct: number | null;
+  dtypes: Share[];
+  attention: Share[] | null;
+  moe: Share[] | null;
+  unknown: Record<string, string>;
+}
+
 export interface Fastest {
   solution: string;
   median_us: number;
@@ -245,6 +261,13 @@ export interface Figure {
   name: string;
   value: number;
   unit: string;
+}
+
+export interface GraphUse {
+  phase: string | null;
+  kernels: number;
+  kernels_pct: number;
+  time_pct: number | null;
 }
 
 export interface Group {
@@ -768,6 +791,11 @@ export interface ShapesPage {
   measured: MeasuredShapes[];
 }
 
+export interface Share {
+  name: string;
+  pct: number;
+}
+
 export interface Side {
   label: string;
   path: string;
@@ -856,6 +884,7 @@ export interface Summary {
   memcpy_ms: number | null;
   exposed_memcpy_ms: number | null;
   coverage: CoverageSummary;
+  execution: Execution;
   categories: CategoryTime[];
   steps: StepSummary;
   idle: IdleCause[];

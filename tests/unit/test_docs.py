@@ -39,7 +39,17 @@ from solscope.ranks import clock as rank_clock
 from solscope.ranks import load as rank_load
 from solscope.readers import readers
 from solscope.report.results import demo as report_demo
-from solscope.views import coverage, idle, kernels, layers, rank_rows, ranks, steps, summary
+from solscope.views import (
+    coverage,
+    execution,
+    idle,
+    kernels,
+    layers,
+    rank_rows,
+    ranks,
+    steps,
+    summary,
+)
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -118,6 +128,9 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     summary.DeviceSummary,
     summary.CategoryTime,
     coverage.CoverageSummary,
+    execution.Execution,
+    execution.GraphUse,
+    execution.Share,
     idle.IdleCause,
     kernels.KernelRow,
     kernels.KernelTable,

@@ -22,6 +22,7 @@ from solscope.intervals import union
 from solscope.profile import ProfileWarning
 from solscope.views.coverage import CoverageSummary, coverage
 from solscope.views.device_time import DeviceTime, bounds, device_times
+from solscope.views.execution import Execution, execution
 from solscope.views.idle import IdleCause, idle_causes
 from solscope.views.kernels import KernelRow, kernels
 from solscope.views.percent import percent_of
@@ -88,6 +89,8 @@ class Summary(msgspec.Struct, frozen=True):
     memcpy_ms: float | None
     exposed_memcpy_ms: float | None
     coverage: CoverageSummary
+    execution: Execution
+    """How it runs: graphs, compiled code, dtypes, backends."""
     categories: list[CategoryTime]
     steps: StepSummary
     idle: list[IdleCause]
@@ -118,6 +121,7 @@ def summarize(attributed: Attributed, top: int = 10) -> Summary:
         stage=meta.stage,
         events=meta.events_in_file,
         coverage=coverage(attributed),
+        execution=execution(attributed, times),
         categories=categories,
         steps=step_summary(attributed),
         idle=_sum_idle(devices),

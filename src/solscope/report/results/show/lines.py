@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import share_known, warning_lines
+from solscope.report.layout.tables import pct, share_known, warning_lines
 from solscope.text import clean
+from solscope.views.execution import Execution, GraphUse, Share
 from solscope.views.summary import Summary
 from solscope.views.verdict import Verdict
 
@@ -17,6 +18,48 @@ def verdict_lines(verdict: Verdict) -> list[Printable]:
     if verdict.next is not None:
         lines.append(Text(f"next: {clean(verdict.next)}"))
     return lines
+
+
+def execution_lines(e: Execution) -> list[Printable]:
+    """How the program runs, in one line; facts that are not known are left out."""
+    facts = [
+        _graphs(e),
+        None
+        if e.compiled_pct is None or e.compiled_pct < 0.05
+        else f"compiled kernels {pct(e.compiled_pct)} of kernel time",
+        _list("", e.dtypes),
+        _list("attention ", e.attention or []),
+        _list("experts ", e.moe or []),
+        None if not e.speculative else "speculative decoding",
+        None if not e.chunked_prefill else "chunked prefill",
+        None if e.overlap_pct is None else f"communication {pct(e.overlap_pct)} overlapped",
+    ]
+    known = [fact for fact in facts if fact]
+    return [Text(clean("how it runs: " + "; ".join(known)))] if known else []
+
+
+def _graphs(e: Execution) -> str | None:
+    if e.graphs is None:
+        return None
+    if not e.graphs.kernels_pct:
+        return "no graphs"
+    by_phase = [f"{use.phase} {_replayed(use)}" for use in e.graphs_by_phase]
+    parts = f" ({', '.join(by_phase)})" if by_phase else ""
+    return f"graphs {_replayed(e.graphs)} of kernel time{parts}"
+
+
+def _replayed(use: GraphUse) -> str:
+    return pct(use.time_pct)
+
+
+def _list(head: str, shares: Sequence[Share]) -> str | None:
+    """Names with their shares; the share is left out where one has everything."""
+    known = [s for s in shares if s.name != "unknown"]
+    if not known:
+        return None
+    if len(shares) == 1:
+        return head + known[0].name
+    return head + " + ".join(f"{s.name} {pct(s.pct)}" for s in known)
 
 
 def coverage_line(s: Summary) -> str:

@@ -20,7 +20,7 @@ from solscope.report.layout.tables import (
     warning_lines,
     with_bars,
 )
-from solscope.report.results.show.lines import coverage_line, verdict_lines
+from solscope.report.results.show.lines import coverage_line, execution_lines, verdict_lines
 from solscope.text import clean
 from solscope.views.idle import CAUSES
 from solscope.views.percent import percent_of
@@ -42,6 +42,7 @@ def show_page(s: Summary, width: int, full_names: bool, times: StepTimes | None)
         *verdict_lines(s.verdict),
         Text(""),
         Text(_contents(s)),
+        *execution_lines(s.execution),
     ]
     if s.kernel_time_ms or s.gpu_span_ms is not None:
         parts += [Text(""), _times(s, width)]
