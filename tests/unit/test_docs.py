@@ -47,6 +47,7 @@ from solscope.views import (
     layers,
     rank_rows,
     ranks,
+    step_rows,
     steps,
     summary,
 )
@@ -142,6 +143,9 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     layers.KernelTime,
     steps.StepSummary,
     steps.PhaseSteps,
+    step_rows.StepTable,
+    step_rows.StepRow,
+    step_rows.Unusual,
     rank_rows.Run,
     rank_rows.RankRow,
     ranks.RunRanks,

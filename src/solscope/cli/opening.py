@@ -95,6 +95,23 @@ def open_attributed(
     return attributed
 
 
+def pick_step(
+    attributed: Attributed, step: int | None, slowest: bool, *, cut: bool = False
+) -> Attributed:
+    """The step that the options of `step_options` name; the whole profile without them.
+
+    `cut` says that events outside its time are left out as well.
+    """
+    if step is None and not slowest:
+        return attributed
+    from solscope.views.step_rows import cut_out_step, only_step, slowest_step
+
+    if step is not None and slowest:
+        raise click.UsageError("choose --step N or --slowest, not both")
+    number = slowest_step(attributed) if step is None else step
+    return cut_out_step(attributed, number) if cut else only_step(attributed, number)
+
+
 def _note_unmatched(path: str, companion: str, attributed: Attributed) -> None:
     """Say on stderr that a companion gave nothing, and why."""
     from solscope.text import clean

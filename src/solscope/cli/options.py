@@ -37,6 +37,22 @@ companion_option: Decorator = click.option(
 )
 
 
+def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--step` and `--slowest`, which `pick_step` takes."""
+    slowest = click.option(
+        "--slowest",
+        is_flag=True,
+        help="Only the step that exceeds the median of its phase by most.",
+    )
+    number = click.option(
+        "--step",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Only step N; `show --slowest` lists them.",
+    )
+    return number(slowest(command))
+
+
 def bound_option(default: str) -> Decorator:
     """`--bound`: ours, or as the public suite computes it."""
     return click.option(

@@ -29,8 +29,10 @@ CASES: dict[str, list[tuple[str, ...]]] = {
         ("show", str(DATA / "nsys_h100.sqlite")),
         ("show", str(DATA / "run.metrics.csv")),
     ],
+    "show_slowest": [("show", "--slowest", NORMAL)],
     "kernels": [
         ("kernels", B200),
+        ("kernels", "--slowest", NORMAL),
         ("kernels", "--by", "op", GRAPH),
         ("kernels", str(DATA / "nsys_kern_sum.txt")),
     ],

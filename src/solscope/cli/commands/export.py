@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import STDOUT, OutputPath, ProfilePath
-from solscope.cli.opening import open_attributed
-from solscope.cli.options import reading_options, rules_option
+from solscope.cli.opening import open_attributed, pick_step
+from solscope.cli.options import reading_options, rules_option, step_options
 from solscope.cli.output import Output, check_one_stdout, json_option, present, written
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ _FILE = OutputPath(stdout=True)
     is_flag=True,
     help="Remove hosts, users, paths, addresses, secrets and header fields.",
 )
+@step_options
 @click.option("--force", is_flag=True, help="Replace existing files.")
 @rules_option
 @reading_options
@@ -48,6 +49,8 @@ def command(
     parquet: Path | None,
     csv: Path | None,
     redact: bool,
+    step: int | None,
+    slowest: bool,
     force: bool,
     rule_files: tuple[Path, ...],
     max_expansion: int,
@@ -64,6 +67,7 @@ def command(
       solscope export trace.json.gz --perfetto annotated.json.gz
       solscope export report.sqlite --parquet run.solscope --csv activities.csv
       solscope export trace.json.gz --redact --perfetto shareable.json.gz
+      solscope export trace.json.gz --slowest --perfetto slow-step.json.gz
     """
     asked: dict[Format, Path | None] = {"perfetto": perfetto, "parquet": parquet, "csv": csv}
     targets = {form: path for form, path in asked.items() if path is not None}
@@ -75,7 +79,8 @@ def command(
     for form, path in targets.items():
         if path != STDOUT:
             check_target(path, file, force=force, folder=form == "parquet")
-    attributed, counts = open_attributed(file, rule_files, max_expansion), None
+    whole, counts = open_attributed(file, rule_files, max_expansion), None
+    attributed = pick_step(whole, step, slowest, cut=True)
     if redact:
         attributed, counts = redact_attributed(attributed)
         click.echo(say_redacted(counts), err=True)

@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import ProfilePath
-from solscope.cli.opening import open_attributed
-from solscope.cli.options import companion_option, full_names_option, reading_options, rules_option
+from solscope.cli.opening import open_attributed, pick_step
+from solscope.cli.options import (
+    companion_option,
+    full_names_option,
+    reading_options,
+    rules_option,
+    step_options,
+)
 from solscope.cli.output import Output, json_option, markdown_option, present
 
 if TYPE_CHECKING:
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     "--explain", metavar="NAME", help="Show which rule classifies this kernel name, and why."
 )
 @click.option("--op", metavar="NAME", help="With --explain: the operator that launched the kernel.")
+@step_options
 @companion_option
 @full_names_option
 @rules_option
@@ -42,6 +49,8 @@ def command(
     top: int | None,
     explain: str | None,
     op: str | None,
+    step: int | None,
+    slowest: bool,
     companion: str | None,
     full_names: bool,
     rule_files: tuple[Path, ...],
@@ -58,6 +67,7 @@ def command(
       solscope kernels --top 20 trace.json.gz
       solscope kernels --by category report.sqlite
       solscope kernels --by op trace.json.gz --json
+      solscope kernels --slowest --top 10 trace.json.gz
       solscope kernels --explain nvjet_tst_128x8_64x12_2x1_v_bz_TNT
     """
     if explain is not None:
@@ -68,6 +78,7 @@ def command(
     from solscope import kernels, summarize
 
     attributed = open_attributed(file, rule_files, max_expansion, companion)
+    attributed = pick_step(attributed, step, slowest)
     result = kernels(attributed, by)
     if output.as_json:
         import msgspec

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import ProfilePath
-from solscope.cli.opening import note_skipped, open_attributed
-from solscope.cli.options import reading_options, rules_option
+from solscope.cli.opening import note_skipped, open_attributed, pick_step
+from solscope.cli.options import reading_options, rules_option, step_options
 from solscope.cli.output import Output, emit, json_option, markdown_option, present
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Statistic over layers and passes. Only means add up.",
 )
+@step_options
 @click.option("--kernels", is_flag=True, help="List the kernels of each role.")
 @markdown_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
@@ -52,6 +53,8 @@ def command(
     layer: int | None,
     per: Per,
     stat: Stat,
+    step: int | None,
+    slowest: bool,
     kernels: bool,
     as_csv: bool,
     rule_files: tuple[Path, ...],
@@ -75,7 +78,8 @@ def command(
     from solscope.views.layers import layers
 
     paths = find_profiles(files, note_skipped)
-    profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
+    whole = (open_attributed(path, rule_files, max_expansion) for path in paths)
+    profiles = [pick_step(attributed, step, slowest) for attributed in whole]
     labels = short_labels([attributed.profile.path for attributed in profiles])
     result = layers(profiles, labels, phase=phase, layer=layer, per=per, stat=stat)
     if as_csv and not output.as_json and not output.markdown:

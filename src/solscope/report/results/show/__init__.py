@@ -10,9 +10,12 @@ from solscope.report.layout.lines import Printable, Text
 from solscope.report.results.show.page import show_page
 from solscope.report.results.show.run import show_run
 from solscope.report.results.show.several import show_columns, show_rows
+from solscope.report.results.show.slowest import slowest_parts
 from solscope.views.rank_rows import Run
 from solscope.views.steps import StepTimes
 from solscope.views.summary import Summary
+
+__all__ = ["Summaries", "show_parts", "slowest_parts"]
 
 SIDE_BY_SIDE = 4
 """Up to this many profiles are shown side by side; more become a table with one row each."""

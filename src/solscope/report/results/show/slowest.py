@@ -1,0 +1,71 @@
+"""`solscope show --slowest`: the steps that lose most time."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from solscope.report.forms import Screen, form, one_below_the_other
+from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.tables import Column, number, pct, table
+from solscope.text import clean
+from solscope.views.step_rows import StepRow, StepTable
+
+
+class StepTables(TypedDict):
+    """One table per profile."""
+
+    profiles: list[StepTable]
+
+
+@form("show_slowest", StepTables)
+def slowest_parts(result: StepTables, screen: Screen, *, top: int) -> list[Printable]:
+    """One table per profile, one below the other."""
+    return one_below_the_other(_page(t, screen.width, top) for t in result["profiles"])
+
+
+def _page(steps: StepTable, width: int, top: int) -> list[Printable]:
+    head = (
+        f"{clean(steps.profile)}: {steps.slow:,} of {steps.count:,} steps are slow; "
+        f"they lose {pct(steps.slow_pct)} of the time of all steps"
+    )
+    columns = [
+        Column("step"),
+        Column("phase", text=True, spare=2),
+        Column("at ms", spare=4),
+        Column("ms"),
+        Column("usual ms", spare=1),
+        Column("more ms"),
+        Column("kernels", spare=3),
+        Column("unusual", text=True),
+    ]
+    rows = [_cells(row) for row in steps.steps[:top]]
+    parts: list[Printable] = [Text(head, style="bold"), Text(""), table(columns, rows, width)]
+    if rows:
+        first = steps.steps[0].step
+        command = f"solscope export {clean(steps.profile)} --step {first} --perfetto step.json.gz"
+        parts += [Text(""), Text(f"next: {command}")]
+    return parts
+
+
+def _cells(row: StepRow) -> list[str]:
+    return [
+        str(row.step),
+        row.phase or "-",
+        number(row.start_ms),
+        number(row.wall_ms, 3),
+        number(row.typical_ms, 3),
+        "-" if row.excess_ms is None else f"{row.excess_ms:+,.3f}",
+        f"{row.kernels:,}",
+        _unusual(row),
+    ]
+
+
+def _unusual(row: StepRow) -> str:
+    if row.typical_ms is None:
+        return "too few to compare"
+    if not row.slow:
+        return "-"
+    parts = [f"{part.part} {part.excess_ms:+,.3f} ms" for part in row.unusual]
+    if row.kernels_more:
+        parts.append(f"{row.kernels_more:+,} kernels")
+    return ", ".join(parts) or "no part stands out"
