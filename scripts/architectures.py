@@ -1,7 +1,7 @@
 """Architectures to record: model types of `transformers` and what differs from the usual sizes.
 
-`DECODERS` and `ENCODERS` were recorded on 2026-11-15 and have been looked at while the rules of
-`solscope.attribution` were written. `HELD_OUT` is scored once, after the rules are final.
+`DECODERS`, `ENCODERS` and `DIFFUSION` have been looked at while the rules of `solscope.attribution`
+were written. `HELD_OUT` is scored once, after the rules are final.
 """
 
 from __future__ import annotations
@@ -221,21 +221,6 @@ DECODERS: dict[str, tuple[str, int, dict[str, Any]]] = {
             "use_shared_attention_adapter": False,
         },
     ),
-}
-
-ENCODERS: dict[str, tuple[str, int, dict[str, Any]]] = {
-    "bert": ("bert", 6, {}),
-    "modernbert": ("modernbert", 6, {}),
-    "roberta": ("roberta", 6, {"max_position_embeddings": 2050}),
-    "vit": ("vit", 6, {"image_size": 224}),
-    "dinov2": ("dinov2", 6, {"image_size": 224}),
-    "siglip": ("siglip_vision_model", 6, {"image_size": 224, "patch_size": 16}),
-    "clip": ("clip", 6, {}),
-    "owlv2": ("owlv2", 6, {}),
-    "t5": ("t5", 4, {}),
-}
-
-HELD_OUT_DECODERS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "gpt2": ("gpt2", 6, {}),
     "glm4moelite": (
         "glm4_moe_lite",
@@ -269,6 +254,28 @@ HELD_OUT_DECODERS: dict[str, tuple[str, int, dict[str, Any]]] = {
             "layer_types": ["conv", "conv", "full_attention", "conv", "conv", "full_attention"],
         },
     ),
+}
+
+ENCODERS: dict[str, tuple[str, int, dict[str, Any]]] = {
+    "bert": ("bert", 6, {}),
+    "modernbert": ("modernbert", 6, {}),
+    "roberta": ("roberta", 6, {"max_position_embeddings": 2050}),
+    "vit": ("vit", 6, {"image_size": 224}),
+    "dinov2": ("dinov2", 6, {"image_size": 224}),
+    "siglip": ("siglip_vision_model", 6, {"image_size": 224, "patch_size": 16}),
+    "clip": ("clip", 6, {}),
+    "owlv2": ("owlv2", 6, {}),
+    "t5": ("t5", 4, {}),
+    "distilbert": ("distilbert", 6, {"dim": 1024, "hidden_dim": 2816}),
+    "siglip2towers": ("siglip", 6, {}),
+    "bart": ("bart", 4, {"encoder_ffn_dim": 2816, "decoder_ffn_dim": 2816}),
+    "debertav2": ("deberta-v2", 6, {}),
+}
+
+DIFFUSION = {"dit": 6, "sd3": 6, "flux": 6}
+"""Written out in `diffusion_models.py`: name and number of blocks."""
+
+HELD_OUT_DECODERS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "falconmamba": ("falcon_mamba", 6, {"intermediate_size": 2048, "time_step_rank": 64}),
     "hunyuanmoe": ("hunyuan_v1_moe", 4, {"num_experts": 8, "moe_topk": 2}),
     "gemma": ("gemma", 6, {}),
@@ -323,13 +330,38 @@ HELD_OUT_DECODERS: dict[str, tuple[str, int, dict[str, Any]]] = {
             "linear_num_heads": 16,
         },
     ),
+    "deepseekv3": (
+        "deepseek_v3",
+        4,
+        {
+            **MLA,
+            "n_routed_experts": 16,
+            "num_experts_per_tok": 4,
+            "moe_intermediate_size": 768,
+            "first_k_dense_replace": 1,
+            "n_group": 4,
+            "topk_group": 2,
+            "n_shared_experts": 1,
+        },
+    ),
+    "qwen3next": (
+        "qwen3_next",
+        4,
+        {
+            **MOE,
+            "shared_expert_intermediate_size": 768,
+            "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+            "linear_num_key_heads": 8,
+            "linear_num_value_heads": 16,
+            "linear_key_head_dim": 64,
+            "linear_value_head_dim": 64,
+        },
+    ),
+    "qwen3moe": ("qwen3_moe", 4, {**MOE, "decoder_sparse_step": 1}),
+    "mamba": ("mamba", 6, {"intermediate_size": 2048, "time_step_rank": 64}),
 }
 
 HELD_OUT_ENCODERS: dict[str, tuple[str, int, dict[str, Any]]] = {
-    "distilbert": ("distilbert", 6, {"dim": 1024, "hidden_dim": 2816}),
-    "siglip2towers": ("siglip", 6, {}),
-    "bart": ("bart", 4, {"encoder_ffn_dim": 2816, "decoder_ffn_dim": 2816}),
-    "debertav2": ("deberta-v2", 6, {}),
     "owlvit": ("owlvit", 6, {}),
     "whisper": ("whisper", 4, {"encoder_attention_heads": 16, "decoder_attention_heads": 16}),
     "dinov3": ("dinov3_vit", 6, {"image_size": 224}),
@@ -338,5 +370,4 @@ HELD_OUT_ENCODERS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "mt5": ("mt5", 4, {"d_ff": 2816, "num_heads": 16}),
 }
 
-HELD_OUT_DIFFUSION = {"dit": 6, "sd3": 6, "flux": 6}
-"""Written out in `diffusion_models.py`: name and number of blocks."""
+HELD_OUT_DIFFUSION = {"pixart": 6}

@@ -3,6 +3,7 @@
 * `DiT`: blocks whose norms are scaled and shifted by the time step (adaptive LayerNorm).
 * `SD3`: blocks in which text and image have weights of their own and share one attention.
 * `Flux`: such double blocks first, then single blocks with attention and MLP side by side.
+* `PixArt`: one modulation for all blocks, to which each adds a table; text by cross-attention.
 
 They stand in for the models of `diffusers`, which need not be installed where recordings are made.
 """
@@ -155,6 +156,63 @@ class SingleBlock(nn.Module):
         return x + gate[:, None] * self.linear2(torch.cat([mixed, fed], dim=-1))
 
 
+class CrossAttention(nn.Module):
+    """Attention of the image to the text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query = nn.Linear(HIDDEN, HIDDEN)
+        self.key_value = nn.Linear(HIDDEN, 2 * HIDDEN)
+        self.out = nn.Linear(HIDDEN, HIDDEN)
+
+    def forward(self, x: torch.Tensor, text: torch.Tensor) -> torch.Tensor:
+        k, v = self.key_value(text).chunk(2, dim=-1)
+        return self.out(_attend(self.query(x), k, v))  # type: ignore[no-any-return]
+
+
+class PixArtBlock(nn.Module):
+    """Self-attention, cross-attention and MLP; a table of its own added to a shared modulation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(6, HIDDEN) / HIDDEN**0.5)
+        self.norm1 = nn.LayerNorm(HIDDEN, elementwise_affine=False)
+        self.attention = SelfAttention()
+        self.cross_attention = CrossAttention()
+        self.norm2 = nn.LayerNorm(HIDDEN, elementwise_affine=False)
+        self.feed_forward = FeedForward()
+
+    def forward(self, x: torch.Tensor, text: torch.Tensor, shared: torch.Tensor) -> torch.Tensor:
+        parts = (self.table[None] + shared).unbind(1)
+        shift, scale, gate, shift2, scale2, gate2 = parts
+        x = x + gate[:, None] * self.attention(_modulate(self.norm1(x), shift, scale))
+        x = x + self.cross_attention(x, text)
+        return x + gate2[:, None] * self.feed_forward(_modulate(self.norm2(x), shift2, scale2))
+
+
+class PixArt(nn.Module):
+    """One denoising step with a modulation that all blocks share."""
+
+    def __init__(self, blocks: int) -> None:
+        super().__init__()
+        self.patches = nn.Linear(64, HIDDEN)
+        self.words = nn.Sequential(nn.Linear(768, HIDDEN), nn.GELU(), nn.Linear(HIDDEN, HIDDEN))
+        self.time = nn.Sequential(nn.Linear(256, HIDDEN), nn.SiLU(), nn.Linear(HIDDEN, HIDDEN))
+        self.modulation = Modulation(6)
+        self.blocks = nn.ModuleList(PixArtBlock() for _ in range(blocks))
+        self.norm = nn.LayerNorm(HIDDEN, elementwise_affine=False)
+        self.out = nn.Linear(HIDDEN, 64)
+
+    def forward(
+        self, latent: torch.Tensor, words: torch.Tensor, step: torch.Tensor
+    ) -> torch.Tensor:
+        x, text = self.patches(latent), self.words(words)
+        shared = torch.stack(self.modulation(self.time(step)), dim=1)
+        for block in self.blocks:
+            x = block(x, text, shared)
+        return self.out(self.norm(x))  # type: ignore[no-any-return]
+
+
 class DiffusionTransformer(nn.Module):
     """One denoising step: embeddings, blocks, and the projection back to patches."""
 
@@ -182,6 +240,11 @@ class DiffusionTransformer(nn.Module):
         for block in self.blocks:
             x = block(x, time)
         return self.out(self.norm(x[:, -latent.shape[1] :]))  # type: ignore[no-any-return]
+
+
+def build(kind: str, blocks: int) -> nn.Module:
+    """The model of a name in `architectures.py`."""
+    return PixArt(blocks) if kind == "pixart" else DiffusionTransformer(kind, blocks)
 
 
 def inputs(batch: int, device: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -20,23 +20,27 @@ from __future__ import annotations
 import argparse
 import fcntl
 import gzip
-import subprocess
+import multiprocessing
 import sys
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from architectures import (
     DECODERS,
+    DIFFUSION,
     ENCODERS,
     HELD_OUT_DECODERS,
     HELD_OUT_DIFFUSION,
     HELD_OUT_ENCODERS,
     SIZES,
 )
+
+AT_ONCE = 4
+LAST_S = 15
+"""How long an architecture that was started may go on after the time is up."""
 
 
 def config_of(model_type: str, layers: int, changes: dict[str, Any]) -> Any:
@@ -234,11 +238,12 @@ def record_encoder(recorder: Recorder, name: str, model_type: str, model: Any, b
 def record_diffusion(recorder: Recorder, name: str, blocks: int, batch: int) -> None:
     """Two denoising steps of a diffusion transformer, annotated, and their replay."""
     import torch
-    from diffusion_models import DiffusionTransformer, inputs
+    from diffusion_models import build as build_diffusion
+    from diffusion_models import inputs
     from torch.profiler import record_function
 
     torch.manual_seed(0)
-    model = DiffusionTransformer(name, blocks).to(recorder.device, torch.bfloat16).eval()
+    model = build_diffusion(name, blocks).to(recorder.device, torch.bfloat16).eval()
     given = inputs(batch, recorder.device)
     label = f"{name}-{blocks}l"
 
@@ -259,8 +264,9 @@ def record(recorder: Recorder, name: str, batch: int, prompt: int) -> None:
     """Record one architecture; a graph that cannot be captured is reported."""
     import torch
 
-    if name in HELD_OUT_DIFFUSION:
-        record_diffusion(recorder, name, HELD_OUT_DIFFUSION[name], batch)
+    diffusion = {**DIFFUSION, **HELD_OUT_DIFFUSION}
+    if name in diffusion:
+        record_diffusion(recorder, name, diffusion[name], batch)
         return
     encoders = {**ENCODERS, **HELD_OUT_ENCODERS}
     model_type, layers, changes = {**DECODERS, **HELD_OUT_DECODERS, **encoders}[name]
@@ -283,24 +289,51 @@ def record(recorder: Recorder, name: str, batch: int, prompt: int) -> None:
             print(f"{label}: no graph: {type(error).__name__}: {str(error)[:120]}", flush=True)
 
 
+def record_alone(name: str, arguments: argparse.Namespace) -> None:
+    """Record one architecture while no other process uses the GPU; exit 1 where that fails."""
+    import torch
+    import transformers  # noqa: F401 - imported before the lock is taken: it takes seconds
+
+    with (arguments.out / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            with torch.no_grad():
+                recorder = Recorder(arguments.out, arguments.device)
+                record(recorder, name, arguments.batch, arguments.prompt)
+        except Exception as error:  # noqa: BLE001 - reported; the other architectures go on
+            print(f"{name}: FAILED {type(error).__name__}: {str(error)[:200]}", flush=True)
+            sys.exit(1)
+
+
 def one_process_each(names: list[str], arguments: argparse.Namespace) -> int:
     """Record every architecture in a process of its own: a failed capture leaves CUDA unusable.
 
-    Four start at a time, because imports take longest; a lock lets one of them use the GPU.
+    Imports take longest. They are made once; processes are forked from this one, which never uses
+    the GPU. Four run at a time, and a lock lets one of them use it.
     """
-    end = time.monotonic() + arguments.seconds
+    import torch
+    import transformers  # noqa: F401 - for the processes
 
-    def start(name: str) -> int:
+    torch.set_num_threads(1)
+    end = time.monotonic() + arguments.seconds
+    fork = multiprocessing.get_context("fork")
+    running: list[Any] = []
+    for name in names:
+        while sum(process.is_alive() for process in running) >= AT_ONCE:
+            time.sleep(0.1)
         if time.monotonic() > end:
             print(f"{name}: not started, out of time", flush=True)
-            return 1
-        command = [sys.executable, __file__, str(arguments.out), "--only", name]
-        command += ["--device", arguments.device, "--batch", str(arguments.batch)]
-        command += ["--prompt", str(arguments.prompt)]
-        return subprocess.run(command, check=False).returncode
-
-    with ThreadPoolExecutor(4) as pool:
-        return sum(code == 0 for code in pool.map(start, names))
+            continue
+        # Kineto wants to be set up on the thread that imported torch: this one.
+        process = fork.Process(target=record_alone, args=(name, arguments), name=name)
+        process.start()
+        running.append(process)
+    for process in running:
+        process.join(max(end - time.monotonic(), 0) + LAST_S)
+        if process.is_alive():
+            process.kill()
+            print(f"{process.name}: stopped, out of time", flush=True)
+    return sum(process.exitcode == 0 for process in running)
 
 
 def alternating(*groups: Iterable[str]) -> list[str]:
@@ -323,24 +356,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3600, help="start nothing after that")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    listed = [*DECODERS, *ENCODERS]
+    listed = [*DECODERS, *ENCODERS, *DIFFUSION]
     if arguments.held_out:
         listed = alternating(HELD_OUT_DECODERS, HELD_OUT_ENCODERS, HELD_OUT_DIFFUSION)
     names = [name for name in arguments.only.split(",") if name] or listed
     if len(names) > 1:
         return 0 if one_process_each(names, arguments) else 1
-    import torch
-    import transformers  # noqa: F401 - imported before the lock is taken: it takes seconds
-
-    with (arguments.out / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            with torch.no_grad():
-                recorder = Recorder(arguments.out, arguments.device)
-                record(recorder, names[0], arguments.batch, arguments.prompt)
-        except Exception as error:  # noqa: BLE001 - reported; the other architectures go on
-            print(f"{names[0]}: FAILED {type(error).__name__}: {str(error)[:200]}", flush=True)
-            return 1
+    record_alone(names[0], arguments)
     return 0
 
 
