@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 _LAYER = re.compile(
-    r"(DecoderLayer|EncoderLayer|NeoXLayer|HybridLayer|BertLayer|RobertaLayer|ElectraLayer|"
+    r"(DecoderLayer|EncoderLayer|NeoXLayer|BertLayer|RobertaLayer|ElectraLayer|"
     r"DebertaV2Layer|ViTLayer|ViTNestLayer|Dinov2Layer|DINOv3ViTLayer|BeitLayer|TransformerBlock|"
     r"(?<!Moe)(?<!MoE)(?<!Attn)(?<!Recurrent)Block)_\d+$"
 )

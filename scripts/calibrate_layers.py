@@ -33,8 +33,8 @@ BINS = (0.0, 0.6, 0.8, 0.9, 0.95, 0.97, 1.01)
 SURE = 0.95
 VARIANTS = ("stripped", "graph")
 COLUMNS = (
-    *("category", "layer", "place", "layer_kind", "role"),
-    *("layer_evidence", "role_evidence"),
+    *("category", "layer", "place"),
+    *("layer_evidence", "role_evidence", "kind_evidence"),
 )
 
 
@@ -104,21 +104,23 @@ HEAVY = ("gemm", "attention", "moe", "linear_attention")
 
 
 def _claims_of(row: dict[str, Any], truth: Truth, at: int) -> Iterator[tuple[str, str, bool]]:
-    """Subject, evidence and whether it is right, of what is claimed about one activity."""
+    """Subject, evidence and whether it is right, of what is claimed about one activity.
+
+    Roles and kinds are those of the evidence: what is wrong too often is measured, not claimed.
+    """
     inside = truth.layer[at]
     if row["layer"] is not None:
         yield "layer", row["layer_evidence"], row["layer"] == inside
     else:
         yield "layer", row["layer_evidence"], row["place"] in truth.place[at].split()
     accepted = truth.role[at]
-    if row["role"] not in (None, "other") and row["role_evidence"] and accepted is not None:
-        yield "role", row["role_evidence"], row["role"] in accepted
-    if row["layer_kind"] and inside is not None:
-        kind = row["layer_kind"].partition(",")[0]
-        evidence = f"{kind} {row['role_evidence'].split()[-2]}"
-        *mixers, feed = kind.split("+")
+    role = (row["role_evidence"] or "other").split()[0]
+    if role != "other" and accepted is not None:
+        yield "role", row["role_evidence"], role in accepted
+    if row["kind_evidence"] and inside is not None:
+        *mixers, feed = row["kind_evidence"].split()[0].split("+")
         mixed, fed = truth.kind[inside]
-        yield "kind", evidence, set(mixers) <= set(mixed.split("+")) and feed == fed
+        yield "kind", row["kind_evidence"], set(mixers) <= set(mixed.split("+")) and feed == fed
 
 
 def measured_shares() -> Shares:

@@ -27,7 +27,7 @@ COLUMNS = {
     "places": (
         *("step", "pass", "phase", "place", "layer", "layer_kind", "group", "role", "confidence"),
         *("layer_confidence", "role_confidence", "kind_confidence"),
-        *("layer_evidence", "role_evidence", "found_by"),
+        *("layer_evidence", "role_evidence", "kind_evidence", "found_by", "model"),
     ),
     "borrow": (*BORROWED, "borrowed_by", "borrowed_call"),
 }
@@ -70,6 +70,9 @@ def attribute(
     activities = find_places(
         events, activities, steps, helpers, profile.metadata.framework not in NOT_DECODERS
     )
+    # Only a model that generates tokens has prefill and decode.
+    steps = steps.without_guesses(activities["model"] == "encoder")
+    activities = activities.with_columns(steps.pass_phase.alias("phase"))
     twin = attribute(companion, rules) if companion is not None else None
     return Attributed(
         profile=profile,

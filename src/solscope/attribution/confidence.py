@@ -25,9 +25,12 @@ from solscope.attribution.sections import Layer
 
 Model = Literal["decoder", "encoder"]
 """Whether a model generates tokens."""
+MODELS: tuple[Model, ...] = ("decoder", "encoder")
 
 UNSEEN = 0.5
 """Confidence of evidence that occurred in no recording."""
+LEAST = 0.5
+"""A role or kind that is less sure is not claimed."""
 MODULES_AGREE, MODULES_ALONE, MODULES_DIFFER = "modules agree", "modules alone", "modules differ"
 STATED = {MODULES_AGREE: 0.99, MODULES_ALONE: 0.9, MODULES_DIFFER: 0.5}
 """Confidence where module names vote: stated, not measured.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import polars as pl
 
 from solscope.attribution.link import enclosing
-from solscope.attribution.modules import MODULE, Tree, numbered_layers
+from solscope.attribution.modules import MODULE, Tree, layer_modules
 
 _ATTENTION_ROLES = frozenset(
     (
@@ -79,7 +79,7 @@ def module_votes(
 
     `tree` has the modules of the profile; `role` the roles by the order of kernels.
     """
-    inside_layers = {name for layer in numbered_layers(tree) for name in _below(tree, layer)}
+    inside_layers = {name for layer in layer_modules(tree) for name in _below(tree, layer)}
     by_module = {name: found for name in inside_layers if (found := _section(name)) is not None}
     linear = _linear_roles(tree, by_module)
     inside = _innermost(events, activities, set(by_module))

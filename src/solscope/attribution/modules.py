@@ -4,13 +4,16 @@ A Python stack holds the modules around a launch (`nn.Module: LlamaDecoderLayer_
 outermost modules that repeat under one parent and have parts of their own; they are numbered by
 first use under that parent, so that the layers of two models, and layers of two classes that
 alternate, are not mixed up. Names only help to tell which siblings belong to the same stack of
-layers. Annotations (`model.layers.7`) state a number outright.
+layers. A module among layers that holds another one of their class is no layer itself: it runs
+several, one of which it may share with others (a block of attention before every sixth of Mamba).
+Annotations (`model.layers.7`) state a number outright.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 
 import polars as pl
 
@@ -36,29 +39,55 @@ def module_layers(
 ) -> pl.Series:
     """For each activity the number of the layer whose module was open at its launch, or null."""
     layer = pl.Series("layer", [None], dtype=pl.Int32).new_from_index(0, activities.height)
-    sources = (
-        ("python", numbered_layers(module_tree(events) if tree is None else tree)),
-        ("annotation", _stated(events)),
+    numbers = layer_numbers(module_tree(events) if tree is None else tree)
+    by_part = _open(events, activities, "python", {part for part, _ in numbers})
+    by_wrapper = _open(events, activities, "python", {w for _, w in numbers if w is not None})
+    both = zip(by_part, by_wrapper, strict=True)
+    found = pl.Series(
+        "layer", [None if p is None else numbers.get((p, w)) for p, w in both], dtype=pl.Int32
     )
-    for kind, known in sources:
-        if not known:
-            continue
-        rows = enclosing(events, activities, kind, set(known))
-        names = events["name"].gather(rows).cast(pl.String)
-        found = names.replace_strict(known, default=None, return_dtype=pl.Int32)
-        layer = layer.zip_with(layer.is_not_null(), found)
-    return layer
+    layer = layer.zip_with(layer.is_not_null(), found)
+    stated = _stated(events)
+    named = pl.Series(_open(events, activities, "annotation", set(stated)), dtype=pl.String)
+    found = named.replace_strict(stated, default=None, return_dtype=pl.Int32)
+    return layer.zip_with(layer.is_not_null(), found)
 
 
-def numbered_layers(tree: Tree) -> dict[str, int]:
-    """Number of each module that is a layer."""
+def _open(
+    events: pl.DataFrame, activities: pl.DataFrame, kind: str, names: set[str]
+) -> list[str | None]:
+    """For each activity the innermost of these names that was open at its launch."""
+    if not names:
+        return [None] * activities.height
+    rows = enclosing(events, activities, kind, names)
+    return events["name"].gather(rows).cast(pl.String).to_list()
+
+
+def layer_modules(tree: Tree) -> list[str]:
+    """Names of all modules that are layers, in order of first use."""
+    return list(dict.fromkeys(part for part, _ in layer_numbers(tree)))
+
+
+def layer_numbers(tree: Tree) -> dict[tuple[str, str | None], int]:
+    """Number of each layer, by its module and by the one that holds it and others, if any."""
     inner = {child for children in tree.values() for child in children}
-    found: dict[str, int] = {}
+    found: dict[tuple[str, str | None], int] = {}
     for root in (node for node in tree if node not in inner):
         # Towers, or encoder and decoder, of one model: no two layers have the same number.
-        layers = [name for stack in _stacks(tree, root) for name in stack]
-        found |= {name: number for number, name in enumerate(layers)}
+        layers = [key for stack in _stacks(tree, root) for key in _unwrapped(tree, stack)]
+        found |= {key: number for number, key in enumerate(layers)}
     return found
+
+
+def _unwrapped(tree: Tree, stack: list[str]) -> Iterator[tuple[str, str | None]]:
+    """The layers of a stack, and the module that holds each together with others."""
+    classes = {_class(child) for child in stack}
+    for child in stack:
+        inner = [part for part in tree[child] if part in tree and part != child]
+        if any(_class(part) in classes for part in inner):
+            yield from ((part, child) for part in inner if _belongs(part, classes))
+        else:
+            yield child, None
 
 
 def _stacks(tree: Tree, node: str, above: frozenset[str] = frozenset()) -> list[list[str]]:

@@ -28,6 +28,8 @@ class Passes(NamedTuple):
     table: pl.DataFrame
     pass_id: pl.Series
     pass_phase: pl.Series
+    guessed: pl.Series
+    """True where no name states the phase."""
 
 
 def find_passes(
@@ -35,6 +37,8 @@ def find_passes(
 ) -> Passes:
     """Split the steps of `table` into passes; fill in phases, requests and tokens it lacks."""
     pass_id, pass_phase = _by_name(events, activities, step, table)
+    named = step.is_in(table.filter(pl.col("phase").is_not_null())["step"].to_list())
+    guessed = pass_phase.is_null() & ~named.fill_null(False)
     queries = queries_of(events, activities)
     pass_phase = _or_else(pass_phase, _spread(phase_by_shapes(queries), pass_id))
     unnamed = step.is_in(table.filter(pl.col("phase").is_null())["step"].to_list())
@@ -43,7 +47,8 @@ def find_passes(
     table = _fill_sizes(_fill_phases(table, step, pass_phase), step, queries)
     by_step = dict(table.select("step", pl.col("phase").cast(pl.String)).iter_rows())
     from_step = step.replace_strict(by_step, default=None, return_dtype=pl.String)
-    return Passes(table, pass_id, _or_else(pass_phase, from_step.cast(pl.Enum(PHASES))))
+    pass_phase = _or_else(pass_phase, from_step.cast(pl.Enum(PHASES)))
+    return Passes(table, pass_id, pass_phase, guessed)
 
 
 def _or_else(phase: pl.Series, other: pl.Series) -> pl.Series:

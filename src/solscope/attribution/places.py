@@ -15,6 +15,8 @@ import polars as pl
 
 from solscope.arrays import positions
 from solscope.attribution.confidence import (
+    LEAST,
+    MODELS,
     MODULES_AGREE,
     MODULES_ALONE,
     MODULES_DIFFER,
@@ -27,6 +29,7 @@ from solscope.attribution.confidence import (
     role_evidence,
 )
 from solscope.attribution.layers import find_layers, generates
+from solscope.attribution.module_kinds import with_module_kinds
 from solscope.attribution.module_roles import module_votes
 from solscope.attribution.modules import module_layers, module_tree
 from solscope.attribution.products import Product, products_of
@@ -76,6 +79,7 @@ def find_places(
     """`activities` with `step`, `pass`, `phase`, `layer` and the columns of a label."""
     labels: dict[_Label, int] = {}
     code = np.full(activities.height, -1, dtype=np.int64)
+    generates = np.full(activities.height, -1, dtype=np.int64)
     layer = np.full(activities.height, -1, dtype=np.int64)
     table = activities.with_columns(
         steps.step.alias("step"), steps.pass_id.alias("pass"), steps.pass_phase.alias("phase")
@@ -87,10 +91,12 @@ def find_places(
         for rows, text in _passes(table, sequence):
             found = _place_pass(text, [products[row] for row in rows], labels, cut=not whole)
             if found is not None:
-                code[rows], layer[rows] = found
+                code[rows], layer[rows] = found.code, found.layer
+                generates[rows] = MODELS.index(found.model)
         _place_transfers(table, sequence, labels, code)
     placed = table.with_columns(
         positions("layer", layer).cast(pl.Int32),
+        pl.Series("model", MODELS, dtype=pl.Enum(MODELS)).gather(positions("model", generates)),
         *_decode(labels, code),
     )
     tree = module_tree(events)
@@ -98,7 +104,7 @@ def find_places(
     named = _with_modules(placed, module if decoder else module.clear(activities.height))
     if tree and decoder:
         named = _with_module_roles(named, module_votes(events, activities, tree, named["role"]))
-    return _with_confidence(named)
+    return _with_confidence(with_module_kinds(named, events, activities, tree))
 
 
 def _with_module_roles(table: pl.DataFrame, votes: pl.DataFrame) -> pl.DataFrame:
@@ -124,15 +130,21 @@ def _with_module_roles(table: pl.DataFrame, votes: pl.DataFrame) -> pl.DataFrame
 
 
 def _with_confidence(table: pl.DataFrame) -> pl.DataFrame:
-    """Evidence as measured confidence; `confidence` is the lower one of layer and role."""
+    """Evidence as measured confidence; `confidence` is the lower one of layer and role.
+
+    What was wrong more often than right is not claimed.
+    """
     found = [lookup(table[f"{s}_evidence"], s).alias(f"{s}_confidence") for s in SUBJECTS]
-    return (
-        table.with_columns(found)
-        .with_columns(
-            pl.min_horizontal("layer_confidence", "role_confidence").alias("confidence"),
-            pl.col("layer_evidence", "role_evidence").cast(pl.Categorical),
-        )
-        .drop("kind_evidence")
+    named = pl.col("role").is_not_null() & (pl.col("role_confidence") < LEAST)
+    return table.with_columns(found).with_columns(
+        pl.min_horizontal("layer_confidence", "role_confidence").alias("confidence"),
+        pl.when(named)
+        .then(pl.lit(OTHER))
+        .otherwise(pl.col("role").cast(pl.String))
+        .cast(pl.Categorical)
+        .alias("role"),
+        pl.when(pl.col("kind_confidence") >= LEAST).then("layer_kind").alias("layer_kind"),
+        *(pl.col(f"{subject}_evidence").cast(pl.Categorical) for subject in SUBJECTS),
     )
 
 
@@ -160,6 +172,11 @@ def _with_modules(table: pl.DataFrame, module: pl.Series) -> pl.DataFrame:
             .alias("layer_evidence"),
             pl.when(named).then(pl.lit("layer", pl.Enum(PLACES))).otherwise("place").alias("place"),
             pl.coalesce("module", "layer").alias("layer"),
+            # What it would be before or after the layers says nothing inside one.
+            *(
+                pl.when(~(named & seen.not_())).then(name).alias(name)
+                for name in ("group", "role", "role_evidence")
+            ),
         )
         .drop("module")
     )
@@ -216,10 +233,18 @@ def _passes(table: pl.DataFrame, sequence: pl.Series) -> list[tuple[Int64s, list
     ]
 
 
+class _Pass(NamedTuple):
+    """What was found in a pass: code of the label and number of the layer of each kernel."""
+
+    code: Int64s
+    layer: Int64s
+    model: Model
+
+
 def _place_pass(
     sequence: list[str], products: list[Product | None], labels: dict[_Label, int], *, cut: bool
-) -> tuple[Int64s, Int64s] | None:
-    """Code of the label and number of the layer for each kernel of a pass; None without layers.
+) -> _Pass | None:
+    """Labels and layers of the kernels of a pass; None without layers.
 
     `cut` says that the pass was cut out of the profile, and does not stand for all of it.
     """
@@ -243,7 +268,7 @@ def _place_pass(
         numbers[layer.start : layer.end] = [number] * (layer.end - layer.start)
     lengths = [unit.end - unit.start for unit in parts]
     codes = [-1 if label is None else labels.setdefault(label, len(labels)) for label in named]
-    return np.repeat(codes, lengths), np.repeat(numbers, lengths)
+    return _Pass(np.repeat(codes, lengths), np.repeat(numbers, lengths), model)
 
 
 def _outside(place: str, role: str, seen: str) -> _Label:
@@ -259,7 +284,7 @@ def _layer_labels(
     shapes = any(shape is not None for shape in products)
     seen = grade(layer, model)
     place, kind = layer_evidence("layer", seen), kind_evidence(layer.kind, seen)
-    for named in layer_roles(text, layer, products):
+    for named in layer_roles(text, layer, products, cached=model == "decoder"):
         role = role_evidence(named.role, seen, shapes)
         yield _Label("layer", layer.label, named.group, named.role, place, role, kind)
 

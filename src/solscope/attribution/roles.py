@@ -66,10 +66,20 @@ class Named(NamedTuple):
     group: str
 
 
-def layer_roles(text: str, layer: Layer, products: Sequence[Product | None]) -> list[Named]:
-    """Roles of the units of one layer; `products`: shapes of products, where known."""
+def layer_roles(
+    text: str, layer: Layer, products: Sequence[Product | None], *, cached: bool = True
+) -> list[Named]:
+    """Roles of the units of one layer; `products`: shapes of products, where known.
+
+    `cached` says that the model generates tokens: only then can its attention be MLA, which makes a
+    cache smaller.
+    """
     if layer.blocks:
-        return [named for block in layer.blocks for named in layer_roles(text, block, products)]
+        return [
+            named
+            for block in layer.blocks
+            for named in layer_roles(text, block, products, cached=cached)
+        ]
     out = [Named(OTHER, "attention")] * (layer.end - layer.start)
 
     def put(start: int, names: list[str], group: str) -> None:
@@ -82,14 +92,14 @@ def layer_roles(text: str, layer: Layer, products: Sequence[Product | None]) -> 
         if start > layer.start:
             # The output projection of the mixer before, on the same input.
             middle = _output_end(text, start, mixer.start)
-            put(start, _after(text, start, middle, linear), "attention")
+            put(start, _after(text, start, middle, linear, cached), "attention")
             start = middle
         linear = mixer.kind == "linear_attention"
         shapes = products[start : mixer.start]
-        put(start, _before(text[start : mixer.start], shapes, linear), "attention")
+        put(start, _before(text[start : mixer.start], shapes, linear, cached), "attention")
         put(mixer.start, _mixer(text[mixer.start : mixer.end], linear), "attention")
         start = mixer.end
-    put(start, _after(text, start, layer.feed_start, linear), "attention")
+    put(start, _after(text, start, layer.feed_start, linear, cached), "attention")
     feed = text[layer.feed_start : layer.end]
     moe = layer.feed_forward == "moe"
     shapes = products[layer.feed_start : layer.end]
@@ -154,7 +164,7 @@ def _output_end(text: str, start: int, end: int) -> int:
     return at
 
 
-def _before(text: str, shapes: Sequence[Product | None], linear: bool) -> list[str]:
+def _before(text: str, shapes: Sequence[Product | None], linear: bool, cached: bool) -> list[str]:
     """Roles between the start of the layer and its mixer."""
     first = text.find(Letter.GEMM)
     if first < 0:
@@ -162,7 +172,7 @@ def _before(text: str, shapes: Sequence[Product | None], linear: bool) -> list[s
     if not linear and any(letter in _PICKS for letter in text[first:]):
         # Attention that chooses among projections is not recognized.
         return ["input_norm" if at < first else OTHER for at in range(len(text))]
-    products = _projections(text, shapes)
+    products = _projections(text, shapes, cached)
     norm = text.find(Letter.NORM, 0, first)
     write, ready = _cache_write(text, first)
     names: list[str] = []
@@ -213,6 +223,9 @@ def _cache_write(text: str, first: int) -> tuple[int, int]:
     grown = text.rfind(2 * Letter.CONCATENATION)
     if grown >= 0:
         # Keys and values, one after the other. The rotary embedding concatenates one at a time.
+        # MLA caches latents and expands them after that: what else it joins comes later.
+        if Letter.GEMM in text[grown:]:
+            grown = len(text[:grown].rstrip(Letter.CONCATENATION))
         return grown, grown + 2
     rotated = max(text.rfind(letter) for letter in (Letter.MULTIPLY, Letter.ADD, Letter.GEMM))
     joins = [at for at in range(rotated + 1, len(text)) if text[at] == Letter.CONCATENATION]
@@ -225,10 +238,12 @@ def _cache_write(text: str, first: int) -> tuple[int, int]:
     return end - min(run, 2), end
 
 
-def _projections(text: str, shapes: Sequence[Product | None]) -> dict[int, str]:
+def _projections(text: str, shapes: Sequence[Product | None], cached: bool) -> dict[int, str]:
     """Roles of the products before the mixer: one projection, or the chain of MLA."""
     at = [i for i, letter in enumerate(text) if letter == Letter.GEMM]
     known = [shapes[i] for i in at]
+    if not cached:
+        return dict.fromkeys(at, "qkv")
     if all(shape is not None for shape in known):
         chained = _chain_by_shapes(at, [shape for shape in known if shape is not None])
     else:
@@ -272,16 +287,18 @@ def _mixer(text: str, linear: bool) -> list[str]:
     ]
 
 
-def _after(text: str, start: int, end: int, linear: bool) -> list[str]:
+def _after(text: str, start: int, end: int, linear: bool, cached: bool) -> list[str]:
     """Roles between a mixer and the feed-forward part: output projection, residual."""
     if not linear:
-        return _attention_tail(text[start:end])
+        return _attention_tail(text[start:end], cached)
     return _linear_tail(text[start:end], text[start - 1] == Letter.CONVOLUTION)
 
 
-def _attention_tail(text: str) -> list[str]:
+def _attention_tail(text: str, cached: bool) -> list[str]:
     last = text.rfind(Letter.GEMM)
-    products = {i: "kv_b" for i, letter in enumerate(text) if letter == Letter.GEMM}
+    products = {
+        i: "kv_b" if cached else OTHER for i, letter in enumerate(text) if letter == Letter.GEMM
+    }
     if len(products) > _MOST_OUTPUTS:
         return [OTHER if at <= last else closing_role(text, at) for at in range(len(text))]
     if last >= 0:
@@ -342,9 +359,10 @@ def _linear_tail(text: str, convolved: bool) -> list[str]:
             names.append("gating")
         elif letter == Letter.CONVOLUTION or (letter == Letter.ACTIVATION and at < convolved):
             names.append("conv")
-        elif letter == Letter.NORM:
-            names.append("qk_norm")
-        elif letter == Letter.GATE or (rule is not None and at < rule and "s" in text[at:rule]):
+        elif letter in (Letter.NORM, Letter.GATE) or (
+            # Norms of step sizes and gates, as these.
+            rule is not None and at < rule and "s" in text[at:rule]
+        ):
             names.append("gating")
         else:
             names.append("delta_rule")

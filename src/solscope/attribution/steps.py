@@ -44,12 +44,25 @@ class Steps(NamedTuple):
     """For each activity a number that is the same within one run through the model."""
     pass_phase: pl.Series
     """Phase of that run, where it is known."""
+    guessed: pl.Series
+    """True where that phase, or none, follows from the kernels and not from a name."""
 
     def without_phases(self) -> Steps:
         """The same steps, of a model that has no prefill and decode."""
         phase = pl.Enum(PHASES)
         table = self.table.with_columns(pl.lit(None, phase).alias("phase"))
         return self._replace(table=table, pass_phase=self.pass_phase.clear(self.pass_phase.len()))
+
+    def without_guesses(self, where: pl.Series) -> Steps:
+        """The same steps, without phases that only follow from the kernels of these activities."""
+        lost = where.fill_null(False) & self.guessed.fill_null(False)
+        if not lost.any():
+            return self
+        steps = set(self.step.filter(lost).drop_nulls())
+        kept = set(self.step.filter(~lost & self.pass_phase.is_not_null()).drop_nulls())
+        gone = pl.col("step").is_in(sorted(steps - kept))
+        table = self.table.with_columns(pl.when(~gone).then("phase").alias("phase"))
+        return self._replace(table=table, pass_phase=self.pass_phase.set(lost, None))
 
 
 def find_steps(events: pl.DataFrame, activities: pl.DataFrame) -> Steps:
@@ -65,7 +78,7 @@ def find_steps(events: pl.DataFrame, activities: pl.DataFrame) -> Steps:
 
 def _merge(parts: list[Steps], rows: list[pl.Series], height: int) -> Steps:
     """Steps of several processes as one numbering; `rows` says whose activities are whose."""
-    tables, steps, passes, phases = [], [], [], []
+    tables, steps, passes, phases, guesses = [], [], [], [], []
     done = turns = 0
     for process, part in enumerate(parts):
         shifted = part.table.with_columns(
@@ -75,15 +88,16 @@ def _merge(parts: list[Steps], rows: list[pl.Series], height: int) -> Steps:
         steps.append(part.step + done)
         passes.append(part.pass_id + turns)
         phases.append(part.pass_phase)
+        guesses.append(part.guessed)
         done += int(part.table["step"].max() or 0) + 1 if not part.table.is_empty() else 0  # type: ignore[arg-type]
         turns += int(part.pass_id.max() or 0)  # type: ignore[arg-type]
     at = pl.concat(rows)
-    columns = [pl.concat(column) for column in (steps, passes, phases)]
+    columns = [pl.concat(column) for column in (steps, passes, phases, guesses)]
     placed = pl.DataFrame([at.alias("at"), *(c.alias(str(n)) for n, c in enumerate(columns))])
     whole = pl.DataFrame({"at": pl.Series(range(height), dtype=at.dtype)}).join(
         placed, on="at", how="left", maintain_order="left"
     )
-    return Steps(pl.concat(tables), whole["0"], whole["1"], whole["2"])
+    return Steps(pl.concat(tables), whole["0"], whole["1"], whole["2"], whole["3"])
 
 
 def _find_steps(events: pl.DataFrame, activities: pl.DataFrame) -> Steps:
@@ -92,8 +106,8 @@ def _find_steps(events: pl.DataFrame, activities: pl.DataFrame) -> Steps:
     step = _without_stray(step, activities)
     names = [BEFORE, *cut.names] if has_head else cut.names
     table = _describe(activities, step, cut._replace(names=names))
-    table, pass_id, pass_phase = find_passes(events, activities, step, table)
-    return Steps(table, step, pass_id, pass_phase)
+    found = find_passes(events, activities, step, table)
+    return Steps(found.table, step, found.pass_id, found.pass_phase, found.guessed)
 
 
 def _head(step: pl.Series, activities: pl.DataFrame) -> tuple[pl.Series, bool]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from solscope.attribution.link import link
-from solscope.attribution.modules import module_layers, numbered_layers
+from solscope.attribution.modules import Tree, layer_numbers, module_layers
 from tests.making import event, profile
 
 
@@ -13,6 +13,11 @@ def tree(text: str) -> dict[str, list[str]]:
     """A tree from lines `parent: child child`."""
     lines = (line.split(": ") for line in text.strip().splitlines())
     return {parent.strip(): children.split() for parent, children in lines}
+
+
+def numbered(modules: Tree) -> dict[str, int]:
+    """Number of each module that is a layer, whatever holds it."""
+    return {name: number for (name, _), number in layer_numbers(modules).items()}
 
 
 def layers_of(*names: str) -> str:
@@ -25,7 +30,7 @@ def layers_of(*names: str) -> str:
 
 
 def test_layers_are_the_outermost_modules_that_repeat() -> None:
-    found = numbered_layers(
+    found = numbered(
         tree(f"Model_0: Embedding_0 XLayer_0 XLayer_1 Norm_0\n{layers_of('XLayer_0', 'XLayer_1')}")
     )
     assert found == {"XLayer_0": 0, "XLayer_1": 1}
@@ -33,15 +38,32 @@ def test_layers_are_the_outermost_modules_that_repeat() -> None:
 
 def test_layers_of_two_classes_are_numbered_by_first_use() -> None:
     names = ("MambaDecoderLayer_0", "AttentionDecoderLayer_0", "MambaDecoderLayer_1")
-    found = numbered_layers(tree(f"Model_0: {' '.join(names)}\n{layers_of(*names)}"))
+    found = numbered(tree(f"Model_0: {' '.join(names)}\n{layers_of(*names)}"))
     assert found == {name: number for number, name in enumerate(names)}
+
+
+def test_a_module_that_runs_a_shared_layer_before_its_own_is_two_layers() -> None:
+    names = ("MambaLayer_0", "MambaLayer_1", "MambaLayer_2", "MambaLayer_3", "AttentionLayer_0")
+    made = tree(
+        "Model_0: MambaLayer_0 HybridLayer_0 MambaLayer_2 HybridLayer_1\n"
+        "HybridLayer_0: AttentionLayer_0 MambaLayer_1\n"
+        f"HybridLayer_1: AttentionLayer_0 MambaLayer_3\n{layers_of(*names)}"
+    )
+    assert list(layer_numbers(made)) == [
+        ("MambaLayer_0", None),
+        ("AttentionLayer_0", "HybridLayer_0"),
+        ("MambaLayer_1", "HybridLayer_0"),
+        ("MambaLayer_2", None),
+        ("AttentionLayer_0", "HybridLayer_1"),
+        ("MambaLayer_3", "HybridLayer_1"),
+    ]
 
 
 def test_a_block_of_experts_inside_a_layer_is_no_layer() -> None:
     text = (
         layers_of("XLayer_0", "XLayer_1") + "\nMLP_XLayer_1: SparseBlock_0\nSparseBlock_0: Linear_9"
     )
-    assert set(numbered_layers(tree(f"Model_0: XLayer_0 XLayer_1\n{text}"))) == {
+    assert set(numbered(tree(f"Model_0: XLayer_0 XLayer_1\n{text}"))) == {
         "XLayer_0",
         "XLayer_1",
     }
@@ -49,7 +71,7 @@ def test_a_block_of_experts_inside_a_layer_is_no_layer() -> None:
 
 def test_two_models_in_one_process_are_numbered_apart() -> None:
     one, two = ("XLayer_0", "XLayer_1", "XLayer_2"), ("XLayer_3", "XLayer_4")
-    found = numbered_layers(
+    found = numbered(
         tree(
             f"Model_0: {' '.join(one)}\nModel_1: {' '.join(two)}\n"
             f"{layers_of(*one)}\n{layers_of(*two)}"
@@ -60,7 +82,7 @@ def test_two_models_in_one_process_are_numbered_apart() -> None:
 
 def test_layers_of_two_towers_are_numbered_on() -> None:
     one, two = ("XBlock_0", "XBlock_1", "XBlock_2"), ("XBlock_3", "XBlock_4", "XBlock_5")
-    found = numbered_layers(
+    found = numbered(
         tree(
             f"Model_0: Stack_0 Stack_1\nStack_0: {' '.join(one)}\nStack_1: {' '.join(two)}\n"
             f"{layers_of(*one)}\n{layers_of(*two)}"
@@ -75,11 +97,11 @@ def test_two_layers_with_many_experts_each_are_layers() -> None:
     for n in (0, 1):
         text += f"XLayer_{n}: Norm_{n} MoE_{n}\nMoE_{n}: {' '.join(experts[n])}\n"
         text += "".join(f"{e}: Linear_{e}\n" for e in experts[n])
-    assert numbered_layers(tree(text)) == {"XLayer_0": 0, "XLayer_1": 1}
+    assert numbered(tree(text)) == {"XLayer_0": 0, "XLayer_1": 1}
 
 
 def test_parts_without_parts_of_their_own_are_no_layers() -> None:
-    assert numbered_layers(tree("Model_0: Linear_0 Linear_1 Linear_2")) == {}
+    assert numbered(tree("Model_0: Linear_0 Linear_1 Linear_2")) == {}
 
 
 def stack(name: str, start: int) -> list[dict[str, Any]]:
@@ -127,5 +149,5 @@ def test_a_module_that_runs_under_one_of_its_name() -> None:
     """As the graph modules of a compiled model do, directly or further up."""
     names = ("XLayer_0", "XLayer_1")
     text = f"Model_0: Graph_0\nGraph_0: Graph_0 {' '.join(names)}\n{layers_of(*names)}"
-    found = numbered_layers(tree(f"{text}\nLinear_mXLayer_0: Graph_0 Other_0"))
+    found = numbered(tree(f"{text}\nLinear_mXLayer_0: Graph_0 Other_0"))
     assert found == {"XLayer_0": 0, "XLayer_1": 1}

@@ -63,6 +63,16 @@ def test_confidence_is_the_lower_one_of_layer_and_role() -> None:
     assert made["kind_confidence"].null_count() == 4
 
 
+def test_a_role_that_was_wrong_more_often_than_right_is_not_claimed() -> None:
+    """Layers without a norm or a cache, in which products look like a chain of latents."""
+    odd = "NGNGAG"
+    made = attributed(*kernels(f"E{odd * 3}NGT")).activities
+    unsure = made.filter(pl.col("role_confidence") < 0.5)
+    assert unsure.height > 0
+    assert unsure["role"].unique().to_list() == ["other"]
+    assert not made["role"].cast(pl.String).is_in(["q_a_kv_a", "q_b"]).any()
+
+
 def test_a_model_without_layers_has_no_places() -> None:
     assert column("place", *kernels("GNGSGNGSG")) == [None] * 9
     assert column("confidence", *kernels("GNGSGNGSG")) == [None] * 9

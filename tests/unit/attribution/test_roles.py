@@ -82,6 +82,22 @@ def test_appending_to_the_cache_by_concatenation_is_its_write() -> None:
     assert roles("NGujuijjAGNGSG")[2:9] == words("rope rope rope rope kv_write kv_write attention")
 
 
+def test_latents_are_cached_before_they_are_expanded() -> None:
+    """MLA writes both latents to the cache, joins the query, and projects the latents up."""
+    found = roles("NGNGGNcucujjjGccAGNGSG")
+    assert found[9:15] == words("rope kv_write kv_write attention kv_b attention")
+
+
+def test_a_model_without_a_cache_has_no_mla() -> None:
+    parts = units(list("ENGNGGAGNGSGNGNGGAGNGSG"))
+    text = "".join(unit.letter for unit in parts)
+    layer = find_layers(parts)[0]
+    with_cache = layer_roles(text, layer, [None] * len(text))
+    without = layer_roles(text, layer, [None] * len(text), cached=False)
+    assert "q_b" in [name.role for name in with_cache]
+    assert [name.role for name in without][:5] == words("input_norm qkv qk_norm qkv qkv")
+
+
 def test_norms_of_queries_and_keys() -> None:
     assert roles("NGNNRKAGNGSG")[:6] == words("input_norm qkv qk_norm qk_norm rope kv_write")
 

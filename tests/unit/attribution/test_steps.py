@@ -301,5 +301,28 @@ def test_the_query_length_of_attention_tells_the_phase(
     assert made.activities["phase"].to_list() == [phase, phase]
 
 
+@pytest.mark.parametrize(
+    ("layer", "name", "phase"),
+    [
+        ("NGAGNGSG", "forward", None),
+        ("NGRKAGNGSG", "forward", "prefill"),
+        ("NGAGNGSG", "prefill", "prefill"),
+    ],
+    ids=["encoder", "decoder", "named"],
+)
+def test_a_model_that_does_not_generate_has_no_phase(
+    layer: str, name: str, phase: str | None
+) -> None:
+    shapes = "[[4, 8, 256, 64], [4, 8, 256, 64], [4, 8, 256, 64]]"
+    attention = "aten::scaled_dot_product_attention"
+    made = attributed(
+        event("annotation", name, 0, 100),
+        event("cpu_op", attention, 5, 90, input_dims=shapes),
+        *launched(f"E{layer * 3}N", 10, 200, 1),
+    )
+    assert made.steps["phase"].to_list() == [phase]
+    assert made.activities["phase"].unique().to_list() == [phase]
+
+
 def test_without_any_hint_the_phase_is_null() -> None:
     assert column(attributed(*kernels(MODEL)), "phase") == [None]
