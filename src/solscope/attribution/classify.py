@@ -8,22 +8,17 @@ stays "other", which is better than a wrong category.
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 import polars as pl
 
+from solscope.compiled import compiled, parse_toml
 from solscope.errors import InputError
 from solscope.names import demangle, functor, short_name
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 Category = Literal[
     "gemm",
@@ -139,16 +134,21 @@ class RuleSet:
     pattern needs occurs: all texts are looked for in all names in one pass.
     """
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(
+        self, rules: Sequence[Rule], texts: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        """`texts` has the `required_literals` of patterns for which they are known already."""
         self.rules = tuple(rules)
+        known = texts or {}
         self._matchers = tuple(_Matcher(rule) for rule in self.rules)
         self._rules_by_text: dict[str, list[int]] = {}
         self._always: list[int] = []
         for number, rule in enumerate(self.rules):
-            texts = required_literals(rule.pattern)
-            for text in texts:
+            needed = known.get(rule.pattern)
+            needed = required_literals(rule.pattern) if needed is None else needed
+            for text in needed:
                 self._rules_by_text.setdefault(text, []).append(number)
-            if not texts:
+            if not needed:
                 self._always.append(number)
 
     def match(self, name: str, op: str | None = None) -> Match:
@@ -294,9 +294,10 @@ def load_rules(extra: Sequence[Path] = ()) -> RuleSet:
         for rule in _read_rules(path):
             _check_patterns(path, rule)
             rules.setdefault(rule.id, rule)
-    for rule in _built_in():
+    built_in = _built_in()
+    for rule in built_in.rules:
         rules.setdefault(rule.id, rule)
-    return RuleSet(tuple(rules.values()))
+    return RuleSet(tuple(rules.values()), built_in.texts)
 
 
 def _offered(name: Path) -> Path | None:
@@ -320,9 +321,22 @@ def _offered(name: Path) -> Path | None:
         raise InputError(f"rules {str(name)!r} cannot be loaded: {reason}") from error
 
 
+class _BuiltIn(NamedTuple):
+    rules: tuple[Rule, ...]
+    texts: Mapping[str, Sequence[str]]
+    """The `required_literals` of each pattern."""
+
+
 @cache
-def _built_in() -> tuple[Rule, ...]:
-    return tuple(_read_rules(RULES_FILE))
+def _built_in() -> _BuiltIn:
+    document, texts = compiled(RULES_FILE, __file__, _compile_rules)
+    return _BuiltIn(tuple(_checked_rules(RULES_FILE, document)), texts)
+
+
+def _compile_rules(text: str) -> tuple[dict[str, Any], dict[str, Sequence[str]]]:
+    document = parse_toml(text)
+    patterns = [rule.pattern for rule in _checked_rules(RULES_FILE, document)]
+    return document, {pattern: required_literals(pattern) for pattern in patterns}
 
 
 def _read_rules(path: Path) -> list[Rule]:
@@ -333,11 +347,15 @@ def _read_rules(path: Path) -> list[Rule]:
             raise InputError(
                 f"{path}: larger than {MAX_RULES_BYTES >> 20} MiB, so not a rules file"
             )
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = parse_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not valid TOML: {error}") from error
+    return _checked_rules(path, document)
+
+
+def _checked_rules(path: Path, document: dict[str, Any]) -> list[Rule]:
     entries = document.get("rule")
     if not isinstance(entries, list) or set(document) != {"rule"}:
         raise InputError(f"{path}: a rules file may contain only [[rule]] tables")

@@ -9,24 +9,20 @@ not sure, whatever speaks for it.
 
 from __future__ import annotations
 
-import sys
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Literal
 
 import polars as pl
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 from solscope.attribution.sections import Layer
+from solscope.compiled import compiled, parse_toml
 
 Model = Literal["decoder", "encoder"]
 """Whether a model generates tokens."""
 MODELS: tuple[Model, ...] = ("decoder", "encoder")
 
+MEASURED_FILE = Path(__file__).with_name("confidence.toml")
 UNSEEN = 0.5
 """Confidence of evidence that occurred in no recording."""
 LEAST = 0.5
@@ -83,8 +79,7 @@ def confidence(right: float, architectures: int) -> float:
 @cache
 def measured() -> dict[str, dict[str, float]]:
     """Confidence by subject and evidence."""
-    text = files("solscope.attribution").joinpath("confidence.toml").read_text(encoding="utf-8")
-    table = tomllib.loads(text)
+    table = compiled(MEASURED_FILE, __file__, parse_toml)
     return {
         subject: {
             evidence: confidence(row["right"], row["architectures"])

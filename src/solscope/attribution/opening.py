@@ -26,9 +26,19 @@ def open_attributed(
     after_reading: Callable[[], None] | None = None,
 ) -> Attributed:
     """`attribute(open(path), rules, open(companion))`, or what that gave before."""
-    main = opening(path, options)
-    twin = None if companion is None else opening(companion, _unreported(options))
-    rules = rules or load_rules()
+    with opening(path, options) as main:
+        main.start()
+        twin = None if companion is None else opening(companion, unreported(options))
+        return attribute_opened(main, rules or load_rules(), twin, after_reading)
+
+
+def attribute_opened(
+    main: Opening,
+    rules: RuleSet,
+    twin: Opening | None = None,
+    after_reading: Callable[[], None] | None = None,
+) -> Attributed:
+    """The same for a profile that is being opened, and for a companion that will be."""
     profile = main.profile()
     if after_reading is not None:
         after_reading()
@@ -50,7 +60,7 @@ def open_attributed(
     return result
 
 
-def _unreported(options: ReadOptions | None) -> ReadOptions | None:
+def unreported(options: ReadOptions | None) -> ReadOptions | None:
     """The same options without progress, which is reported for one file."""
     return None if options is None else replace(options, progress=None)
 

@@ -54,7 +54,6 @@ def import_numpy() -> None:
 
 def each_profile(files: tuple[str, ...], analyze: Callable[[str], Any]) -> list[Any]:
     """Analyze every profile behind `files`; of several, one that fails is skipped with a note."""
-    import_numpy()
     from solscope import find_profiles
     from solscope.errors import InputError
 
@@ -80,16 +79,29 @@ def note_skipped(path: str, reason: str) -> None:
 
 
 def open_attributed(
-    path: str, rule_files: tuple[Path, ...], max_expansion: int, companion: str | None = None
+    path: str,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    companion: str | None = None,
+    uses: tuple[str, ...] = (),
 ) -> Attributed:
-    """Open one profile, with a progress bar for a large one, and attribute it."""
-    from solscope import load_rules
-    from solscope.attribution.opening import open_attributed
+    """Open one profile, with a progress bar for a large one, and attribute it.
 
-    with _read_options(path, max_expansion) as options:
-        attributed = open_attributed(
-            path, options=options, rules=load_rules(rule_files), companion=companion
-        )
+    A thread reads the file while this one imports: the data libraries, attribution, and the modules
+    that `uses` names because the caller needs them next.
+    """
+    from solscope.readers import opening
+
+    with _read_options(path, max_expansion) as options, opening(path, options) as main:
+        main.start()
+        import_numpy()
+        from solscope.attribution.classify import load_rules
+        from solscope.attribution.opening import attribute_opened, unreported
+
+        for name in uses:
+            import_module(name)
+        twin = None if companion is None else opening(companion, unreported(options))
+        attributed = attribute_opened(main, load_rules(rule_files), twin)
     if companion is not None:
         _note_unmatched(path, companion, attributed)
     return attributed

@@ -6,15 +6,17 @@ import os
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from solscope.errors import UnknownFormatError
-from solscope.profile import Profile
-from solscope.readers.base import Head, Reader, ReadOptions
+from solscope.readers.base import EarlyReader, Head, Reader, ReadOptions
 from solscope.readers.find import Skipped, find
 from solscope.readers.offered import Guarded, Offered, offered, recognizing
 from solscope.readers.opening import Opening
 from solscope.registry import Registry
+
+if TYPE_CHECKING:
+    from solscope.profile import Profile
 
 READER_MODULES = {
     "kineto": "solscope.readers.kineto",
@@ -27,8 +29,15 @@ READER_MODULES = {
     "observations": "solscope.readers.observations",
 }
 """One line per reader: its name and the module whose `READER` is the object."""
-JSON_READERS = ("kineto", "rocprof", "observations")
-"""Readers of text that begins like JSON; for such a file the others need not be imported."""
+JSON_READERS = {
+    "kineto": b"",
+    "rocprof": b'"rocprofiler-sdk-tool"',
+    "observations": b'"solscope_observations"',
+}
+"""Readers of text that begins like JSON, and what the head of their files must contain. For such a
+file no other reader needs to be imported."""
+EARLY_READER = "kineto"
+"""The reader that can begin before the data libraries are imported."""
 
 
 @cache
@@ -55,7 +64,8 @@ def choose(head: Head) -> Reader:
 
     A reader whose `sniff` raises is left out and named in the warnings of the profile.
     """
-    names = JSON_READERS if head.is_json else READER_MODULES
+    marked = [name for name, mark in JSON_READERS.items() if mark in head.data]
+    names = marked if head.is_json else READER_MODULES
     matches, failed = recognizing(map(_own_reader, names), head)
     if len(matches) == 1 and not failed:
         return matches[0]
@@ -88,7 +98,13 @@ def open(  # noqa: A001 - public as solscope.open, like gzip.open
 
 def opening(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Opening:
     """A profile that is about to be opened, for callers that also cache what they make of it."""
-    return Opening(os.fspath(path), options or ReadOptions(), choose)
+    return Opening(os.fspath(path), options or ReadOptions(), choose, _early)
+
+
+def _early(head: Head) -> EarlyReader | None:
+    """A reader that can begin at once, and that `choose` would probably choose."""
+    reader = cast("EarlyReader", _own_reader(EARLY_READER))
+    return reader if head.is_json and reader.sniff(head) else None
 
 
 def find_profiles(

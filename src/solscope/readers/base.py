@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from solscope.profile import Profile
+if TYPE_CHECKING:
+    from solscope.profile import Profile
 
 MAX_TIME_NS = 4_000_000_000_000_000_000
 """No event starts later than this, or as long before zero: start plus duration still fits int64."""
@@ -67,4 +68,24 @@ class Reader(Protocol):
 
     def read(self, path: Path, options: ReadOptions) -> Profile:
         """Read the whole file."""
+        ...
+
+
+class Reading(Protocol):
+    """A file that is being read by a thread."""
+
+    def finish(self) -> Profile:
+        """Wait for the end, and return or raise what `Reader.read` would."""
+        ...
+
+    def stop(self) -> None:
+        """Read no further; does nothing after `finish`."""
+        ...
+
+
+class EarlyReader(Reader, Protocol):
+    """A reader that can begin before the data libraries are imported; it must not import them."""
+
+    def start(self, path: Path, options: ReadOptions) -> Reading:
+        """Begin to read the file on a thread. What goes wrong there is raised by `finish`."""
         ...

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from solscope import demo
 from solscope.errors import InputError, UnknownFormatError
-from solscope.profile import is_saved_profile
 from solscope.readers.base import Head
 from solscope.readers.source import read_head
 
@@ -33,7 +32,7 @@ def find(
         path = Path(item)
         if item.startswith(demo.PREFIX):
             found |= dict.fromkeys(demo.expand(item))
-        elif path.is_dir() and is_saved_profile(path):
+        elif _is_saved(path):
             found[item] = None
         elif path.is_dir():
             found |= dict.fromkeys(_in_folder(path, recognizes, skipped))
@@ -49,7 +48,7 @@ def _in_glob(pattern: str) -> list[str]:
     found = [
         str(path)
         for path in matches
-        if is_saved_profile(path) or (path.is_file() and not _is_metrics(path))
+        if _is_saved(path) or (path.is_file() and not _is_metrics(path))
     ]
     if not found:
         raise InputError(f"{pattern}: no profile matches")
@@ -61,12 +60,12 @@ def _in_folder(
 ) -> list[str]:
     entries = _visible(folder)
     for path in [path for path in entries if path.name.lower().startswith("rank")]:
-        if path.is_dir() and not is_saved_profile(path):
+        if path.is_dir() and not _is_saved(path):
             entries += _visible(path)
     found, lost = [], {}
     for path in entries:
         if path.is_dir():
-            found += [str(path)] if is_saved_profile(path) else []
+            found += [str(path)] if _is_saved(path) else []
         elif path.is_file() and not _is_metrics(path):
             try:
                 recognizes(read_head(path))
@@ -100,3 +99,11 @@ def _is_metrics(path: Path) -> bool:
     return path.name.endswith(
         (".metrics.csv", ".metrics.parquet", "counters_data.csv", ".counters.csv")
     )
+
+
+def _is_saved(path: Path) -> bool:
+    if not path.is_dir():
+        return False
+    from solscope.profile import is_saved_profile  # imports the data libraries
+
+    return is_saved_profile(path)

@@ -13,11 +13,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from solscope.errors import InputError, SolscopeError
-from solscope.profile import Profile, ProfileWarning
 from solscope.readers.base import Head, Reader, ReadOptions
+
+if TYPE_CHECKING:
+    from solscope.profile import Profile
 
 ENTRY_POINTS = "solscope.readers"
 """Group of entry points under which another package registers a reader object."""
@@ -98,6 +100,8 @@ class Guarded:
 
     def read(self, path: Path, options: ReadOptions) -> Profile:
         """What the reader returns, with a warning for each reader that was left out."""
+        from solscope.profile import Profile, ProfileWarning
+
         try:
             # What it returns is checked: a plug-in need not be type-checked.
             profile: object = self._reader.read(path, options)

@@ -10,19 +10,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from solscope import demo
-from solscope.cache import background
-from solscope.cache.code import code_version
 from solscope.cache.content import FileState
-from solscope.cache.entries import Entries, entry_key
-from solscope.cache.settings import settings
-from solscope.errors import InputError
-from solscope.profile import Profile, is_saved_profile, load_saved
-from solscope.readers.base import Head, Reader, ReadOptions
-from solscope.readers.metrics import attach_metrics, metrics_beside
+from solscope.cache.listing import INDEX
+from solscope.cache.settings import Settings, settings
+from solscope.errors import InputError, SolscopeError
+from solscope.readers.base import EarlyReader, Head, Reader, Reading, ReadOptions
 from solscope.readers.source import read_head
-from solscope.text import encodable
+
+if TYPE_CHECKING:
+    from solscope.cache.entries import Entries
+    from solscope.profile import Profile
 
 ONE_FILE = frozenset({"kineto", "nsys_sqlite", "nsys_stats", "rocprof"})
 """Built-in readers whose result depends on one file. `nsys_report` depends on the installed `nsys`;
@@ -30,17 +30,55 @@ the version of readers from other packages is not known."""
 
 
 class Opening:
-    """One profile that is about to be opened."""
+    """One profile that is about to be opened.
 
-    def __init__(self, asked: str, options: ReadOptions, choose: Callable[[Head], Reader]) -> None:
+    `start` begins to read it. As a context manager it ends what `start` began and nobody awaited.
+    """
+
+    def __init__(
+        self,
+        asked: str,
+        options: ReadOptions,
+        choose: Callable[[Head], Reader],
+        early: Callable[[Head], EarlyReader | None],
+    ) -> None:
         self._asked = asked
         self._path = Path(demo.resolve(asked))
         self._options = options
         self._choose = choose
+        self._early = early
+        self._started: tuple[EarlyReader, Reading] | None = None
         self._one_file = True
+
+    def start(self) -> None:
+        """Begin to read the file on a thread, unless it is cached or its reader cannot do so.
+
+        Nothing is imported that takes long, and nothing is raised: the caller imports what it needs
+        and calls `profile`, which reports what is wrong.
+        """
+        if self._started is not None or not self._path.is_file() or self._known_digest:
+            return
+        try:
+            reader = self._early(self._head)
+            if reader is not None:
+                self._started = (reader, reader.start(self._path, self._options))
+        except SolscopeError:
+            return
+
+    def __enter__(self) -> Opening:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._started is not None:
+            self._started[1].stop()
+            self._started = None
 
     def profile(self) -> Profile:
         """The profile, as `solscope.open` returns it."""
+        from solscope.profile import is_saved_profile, load_saved
+        from solscope.readers.metrics import attach_metrics
+        from solscope.text import encodable
+
         path = self._path
         if self._asked.startswith(demo.PREFIX):
             demo.require_profile(self._asked)
@@ -55,10 +93,22 @@ class Opening:
     @cached_property
     def entries(self) -> Entries | None:
         """The cache, when this profile may be in it."""
+        if self._settings is None:
+            return None
+        from solscope.cache.entries import Entries
+
+        return Entries(self._settings)
+
+    @cached_property
+    def _settings(self) -> Settings | None:
         found = settings() if self._options.cache else None
         if found is None or not self._path.is_file() or _has_unsaved_changes(self._path):
             return None
-        return Entries(found) if self._path.stat().st_size >= found.min_bytes else None
+        return found if self._path.stat().st_size >= found.min_bytes else None
+
+    @cached_property
+    def _head(self) -> Head:
+        return read_head(self._path)
 
     def known_key(self) -> str | None:
         """What identifies the profile, its metrics included, when it was read before."""
@@ -71,10 +121,10 @@ class Opening:
     @cached_property
     def _state(self) -> FileState | None:
         """The file as it was before it was read."""
-        if self.entries is None:
+        if self._settings is None:
             return None
         try:
-            return FileState(self._path, self.entries.index)
+            return FileState(self._path, self._settings.folder / INDEX)
         except OSError:
             return None
 
@@ -95,6 +145,9 @@ class Opening:
     def _key(self, digest: str | None) -> str | None:
         if self.entries is None or digest is None:
             return None
+        from solscope.cache.entries import entry_key
+        from solscope.readers.metrics import metrics_beside
+
         beside = metrics_beside(self._path)
         if beside is None:
             return entry_key(self._read_key(digest), None)
@@ -103,6 +156,9 @@ class Opening:
 
     def _read_key(self, digest: str) -> str:
         """What the result of a reader depends on; rank and stage can come from the name."""
+        from solscope.cache.code import code_version
+        from solscope.cache.entries import entry_key
+
         name, expansion = self._path.name, self._options.max_expansion
         return entry_key("profile", digest, name, expansion, code_version())
 
@@ -110,14 +166,26 @@ class Opening:
         digest = self._known_digest
         if self.entries is None or digest is None:
             return None
+        from solscope.profile import Profile
+
         return self.entries.get(self._read_key(digest), Profile, {"path": str(self._path)})
 
     def _read(self) -> Profile:
-        profile = self._choose(read_head(self._path)).read(self._path, self._options)
+        profile = self._by_reader()
         self._one_file = profile.format in ONE_FILE
         if self.entries is not None and self._one_file:
+            from solscope.cache import background
+
             background.submit(lambda: self._store(profile))
         return profile
+
+    def _by_reader(self) -> Profile:
+        self.start()
+        with self:
+            reader = self._choose(self._head)
+            if self._started is not None and self._started[0] is reader:
+                return self._started[1].finish()
+        return reader.read(self._path, self._options)
 
     def _store(self, profile: Profile) -> None:
         digest = self._digest_of_read

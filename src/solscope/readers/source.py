@@ -10,14 +10,17 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import sys
 import threading
 import zlib as _stdlib_zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from solscope.errors import DamagedFileError, InputError, LimitError
 from solscope.readers.base import Head, ReadOptions
+
+Item = TypeVar("Item")
 
 HEAD_BYTES = 64 * 1024
 CHUNK_BYTES = 1 << 20
@@ -187,34 +190,74 @@ def _unzstd(blocks: Iterator[bytes]) -> Iterator[bytes]:
         raise TruncatedStream("the zstd stream has no end mark")
 
 
-def prefetch(pieces: Iterator[bytes], depth: int = 4) -> Iterator[bytes]:
-    """Yield `pieces`, produced by a thread: decompression and scanning then use a core each."""
-    ready: queue.Queue[bytes | BaseException | None] = queue.Queue(depth)
-    stop = threading.Event()
+class Prefetched(Iterator[Item]):
+    """Items that a thread produces ahead of their use, from now on.
 
-    def offer(item: bytes | BaseException | None) -> None:
+    The thread ends with the last item, when this is closed, and when this is dropped.
+    """
+
+    def __init__(self, items: Iterator[Item], depth: int, name: str) -> None:
+        self._ready: queue.Queue[Item | BaseException | None] = queue.Queue(depth)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(
+            target=_produce, args=(items, self._ready, self._stop), name=name, daemon=True
+        )
+        self._thread.start()
+
+    def __next__(self) -> Item:
+        if self._stop.is_set():
+            raise StopIteration
+        item = self._ready.get()
+        if item is None:
+            self.close()
+            raise StopIteration
+        if isinstance(item, BaseException):
+            self.close()
+            raise item
+        return item
+
+    def close(self) -> None:
+        """End the thread, whatever it has not produced."""
+        self._stop.set()
+        while True:  # a thread that waits for room sees that it must stop
+            try:
+                self._ready.get_nowait()
+            except queue.Empty:
+                break
+        self._thread.join()
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():  # threads do not run any more, so none can be waited for
+            self.close()
+
+
+def prefetch(
+    items: Iterator[Item], depth: int = 4, name: str = "solscope-inflate"
+) -> Prefetched[Item]:
+    """Yield `items`, produced by a thread: decompression and scanning then use a core each."""
+    return Prefetched(items, depth, name)
+
+
+def _produce(
+    items: Iterator[Item],
+    ready: queue.Queue[Item | BaseException | None],
+    stop: threading.Event,
+) -> None:
+    def offer(item: Item | BaseException | None) -> None:
         while not stop.is_set():
             with contextlib.suppress(queue.Full):
                 ready.put(item, timeout=0.1)
                 return
 
-    def produce() -> None:
-        try:
-            for piece in pieces:
-                offer(piece)
-                if stop.is_set():
-                    return
-            offer(None)
-        except BaseException as error:  # noqa: BLE001 - handed to the consumer, which raises it
-            offer(error)
-
-    thread = threading.Thread(target=produce, name="solscope-inflate", daemon=True)
-    thread.start()
     try:
-        while (item := ready.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
+        for item in items:
+            offer(item)
+            if stop.is_set():
+                break
+        offer(None)
+    except BaseException as error:  # noqa: BLE001 - handed to the consumer, which raises it
+        offer(error)
     finally:
-        stop.set()
-        thread.join()
+        # A generator that was not exhausted has files to close and a thread to end.
+        if isinstance(items, Generator):
+            items.close()

@@ -18,10 +18,11 @@ from solscope.events import EVENT_SCHEMA
 from solscope.profile import Device, Profile
 from solscope.readers import kineto_core
 from solscope.readers.base import Head, ReadOptions
-from solscope.readers.kineto import READER, new_scanner
+from solscope.readers.kineto import READER
 from solscope.readers.kineto_columns import NULL
 from solscope.readers.kineto_core import TraceScanner
 from solscope.readers.kineto_scan import PythonScanner
+from solscope.readers.kineto_scanning import new_scanner
 
 pytestmark = pytest.mark.usefixtures("core")
 
@@ -722,7 +723,7 @@ def test_a_missing_number_is_the_null_sentinel() -> None:
 
 
 def test_many_batches_give_one_table(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solscope.readers.kineto.BATCH_ROWS", 100)
+    monkeypatch.setattr("solscope.readers.kineto_scanning.BATCH_ROWS", 100)
     names = [f"kernel_{index:06d}" for index in range(20_000)]
     profile = read(trace(*map(raw_kernel, names)))
     assert profile.events["name"].cast(pl.String).to_list() == names

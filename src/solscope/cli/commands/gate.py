@@ -95,9 +95,9 @@ def command(
       solscope gate main.json.gz branch.json.gz --max-regression 5% --strict --phase decode
       solscope gate main.json.gz branch.json.gz --max-regression 3% --budget gemm=5%
     """
-    from solscope import gate
-
     before = open_attributed(baseline, rule_files, max_expansion)
     after = open_attributed(candidate, rule_files, max_expansion)
+    from solscope import gate
+
     result = gate(before, after, max_regression, strict=strict, phase=phase, budgets=budgets)
     return present(result, output, failed=not result.passed)

@@ -75,9 +75,9 @@ def command(
         return
     if file is None:
         raise click.UsageError("missing profile: add FILE, or use --explain NAME")
+    attributed = open_attributed(file, rule_files, max_expansion, companion)
     from solscope import kernels, summarize
 
-    attributed = open_attributed(file, rule_files, max_expansion, companion)
     attributed = pick_step(attributed, step, slowest)
     result = kernels(attributed, by)
     if output.as_json:

@@ -74,12 +74,13 @@ def command(
       solscope layers eager.json.gz graph.json.gz --phase decode --markdown
     """
     from solscope import find_profiles
-    from solscope.report.layout.labels import short_labels
-    from solscope.views.layers import layers
 
     paths = find_profiles(files, note_skipped)
     whole = (open_attributed(path, rule_files, max_expansion) for path in paths)
     profiles = [pick_step(attributed, step, slowest) for attributed in whole]
+    from solscope.report.layout.labels import short_labels
+    from solscope.views.layers import layers
+
     labels = short_labels([attributed.profile.path for attributed in profiles])
     result = layers(profiles, labels, phase=phase, layer=layer, per=per, stat=stat)
     if as_csv and not output.as_json and not output.markdown:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from solscope.cli.arguments import profiles_argument
-from solscope.cli.opening import each_profile, import_numpy, note_skipped, open_attributed
+from solscope.cli.opening import each_profile, note_skipped, open_attributed
 from solscope.cli.options import full_names_option, reading_options, rules_option
 from solscope.cli.output import Output, json_option, markdown_option, present
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from solscope.attribution import Attributed
+    from solscope.views.steps import StepTimes
+    from solscope.views.summary import Summary
+
+USES = ("solscope.views.rank_rows", "solscope.views.summary", "solscope.report.results.show")
+"""Modules that are imported while a profile is read."""
 
 
 @click.command("show", short_help="Say where the GPU time goes.")
@@ -51,23 +62,20 @@ def command(
     if slowest:
         _slowest(files, top, rule_files, max_expansion, output)
         return
-    import_numpy()
-    from solscope import find_profiles, runs, summarize
-    from solscope.views.collectives import collective_calls
-    from solscope.views.steps import step_times
+    from solscope import find_profiles
 
-    summaries, collectives, times = [], {}, {}
-    for path in find_profiles(files, note_skipped):
-        attributed = open_attributed(path, rule_files, max_expansion)
-        summaries.append(summarize(attributed, top))
-        collectives[summaries[-1].path] = collective_calls(attributed)
-        if output.draws:
-            times[summaries[-1].path] = step_times(attributed)
+    paths = find_profiles(files, note_skipped)
+    opened = (open_attributed(path, rule_files, max_expansion, uses=USES) for path in paths)
+    looks = [_look(attributed, top, output) for attributed in opened]
+    from solscope import runs
+
+    summaries = [look.summary for look in looks]
+    collectives = {look.summary.path: look.collectives for look in looks}
     present(
         {"profiles": summaries, "runs": runs(summaries, collectives)},
         output,
         full_names=full_names,
-        drawn=times if output.draws else None,
+        drawn={look.summary.path: look.times for look in looks} if output.draws else None,
     )
 
 
@@ -88,3 +96,20 @@ def _slowest(
 
         tables = [msgspec.structs.replace(t, steps=t.steps[:top]) for t in tables]
     present({"profiles": tables}, output, form="show_slowest", top=top)
+
+
+class _Look(NamedTuple):
+    """What is shown of one profile; the rest of it is not kept."""
+
+    summary: Summary
+    collectives: pl.DataFrame
+    times: StepTimes | None
+
+
+def _look(attributed: Attributed, top: int, output: Output) -> _Look:
+    from solscope import summarize
+    from solscope.views.collectives import collective_calls
+    from solscope.views.steps import step_times
+
+    times = step_times(attributed) if output.draws else None
+    return _Look(summarize(attributed, top), collective_calls(attributed), times)
