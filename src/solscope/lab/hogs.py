@@ -1,7 +1,7 @@
 """Processes that take something away from the loop: cores, time, bandwidth, the GPU, the link.
 
-Each runs in a child of the nursery until it is killed. `dose` gives its share of the time, 0 to 1,
-and may change at any moment. Children never outlive `LIMIT_S`.
+Each runs in a child of the fork server until it is killed. `dose` gives its share of the time, 0 to
+1, and may change at any moment. Children never outlive `LIMIT_S`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 LIMIT_S = 90
 """A hog ends by itself after this time, whatever happens to the rest."""
 IDLE_S = 0.005
+"""How often a hog without a dose looks whether it has one."""
 Dose = Callable[[], float]
 Ready = Callable[[], None]
 

@@ -25,10 +25,10 @@ from solscope.lab import archive
 from solscope.lab.cgroup import CpuGroup, NoGroupError
 from solscope.lab.dose import Range, search
 from solscope.lab.faults.base import Fault, Rig, SetDose
+from solscope.lab.fork_server import ForkServer
 from solscope.lab.loop import Loop, Mode
 from solscope.lab.machine import describe
 from solscope.lab.model import SEED
-from solscope.lab.nursery import Nursery
 from solscope.lab.pairs import MACHINE, PAIRS
 from solscope.lab.plan import STRENGTHS, Unit, Which, plan
 from solscope.lab.recording import Samples, Timing, profile_steps, time_steps
@@ -139,7 +139,7 @@ def _recorder(options: Options, raw: Path, say: Say) -> Iterator[_Recorder]:
     cores, others = _split(every)
     with ExitStack() as stack:
         # Whatever must not share the loop's cores and control group starts before it.
-        nursery = stack.enter_context(Nursery(others, with_torch=options.device != "cpu"))
+        fork_server = stack.enter_context(ForkServer(others, with_torch=options.device != "cpu"))
         group, no_group = _group()
         if group is not None:
             stack.callback(group.close)
@@ -162,7 +162,7 @@ def _recorder(options: Options, raw: Path, say: Say) -> Iterator[_Recorder]:
         stack.callback(loop.close)
         rig = Rig(
             loop=loop,
-            nursery=nursery,
+            fork_server=fork_server,
             cores=cores,
             other_cores=others,
             group=group,
@@ -342,8 +342,8 @@ class _Recorder:
             "step_ms_median_abnormal": round(after.median_ms, 4),
             "steps_timed": [before.steps, after.steps],
             "steps_profiled": self._options.steps_in(unit.mode),
-            "dose_is": (type(fault).__doc__ or "").removeprefix("Dose: ").rstrip("."),
-            "base": fault.base,
+            "dose_is": fault.dose,
+            "base": dict(fault.base),
             "seed": SEED,
             **facts,
         }

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from solscope.lab.cgroup import CpuGroup, NoGroupError
-from solscope.lab.faults import FAULT_MODULES, faults
+from solscope.lab.faults import faults
 from solscope.lab.faults.base import Rig
+from solscope.lab.faults.catalog import FAULTS
+from solscope.lab.fork_server import ForkServer
 from solscope.lab.loop import Loop
-from solscope.lab.nursery import Nursery
 
 if not sys.platform.startswith("linux"):
     pytest.skip("the lab is for Linux", allow_module_level=True)
@@ -31,14 +32,14 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("lab")
     cores = os.sched_getaffinity(0)
-    with Nursery(cores, with_torch=False) as nursery:
+    with ForkServer(cores, with_torch=False) as fork_server:
         loop = Loop("cpu", folder / "loop.log", tiny=True, helpers=1)
         loop.configure(loop.defaults)
-        yield Rig(loop, nursery, cores, cores, None, "not in this test", folder, loop.defaults)
+        yield Rig(loop, fork_server, cores, cores, None, "not in this test", folder, loop.defaults)
         loop.close()
 
 
-@pytest.mark.parametrize("name", FAULT_MODULES)
+@pytest.mark.parametrize("name", [fault.name for fault in FAULTS])
 def test_a_fault_leaves_nothing_behind(name: str, rig: Rig) -> None:
     fault = faults().get(name)
     reason = fault.unavailable(rig)

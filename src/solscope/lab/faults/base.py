@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from solscope.lab.cgroup import CpuGroup
+from solscope.lab.fork_server import ForkServer
 from solscope.lab.loop import Loop, Mode, Settings
-from solscope.lab.nursery import Nursery
 
 Half = Literal["tune", "test"]
 Family = Literal["host", "gpu", "software", "workload", "none"]
 SetDose = Callable[[float], None]
 BOTH: tuple[Mode, ...] = ("eager", "graph")
-IDLE_S = 0.005
-"""How often a thread without a dose looks whether it has one."""
 
 
 @dataclass
@@ -28,7 +23,7 @@ class Rig:
     """What an injector may use."""
 
     loop: Loop
-    nursery: Nursery
+    fork_server: ForkServer
     cores: set[int]
     """Cores of the loop."""
     other_cores: set[int]
@@ -46,83 +41,38 @@ class Rig:
         self.loop.configure(replace(self.base, **settings))
 
 
-class Fault(ABC):
-    """One fault; a file each."""
+@dataclass(frozen=True, eq=False)
+class Fault:
+    """One fault, declared as data; `injectors.py` has what `inject` is made of."""
 
-    name: ClassVar[str]
-    expected: ClassVar[tuple[str, ...]]
+    name: str
+    dose: str
+    """What a dose is; its unit is the fault's own."""
+    expected: tuple[str, ...]
     """Causes that a diagnosis may name first and be right."""
-    family: ClassVar[Family]
-    half: ClassVar[Half]
+    family: Family
+    half: Half
     """Whether thresholds may be chosen with it, or only tested."""
-    modes: ClassVar[tuple[Mode, ...]] = BOTH
-    doses: ClassVar[tuple[float, float, float]]
-    """Where the search for the three strengths begins; the unit is the fault's own."""
-    highest: ClassVar[float]
-    integer: ClassVar[bool] = False
+    doses: tuple[float, float, float]
+    """Where the search for the three strengths begins."""
+    highest: float
+    inject: Callable[[Rig], AbstractContextManager[SetDose]]
+    """The fault, at dose 0 until the function that it gives is called."""
+    modes: tuple[Mode, ...] = BOTH
+    integer: bool = False
     """Doses are whole numbers."""
-    search: ClassVar[bool] = True
+    search: bool = True
     """The dose is searched for a wanted slowdown; else `doses` are taken as they are."""
-    rebuilds: ClassVar[bool] = False
+    rebuilds: bool = False
     """A change of dose rebuilds the loop, so that it is not set to 0 between recordings."""
-    needs_gpu: ClassVar[bool] = False
-    base: ClassVar[dict[str, Any]] = {}
+    needs_gpu: bool = False
+    base: Mapping[str, Any] = field(default_factory=dict)
     """Settings that the normal run has too, so that there is something to slow down."""
-
-    @abstractmethod
-    def inject(self, rig: Rig) -> AbstractContextManager[SetDose]:
-        """The fault, at dose 0 until the function that it gives is called."""
+    obstacle: Callable[[Rig], str | None] = lambda _rig: None
+    """Why it cannot run on this machine; null when it can."""
 
     def unavailable(self, rig: Rig) -> str | None:
         """Why it cannot run here; null when it can."""
         if self.needs_gpu and not rig.loop.on_gpu:
             return "needs a GPU"
-        return None
-
-
-class SettingsFault(Fault):
-    """A fault that is nothing but other settings of the loop."""
-
-    @abstractmethod
-    def settings(self, base: Settings, dose: float) -> dict[str, Any]:
-        """What differs from the normal run."""
-
-    @contextmanager
-    def inject(self, rig: Rig) -> Iterator[SetDose]:
-        try:
-            yield lambda dose: rig.change(**self.settings(rig.base, dose))
-        finally:
-            rig.change()
-
-
-class ThreadFault(Fault):
-    """A thread of the same process that does something again and again."""
-
-    @abstractmethod
-    def work(self, rig: Rig, dose: float) -> None:
-        """One round, with the pause after it."""
-
-    @contextmanager
-    def inject(self, rig: Rig) -> Iterator[SetDose]:
-        present = 0.0
-        done = threading.Event()
-
-        def run() -> None:
-            while not done.is_set():
-                dose = present  # Read once: it may be set to 0 meanwhile.
-                if dose > 0.0:
-                    self.work(rig, dose)
-                else:
-                    time.sleep(IDLE_S)
-
-        def set_dose(dose: float) -> None:
-            nonlocal present
-            present = dose
-
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        try:
-            yield set_dose
-        finally:
-            done.set()
-            thread.join()
+        return self.obstacle(rig)

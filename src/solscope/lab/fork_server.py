@@ -1,8 +1,8 @@
-"""Starts hogs: one small process, begun before the loop, that forks a child for each.
+"""The fork server of the lab: a small process, started before the loop, that forks hogs.
 
-Hogs come up fast (torch is imported already, CUDA is not), are outside the loop's control group,
-and do not descend from the loop's process: to its sensors they are strangers. They are killed when
-asked, when the nursery ends, which it does when the recorder does, and when their time is over.
+Hogs start fast (torch is imported already, CUDA is not), are outside the loop's control group, and
+do not descend from the loop's process: its sensors count them as other processes. They are killed
+on request, when the fork server ends, which it does when the recorder ends, and after `LIMIT_S`.
 Commands are lines of JSON on its standard input.
 """
 
@@ -29,13 +29,13 @@ from solscope.lab.hogs import HOGS, LIMIT_S, shared_dose
 
 _PR_SET_PDEATHSIG = 1
 READY_S = 20.0
-"""A hog must be ready within this time."""
+"""A hog must be ready within this time: importing torch and starting CUDA take seconds."""
 END_S = 10.0
-"""The nursery must end within this time."""
+"""The fork server must end within this time; it is killed otherwise."""
 
 
 class HogError(SolscopeError):
-    """A hog did not come up; the message says why."""
+    """A hog did not start; the message says why."""
 
 
 class Hogs:
@@ -50,21 +50,21 @@ class Hogs:
         self._memory[:8] = struct.pack("d", dose)
 
 
-class Nursery:
-    """The other end, in the process of the recorder."""
+class ForkServer:
+    """The fork server, as the recorder sees it."""
 
     def __init__(self, cores: set[int], with_torch: bool) -> None:
-        command = [sys.executable, "-m", "solscope.lab.nursery"]
+        command = [sys.executable, "-m", "solscope.lab.fork_server"]
         self._process = subprocess.Popen(
             [*command, "torch" if with_torch else "plain", json.dumps(sorted(cores))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        # What was started forks the nursery and ends at once, so that the nursery is not our child.
+        # The process forks the server and ends at once, so that the server is not our child.
         self._process.wait()
 
-    def __enter__(self) -> Nursery:
+    def __enter__(self) -> ForkServer:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -75,7 +75,7 @@ class Nursery:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        # The output ends with the nursery.
+        # The output is closed when the fork server ends.
         if not select.select([self._process.stdout], [], [], END_S)[0]:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -161,7 +161,7 @@ def main() -> int:
 
 
 def _lines(children: dict[int, _Child]) -> Iterator[bytes]:
-    """Command lines; meanwhile children that ended by themselves are buried."""
+    """Command lines; meanwhile children that ended by themselves are reaped."""
     pending = b""
     while True:
         readable, _, _ = select.select([0], [], [], 0.2)
@@ -193,10 +193,10 @@ def _start(children: dict[int, _Child], request: dict[str, Any]) -> dict[str, An
     deadline = time.monotonic() + READY_S
     for read in pipes:
         readable, _, _ = select.select([read], [], [], max(0.0, deadline - time.monotonic()))
-        said = os.read(read, 4096) if readable else b"not ready in time"
+        message = os.read(read, 4096) if readable else b"not ready in time"
         os.close(read)
-        if said != b"ready":
-            error = said.decode(errors="replace") or "ended at once"
+        if message != b"ready":
+            error = message.decode(errors="replace") or "ended at once"
     if error:
         for pid in started:
             _end(children, pid)
@@ -205,7 +205,7 @@ def _start(children: dict[int, _Child], request: dict[str, Any]) -> dict[str, An
 
 
 def _run(request: dict[str, Any], number: int, write: int) -> None:
-    """The life of a child; it never returns."""
+    """Be a hog, in a child; never returns."""
     try:
         os.setpgid(0, 0)
         die_with_parent()
@@ -217,15 +217,15 @@ def _run(request: dict[str, Any], number: int, write: int) -> None:
             memory = mmap.mmap(file.fileno(), 8)
         os.close(0)
         HOGS[request["kind"]](
-            shared_dose(memory), lambda: _say(write, b"ready"), **request["arguments"]
+            shared_dose(memory), lambda: _send(write, b"ready"), **request["arguments"]
         )
-    except BaseException as error:  # noqa: BLE001 - a worker's boundary: told to the parent
-        _say(write, f"{type(error).__name__}: {error}"[:2000].encode())
+    except BaseException as error:  # noqa: BLE001 - a worker's boundary: sent to the parent
+        _send(write, f"{type(error).__name__}: {error}"[:2000].encode())
     finally:
         os._exit(1)
 
 
-def _say(write: int, text: bytes) -> None:
+def _send(write: int, text: bytes) -> None:
     os.write(write, text)
     os.close(write)
 

@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from solscope.capture.process import descends
-from solscope.lab.nursery import HogError, Nursery
+from solscope.lab.fork_server import ForkServer, HogError
 
 if not sys.platform.startswith("linux"):
     pytest.skip("the lab is for Linux", allow_module_level=True)
 
 
 @pytest.fixture
-def nursery() -> Iterator[Nursery]:
-    with Nursery(os.sched_getaffinity(0), with_torch=False) as nursery:
-        yield nursery
+def fork_server() -> Iterator[ForkServer]:
+    with ForkServer(os.sched_getaffinity(0), with_torch=False) as fork_server:
+        yield fork_server
 
 
 def cpu_s(pid: int) -> float:
@@ -45,8 +45,8 @@ def wait_for(condition: object) -> None:
         time.sleep(0.01)
 
 
-def test_a_hog_works_when_it_is_told_and_is_killed_at_the_end(nursery: Nursery) -> None:
-    with nursery.hogs("spin", 2) as hogs:
+def test_a_hog_works_when_it_has_a_dose_and_is_killed_at_the_end(fork_server: ForkServer) -> None:
+    with fork_server.hogs("spin", 2) as hogs:
         first, second = hogs.pids
         wait_for(lambda: state(first) == "S" and state(second) == "S")
         started, start = (cpu_s(first), cpu_s(second)), time.monotonic()
@@ -59,19 +59,19 @@ def test_a_hog_works_when_it_is_told_and_is_killed_at_the_end(nursery: Nursery) 
     assert gone(second)
 
 
-def test_hogs_are_strangers_to_the_loop(nursery: Nursery) -> None:
-    with nursery.hogs("spin", 1) as hogs:
+def test_hogs_do_not_descend_from_the_loop(fork_server: ForkServer) -> None:
+    with fork_server.hogs("spin", 1) as hogs:
         assert not descends(hogs.pids[0], os.getpid())
 
 
-def test_hogs_stay_on_their_cores(nursery: Nursery) -> None:
+def test_hogs_stay_on_their_cores(fork_server: ForkServer) -> None:
     core = min(os.sched_getaffinity(0))
-    with nursery.hogs("spin", 1, cores={core}) as hogs:
+    with fork_server.hogs("spin", 1, cores={core}) as hogs:
         assert os.sched_getaffinity(hogs.pids[0]) == {core}
 
 
-def test_memory_is_copied(nursery: Nursery) -> None:
-    with nursery.hogs("stream_memory", 1, megabytes=4) as hogs:
+def test_memory_is_copied(fork_server: ForkServer) -> None:
+    with fork_server.hogs("stream_memory", 1, megabytes=4) as hogs:
         hogs.set(1.0)
         wait_for(lambda: cpu_s(hogs.pids[0]) > 0.2)
 
@@ -84,9 +84,9 @@ def victim() -> Iterator[int]:
 
 
 def test_a_process_that_was_stopped_continues_when_the_hog_is_killed(
-    nursery: Nursery, victim: int
+    fork_server: ForkServer, victim: int
 ) -> None:
-    with nursery.hogs("stop_and_continue", 1, pid=victim) as hogs:
+    with fork_server.hogs("stop_and_continue", 1, pid=victim) as hogs:
         hogs.set(0.9)
         wait_for(lambda: state(victim) == "T")
         os.kill(hogs.pids[0], signal.SIGKILL)
@@ -95,21 +95,21 @@ def test_a_process_that_was_stopped_continues_when_the_hog_is_killed(
     assert state(victim) == "S"
 
 
-def test_a_hog_that_cannot_start_says_why(nursery: Nursery) -> None:
+def test_a_hog_that_cannot_start_says_why(fork_server: ForkServer) -> None:
     with (
         pytest.raises(HogError, match="spin: TypeError"),
-        nursery.hogs("spin", 1, nonsense=1),
+        fork_server.hogs("spin", 1, nonsense=1),
     ):
         pass
-    with nursery.hogs("spin", 1) as hogs:
-        assert len(hogs.pids) == 1, "the nursery goes on"
+    with fork_server.hogs("spin", 1) as hogs:
+        assert len(hogs.pids) == 1, "the fork server goes on"
 
 
-def test_all_hogs_end_with_the_nursery() -> None:
-    nursery = Nursery(os.sched_getaffinity(0), with_torch=False)
+def test_all_hogs_end_with_the_fork_server() -> None:
+    fork_server = ForkServer(os.sched_getaffinity(0), with_torch=False)
     with ExitStack() as stack:
-        pid = stack.enter_context(nursery.hogs("spin", 1)).pids[0]
-        nursery.close()
+        pid = stack.enter_context(fork_server.hogs("spin", 1)).pids[0]
+        fork_server.close()
         assert gone(pid)
         with pytest.raises(HogError, match="is gone"):
             stack.close()
@@ -117,8 +117,8 @@ def test_all_hogs_end_with_the_nursery() -> None:
 
 def test_all_hogs_end_with_the_recorder() -> None:
     code = (
-        "import os, time; from solscope.lab.nursery import Nursery;"
-        "hogs = Nursery(os.sched_getaffinity(0), False).hogs('spin', 1).__enter__();"
+        "import os, time; from solscope.lab.fork_server import ForkServer;"
+        "hogs = ForkServer(os.sched_getaffinity(0), False).hogs('spin', 1).__enter__();"
         "print(hogs.pids[0], flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as recorder:
