@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from solscope.cli.options import cache_forbidden
+from solscope.cli.options import ModelOptions, cache_forbidden
 from solscope.cli.progress import progress_line, start_bar
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ PROGRESS_FROM_BYTES = 8 << 20
 """Smaller files are read too fast for a progress bar."""
 
 
-def open_model(path: Path | None, batch: int | None, context: int | None) -> Model | None:
-    """The model that the options of `model_options` describe; null without `--model`."""
+def open_model(given: ModelOptions) -> Model | None:
+    """The model that the options describe; null without `--model`."""
     from solscope.errors import UsageError
     from solscope.operators.from_config import load_model
 
-    if path is not None:
-        return load_model(path, batch, context)
-    if batch is not None or context is not None:
+    if given.path is not None:
+        return load_model(given.path, given.batch, given.context)
+    if given.batch is not None or given.context is not None:
         raise UsageError("--batch and --context need --model")
     return None
 

@@ -2,15 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from solscope.cli import completion
+from solscope.cli.arguments import OutputPath
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def choice_option(
+    name: str, choices: Sequence[str], help_text: str, default: str | None = None
+) -> Decorator:
+    """One of `choices`; the default, which the help shows, is the first unless given."""
+    return click.option(
+        name,
+        type=click.Choice(choices),
+        default=choices[0] if default is None else default,
+        show_default=True,
+        help=help_text,
+    )
+
+
+def number_option(
+    name: str,
+    default: float,
+    numbers: click.IntRange | click.FloatRange,
+    help_text: str,
+    metavar: str | None = None,
+) -> Decorator:
+    """A number in a range; the help shows its default."""
+    return click.option(
+        name, type=numbers, default=default, show_default=True, metavar=metavar, help=help_text
+    )
+
+
+def phase_option(help_text: str) -> Decorator:
+    """`--phase`: only steps of one phase."""
+    phases = click.Choice(["prefill", "decode", "mixed", "draft", "verify"])
+    return click.option("--phase", type=phases, help=help_text)
+
+
+def output_folder_option(help_text: str) -> Decorator:
+    """`-o`: a folder to write."""
+    folder = OutputPath("folder")
+    return click.option("-o", "--output", "target", type=folder, metavar="DIR", help=help_text)
+
 
 full_names_option: Decorator = click.option(
     "--full-names", is_flag=True, help="Print kernel names whole, templates and arguments included."
@@ -55,12 +96,11 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def bound_option(default: str) -> Decorator:
     """`--bound`: ours, or as the public suite computes it."""
-    return click.option(
+    return choice_option(
         "--bound",
-        type=click.Choice(["corrected", "published"]),
-        default=default,
-        show_default=True,
-        help="Our bound, which no kernel can beat, or the formula of the public suite.",
+        ["corrected", "published"],
+        "Our bound, which no kernel can beat, or the formula of the public suite.",
+        default,
     )
 
 
@@ -77,13 +117,12 @@ def cache_forbidden() -> bool:
     return context is not None and bool(context.meta.get(_NO_CACHE))
 
 
-expansion_option: Decorator = click.option(
+expansion_option: Decorator = number_option(
     "--max-expansion",
-    default=200,
-    show_default=True,
-    type=click.IntRange(min=1),
+    200,
+    click.IntRange(min=1),
+    "Reject a compressed file that expands by more than this factor.",
     metavar="FACTOR",
-    help="Reject a compressed file that expands by more than this factor.",
 )
 no_cache_option: Decorator = click.option(
     "--no-cache",
@@ -99,27 +138,41 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return expansion_option(no_cache_option(command))
 
 
+class ModelOptions(NamedTuple):
+    """What `--model`, `--batch` and `--context` were given; `open_model` opens it."""
+
+    path: Path | None
+    batch: int | None
+    context: int | None
+
+
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--model`, `--batch` and `--context`, which `open_model` takes."""
-    for option in (
-        click.option(
-            "--context",
-            type=click.IntRange(1, 1 << 32),
-            metavar="N",
-            help="Keys per request in a decode step, if not in the profile; for --model.",
-        ),
-        click.option(
-            "--batch",
-            type=click.IntRange(1, 1 << 32),
-            metavar="N",
-            help="Requests in a decode step, if not in the profile; for --model.",
-        ),
-        click.option(
+    """`--model`, `--batch` and `--context`, which the command takes as one `ModelOptions`."""
+
+    @wraps(command)
+    def with_model(
+        *arguments: Any, model: Path | None, batch: int | None, context: int | None, **others: Any
+    ) -> Any:
+        return command(*arguments, model=ModelOptions(model, batch, context), **others)
+
+    count = click.IntRange(1, 1 << 32)
+    config = click.Path(dir_okay=False, path_type=Path)
+    options = (
+        (
             "--model",
-            type=click.Path(dir_okay=False, path_type=Path),
-            metavar="CONFIG",
-            help="The model's config.json, for kernels without recorded shapes.",
+            config,
+            "CONFIG",
+            "The model's config.json, for kernels without recorded shapes.",
         ),
-    ):
-        command = option(command)
-    return command
+        ("--batch", count, "N", "Requests in a decode step, if not in the profile; for --model."),
+        (
+            "--context",
+            count,
+            "N",
+            "Keys per request in a decode step, if not in the profile; for --model.",
+        ),
+    )
+    for name, kind, metavar, help_text in reversed(options):
+        option: Decorator = click.option(name, type=kind, metavar=metavar, help=help_text)
+        with_model = option(with_model)
+    return with_model

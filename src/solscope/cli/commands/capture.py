@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import OutputPath
+from solscope.cli.options import number_option
 from solscope.cli.output import Output, json_option, present
 
 if TYPE_CHECKING:
@@ -36,13 +37,8 @@ if TYPE_CHECKING:
     metavar="S",
     help="Stop after this time. Default: when the process ends, or on Ctrl-C.",
 )
-@click.option(
-    "--period-ms",
-    type=click.FloatRange(10, 60_000),
-    default=100.0,
-    show_default=True,
-    metavar="MS",
-    help="Time between samples.",
+@number_option(
+    "--period-ms", 100.0, click.FloatRange(10, 60_000), "Time between samples.", metavar="MS"
 )
 @click.option("--spin", is_flag=True, help="Also time a fixed loop, to detect a slow core.")
 @click.option("--force", is_flag=True, help="Replace FILE.")

@@ -8,24 +8,21 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import note_skipped, open_attributed
-from solscope.cli.options import full_names_option, reading_options, rules_option
+from solscope.cli.options import (
+    full_names_option,
+    number_option,
+    phase_option,
+    reading_options,
+    rules_option,
+)
 from solscope.cli.output import Output, json_option, markdown_option, present
 
 
 @click.command("compare", short_help="Compare profiles of the same work.")
 @click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE FILE...")
-@click.option(
-    "--phase",
-    type=click.Choice(["prefill", "decode", "mixed", "draft", "verify"]),
-    help="Only this phase. Default: all phases that every profile has.",
-)
-@click.option(
-    "--top",
-    default=10,
-    show_default=True,
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Rows to print in long tables; JSON has all.",
+@phase_option("Only this phase. Default: all phases that every profile has.")
+@number_option(
+    "--top", 10, click.IntRange(min=1), "Rows to print in long tables; JSON has all.", metavar="N"
 )
 @click.option(
     "--kernels",

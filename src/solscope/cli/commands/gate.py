@@ -9,7 +9,7 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import open_attributed
-from solscope.cli.options import reading_options, rules_option
+from solscope.cli.options import phase_option, reading_options, rules_option
 from solscope.cli.output import Output, json_option, present
 
 _SHARE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)")
@@ -64,11 +64,7 @@ def _budgets(
     metavar="CATEGORY=SHARE",
     help="How much more GPU time per step a category may take. May be repeated.",
 )
-@click.option(
-    "--phase",
-    type=click.Choice(["prefill", "decode", "mixed", "draft", "verify"]),
-    help="Only this phase. Default: all phases that both profiles have.",
-)
+@phase_option("Only this phase. Default: all phases that both profiles have.")
 @click.option("--strict", is_flag=True, help="Also fail when the answer is 'cannot tell'.")
 @rules_option
 @reading_options

@@ -10,9 +10,11 @@ import click
 from solscope.cli.arguments import profiles_argument
 from solscope.cli.opening import each_profile, open_attributed, open_model
 from solscope.cli.options import (
+    ModelOptions,
     companion_option,
     hardware_option,
     model_options,
+    number_option,
     reading_options,
     rules_option,
 )
@@ -25,21 +27,14 @@ if TYPE_CHECKING:
 @click.command("hotspots", short_help="Rank what to fix first, by time saved.")
 @profiles_argument
 @hardware_option
-@click.option(
+@number_option(
     "--target",
-    type=click.FloatRange(0, 100, min_open=True),
-    default=80.0,
-    show_default=True,
+    80.0,
+    click.FloatRange(0, 100, min_open=True),
+    "S (bound / time) that an operator is expected to reach.",
     metavar="PCT",
-    help="S (bound / time) that an operator is expected to reach.",
 )
-@click.option(
-    "--top",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    help="Rows to print; JSON has all.",
-)
+@number_option("--top", 10, click.IntRange(min=1), "Rows to print; JSON has all.")
 @companion_option
 @model_options
 @rules_option
@@ -52,9 +47,7 @@ def command(
     target: float,
     top: int,
     companion: str | None,
-    model: Path | None,
-    batch: int | None,
-    context: int | None,
+    model: ModelOptions,
     rule_files: tuple[Path, ...],
     max_expansion: int,
     output: Output,
@@ -74,7 +67,7 @@ def command(
     from solscope.views.operators import named_hardware
 
     card = None if hardware is None else named_hardware(hardware)
-    config = open_model(model, batch, context)
+    config = open_model(model)
 
     def analyze(path: str) -> HotspotTable:
         attributed = open_attributed(path, rule_files, max_expansion, companion)

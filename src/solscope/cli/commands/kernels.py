@@ -10,6 +10,7 @@ import click
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import open_attributed, pick_step
 from solscope.cli.options import (
+    choice_option,
     companion_option,
     full_names_option,
     reading_options,
@@ -24,12 +25,10 @@ if TYPE_CHECKING:
 
 @click.command("kernels", short_help="List kernels, copies and fills with statistics.")
 @click.argument("file", type=ProfilePath(), required=False, metavar="[FILE]")
-@click.option(
+@choice_option(
     "--by",
-    type=click.Choice(["name", "short", "category", "op", "call"]),
-    default="name",
-    show_default=True,
-    help="What a row represents; a call is a kernel together with its helper kernels.",
+    ["name", "short", "category", "op", "call"],
+    "What a row represents; a call is a kernel together with its helper kernels.",
 )
 @click.option("--top", type=click.IntRange(min=1), help="Rows to print. Default: all.")
 @click.option(

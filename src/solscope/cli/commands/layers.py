@@ -9,7 +9,13 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import note_skipped, open_attributed, pick_step
-from solscope.cli.options import reading_options, rules_option, step_options
+from solscope.cli.options import (
+    choice_option,
+    phase_option,
+    reading_options,
+    rules_option,
+    step_options,
+)
 from solscope.cli.output import Output, emit, json_option, markdown_option, present
 
 if TYPE_CHECKING:
@@ -18,27 +24,17 @@ if TYPE_CHECKING:
 
 @click.command("layers", short_help="Break one decoder layer down by role and kernel.")
 @click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE...")
-@click.option(
-    "--phase",
-    type=click.Choice(["prefill", "decode", "mixed", "draft", "verify"]),
-    help="Phase to show. Default: the one that takes the most time in all profiles.",
-)
+@phase_option("Phase to show. Default: the one that takes the most time in all profiles.")
 @click.option(
     "--layer", type=click.IntRange(min=0), metavar="N", help="Only layer N, counted from 0."
 )
-@click.option(
+@choice_option(
     "--per",
-    type=click.Choice(["layer", "step", "call"]),
-    default="layer",
-    show_default=True,
-    help="Print times per layer, per step (all layers), or per kernel call.",
+    ["layer", "step", "call"],
+    "Print times per layer, per step (all layers), or per kernel call.",
 )
-@click.option(
-    "--stat",
-    type=click.Choice(["mean", "median", "p90"]),
-    default="mean",
-    show_default=True,
-    help="Statistic over layers and passes. Only means add up.",
+@choice_option(
+    "--stat", ["mean", "median", "p90"], "Statistic over layers and passes. Only means add up."
 )
 @step_options
 @click.option("--kernels", is_flag=True, help="List the kernels of each role.")

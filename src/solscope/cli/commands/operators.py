@@ -10,7 +10,9 @@ import click
 from solscope.cli.arguments import profiles_argument
 from solscope.cli.opening import each_profile, open_attributed, open_model
 from solscope.cli.options import (
+    ModelOptions,
     bound_option,
+    choice_option,
     companion_option,
     hardware_option,
     model_options,
@@ -27,13 +29,7 @@ if TYPE_CHECKING:
 @click.command("operators", short_help="Compare each operator with its roofline bound.")
 @profiles_argument
 @hardware_option
-@click.option(
-    "--by",
-    type=click.Choice(["shape", "operator"]),
-    default="shape",
-    show_default=True,
-    help="What a row represents.",
-)
+@choice_option("--by", ["shape", "operator"], "What a row represents.")
 @bound_option("corrected")
 @click.option("--top", type=click.IntRange(min=1), help="Rows to print. Default: all.")
 @companion_option
@@ -49,9 +45,7 @@ def command(
     bound: BoundKind,
     top: int | None,
     companion: str | None,
-    model: Path | None,
-    batch: int | None,
-    context: int | None,
+    model: ModelOptions,
     rule_files: tuple[Path, ...],
     max_expansion: int,
     output: Output,
@@ -73,7 +67,7 @@ def command(
     from solscope.views.operators import named_hardware, operator_table
 
     card = None if hardware is None else named_hardware(hardware)
-    config = open_model(model, batch, context)
+    config = open_model(model)
 
     def analyze(path: str) -> OperatorTable:
         attributed = open_attributed(path, rule_files, max_expansion, companion)

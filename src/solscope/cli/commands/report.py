@@ -10,7 +10,13 @@ import click
 
 from solscope.cli.arguments import STDOUT, OutputPath, ProfilePath
 from solscope.cli.opening import note_skipped, open_attributed, open_model
-from solscope.cli.options import hardware_option, model_options, reading_options, rules_option
+from solscope.cli.options import (
+    ModelOptions,
+    hardware_option,
+    model_options,
+    reading_options,
+    rules_option,
+)
 from solscope.cli.output import Output, check_one_stdout, json_option, present, written
 
 if TYPE_CHECKING:
@@ -46,9 +52,7 @@ def command(
     diagnose: bool,
     force: bool,
     hardware: str | None,
-    model: Path | None,
-    batch: int | None,
-    context: int | None,
+    model: ModelOptions,
     rule_files: tuple[Path, ...],
     max_expansion: int,
     output: Output,
@@ -88,7 +92,7 @@ def command(
     paths = find_profiles(files, note_skipped)
     _check(target, paths, force)
     card = None if hardware is None else named_hardware(hardware)
-    config = open_model(model, batch, context)
+    config = open_model(model)
     profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
     if diagnose and len(profiles) != 2:
         raise click.UsageError(f"--diagnose takes two different profiles, not {len(profiles)}")

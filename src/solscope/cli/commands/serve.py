@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from solscope.cli.arguments import ProfilePath
+from solscope.cli.options import number_option
 
 
 @click.command("serve", short_help="Start a local dashboard.")
@@ -18,27 +19,14 @@ from solscope.cli.arguments import ProfilePath
     metavar="ADDRESS",
     help="Address to listen on. Anything but loopback requires the printed token.",
 )
-@click.option(
-    "--port",
-    default=8765,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="Port to listen on; 0 picks a free one.",
-)
+@number_option("--port", 8765, click.IntRange(0, 65535), "Port to listen on; 0 picks a free one.")
 @click.option(
     "--upload",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="Allow uploads from the browser and save them in FOLDER.",
 )
-@click.option(
-    "--max-upload",
-    type=click.IntRange(min=1),
-    default=512,
-    show_default=True,
-    metavar="MB",
-    help="Largest upload, in MB.",
-)
+@number_option("--max-upload", 512, click.IntRange(min=1), "Largest upload, in MB.", metavar="MB")
 def command(
     sources: tuple[str, ...], host: str, port: int, upload: Path | None, max_upload: int
 ) -> None:

@@ -9,7 +9,7 @@ import click
 
 from solscope.cli.arguments import profiles_argument
 from solscope.cli.opening import each_profile, note_skipped, open_attributed
-from solscope.cli.options import full_names_option, reading_options, rules_option
+from solscope.cli.options import full_names_option, number_option, reading_options, rules_option
 from solscope.cli.output import Output, json_option, markdown_option, present
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ USES = ("solscope.views.rank_rows", "solscope.views.summary", "solscope.report.r
 
 @click.command("show", short_help="Say where the GPU time goes.")
 @profiles_argument
-@click.option(
-    "--top", default=10, show_default=True, type=click.IntRange(min=0), help="Kernels to list."
-)
+@number_option("--top", 10, click.IntRange(min=0), "Kernels to list.")
 @click.option(
     "--slowest",
     is_flag=True,

@@ -15,7 +15,7 @@ import click
 from solscope.cli import completion
 from solscope.cli.arguments import OutputPath
 from solscope.cli.commands.bench.results import compare, leaderboard, score
-from solscope.cli.options import Decorator
+from solscope.cli.options import Decorator, choice_option, number_option, output_folder_option
 from solscope.cli.output import FAILED, Output, json_option, present
 from solscope.cli.progress import progress_line
 
@@ -51,12 +51,8 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Suite that provides the shapes.",
             shell_complete=completion.suite_or_file,
         ),
-        click.option(
-            "--device",
-            type=click.Choice(["cuda", "cpu"]),
-            default="cuda",
-            show_default=True,
-            help="Where to run. Times taken on the CPU are CPU times.",
+        choice_option(
+            "--device", ["cuda", "cpu"], "Where to run. Times taken on the CPU are CPU times."
         ),
         click.option(
             "--out",
@@ -69,37 +65,29 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             is_flag=True,
             help="Skip results that the --out file already has for the same solution.",
         ),
-        click.option(
-            "--rounds",
-            default=2,
-            show_default=True,
-            type=click.IntRange(1, 100),
-            metavar="N",
-            help="Random inputs to check per shape.",
+        number_option(
+            "--rounds", 2, click.IntRange(1, 100), "Random inputs to check per shape.", metavar="N"
         ),
-        click.option(
+        number_option(
             "--extra",
-            default=6,
-            show_default=True,
-            type=click.IntRange(0, 100),
+            6,
+            click.IntRange(0, 100),
+            "Extra cases per operator, besides the listed shapes.",
             metavar="N",
-            help="Extra cases per operator, besides the listed shapes.",
         ),
-        click.option(
+        number_option(
             "--jobs",
-            default=1,
-            show_default=True,
-            type=click.IntRange(1, 64),
+            1,
+            click.IntRange(1, 64),
+            "Operators to build and check in parallel.",
             metavar="N",
-            help="Operators to build and check in parallel.",
         ),
-        click.option(
+        number_option(
             "--scale",
-            default=1.0,
-            show_default=True,
+            1.0,
+            click.FloatRange(0, 1, min_open=True),
+            "Scale down sizes that may vary. Such results get no score.",
             metavar="FACTOR",
-            type=click.FloatRange(0, 1, min_open=True),
-            help="Scale down sizes that may vary. Such results get no score.",
         ),
         click.option(
             "--small",
@@ -113,13 +101,12 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Skip shapes that must move more than this. Default: 256 MB on the CPU, 15 % of "
             "the memory of a GPU.",
         ),
-        click.option(
+        number_option(
             "--timeout",
-            default=60.0,
-            show_default=True,
-            type=click.FloatRange(1),
+            60.0,
+            click.FloatRange(1),
+            "Limit for one request to a worker; 5 times as long for one that may compile.",
             metavar="SECONDS",
-            help="Limit for one request to a worker; 5 times as long for one that may compile.",
         ),
         click.option(
             "--memory-limit",
@@ -171,21 +158,19 @@ def command() -> None:
     metavar="M,...",
     help="Timing methods on a GPU. The first one determines the score.",
 )
-@click.option(
+@number_option(
     "--restarts",
-    default=3,
-    show_default=True,
-    type=click.IntRange(1, 20),
+    3,
+    click.IntRange(1, 20),
+    "Processes in which each solution is timed.",
     metavar="N",
-    help="Processes in which each solution is timed.",
 )
-@click.option(
+@number_option(
     "--seconds-per-shape",
-    default=0.4,
-    show_default=True,
+    0.4,
+    click.FloatRange(0.01),
+    "Sampling time per shape, over all processes.",
     metavar="SECONDS",
-    type=click.FloatRange(0.01),
-    help="Sampling time per shape, over all processes.",
 )
 @click.option(
     "--hardware",
@@ -329,21 +314,8 @@ def _finish(
 
 @command.command("new", short_help="Write a working solution to start from.")
 @click.argument("operator", metavar="OP", shell_complete=completion.operator_with_template)
-@click.option(
-    "-o",
-    "--output",
-    "target",
-    type=OutputPath("folder"),
-    metavar="DIR",
-    help="Folder to write. Default: OP-solution.",
-)
-@click.option(
-    "--language",
-    type=click.Choice(["torch", "triton", "cuda"]),
-    default="torch",
-    show_default=True,
-    help="Language of the solution.",
-)
+@output_folder_option("Folder to write. Default: OP-solution.")
+@choice_option("--language", ["torch", "triton", "cuda"], "Language of the solution.")
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 @json_option
 def new(operator: str, target: Path | None, language: str, force: bool, output: Output) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +17,13 @@ from solscope.cli.commands.corpus.options import (
 )
 from solscope.cli.commands.corpus.questions import COMMANDS as QUESTIONS
 from solscope.cli.opening import open_model
-from solscope.cli.options import expansion_option, model_options
+from solscope.cli.options import (
+    ModelOptions,
+    choice_option,
+    expansion_option,
+    model_options,
+    number_option,
+)
 from solscope.cli.output import Output, json_option, present
 
 if TYPE_CHECKING:
@@ -95,12 +100,8 @@ def init(store: str, output: Output) -> None:
 @click.option(
     "--keep-events", is_flag=True, help="Also store all events, which makes the store large."
 )
-@click.option(
-    "--engine",
-    type=click.Choice(["local", "ray"]),
-    default="local",
-    show_default=True,
-    help="Read profiles in local processes or on a Ray cluster.",
+@choice_option(
+    "--engine", ["local", "ray"], "Read profiles in local processes or on a Ray cluster."
 )
 @click.option("--address", metavar="ADDRESS", help="An existing Ray cluster. Default: start one.")
 @click.option(
@@ -122,9 +123,7 @@ def add(
     address: str | None,
     workers: int | None,
     verbose: bool,
-    model: Path | None,
-    batch: int | None,
-    context: int | None,
+    model: ModelOptions,
     max_expansion: int,
     output: Output,
 ) -> int:
@@ -142,7 +141,7 @@ def add(
     options = ExtractOptions(
         tags=tuple(map(parse_tag, tags)),
         keep_events=keep_events,
-        model=open_model(model, batch, context),
+        model=open_model(model),
         read=ReadOptions(max_expansion=max_expansion, cache=False),
     )
     corpus = open_corpus(store)
@@ -272,9 +271,7 @@ def compact(store: str, output: Output) -> None:
 @command.command("query", short_help="Run SQL on the tables.")
 @store_argument
 @click.argument("sql")
-@click.option(
-    "--limit", default=100, show_default=True, type=click.IntRange(min=1), help="Rows to print."
-)
+@number_option("--limit", 100, click.IntRange(min=1), "Rows to print.")
 @json_option
 def query_command(store: str, sql: str, limit: int, output: Output) -> None:
     """Run one SELECT on the tables profiles, times, steps and events. JSON has all rows."""

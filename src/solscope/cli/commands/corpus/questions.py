@@ -14,7 +14,7 @@ from solscope.cli.commands.corpus.options import (
     store_argument,
     where_option,
 )
-from solscope.cli.options import Decorator
+from solscope.cli.options import Decorator, choice_option, number_option
 from solscope.cli.output import (
     Output,
     check_one_stdout,
@@ -24,16 +24,13 @@ from solscope.cli.output import (
     written,
 )
 
-top_option: Decorator = click.option(
-    "--top", default=20, show_default=True, type=click.IntRange(min=1), help="Rows to print."
-)
-cover_option: Decorator = click.option(
+top_option: Decorator = number_option("--top", 20, click.IntRange(min=1), "Rows to print.")
+cover_option: Decorator = number_option(
     "--cover",
-    default=0.95,
-    show_default=True,
-    type=click.FloatRange(0, 1, min_open=True),
+    0.95,
+    click.FloatRange(0, 1, min_open=True),
+    "Share of an operator's time that the shapes must cover.",
     metavar="SHARE",
-    help="Share of an operator's time that the shapes must cover.",
 )
 weight_option: Decorator = click.option(
     "--weight",
@@ -46,12 +43,8 @@ weight_option: Decorator = click.option(
 
 @click.command("importance", short_help="Rank operators by GPU time across profiles.")
 @store_argument
-@click.option(
-    "--by",
-    type=click.Choice(["operator", "shape", "category", "role", "kernel"]),
-    default="operator",
-    show_default=True,
-    help="What a row represents.",
+@choice_option(
+    "--by", ["operator", "shape", "category", "role", "kernel"], "What a row represents."
 )
 @click.option(
     "--group-by", metavar="KEY,...", default="", help="One table per model, gpu, phase, tag, ..."
@@ -147,27 +140,16 @@ def export_suite(
 @click.command("trend", short_help="Find change points over time; exit 1 if slower.")
 @store_argument
 @click.argument("what", metavar="OP|CATEGORY|step", shell_complete=completion.series)
-@click.option(
-    "--by",
-    type=click.Choice(["date", "version"]),
-    default="date",
-    show_default=True,
-    help="Order of the profiles.",
+@choice_option("--by", ["date", "version"], "Order of the profiles.")
+@choice_option(
+    "--metric", ["call", "step", "share"], "Time per call, time per step, or share of GPU time."
 )
-@click.option(
-    "--metric",
-    type=click.Choice(["call", "step", "share"]),
-    default="call",
-    show_default=True,
-    help="Time per call, time per step, or share of GPU time.",
-)
-@click.option(
+@number_option(
     "--min-change",
-    default=3.0,
-    show_default=True,
-    type=click.FloatRange(min=0),
+    3.0,
+    click.FloatRange(min=0),
+    "Smallest slowdown that sets exit code 1.",
     metavar="PERCENT",
-    help="Smallest slowdown that sets exit code 1.",
 )
 @where_option
 @top_option

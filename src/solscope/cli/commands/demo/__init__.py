@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from solscope.cli.arguments import OutputPath
+from solscope.cli.options import output_folder_option
 from solscope.cli.output import Output, json_option, present
 
 
@@ -62,14 +63,7 @@ def _names(
 
 @command.command("run", short_help="Run the commands and show their output.")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_names)
-@click.option(
-    "-o",
-    "--output",
-    "target",
-    type=OutputPath("folder"),
-    metavar="DIR",
-    help="Folder for what the commands write; by default a temporary one.",
-)
+@output_folder_option("Folder for what the commands write; by default a temporary one.")
 @json_option
 def run(names: tuple[str, ...], target: Path | None, output: Output) -> int:
     """Run the commands of the named examples, or of all, and print each with its output.

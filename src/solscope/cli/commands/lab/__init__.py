@@ -8,7 +8,7 @@ import click
 
 from solscope.cli.arguments import OutputPath
 from solscope.cli.commands.lab.results import pack, score
-from solscope.cli.options import Decorator
+from solscope.cli.options import Decorator, choice_option, number_option
 from solscope.cli.output import Output, emit, json_option, present
 
 
@@ -58,12 +58,11 @@ out_option: Decorator = click.option(
 
 @command.command("record", short_help="Record pairs of a normal and an abnormal run.")
 @out_option
-@click.option(
+@choice_option(
     "--half",
-    type=click.Choice(["tune", "test", "all"]),
+    ["tune", "test", "all"],
+    "Faults used to choose thresholds, to test them, or both.",
     default="all",
-    show_default=True,
-    help="Faults used to choose thresholds, to test them, or both.",
 )
 @click.option(
     "--modes",
@@ -90,20 +89,10 @@ out_option: Decorator = click.option(
     metavar="N",
     help="Steps to profile. Default: 24 eager, 40 with a graph.",
 )
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=1),
-    default=240.0,
-    show_default=True,
-    help="Start no new recording after this time.",
+@number_option(
+    "--seconds", 240.0, click.FloatRange(min=1), "Start no new recording after this time."
 )
-@click.option(
-    "--device",
-    type=click.Choice(["cuda", "cpu"]),
-    default="cuda",
-    show_default=True,
-    help="Where the model runs. Use the CPU for a trial run.",
-)
+@choice_option("--device", ["cuda", "cpu"], "Where the model runs. Use the CPU for a trial run.")
 @click.option("--tiny", is_flag=True, help="Use a model with two small layers, for a trial run.")
 @click.option("--archive", is_flag=True, help="Pack all recordings into a few files.")
 @json_option
