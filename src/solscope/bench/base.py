@@ -64,6 +64,11 @@ class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str | None = None
     """Why there is no time."""
 
+    def as_main(self) -> dict[str, Any]:
+        """The fields that a result has of its main method."""
+        names = ("median_us", "p20_us", "p80_us", "samples", "samples_per_restart")
+        return {name: getattr(self, name) for name in names}
+
 
 class Sensors(msgspec.Struct, frozen=True, omit_defaults=True):
     """The GPU during the timed calls: median, and the range."""

@@ -133,6 +133,11 @@ no_cache_option: Decorator = click.option(
 )
 
 
+def opening_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--rules`, `--max-expansion` and `--no-cache`: how `open_attributed` opens profiles."""
+    return rules_option(reading_options(command))
+
+
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--max-expansion`, which the command takes; `--no-cache`, which `open_attributed` obeys."""
     return expansion_option(no_cache_option(command))
@@ -172,7 +177,7 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "Keys per request in a decode step, if not in the profile; for --model.",
         ),
     )
+    decorated: Callable[..., Any] = with_model
     for name, kind, metavar, help_text in reversed(options):
-        option: Decorator = click.option(name, type=kind, metavar=metavar, help=help_text)
-        with_model = option(with_model)
-    return with_model
+        decorated = click.option(name, type=kind, metavar=metavar, help=help_text)(decorated)
+    return decorated

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,11 @@ markdown_option: Decorator = click.option(
     callback=_choose_markdown,
     help="Print Markdown.",
 )
+
+
+def form_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--markdown` and `--json`."""
+    return markdown_option(json_option(command))
 
 
 def present(

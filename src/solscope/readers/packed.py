@@ -19,11 +19,16 @@ import msgspec
 from solscope.errors import DamagedFileError
 
 VERSION = 1
+"""Version of the format."""
 LIMIT_BYTES = 64 << 20
-"""No honest file of observations comes near this size."""
+"""Most bytes of JSON that are read; packed recordings have a hundredth of that."""
+MAX_SAMPLES = 1 << 22
+"""Samples of all sensors together; recordings have a hundredth of that."""
 
-Number = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
-"""What arrays of 64 bits hold."""
+MOST = 1 << 62
+"""Largest number: it fits into 64 bits, and still does with another one added."""
+Number = Annotated[int, msgspec.Meta(ge=-MOST, le=MOST)]
+Length = Annotated[int, msgspec.Meta(ge=0, lt=MOST)]
 Ordinal = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 ANCHOR = "anchor "
 """Start of `Run.found_by` in a run known by cycles; the rest names what a cycle is."""
@@ -37,7 +42,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
     """Its number in the profile."""
     start_ns: Number
     """From the start of the run's first step."""
-    wall_ns: Number
+    wall_ns: Length
     """To the start of the next step; for the last step to its own last activity."""
     phase: str | None
     requests: Number | None
@@ -235,16 +240,26 @@ def load(path: Path) -> Observations:
 def decode(data: bytes, path: str) -> Observations:
     """Observations from their JSON; `path` says in errors where that was read."""
     try:
-        found = msgspec.json.decode(data, type=Observations)
+        observations = msgspec.json.decode(data, type=Observations)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DamagedFileError(f"{path}: not observations ({error})") from error
-    if found.solscope_observations != VERSION:
+        raise DamagedFileError(f"{path}: damaged packed recording ({error})") from error
+    if observations.solscope_observations != VERSION:
         raise DamagedFileError(
-            f"{path}: observations of version {found.solscope_observations}, this solscope reads "
-            f"{VERSION}; create them again from the profile"
+            f"{path}: a packed recording of version {observations.solscope_observations}, this "
+            f"solscope reads {VERSION}; pack it again from the trace"
         )
-    for counter in found.counters:
-        times = len(found.clocks[counter.clock]) if counter.clock < len(found.clocks) else 0
-        if counter.n and (counter.n != times or len(counter.values) not in {1, times}):
+    _check_samples(observations, path)
+    return observations
+
+
+def _check_samples(observations: Observations, path: str) -> None:
+    """Refuse samples without times before any are written out: `n` can be any number."""
+    clocks = observations.clocks
+    for counter in observations.counters:
+        times = len(clocks[counter.clock]) if counter.clock < len(clocks) else 0
+        whole = counter.n == times and len(counter.values) in {1, times} and counter.name
+        if counter.n and not whole:
             raise DamagedFileError(f"{path}: damaged samples of the sensor {counter.name!r}")
-    return found
+    samples = sum(counter.n for counter in observations.counters)
+    if samples > MAX_SAMPLES:
+        raise DamagedFileError(f"{path}: {samples:,} samples; at most {MAX_SAMPLES:,} are read")

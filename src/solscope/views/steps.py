@@ -73,7 +73,7 @@ def step_times(attributed: Attributed) -> StepTimes:
 
 def _steps(attributed: Attributed) -> pl.DataFrame:
     if attributed.profile.observations is not None:
-        return observed_steps(attributed.profile.observations)
+        return observed_steps(attributed.profile.observations, attributed.profile.path)
     if attributed.profile.cycles is not None:
         return _cycles(attributed.profile.cycles)
     # Ranks and processes of a merged profile run the same steps; those of the first are used.

@@ -173,20 +173,11 @@ def _with_method(result: ShapeResult, method: str) -> ShapeResult:
     """The line with the times of another method; it did not pass where that has none."""
     if is_called(result.method, method):
         return result
-    full, found = result.by(method) or (method, None)
-    if found is None or not found.median_us:
+    full, timing = result.by(method) or (method, None)
+    if timing is None or not timing.median_us:
         return msgspec.structs.replace(result, median_us=None, s=None, method=full)
-    s = None if result.bound_us is None else result.bound_us / found.median_us
-    return msgspec.structs.replace(
-        result,
-        method=full,
-        median_us=found.median_us,
-        p20_us=found.p20_us,
-        p80_us=found.p80_us,
-        samples=found.samples,
-        samples_per_restart=found.samples_per_restart,
-        s=s,
-    )
+    s = None if result.bound_us is None else result.bound_us / timing.median_us
+    return msgspec.structs.replace(result, method=full, s=s, **timing.as_main())
 
 
 def best_per_shape(results: Sequence[ShapeResult], operator: str) -> list[ShapeResult]:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from solscope.bench.base import ShapeResult, Status
 from solscope.bench.pool.arena import Arena, Arenas
@@ -40,6 +40,14 @@ WORKER_SHARE = 0.6
 """Share of the GPU's memory that a worker may take: one that leaks must not starve the others."""
 ARENA_BYTES = 40 << 30
 """Memory that is reserved at once for the inputs of an operator's shapes, at most."""
+
+
+class Resources(NamedTuple):
+    """What a run keeps open."""
+
+    spawner: Spawner
+    arenas: Arenas
+    watch: Watch
 
 
 class Evaluation:
@@ -80,26 +88,21 @@ class Evaluation:
             for wave in list(agenda.waves(waiting)):
                 share = self._left() * agenda.work(wave) / agenda.work(waiting)
                 waiting = waiting[len(wave) :]
-                self._wave(wave, time.monotonic() + share, spawner, arenas, watch)
+                resources = Resources(spawner, arenas, watch)
+                self._wave(wave, time.monotonic() + share, resources)
         budget = options.time_budget_s
         if budget is not None and due and len(self.results) == len(agenda.too_large):
             raise UsageError(f"nothing was done in the {budget:g} s of --time-budget: allow more")
         return self.results
 
-    def _wave(
-        self,
-        wave: Sequence[OperatorRun],
-        end: float,
-        spawner: Spawner,
-        arenas: Arenas,
-        watch: Watch,
-    ) -> None:
+    def _wave(self, wave: Sequence[OperatorRun], end: float, resources: Resources) -> None:
         """Check some operators at the same time, then time them one by one, until `end`."""
+        spawner, arenas, _ = resources
         check_end = end
         if not self.options.check_only:
             check_end -= (1 - CHECK_SHARE) * (end - time.monotonic()) if end < float("inf") else 0.0
         _together(
-            lambda one: self._check(one, check_end, spawner, arenas),
+            lambda run: self._check(run, check_end, spawner, arenas),
             wave,
             self.options.jobs,
             spawner,
@@ -109,7 +112,7 @@ class Evaluation:
         release(self.options.device, keep=0)
         standing = [run for run in wave if self._standing(run)]
         if standing and not self.options.check_only and time.monotonic() < end:
-            self._time_wave(standing, end, spawner, arenas, watch)
+            self._time_wave(standing, end, resources)
 
     @property
     def _share(self) -> float | None:
@@ -182,18 +185,12 @@ class Evaluation:
             if run.checked and any(self._due(run, candidate, shape) for shape in run.shapes)
         ]
 
-    def _time_wave(
-        self,
-        wave: Sequence[OperatorRun],
-        end: float,
-        spawner: Spawner,
-        arenas: Arenas,
-        watch: Watch,
-    ) -> None:
+    def _time_wave(self, wave: Sequence[OperatorRun], end: float, resources: Resources) -> None:
         """Start the processes of several operators at once, then time one after the other.
 
         Each operator gets its share of the time that is left.
         """
+        spawner, arenas, watch = resources
         self.progress(f"starting {', '.join(run.operator.name for run in wave)}")
         stages = _together(lambda run: self._start(run, spawner, arenas), wave, len(wave), spawner)
         try:

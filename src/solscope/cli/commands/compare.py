@@ -11,9 +11,8 @@ from solscope.cli.opening import note_skipped, open_attributed
 from solscope.cli.options import (
     full_names_option,
     number_option,
+    opening_options,
     phase_option,
-    reading_options,
-    rules_option,
 )
 from solscope.cli.output import Output, json_option, markdown_option, present
 
@@ -32,8 +31,7 @@ from solscope.cli.output import Output, json_option, markdown_option, present
 )
 @full_names_option
 @markdown_option
-@rules_option
-@reading_options
+@opening_options
 @json_option
 def command(
     files: tuple[str, ...],

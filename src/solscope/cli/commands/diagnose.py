@@ -9,7 +9,7 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import open_attributed, open_run_with_progress
-from solscope.cli.options import reading_options, rules_option
+from solscope.cli.options import opening_options
 from solscope.cli.output import Output, json_option, markdown_option, present
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ ROWS = 12
     is_flag=True,
     help="Print shares, Z-scores and suspicion scores per function, like cycle-based reports.",
 )
-@rules_option
-@reading_options
+@opening_options
 @json_option
 def command(
     normal: str,

@@ -9,7 +9,7 @@ import click
 
 from solscope.cli.arguments import STDOUT, OutputPath, ProfilePath
 from solscope.cli.opening import open_attributed, pick_step
-from solscope.cli.options import reading_options, rules_option, step_options
+from solscope.cli.options import opening_options, step_options
 from solscope.cli.output import Output, check_one_stdout, json_option, present, written
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ _FILE = OutputPath(stdout=True)
 )
 @step_options
 @click.option("--force", is_flag=True, help="Replace existing files.")
-@rules_option
-@reading_options
+@opening_options
 @json_option
 def command(
     file: str,

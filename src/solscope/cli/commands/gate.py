@@ -9,7 +9,7 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import open_attributed
-from solscope.cli.options import phase_option, reading_options, rules_option
+from solscope.cli.options import opening_options, phase_option
 from solscope.cli.output import Output, json_option, present
 
 _SHARE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)")
@@ -66,8 +66,7 @@ def _budgets(
 )
 @phase_option("Only this phase. Default: all phases that both profiles have.")
 @click.option("--strict", is_flag=True, help="Also fail when the answer is 'cannot tell'.")
-@rules_option
-@reading_options
+@opening_options
 @json_option
 def command(
     baseline: str,

@@ -15,10 +15,9 @@ from solscope.cli.options import (
     hardware_option,
     model_options,
     number_option,
-    reading_options,
-    rules_option,
+    opening_options,
 )
-from solscope.cli.output import Output, json_option, markdown_option, present
+from solscope.cli.output import Output, form_options, present
 
 if TYPE_CHECKING:
     from solscope.views.hotspots import HotspotTable
@@ -37,10 +36,8 @@ if TYPE_CHECKING:
 @number_option("--top", 10, click.IntRange(min=1), "Rows to print; JSON has all.")
 @companion_option
 @model_options
-@rules_option
-@reading_options
-@markdown_option
-@json_option
+@opening_options
+@form_options
 def command(
     files: tuple[str, ...],
     hardware: str | None,

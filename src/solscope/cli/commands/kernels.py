@@ -13,11 +13,10 @@ from solscope.cli.options import (
     choice_option,
     companion_option,
     full_names_option,
-    reading_options,
-    rules_option,
+    opening_options,
     step_options,
 )
-from solscope.cli.output import Output, json_option, markdown_option, present
+from solscope.cli.output import Output, form_options, present
 
 if TYPE_CHECKING:
     from solscope.views.kernels import GroupBy
@@ -38,10 +37,8 @@ if TYPE_CHECKING:
 @step_options
 @companion_option
 @full_names_option
-@rules_option
-@reading_options
-@markdown_option
-@json_option
+@opening_options
+@form_options
 def command(
     file: str | None,
     by: GroupBy,

@@ -11,9 +11,8 @@ from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import note_skipped, open_attributed, pick_step
 from solscope.cli.options import (
     choice_option,
+    opening_options,
     phase_option,
-    reading_options,
-    rules_option,
     step_options,
 )
 from solscope.cli.output import Output, emit, json_option, markdown_option, present
@@ -40,8 +39,7 @@ if TYPE_CHECKING:
 @click.option("--kernels", is_flag=True, help="List the kernels of each role.")
 @markdown_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-@rules_option
-@reading_options
+@opening_options
 @json_option
 def command(
     files: tuple[str, ...],

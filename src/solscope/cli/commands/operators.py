@@ -16,10 +16,9 @@ from solscope.cli.options import (
     companion_option,
     hardware_option,
     model_options,
-    reading_options,
-    rules_option,
+    opening_options,
 )
-from solscope.cli.output import Output, json_option, markdown_option, present
+from solscope.cli.output import Output, form_options, present
 
 if TYPE_CHECKING:
     from solscope.roofline import BoundKind
@@ -34,10 +33,8 @@ if TYPE_CHECKING:
 @click.option("--top", type=click.IntRange(min=1), help="Rows to print. Default: all.")
 @companion_option
 @model_options
-@rules_option
-@reading_options
-@markdown_option
-@json_option
+@opening_options
+@form_options
 def command(
     files: tuple[str, ...],
     hardware: str | None,

@@ -9,15 +9,14 @@ import click
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import open_run_with_progress
 from solscope.cli.options import expansion_option, rules_option
-from solscope.cli.output import Output, json_option, markdown_option, present
+from solscope.cli.output import Output, form_options, present
 
 
 @click.command("ranks", short_help="Find the rank that the others wait for, and why.")
 @click.argument("runs", type=ProfilePath(), nargs=-1, required=True, metavar="RUN [RUN2]...")
 @rules_option
 @expansion_option
-@markdown_option
-@json_option
+@form_options
 def command(
     runs: tuple[str, ...],
     rule_files: tuple[Path, ...],

@@ -14,8 +14,7 @@ from solscope.cli.options import (
     ModelOptions,
     hardware_option,
     model_options,
-    reading_options,
-    rules_option,
+    opening_options,
 )
 from solscope.cli.output import Output, check_one_stdout, json_option, present, written
 
@@ -43,8 +42,7 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @hardware_option
 @model_options
-@rules_option
-@reading_options
+@opening_options
 @json_option
 def command(
     files: tuple[str, ...],

@@ -9,8 +9,8 @@ import click
 
 from solscope.cli.arguments import profiles_argument
 from solscope.cli.opening import each_profile, note_skipped, open_attributed
-from solscope.cli.options import full_names_option, number_option, reading_options, rules_option
-from solscope.cli.output import Output, json_option, markdown_option, present
+from solscope.cli.options import full_names_option, number_option, opening_options
+from solscope.cli.output import Output, form_options, present
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,10 +32,8 @@ USES = ("solscope.views.rank_rows", "solscope.views.summary", "solscope.report.r
     help="List the slowest steps, and what is unusual about each; --top says how many.",
 )
 @full_names_option
-@rules_option
-@reading_options
-@markdown_option
-@json_option
+@opening_options
+@form_options
 def command(
     files: tuple[str, ...],
     top: int,

@@ -8,7 +8,7 @@ import click
 
 from solscope.cli import completion
 from solscope.cli.options import Decorator, bound_option
-from solscope.cli.output import Output, json_option, markdown_option, present
+from solscope.cli.output import Output, form_options, json_option, present
 
 if TYPE_CHECKING:
     from solscope.roofline import BoundKind
@@ -62,8 +62,7 @@ def command() -> None:
 
 @command.command("list", short_help="List operators by importance.")
 @suite_option
-@markdown_option
-@json_option
+@form_options
 def list_operators(suite: str, output: Output) -> None:
     """List the operators, most important first."""
     from solscope.suite import listed_rows, load, suite_list
@@ -75,8 +74,7 @@ def list_operators(suite: str, output: Output) -> None:
 @command.command("show", short_help="Show inputs, outputs, tolerances and shapes.")
 @click.argument("operator", metavar="OP", shell_complete=completion.operator_of_suite)
 @suite_option
-@markdown_option
-@json_option
+@form_options
 def show(operator: str, suite: str, output: Output) -> None:
     """Show operator OP: its math, the inputs and outputs of a solution, and the tolerances."""
     from solscope.suite import describe, load
@@ -87,8 +85,7 @@ def show(operator: str, suite: str, output: Output) -> None:
 @command.command("roofline", short_help="Show the roofline bound of every operator.")
 @hardware_option
 @bound_option("published")
-@markdown_option
-@json_option
+@form_options
 def roofline(hardware: list[str], bound: BoundKind, output: Output) -> None:
     """Show regime, arithmetic intensity and bound per operator, as published or on any GPU."""
     from solscope.suite import suite_roofline
@@ -100,8 +97,7 @@ def roofline(hardware: list[str], bound: BoundKind, output: Output) -> None:
 @click.argument("operator", metavar="OP", shell_complete=completion.operator_of_suite)
 @suite_option
 @hardware_option
-@markdown_option
-@json_option
+@form_options
 def shapes(operator: str, suite: str, hardware: list[str], output: Output) -> None:
     """Show every shape of operator OP with the published S and solscope's own bound."""
     from solscope.suite import listed_shapes, load, suite_shapes

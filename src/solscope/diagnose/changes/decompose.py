@@ -16,7 +16,7 @@ is missing in one run would have taken as long in it: all of their time is the m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -104,18 +104,18 @@ class Decomposition:
     @cached_property
     def by_family(self) -> dict[str, float]:
         """Difference in ms by family."""
-        out = dict.fromkeys(FAMILIES, 0.0)
-        for component in self.components:
-            out[component.family] += component.delta_ms
-        return out
+        return self._sums(lambda component: component.delta_ms)
 
     @cached_property
     def normal_by_family(self) -> dict[str, float]:
         """Normal time in ms by family."""
-        out = dict.fromkeys(FAMILIES, 0.0)
+        return self._sums(lambda component: component.normal_ms)
+
+    def _sums(self, of: Callable[[Component], float]) -> dict[str, float]:
+        sums = dict.fromkeys(FAMILIES, 0.0)
         for component in self.components:
-            out[component.family] += component.normal_ms
-        return out
+            sums[component.family] += of(component)
+        return sums
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,11 @@ class Column(NamedTuple):
     any other text."""
 
 
+def numbers(*headings: str) -> list[Column]:
+    """Columns of numbers that are shown in every terminal, however narrow."""
+    return [Column(heading) for heading in headings]
+
+
 class Sheet:
     """A table without lines that keeps its source rows."""
 

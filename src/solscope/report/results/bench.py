@@ -13,14 +13,7 @@ from solscope.bench.results.score import Score
 from solscope.bench.workloads import DEFAULT_SUITE
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import (
-    Column,
-    counted,
-    heading,
-    number,
-    pct,
-    table,
-)
+from solscope.report.layout.tables import Column, counted, heading, number, numbers, pct, table
 from solscope.text import clean
 
 REASONS = 8
@@ -130,12 +123,10 @@ def _reasons(results: Sequence[ShapeResult]) -> list[Printable]:
 def score_parts(found: Score, screen: Screen) -> list[Printable]:
     """S per operator, and over all."""
     columns = (
-        Column("importance"),
-        Column("S"),
+        *numbers("importance", "S"),
         Column("bound µs", spare=2),
         Column("best µs", spare=1),
-        Column("recoverable"),
-        Column("passed"),
+        *numbers("recoverable", "passed"),
         Column("published S", spare=3),
         Column("operator", text=True),
         Column("best", text=True, spare=4),
@@ -235,11 +226,7 @@ def leaderboard_parts(found: Leaderboard, screen: Screen) -> list[Printable]:
     """Solutions over all, then S by operator."""
     overall = table(
         (
-            Column("S"),
-            Column("of importance"),
-            Column("passed"),
-            Column("failed"),
-            Column("fastest on"),
+            *numbers("S", "of importance", "passed", "failed", "fastest on"),
             Column("solution", text=True),
         ),
         [
@@ -258,8 +245,7 @@ def leaderboard_parts(found: Leaderboard, screen: Screen) -> list[Printable]:
     names = [one.solution for one in found.entries]
     by_operator = table(
         (
-            Column("importance"),
-            Column("best"),
+            *numbers("importance", "best"),
             *(Column(name, spare=at) for at, name in enumerate(names)),
             Column("operator", text=True),
         ),

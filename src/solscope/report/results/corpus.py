@@ -24,6 +24,7 @@ from solscope.report.layout.tables import (
     counted,
     heading,
     number,
+    numbers,
     pct,
     table,
     with_bars,
@@ -295,8 +296,7 @@ def _importance_row(row: ImportanceRow, share: str) -> list[str]:
 
 
 _SHAPES = (
-    Column("weight"),
-    Column("covered"),
+    *numbers("weight", "covered"),
     Column("calls", spare=3),
     Column("profiles", spare=4),
     Column("p50 µs", spare=1),

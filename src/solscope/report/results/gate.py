@@ -6,7 +6,7 @@ from solscope.compare.gate import Check, GateResult
 from solscope.report.forms import Screen, form
 from solscope.report.layout.labels import short_labels
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, number, table, warning_lines
+from solscope.report.layout.tables import Column, number, numbers, table, warning_lines
 from solscope.text import clean
 
 _WORDS = {"ok": "ok", "worse": "worse", "cannot_tell": "cannot tell"}
@@ -17,8 +17,7 @@ _COLUMNS = (
     Column("n", spare=3),
     Column("baseline ms", spare=2),
     Column("candidate ms", spare=2),
-    Column("ratio"),
-    Column("95 % interval"),
+    *numbers("ratio", "95 % interval"),
     Column("limit", spare=4),
     Column("verdict"),
 )

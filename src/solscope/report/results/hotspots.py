@@ -6,14 +6,7 @@ from typing import TypedDict
 
 from solscope.report.forms import Screen, form, one_below_the_other
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import (
-    BAR_WIDTH,
-    Column,
-    number,
-    pct,
-    table,
-    with_bars,
-)
+from solscope.report.layout.tables import BAR_WIDTH, Column, number, numbers, pct, table, with_bars
 from solscope.report.results.operators import axes_text, known_costs
 from solscope.text import clean
 from solscope.views.hotspots import Hotspot, HotspotTable
@@ -63,10 +56,7 @@ def hotspots_parts(result: HotspotTable, screen: Screen, *, top: int) -> list[Pr
 
 
 _COLUMNS = (
-    Column("#"),
-    Column("saves µs"),
-    Column("of step"),
-    Column("µs"),
+    *numbers("#", "saves µs", "of step", "µs"),
     Column("bound µs", spare=3),
     Column("S", spare=2),
     Column("limit", text=True, spare=4),

@@ -14,6 +14,7 @@ from solscope.report.layout.tables import (
     listing,
     micro,
     number,
+    numbers,
     pct,
     table,
     warning_lines,
@@ -69,10 +70,7 @@ def kernels_parts(
 
 
 _COLUMNS = (
-    Column("share"),
-    Column("ms"),
-    Column("calls"),
-    Column("mean µs"),
+    *numbers("share", "ms", "calls", "mean µs"),
     Column("median", spare=1),
     Column("min", spare=3),
     Column("max", spare=2),

@@ -10,6 +10,7 @@ from solscope.report.layout.markdown import Ready
 from solscope.report.layout.tables import (
     Column,
     number,
+    numbers,
     pct,
     share_known,
     table,
@@ -79,11 +80,7 @@ REASONS = 8
 """How many of the reasons are printed; JSON has them all."""
 
 _COLUMNS = (
-    Column("share"),
-    Column("calls"),
-    Column("µs"),
-    Column("bound µs"),
-    Column("S"),
+    *numbers("share", "calls", "µs", "bound µs", "S"),
     Column("limit", text=True, spare=1),
     Column("GFLOP", spare=4),
     Column("MB", spare=3),
@@ -93,8 +90,7 @@ _COLUMNS = (
     Column("operator", text=True, code=True),
 )
 _NO_COST = (
-    Column("share"),
-    Column("calls"),
+    *numbers("share", "calls"),
     Column("reason", text=True),
     Column("no cost", text=True, code=True),
 )

@@ -10,6 +10,7 @@ from solscope.report.layout.tables import (
     Column,
     heading,
     number,
+    numbers,
     pct,
     table,
     warning_lines,
@@ -68,11 +69,7 @@ def _title(result: RunRanks) -> str:
 
 _RANKS = (
     Column("rank", text=True),
-    Column("step ms"),
-    Column("compute ms"),
-    Column("comm ms"),
-    Column("wait ms"),
-    Column("costs ms"),
+    *numbers("step ms", "compute ms", "comm ms", "wait ms", "costs ms"),
     Column("host ms", spare=1),
     Column("held ms", spare=3),
     Column("last", spare=2),
@@ -110,10 +107,7 @@ def _rank(row: RankTimes, straggler: int | None) -> list[str]:
 
 _COLLECTIVES = (
     Column("kind", text=True),
-    Column("bytes"),
-    Column("calls"),
-    Column("transfer µs"),
-    Column("wait µs"),
+    *numbers("bytes", "calls", "transfer µs", "wait µs"),
     Column("calm µs", spare=3),
     Column("bus GB/s", spare=1),
     Column("bound", spare=4),
@@ -143,8 +137,7 @@ def _collective(row: CollectiveRow) -> list[str]:
 
 def _layers(result: RunRanks, width: int) -> Printable:
     columns = [
-        Column("layer"),
-        Column("max / mean"),
+        *numbers("layer", "max / mean"),
         *(Column(f"rank {row.rank}", spare=at) for at, row in enumerate(result.ranks)),
     ]
     rows = [

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from solscope.cli import completion
 from solscope.cli.arguments import BundledPath
 from solscope.cli.options import Decorator
-from solscope.cli.output import Output, json_option, markdown_option, present
+from solscope.cli.output import Output, form_options, present
 
 if TYPE_CHECKING:
     from solscope.bench.base import ShapeResult
@@ -40,6 +40,11 @@ method_option: Decorator = click.option(
 )
 
 
+def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--on`, `--suite` and `--method`: which results count."""
+    return device_name_option(suite_name_option(method_option(command)))
+
+
 def _read(files: Sequence[Path]) -> list[ShapeResult]:
     """All lines; warns about a truncated file, whose last result does not count."""
     from solscope.bench.results.files import is_cut_off, read_results
@@ -60,11 +65,8 @@ def _read(files: Sequence[Path]) -> list[ShapeResult]:
     help="Score this solution. Default: the best one per shape.",
     shell_complete=completion.solution,
 )
-@device_name_option
-@suite_name_option
-@method_option
-@markdown_option
-@json_option
+@selection_options
+@form_options
 def score(
     files: tuple[Path, ...],
     solution: str | None,
@@ -94,11 +96,8 @@ def score(
     help="Solution from B. Default: the best one per shape.",
     shell_complete=completion.solution,
 )
-@device_name_option
-@suite_name_option
-@method_option
-@markdown_option
-@json_option
+@selection_options
+@form_options
 def compare(
     before: Path,
     after: Path,
@@ -122,11 +121,8 @@ def compare(
 
 @click.command("leaderboard", short_help="Rank solutions.")
 @files_argument
-@device_name_option
-@suite_name_option
-@method_option
-@markdown_option
-@json_option
+@selection_options
+@form_options
 def leaderboard(
     files: tuple[Path, ...],
     device: str | None,

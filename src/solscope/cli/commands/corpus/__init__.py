@@ -28,6 +28,7 @@ from solscope.cli.output import Output, json_option, present
 
 if TYPE_CHECKING:
     from solscope.corpus.ingest.add import Report
+    from solscope.corpus.store import Corpus
 
 MANY_FILES = 128
 """Files in a table from which `add` suggests to merge them."""
@@ -82,9 +83,11 @@ def init(store: str, output: Output) -> None:
     """Create an empty store in a folder or at a URL. An existing store is left unchanged."""
     from solscope.corpus.store import create_corpus
 
-    corpus = create_corpus(store)
-    status = corpus.status()
-    present(status, output, url=corpus.url)
+    _present_status(create_corpus(store), output)
+
+
+def _present_status(corpus: Corpus, output: Output) -> None:
+    present(corpus.status(), output, url=corpus.url)
 
 
 @command.command("add", short_help="Add profiles to a store.")
@@ -191,9 +194,7 @@ def status(store: str, output: Output) -> None:
     """Show the number of profiles in a store, what they cover, and the store's size."""
     from solscope.corpus.store import open_corpus
 
-    corpus = open_corpus(store)
-    result = corpus.status()
-    present(result, output, url=corpus.url)
+    _present_status(open_corpus(store), output)
 
 
 @command.command("list", short_help="List the profiles in a store.")
@@ -264,8 +265,7 @@ def compact(store: str, output: Output) -> None:
 
     corpus = open_corpus(store)
     corpus.compact()
-    result = corpus.status()
-    present(result, output, url=corpus.url)
+    _present_status(corpus, output)
 
 
 @command.command("query", short_help="Run SQL on the tables.")

@@ -18,8 +18,8 @@ from solscope.cli.options import Decorator, choice_option, number_option
 from solscope.cli.output import (
     Output,
     check_one_stdout,
+    form_options,
     json_option,
-    markdown_option,
     present,
     written,
 )
@@ -52,8 +52,7 @@ weight_option: Decorator = click.option(
 @weight_option
 @where_option
 @top_option
-@markdown_option
-@json_option
+@form_options
 def importance_command(
     store: str,
     by: Any,
@@ -80,8 +79,7 @@ def importance_command(
 @weight_option
 @where_option
 @top_option
-@markdown_option
-@json_option
+@form_options
 def shapes_command(
     store: str,
     operator: str | None,
@@ -153,8 +151,7 @@ def export_suite(
 )
 @where_option
 @top_option
-@markdown_option
-@json_option
+@form_options
 def trend_command(
     store: str,
     what: str,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import BundledPath, OutputPath
-from solscope.cli.output import Output, json_option, markdown_option, present
+from solscope.cli.output import Output, form_options, json_option, present
 from solscope.cli.progress import progress_line
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ def pack(raw: tuple[Path, ...], target: Path, force: bool, output: Output) -> No
     type=click.Choice(["counters", "gpu_counters", "sections", "operators"]),
     help="Score as if this had not been recorded. May be repeated.",
 )
-@markdown_option
-@json_option
+@form_options
 def score(
     folders: tuple[Path, ...],
     every: bool,

@@ -11,13 +11,7 @@ from solscope.report.layout.blocks import Block, block_markdown, block_text
 from solscope.report.layout.labels import headings
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import markdown_cell
-from solscope.report.layout.tables import (
-    Column,
-    number,
-    pct,
-    share_known,
-    warning_lines,
-)
+from solscope.report.layout.tables import Column, number, numbers, pct, share_known, warning_lines
 from solscope.report.results.compare.kernels import KernelComparisons
 from solscope.text import clean
 
@@ -75,10 +69,7 @@ _DIFFERENCE_COLUMNS = (
     Column("profile", text=True),
     Column("group", text=True),
     Column("part", text=True),
-    Column("before"),
-    Column("after"),
-    Column("diff"),
-    Column("ratio"),
+    *numbers("before", "after", "diff", "ratio"),
 )
 
 

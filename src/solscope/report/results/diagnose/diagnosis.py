@@ -15,7 +15,7 @@ from solscope.report.layout.blocks import Block, block_markdown, block_text
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import Ready, markdown_cell
 from solscope.report.layout.sparkline import sparkline, top_of
-from solscope.report.layout.tables import Column, counted, heading, number
+from solscope.report.layout.tables import Column, counted, heading, number, numbers
 from solscope.text import as_percent, clean, percent
 
 _NO_SENSOR = re.compile(r"^[^;]*\bnot (sampled|counted|recorded)\b")
@@ -37,9 +37,7 @@ _STYLES = {
 }
 _OUTCOME = (
     Column("ms per step", text=True),
-    Column("normal"),
-    Column("abnormal"),
-    Column("ratio"),
+    *numbers("normal", "abnormal", "ratio"),
     Column("95 % interval", text=True),
 )
 _WATERFALL = (
@@ -59,8 +57,7 @@ _STEPS = (
     Column("in order", text=True, style="cyan"),
 )
 _COUNTERS = (
-    Column("normal"),
-    Column("abnormal"),
+    *numbers("normal", "abnormal"),
     Column("unit", text=True, spare=1),
     Column("n", spare=3),
     Column("q", spare=3),

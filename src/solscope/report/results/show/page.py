@@ -15,6 +15,7 @@ from solscope.report.layout.tables import (
     mean_count,
     micro,
     number,
+    numbers,
     pct,
     table,
     warning_lines,
@@ -124,8 +125,7 @@ def _category_table(s: Summary, width: int, draw: bool) -> Printable:
 
 def _kernel_table(s: Summary, width: int, full_names: bool) -> Printable:
     columns = [
-        Column("ms"),
-        Column("share"),
+        *numbers("ms", "share"),
         Column("calls", spare=1),
         Column("mean µs", spare=2),
         Column("category", text=True),
@@ -158,15 +158,13 @@ def _step_table(s: Summary, width: int, times: StepTimes) -> Printable:
     several = any(len(one) > 1 for one in times.values())
     columns = [
         Column("phase", text=True),
-        Column("steps"),
-        Column("p50 ms"),
+        *numbers("steps", "p50 ms"),
         Column("p90 ms", spare=4),
         Column("p99 ms", spare=5),
         Column("gap p50 ms", spare=2),
         Column("requests", spare=1),
         Column("tokens", spare=1),
-        Column("tokens/s"),
-        Column("TPOT ms"),
+        *numbers("tokens/s", "TPOT ms"),
         *([Column("in order", text=True, spare=3, style="cyan")] if several else []),
     ]
     size = min(max(LINE, width - STEP_NUMBERS), LONGEST_LINE)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, heading, number, pct, table
+from solscope.report.layout.tables import Column, heading, number, numbers, pct, table
 from solscope.report.results.show.lines import coverage_line, warnings_by_name
 from solscope.views.rank_rows import Run, computes_longest
 from solscope.views.summary import Summary
@@ -19,8 +19,7 @@ def show_run(run: Run, members: Sequence[Summary], width: int) -> list[Printable
         Column("rank", text=True),
         Column("kernels", spare=3),
         Column("span ms", spare=2),
-        Column("busy"),
-        Column("compute ms"),
+        *numbers("busy", "compute ms"),
         Column("comm ms", spare=1),
         Column("exposed"),
         Column("GPU", text=True),
@@ -63,9 +62,7 @@ def _skew_lines(run: Run, width: int) -> list[Printable]:
         return [Text(f"waiting in collectives: cannot tell, {run.skew.reason}")]
     columns = [
         Column("rank", text=True),
-        Column("collectives"),
-        Column("transfer ms"),
-        Column("wait ms"),
+        *numbers("collectives", "transfer ms", "wait ms"),
     ]
     rows = [
         (str(r.rank), f"{r.collectives:,}", number(r.transfer_ms, 3), number(r.wait_ms, 3))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from solscope.report.layout.labels import distinct_names, headings
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, heading, number, pct, share_known, table
+from solscope.report.layout.tables import Column, heading, number, numbers, pct, share_known, table
 from solscope.report.results.show.lines import warnings_by_name
 from solscope.text import clean, shorten
 from solscope.views.idle import CAUSES
@@ -70,10 +70,7 @@ def show_rows(summaries: Sequence[Summary], width: int) -> list[Printable]:
     """A row per profile, for many."""
     names = distinct_names([s.path for s in summaries])
     columns = [
-        Column("kernels"),
-        Column("span ms"),
-        Column("busy in step"),
-        Column("kernel ms"),
+        *numbers("kernels", "span ms", "busy in step", "kernel ms"),
         Column("exp. comm", spare=1),
         Column("classified", spare=4),
         Column("GPU", text=True, spare=3),

@@ -10,7 +10,7 @@ from solscope.bench.verify import Verification
 from solscope.operators.task import Tolerance
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, counted, heading, table
+from solscope.report.layout.tables import Column, counted, heading, numbers, table
 from solscope.report.results.suite.published import percent_text, time_text
 from solscope.suite.show import InputRow, OperatorCard, OutputRow
 from solscope.suite.tables import ListedRow
@@ -139,10 +139,7 @@ def verified_parts(result: SuiteVerification, screen: Screen) -> list[Printable]
     """What was checked per operator, and what does not hold."""
     found = result["operators"]
     columns = (
-        Column("shapes"),
-        Column("checks"),
-        Column("failed"),
-        Column("eager error"),
+        *numbers("shapes", "checks", "failed", "eager error"),
         Column("operator", text=True),
     )
     cells = [

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, table
+from solscope.report.layout.tables import Column, numbers, table
 from solscope.suite.published import half_up, upper_median
 from solscope.suite.tables import RooflineRow, ShapeRow, SuiteRow
 from solscope.text import percent
@@ -48,9 +48,7 @@ def list_parts(result: SuiteList, screen: Screen) -> list[Printable]:
     columns = (
         Column("id", text=True, spare=1),
         Column("dtype", text=True),
-        Column("shapes"),
-        Column("importance"),
-        Column("of 100"),
+        *numbers("shapes", "importance", "of 100"),
         Column("operator", text=True),
     )
     cells = [
@@ -122,9 +120,7 @@ def shapes_parts(result: SuiteShapes, screen: Screen, *, operator: str) -> list[
     rows = result["shapes"]
     names = list(rows[0].sol_us)
     columns = [
-        Column("#"),
-        Column("S"),
-        Column("production"),
+        *numbers("#", "S", "production"),
         *(Column(f"SOL {hw}", spare=2 * at) for at, hw in enumerate(names)),
         *(Column(f"corrected {hw}", spare=2 * at + 1) for at, hw in enumerate(names)),
         Column("shape", text=True),
