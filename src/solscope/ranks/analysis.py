@@ -166,5 +166,7 @@ def _per_step(total: int, table: pl.DataFrame, steps: int) -> float | None:
 
 
 def _by_layer(table: pl.DataFrame, steps: int) -> dict[int, float]:
-    known = table.drop_nulls("layer").group_by("layer").agg(pl.col("rows").sum())
+    known = (
+        table.drop_nulls("layer").group_by("layer", maintain_order=True).agg(pl.col("rows").sum())
+    )
     return {layer: rows / max(1, steps) for layer, rows in known.iter_rows()}

@@ -127,7 +127,7 @@ def _latency(table: pl.DataFrame, transfer: Floats) -> Floats:
     middle = np.full(table.height, np.nan)
     known = ~np.isnan(transfer).all(1)
     middle[known] = np.nanmedian(transfer[known], axis=1)
-    for _, part in table.with_row_index("at").group_by("kind", "group"):
+    for _, part in table.with_row_index("at").group_by("kind", "group", maintain_order=True):
         at, size = part["at"].to_numpy(), part["bytes"].cast(pl.Float64).to_numpy()
         least = np.nanmin(size) if not np.isnan(size).all() else np.nan
         tiny = at[size <= 2 * least]
@@ -191,9 +191,9 @@ def _baseline(table: pl.DataFrame, wait: Floats, duration: Floats, transfer: Flo
         return found
     share = np.nanmean(wait, axis=1) / np.maximum(1.0, np.nanmean(duration, axis=1))
     middle = np.nanmedian(transfer, axis=1)
-    sizes = table.with_row_index("at").group_by("kind", "group", _size_class().alias("size"))
-    for _, part in sizes:
-        at = part["at"].to_numpy()
+    keys = ("kind", "group", _size_class().alias("size"))
+    for _, alike in table.with_row_index("at").group_by(*keys, maintain_order=True):
+        at = alike["at"].to_numpy()
         calm = at[share[at] <= CALM]
         if calm.size < LEAST_CALM:
             calm = at[np.argsort(share[at], kind="stable")][: max(LEAST_CALM, at.size // 5)]

@@ -8,6 +8,8 @@ else the link.
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 import polars as pl
@@ -89,14 +91,18 @@ def _beyond(values: Floats, at: int) -> Floats:
     """What the rank at `at` has more than the middle of the others, by collective."""
     others = np.delete(values, at, axis=1)
     known = ~np.isnan(others).all(1) & ~np.isnan(values[:, at])
-    found = np.full(values.shape[0], np.nan)
+    beyond = np.full(values.shape[0], np.nan)
     if known.any():
-        found[known] = values[known, at] - np.nanmedian(others[known], axis=1)
-    return found
+        beyond[known] = values[known, at] - np.nanmedian(others[known], axis=1)
+    return beyond
 
 
 def _kernels(run: Run, at: int, steps: list[set[int]]) -> tuple[float, float]:
-    """Milliseconds per step that a rank's kernels take longer: for the same work, and for more."""
+    """Milliseconds per step that a rank's kernels take longer: for the same work, and for more.
+
+    Groups come in an order that changes from run to run. `fsum` rounds once, at the end, so that
+    the sum does not depend on it: in plain floats, `1e16 + 1 - 1e16` is 0, `1e16 - 1e16 + 1` is 1.
+    """
     tables = [
         rank.work.filter(pl.col("step").is_in(sorted(steps[number])))
         .group_by("name", "work")
@@ -113,7 +119,7 @@ def _kernels(run: Run, at: int, steps: list[set[int]]) -> tuple[float, float]:
     )
     mine = tables[at].join(others, on=("name", "work"), how="left")
     same = mine.filter(pl.col("each").is_not_null())
-    slower = float((same["total_ns"] - same["each"] * same["calls"]).sum())
+    slower = math.fsum(same["total_ns"] - same["each"] * same["calls"])
     whole = [float(table["total_ns"].sum()) for table in tables]
     middle = float(np.median(whole[:at] + whole[at + 1 :])) if len(whole) > 1 else 0.0
     count = 1e6 * max(1, len(steps[at]))
@@ -145,9 +151,9 @@ def _evidence(
     left = "load" if parts["link"] == 0.0 else "link"
     say(left, excess["late"], "it leaves the collective before later than the others")
     lines.sort()
-    told = [text for _, _, text in lines]
+    sentences = [text for _, _, text in lines]
     for name, value in work.items():
         ratio = value.ratio
         if ratio is not None and (ratio > MORE or ratio < 1 / MORE):
-            told.append(f"{name} per step: {value.mine:,.0f}, the others {value.others:,.0f}")
-    return told
+            sentences.append(f"{name} per step: {value.mine:,.0f}, the others {value.others:,.0f}")
+    return sentences

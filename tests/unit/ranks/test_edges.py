@@ -14,8 +14,8 @@ from solscope.ranks.lengths import step_lengths
 from solscope.ranks.match import match
 from solscope.ranks.straggler import Charge, find_suspect
 from solscope.ranks.waiting import _baseline
-from solscope.ranks.why import Work, explain
-from solscope.run import Run
+from solscope.ranks.why import Work, _kernels, explain
+from solscope.run import WORK_SCHEMA, Run
 from solscope.views.ranks import rank_table
 from tests.ranks_making import MS, US, Program, make, without
 
@@ -55,6 +55,23 @@ def test_a_step_before_one_that_is_missing_ends_with_its_own_work() -> None:
         schema={"step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64},
     )
     assert step_lengths(steps) == {1: 10, 2: 8, 4: 8}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_kernels_take_longer_does_not_depend_on_their_order(order: int) -> None:
+    """Rank 0 takes 1e16 ns longer in one kernel, less in another, 1 ns longer in 98 others."""
+    names = [f"kernel{number}" for number in range(100)]
+    longer = [10**16, *[1] * 98, 0]
+    usual = [0, *[0] * 98, 10**16]
+
+    def work(times: list[int]) -> pl.DataFrame:
+        columns = {"step": 1, "name": names, "category": "gemm", "work": "", "calls": 1}
+        return pl.DataFrame(columns | {"total_ns": times}, schema=WORK_SCHEMA)[::order]
+
+    run = make(Program(ranks=2, jitter=0))
+    ranks = [replace(r, work=work(t)) for r, t in zip(run.ranks, (longer, usual), strict=True)]
+    slower, _ = _kernels(replace(run, ranks=tuple(ranks)), 0, [{1}, {1}])
+    assert slower == 98 / 1e6
 
 
 def shared_out(idle: int, held: int, busy: int) -> Run:
