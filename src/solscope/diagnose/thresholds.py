@@ -3,8 +3,8 @@
 Three origins occur. *Measured*: from recordings of the fault lab on one H200 machine, of the same
 program with nothing changed. *Physics*: follows from how the thing works. *Chosen*: set before the
 test half of the fault lab was recorded, so that half could not bend it; see
-docs/explain/diagnosis.md. `tests/unit/diagnose/test_thresholds.py` moves those that a check of a
-cause reads and expects an answer to change; it lists the few that it leaves out.
+docs/explain/diagnosis.md. Those that a check of a cause reads have a test at their edge, in
+`tests/unit/diagnose/test_thresholds.py` or `test_least_data.py`.
 """
 
 from __future__ import annotations
