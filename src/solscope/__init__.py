@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from solscope.views.kernels import kernels
     from solscope.views.layers import layers
     from solscope.views.operators import named_hardware, operator_table
-    from solscope.views.rank_rows import runs
     from solscope.views.ranks import rank_table
+    from solscope.views.runs import runs
     from solscope.views.summary import summarize
 
 _HOME = {
@@ -79,7 +79,7 @@ _HOME = {
     "operator_bound": "solscope.roofline",
     "operator_table": "solscope.views.operators",
     "rank_table": "solscope.views.ranks",
-    "runs": "solscope.views.rank_rows",
+    "runs": "solscope.views.runs",
     "suite_roofline": "solscope.suite",
     "suite_shapes": "solscope.suite",
     "summarize": "solscope.views.summary",

@@ -10,9 +10,9 @@ import msgspec
 from solscope.attribution import Attributed
 from solscope.ranks.facts import rank_facts
 from solscope.ranks.read import make_run
-from solscope.views.collectives import collective_calls
-from solscope.views.rank_rows import Run, computes_longest, runs
+from solscope.ranks.skew import collective_calls
 from solscope.views.ranks import rank_table
+from solscope.views.runs import Run, computes_longest, runs
 from solscope.views.summary import Summary, summarize
 
 

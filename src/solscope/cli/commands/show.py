@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from solscope.views.steps import StepTimes
     from solscope.views.summary import Summary
 
-USES = ("solscope.views.rank_rows", "solscope.views.summary", "solscope.report.results.show")
+USES = ("solscope.views.runs", "solscope.views.summary", "solscope.report.results.show")
 """Modules that are imported while a profile is read."""
 
 
@@ -104,7 +104,7 @@ class _Look(NamedTuple):
 
 def _look(attributed: Attributed, top: int, output: Output) -> _Look:
     from solscope import summarize
-    from solscope.views.collectives import collective_calls
+    from solscope.ranks.skew import collective_calls
     from solscope.views.steps import step_times
 
     times = step_times(attributed) if output.draws else None

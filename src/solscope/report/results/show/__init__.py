@@ -11,7 +11,7 @@ from solscope.report.results.show.page import show_page
 from solscope.report.results.show.run import show_run
 from solscope.report.results.show.several import show_columns, show_rows
 from solscope.report.results.show.slowest import slowest_parts
-from solscope.views.rank_rows import Run
+from solscope.views.runs import Run
 from solscope.views.steps import StepTimes
 from solscope.views.summary import Summary
 

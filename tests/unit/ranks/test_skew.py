@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from solscope.views.collectives import RankWait, collective_calls, collective_skew
+from solscope.ranks.skew import RankWait, collective_calls, collective_skew
 from tests.making import attributed, event
 
 REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from solscope.views.rank_rows import computes_longest, runs
+from solscope.views.runs import computes_longest, runs
 from solscope.views.summary import Summary, summarize
 from tests.making import attributed, event
 

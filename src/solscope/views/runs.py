@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
+from solscope.ranks.skew import CollectiveSkew, collective_skew
 from solscope.run import MAX_RANKS
-from solscope.views.collectives import CollectiveSkew, collective_skew
 from solscope.views.summary import DeviceSummary, Summary
 
 UNEVEN = 1.02
