@@ -88,3 +88,9 @@ class OutputPath(click.Path):
         if self.what == "folder" and path.is_file():
             self.fail(f"{path} is a file; give a folder name", param, ctx)
         return path
+
+
+def output_folder_option(help_text: str) -> Decorator:
+    """`-o`: a folder to write."""
+    folder = OutputPath("folder")
+    return click.option("-o", "--output", "target", type=folder, metavar="DIR", help=help_text)

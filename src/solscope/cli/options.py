@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import click
 
 from solscope.cli import completion
-from solscope.cli.arguments import OutputPath
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -45,12 +44,6 @@ def phase_option(help_text: str) -> Decorator:
     """`--phase`: only steps of one phase."""
     phases = click.Choice(["prefill", "decode", "mixed", "draft", "verify"])
     return click.option("--phase", type=phases, help=help_text)
-
-
-def output_folder_option(help_text: str) -> Decorator:
-    """`-o`: a folder to write."""
-    folder = OutputPath("folder")
-    return click.option("-o", "--output", "target", type=folder, metavar="DIR", help=help_text)
 
 
 full_names_option: Decorator = click.option(

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from solscope.cli import completion
-from solscope.cli.arguments import OutputPath
+from solscope.cli.arguments import OutputPath, output_folder_option
 from solscope.cli.commands.bench.results import compare, leaderboard, score
-from solscope.cli.options import Decorator, choice_option, number_option, output_folder_option
+from solscope.cli.options import Decorator, choice_option, number_option
 from solscope.cli.output import FAILED, Output, json_option, present
 from solscope.cli.progress import progress_line
 

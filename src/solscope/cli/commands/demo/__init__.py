@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from solscope.cli.arguments import OutputPath
-from solscope.cli.options import output_folder_option
+from solscope.cli.arguments import OutputPath, output_folder_option
 from solscope.cli.output import Output, json_option, present
 
 
