@@ -68,6 +68,7 @@ EVENT_COLUMNS = (
     Column("graph_node", pl.Int64(), "Node of that graph."),
     Column("grid", _TEXT, "Launch grid, blocks per dimension, as `x,y,z`."),
     Column("block", _TEXT, "Thread block, threads per dimension, as `x,y,z`."),
+    Column("launched", _TEXT, "Kernel that a launch call starts, where the call names it."),
     Column("bytes", pl.Int64(), "Bytes copied or set."),
     Column("input_dims", _TEXT, "Shapes of an operator's inputs, compact JSON."),
     Column("input_types", _TEXT, "Types of an operator's inputs, compact JSON."),

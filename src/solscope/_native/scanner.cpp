@@ -436,7 +436,8 @@ inline Number parse_number(const Value& value, int scale_digits) {
 struct Row {
     uint32_t cat = kNone, name = kNone, pid_text = kNone, tid_text = kNone;
     uint32_t grid = kNone, block = kNone, dims = kNone, types = kNone, strides = kNone,
-             concrete = kNone, collective = kNone, group = kNone, group_ranks = kNone;
+             concrete = kNone, collective = kNone, group = kNone, group_ranks = kNone,
+             launched = kNone;
     int64_t ts = kNull, dur = kNull, pid = kNull, tid = kNull, device = kNull, stream = kNull,
             correlation = kNull, external_id = kNull, graph_id = kNull, graph_node = kNull,
             bytes = kNull, sequence = kNull, peer = kNull;
@@ -487,7 +488,7 @@ constexpr Field32 kCodes[] = {
     {"input_dims", &Row::dims},   {"input_types", &Row::types},
     {"input_strides", &Row::strides}, {"concrete_inputs", &Row::concrete},
     {"collective", &Row::collective}, {"process_group", &Row::group},
-    {"process_group_ranks", &Row::group_ranks},
+    {"process_group_ranks", &Row::group_ranks}, {"launched", &Row::launched},
 };
 constexpr Field64 kNumbers[] = {
     {"start_ns", &Row::ts},       {"dur_ns", &Row::dur},
@@ -945,6 +946,7 @@ class Scanner {
             case 6:
                 if (key.is("device")) row.device = integer(value);
                 else if (key.is("stream")) row.stream = integer(value);
+                else if (key.is("kernel")) row.launched = text(value);
                 break;
             case 8:
                 if (key.is("graph id")) row.graph_id = integer(value);

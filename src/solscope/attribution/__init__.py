@@ -6,11 +6,13 @@ returns it with more columns; `attribute` runs them all, and its result is what 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
 
-from solscope.attribution.borrow import BORROWED, borrow
+from solscope.attribution.borrow import BORROWED, Companion, borrow, with_replays
+from solscope.attribution.captures import captured
 from solscope.attribution.classify import RuleSet, classify, load_rules
 from solscope.attribution.link import link
 from solscope.attribution.owners import find_owners
@@ -50,12 +52,14 @@ class Attributed:
 
 
 def attribute(
-    profile: Profile, rules: RuleSet | None = None, companion: Profile | None = None
+    profile: Profile,
+    rules: RuleSet | None = None,
+    companion: Profile | Sequence[Profile] | None = None,
 ) -> Attributed:
     """Link, classify and place everything that ran on the GPU.
 
-    `companion` is an eager profile of the same program: kernels of a graph take operators and
-    inputs from it.
+    `companion` is an eager profile of the same program, or one or more recordings of the capture of
+    its graphs: kernels of a graph take operators and inputs from it.
     """
     rules = rules or load_rules()
     events = profile.events
@@ -73,16 +77,30 @@ def attribute(
     # Only a model that generates tokens has prefill and decode.
     steps = steps.without_guesses(activities["model"] == "encoder")
     activities = activities.with_columns(steps.pass_phase.alias("phase"))
-    twin = attribute(companion, rules) if companion is not None else None
     return Attributed(
         profile=profile,
-        activities=borrow(
-            events, activities, None if twin is None else (twin.profile.events, twin.activities)
-        ),
+        activities=borrow(events, activities, steps.table, lenders(companion, rules)),
         aggregates=_add_operator(classify(profile.aggregates, rules), rules),
         steps=steps.table,
         rules=rules,
     )
+
+
+def lenders(
+    given: Profile | Sequence[Profile] | None, rules: RuleSet | None = None
+) -> list[Companion]:
+    """What profiles of the same program can lend."""
+    rules = rules or load_rules()
+    profiles = [given] if isinstance(given, Profile) else given or ()
+    found = [attribute(each, rules) for each in profiles]
+    return [
+        Companion(
+            each.profile.events,
+            with_replays(each.profile.events, each.activities, each.steps),
+            captured(each.profile, rules),
+        )
+        for each in found
+    ]
 
 
 def _add_operator(table: pl.DataFrame, rules: RuleSet) -> pl.DataFrame:

@@ -4,9 +4,9 @@ Kernels that a graph replays, or whose launch the profile does not show, have no
 kernel often ran elsewhere with one:
 
 * `sequence`: for a lost kernel, the same kernel between the same neighbors (`twins.py`);
-* `companion`: the counterpart in a companion profile of the same program: the same position of the
-  same sequence of kernels (`replays.py`), else the same place in the model (layer, role, name and
-  order within it);
+* `companion`: the counterpart in a companion profile of the same program: the launch call that put
+  the kernel into its graph (`capture_matching.py`), else the same position of the same sequence of
+  kernels (`replays.py`), else the same place in the model (layer, role, name and order within it);
 * `same_kernel`: the same name and grid in an eager part of the same profile. That names the
   operator, but one grid can serve several shapes, so nothing is computed from these inputs.
 
@@ -16,9 +16,13 @@ recorded. `borrowed_call` holds together the kernels of a call that is there as 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import polars as pl
 
-from solscope.attribution.replays import counterparts
+from solscope.attribution.capture_matching import match_captures
+from solscope.attribution.replays import Counterparts, counterparts
 from solscope.attribution.twins import by_stream, find_twins
 
 HOW = pl.Enum(["sequence", "companion", "same_kernel"])
@@ -38,18 +42,28 @@ _OFFER = (*LENT, *_CALL)
 _PLACE = ["phase", "place", "layer", "role", "name", "turn"]
 
 
+class Companion(NamedTuple):
+    """A profile of the same program that lends operators and inputs."""
+
+    events: pl.DataFrame
+    activities: pl.DataFrame
+    nodes: pl.DataFrame
+    """Launches that became nodes of graphs while it was recorded (`captures.captured`)."""
+
+
 def borrow(
     events: pl.DataFrame,
     activities: pl.DataFrame,
-    companion: tuple[pl.DataFrame, pl.DataFrame] | None = None,
+    steps: pl.DataFrame,
+    companions: Sequence[Companion] = (),
 ) -> pl.DataFrame:
-    """Add `BORROWED`, `borrowed_by` and `borrowed_call`; `companion` is (events, activities)."""
-    own = _lendable(events, activities)
+    """Add `BORROWED`, `borrowed_by` and `borrowed_call`."""
+    own = _lendable(events, with_replays(events, activities, steps))
     offers = {"sequence": _of_twins(own), "same_kernel": _of_kernels(own)}
-    if companion is not None:
-        there = _lendable(*companion)
-        offers = {"sequence": offers["sequence"], "companion": _of_companion(own, there)} | offers
-    taken = _first_offer(offers, lacking=activities["op_row"].is_null())
+    if companions:
+        lent = _of_companions(own, companions)
+        offers = {"sequence": offers["sequence"], "companion": lent} | offers
+    taken = _first_offer(offers, lacking=own["op_row"].is_null())
     return activities.with_columns(
         *(taken[name].alias(f"{name}_borrowed") for name in LENT),
         taken["borrowed_by"],
@@ -57,8 +71,32 @@ def borrow(
     )
 
 
+def with_replays(
+    events: pl.DataFrame, activities: pl.DataFrame, steps: pl.DataFrame
+) -> pl.DataFrame:
+    """Activities with `replayed`, whether a graph launched them, and `tokens` of their step."""
+    launches = events["name"].gather(activities["launch_row"]).cast(pl.String)
+    replayed = launches.str.contains("GraphLaunch", literal=True).fill_null(value=False)
+    sizes = steps.select("step", tokens=pl.coalesce("tokens", "requests")).unique("step")
+    return activities.with_columns(replayed.alias("replayed")).join(
+        sizes, on="step", how="left", maintain_order="left"
+    )
+
+
+def all_nodes(companions: Sequence[Companion]) -> pl.DataFrame:
+    """Captured launches of all companions with what they lend; `source` counts the companions."""
+    tables = [
+        _lendable(each.events, each.nodes).with_columns(source=pl.lit(number))
+        for number, each in enumerate(companions)
+    ]
+    return pl.concat(tables, how="vertical_relaxed")
+
+
 def _lendable(events: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
     """Activities with what their operator was called with, and their place in its call."""
+    if "replayed" in activities.columns:  # an operator around a graph launch is not theirs
+        own = pl.when(~pl.col("replayed"))
+        activities = activities.with_columns(own.then(pl.col("op_row", "op")))
     rows = activities["op_row"]
     inputs = [events[column].gather(rows).alias(name) for name, column in INPUTS.items()]
     known = pl.col("op_row").is_not_null()
@@ -114,18 +152,27 @@ def _by_place(there: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _of_companion(own: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
-    """What the counterpart of each kernel has: by order, else by place in the model."""
-    ordered, placed = _of_order(own, there), _of_places(own, _by_place(there))
-    known = ordered["op"].is_not_null()
-    return ordered.select(
-        ordered[name].zip_with(known, placed[name].cast(ordered.schema[name])) for name in _OFFER
+def _of_companions(own: pl.DataFrame, companions: Sequence[Companion]) -> pl.DataFrame:
+    """What the counterpart of each kernel has: captured, by order, else by place in the model."""
+    nodes = all_nodes(companions)
+    there = pl.concat(
+        [_lendable(each.events, each.activities) for each in companions], how="vertical_relaxed"
     )
+    found = _of_places(own, _by_place(there))
+    for better in (
+        _of_order(own, there, counterparts(own, there)),
+        _of_order(own, nodes, match_captures(own, nodes).counterparts),
+    ):
+        known = better["op"].is_not_null()
+        found = better.select(
+            better[name].zip_with(known, found[name].cast(better.schema[name])) for name in _OFFER
+        )
+    return found
 
 
-def _of_order(own: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
+def _of_order(own: pl.DataFrame, there: pl.DataFrame, found: Counterparts) -> pl.DataFrame:
     """Operator and inputs at the same position of the same sequence, where all places agree."""
-    members, places = counterparts(own, there)
+    members, places = found
     lent = (
         places.with_columns(there[name].gather(places["other"]).alias(name) for name in _OFFER)
         .group_by("sequence", "turn")

@@ -24,17 +24,25 @@ def link(events: pl.DataFrame) -> pl.DataFrame:
     """GPU activities with `row`, `launch_row`, `op_row`, `op_link` added."""
     gpu = events.with_row_index("row").filter(pl.col("kind").is_in(GPU_KINDS))
     key = correlation_key(gpu)
-    launches = _launches(events, gpu, key)
+    launches = operators_of(events, _launches(events, gpu, key))
+    host = launches.select(*key, "launch_row", "op_row", "op_link")
+    return gpu.join(host, on=key, how="left", nulls_equal=True, maintain_order="left")
+
+
+def operators_of(events: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+    """Launch calls with `op_row` and `op_link` added.
+
+    They need `launch_row`, and of their event correlation, external id, start and thread.
+    """
     by_id = _by_external_id(events, launches)
     # Nesting is asked only for launches whose operator the ids do not tell.
     unknown = launches.filter(by_id.is_null())
     by_time = unknown.select("launch_row", by_time=_enclosing(events, unknown, "cpu_op"))
-    host = launches.select(*key, "launch_row", by_id=by_id).join(
+    found = launches.with_columns(by_id=by_id).join(
         by_time, on="launch_row", how="left", maintain_order="left"
     )
-    return gpu.join(host, on=key, how="left", nulls_equal=True, maintain_order="left").select(
-        *gpu.columns,
-        "launch_row",
+    return found.select(
+        *launches.columns,
         pl.coalesce("by_id", "by_time").alias("op_row"),
         pl.when(pl.col("by_id").is_not_null())
         .then(pl.lit("external_id", LINKS))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import msgspec
 
 from solscope.attribution import Attributed, attribute
 from solscope.attribution.classify import RuleSet, load_rules
+from solscope.attribution.companions import companion_files
 from solscope.cache import background
 from solscope.cache.entries import entry_key
 from solscope.readers import ReadOptions, opening
@@ -25,33 +26,40 @@ def open_attributed(
     companion: str | os.PathLike[str] | None = None,
     after_reading: Callable[[], None] | None = None,
 ) -> Attributed:
-    """`attribute(open(path), rules, open(companion))`, or what that gave before."""
+    """`attribute(open(path), rules, open(companion))`, or what that gave before.
+
+    `companion` may be a folder: all profiles in it.
+    """
     with opening(path, options) as main:
         main.start()
-        twin = None if companion is None else opening(companion, unreported(options))
-        return attribute_opened(main, rules or load_rules(), twin, after_reading)
+        return attribute_opened(main, rules or load_rules(), companion, options, after_reading)
 
 
 def attribute_opened(
     main: Opening,
     rules: RuleSet,
-    twin: Opening | None = None,
+    companion: str | os.PathLike[str] | None = None,
+    options: ReadOptions | None = None,
     after_reading: Callable[[], None] | None = None,
 ) -> Attributed:
-    """The same for a profile that is being opened, and for a companion that will be."""
+    """The same for a profile that is being opened."""
     profile = main.profile()
+    twins = [
+        opening(file, unreported(options))
+        for file in ([] if companion is None else companion_files(companion, profile.metadata.rank))
+    ]
     if after_reading is not None:
         after_reading()
     given = {"profile": profile, "rules": rules}
-    key = _key(rules, main, twin, Opening.known_key)
+    key = _key(rules, main, twins, Opening.known_key)
     if main.entries is not None and key is not None:
         found = main.entries.get(key, Attributed, given)
         if found is not None:
             return found
-    result = attribute(profile, rules, None if twin is None else twin.profile())
+    result = attribute(profile, rules, [twin.profile() for twin in twins])
 
     def store() -> None:
-        key = _key(rules, main, twin, Opening.key)
+        key = _key(rules, main, twins, Opening.key)
         if main.entries is not None and key is not None:
             main.entries.put(key, result, given)
 
@@ -68,13 +76,12 @@ def unreported(options: ReadOptions | None) -> ReadOptions | None:
 def _key(
     rules: RuleSet,
     main: Opening,
-    twin: Opening | None,
+    twins: Sequence[Opening],
     key_of: Callable[[Opening], str | None],
 ) -> str | None:
     """Null when one of the profiles cannot be identified."""
-    mine = key_of(main)
-    other = None if twin is None else key_of(twin)
-    if mine is None or (twin is not None and other is None):
+    mine, others = key_of(main), [key_of(twin) for twin in twins]
+    if mine is None or None in others:
         return None
     digest = hashlib.blake2b(msgspec.json.encode(rules.rules), digest_size=16).hexdigest()
-    return entry_key("attributed", mine, digest, other)
+    return entry_key("attributed", mine, digest, *others)

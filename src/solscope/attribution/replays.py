@@ -7,7 +7,8 @@ each of its kernels has a counterpart, whatever layers and roles the two were gi
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ import polars as pl
 
 from solscope.attribution.twins import NAMELESS
 from solscope.intervals import Int64s
+from solscope.names import short_name
 
 MIN_LENGTH = 8
 """Shorter sequences may occur in other places by chance."""
@@ -33,28 +35,85 @@ class Counterparts(NamedTuple):
     """`sequence`, `turn`, `other`: the same kernel wherever the whole sequence is found."""
 
 
+class Refusal(NamedTuple):
+    """Why replays have no counterparts in a companion, and how far the closest place got."""
+
+    reason: str
+    replays: int
+    closeness: float
+
+
 def counterparts(own: pl.DataFrame, there: pl.DataFrame) -> Counterparts:
-    """Every place in `there` where a whole replay is found."""
-    names = pl.concat([own["name"].cast(pl.String), there["name"].cast(pl.String)])
-    codes = names.cast(pl.Categorical).to_physical().cast(pl.UInt64).fill_null(NAMELESS).to_numpy()
-    ours, theirs = codes[: own.height], codes[own.height :]
-    sources = [(at, theirs[at]) for at in _ordered(there, pl.lit(value=True))]
-    numbers: dict[bytes, int] = {}
+    """Every place in `there` where a whole replay is found, in steps of its size if known."""
+    ours, sources = _codes(own, there)
+    sizes = there["tokens"].to_list()
+    numbers: dict[tuple[bytes, int | None], int] = {}
     members: list[tuple[int, Int64s]] = []
     places: list[tuple[int, Int64s]] = []
-    for at in _replays(own):
+    for at, tokens in _long_replays(own):
         wanted = ours[at]
-        key = wanted.tobytes()
+        key = (wanted.tobytes(), tokens)
         if key not in numbers:
             number = numbers[key] = len(numbers)
-            places += [
-                (number, p[i : i + at.size]) for p, text in sources for i in _places(text, wanted)
-            ]
+            found = [p[i : i + at.size] for p, text in sources for i in find_in(text, wanted)]
+            least = least_size(tokens, (sizes[int(place[0])] for place in found))
+            fits = [p for p in found if least is None or sizes[int(p[0])] in (least, None)]
+            places += [(number, place) for place in fits]
         members.append((numbers[key], at))
-    return Counterparts(_table(members, "at"), _table(places, "other"))
+    return Counterparts(positions_table(members, "at"), positions_table(places, "other"))
 
 
-def _table(parts: list[tuple[int, Int64s]], name: str) -> pl.DataFrame:
+def least_size(tokens: int | None, sizes: Iterable[int | None]) -> int | None:
+    """The least of these sizes that holds a step; null where it is not known or none does."""
+    known = [size for size in sizes if size is not None and tokens is not None and size >= tokens]
+    return min(known, default=None)
+
+
+def refusals(own: pl.DataFrame, there: pl.DataFrame) -> list[Refusal]:
+    """For replays that are nowhere in `there`: how far the closest place agrees; most first."""
+    ours, sources = _codes(own, there)
+    names = own["name"].cast(pl.String)
+    counts = Counter(ours[at].tobytes() for at, _ in _long_replays(own))
+    found: dict[bytes, Refusal] = {}
+    for at, _ in _long_replays(own):
+        key = ours[at].tobytes()
+        if key in found:
+            continue
+        same = max((_common_start(text, ours[at]) for _, text in sources), default=0)
+        if same < at.size:
+            here = short_name(str(names[int(at[same])]))
+            reason = f"the order is the same for {same} of {at.size} kernels; the next is {here}"
+            found[key] = Refusal(reason, counts[key], same / at.size)
+    return by_reason(found.values())
+
+
+def by_reason(refused: Iterable[Refusal]) -> list[Refusal]:
+    """One per reason, those of most replays first."""
+    found: dict[str, Refusal] = {}
+    for each in refused:
+        before = found.get(each.reason)
+        count = each.replays + (0 if before is None else before.replays)
+        found[each.reason] = each._replace(replays=count)
+    return sorted(found.values(), key=lambda refusal: -refusal.replays)
+
+
+def replays(own: pl.DataFrame) -> pl.DataFrame:
+    """`at`, positions of the kernels of each graph launch in the order in which they ran.
+
+    One row per launch, in their order, with `step` and `tokens`.
+    """
+    return (
+        own.select("launch_row", "start_ns", "replayed", "step", "tokens")
+        .with_row_index("at")
+        .filter("replayed")
+        .sort("start_ns", maintain_order=True)
+        .group_by("launch_row", maintain_order=True)
+        .agg(pl.col("at").cast(pl.Int64), pl.col("step", "tokens").first())
+        .sort("launch_row")
+    )
+
+
+def positions_table(parts: list[tuple[int, Int64s]], name: str) -> pl.DataFrame:
     """Positions of kernels, with the sequence and the turn of each."""
     empty = np.empty(0, np.int64)
     columns = {
@@ -68,28 +127,7 @@ def _table(parts: list[tuple[int, Int64s]], name: str) -> pl.DataFrame:
     )
 
 
-def _replays(own: pl.DataFrame) -> list[Int64s]:
-    """Positions of the kernels of each graph launch, in the order in which they ran."""
-    lacking = pl.col("op_row").is_null() & pl.col("launch_row").is_not_null()
-    groups: dict[int, list[int]] = defaultdict(list)
-    work = own.select("launch_row", "start_ns", lacking.alias("lacking"), at=pl.int_range(pl.len()))
-    for launch, at in (
-        work.filter("lacking").sort("start_ns", maintain_order=True).select("launch_row", "at")
-    ).iter_rows():
-        groups[launch].append(at)
-    return [np.array(g, np.int64) for g in groups.values() if len(g) >= MIN_LENGTH]
-
-
-def _ordered(table: pl.DataFrame, wanted: pl.Expr) -> list[Int64s]:
-    """Positions by device, in order of start."""
-    work = table.select("rank", "device", "start_ns", at=pl.int_range(pl.len()).cast(pl.Int64))
-    ordered = work.filter(pl.col("start_ns").is_not_null() & wanted).sort(
-        "start_ns", maintain_order=True
-    )
-    return [part["at"].to_numpy() for part in ordered.partition_by(["rank", "device"])]
-
-
-def _places(text: np.ndarray, wanted: np.ndarray) -> list[int]:
+def find_in(text: np.ndarray, wanted: np.ndarray) -> list[int]:
     """Where a sequence stands in another, without overlap."""
     if wanted.size > text.size:
         return []
@@ -101,3 +139,36 @@ def _places(text: np.ndarray, wanted: np.ndarray) -> list[int]:
         if np.array_equal(text[at : at + wanted.size], wanted):
             found.append(at)
     return found
+
+
+def _codes(
+    own: pl.DataFrame, there: pl.DataFrame
+) -> tuple[np.ndarray, list[tuple[Int64s, np.ndarray]]]:
+    """Names of the kernels of `own` as numbers, and those of each device of `there`, by start."""
+    names = pl.concat([own["name"].cast(pl.String), there["name"].cast(pl.String)])
+    codes = names.cast(pl.Categorical).to_physical().cast(pl.UInt64).fill_null(NAMELESS).to_numpy()
+    theirs = codes[own.height :]
+    return codes[: own.height], [(at, theirs[at]) for at in _ordered(there)]
+
+
+def _long_replays(own: pl.DataFrame) -> Iterator[tuple[Int64s, int | None]]:
+    for at, tokens in replays(own).select("at", "tokens").iter_rows():
+        if len(at) >= MIN_LENGTH:
+            yield np.array(at, np.int64), tokens
+
+
+def _ordered(table: pl.DataFrame) -> list[Int64s]:
+    """Positions by device, in order of start."""
+    work = table.select("rank", "device", "start_ns", at=pl.int_range(pl.len()).cast(pl.Int64))
+    ordered = work.filter(pl.col("start_ns").is_not_null()).sort("start_ns", maintain_order=True)
+    return [part["at"].to_numpy() for part in ordered.partition_by(["rank", "device"])]
+
+
+def _common_start(text: np.ndarray, wanted: np.ndarray) -> int:
+    """The most kernels from the start of a sequence on that stand together in another."""
+    longest = 0
+    for at in np.flatnonzero(text == wanted[0]).tolist():
+        here = text[at : at + wanted.size]
+        other = np.flatnonzero(here != wanted[: here.size])
+        longest = max(longest, int(other[0]) if other.size else here.size)
+    return longest

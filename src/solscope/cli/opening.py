@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 PROGRESS_FROM_BYTES = 8 << 20
 """Smaller files are read too fast for a progress bar."""
+UNMATCHED_REASONS = 3
+"""How many reasons why replays took nothing from a companion are printed."""
 
 
 def open_model(given: ModelOptions) -> Model | None:
@@ -88,7 +91,8 @@ def open_attributed(
     """Open one profile, with a progress bar for a large one, and attribute it.
 
     A thread reads the file while this one imports: the data libraries, attribution, and the modules
-    that `uses` names because the caller needs them next.
+    that `uses` names because the caller needs them next. `companion` is what `--with` names; what
+    it did not give is said on stderr.
     """
     from solscope.readers import opening
 
@@ -100,10 +104,9 @@ def open_attributed(
 
         for name in uses:
             import_module(name)
-        twin = None if companion is None else opening(companion, unreported(options))
-        attributed = attribute_opened(main, load_rules(rule_files), twin)
-    if companion is not None:
-        _note_unmatched(path, companion, attributed)
+        attributed = attribute_opened(main, load_rules(rule_files), companion, options)
+        if companion is not None:
+            _note_unmatched(path, companion, attributed, unreported(options))
     return attributed
 
 
@@ -124,20 +127,37 @@ def pick_step(
     return cut_out_step(attributed, number) if cut else only_step(attributed, number)
 
 
-def _note_unmatched(path: str, companion: str, attributed: Attributed) -> None:
-    """Say on stderr that a companion gave nothing, and why."""
+def offer_captures(path: str, attributed: Attributed) -> None:
+    """Say on stderr that recordings of graph captures lie beside a profile that replays graphs."""
+    from solscope.attribution.companions import captures_beside
+    from solscope.text import clean
+    from solscope.views.costs import replays_graphs
+
+    folder = captures_beside(path)
+    if folder is not None and replays_graphs(attributed):
+        where = clean(str(folder))
+        click.echo(
+            f"solscope: the graphs of {clean(path)} may have been captured in {where}; "
+            f"for operators and shapes of their kernels, add --with {shlex.quote(where)}",
+            err=True,
+        )
+
+
+def _note_unmatched(
+    path: str, companion: str, attributed: Attributed, options: ReadOptions | None
+) -> None:
+    """Say on stderr which replays took nothing from a companion, and why."""
+    from solscope import open as open_profile
+    from solscope.attribution.companions import companion_files, unmatched
     from solscope.text import clean
 
-    rows = attributed.activities
-    if (rows["borrowed_by"] == "companion").any():
-        return
-    why = (
-        "no graph of it runs the same kernels in the same order, and no kernel has the same name "
-        "at the same place of the model"
-        if rows["op_row"].null_count()
-        else "all its kernels have operators of their own"
-    )
-    click.echo(f"solscope: {clean(path)} took nothing from {clean(companion)}: {why}", err=True)
+    files = companion_files(companion, attributed.profile.metadata.rank)
+    reasons = unmatched(attributed, (open_profile(file, options=options) for file in files))
+    taken = (attributed.activities["borrowed_by"] == "companion").any()
+    how = "not all it could" if taken else "nothing"
+    for reason in reasons[:UNMATCHED_REASONS]:
+        said = f"{clean(path)} took {how} from {clean(companion)}: {clean(reason)}"
+        click.echo(f"solscope: {said}", err=True)
 
 
 def open_run_with_progress(

@@ -66,8 +66,9 @@ hardware_option: Decorator = click.option(
 companion_option: Decorator = click.option(
     "--with",
     "companion",
-    metavar="FILE",
-    help="Eager profile of the same program, to get operators and inputs of graph kernels.",
+    metavar="PATH",
+    help="Eager profile of the same program, or recordings of its graph captures (a file or a "
+    "folder), to get operators and inputs of graph kernels.",
 )
 
 

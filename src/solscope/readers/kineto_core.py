@@ -28,6 +28,7 @@ CODES = (
     "collective",
     "process_group",
     "process_group_ranks",
+    "launched",
 )
 """Columns of uint32 codes into `jsons()`, those of `TEXTS` into `texts()`; `NONE` is null."""
 TEXTS = (
@@ -38,6 +39,7 @@ TEXTS = (
     "collective",
     "process_group",
     "process_group_ranks",
+    "launched",
 )
 NUMBERS = (
     "start_ns",

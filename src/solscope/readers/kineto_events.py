@@ -24,6 +24,7 @@ class Args(msgspec.Struct, gc=False):
     graph_id: Any = msgspec.field(default=None, name="graph id")
     graph_node: Any = msgspec.field(default=None, name="graph node id")
     bytes: Any = None
+    launched: Any = msgspec.field(default=None, name="kernel")
     grid: msgspec.Raw = ABSENT
     block: msgspec.Raw = ABSENT
     input_dims: msgspec.Raw = msgspec.field(default=ABSENT, name="Input Dims")

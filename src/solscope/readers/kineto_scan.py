@@ -286,6 +286,7 @@ class PythonScanner:
             "collective": texts([a.collective for a in args]),
             "process_group": texts([a.group for a in args]),
             "process_group_ranks": texts([a.group_ranks for a in args]),
+            "launched": texts([a.launched for a in args]),
             "sequence": integers([a.sequence for a in args]),
             "peer": integers([a.source if a.target is None else a.target for a in args]),
             "device": integers([a.device for a in args]),

@@ -44,7 +44,7 @@ _KIND = pl.Enum(KINDS)
 _ALWAYS = ("cat", "name", "start_ns", "dur_ns")
 """Columns that a batch has even where no row has a value."""
 _JSON_COLUMNS = tuple(name for name in CODES if name not in TEXTS)
-_NAME_COLUMNS = ("name", "collective", "process_group", "process_group_ranks")
+_NAME_COLUMNS = ("name", "collective", "process_group", "process_group_ranks", "launched")
 # ROCm records some copies and fills as kernels of these names.
 _COPY_NAME = re.compile(
     r"^(Memcpy ([HDAP]to[HDAP]|\(|Unknown)|hipMemcpy|Copy(Host|Device)To(Host|Device)\b)"

@@ -152,10 +152,14 @@ def _with_calls(attributed: Attributed) -> pl.DataFrame:
     rows = rows.join(owner, on="owner_row", how="left", maintain_order="left").with_columns(
         pl.coalesce("op_row", "owner_op").alias("source_row"), pl.col("dur_ns").fill_null(0)
     )
-    borrowed = pl.when(pl.col("source_row").is_null()).then(
-        pl.coalesce("borrowed_call", "owner_call")
+    # An operator around the launch of a graph is not that of a kernel in it.
+    borrowed = pl.coalesce(
+        "borrowed_call", pl.when(pl.col("source_row").is_null()).then("owner_call")
     )
-    rows = rows.with_columns(borrowed.alias("borrowed_call")).with_columns(
+    rows = rows.with_columns(
+        borrowed.alias("borrowed_call"),
+        pl.when(borrowed.is_null()).then("source_row").alias("source_row"),
+    ).with_columns(
         pl.coalesce(
             pl.col("source_row").cast(pl.Int64),
             -1 - pl.col("borrowed_call").cast(pl.Int64),

@@ -136,6 +136,20 @@ def test_inputs_that_differ_between_places_of_a_sequence_are_not_lent() -> None:
     assert set(made["dims_borrowed"]) == {None}
 
 
+def test_a_replay_borrows_from_eager_steps_of_its_size() -> None:
+    """The same kernels with other shapes, in steps of 4 and of 8 tokens; the replay has 3."""
+    sizes = {4: 0, 8: 20}
+    notes = [
+        event("annotation", f"execute_context_0(0)_generation_{n}({n})", 100 * at, 1900)
+        for n, at in sizes.items()
+    ]
+    runs = [made for n, at in sizes.items() for made in eager_run(ODD, start=at, size=n)]
+    step = event("annotation", "execute_context_0(0)_generation_3(3)", 0, 50)
+    own = profile(step, *replay_of(ODD))
+    made = attribute(own, companion=profile(*notes, *runs)).activities
+    assert made["dims_borrowed"].to_list() == [f"[[{4 + i}]]" for i in range(12)]
+
+
 def test_inputs_are_lent_as_a_whole() -> None:
     more = {
         "input_types": '["float","float"]',
@@ -173,11 +187,12 @@ def test_replays_and_places_are_not_multiplied() -> None:
     own = pl.DataFrame(
         {
             "name": ODD * times,
-            "op_row": [None] * times * count,
+            "replayed": [True] * times * count,
             "launch_row": [at // count for at in range(times * count)],
             "start_ns": range(times * count),
+            "step": 0,
+            "tokens": None,
         },
-        schema_overrides={"op_row": pl.Int64},
     )
     there = own.with_columns(rank=pl.lit(0), device=pl.lit(0))
     found = counterparts(own, there)

@@ -788,6 +788,14 @@ def test_what_torch_records_of_a_collective_is_kept(read: Read) -> None:
     assert rows == [("_allgather_base", "3", "[0, 2]", 41, None), (None,) * 5]
 
 
+def test_the_kernel_that_a_launch_call_names_is_kept(read: Read) -> None:
+    call = {"ph": "X", "cat": "cuda_runtime", "name": "hipLaunchKernel", "ts": 1, "dur": 1}
+    named = call | {"args": {"kernel": "void gemm<8>(int)", "grid": [8, 1, 1]}}
+    odd = call | {"args": {"kernel": 7}}
+    events = read({"traceEvents": [named, odd, call]}).events
+    assert events["launched"].to_list() == ["void gemm<8>(int)", None, None]
+
+
 def test_the_peer_of_a_send_is_its_target_and_of_a_receive_its_source(read: Read) -> None:
     send = kernel("nccl", **{"Collective name": "send", "Src Rank": 1, "Dst Rank": 2})
     receive = kernel("nccl", **{"Collective name": "recv", "Src Rank": 1})

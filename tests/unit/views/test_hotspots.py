@@ -124,7 +124,7 @@ def test_an_eager_profile_is_advised_only_for_graph_replays() -> None:
         for replays, events in ((False, unknown), (True, [graph, *unknown]))
     }
     assert "use --model config.json\n" in advice[False]
-    assert "use --model config.json or --with an eager profile\n" in advice[True]
+    assert "use --model config.json or --with an eager profile or capture\n" in advice[True]
 
 
 def test_rows_are_ranked_and_fit_into_the_step() -> None:

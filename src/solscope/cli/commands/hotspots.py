@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import profiles_argument
-from solscope.cli.opening import each_profile, open_attributed, open_model
+from solscope.cli.opening import each_profile, offer_captures, open_attributed, open_model
 from solscope.cli.options import (
     ModelOptions,
     companion_option,
@@ -68,6 +68,8 @@ def command(
 
     def analyze(path: str) -> HotspotTable:
         attributed = open_attributed(path, rule_files, max_expansion, companion)
+        if companion is None:
+            offer_captures(path, attributed)
         return hotspots(attributed, card, target, config)
 
     present({"profiles": each_profile(files, analyze)}, output, top=top)

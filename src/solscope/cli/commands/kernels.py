@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import ProfilePath
-from solscope.cli.opening import open_attributed, pick_step
+from solscope.cli.opening import offer_captures, open_attributed, pick_step
 from solscope.cli.options import (
     choice_option,
     companion_option,
@@ -74,6 +74,8 @@ def command(
     attributed = open_attributed(file, rule_files, max_expansion, companion)
     from solscope import kernels, summarize
 
+    if companion is None:
+        offer_captures(file, attributed)
     attributed = pick_step(attributed, step, slowest)
     result = kernels(attributed, by)
     if output.as_json:

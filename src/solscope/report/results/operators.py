@@ -67,7 +67,7 @@ def known_costs(cost_pct: float | None, graph_replays: bool) -> str:
     known = f"FLOP and bytes known for {share_known(cost_pct)} of GPU time"
     if cost_pct is None or cost_pct >= LITTLE_PCT:
         return known
-    eager = " or --with an eager profile" if graph_replays else ""
+    eager = " or --with an eager profile or capture" if graph_replays else ""
     return f"{known}; for the rest, use --model config.json{eager}"
 
 
