@@ -1,46 +1,66 @@
-// One color per kernel category and per phase, the same on every page; readable on light and dark.
+// Ten hues, the same on every page, that readers with a color vision deficiency can tell apart (tests/unit/test_colors.py).
 
-const CATEGORY: Record<string, string> = {
-  gemm: "#3b76d1",
-  attention: "#d9822b",
-  linear_attention: "#b8631c",
-  moe: "#7a5cc7",
-  norm: "#2e9d82",
-  comm: "#d14d5a",
-  memcpy: "#8a8f98",
-  memset: "#6d727b",
-  copy: "#9a8f7a",
-  elementwise: "#5fa55a",
-  activation: "#4a9a4a",
-  quant: "#c75da5",
-  rope: "#3fa7c4",
-  kv_cache: "#2a8fb0",
-  sampling: "#b59b25",
-  embedding: "#a88bd8",
-  softmax: "#cf7f9c",
-  reduce: "#7fa83a",
+const HUES = {
+  blue: "#4778e5",
+  orange: "#e7743e",
+  violet: "#6b45b8",
+  red: "#c8324f",
+  teal: "#19c593",
+  green: "#8ddd7a",
+  pink: "#d393d3",
+  olive: "#6e6400",
+  amber: "#ffa511",
+  gray: "#8a8f98",
 };
-const SPARE = ["#6b8fb5", "#b58f6b", "#8fb56b", "#b56b8f", "#6bb5a8", "#a86bb5"];
 
-export function categoryColor(category: string | null): string {
-  if (category === null) return "#8a8f98";
-  const known = CATEGORY[category];
-  if (known) return known;
-  let hash = 0;
-  for (const letter of category) hash = (hash * 31 + letter.charCodeAt(0)) >>> 0;
-  return SPARE[hash % SPARE.length] as string;
+/** Families of kernel categories: what does like work has one color. */
+export const FAMILIES: { name: string; color: string; categories: string[] }[] = [
+  { name: "GEMM, convolution", color: HUES.blue, categories: ["gemm", "conv"] },
+  { name: "attention", color: HUES.orange, categories: ["attention", "linear_attention", "softmax"] },
+  { name: "MoE", color: HUES.violet, categories: ["moe"] },
+  { name: "communication", color: HUES.red, categories: ["comm"] },
+  { name: "norm, reduction", color: HUES.teal, categories: ["norm", "reduce", "pool"] },
+  { name: "element-wise", color: HUES.green, categories: ["elementwise", "activation", "rope", "optimizer"] },
+  { name: "quantization", color: HUES.pink, categories: ["quant"] },
+  { name: "memory", color: HUES.olive, categories: ["memcpy", "memset", "copy", "kv_cache"] },
+  { name: "sampling, embedding", color: HUES.amber, categories: ["sampling", "embedding", "sort_scan"] },
+  { name: "other", color: HUES.gray, categories: ["other"] },
+];
+
+const CATEGORY = new Map(FAMILIES.flatMap((family) => family.categories.map((category) => [category, family.color] as const)));
+
+export const categoryColor = (category: string | null): string => CATEGORY.get(category ?? "") ?? HUES.gray;
+
+const PHASE: Record<string, string> = { prefill: HUES.orange, decode: HUES.blue, mixed: HUES.violet, draft: HUES.teal, verify: HUES.pink };
+
+export const phaseColor = (phase: string | null): string => (phase && PHASE[phase]) || HUES.gray;
+
+/** Causes of idle time. */
+export const IDLE: Record<string, string> = { host: HUES.red, sync: HUES.amber, alloc: HUES.violet, launch: HUES.pink, unlinked: HUES.gray };
+
+export const causeColor = (cause: string): string => IDLE[cause] ?? HUES.gray;
+
+/** Calls of the host into the GPU runtime. */
+const CALL: Record<string, string> = { launch: HUES.blue, sync: HUES.amber, alloc: HUES.violet };
+
+export const callColor = (kind: string | null): string => (kind && CALL[kind]) || HUES.gray;
+
+/** What the host ran around them. */
+const HOST: Record<string, string> = { cpu_op: HUES.teal, annotation: HUES.pink };
+
+export const hostColor = (kind: string | null): string => (kind && HOST[kind]) || HUES.gray;
+
+export const LAYERS: readonly [string, string] = [HUES.gray, HUES.teal];
+
+/** Black or white, whichever can be read better on a color. */
+export function inkOn(color: string): string {
+  const [red, green, blue] = [1, 3, 5].map((at) => {
+    const part = parseInt(color.slice(at, at + 2), 16) / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  }) as [number, number, number];
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000000" : "#ffffff";
 }
-
-const PHASE: Record<string, string> = {
-  prefill: "#d9822b",
-  decode: "#3b76d1",
-  mixed: "#7a5cc7",
-  draft: "#2e9d82",
-  verify: "#c75da5",
-};
-
-export const phaseColor = (phase: string | null): string => (phase && PHASE[phase]) || "#8a8f98";
 
 export const WORSE = "#c8434f";
 export const BETTER = "#2f9363";
-export const SIDES = ["#3b76d1", "#d9822b", "#2e9d82", "#c75da5"];
+export const SIDES = [HUES.blue, HUES.orange, HUES.teal, HUES.pink];

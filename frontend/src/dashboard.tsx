@@ -77,7 +77,7 @@ function Profile({ id, overview }: { id: string; overview: Asked<Overview> }) {
       <Answer<ProfilePage> key={id} path={`/api/profile/${to}${hardware(query)}`} wait={<Waiting ids={[id]} overview={overview} />} show={(page) => (
         <WithParts watch={page}>
           <p class="choose"><HardwareChoice overview={overview} /><Link to={`/compare?a=${to}`}>Compare with another</Link> · <Link to={`/diagnose?a=${to}`}>Diagnose a slower run</Link></p>
-          <ProfileView page={page} />
+          <ProfileView page={page} address={`/api/profile/${to}`} />
         </WithParts>
       )} />
     </>

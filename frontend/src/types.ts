@@ -230,6 +230,29 @@ export interface Error {
   error: string;
 }
 
+export interface EventBlock {
+  from_ns: number;
+  to_ns: number;
+  parts: LanePart[];
+  packed: Packed;
+}
+
+export interface EventTimeline {
+  origin_ns: number;
+  span_ns: number;
+  focus: [number, number];
+  events: number;
+  complete: boolean;
+  levels: number[];
+  tile: number;
+  lanes: Lane[];
+  labels: Label[];
+  block: EventBlock;
+  sensors: Sensor[];
+  sensors_left_out: number;
+  too_deep: number;
+}
+
 export interface Excluded {
   id: string;
   reason: string;
@@ -261,6 +284,13 @@ export interface Figure {
   name: string;
   value: number;
   unit: string;
+}
+
+export interface Found {
+  lane: number;
+  label: number;
+  start_ns: number;
+  dur_ns: number;
 }
 
 export interface GraphUse {
@@ -403,6 +433,29 @@ export interface KernelTime {
   time_us: number;
 }
 
+export interface Label {
+  name: string;
+  category: string | null;
+  role: string | null;
+  op: string | null;
+  full: string | null;
+}
+
+export interface Lane {
+  kind: "call" | "gpu" | "idle" | "layer" | "pass" | "stack" | "step";
+  title: string;
+  depth: number;
+  rank: number | null;
+  device: number | null;
+  events: number;
+}
+
+export interface LanePart {
+  lane: number;
+  level: number;
+  rows: number;
+}
+
 export interface Latent {
   id: string | null;
   component: string;
@@ -474,6 +527,10 @@ export interface NamedCause {
   against: string[];
   explains_pct: number | null;
   confirm: string;
+}
+
+export interface NextEvent {
+  event: Found | null;
 }
 
 export interface NoCost {
@@ -571,6 +628,11 @@ export interface Overview {
   upload_to_store: boolean;
 }
 
+export interface Packed {
+  columns: [string, number][];
+  data: string;
+}
+
 export interface Part {
   name: string;
   calls: (number | null)[];
@@ -625,6 +687,7 @@ export interface ProfilePage {
   kernels: KernelTable;
   kernels_left_out: number;
   idle_causes: Record<string, string>;
+  events: EventTimeline | null;
 }
 
 export interface ProfileWarning {
@@ -637,6 +700,21 @@ export interface ProfilesComparison {
   phases: PhaseComparison[];
   left_out: string[];
   warnings: ProfileWarning[];
+}
+
+export interface RangeRow {
+  label: number;
+  calls: number;
+  total_ns: number;
+  max_ns: number;
+}
+
+export interface RangeSums {
+  from_ns: number;
+  to_ns: number;
+  gpu: RangeRow[];
+  idle: RangeRow[];
+  calls: RangeRow[];
 }
 
 export interface RankCause {
@@ -739,6 +817,15 @@ export interface Score {
   covered: number;
   recoverable: number | null;
   operators: OperatorScore[];
+}
+
+export interface Sensor {
+  name: string;
+  device: number | null;
+  low: number;
+  high: number;
+  times_ns: number[];
+  values: number[];
 }
 
 export interface SensorLine {

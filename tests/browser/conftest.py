@@ -42,7 +42,7 @@ def demo_pages() -> list[Shown]:
     """A page of each kind that the demos and a few results make."""
     profiles = [attribute(solscope.open(name)) for name in DEMOS]
     return [
-        profile_page(profiles[0]),
+        profile_page(profiles[0], most_events=200_000),
         comparison_page(profiles, ["b200", "mi300x"]),
         bench_page(read_results([RESULTS]), "results"),
     ]

@@ -1,16 +1,26 @@
 // One profile.
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { ask } from "../ask";
 import { Roofline } from "../charts/roofline";
 import { drawnSteps, StepTimeline } from "../charts/timeline";
 import { TimeTree } from "../charts/tree";
-import { categoryColor } from "../colors";
+import { categoryColor, causeColor } from "../colors";
 import { axesText, bytes, counted, ms, NONE, number, percent, shorten, time, us } from "../format";
-import { Bar, Breaking, CoverageTable, Dot, Facts, Name, Section, Warnings } from "../parts";
+import { Bar, Breaking, CoverageTable, Dot, Facts, Name, Problem, Section, Warnings } from "../parts";
+import { reread, useSelection } from "../selection";
 import { Table, type Column } from "../table";
-import type { DeviceSummary, Hotspot, KernelRow, OperatorRow, PhaseSteps, ProfilePage, Verdict } from "../types";
+import { useRange, type InRange } from "../timeline/range";
+import { aboutTimeline, TimeLine } from "../timeline/view";
+import type { CategoryTime, DeviceSummary, EventTimeline, Hotspot, KernelRow, OperatorRow, PhaseSteps, ProfilePage, RangeSums, Verdict } from "../types";
 
-export function ProfileView({ page }: { page: ProfilePage }) {
+/** `address` is where the dashboard asks for more of this profile; null in a report. */
+export function ProfileView({ page, address = null }: { page: ProfilePage; address?: string | null }) {
   const { summary } = page;
+  const asked = ask<EventTimeline>(address && page.operators ? `${address}/timeline` : null);
+  const events = page.events ?? asked.value;
+  const selection = useSelection();
+  useEffect(reread, []);
+  const range = useRange(events, address, selection.range);
   return (
     <>
       <Section id="verdict" title="Verdict">
@@ -31,9 +41,15 @@ export function ProfileView({ page }: { page: ProfilePage }) {
           ])}
         />
         {page.operators === null && <p class="about">This profile is a summary: totals per kernel, without single calls. Steps, idle time, operators and bounds need a trace.</p>}
-        {summary.categories.length > 0 && <Categories page={page} />}
+        {summary.categories.length > 0 && <Categories rows={events && range.sums ? categoriesIn(events, range.sums) : summary.categories} />}
         {summary.per_device.length > 1 && <><h3>Devices</h3><Table caption="Devices" columns={summary.per_device.some((one) => one.rank !== null) ? DEVICES : DEVICES.slice(1)} rows={summary.per_device} /></>}
       </Section>
+      {page.operators && (events ? events.lanes.length > 0 : address !== null) && (
+        <Section id="timeline" title="Time line" about={events ? aboutTimeline(events, address === null) : undefined}>
+          {events ? <TimeLine timeline={events} address={address} causes={page.idle_causes} /> : asked.error ? <Problem text={asked.error} /> : <p class="faint" role="status">Reading the events…</p>}
+          {range.error && <Problem text={range.error} />}
+        </Section>
+      )}
       {page.timeline.steps.length > 0 && (
         <Section id="steps" title="Steps" about={aboutSteps(page)}>
           {page.timeline.steps.length > 1 && <StepTimeline steps={page.timeline.steps} span={page.timeline.span_ms} />}
@@ -46,8 +62,8 @@ export function ProfileView({ page }: { page: ProfilePage }) {
       </Section>
       {summary.kernels > 0 && <Hotspots page={page} />}
       {summary.kernels > 0 && <Operators page={page} />}
-      {summary.idle.length > 0 && <Idle page={page} />}
-      {page.kernels.calls > 0 && <Kernels page={page} />}
+      {summary.idle.length > 0 && <Idle page={page} events={events} range={range} />}
+      {page.kernels.calls > 0 && <Kernels page={page} events={events} range={range} />}
       <Section id="coverage" title="Coverage and warnings" about="The share of GPU time for which each fact is known. Unknown values are shown as unknown, never guessed.">
         <Warnings warnings={summary.warnings} />
         <CoverageTable coverage={summary.coverage} more={page.operators ? [["given FLOP and bytes", page.operators.cost_pct]] : []} />
@@ -98,13 +114,25 @@ function Tree({ page }: { page: ProfilePage }) {
   );
 }
 
-function Categories({ page }: { page: ProfilePage }) {
+/** GPU time by category in a range. */
+function categoriesIn(events: EventTimeline, sums: RangeSums): CategoryTime[] {
+  const found = new Map<string, { ns: number; calls: number }>();
+  for (const row of sums.gpu) {
+    const category = events.labels[row.label]?.category ?? "other";
+    const sum = found.get(category) ?? { ns: 0, calls: 0 };
+    found.set(category, { ns: sum.ns + row.total_ns, calls: sum.calls + row.calls });
+  }
+  const all = [...found.values()].reduce((sum, one) => sum + one.ns, 0);
+  return [...found].map(([category, { ns, calls }]) => ({ category, calls, time_ms: ns / 1e6, pct: all ? (100 * ns) / all : 0 })).sort((a, b) => b.time_ms - a.time_ms);
+}
+
+function Categories({ rows }: { rows: CategoryTime[] }) {
   return (
     <div class="scroll">
       <table class="bars">
         <caption>GPU time by category</caption>
         <tbody>
-          {page.summary.categories.map((one) => (
+          {rows.map((one) => (
             <tr key={one.category}>
               <th scope="row" class="text"><Dot category={one.category} />{one.category}</th>
               <td class="number">{ms(one.time_ms)}</td>
@@ -198,20 +226,23 @@ function Operators({ page }: { page: ProfilePage }) {
   );
 }
 
-function Idle({ page }: { page: ProfilePage }) {
-  const total = page.summary.idle.reduce((sum, one) => sum + one.time_ms, 0);
+interface Ranged { page: ProfilePage; events: EventTimeline | null; range: InRange }
+
+function Idle({ page, events, range }: Ranged) {
+  const rows = events && range.sums ? range.sums.idle.map((one) => ({ cause: events.labels[one.label]?.name ?? "unlinked", time_ms: one.total_ns / 1e6, gaps: one.calls })) : page.summary.idle;
+  const total = rows.reduce((sum, one) => sum + one.time_ms, 0);
   return (
-    <Section id="idle" title="Why the GPU was idle" about={<>{ms(total)} of idle time between the first and the last kernel. The causes add up to it exactly.</>}>
+    <Section id="idle" title="Why the GPU was idle" about={range.sums ? <>{ms(total)} of idle time in the chosen range; each gap counts for its main cause up to the launch, and as launch from then on.</> : <>{ms(total)} of idle time between the first and the last kernel. The causes add up to it exactly.</>}>
       <div class="scroll">
         <table class="bars">
           <caption class="hidden">Idle time by cause</caption>
           <tbody>
-            {page.summary.idle.map((one) => (
+            {rows.map((one) => (
               <tr key={one.cause}>
-                <th scope="row" class="text">{one.cause}<span class="faint block">{page.idle_causes[one.cause]}</span></th>
+                <th scope="row" class="text"><span class="dot" aria-hidden="true" style={{ background: causeColor(one.cause) }} />{one.cause}<span class="faint block">{page.idle_causes[one.cause]}</span></th>
                 <td class="number">{ms(one.time_ms)}</td>
                 <td class="number spare">{one.gaps ? counted(one.gaps, "gap") : "in gaps of other causes"}</td>
-                <td class="wide"><Bar share={total ? (100 * one.time_ms) / total : 0} /></td>
+                <td class="wide"><Bar share={total ? (100 * one.time_ms) / total : 0} color={causeColor(one.cause)} /></td>
               </tr>
             ))}
           </tbody>
@@ -232,10 +263,25 @@ const KERNELS: Column<KernelRow>[] = [
   { id: "max", spare: 6, title: "Max", value: (row) => row.max_ns, show: (row) => time(row.max_ns) },
 ];
 
-function Kernels({ page }: { page: ProfilePage }) {
-  const rows = useMemo(() => page.kernels.kernels, [page]);
+/** The kernels of a range by name: events of one name and several roles are one row. */
+function kernelsIn(events: EventTimeline, sums: RangeSums): KernelRow[] {
+  const found = new Map<string, KernelRow>();
+  const all = sums.gpu.reduce((sum, one) => sum + one.total_ns, 0);
+  for (const row of sums.gpu) {
+    const label = events.labels[row.label];
+    const name = label?.full ?? label?.name ?? "";
+    const sum: KernelRow = found.get(name) ?? { name, short_name: label?.name ?? "", category: label?.category ?? "other", calls: 0, total_ns: 0, pct: 0, mean_ns: 0, median_ns: null, min_ns: null, max_ns: 0, std_ns: null, detail: null, rule: null, helper_ns: 0, inferred: false, borrowed_ns: 0 };
+    const [calls, total] = [sum.calls + row.calls, sum.total_ns + row.total_ns];
+    found.set(name, { ...sum, calls, total_ns: total, pct: all ? (100 * total) / all : 0, mean_ns: total / calls, max_ns: Math.max(sum.max_ns ?? 0, row.max_ns) });
+  }
+  return [...found.values()];
+}
+
+function Kernels({ page, events, range }: Ranged) {
+  const rows = useMemo(() => (events && range.sums ? kernelsIn(events, range.sums) : page.kernels.kernels), [page, events, range.sums]);
+  const about = range.sums ? <>{counted(rows.reduce((sum, row) => sum + row.calls, 0), "activity").replace("activitys", "activities")} of {rows.length} names in the chosen range of {time(range.sums.to_ns - range.sums.from_ns)}; an activity counts as far as it lies in it.</> : <>{number(page.kernels.calls)} activities of {rows.length + page.kernels_left_out} names, {time(page.kernels.total_ns)} together{page.kernels_left_out ? `; the ${page.kernels_left_out} smallest names are not in this file` : ""}. Open a name to read it whole.</>;
   return (
-    <Section id="kernels" title="Kernels" about={<>{number(page.kernels.calls)} activities of {rows.length + page.kernels_left_out} names, {time(page.kernels.total_ns)} together{page.kernels_left_out ? `; the ${page.kernels_left_out} smallest names are not in this file` : ""}. Open a name to read it whole.</>}>
+    <Section id="kernels" title={range.sums ? "Kernels in range" : "Kernels"} about={about}>
       <Table caption="Kernels" columns={KERNELS} rows={rows} most={25} sort={{ id: "total", down: true }} search={(row) => `${row.name} ${row.short_name} ${row.category}`} />
     </Section>
   );

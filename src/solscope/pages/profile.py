@@ -10,6 +10,8 @@ from solscope.operators.from_config import Model
 from solscope.views.hotspots import HotspotTable, hotspots
 from solscope.views.idle import CAUSES
 from solscope.views.kernels import KernelTable, kernels
+from solscope.views.lanes.base import EventTimeline
+from solscope.views.lanes.levels import event_timeline
 from solscope.views.operators import OperatorTable, hardware_of, operator_table
 from solscope.views.summary import Summary, summarize
 from solscope.views.timeline import Timeline, timeline
@@ -48,6 +50,8 @@ class ProfilePage(msgspec.Struct, frozen=True, tag="profile", tag_field="kind"):
     kernels_left_out: int
     idle_causes: dict[str, str]
     """What each cause of idle time means."""
+    events: EventTimeline | None
+    """The time line of a report; the dashboard asks for it by range."""
 
 
 def roofs_of(card: Hardware) -> Roofs:
@@ -63,9 +67,13 @@ def roofs_of(card: Hardware) -> Roofs:
 
 
 def profile_page(
-    attributed: Attributed, hardware: Hardware | None = None, model: Model | None = None
+    attributed: Attributed,
+    hardware: Hardware | None = None,
+    model: Model | None = None,
+    *,
+    most_events: int = 0,
 ) -> ProfilePage:
-    """Everything about one profile."""
+    """Everything about one profile, with at most about `most_events` rows of its time line."""
     card = hardware or hardware_of(attributed)
     single = not attributed.profile.is_aggregate
     table = kernels(attributed)
@@ -81,6 +89,7 @@ def profile_page(
         kernels=msgspec.structs.replace(table, kernels=table.kernels[:MOST_KERNELS]),
         kernels_left_out=max(0, len(table.kernels) - MOST_KERNELS),
         idle_causes=CAUSES,
+        events=event_timeline(attributed, most_events) if single and most_events else None,
     )
 
 

@@ -13,6 +13,7 @@ from solscope.pages.comparison import ComparisonPage, comparison_page
 from solscope.pages.diagnosis import DiagnosisPage, diagnosis_page
 from solscope.pages.profile import ProfilePage, profile_page
 from solscope.pages.ranks import RanksPage, ranks_pages
+from solscope.views.lanes.levels import IN_REPORT
 
 Page = ProfilePage | ComparisonPage | RanksPage | DiagnosisPage | BenchPage
 
@@ -33,7 +34,8 @@ def pages_of_profiles(
     pages: list[Page] = [diagnosis_page(profiles, labels)] if diagnose else []
     pages += ranks_pages(profiles)
     pages += [comparison_page(profiles, labels)] if len(profiles) > 1 else []
-    pages += [profile_page(profile, hardware, model) for profile in profiles]
+    most = IN_REPORT // max(1, len(profiles))
+    pages += [profile_page(one, hardware, model, most_events=most) for one in profiles]
     return pages
 
 

@@ -40,6 +40,8 @@ class Endpoint:
     """The answer is kept until the profile store changes."""
     of_results: bool = False
     """The answer is kept until a file of benchmark results changes."""
+    kept: bool = True
+    """Whether answers are kept at all: there are too many ranges of a time line."""
 
     @property
     def handle(self) -> Handler:
@@ -62,6 +64,39 @@ ENDPOINTS = (
         "profiles:profile",
         ("hardware",),
         files=("id",),
+    ),
+    Endpoint(
+        "/api/profile/{id}/timeline",
+        "The time line of one profile: its lanes, and as many events as fit",
+        "timelines:whole",
+        files=("id",),
+    ),
+    Endpoint(
+        "/api/profile/{id}/events",
+        "The events of a range of its time line, merged as far as the level says",
+        "timelines:events",
+        ("from", "to", "level"),
+        files=("id",),
+        needs=("from", "to"),
+        kept=False,
+    ),
+    Endpoint(
+        "/api/profile/{id}/range",
+        "What ran in a range of its time line",
+        "timelines:sums",
+        ("from", "to"),
+        files=("id",),
+        needs=("from", "to"),
+        kept=False,
+    ),
+    Endpoint(
+        "/api/profile/{id}/next",
+        "The next event of the time line that has one of these labels",
+        "timelines:following",
+        ("labels", "from", "back"),
+        files=("id",),
+        needs=("labels", "from"),
+        kept=False,
     ),
     Endpoint(
         "/api/compare",

@@ -98,6 +98,8 @@ def _keys(endpoint: Endpoint, library: Library, asked: dict[str, str]) -> Keys |
     for name in (*endpoint.files, *endpoint.needs):
         if name not in asked:
             raise UsageError(f"missing parameter {name!r}")
+    if not endpoint.kept:
+        return None
     key: tuple[object, ...] = (endpoint.path, *sorted(asked.items()))
     if endpoint.files:
         entries = [library.entry(asked[name]) for name in endpoint.files]

@@ -26,6 +26,7 @@ from solscope.web.store_view import StoreView
 if TYPE_CHECKING:
     from solscope.attribution import Attributed
     from solscope.bench.base import ShapeResult
+    from solscope.views.lanes.levels import Levels
 
 Query = Mapping[str, str]
 """Names and values of a question."""
@@ -33,6 +34,8 @@ MAX_CACHED_PROFILES = 4
 """Attributed profiles in memory at a time: enough for two comparisons; each can take a GB."""
 MAX_CACHED_ANSWERS = 128
 """Encoded answers in memory at a time."""
+MAX_CACHED_TIMELINES = 2
+"""Time lines in memory at a time: one of a million events takes about 100 MB."""
 MAX_CACHED_TABLES = 8
 """Whole tables of which answers are parts, in memory at a time."""
 
@@ -82,6 +85,7 @@ class Library:
         self._entries: dict[str, ProfileEntry] = {}
         self._paths: dict[str, str] = {}
         self._profiles: MemoryCache[Attributed] = MemoryCache(MAX_CACHED_PROFILES)
+        self._timelines: MemoryCache[Levels] = MemoryCache(MAX_CACHED_TIMELINES)
         self.pages: MemoryCache[bytes] = MemoryCache(MAX_CACHED_ANSWERS)
         """Encoded answers."""
         self.tables: MemoryCache[Any] = MemoryCache(MAX_CACHED_TABLES)
@@ -200,6 +204,14 @@ class Library:
         profile = self._profiles.get((path, *read_from(path)), make)
         self._stage(name, "working out what to show")
         return profile
+
+    def timeline(self, name: str) -> Levels:
+        """The time line of the profile with this id, at every level of detail."""
+        from solscope.views.lanes.levels import levels_of
+
+        path = self.path(name)
+        key = (path, *read_from(path))
+        return self._timelines.get(key, lambda: levels_of(self.profile(name)))
 
     def _stage(self, name: str, stage: str) -> None:
         with self._lock:

@@ -416,3 +416,39 @@ def test_the_suite_has_our_results_beside_it() -> None:
     assert measured["operators"]["rms_norm"]["shapes_passed"] == 2
     (shapes,) = client.get("/api/suite/rms_norm").json()["measured"]
     assert {one["solution"] for one in shapes["shapes"].values()} == {"fla"}
+
+
+def test_the_time_line_is_asked_for_by_range(client: TestClient) -> None:
+    first, _ = ids(client)
+    where = f"/api/profile/{first}"
+    whole = client.get(f"{where}/timeline").json()
+    kinds = {lane["kind"] for lane in whole["lanes"]}
+    assert kinds >= {"step", "layer", "idle", "gpu", "call", "stack"}
+    span = whole["span_ns"]
+    part = client.get(f"{where}/events", params={"from": 0, "to": span // 10, "level": 1}).json()
+    all_rows = sum(one["rows"] for one in whole["block"]["parts"])
+    assert 0 < sum(one["rows"] for one in part["parts"]) < all_rows
+    sums = client.get(f"{where}/range", params={"from": 0, "to": span}).json()
+    assert sum(row["calls"] for row in sums["gpu"]) == 929
+    label = sums["gpu"][0]["label"]
+    found = client.get(f"{where}/next", params={"labels": label, "from": 0}).json()
+    assert found["event"]["label"] == label
+    none = client.get(f"{where}/next", params={"labels": label, "from": span}).json()
+    assert none == {"event": None}
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ("events?from=0", "missing parameter 'to'"),
+        ("events?from=x&to=5", "from: 'x' is not a whole number"),
+        ("events?from=0&to=5&level=1.5", "level: '1.5' is not a whole number"),
+        ("events?from=9&to=5", "the range ends before it starts: 9 to 5 ns"),
+        ("range?from=0&to=9999999999999999999", "to: too many digits"),
+        ("next?from=0&labels=1,b", "labels: 'b' is not a whole number"),
+    ],
+)
+def test_a_range_that_is_none_is_refused(client: TestClient, asked: str, why: str) -> None:
+    first, _ = ids(client)
+    answer = client.get(f"/api/profile/{first}/{asked}")
+    assert (answer.status_code, answer.json()["error"]) == (422, why)

@@ -46,9 +46,10 @@ def test_a_page_carries_the_answers_that_are_at_hand() -> None:
     (entry,) = library.entries
     question = f"/api/profile/{entry.id}"
     answers, asked = opened(library, f"/profile/{entry.id}")
-    assert (set(answers), asked) == ({"/api/overview"}, {question})
+    assert (set(answers), asked) == ({"/api/overview"}, {question, f"{question}/timeline"})
     client = TestClient(create_app(library), base_url="http://localhost")
     page = client.get(question).json()
+    client.get(f"{question}/timeline")
     answers, asked = opened(library, f"/profile/{entry.id}")
     assert (answers[question], asked) == (page, set())
     assert answers["/api/overview"] == client.get("/api/overview").json()
@@ -75,7 +76,8 @@ def test_no_name_ends_the_script_that_it_stands_in(tmp_path: Path) -> None:
     answers, _ = opened(library, "/")
     assert name in answers["/api/overview"]["profiles"][0]["path"]
     answers, asked = opened(library, '/profile/"><script>alert(1)<')
-    assert asked == {"/api/profile/%22%3E%3Cscript%3Ealert%281%29%3C"}
+    question = "/api/profile/%22%3E%3Cscript%3Ealert%281%29%3C"
+    assert asked == {question, f"{question}/timeline"}
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,11 @@ def test_no_name_ends_the_script_that_it_stands_in(tmp_path: Path) -> None:
     [
         ("/", {}, []),
         ("/nothing", {}, []),
-        ("/profile/abc", {"hardware": "H200"}, ["/api/profile/abc?hardware=H200"]),
+        (
+            "/profile/abc",
+            {"hardware": "H200"},
+            ["/api/profile/abc?hardware=H200", "/api/profile/abc/timeline"],
+        ),
         ("/compare", {"a": "1"}, []),
         ("/compare", {"a": "1", "b": "2"}, ["/api/compare?a=1&b=2"]),
         ("/bench", {"a": "x y", "b": "z"}, ["/api/bench", "/api/bench/compare?a=x+y&b=z"]),

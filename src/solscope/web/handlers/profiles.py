@@ -18,7 +18,7 @@ def profile(library: Library, query: Query) -> ProfilePage:
     """All of one profile."""
     card = query.get("hardware")
     chosen = named_hardware(by_name(card)) if card else None
-    with _watched(library, query["id"]):
+    with watched(library, query["id"]):
         return profile_page(library.profile(query["id"]), chosen)
 
 
@@ -27,7 +27,7 @@ def compare(library: Library, query: Query) -> ComparisonPage:
     chosen = [library.entry(name) for name in (query["a"], query["b"])]
     if chosen[0].id == chosen[1].id:
         raise UsageError("choose two different profiles to compare")
-    with _watched(library, *(entry.id for entry in chosen)):
+    with watched(library, *(entry.id for entry in chosen)):
         return comparison_page(
             [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
         )
@@ -36,14 +36,14 @@ def compare(library: Library, query: Query) -> ComparisonPage:
 def diagnose(library: Library, query: Query) -> DiagnosisPage:
     """What changed from one run to the other."""
     chosen = [library.entry(name) for name in (query["a"], query["b"])]
-    with _watched(library, *(entry.id for entry in chosen)):
+    with watched(library, *(entry.id for entry in chosen)):
         return diagnosis_page(
             [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
         )
 
 
 @contextmanager
-def _watched(library: Library, *names: str) -> Iterator[None]:
+def watched(library: Library, *names: str) -> Iterator[None]:
     """What is done for these profiles can be asked for meanwhile."""
     try:
         yield

@@ -1,0 +1,242 @@
+"""Levels of detail: what is too short to be seen is merged with its neighbors.
+
+A level has a width in nanoseconds. Events at least as long stay as they are. Of the others, those
+that start within the same multiple of the width become one block, which is drawn as the label that
+takes most of its time. Every level holds the same time and the same number of events, lane by lane.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from polars import Int64
+
+from solscope.attribution import Attributed
+from solscope.intervals import Int64s
+from solscope.views.lanes.base import EventBlock, EventTimeline, LanePart
+from solscope.views.lanes.pack import pack
+from solscope.views.lanes.rows import Laned, lay_out
+from solscope.views.lanes.sensors import sensors
+
+FINEST_NS = 4_096
+"""Width of level 1; level 0 merges nothing."""
+FACTOR = 4
+"""How much wider each level is."""
+BLOCKS = 1_000
+"""The coarsest level has at most that many widths."""
+TILE = 4_096
+"""Widths that a block should cover when it is asked for by range."""
+IN_REPORT = 200_000
+"""Events in a report; beyond that, lanes become coarser, those of the host first."""
+IN_ANSWER = 20_000
+"""Events that the dashboard begins with; it asks for others when it needs them."""
+_ORDER = ("step", "pass", "gpu", "idle", "layer", "call", "stack")
+"""Kinds of lanes, those first that should be in full detail."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """Events, or blocks of them, in the order of lanes and starts."""
+
+    width_ns: int
+    lane: Int64s
+    start: Int64s
+    dur: Int64s
+    """From the first start to the last end."""
+    busy: Int64s
+    """Sum of the durations."""
+    count: Int64s
+    label: Int64s
+    layer: Int64s
+    """One too large, and 0 where unknown or of several; so are `step` and `wait`."""
+    step: Int64s
+    wait: Int64s
+
+    def take(self, rows: Int64s | NDArray[np.bool_]) -> Level:
+        """Some of the rows."""
+        return Level(self.width_ns, *(getattr(self, name)[rows] for name in _COLUMNS))
+
+    @cached_property
+    def bounds(self) -> dict[int, tuple[int, int]]:
+        """First row and the one after the last, by lane."""
+        lanes, first = np.unique(self.lane, return_index=True)
+        ends = np.append(first[1:], self.lane.size)
+        return dict(
+            zip(lanes.tolist(), zip(first.tolist(), ends.tolist(), strict=True), strict=True)
+        )
+
+
+_COLUMNS = ("lane", "start", "dur", "busy", "count", "label", "layer", "step", "wait")
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The time line of one profile."""
+
+    laned: Laned
+    levels: list[Level]
+
+    def block(self, level: int, from_ns: int, to_ns: int) -> EventBlock:
+        """What a range shows at one level: everything that is under way in it."""
+        chosen = self.levels[max(0, min(level, len(self.levels) - 1))]
+        rows = (chosen.start < to_ns) & (chosen.start + np.maximum(chosen.dur, 1) > from_ns)
+        return _block([(level, chosen.take(rows))], from_ns, to_ns)
+
+    def whole(self, most: int) -> EventBlock:
+        """All of the time in at most about `most` rows, the GPU in more detail than the host."""
+        lanes = sorted(
+            range(len(self.laned.lanes)),
+            key=lambda lane: (
+                _ORDER.index(self.laned.lanes[lane].kind),
+                self.laned.lanes[lane].depth,
+            ),
+        )
+        chosen = {lane: len(self.levels) - 1 for lane in lanes}
+        left = most - sum(self._rows(level, lane) for lane, level in chosen.items())
+        for lane in lanes:
+            coarsest = self._rows(chosen[lane], lane)
+            for level in range(chosen[lane]):
+                if (more := self._rows(level, lane) - coarsest) <= left:
+                    chosen[lane], left = level, left - more
+                    break
+        parts = [(level, self._lane(level, lane)) for lane, level in sorted(chosen.items())]
+        return _block(parts, 0, self.laned.span_ns)
+
+    def _rows(self, level: int, lane: int) -> int:
+        first, end = self.levels[level].bounds.get(lane, (0, 0))
+        return end - first
+
+    def _lane(self, level: int, lane: int) -> Level:
+        first, end = self.levels[level].bounds.get(lane, (0, 0))
+        return self.levels[level].take(np.arange(first, end))
+
+
+def levels_of(attributed: Attributed) -> Levels:
+    """The lanes of a profile at every level."""
+    laned = lay_out(attributed)
+    events = laned.events
+
+    def numbers(name: str, shift: int = 0) -> Int64s:
+        if events.is_empty():
+            return np.zeros(0, dtype=np.int64)
+        column = events[name].cast(Int64) + shift
+        return column.fill_null(0).to_numpy()
+
+    levels = []
+    if not events.is_empty():
+        dur = numbers("dur_ns")
+        raw = Level(
+            0,
+            *(numbers("lane"), numbers("start_ns"), dur, dur, np.ones_like(dur), numbers("label")),
+            *(numbers("layer", 1), numbers("step", 1), numbers("wait_ns", 1)),
+        )
+        levels, width = [raw], FINEST_NS
+        while width * BLOCKS < laned.span_ns * FACTOR:
+            levels.append(merge(levels[-1], width))
+            width *= FACTOR
+    return Levels(laned, levels)
+
+
+def merge(level: Level, width: int) -> Level:
+    """The next coarser level."""
+    small = level.dur < width
+    if not small.any():
+        return Level(width, *(getattr(level, name) for name in _COLUMNS))
+    short, long = level.take(small), level.take(~small)
+    bucket = short.start // width
+    new = (np.diff(short.lane, prepend=-1) != 0) | (np.diff(bucket, prepend=-1) != 0)
+    first = np.flatnonzero(new)
+    end = np.maximum.reduceat(short.start + short.dur, first)
+    block = np.cumsum(new) - 1
+    start = short.start[first]
+    merged: list[Int64s] = [
+        *(short.lane[first], start, end - start),
+        *(np.add.reduceat(short.busy, first), np.add.reduceat(short.count, first)),
+        _main_label(block, short.label, short.busy, first.size),
+        *(_if_same(values, first) for values in (short.layer, short.step)),
+        np.zeros_like(start),
+    ]
+    kept = [getattr(long, name) for name in _COLUMNS]
+    joined = [np.concatenate(both) for both in zip(merged, kept, strict=True)]
+    order = np.lexsort((joined[1], joined[0]))
+    return Level(width, *(values[order] for values in joined))
+
+
+def _main_label(block: Int64s, label: Int64s, busy: Int64s, blocks: int) -> Int64s:
+    """For each block the label with the most time."""
+    order = np.lexsort((label, block))
+    sorted_block, sorted_label = block[order], label[order]
+    first = np.flatnonzero(
+        (np.diff(sorted_block, prepend=-1) != 0) | (np.diff(sorted_label, prepend=-1) != 0)
+    )
+    time = np.add.reduceat(busy[order], first)
+    by_time = np.argsort(time, kind="stable")
+    main = np.zeros(blocks, dtype=np.int64)
+    # Written in the order of time, so that the largest stays.
+    main[sorted_block[first][by_time]] = sorted_label[first][by_time]
+    return main
+
+
+def _if_same(values: Int64s, first: Int64s) -> Int64s:
+    """The value of each group whose members agree; else 0."""
+    low, high = np.minimum.reduceat(values, first), np.maximum.reduceat(values, first)
+    return np.where(low == high, low, 0)
+
+
+def _block(parts: list[tuple[int, Level]], from_ns: int, to_ns: int) -> EventBlock:
+    columns: dict[str, list[Int64s]] = {name: [] for name in _COLUMNS[1:]}
+    sizes = []
+    for level, rows in parts:
+        for lane, (first, end) in rows.bounds.items():
+            sizes.append(LanePart(lane, level, end - first))
+            for name, values in columns.items():
+                column = getattr(rows, name)[first:end]
+                values.append(np.diff(column, prepend=0) if name == "start" else column)
+    joined = {
+        name: np.concatenate(values) if values else np.zeros(0, dtype=np.int64)
+        for name, values in columns.items()
+    }
+    if all(level == 0 for level, _ in parts):
+        del joined["busy"], joined["count"]
+    return EventBlock(from_ns, to_ns, sizes, pack(joined))
+
+
+def event_timeline(attributed: Attributed, most: int = IN_REPORT) -> EventTimeline:
+    """The time line of a profile, with at most about `most` rows of events."""
+    return timeline_of(levels_of(attributed), attributed, most)
+
+
+def timeline_of(levels: Levels, attributed: Attributed, most: int) -> EventTimeline:
+    """`event_timeline` of levels that are there already."""
+    laned = levels.laned
+    block = levels.whole(most)
+    shown, left_out = sensors(attributed.profile, laned.origin_ns, laned.span_ns)
+    return EventTimeline(
+        origin_ns=laned.origin_ns,
+        span_ns=laned.span_ns,
+        focus=_focus(attributed, laned),
+        events=laned.events.height,
+        complete=all(part.level == 0 for part in block.parts),
+        levels=[level.width_ns for level in levels.levels],
+        tile=TILE,
+        lanes=laned.lanes,
+        labels=laned.labels,
+        block=block,
+        sensors=shown,
+        sensors_left_out=left_out,
+        too_deep=laned.too_deep,
+    )
+
+
+def _focus(attributed: Attributed, laned: Laned) -> tuple[int, int]:
+    steps = attributed.steps.filter(
+        ~attributed.steps["cut"] & attributed.steps["start_ns"].is_not_null()
+    )
+    if steps.is_empty():
+        return 0, laned.span_ns
+    start = int(steps["start_ns"].min()) - laned.origin_ns  # type: ignore[arg-type]
+    end = int(steps["end_ns"].max()) - laned.origin_ns  # type: ignore[arg-type]
+    return (start, end) if 2 * (end - start) < laned.span_ns else (0, laned.span_ns)

@@ -1,0 +1,290 @@
+"""From an attributed profile to lanes of events.
+
+A lane is one row of the picture. Events that overlap on a stream, and calls that are nested, go to
+lanes of their own below the first (`depth`), up to `MAX_DEPTH`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from solscope.arrays import series
+from solscope.attribution import Attributed
+from solscope.events import LAUNCH_KINDS, THREAD
+from solscope.intervals import Int64s, nest
+from solscope.names import short_name
+from solscope.views.device_time import DeviceTime, device_times
+from solscope.views.idle import ALLOC_CALL, SYNC_CALL
+from solscope.views.lanes.base import Label, Lane, LaneKind
+
+MAX_DEPTH = 128
+"""Lanes of nested calls, and of overlapping activities; deeper ones are counted."""
+_LABEL = ("name", "category", "role", "op", "full")
+_TEXT = pl.String()
+_SCHEMA = pl.Schema(
+    {
+        "start_ns": pl.Int64(),
+        "dur_ns": pl.Int64(),
+        **dict.fromkeys(_LABEL, _TEXT),
+        "layer": pl.Int64(),
+        "step": pl.Int64(),
+        "wait_ns": pl.Int64(),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Laned:
+    """The events of a profile by lane."""
+
+    origin_ns: int
+    span_ns: int
+    lanes: list[Lane]
+    labels: list[Label]
+    events: pl.DataFrame
+    """`lane`, `start_ns` (from the origin), `dur_ns`, `label`, `layer`, `step`, `wait_ns`, in the
+    order of lanes and starts."""
+    too_deep: int
+
+
+def lay_out(attributed: Attributed) -> Laned:
+    """All lanes of a profile, from steps at the top to the host's calls at the bottom."""
+    lanes: list[Lane] = []
+    frames: list[pl.DataFrame] = []
+    too_deep = 0
+    for kind, title, owner, table in _sources(attributed):
+        table = _conform(table).sort("start_ns", maintain_order=True)
+        depth = _depths(kind, table)
+        too_deep += int((depth >= MAX_DEPTH).sum())
+        for number in range(min(int(depth.max()) + 1, MAX_DEPTH)):
+            part = table.filter(series("", depth == number))
+            frames.append(part.with_columns(pl.lit(len(lanes), pl.UInt32).alias("lane")))
+            lanes.append(Lane(kind, title, number, *owner, events=part.height))
+    if not frames:
+        return Laned(0, 0, [], [], _SCHEMA.to_frame(), 0)
+    whole = pl.concat(frames)
+    origin = int(whole["start_ns"].min())  # type: ignore[arg-type]
+    end = int((whole["start_ns"] + whole["dur_ns"]).max())  # type: ignore[arg-type]
+    labels, label = _labels(whole)
+    events = whole.select(
+        "lane",
+        pl.col("start_ns") - origin,
+        "dur_ns",
+        label,
+        *("layer", "step", "wait_ns"),
+    )
+    return Laned(origin, end - origin, lanes, labels, events, too_deep)
+
+
+_Owner = tuple[int | None, int | None]
+_Source = tuple[LaneKind, str, _Owner, pl.DataFrame]
+
+
+def _sources(attributed: Attributed) -> Iterator[_Source]:
+    """Kind, title, rank and device, and events of lanes that belong together; none is empty."""
+    devices = device_times(attributed)
+    found = (
+        *_tracks(attributed, devices),
+        *(source for device in devices for source in _device_lanes(attributed, device, devices)),
+        *_host_lanes(attributed),
+    )
+    return (source for source in found if not source[3].is_empty())
+
+
+def _tracks(attributed: Attributed, devices: list[DeviceTime]) -> Iterator[_Source]:
+    nobody: _Owner = (None, None)
+    steps = attributed.steps.filter(pl.col("start_ns").is_not_null())
+    for (process,), part in steps.partition_by("process", as_dict=True).items():
+        title = "steps" if steps["process"].n_unique() == 1 else f"steps of process {process}"
+        dur = (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns")
+        yield (
+            "step",
+            title,
+            nobody,
+            part.select("start_ns", dur, "name", pl.col("phase").alias("category"), "step"),
+        )
+    if not devices:
+        return
+    first = devices[0]
+    passes = _extents(first.rows, ["step", "pass", "phase"])
+    if passes.height > steps.height:
+        name = pl.col("phase").cast(pl.String).fill_null("pass")
+        phase = pl.col("phase").alias("category")
+        named = passes.select("start_ns", "dur_ns", "step", phase, name.alias("name"))
+        yield "pass", "passes", nobody, named
+    layers = _extents(first.rows, ["step", "pass", "layer", "layer_kind"]).filter(
+        pl.col("layer").is_not_null()
+    )
+    title = "layers" if len(devices) == 1 else f"layers of {_device_title(first, devices)}"
+    named = layers.select(
+        *("start_ns", "dur_ns", "step", "layer"),
+        pl.col("layer_kind").alias("category"),
+        pl.format("layer {}", "layer").alias("name"),
+    )
+    yield "layer", title, (first.rank, first.device), named
+
+
+def _extents(rows: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+    """From the first start to the last end of the activities that have the same key."""
+    end = pl.col("start_ns") + pl.col("dur_ns")
+    placed = rows.filter(pl.col("step").is_not_null())
+    return placed.group_by(key, maintain_order=True).agg(
+        pl.col("start_ns").min(), (end.max() - pl.col("start_ns").min()).alias("dur_ns")
+    )
+
+
+def _device_title(device: DeviceTime, devices: list[DeviceTime]) -> str:
+    ranks = len({one.rank for one in devices}) > 1
+    rank = f"rank {device.rank} " if ranks and device.rank is not None else ""
+    return f"{rank}GPU {device.device}" if device.device is not None else f"{rank}GPU"
+
+
+def _device_lanes(
+    attributed: Attributed, device: DeviceTime, devices: list[DeviceTime]
+) -> Iterator[_Source]:
+    title, owner = _device_title(device, devices), (device.rank, device.device)
+    yield "idle", f"{title} idle", owner, _idle(device)
+    starts = attributed.profile.events["start_ns"]
+    rows = device.rows.with_columns(starts.gather(device.rows["launch_row"]).alias("launched_ns"))
+    for stream in rows["stream"].unique().sort(nulls_last=True):
+        part = rows.filter(pl.col("stream").eq_missing(pl.lit(stream, pl.Int64)))
+        name = f"{title} stream {stream}" if stream is not None else f"{title}, no stream"
+        yield "gpu", name, owner, _activities(part)
+
+
+def _activities(rows: pl.DataFrame) -> pl.DataFrame:
+    full = rows["name"].cast(pl.String).fill_null("(no name)")
+    distinct = full.unique()
+    short = [short_name(name) for name in distinct]
+    name = full.replace_strict(distinct, short, return_dtype=pl.String)
+    wait = pl.col("start_ns") - pl.col("launched_ns")
+    return rows.select(
+        *("start_ns", "dur_ns", "category", "role", "op", "layer", "step"),
+        name.alias("name"),
+        pl.when(full != name).then(full).alias("full"),
+        # Clocks of host and GPU that disagree give no waiting time.
+        pl.when(wait >= 0).then(wait).alias("wait_ns"),
+    )
+
+
+def _idle(device: DeviceTime) -> pl.DataFrame:
+    """Gaps, cut where the launch that ends them began: before it by the main cause, then `launch`.
+
+    The time before the launch can have several causes; it is shown as the largest of them.
+    """
+    gaps = device.gaps
+    launched = pl.col("end_ns") - pl.col("launch")
+    before = ["host", "sync", "alloc", "unlinked"]
+    largest = pl.concat_list(before).list.arg_max()
+    cause = pl.Series(before).gather(gaps.select(largest).to_series())
+    parts = [
+        gaps.select(
+            "start_ns", (launched - pl.col("start_ns")).alias("dur_ns"), cause.alias("name")
+        ),
+        gaps.select(
+            launched.alias("start_ns"),
+            pl.col("launch").alias("dur_ns"),
+            pl.lit("launch").alias("name"),
+        ),
+    ]
+    return pl.concat(parts).filter(pl.col("dur_ns") > 0)
+
+
+def _host_lanes(attributed: Attributed) -> Iterator[_Source]:
+    """Calls into the runtime, and what was around them, of every thread that launches."""
+    events = attributed.profile.events
+    launches = attributed.activities["launch_row"].drop_nulls().unique()
+    threads = events.select(THREAD)[launches.cast(pl.UInt32)].unique(maintain_order=True)
+    timed = (
+        events.lazy()
+        .select("kind", "name", "start_ns", "dur_ns", *THREAD)
+        .with_row_index("row")
+        .filter(
+            pl.col("kind").is_in([*LAUNCH_KINDS, "cpu_op", "python", "annotation"])
+            & pl.col("start_ns").is_not_null()
+            & pl.col("dur_ns").is_not_null()
+        )
+        .join(threads.lazy(), on=THREAD, how="semi", nulls_equal=True)
+        .collect()
+    )
+    for key, part in timed.partition_by(THREAD, as_dict=True, maintain_order=True).items():
+        rank, _, thread = key
+        assert rank is None or isinstance(rank, int)
+        title = f"thread {thread}" if thread is not None else "host"
+        is_call = part["kind"].is_in(LAUNCH_KINDS)
+        calls = part.filter(is_call)
+        yield "call", f"{title} launches", (rank, None), _calls(calls, launches)
+        around = part.filter(~is_call).select(
+            "start_ns", "dur_ns", "name", pl.col("kind").alias("category")
+        )
+        yield "stack", f"{title} calls", (rank, None), around
+
+
+def _calls(calls: pl.DataFrame, launches: pl.Series) -> pl.DataFrame:
+    names = calls["name"].cast(pl.String)
+    kinds = {name: _kind_of(name) for name in names.unique().drop_nulls()}
+    kind = names.replace_strict(kinds, default=None, return_dtype=pl.String)
+    launched = calls["row"].cast(pl.Int64).is_in(launches.cast(pl.Int64).implode())
+    plain = pl.when(launched).then(pl.lit("launch")).otherwise(pl.lit("call"))
+    category = pl.coalesce(kind, plain).alias("category")
+    return calls.select("start_ns", "dur_ns", "name", category)
+
+
+def _kind_of(name: str) -> str | None:
+    """Whether a call waits or allocates; it may launch as well."""
+    if SYNC_CALL.search(name):
+        return "sync"
+    return "alloc" if ALLOC_CALL.search(name) else None
+
+
+def _conform(table: pl.DataFrame) -> pl.DataFrame:
+    return table.select(
+        pl.col(name).cast(dtype) if name in table.columns else pl.lit(None, dtype).alias(name)
+        for name, dtype in _SCHEMA.items()
+    )
+
+
+def _depths(kind: LaneKind, table: pl.DataFrame) -> Int64s:
+    """The lane of each event among those of its source; `table` is in the order of starts."""
+    start = table["start_ns"].to_numpy()
+    end = start + table["dur_ns"].to_numpy()
+    if kind in ("call", "stack"):
+        return _nested(nest(start, end))
+    if kind == "gpu" and (start[1:] < np.maximum.accumulate(end)[:-1]).any():
+        return _stacked(start, end)
+    return np.zeros(start.size, dtype=np.int64)
+
+
+def _nested(parent: Int64s) -> Int64s:
+    depth, above = np.zeros(parent.size, dtype=np.int64), parent
+    while (inner := above >= 0).any():
+        depth += inner
+        above = np.where(inner, parent[above], -1)
+    return depth
+
+
+def _stacked(start: Int64s, end: Int64s) -> Int64s:
+    """The first lane that is free when an event starts."""
+    depth = np.empty(start.size, dtype=np.int64)
+    free: list[int] = []
+    for index, (begin, until) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+        row = next((at for at, busy in enumerate(free) if busy <= begin), len(free))
+        if row == len(free):
+            free.append(until)
+        free[row] = until
+        depth[index] = row
+    return depth
+
+
+def _labels(events: pl.DataFrame) -> tuple[list[Label], pl.Series]:
+    """The distinct labels, and which one each event has."""
+    distinct = events.select(_LABEL).unique(maintain_order=True).with_row_index("label")
+    label = events.select(_LABEL).join(
+        distinct, on=_LABEL, how="left", nulls_equal=True, maintain_order="left"
+    )["label"]
+    rows = distinct.select(_LABEL).with_columns(pl.col("name").fill_null("(no name)"))
+    return [Label(*row) for row in rows.iter_rows()], label
