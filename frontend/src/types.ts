@@ -467,6 +467,7 @@ export interface Latent {
 export interface LayerCoverage {
   layer_pct: number[];
   role_pct: number[];
+  sure_pct: number[];
 }
 
 export interface LayerKind {
@@ -487,6 +488,7 @@ export interface LayerTable {
   unattributed_us: number[];
   idle_us: number[];
   overlapped_us: number[];
+  overlaps: Overlap[];
   outside: Group[];
   coverage: LayerCoverage;
   layer_kinds: LayerKind[];
@@ -614,6 +616,12 @@ export interface Outliers {
   p: number | null;
   cause: string | null;
   where: string | null;
+}
+
+export interface Overlap {
+  role: string;
+  under: string;
+  time_us: number[];
 }
 
 export interface Overview {
@@ -783,6 +791,7 @@ export interface Row {
   role: string;
   operator: string | null;
   kernels: string[][];
+  modules: string[][];
   time_us: (number | null)[];
   kernel_times: KernelTime[][];
 }

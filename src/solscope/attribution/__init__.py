@@ -29,7 +29,7 @@ COLUMNS = {
     "places": (
         *("step", "pass", "phase", "place", "layer", "layer_kind", "group", "role", "confidence"),
         *("layer_confidence", "role_confidence", "kind_confidence"),
-        *("layer_evidence", "role_evidence", "kind_evidence", "found_by", "model"),
+        *("layer_evidence", "role_evidence", "kind_evidence", "found_by", "model", "module"),
     ),
     "borrow": (*BORROWED, "borrowed_by", "borrowed_call"),
 }

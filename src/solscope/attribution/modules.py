@@ -63,6 +63,27 @@ def _open(
     return events["name"].gather(rows).cast(pl.String).to_list()
 
 
+def module_paths(events: pl.DataFrame, activities: pl.DataFrame, tree: Tree) -> pl.Series:
+    """For each activity the classes of the modules that were open at its launch, outermost first.
+
+    From below the layer where there is one (`LlamaAttention.Linear`), else from below the model.
+    """
+    above = {child: node for node, children in reversed(tree.items()) for child in children}
+    layers = set(layer_modules(tree))
+    known = {name: _path(name, above, layers) for name in {*tree, *above}}
+    names = pl.Series(_open(events, activities, "python", set(known)), dtype=pl.String)
+    paths = names.replace_strict(known, default=None, return_dtype=pl.String)
+    return paths.cast(pl.Categorical).alias("module")
+
+
+def _path(name: str, above: dict[str, str], layers: set[str]) -> str:
+    parts = [name]
+    while parts[-1] not in layers and (parent := above.get(parts[-1])) not in (None, *parts):
+        parts.append(str(parent))
+    inside = parts[:-1] or parts
+    return ".".join(_class(part.removeprefix(MODULE)) for part in reversed(inside))
+
+
 def layer_modules(tree: Tree) -> list[str]:
     """Names of all modules that are layers, in order of first use."""
     return list(dict.fromkeys(part for part, _ in layer_numbers(tree)))

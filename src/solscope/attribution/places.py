@@ -31,7 +31,7 @@ from solscope.attribution.confidence import (
 from solscope.attribution.layers import find_layers, generates
 from solscope.attribution.module_kinds import with_module_kinds
 from solscope.attribution.module_roles import module_votes
-from solscope.attribution.modules import module_layers, module_tree
+from solscope.attribution.modules import module_layers, module_paths, module_tree
 from solscope.attribution.products import Product, products_of
 from solscope.attribution.roles import OTHER, epilogue_roles, layer_roles, prologue_roles
 from solscope.attribution.sections import Layer
@@ -104,7 +104,9 @@ def find_places(
     named = _with_modules(placed, module if decoder else module.clear(activities.height))
     if tree and decoder:
         named = _with_module_roles(named, module_votes(events, activities, tree, named["role"]))
-    return _with_confidence(with_module_kinds(named, events, activities, tree))
+    return _with_confidence(with_module_kinds(named, events, activities, tree)).with_columns(
+        module_paths(events, activities, tree)
+    )
 
 
 def _with_module_roles(table: pl.DataFrame, votes: pl.DataFrame) -> pl.DataFrame:

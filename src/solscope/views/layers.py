@@ -12,6 +12,7 @@ and role, never by kernel name; what one of them does not have is null.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
@@ -24,6 +25,7 @@ from solscope.errors import InputError, UsageError
 from solscope.intervals import union
 from solscope.names import short_name
 from solscope.profile import ProfileWarning
+from solscope.views.overlap import overlaps
 from solscope.views.warnings import warnings_of
 
 Stat = Literal["mean", "median", "p90"]
@@ -31,6 +33,8 @@ Per = Literal["layer", "step", "call"]
 _QUANTILE = {"median": 0.5, "p90": 0.9}
 _RUN = ["rank", "device", "pass"]
 """One run through the model on one device."""
+SURE = 0.95
+"""Confidence from which on at most one claim in a hundred may be wrong."""
 UNKNOWN_KIND = "unknown kind"
 """Layers of which nothing but their place is known; their kernels without a role are `other`."""
 
@@ -50,6 +54,8 @@ class Row(msgspec.Struct, frozen=True):
     """Catalogue operator of the role's largest kernel, where the profiles agree on one."""
     kernels: list[list[str]]
     """Short kernel names per profile, in the order in which they ran."""
+    modules: list[list[str]]
+    """Classes of modules from the layer down, per profile; empty where no stacks are recorded."""
     time_us: list[float | None]
     kernel_times: list[list[KernelTime]]
 
@@ -78,6 +84,19 @@ class LayerCoverage(msgspec.Struct, frozen=True):
     """Time whose place is known: a layer, or the named prologue or epilogue."""
     role_pct: list[float]
     """Time with a role."""
+    sure_pct: list[float]
+    """Time with a place and a role whose confidence is `SURE` or more."""
+
+
+class Overlap(msgspec.Struct, frozen=True):
+    """Work that ran while other work covered it."""
+
+    role: str
+    """What is hidden: a role, or a category where no role is known."""
+    under: str
+    """What covers it."""
+    time_us: list[float]
+    """Per pass; one entry per profile."""
 
 
 class LayerTable(msgspec.Struct, frozen=True):
@@ -95,6 +114,8 @@ class LayerTable(msgspec.Struct, frozen=True):
     unattributed_us: list[float]
     idle_us: list[float]
     overlapped_us: list[float]
+    overlaps: list[Overlap]
+    """What overlaps, largest first; adds up to `overlapped_us`."""
     outside: list[Group]
     coverage: LayerCoverage
     layer_kinds: list[LayerKind]
@@ -126,6 +147,7 @@ def layers(
         unattributed_us=[side.mean(side.place_ns(None)) for side in sides],
         idle_us=[side.mean(side.extent_ns - side.busy_ns) for side in sides],
         overlapped_us=[side.mean(side.total_ns - side.busy_ns) for side in sides],
+        overlaps=_overlaps(sides),
         outside=[
             _group(
                 name,
@@ -142,10 +164,20 @@ def layers(
                 side.share(pl.col("role").is_not_null() & (pl.col("role") != OTHER))
                 for side in sides
             ],
+            [side.share(pl.col("confidence") >= SURE) for side in sides],
         ),
         layer_kinds=[_kind(sides, kind, per, stat) for kind in kinds],
         warnings=[[*p.profile.warnings, *warnings_of(p)] for p in profiles],
     )
+
+
+def _overlaps(sides: Sequence[_Side]) -> list[Overlap]:
+    pairs = [overlaps(s.rows, _RUN) if s.total_ns > s.busy_ns else Counter() for s in sides]
+    made = [
+        Overlap(*pair, [side.mean(found[pair]) for side, found in zip(sides, pairs, strict=True)])
+        for pair in set().union(*pairs)
+    ]
+    return sorted(made, key=lambda x: (-max(x.time_us), x.role, x.under))
 
 
 class _Side:
@@ -318,9 +350,16 @@ def _row(
         role=role,
         operator=_operator(tables),
         kernels=[[kernel.name for kernel in side] for side in kernels],
+        modules=[_modules(table) for table in tables],
         time_us=times,
         kernel_times=kernels,
     )
+
+
+def _modules(table: pl.DataFrame) -> list[str]:
+    """Modules around the kernels of a role, in the order in which they ran."""
+    paths = table.filter(pl.col("module").is_not_null()).sort("start_ns")["module"]
+    return [str(path) for path in paths.unique(maintain_order=True)]
 
 
 def _in_order(tables: Sequence[pl.DataFrame]) -> list[str]:

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from solscope.attribution.roles import OTHER
 from solscope.report.forms import Screen, form
 from solscope.report.layout.labels import headings
 from solscope.report.layout.lines import Printable, Text
@@ -29,6 +30,10 @@ from solscope.views.layers import LayerKind, LayerTable, Row
 
 ROOMY, NARROW_BAR = 100, 8
 """In a terminal narrower than this, bars have fewer cells."""
+
+
+MOST_OVERLAPS = 8
+"""Pairs of what overlaps that are listed; the others are one line."""
 
 
 class Line(NamedTuple):
@@ -84,9 +89,14 @@ def _table(
         Column("group", text=True),
         Column("role", text=True),
         *(Column(f"{name} µs") for name in headings([result.profiles[i] for i in shown], room)),
-        *([Column("diff µs"), Column("ratio")] if pair else []),
-        # Of two profiles, the times are what is asked for.
-        Column("kernel" if kernels else "kernels", text=True, gives=True, spare=int(pair)),
+        # Of two profiles, the times are what is asked for, and what they are of.
+        *([Column("diff µs", spare=int(kernels)), Column("ratio")] if pair else []),
+        Column(
+            "kernel" if kernels else "kernels",
+            text=True,
+            gives=True,
+            spare=int(pair and not kernels),
+        ),
     ]
     rows, shares = [], []
     for line in all_lines:
@@ -176,6 +186,12 @@ def _pass_lines(result: LayerTable, kernels: bool) -> Iterator[Line]:
     yield Line(
         "overlapped", "", "overlapped by other work; subtracted from the sum", result.overlapped_us
     )
+    shown, rest = result.overlaps[:MOST_OVERLAPS], result.overlaps[MOST_OVERLAPS:]
+    for pair in shown:
+        yield Line("overlapped", pair.role, f"under {pair.under}", pair.time_us, level=1)
+    if rest:
+        sums = [sum(times) for times in zip(*(pair.time_us for pair in rest), strict=True)]
+        yield Line("overlapped", OTHER, f"{len(rest)} other pairs", sums, level=1)
 
 
 def _kind_lines(result: LayerTable, kind: LayerKind, kernels: bool) -> Iterator[Line]:
@@ -193,12 +209,13 @@ def _row_lines(group: str, row: Row, kernels: bool) -> Iterator[Line]:
         names = dict.fromkeys(name for side in row.kernels for name in side)
         yield Line(group, row.role, ", ".join(names), row.time_us, level=1)
         return
-    yield Line(group, row.role, "", row.time_us, level=1)
-    size = len(row.time_us)
-    for i, side in enumerate(row.kernel_times):
-        for kernel in side:
-            times = [kernel.time_us if at == i else None for at in range(size)]
-            yield Line(group, row.role, kernel.name, times, level=2)
+    modules = dict.fromkeys(path for side in row.modules for path in side)
+    yield Line(group, row.role, ", ".join(modules), row.time_us, level=1)
+    sides = [{kernel.name: kernel.time_us for kernel in side} for side in row.kernel_times]
+    # A kernel that several profiles have is one line, so that its times can be compared.
+    for name in dict.fromkeys(name for side in sides for name in side):
+        times = [side.get(name) for side in sides]
+        yield Line(group, row.role, name, times, level=2)
 
 
 def _times(times: Sequence[float | None], *, pair: bool) -> list[str]:
@@ -221,9 +238,14 @@ def _title(result: LayerTable) -> str:
 
 def _coverage(result: LayerTable) -> str:
     parts = [
-        f"{clean(name)}: placed {share_known(layer)}, with role {share_known(role)}"
-        for name, layer, role in zip(
-            result.profiles, result.coverage.layer_pct, result.coverage.role_pct, strict=True
+        f"{clean(name)}: placed {share_known(layer)}, with role {share_known(role)}, "
+        f"sure {share_known(sure)}"
+        for name, layer, role, sure in zip(
+            result.profiles,
+            result.coverage.layer_pct,
+            result.coverage.role_pct,
+            result.coverage.sure_pct,
+            strict=True,
         )
     ]
     return "coverage of the phase's GPU time: " + "; ".join(parts)

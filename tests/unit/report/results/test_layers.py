@@ -13,6 +13,7 @@ from solscope.views.layers import (
     LayerCoverage,
     LayerKind,
     LayerTable,
+    Overlap,
     Row,
 )
 from tests.printing import printed
@@ -20,15 +21,21 @@ from tests.printing import printed
 QKV = Row(
     role="qkv",
     operator="gemm",
-    kernels=[["nvjet"], ["Cijk", "splitk"]],
+    kernels=[["nvjet", "splitk"], ["Cijk", "splitk"]],
+    modules=[["XAttention.Linear"], []],
     time_us=[10.0, 15.0],
     kernel_times=[
-        [KernelTime("nvjet", 10.0)],
+        [KernelTime("nvjet", 9.5), KernelTime("splitk", 0.5)],
         [KernelTime("Cijk", 14.0), KernelTime("splitk", 1.0)],
     ],
 )
 REDUCE = Row(
-    "all_reduce", None, [["nccl|x<y>"], []], [2.5, None], [[KernelTime("nccl|x<y>", 2.5)], []]
+    role="all_reduce",
+    operator=None,
+    kernels=[["nccl|x<y>"], []],
+    modules=[[], []],
+    time_us=[2.5, None],
+    kernel_times=[[KernelTime("nccl|x<y>", 2.5)], []],
 )
 TABLE = LayerTable(
     profiles=["a", "b"],
@@ -41,8 +48,9 @@ TABLE = LayerTable(
     unattributed_us=[0.0, 0.0],
     idle_us=[1225.0, 985.0],
     overlapped_us=[0.0, 0.0],
+    overlaps=[],
     outside=[Group("prologue", [None, None], []), Group("epilogue", [None, None], [])],
-    coverage=LayerCoverage([100.0, 99.96], [99.5, 99.0]),
+    coverage=LayerCoverage([100.0, 99.96], [99.5, 99.0], [80.0, 0.0]),
     layer_kinds=[
         LayerKind("attention+dense", [2, 1], [12.5, 15.0], [
             Group("attention", [12.5, 15.0], [QKV, REDUCE]),
@@ -101,14 +109,14 @@ def test_kernels_of_a_role_stand_under_it_with_their_times() -> None:
     found = text(TABLE, kernels=True)
     at = next(i for i, line in enumerate(found) if "qkv" in line)
     assert [line.split() for line in found[at + 1 : at + 4]] == [
-        ["10.00", "nvjet"], ["14.00", "Cijk"], ["1.00", "splitk"],
+        ["9.50", "nvjet"], ["0.50", "1.00", "+0.50", "2.00", "splitk"], ["14.00", "Cijk"],
     ]  # fmt: skip
 
 
 def test_one_profile_has_no_difference() -> None:
     single = LayerTable(
-        ["a"], "decode", "layer", "mean", [1], [9.0], [9.0], [0.0], [0.0], [0.0], [],
-        LayerCoverage([100.0], [100.0]), [], [[]],
+        ["a"], "decode", "layer", "mean", [1], [9.0], [9.0], [0.0], [0.0], [0.0], [], [],
+        LayerCoverage([100.0], [100.0], [50.0]), [], [[]],
     )  # fmt: skip
     assert "diff µs" not in "\n".join(text(single))
 
@@ -119,8 +127,8 @@ def test_an_empty_group_outside_the_layers_is_not_shown() -> None:
 
 def test_coverage_is_not_rounded_up() -> None:
     assert text(TABLE, width=200)[-1] == (
-        "coverage of the phase's GPU time: a: placed 100.0 %, with role 99.5 %; "
-        "b: placed 99.9 %, with role 99.0 %"
+        "coverage of the phase's GPU time: a: placed 100.0 %, with role 99.5 %, sure 80.0 %; "
+        "b: placed 99.9 %, with role 99.0 %, sure 0.0 %"
     )
 
 
@@ -128,7 +136,7 @@ def test_markdown_is_a_table_whose_cells_are_escaped() -> None:
     found = markdown_layers(TABLE).splitlines()
     assert found[2] == "| group | role | kernel | a µs | b µs | diff µs | ratio |"
     assert found[3] == "|---|---|---|--:|--:|--:|--:|"
-    assert "| attention | qkv |  | 10.00 | 15.00 | +5.00 | 1.50 |" in found
+    assert "| attention | qkv | XAttention.Linear | 10.00 | 15.00 | +5.00 | 1.50 |" in found
     assert "|  |  | `nccl\\|x<y>` | 2.50 |  |  |  |" in found
 
 
@@ -148,6 +156,29 @@ def test_sums_are_per_layer_unless_per_step(per: str, expected: str) -> None:
     assert kind.kernel == f"sum per {expected}"
 
 
+def test_a_kernel_that_both_have_is_one_line_with_its_ratio() -> None:
+    found = text(TABLE, kernels=True)
+    assert words_of(found, "splitk") == ["0.50", "1.00", "+0.50", "2.00", "splitk"]
+    assert words_of(found, "Cijk") == ["14.00", "Cijk"]
+
+
+def test_kernels_keep_their_names_in_a_narrow_terminal() -> None:
+    wide = changed(profiles=["a" * 20, "b" * 20])
+    found = [line.split() for line in text(wide, width=80, kernels=True)]
+    assert ["0.50", "1.00", "2.00", "splitk"] in found
+
+
+def test_modules_stand_beside_the_role_of_their_kernels() -> None:
+    assert words_of(text(TABLE, kernels=True), "qkv")[-1] == "XAttention.Linear"
+
+
+def test_overlapped_time_is_listed_by_what_hides_under_what() -> None:
+    pairs = [Overlap(f"role{n}", "attention", [10.0 - n, 0.0]) for n in range(10)]
+    found = text(changed(overlaps=pairs, overlapped_us=[55.0, 0.0]))
+    assert words_of(found, "role0")[-2:] == ["under", "attention"]
+    assert words_of(found, "2 other pairs")[:3] == ["overlapped", "other", "3.00"]
+
+
 def test_a_ratio_to_nothing_is_left_out() -> None:
     assert words_of(text(TABLE), "unattributed") == ["unattributed", "0.00", "0.00", "+0.00"]
 
@@ -160,11 +191,11 @@ ALONE = changed(
     idle_us=[75.0],
     layer_kinds=[
         LayerKind("dense", [2], [12.5], [Group("mlp", [12.5], [
-            Row("up", None, [["k"]], [10.0], [[KernelTime("k", 10.0)]]),
-            Row("down", None, [["d"]], [2.5], [[KernelTime("d", 2.5)]]),
+            Row("up", None, [["k"]], [[]], [10.0], [[KernelTime("k", 10.0)]]),
+            Row("down", None, [["d"]], [[]], [2.5], [[KernelTime("d", 2.5)]]),
         ])]),
     ],
-    coverage=LayerCoverage([100.0], [100.0]),
+    coverage=LayerCoverage([100.0], [100.0], [50.0]),
     warnings=[[]],
 )  # fmt: skip
 
