@@ -132,7 +132,7 @@ def diagnose_units(units: Units, limits: Thresholds = THRESHOLDS) -> Diagnosis:
 
 
 def _refused(units: Units, limits: Thresholds) -> Diagnosis:
-    sides = [_summary(side, _rows(units, at), None) for at, side in enumerate(_sides(units))]
+    sides = [summary_of(side, _rows(units, at), None) for at, side in enumerate(_sides(units))]
     reasons = "; ".join(units.reasons)
     return Diagnosis(
         verdict="cannot_compare",
@@ -177,7 +177,7 @@ def _diagnosed(f: Findings) -> Diagnosis:
     units = f.units
     means = (f.parts.normal_ms, f.parts.abnormal_ms)
     sides = [
-        _summary(side, _rows(units, at), means[at], units.factor if at else 1.0)
+        summary_of(side, _rows(units, at), means[at], units.factor if at else 1.0)
         for at, side in enumerate(_sides(units))
     ]
     bounds = (f.outcome.low, f.outcome.high)
@@ -243,7 +243,8 @@ def scope_of(f: Findings, verdict: Verdict) -> Scope | None:
     if verdict in ("no_change", "cannot_compare"):
         return None
     tail = f.tails.better if verdict == "improvement" else f.tails.worse
-    typical = f.outcome.typical
+    # Slow steps themselves do not make the typical step slower.
+    typical = f.tails.usual_ratio
     moved = typical is None or abs(np.log(typical)) > np.log1p(f.outcome.floor)
     if verdict == "workload_changed":
         # Slow steps of other work are no change of the tail.
@@ -268,9 +269,22 @@ def _judge_alike(f: Findings, ranking: Ranking) -> Verdict:
     rest = np.log(f.outcome.ratio / f.host.paced_ratio)
     noise = np.log1p(f.outcome.run_noise)
     small = min(abs(np.log(f.outcome.ratio)), abs(rest)) <= noise
-    if small and not (direction > 0 and _driven(f.limits, ranking)):
+    if small and not (direction > 0 and _driven(f.limits, ranking)) and not _by_gpu(f, direction):
         return "no_change"
     return "regression" if direction > 0 else "improvement"
+
+
+def _by_gpu(f: Findings, direction: int) -> bool:
+    """True if the time of kernels and copies alone changed by more than they differ between starts.
+
+    The host's pace, which makes two starts of one program differ, does not reach them.
+    """
+    own = [c for c in f.parts.components if c.family in ("compute", "comm", "memcpy")]
+    surely = sum(
+        c.delta_ms for c in own if c.state == "changed" and direction * c.delta_ms > 0
+    ) + sum(c.delta_ms for c in own if direction * c.delta_ms < 0)
+    noise = max(f.limits.gpu_noise, f.limits.min_effect)
+    return direction * surely > noise * f.parts.normal_ms
 
 
 def _direction(f: Findings) -> int:
@@ -426,12 +440,13 @@ def _rows(units: Units, at: int) -> Int64s:
     return np.concatenate([np.empty(0, np.int64), *parts])
 
 
-def _summary(
+def summary_of(
     side: Side,
     rows: Int64s,
     mean_ms: float | None,
     factor: float = 1.0,
 ) -> RunSummary:
+    """One side, with its steps as multiples of `factor`."""
     values = factor * side.wall[rows] / 1e6
     known = values.size > 0
     steps = max(1, len(side.run.steps))

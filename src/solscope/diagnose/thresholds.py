@@ -82,6 +82,15 @@ class Thresholds(msgspec.Struct, frozen=True):
     tail_steps: int = 12
     """Steps on each side below which nothing is said about slow ones. Chosen."""
 
+    # --- Inside one run
+    within_p: float = 0.01
+    """p below which a change point or a period inside one run is no chance. Chosen, as `mix_p`."""
+    moved_within: float = 0.15
+    """Change of the typical step inside a run from which on it counts. Chosen: `host_noise`, since
+    the host's pace moves inside a run as it does between runs."""
+    level_steps: int = 5
+    """Steps on each side of a change point at least. Chosen."""
+
     # --- Evidence in the trace
     part: float = 0.25
     """Part of the difference that a cause has to be able to explain to be named. Chosen."""

@@ -15,7 +15,7 @@ from solscope.cli import run
 from solscope.diagnose.causes import OWN_CAUSES
 from solscope.diagnose.changes.trends import trends
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
-from solscope.diagnose.matching.units import Side, _side, match
+from solscope.diagnose.matching.units import Side, fit_steps, match
 from solscope.diagnose.observe import observe
 from solscope.diagnose.thresholds import Thresholds
 from solscope.readers.packed import Observations, save
@@ -197,9 +197,9 @@ def test_steps_are_matched_once_also_where_they_are_drawn(
 
     def counted(observed: Observations, limits: Thresholds) -> Side:
         sides.append(observed.run.name)
-        return _side(observed, limits)
+        return fit_steps(observed, limits)
 
-    monkeypatch.setattr("solscope.diagnose.matching.units._side", counted)
+    monkeypatch.setattr("solscope.diagnose.matching.units.fit_steps", counted)
     monkeypatch.setattr("solscope.cli.output.can_draw", lambda: True)
 
     assert run(["diagnose", *saved]) == 1

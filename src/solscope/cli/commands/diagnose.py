@@ -19,9 +19,11 @@ ROWS = 12
 """Rows of long tables."""
 
 
-@click.command("diagnose", short_help="Find out what changed between two runs, and why.")
+@click.command(
+    "diagnose", short_help="Find out what changed between two runs, or within one, and why."
+)
 @click.argument("normal", type=ProfilePath(), metavar="NORMAL")
-@click.argument("abnormal", type=ProfilePath(), metavar="ABNORMAL")
+@click.argument("abnormal", type=ProfilePath(), metavar="[ABNORMAL]", required=False)
 @click.option(
     "--top",
     type=click.IntRange(min=1),
@@ -39,7 +41,7 @@ ROWS = 12
 @json_option
 def command(
     normal: str,
-    abnormal: str,
+    abnormal: str | None,
     top: int | None,
     as_classic: bool,
     rule_files: tuple[Path, ...],
@@ -51,17 +53,21 @@ def command(
     Compares steps of the same phase and splits the difference into parts that add up to it. Each
     part and each sensor is tested, and causes are ranked with the evidence for and against them.
     A metrics file named after its trace is loaded with it. Folders are runs of many ranks: the rank
-    that made the run slower is named, and the rest is about that rank. Exit code 1: the run got
-    slower.
+    that made the run slower is named, and the rest is about that rank. With one recording, its slow
+    steps are compared with its others: is it steady, does it drift, change, or stutter? Exit code
+    1: the run got slower, or the recording is not steady.
 
     \b
     Examples:
       solscope diagnose monday.trace.json.gz tuesday.trace.json.gz
+      solscope diagnose tuesday.trace.json.gz
       solscope diagnose good_ranks/ bad_ranks/
       solscope diagnose good.json.gz bad.json.gz --markdown > incident.md
       solscope diagnose good.json.gz bad.json.gz --json | jq .causes[0].id
       solscope diagnose normal_perf_data.csv abnormal_perf_data.csv --classic
     """
+    if abnormal is None:
+        return _single(normal, as_classic, top, rule_files, max_expansion, output)
     if as_classic:
         from solscope.diagnose.classic import classic
         from solscope.report.layout.labels import short_labels
@@ -93,6 +99,33 @@ def command(
         drawn = trends(units)
     failed = result.verdict == "regression"
     return present(result, output, failed=failed, top=top or ROWS, drawn=drawn)
+
+
+def _single(
+    path: str,
+    as_classic: bool,
+    top: int | None,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    output: Output,
+) -> int:
+    """One recording on its own."""
+    from solscope.diagnose.observe import observe
+    from solscope.diagnose.single import diagnose_run, whole_steps_ms
+
+    if as_classic:
+        raise click.UsageError("--classic compares two profiles; pass the abnormal one as well")
+    if _is_run(path):
+        raise click.UsageError(
+            f"{path} has several profiles; pass one of them, or a second run to compare it with"
+        )
+    run = observe(open_attributed(path, rule_files, max_expansion))
+    result = diagnose_run(run)
+    drawn = whole_steps_ms(run) if output.draws else None
+    failed = result.verdict not in ("steady", "cannot_tell")
+    return present(
+        result, output, form="diagnose_single", failed=failed, top=top or ROWS, drawn=drawn
+    )
 
 
 def _is_run(path: str) -> bool:

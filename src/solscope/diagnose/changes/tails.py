@@ -20,12 +20,15 @@ import numpy as np
 
 from solscope.diagnose.matching.units import Stratum, Units
 from solscope.diagnose.statistics.significance import fisher_p
+from solscope.diagnose.statistics.two_samples import hodges_lehmann_ratio
 from solscope.diagnose.thresholds import Thresholds
 from solscope.intervals import Int64s
 from solscope.resample import Floats, generator
 
 QUANTILES = (0.9, 0.99)
 SHUFFLES = 1000
+CELLS = 1_000_000
+"""Shuffled steps held at one time."""
 
 
 class TailQuantile(msgspec.Struct, frozen=True):
@@ -51,6 +54,8 @@ class SlowSteps:
     """Their time beyond the typical step, as part of all time."""
     largest: float
     """Largest excess of any step, in typical steps."""
+    least: float
+    """Excess from which on a step is slow, in the noisiest phase that has slow steps."""
     second: float
     """Second largest excess of any step, in typical steps: one accident does not count."""
 
@@ -70,6 +75,8 @@ class Tails:
     """The same of the normal run: such steps are gone."""
     unclear: bool
     """True when it has more of them, and too few steps to say."""
+    usual_ratio: float | None
+    """Hodges-Lehmann ratio of the steps that are not slow; null where a side has none."""
     by_size: bool
     """True when `worse` or `better` rests on how long the slow steps take, because they are too few
     for a test of their number."""
@@ -78,15 +85,13 @@ class Tails:
 def compare_tails(units: Units, limits: Thresholds) -> Tails:
     """Count and test the slow steps of both runs, in phases that both have."""
     strata = units.common
-    noise = max((_noise(units, s, side) for s in strata for side in (0, 1)), default=0.0)
-    least = max(limits.slow_step, limits.slow_step_noise * noise)
-    normal, abnormal = (_slow(units, strata, side, least) for side in (0, 1))
+    normal, abnormal = (_slow(units, strata, side, limits) for side in (0, 1))
     p = None
     if min(normal.steps, abnormal.steps) >= limits.tail_steps:
         p = fisher_p(normal.rows.size, normal.steps, abnormal.rows.size, abnormal.steps)
     more = _grew(normal, abnormal, limits)
-    worse = more and _sure(normal, abnormal, least, p, limits)
-    better = _grew(abnormal, normal, limits) and _sure(abnormal, normal, least, p, limits)
+    worse = more and _sure(normal, abnormal, p, limits)
+    better = _grew(abnormal, normal, limits) and _sure(abnormal, normal, p, limits)
     return Tails(
         normal=normal,
         abnormal=abnormal,
@@ -95,6 +100,7 @@ def compare_tails(units: Units, limits: Thresholds) -> Tails:
         worse=worse,
         better=better,
         unclear=more and not worse,
+        usual_ratio=_usual_ratio(units, strata, normal, abnormal),
         by_size=(worse or better) and p is not None and p >= limits.fdr,
     )
 
@@ -105,11 +111,9 @@ def _grew(before: SlowSteps, after: SlowSteps, limits: Thresholds) -> bool:
     return often and after.excess_share - before.excess_share >= limits.min_effect
 
 
-def _sure(
-    before: SlowSteps, after: SlowSteps, least: float, p: float | None, limits: Thresholds
-) -> bool:
+def _sure(before: SlowSteps, after: SlowSteps, p: float | None, limits: Thresholds) -> bool:
     """True when several steps are slow, and neither chance nor accident explains them."""
-    beyond = after.second >= limits.slow_step_beyond * max(before.largest, least)
+    beyond = after.second >= limits.slow_step_beyond * max(before.largest, after.least)
     return after.rows.size >= 2 and p is not None and (p < limits.fdr or beyond)
 
 
@@ -132,12 +136,17 @@ def _noise(units: Units, stratum: Stratum, side: int) -> float:
     return 1.4826 * float(np.median(np.abs(_excess(units, stratum, side))))
 
 
-def _slow(units: Units, strata: list[Stratum], side: int, least: float) -> SlowSteps:
+def _slow(units: Units, strata: list[Stratum], side: int, limits: Thresholds) -> SlowSteps:
     rows, spent, total, steps = [], 0.0, 0.0, 0
     excesses: list[float] = [0.0, 0.0]
+    limit = limits.slow_step
     for stratum in strata:
         walls, excess = _walls(units, stratum, side), _excess(units, stratum, side)
+        # Phases differ in their spread: prefills of unlike prompts must not hide slow decodes.
+        noise = max(_noise(units, stratum, one) for one in (0, 1))
+        least = max(limits.slow_step, limits.slow_step_noise * noise)
         slow = excess > least
+        limit = max(limit, least) if slow.any() else limit
         rows.append((stratum.normal, stratum.abnormal)[side][slow])
         spent += float((walls[slow] * excess[slow] / (1 + excess[slow])).sum())
         total += float(walls.sum())
@@ -148,8 +157,29 @@ def _slow(units: Units, strata: list[Stratum], side: int, least: float) -> SlowS
         steps=steps,
         excess_share=spent / total if total else 0.0,
         largest=max(excesses),
+        least=limit,
         second=sorted(excesses)[-2],
     )
+
+
+def _usual_ratio(
+    units: Units, strata: list[Stratum], normal: SlowSteps, abnormal: SlowSteps
+) -> float | None:
+    """How much longer steps take that are slow on neither side, phases as in the normal run."""
+    logs, sizes = [], []
+    for stratum in strata:
+        before, after = (
+            _walls(units, stratum, side)[~np.isin(rows, slow.rows)]
+            for side, rows, slow in (
+                (0, stratum.normal, normal),
+                (1, stratum.abnormal, abnormal),
+            )
+        )
+        ratio = hodges_lehmann_ratio(before, after)
+        if ratio is not None:
+            logs.append(np.log(ratio))
+            sizes.append(before.size)
+    return float(np.exp(np.average(logs, weights=sizes))) if logs else None
 
 
 def _quantile(
@@ -171,10 +201,17 @@ def _permutation_p(normal: Floats, abnormal: Floats, quantile: float) -> float:
     draw = generator()
     both = np.concatenate([normal, abnormal])
 
-    def difference(values: Floats) -> float:
-        sides = (values[: normal.size], values[normal.size :])
-        return abs(float(np.quantile(sides[1], quantile) - np.quantile(sides[0], quantile)))
+    def differences(rows: Floats) -> Floats:
+        before, after = (
+            np.quantile(side, quantile, axis=1)
+            for side in (rows[:, : normal.size], rows[:, normal.size :])
+        )
+        return np.abs(after - before)
 
-    seen = difference(both)
-    as_far = sum(difference(draw.permutation(both)) >= seen - 1e-12 for _ in range(SHUFFLES))
+    seen = float(differences(both[None, :])[0])
+    as_far, at_once = 0, max(1, CELLS // both.size)
+    for start in range(0, SHUFFLES, at_once):
+        size = min(at_once, SHUFFLES - start)
+        dealt = np.stack([draw.permutation(both) for _ in range(size)])
+        as_far += int((differences(dealt) >= seen - 1e-12).sum())
     return (as_far + 1) / (SHUFFLES + 1)

@@ -102,6 +102,16 @@ def shared_gpu(f: Findings) -> Answer:
     return Answer(None if unknown else bool(found), text)
 
 
+def alone(f: Findings) -> Answer:
+    """Nobody else came to the GPU, by the number of processes and by their use."""
+    answers = (other_processes(f), foreign_gpu(f))
+    text = "; ".join(answer.text for answer in answers)
+    if any(answer.holds for answer in answers):
+        return Answer(False, text)
+    unknown = [answer.text for answer in answers if answer.holds is None]
+    return Answer(None, unknown[0]) if unknown else Answer(True, text)
+
+
 def slower_by_itself(f: Findings) -> Answer:
     """The clock fell although nobody else uses the GPU."""
     fell, shared = clock_fell(f), shared_gpu(f)

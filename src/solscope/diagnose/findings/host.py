@@ -40,10 +40,19 @@ class HostFindings:
         return self.steps.alike(of) if alike else self.steps.mean(of)
 
     def more_calls(self, *kinds: str) -> bool:
-        """True when calls of these kinds grew by a factor and by a number that count."""
-        calls = self.calls(*kinds)
-        limits = self.limits
-        return calls.delta >= limits.calls_more and calls.delta >= limits.calls_grew * calls.normal
+        """True when calls of these kinds grew by a factor and by a number that count.
+
+        A step with more GPU activities (more layers) has more of all calls; what counts is growth
+        beyond that.
+        """
+        calls, limits = self.calls(*kinds), self.limits
+        more = calls.abnormal - max(1.0, self.activities.ratio) * calls.normal
+        return more >= limits.calls_more and more >= limits.calls_grew * calls.normal
+
+    @cached_property
+    def activities(self) -> Pair:
+        """GPU activities per step."""
+        return self.steps.mean(lambda run: [step.activities for step in run.steps])
 
     @cached_property
     def op_ratio(self) -> float | None:

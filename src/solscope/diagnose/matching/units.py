@@ -122,7 +122,7 @@ class Units:
 
 def match(normal: Observations, abnormal: Observations, limits: Thresholds = THRESHOLDS) -> Units:
     """Match the steps of two runs."""
-    sides = (_side(normal, limits), _side(abnormal, limits))
+    sides = (fit_steps(normal, limits), fit_steps(abnormal, limits))
     phases = [[s.run.steps[i].phase for i in s.fit] for s in sides]
     mix = shares(phases[0], phases[1], limits)
     moved = [phase for phase, share in mix.items() if share.shift >= limits.mix_shift]
@@ -159,7 +159,8 @@ def match(normal: Observations, abnormal: Observations, limits: Thresholds = THR
     )
 
 
-def _side(run: Observations, limits: Thresholds) -> Side:
+def fit_steps(run: Observations, limits: Thresholds) -> Side:
+    """The steps of a run that are whole and usual."""
     dropped: Tally[str] = Tally()
     fit = []
     usual = _usual(run.steps)

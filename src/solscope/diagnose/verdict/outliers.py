@@ -13,9 +13,8 @@ import msgspec
 import numpy as np
 
 from solscope.diagnose.causes import UNKNOWN
-from solscope.diagnose.changes.tails import SlowSteps
 from solscope.diagnose.findings.findings import Findings, find
-from solscope.diagnose.matching.units import Side, Stratum, batches_of
+from solscope.diagnose.matching.parts import Parts, compare_parts
 from solscope.diagnose.verdict.ranking import Excluded, Ranking, rank
 
 _NOT_SAMPLED = re.compile(r"\bnot (sampled|counted)\b")
@@ -61,23 +60,10 @@ def slow_against_others(f: Findings) -> Findings | None:
     slow = f.tails.abnormal
     if not slow.rows.size:
         return None
-    run = msgspec.structs.replace(f.abnormal, counters=[])
-    strata = [_divided(stratum, slow) for stratum in f.units.common]
-    strata = [stratum for stratum in strata if stratum.common]
-    none = np.empty(0, np.int64)
-    others = Side(run, np.concatenate([none, *(s.normal for s in strata)]), {})
-    slowed = Side(run, np.concatenate([none, *(s.abnormal for s in strata)]), {})
-    units = replace(
-        f.units,
-        normal=others,
-        abnormal=slowed,
-        strata=strata,
-        factor=1.0,
-        batches=batches_of((others, slowed)),
-        mix={},
-        moved=[],
-    )
-    return find(units, f.limits) if strata else None
+    rows = np.concatenate([stratum.abnormal for stratum in f.units.common])
+    parts = Parts(rows[~np.isin(rows, slow.rows)], slow.rows)
+    units = compare_parts(f.abnormal, parts, sensors=False, limits=f.limits)
+    return None if units is None else find(units, f.limits)
 
 
 def rank_slow_steps(f: Findings) -> Ranking | None:
@@ -86,9 +72,11 @@ def rank_slow_steps(f: Findings) -> Ranking | None:
     if compared is None:
         return None
     ranking = rank(compared)
-    if not f.abnormal.counters:
-        return ranking
-    # The run has sensors; what is missing are samples within single steps.
+    return for_single_steps(ranking) if f.abnormal.counters else ranking
+
+
+def for_single_steps(ranking: Ranking) -> Ranking:
+    """The ranking of steps of a run with sensors: what is missing are samples of single steps."""
     return replace(
         ranking,
         missing=[_per_step(text) for text in ranking.missing],
@@ -99,13 +87,6 @@ def rank_slow_steps(f: Findings) -> Ranking | None:
 def _per_step(text: str) -> str:
     """The reason that names a missing sensor, limited to single steps."""
     return _NOT_SAMPLED.sub(r"\g<0> for single steps", text)
-
-
-def _divided(stratum: Stratum, slow: SlowSteps) -> Stratum:
-    is_slow = np.isin(stratum.abnormal, slow.rows)
-    return replace(
-        stratum, normal=stratum.abnormal[~is_slow], abnormal=stratum.abnormal[is_slow], tested=False
-    )
 
 
 def _where(f: Findings) -> str | None:

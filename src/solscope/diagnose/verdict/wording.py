@@ -51,7 +51,7 @@ def sentence_of(
         seen = f" ({first.evidence[0]})" if first.evidence else ""
         effect = _mixed(f, step) if f.units.moved else f"{step} take {change}"
         return f"The workload changed: {first.title}{seen}; {effect}{tail}."
-    return f"Regression: {step} take {change}{_where(f)}; {_why(f, causes)}{tail}."
+    return f"Regression: {step} take {change}{_where(f)}; {why(f, causes)}{tail}."
 
 
 def _tail(f: Findings, step: str, verdict: str, causes: list[NamedCause]) -> str:
@@ -66,7 +66,7 @@ def _tail(f: Findings, step: str, verdict: str, causes: list[NamedCause]) -> str
         few = _too_few(f)
         return f"Improvement in the tail: {seen}, {share} of the normal run's time{few}{steps}."
     cost = f"{share} of the time{_too_few(f)}"
-    return f"Regression in the tail: {seen}, {cost}{steps}; {_why(f, causes)}."
+    return f"Regression in the tail: {seen}, {cost}{steps}; {why(f, causes)}."
 
 
 def _slow_steps(f: Findings, step: str) -> str:
@@ -169,7 +169,8 @@ def _where(f: Findings) -> str:
     return f", {as_percent(min(shares[family], 9.99))} of it {PLACES[family]}"
 
 
-def _why(f: Findings, causes: list[NamedCause]) -> str:
+def why(f: Findings, causes: list[NamedCause]) -> str:
+    """The first cause, and how sure it is."""
     first, second = causes[0], causes[1] if len(causes) > 1 else None
     if first.id == UNKNOWN:
         return "no known cause fits the evidence"

@@ -27,6 +27,9 @@ LINE = 10
 """Columns of the line of a sensor in one run."""
 STEP_LINE = 50
 """Columns of the line of step times of one run."""
+MISSING = "not recorded, and would tell causes apart"
+MOST_MISSING = 5
+"""Lines of it; JSON has all."""
 BOTH = "normal    │abnormal"
 _STYLES = {
     "regression": "bold red",
@@ -81,20 +84,20 @@ def diagnosis_parts(
         Text(clean(result.sentence), style=_STYLES[result.verdict]),
         Text(""),
         heading("comparability"),
-        *(_line(f"  {line}") for line in _comparability(result)),
+        *(list_line(f"  {line}") for line in _comparability(result)),
     ]
     bar = BAR if screen.width >= ROOMY else BAR // 2
     for block in _blocks(result, top, 0 if drawn is None else bar, drawn):
         parts += block_text(block, screen.width)
     for title, lines in _lists(result):
-        parts += [Text(""), heading(title), *(_line(text) for text in lines)]
+        parts += [Text(""), heading(title), *(list_line(text) for text in lines)]
     if result.warnings:
         parts.append(Text(""))
     parts += [Text.assemble(("warning ", "bold yellow"), clean(text)) for text in result.warnings]
     return parts
 
 
-def _line(text: str) -> Printable:
+def list_line(text: str) -> Printable:
     """A line of a list, bold unless it is an item; wrapped text is indented."""
     bare = text.lstrip(" ")
     style = "" if text.startswith(" ") else "bold"
@@ -132,12 +135,13 @@ def markdown_diagnosis(result: Diagnosis, *, top: int) -> str:
         out += block_markdown(block)
     for title, lines in _lists(result):
         out += ["", f"**{markdown_cell(title)}**", ""]
-        out += [_item(line) for line in lines]
+        out += [list_item(line) for line in lines]
     out += ["", *(f"- warning {markdown_cell(text)}" for text in result.warnings)]
     return "\n".join(out).rstrip() + "\n"
 
 
-def _item(line: str) -> str:
+def list_item(line: str) -> str:
+    """A line of a list as Markdown."""
     text = markdown_cell(line.strip())
     return f"  - {text}" if line.startswith("    ") else f"- {text}"
 
@@ -150,7 +154,7 @@ def _comparability(result: Diagnosis) -> Iterator[str]:
     yield f"{'not comparable' if how.level == 'refuse' else how.level}: {result.unit}"
     yield from how.reasons
     for label, side in (("normal", result.normal), ("abnormal", result.abnormal)):
-        yield f"{label}: {_steps(side)}"
+        yield f"{label}: {steps_line(side)}"
     shown = ", ".join(f"{p} {n:.0f} % and {a:.0f} %" for p, (n, a) in how.phases.items())
     if shown:
         yield f"phases of all fit steps: {shown}"
@@ -161,12 +165,13 @@ def _comparability(result: Diagnosis) -> Iterator[str]:
         )
 
 
-def _steps(side: RunSummary) -> str:
+def steps_line(side: RunSummary, what: str = "compared") -> str:
+    """How many steps of a run were compared, and why others were not."""
     reasons = dict(side.dropped)
     if rest := side.steps_in_recording - side.steps - sum(reasons.values()):
         reasons["with too few like them in both runs"] = rest
     dropped = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
-    text = f"{side.steps} of {counted(side.steps_in_recording, 'step')} compared"
+    text = f"{side.steps} of {counted(side.steps_in_recording, 'step')} {what}"
     text += f" (left out: {dropped})" if dropped else ""
     text += f"; {counted(side.samples, 'sensor sample')} within"
     return text + f"; profiler's own time {side.overhead_ms:.2f} ms per step"
@@ -239,11 +244,11 @@ def _waterfall(result: Diagnosis, top: int, bar: int) -> Iterator[list[str]]:
         shares = [c.share_of_delta_pct for c in rest]
         share = None if None in shares else sum(s for s in shares if s is not None)
         yield [
-            _signed(delta),
+            signed(delta),
             _bar(delta, largest, bar),
-            _pct(share),
-            _signed(calls),
-            _signed(times),
+            share_of(share),
+            signed(calls),
+            signed(times),
             "",
             "",
             "",
@@ -254,11 +259,11 @@ def _waterfall(result: Diagnosis, top: int, bar: int) -> Iterator[list[str]]:
 
 def _row(component: Component, largest: float, bar: int) -> list[str]:
     return [
-        _signed(component.delta_ms),
+        signed(component.delta_ms),
         _bar(component.delta_ms, largest, bar),
-        _pct(component.share_of_delta_pct),
-        _signed(component.count_effect_ms),
-        _signed(component.duration_effect_ms),
+        share_of(component.share_of_delta_pct),
+        signed(component.count_effect_ms),
+        signed(component.duration_effect_ms),
         _q(component.q, component.test.n),
         component.state.replace("_", " "),
         component.phase or "-",
@@ -271,12 +276,13 @@ def _bar(value: float, largest: float, cells: int) -> str:
     return (MORE if value > 0 else LESS) * size
 
 
-def _signed(value: float) -> str:
+def signed(value: float) -> str:
     """With its sign, unless it rounds to 0."""
     return f"{round(value, 3) + 0.0:+.3f}"
 
 
-def _pct(share: float | None) -> str:
+def share_of(share: float | None) -> str:
+    """A part of the difference, in percent."""
     return "-" if share is None else percent(round(share, 1) + 0.0)
 
 
@@ -320,8 +326,15 @@ def _lists(result: Diagnosis) -> Iterator[tuple[str, list[str]]]:
             "latent: changed, but no time lost to it",
             [f"  {item.text}" for item in result.latent],
         )
-    lines = [line for cause in result.causes for line in _cause(cause)]
+    slow = list(_slow_steps(result))
+    if slow:
+        yield "slow steps", slow
+    lines = [line for cause in result.causes for line in cause_lines(cause)]
     yield "causes", lines
+    if result.missing_evidence and result.verdict == "regression":
+        missing = [f"  {text}" for text in result.missing_evidence[:MOST_MISSING]]
+        more = len(result.missing_evidence) - MOST_MISSING
+        yield MISSING, [*missing, *([f"  ({counted(more, 'other')})"] if more > 0 else [])]
     near = sorted(result.excluded, key=lambda e: _NO_SENSOR.search(e.reason) is not None)[:4]
     if near and result.verdict == "regression":
         yield "ruled out", [f"  {e.id}: {e.reason}" for e in near]
@@ -329,7 +342,25 @@ def _lists(result: Diagnosis) -> Iterator[tuple[str, list[str]]]:
         yield "next", [f"  {result.next_step}"]
 
 
-def _cause(cause: NamedCause) -> Iterator[str]:
+def _slow_steps(result: Diagnosis) -> Iterator[str]:
+    """Slow steps of both runs, what they cost, and the quantiles that were tested."""
+    slow = result.outliers
+    if slow is not None:
+        apart = "" if slow.cause is None else f", set apart by {slow.cause}"
+        yield (
+            f"  {slow.steps} of {counted(slow.of_steps, 'step')} (normal run: "
+            f"{slow.normal_steps}), {percent(slow.share_of_time_pct)} of the time{apart}"
+        )
+    for tail in result.tails if slow is not None else []:
+        if tail.p is not None:
+            yield (
+                f"  p{100 * tail.quantile:.0f} {tail.normal_ms:.2f} → {tail.abnormal_ms:.2f} ms: "
+                f"as a multiple of the typical step {tail.state} (p = {tail.p:.3f})"
+            )
+
+
+def cause_lines(cause: NamedCause) -> Iterator[str]:
+    """A cause with what speaks for it and against it."""
     yield f"{as_percent(cause.confidence)} {cause.id}: {cause.title}"
     yield from (f"    for: {text}" for text in cause.evidence)
     yield from (f"    against: {text}" for text in cause.against)

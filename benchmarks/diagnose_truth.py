@@ -1,0 +1,486 @@
+"""Does `solscope diagnose` say what was done to a recording? A table of edits with known answers.
+
+    python benchmarks/diagnose_truth.py [--half tune|test] [--bases N] [--only TEXT]
+
+Real recordings are drawn anew twice (same steps, same noise) and one draw is edited by a known
+amount: sections, kernels, calls, sensors, single steps. Base recordings are split in two halves by
+their names: limits may be chosen with `tune`, and `test` is what gets published.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
+from solscope.diagnose.labels import NO_SECTIONS
+from solscope.intervals import Int64s
+from solscope.lab import edits
+from solscope.lab.strip import stripped
+from solscope.readers.packed import KernelClass, Observations, load
+
+ROOT = Path(__file__).resolve().parents[1]
+STEPS = 60
+SURE = 0.6
+"""Confidence from which on the sentence names a cause without reservation."""
+Runs = tuple[Observations, Observations]
+NOTHING = frozenset({"none"})
+
+
+@dataclass(frozen=True)
+class Base:
+    """A real recording, drawn anew twice."""
+
+    name: str
+    normal: Observations
+    abnormal: Observations
+
+    @property
+    def step_ns(self) -> int:
+        """The typical step."""
+        return int(np.median([step.wall_ns for step in self.abnormal.steps]))
+
+    @property
+    def section(self) -> str | None:
+        """The annotated section to slow down: small, so that its growth is out of proportion."""
+        sums = {s.name: sum(s.own_ns) for s in self.abnormal.sections if sum(s.calls) >= STEPS}
+        return min(sums, key=lambda name: sums[name]) if sums else None
+
+    @property
+    def waits(self) -> float:
+        """Part of the time in which the GPU waits for code of the host."""
+        names = ("host", "launch_call", "between")
+        idle = [t for t in self.normal.tiles if t.kind == "idle" and t.name.startswith(names)]
+        return sum(sum(t.ns) for t in idle) / self.normal.run.span_ns
+
+    @property
+    def sampled(self) -> bool:
+        """Whether it has sensors of the host and of the GPU."""
+        return {"runq_ns", "gpu_sm_frequency"} <= {c.name for c in self.normal.counters}
+
+    def every(self, part: float, steps: Callable[[Int64s], Int64s]) -> Int64s:
+        """Extra time, in typical steps, of steps that a function of their numbers selects.
+
+        Numbers start where the fewest selected steps prefill: slow steps that are all of one phase
+        are that phase being slower.
+        """
+        phases = np.array([step.phase != "decode" for step in self.abnormal.steps])
+        numbers = min(
+            (np.arange(STEPS) + start for start in range(8)),
+            key=lambda moved: int((steps(moved)[phases] > 0).sum()),
+        )
+        chosen = steps(numbers).astype(np.float64)
+        return (part * self.step_ns * chosen).astype(np.int64)
+
+
+def always(numbers: Int64s) -> Int64s:
+    """Every step."""
+    return np.ones_like(numbers)
+
+
+def two(numbers: Int64s) -> Int64s:
+    """2 of 60."""
+    return np.isin(numbers, (20, 47)).astype(np.int64)
+
+
+def eighth(numbers: Int64s) -> Int64s:
+    """Every 8th."""
+    return np.where(numbers % 8 == 5, 1, 0)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One edit, and what a diagnosis may say of it."""
+
+    name: str
+    edit: Callable[[Base], Runs]
+    verdicts: tuple[str, ...]
+    scopes: tuple[str | None, ...]
+    causes: frozenset[str]
+    """`unknown` is always allowed for a regression."""
+    fits: Callable[[Base], bool] = field(default=lambda _base: True)
+
+
+REGRESSION = ("regression",)
+SAME = ("no_change",)
+
+
+def section(base: Base, more: Int64s, thread: edits.Thread = "blocked") -> Observations:
+    name = base.section
+    if name is None:
+        return edits.lengthened(base.abnormal, {("idle", NO_SECTIONS): more}, thread)
+    return edits.slower_section(base.abnormal, name, more, thread)
+
+
+def slow_section(part: float, steps: Callable[[Int64s], Int64s] = always) -> Callable[[Base], Runs]:
+    return lambda base: (base.normal, section(base, base.every(part, steps)))
+
+
+def in_state(
+    name: str, part: float, steps: Callable[[Int64s], Int64s] = always
+) -> Callable[[Base], Runs]:
+    """Extra idle time in a garbage collection."""
+    return lambda base: (
+        base.normal,
+        edits.slower_section(base.abnormal, name, base.every(part, steps), "running"),
+    )
+
+
+def calls(
+    kind: str, number: int, part: float, steps: Callable[[Int64s], Int64s] = always
+) -> Callable[[Base], Runs]:
+    return lambda base: (
+        base.normal,
+        edits.more_calls(
+            base.abnormal,
+            kind,
+            number * (base.every(1.0, steps) > 0).astype(np.int64),
+            int(part * base.step_ns / number),
+        ),
+    )
+
+
+def of(*categories: str) -> Callable[[KernelClass], bool]:
+    return lambda kernel: not categories or kernel.category in categories
+
+
+def kernels(part: float, *categories: str, hidden: bool = False) -> Callable[[Base], Runs]:
+    """Kernels slower by one factor, so that they add this part of a typical step."""
+    return lambda base: (base.normal, slowed(base, part, *categories, hidden=hidden))
+
+
+def slowed(base: Base, part: float, *categories: str, hidden: bool = False) -> Observations:
+    factor = factor_of(base, part, *categories)
+    return edits.slower_kernels(base.abnormal, factor, of(*categories), hidden=hidden)
+
+
+def factor_of(base: Base, part: float, *categories: str) -> float:
+    chosen = [k for k in base.abnormal.kernels if of(*categories)(k) and k.category != "memcpy"]
+    exposed = sum(sum(k.exposed_ns) for k in chosen)
+    return 1 + part * base.step_ns * STEPS / max(1, exposed)
+
+
+def shapes(base: Base) -> bool:
+    """Whether shapes of attention are recorded: graph replays hide them."""
+    named = any("attention" in op.name and op.shapes for op in base.normal.host_ops)
+    return named and base.normal.run.graph_share_pct < 5
+
+
+def lower_clock(base: Base) -> Runs:
+    """The SM clock falls, and kernels take longer in proportion."""
+    factor = factor_of(base, 0.4)
+    return base.normal, edits.with_readings(
+        slowed(base, 0.4), "gpu_sm_frequency", lambda v: v / factor
+    )
+
+
+def shared_gpu(samples: int | None) -> Callable[[Base], Runs]:
+    """Another process takes a part of the GPU."""
+
+    def edit(base: Base) -> Runs:
+        slower = slowed(base, 0.5)
+        for name in ("gpu_other_processes", "gpu_processes"):
+            slower = edits.with_readings(slower, name, lambda v: v + 1)
+        for name in ("gpu_other_usage", "gpu_usage"):
+            slower = edits.with_readings(slower, name, lambda _: 99.5)
+        return base.normal, slower if samples is None else edits.few_samples(slower, samples)
+
+    return edit
+
+
+def without(edit: Callable[[Base], Runs], *sides: int) -> Callable[[Base], Runs]:
+    """The same, sensors of some sides not recorded."""
+
+    def bare(base: Base) -> Runs:
+        runs = list(edit(base))
+        for side in sides:
+            runs[side] = stripped(runs[side], ["counters"])
+        return runs[0], runs[1]
+
+    return bare
+
+
+def contended(factor: float) -> Callable[[Base], Runs]:
+    return lambda base: (base.normal, edits.slower_host(base.abnormal, factor, "waiting"))
+
+
+def swapped(edit: Callable[[Base], Runs]) -> Callable[[Base], Runs]:
+    def other_way(base: Base) -> Runs:
+        before, after = edit(base)
+        return after, before
+
+    return other_way
+
+
+def cut(edit: Callable[[Base], Runs], size: int) -> Callable[[Base], Runs]:
+    """The same, with an abnormal recording that breaks off."""
+
+    def short(base: Base) -> Runs:
+        before, after = edit(base)
+        return before, edits.first_steps(after, size)
+
+    return short
+
+
+def same(base: Base) -> Runs:
+    return base.normal, base.abnormal
+
+
+def more_work(factor: float) -> Callable[[Base], Runs]:
+    return lambda base: (base.normal, edits.more_work(base.abnormal, factor))
+
+
+def drift(base: Base) -> Runs:
+    return base.normal, section(base, base.every(1.2 / STEPS, lambda numbers: numbers))
+
+
+def wider_type(base: Base) -> Runs:
+    slower = slowed(base, 0.5, "gemm")
+    return base.normal, edits.renamed_kernels(slower, of("gemm"), "sgemm_f32_tn", "f32")
+
+
+def narrower_type_slow_section(base: Base) -> Runs:
+    wide = edits.renamed_kernels(base.normal, of("gemm"), "gemm_f32_tn", "f32")
+    return wide, section(base, base.every(0.8, always))
+
+
+def other_kernels(base: Base) -> Runs:
+    slower = slowed(base, 0.5, "attention")
+    return base.normal, edits.renamed_kernels(slower, of("attention"), "naive_attention", None)
+
+
+def clock_too_small(base: Base) -> Runs:
+    """The CPU clock is 7 % lower; what made the step slower is a section."""
+    slow = section(base, base.every(1.4, always))
+    return base.normal, edits.with_readings(slow, "cpu_frequency", lambda v: 0.93 * v)
+
+
+def section_and_syncs(base: Base) -> Runs:
+    slow = section(base, base.every(0.5, always))
+    return calls("sync", 12, 0.5)(Base(base.name, base.normal, slow))
+
+
+def larger_batch(base: Base) -> Runs:
+    return base.normal, edits.larger_batch(base.abnormal, 2.0)
+
+
+def knows_batch(base: Base) -> bool:
+    return all(step.requests is not None for step in base.normal.steps)
+
+
+def waiting(base: Base) -> bool:
+    return base.waits > 0.3
+
+
+def sampled(base: Base) -> bool:
+    return base.sampled
+
+
+def annotated(base: Base) -> bool:
+    return base.section is not None
+
+
+def typed(base: Base) -> bool:
+    return any(k.category == "gemm" and k.dtype == "bf16" for k in base.normal.kernels)
+
+
+SECTION = frozenset({"slow_section"})
+CPU = frozenset({"cpu_contention"})
+OPEN: frozenset[str] = frozenset()
+"""No cause of the catalog: anything but `unknown` is wrong."""
+SHARED = frozenset({"gpu_contention"})
+
+CASES: tuple[Case, ...] = (
+    Case("nothing", same, SAME, (None,), NOTHING),
+    Case("nothing, no sensors", without(same, 0, 1), SAME, (None,), NOTHING),
+    Case("nothing, sensors of one side", without(same, 1), SAME, (None,), NOTHING),
+    Case("nothing, cut to 30 steps", cut(same, 30), SAME, (None,), NOTHING),
+    Case("nothing, cut to 3 steps", cut(same, 3), ("cannot_compare",), (None,), OPEN),
+    Case("section +10 %", slow_section(0.1), REGRESSION, ("mean",), SECTION, annotated),
+    Case("section +20 %", slow_section(0.2), REGRESSION, ("mean",), SECTION, annotated),
+    Case("section +50 %", slow_section(0.5), REGRESSION, ("mean",), SECTION, annotated),
+    Case("section +150 %", slow_section(1.5), REGRESSION, ("mean",), SECTION, annotated),
+    Case("section +50 %, no annotations", slow_section(0.5), REGRESSION, ("mean",), OPEN,
+         lambda base: not annotated(base)),
+    Case("section +50 %, no sensors", without(slow_section(0.5), 0, 1), REGRESSION, ("mean",),
+         SECTION, annotated),
+    Case("section +50 %, sensors of one side", without(slow_section(0.5), 1), REGRESSION,
+         ("mean",), SECTION, annotated),
+    Case("section +50 %, cut to 20 steps", cut(slow_section(0.5), 20), REGRESSION, ("mean",),
+         SECTION, annotated),
+    Case("section -50 % (swapped)", swapped(slow_section(1.0)), ("improvement",), ("mean",),
+         SECTION, annotated),
+    Case("waits for a core x2.5", contended(2.5), REGRESSION, ("mean", "both"), CPU,
+         lambda base: waiting(base) and sampled(base)),
+    Case("waits for a core x2.5, no sensors", without(contended(2.5), 0, 1), REGRESSION,
+         ("mean", "both"), CPU, lambda base: waiting(base) and sampled(base)),
+    Case("waits for a core x2.5, sensors of one side", without(contended(2.5), 0), REGRESSION,
+         ("mean", "both"), CPU, lambda base: waiting(base) and sampled(base)),
+    Case("matrix products +50 %", kernels(0.5, "gemm"), REGRESSION, ("mean",), OPEN),
+    Case("all kernels +20 %, alone on the GPU", kernels(0.2), REGRESSION, ("mean",), OPEN,
+         sampled),
+    Case("all kernels +50 %, alone on the GPU", kernels(0.5), REGRESSION, ("mean",), OPEN,
+         sampled),
+    Case("all kernels +50 %, no sensors", without(kernels(0.5), 0, 1), REGRESSION,
+         ("mean",), frozenset({"gpu_contention", "gpu_clock"})),
+    Case("all kernels +20 %, hidden", kernels(0.2, hidden=True), SAME, (None,), NOTHING,
+         lambda base: base.waits > 0.5),
+    Case("SM clock, step +40 %", lower_clock, REGRESSION, ("mean",), frozenset({"gpu_clock"}),
+         sampled),
+    Case("other process on the GPU", shared_gpu(None), REGRESSION, ("mean",), SHARED,
+         sampled),
+    Case("other process on the GPU, 2 samples", shared_gpu(2), REGRESSION, ("mean",), SHARED,
+         sampled),
+    Case("attention alone, same shapes", kernels(0.6, "attention"), REGRESSION, ("mean",), OPEN,
+         shapes),
+    Case("attention alone, shapes not recorded", kernels(0.6, "attention"),
+         ("regression", "workload_changed"), ("mean",), frozenset({"workload_context"}),
+         lambda base: not shapes(base)),
+    Case("other attention kernel, step +50 %", other_kernels, REGRESSION, ("mean",),
+         frozenset({"kernel_changed"})),
+    Case("bf16 to f32", wider_type, REGRESSION, ("mean",), frozenset({"dtype_changed"}), typed),
+    Case("f32 to bf16, slow section", narrower_type_slow_section, REGRESSION, ("mean",), SECTION,
+         lambda base: typed(base) and annotated(base)),
+    Case("CPU clock -7 %, section x2.4", clock_too_small, REGRESSION, ("mean",), SECTION,
+         lambda base: sampled(base) and annotated(base)),
+    Case("syncs +4, step +12 %", calls("sync", 4, 0.12), REGRESSION, ("mean",),
+         frozenset({"extra_sync"})),
+    Case("syncs +12", calls("sync", 12, 0.5), REGRESSION, ("mean",), frozenset({"extra_sync"})),
+    Case("driver allocations +6", calls("alloc", 6, 0.5), REGRESSION, ("mean",),
+         frozenset({"allocator"})),
+    Case("section and syncs", section_and_syncs, REGRESSION, ("mean",),
+         frozenset({"extra_sync", "slow_section"}), annotated),
+    Case("two more layers (x1.32)", more_work(1.32), REGRESSION, ("mean",), OPEN),
+    Case("work x1.66", more_work(1.66), REGRESSION, ("mean",), OPEN),
+    Case("batch x2", larger_batch, ("workload_changed",), ("mean", None),
+         frozenset({"workload_batch"}), knows_batch),
+    Case("2 of 60 steps, section", slow_section(5.0, two), REGRESSION, ("tail",), SECTION),
+    Case("2 of 60 steps, no sensors", without(slow_section(5.0, two), 0, 1), REGRESSION,
+         ("tail",), SECTION),
+    Case("2 of 60 steps, collection", in_state("gc", 5.0, two), REGRESSION, ("tail",),
+         frozenset({"gc"})),
+    Case("every 5th step +100 %, section",
+         slow_section(1.0, lambda numbers: np.where(numbers % 5 == 2, 1, 0)), REGRESSION,
+         ("tail",), SECTION),
+    Case("every 8th step, section", slow_section(3.0, eighth), REGRESSION, ("tail",), SECTION),
+    Case("every 8th step, collection", in_state("gc", 3.0, eighth), REGRESSION, ("tail",),
+         frozenset({"gc"})),
+    Case("every 8th step, syncs", calls("sync", 20, 3.0, eighth), REGRESSION, ("tail",),
+         frozenset({"extra_sync"})),
+    Case("every 8th step gone (swapped)", swapped(slow_section(3.0, eighth)), ("improvement",),
+         ("tail",), SECTION | frozenset({"none"})),
+    Case("every 8th step on both sides",
+         lambda base: (section(Base(base.name, base.abnormal, base.normal),
+                               base.every(3.0, eighth)),
+                       section(base, base.every(3.0, eighth))),
+         SAME, (None,), NOTHING),
+    Case("one step of 60", slow_section(5.0, lambda n: (n == 20).astype(np.int64)), SAME, (None,),
+         NOTHING),
+    Case("drift to +120 %", drift, REGRESSION, ("mean", "both"), SECTION, annotated),
+    Case("every step +60 %, every 8th +300 %",
+         lambda base: (base.normal,
+                       section(base, base.every(0.6, always) + base.every(5.0, eighth))),
+         REGRESSION, ("both",), SECTION, annotated),
+)  # fmt: skip
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One case on one base."""
+
+    case: str
+    base: str
+    verdict_right: bool
+    scope_right: bool
+    cause_right: bool
+    confident_wrong: bool
+    said: str
+
+
+def bases(half: str, most: int | None = None) -> Iterator[Base]:
+    """Recordings without a fault, of one half."""
+    files = sorted((ROOT / "results/lab").glob("*/recordings/*-normal.json.zst"))
+    found = [path for path in files if half_of(path.name) == half]
+    # As many of each loop (eager, graph), in an order that does not follow their names.
+    found.sort(key=lambda path: sha256(path.name.encode()).hexdigest())
+    modes: Counter[str] = Counter()
+    for path in found:
+        mode = path.name.split("-")[1]
+        modes[mode] += 1
+        if most is None or modes[mode] <= most:
+            run = load(path)
+            yield Base(path.name, edits.drawn(run, STEPS, 1), edits.drawn(run, STEPS, 2))
+
+
+def half_of(name: str) -> str:
+    return "tune" if int(sha256(name.encode()).hexdigest(), 16) % 2 else "test"
+
+
+def judged(case: Case, base: Base) -> Row:
+    """Diagnose an edited pair and compare with the truth."""
+    found = diagnose_runs(*case.edit(base))
+    first = found.causes[0]
+    right = first.id in case.causes or first.id == "unknown"
+    return Row(
+        case.name,
+        base.name,
+        found.verdict in case.verdicts,
+        found.scope in case.scopes,
+        right,
+        not right and first.confidence >= SURE,
+        said(found),
+    )
+
+
+def said(found: Diagnosis) -> str:
+    first = found.causes[0]
+    return f"{found.verdict} {found.scope} {first.id} {first.confidence:.2f}"
+
+
+def table(rows: Sequence[Row]) -> Iterator[str]:
+    """One line per case, then the sums."""
+    yield "| edit | bases | verdict | scope | cause or unknown | cause named | confident wrong |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
+    for name in dict.fromkeys(row.case for row in rows):
+        yield _line(name, [row for row in rows if row.case == name])
+    yield _line("**all**", rows)
+
+
+def _line(name: str, rows: Sequence[Row]) -> str:
+    named = sum(row.cause_right and " unknown " not in row.said for row in rows)
+    columns = (
+        len(rows),
+        sum(row.verdict_right for row in rows),
+        sum(row.scope_right for row in rows),
+        sum(row.cause_right for row in rows),
+        named,
+        sum(row.confident_wrong for row in rows),
+    )
+    return f"| {name} | {' | '.join(map(str, columns))} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--half", choices=("tune", "test"), default="tune")
+    parser.add_argument("--bases", type=int, help="bases of each loop")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    options = parser.parse_args()
+    rows = []
+    for base in bases(options.half, options.bases):
+        for case in CASES:
+            if options.only in case.name and case.fits(base):
+                rows.append(judged(case, base))
+                row = rows[-1]
+                if not (row.verdict_right and row.scope_right and row.cause_right):
+                    print(f"{row.case} | {row.base} | {row.said}", flush=True)
+    print("\n".join(table(rows)))
+
+
+if __name__ == "__main__":
+    main()

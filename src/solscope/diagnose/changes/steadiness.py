@@ -1,0 +1,269 @@
+"""How the step time of one run moves: levels, a slope, a period, rare slow steps.
+
+Steps are taken as multiples of the typical step of their phase, so that a prefill is not a slow
+step. Four things are looked for, each with a test that keeps what neighboring steps have in common
+(blocks of them are shuffled, not single steps):
+
+- *change points*: steps before and after take differently long (Pettitt's rank test, by
+  permutation; repeated on both parts);
+- *drift*: the slope of Theil and Sen over the run, with its 99 % interval from resampled blocks;
+- *slow steps*: much longer than the typical step of their level, as between two runs;
+- a *period*: slow steps that come at one distance, more often than steps placed at random.
+
+Worked example: 60 steps of 4 ms, each after step 40 of 6 ms. The levels are 4 and 6 ms, a change
+point is at step 40, nothing is slow within its level, and a line fits worse than two levels.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
+from solscope.intervals import Int64s
+from solscope.resample import Floats, block_length, generator
+
+SHUFFLES = 999
+SLOPES = 400
+"""Resampled runs that give the interval of a slope."""
+MOST = 400
+"""Values that a slope is fitted to."""
+LEVELS = 4
+"""Change points looked for at most; a run with more has no levels."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """Consecutive steps that take about as long."""
+
+    first: int
+    """Position of its first step."""
+    size: int
+    typical: float
+    """Median, in typical steps of the run."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change point."""
+
+    at: int
+    """Position of the first step after it."""
+    ratio: float
+    p: float
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A drift over the whole run."""
+
+    ratio: float
+    """Last step over the first, on the fitted line."""
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Spacing:
+    """Slow steps at one distance."""
+
+    steps: int
+    share: float
+    """Part of the distances between slow steps that are this one, or a multiple of it."""
+    p: float
+
+
+@dataclass(frozen=True)
+class Movement:
+    """How one run moves."""
+
+    levels: list[Level]
+    changes: list[Change]
+    slope: Slope | None
+    """Null where it is not significant, too small, or two levels fit better."""
+    slow: Int64s
+    """Positions of slow steps."""
+    slow_share: float
+    """Their time beyond the typical step, as part of all time."""
+    spacing: Spacing | None
+
+
+def movement(times: Floats, limits: Thresholds = THRESHOLDS) -> Movement:
+    """Look for all of it in the times of steps, in order, as multiples of the typical step."""
+    changes = _changes(times, limits)
+    slope = _slope(times, limits)
+    if slope is not None and changes:
+        if _line_fits(times, changes):
+            changes = []
+        else:
+            slope = None
+    levels = _levels(times, changes)
+    usual = _usual(times, levels, slope)
+    excess = times / usual - 1
+    spread = 1.4826 * float(np.median(np.abs(excess - np.median(excess))))
+    slow = np.flatnonzero(excess > max(limits.slow_step, limits.slow_step_noise * spread))
+    beyond = float((times[slow] - usual[slow]).sum()) if slow.size else 0.0
+    return Movement(
+        levels=levels,
+        changes=changes,
+        slope=slope,
+        slow=slow,
+        slow_share=beyond / float(times.sum()),
+        spacing=_spacing(slow, times.size),
+    )
+
+
+# --- Levels
+
+
+def _changes(times: Floats, limits: Thresholds) -> list[Change]:
+    """Change points in order, the surest looked for first."""
+    found: list[Change] = []
+    parts = [(0, times.size)]
+    while parts and len(found) < LEVELS:
+        start, end = parts.pop(0)
+        change = _change(times[start:end], limits)
+        if change is not None:
+            at = start + change.at
+            found.append(Change(at, change.ratio, change.p))
+            parts += [(start, at), (at, end)]
+    return sorted(found, key=lambda change: change.at)
+
+
+def _change(times: Floats, limits: Thresholds) -> Change | None:
+    """The surest change point of a stretch; null when chance, or too small a change, makes it."""
+    size, least = times.size, limits.level_steps
+    if size < 2 * least:
+        return None
+    ranks = np.argsort(np.argsort(times)).astype(np.float64)
+    at, seen = _split(ranks, least)
+    draw = generator()
+    blocks = np.array_split(ranks, max(2, -(-size // block_length(size))))
+    as_far = 0
+    for _ in range(SHUFFLES):
+        order = draw.permutation(len(blocks))
+        as_far += _split(np.concatenate([blocks[i] for i in order]), least)[1] >= seen
+    p = (as_far + 1) / (SHUFFLES + 1)
+    at = _placed(times, at, least)
+    ratio = float(np.median(times[at:]) / np.median(times[:at]))
+    small = abs(np.log(ratio)) < np.log1p(limits.moved_within)
+    return None if p >= limits.within_p or small else Change(at, ratio, p)
+
+
+def _split(ranks: Floats, least: int) -> tuple[int, float]:
+    """Where the mean ranks of both sides differ most, and by how much (Pettitt's statistic)."""
+    sums = np.abs(np.cumsum(ranks - ranks.mean()))[least - 1 : ranks.size - least]
+    best = int(np.argmax(sums))
+    return best + least, float(sums[best])
+
+
+def _placed(times: Floats, near: int, least: int) -> int:
+    """Where two levels fit best: ranks tell that there is a change better than where."""
+    reach = max(least, times.size // 8)
+    ways = range(max(least, near - reach), min(times.size - least, near + reach) + 1)
+    return min(ways, key=lambda at: _distance(times[:at]) + _distance(times[at:]))
+
+
+def _distance(times: Floats) -> float:
+    """How far steps are from their median, summed."""
+    return float(np.abs(times - np.median(times)).sum())
+
+
+def _levels(times: Floats, changes: list[Change]) -> list[Level]:
+    edges = [0, *(change.at for change in changes), times.size]
+    return [
+        Level(start, end - start, float(np.median(times[start:end])))
+        for start, end in pairwise(edges)
+    ]
+
+
+# --- Drift
+
+
+def _slope(times: Floats, limits: Thresholds) -> Slope | None:
+    """The drift over the run; null when it is small, or its interval holds no drift."""
+    times = _thinned(times)
+    at = np.arange(times.size, dtype=np.float64)
+    ratio = _drift(at, times)
+    draw, length = generator(), block_length(times.size)
+    starts = np.arange(times.size - length + 1)
+    drawn = []
+    for _ in range(SLOPES):
+        picked = draw.choice(starts, size=-(-times.size // length))
+        rows = np.sort((picked[:, None] + np.arange(length)[None, :]).ravel())
+        drawn.append(_drift(at[rows], times[rows]))
+    # 99 %: as rare a mistake as `within_p` allows elsewhere.
+    low, high = (float(b) for b in np.quantile(drawn, (0.005, 0.995)))
+    sure = low > 0 or high < 0
+    if not sure or abs(ratio) < np.log1p(limits.moved_within):
+        return None
+    return Slope(*(float(np.exp(value)) for value in (ratio, low, high)))
+
+
+def _thinned(times: Floats) -> Floats:
+    """At most `MOST` values: medians of consecutive steps, since pairs of all are compared."""
+    if times.size <= MOST:
+        return times
+    return np.array([np.median(part) for part in np.array_split(times, MOST)])
+
+
+def _drift(at: Floats, times: Floats) -> float:
+    """Theil and Sen's slope of log time, times the length of the run."""
+    logs = np.log(np.maximum(times, 1e-9))
+    apart = at[:, None] - at[None, :]
+    later = apart > 0
+    slopes = (logs[:, None] - logs[None, :])[later] / apart[later]
+    return float(np.median(slopes) * (at.max() - at.min())) if slopes.size else 0.0
+
+
+def _line(times: Floats) -> Floats:
+    """The fitted line, as multiples of the typical step."""
+    at = np.arange(times.size, dtype=np.float64)
+    thin = _thinned(times)
+    rise = _drift(np.linspace(0.0, times.size - 1.0, thin.size), thin)
+    shape = np.exp(rise * at / max(1, times.size - 1))
+    fitted: Floats = shape * np.median(times / shape)
+    return fitted
+
+
+def _line_fits(times: Floats, changes: list[Change]) -> bool:
+    """True when a line is nearer to the steps than as many levels."""
+    flat = np.concatenate([np.full(level.size, level.typical) for level in _levels(times, changes)])
+    distances = [float(np.abs(np.log(times / fit)).sum()) for fit in (_line(times), flat)]
+    return distances[0] <= distances[1]
+
+
+# --- Slow steps
+
+
+def _usual(times: Floats, levels: list[Level], slope: Slope | None) -> Floats:
+    """What each step would take if it were typical."""
+    if slope is not None:
+        return _line(times)
+    return np.concatenate([np.full(level.size, level.typical) for level in levels])
+
+
+def _spacing(slow: Int64s, steps: int) -> Spacing | None:
+    """The distance at which slow steps come; null when chance makes it as regular."""
+    if slow.size < 3:
+        return None
+    distance, regular = _regular(slow)
+    draw = generator()
+    as_regular = sum(
+        _regular(np.sort(draw.choice(steps, slow.size, replace=False)))[1] >= regular
+        for _ in range(SHUFFLES)
+    )
+    p = (as_regular + 1) / (SHUFFLES + 1)
+    share = regular / (slow.size - 1)
+    periodic = distance > 1 and share >= THRESHOLDS.most and p < THRESHOLDS.within_p
+    return Spacing(distance, share, p) if periodic else None
+
+
+def _regular(slow: Int64s) -> tuple[int, int]:
+    """The commonest distance, and how many distances are a multiple of it."""
+    apart = np.diff(slow)
+    distance = Tally(apart.tolist()).most_common(1)[0][0]
+    return int(distance), int((apart % distance == 0).sum()) if distance > 1 else 0

@@ -1,0 +1,325 @@
+"""One recording: is it steady, and if not, what sets its slow part apart?
+
+No other run is needed: the slow steps of a run are compared with its other steps, or the slower end
+with the beginning, as two runs would be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from solscope.attribution import Attributed
+from solscope.diagnose.causes import UNKNOWN
+from solscope.diagnose.changes.decompose import Component
+from solscope.diagnose.changes.steadiness import Movement, movement
+from solscope.diagnose.diagnosis import RunSummary, summary_of
+from solscope.diagnose.findings.findings import Findings, find
+from solscope.diagnose.matching.parts import Parts, compare_parts
+from solscope.diagnose.matching.units import Side, fit_steps
+from solscope.diagnose.observe import observe
+from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
+from solscope.diagnose.verdict.outliers import for_single_steps
+from solscope.diagnose.verdict.ranking import Excluded, NamedCause, Ranking, rank
+from solscope.diagnose.verdict.wording import PLACES, why
+from solscope.intervals import Int64s
+from solscope.readers.packed import Observations
+from solscope.resample import Floats
+from solscope.text import as_percent
+
+Steadiness = Literal["steady", "drift", "change_point", "bursty", "periodic", "cannot_tell"]
+
+
+class Drift(msgspec.Struct, frozen=True):
+    """Steps that get slower (or faster) over the whole run."""
+
+    ratio: float
+    """The last step over the first, on the line that fits best."""
+    low: float
+    """99 % interval."""
+    high: float
+
+
+class ChangePoint(msgspec.Struct, frozen=True):
+    """A step from which on steps take differently long."""
+
+    step: int
+    """Number of the first step after it, as in the profile."""
+    before_ms: float
+    """Typical step of the most frequent phase, from the change point before."""
+    after_ms: float
+    ratio: float
+    p: float
+    """Pettitt's test, by permutation of blocks of steps."""
+
+
+class SlowStepsOfRun(msgspec.Struct, frozen=True):
+    """Steps that take much longer than the typical step of their phase and part of the run."""
+
+    steps: int
+    of_steps: int
+    numbers: list[int]
+    """Numbers of the slow steps, as in the profile."""
+    share_of_time_pct: float
+    """Their time beyond the typical step, of all time."""
+    every: int | None
+    """Steps from one slow step to the next, where that is regular; else null."""
+    p: float | None
+    """How often steps placed at random are as regular; null when they are not regular."""
+
+
+class SingleDiagnosis(msgspec.Struct, frozen=True):
+    """What one recording shows of itself."""
+
+    verdict: Steadiness
+    sentence: str
+    run: RunSummary
+    drift: Drift | None
+    change_points: list[ChangePoint]
+    outliers: SlowStepsOfRun | None
+    compared: list[int]
+    """Steps of the usual and of the slow part, which causes and components are about."""
+    delta_ms: float | None
+    """Mean step of the slow part minus that of the usual one; the components sum to it."""
+    components: list[Component]
+    causes: list[NamedCause]
+    missing_evidence: list[str]
+    """What was not recorded, and would tell the causes apart."""
+    excluded: list[Excluded]
+    warnings: list[str]
+    next_step: str
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A run, and how it moves."""
+
+    run: Observations
+    side: Side
+    times: Floats
+    """Times of fit steps as multiples of the typical step of their phase."""
+    found: Movement
+
+
+def diagnose_run(
+    recorded: Attributed | Observations, limits: Thresholds = THRESHOLDS
+) -> SingleDiagnosis:
+    """Say whether the steps of a run take equally long, and why if they do not."""
+    run = recorded if isinstance(recorded, Observations) else observe(recorded)
+    side = fit_steps(run, limits)
+    if side.fit.size < limits.tail_steps:
+        return _untold(side, limits)
+    times = relative_times(side, limits)
+    seen = _Seen(run, side, times, movement(times, limits))
+    verdict = _verdict(seen, limits)
+    units = None
+    if verdict != "steady":
+        sensors = verdict in ("drift", "change_point")
+        units = compare_parts(run, _parts(seen, verdict), sensors=sensors, limits=limits)
+    findings = None if units is None else find(units, limits)
+    ranking = None if findings is None else rank(findings)
+    if ranking is not None and verdict in ("bursty", "periodic") and run.counters:
+        ranking = for_single_steps(ranking)
+    return _diagnosis(seen, verdict, findings, ranking)
+
+
+def whole_steps_ms(run: Observations, limits: Thresholds = THRESHOLDS) -> list[float]:
+    """Times of the steps that are looked at, in order."""
+    side = fit_steps(run, limits)
+    times: list[float] = (side.wall[side.fit] / 1e6).tolist()
+    return times
+
+
+def relative_times(side: Side, limits: Thresholds) -> Floats:
+    """Times of fit steps over the typical step of the same phase, and batch where it has enough."""
+    steps = [side.run.steps[at] for at in side.fit.tolist()]
+    walls = side.wall[side.fit]
+    out = np.ones_like(walls)
+    for phase in {step.phase for step in steps}:
+        of_phase = np.array([step.phase == phase for step in steps])
+        out[of_phase] = walls[of_phase] / max(1.0, float(np.median(walls[of_phase])))
+        for requests in {s.requests for s in steps if s.phase == phase}:
+            alike = of_phase & np.array([step.requests == requests for step in steps])
+            if limits.min_steps <= alike.sum() < of_phase.sum():
+                out[alike] = walls[alike] / max(1.0, float(np.median(walls[alike])))
+    return out
+
+
+def _verdict(seen: _Seen, limits: Thresholds) -> Steadiness:
+    """What costs most of the time."""
+    found, total = seen.found, float(seen.times.sum())
+    costs: dict[Steadiness, float] = {"steady": limits.min_effect}
+    if found.changes:
+        least = min(level.typical for level in found.levels)
+        costs["change_point"] = (
+            sum(level.size * (level.typical - least) for level in found.levels) / total
+        )
+    if found.slope is not None:
+        costs["drift"] = abs(float(np.log(found.slope.ratio))) / 2
+    if found.slow.size >= 2:
+        costs["bursty" if found.spacing is None else "periodic"] = found.slow_share
+    return max(costs, key=lambda name: costs[name])
+
+
+def _parts(seen: _Seen, verdict: Steadiness) -> Parts:
+    """The usual and the slow part of the run, by indices of steps."""
+    fit, found = seen.side.fit, seen.found
+    if verdict in ("bursty", "periodic"):
+        return Parts(np.delete(fit, found.slow), fit[found.slow])
+    if verdict == "drift":
+        third = fit.size // 3
+        first, last = fit[:third], fit[-third:]
+        rises = found.slope is not None and found.slope.ratio > 1
+        return Parts(first, last) if rises else Parts(last, first)
+    change = max(found.changes, key=lambda one: abs(np.log(one.ratio)))
+    edges = [0, *(one.at for one in found.changes), fit.size]
+    at = edges.index(change.at)
+    before, after = fit[edges[at - 1] : change.at], fit[change.at : edges[at + 1]]
+    return Parts(before, after) if change.ratio > 1 else Parts(after, before)
+
+
+# --- The answer
+
+
+def _diagnosis(
+    seen: _Seen, verdict: Steadiness, findings: Findings | None, ranking: Ranking | None
+) -> SingleDiagnosis:
+    found, fit = seen.found, seen.side.fit
+    causes = [] if ranking is None else ranking.causes
+    summary = _summary(seen.side)
+    compared = []
+    if findings is not None:
+        compared = [findings.units.normal.fit.size, findings.units.abnormal.fit.size]
+    slope = found.slope
+    return SingleDiagnosis(
+        verdict=verdict,
+        sentence=_sentence(seen, verdict, findings, causes),
+        run=summary,
+        drift=None if slope is None else Drift(slope.ratio, slope.low, slope.high),
+        change_points=_change_points(seen),
+        outliers=_outliers(seen),
+        compared=compared,
+        delta_ms=None if findings is None else findings.delta_ms,
+        components=[] if findings is None else findings.parts.components,
+        causes=causes,
+        missing_evidence=[] if ranking is None else ranking.missing,
+        excluded=[] if ranking is None else ranking.excluded,
+        warnings=[*seen.run.run.warnings, *([] if ranking is None else ranking.failed)],
+        next_step=causes[0].confirm if causes and fit.size else "",
+    )
+
+
+def _untold(side: Side, limits: Thresholds) -> SingleDiagnosis:
+    size = int(side.fit.size)
+    return SingleDiagnosis(
+        verdict="cannot_tell",
+        sentence=f"Cannot tell: the recording has {size} whole steps, and {limits.tail_steps} are "
+        "the fewest of which anything is said.",
+        run=_summary(side),
+        drift=None,
+        change_points=[],
+        outliers=None,
+        compared=[],
+        delta_ms=None,
+        components=[],
+        causes=[],
+        missing_evidence=[],
+        excluded=[],
+        warnings=list(side.run.run.warnings),
+        next_step=f"record at least {limits.tail_steps + 2} steps; a hundred show a p99",
+    )
+
+
+def _summary(side: Side) -> RunSummary:
+    walls = side.wall[side.fit] / 1e6
+    return summary_of(side, side.fit, float(walls.mean()) if walls.size else None)
+
+
+def _change_points(seen: _Seen) -> list[ChangePoint]:
+    phases = [seen.run.steps[at].phase for at in seen.side.fit.tolist()]
+    main = max(set(phases), key=phases.count)
+    of_main = np.array([phase == main for phase in phases])
+    walls = seen.side.wall[seen.side.fit] / 1e6
+    edges = [0, *(one.at for one in seen.found.changes), walls.size]
+
+    def typical(start: int, end: int) -> float:
+        chosen = of_main[start:end]
+        part = walls[start:end]
+        return float(np.median(part[chosen] if chosen.any() else part))
+
+    return [
+        ChangePoint(
+            step=seen.run.steps[int(seen.side.fit[change.at])].number,
+            before_ms=typical(edges[n], change.at),
+            after_ms=typical(change.at, edges[n + 2]),
+            ratio=change.ratio,
+            p=change.p,
+        )
+        for n, change in enumerate(seen.found.changes)
+    ]
+
+
+def _outliers(seen: _Seen) -> SlowStepsOfRun | None:
+    slow: Int64s = seen.found.slow
+    if not slow.size:
+        return None
+    spacing = seen.found.spacing
+    return SlowStepsOfRun(
+        steps=int(slow.size),
+        of_steps=int(seen.times.size),
+        numbers=[seen.run.steps[int(at)].number for at in seen.side.fit[slow]],
+        share_of_time_pct=100 * seen.found.slow_share,
+        every=None if spacing is None else spacing.steps,
+        p=None if spacing is None else spacing.p,
+    )
+
+
+def _sentence(
+    seen: _Seen, verdict: Steadiness, findings: Findings | None, causes: list[NamedCause]
+) -> str:
+    found, size = seen.found, seen.times.size
+    slow = f"{found.slow.size} of {size} steps"
+    share = as_percent(found.slow_share)
+    if verdict == "steady":
+        few = ""
+        if found.slow.size:
+            few = f"; {slow} {'is' if found.slow.size == 1 else 'are'} slow, {share} of the time"
+        return f"Steady: no drift, change point or period in {size} steps{few}."
+    if verdict == "drift" and found.slope is not None:
+        slope = found.slope
+        times = f"×{slope.ratio:.2f} [{slope.low:.2f}, {slope.high:.2f}]"
+        head = f"Drift: over {size} steps, step time goes to {times}"
+    elif verdict == "change_point":
+        points = _change_points(seen)
+        worst = max(points, key=lambda point: abs(np.log(point.ratio)))
+        more = f" (the largest of {len(points)} change points)" if len(points) > 1 else ""
+        head = (
+            f"Change at step {worst.step}: the typical step takes ×{worst.ratio:.2f} from there "
+            f"on, {worst.before_ms:.2f} → {worst.after_ms:.2f} ms{more}"
+        )
+    elif verdict == "periodic" and found.spacing is not None:
+        head = (
+            f"Periodic: a slow step every {found.spacing.steps} steps, {slow}, {share} of the time"
+        )
+    else:
+        head = f"Bursty: {slow} are slow, {share} of the time"
+    if findings is None:
+        return f"{head}."
+    return f"{head}{_where(findings)}; {_cause(findings, causes)}."
+
+
+def _where(f: Findings) -> str:
+    """The family that holds most of what the slow part takes longer."""
+    if f.delta_ms <= 0:
+        return ""
+    family = max(PLACES, key=f.share)
+    return f"; {as_percent(min(f.share(family), 1.0))} of what slow steps add is {PLACES[family]}"
+
+
+def _cause(f: Findings, causes: list[NamedCause]) -> str:
+    if not causes or causes[0].id == UNKNOWN:
+        return "no known cause fits the evidence"
+    return why(f, causes)
