@@ -1,10 +1,13 @@
 """Does `solscope diagnose` say what was done to a recording? A table of edits with known answers.
 
-    python benchmarks/diagnose_truth.py [--half tune|test] [--bases N] [--only TEXT]
+    python benchmarks/diagnose_truth.py [--half tune|test] [--bases N] [--only TEXT] [--alone]
+    python benchmarks/diagnose_truth.py --steady RECORDING...
 
 Real recordings are drawn anew twice (same steps, same noise) and one draw is edited by a known
 amount: sections, kernels, calls, sensors, single steps. Base recordings are split in two halves by
-their names: limits may be chosen with `tune`, and `test` is what gets published.
+their names: limits may be chosen with `tune`, and `test` is what gets published. With `--alone` one
+edited recording is diagnosed on its own. `--steady` counts how many recordings in which nothing was
+changed are called steady, as recorded and with their steps in random order.
 """
 
 from __future__ import annotations
@@ -13,14 +16,22 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+import solscope
+from solscope.attribution import attribute
+from solscope.diagnose.changes.steadiness import movement
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
 from solscope.diagnose.labels import NO_SECTIONS
+from solscope.diagnose.matching.units import fit_steps
+from solscope.diagnose.observe import observe
+from solscope.diagnose.single import diagnose_run, relative_times
+from solscope.diagnose.thresholds import THRESHOLDS
 from solscope.intervals import Int64s
 from solscope.lab import edits
 from solscope.lab.strip import stripped
@@ -391,6 +402,94 @@ CASES: tuple[Case, ...] = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Alone:
+    """One edit of a single recording, and what may be said of it."""
+
+    name: str
+    edit: Callable[[Base], Observations]
+    verdict: str
+    causes: frozenset[str]
+
+
+def late(numbers: Int64s) -> Int64s:
+    """From step 38 on."""
+    return np.where(numbers >= 38, 1, 0)
+
+
+def burst(numbers: Int64s) -> Int64s:
+    """Six steps in a row."""
+    return np.where((numbers >= 20) & (numbers < 26), 1, 0)
+
+
+def at_numbers(base: Base, part: float, steps: Callable[[Int64s], Int64s]) -> Int64s:
+    """As `Base.every`, numbers not moved."""
+    return (part * base.step_ns * steps(np.arange(STEPS))).astype(np.int64)
+
+
+def early_syncs(base: Base) -> Observations:
+    """Syncs before step 22."""
+    chosen = np.where(np.arange(STEPS) < 22, 12, 0)
+    return edits.more_calls(base.abnormal, "sync", chosen, base.step_ns // 24)
+
+
+ALONE: tuple[Alone, ...] = (
+    Alone("nothing", lambda base: base.abnormal, "steady", frozenset()),
+    Alone("one step of 60", lambda base: section(base, at_numbers(base, 5.0, lambda n: n == 31)),
+          "steady", frozenset()),
+    Alone("section +50 % from step 38 on",
+          lambda base: section(base, at_numbers(base, 0.5, late)), "change_point", SECTION),
+    Alone("syncs until step 22, +50 %", early_syncs, "change_point", frozenset({"extra_sync"})),
+    Alone("drift to +120 %", lambda base: drift(base)[1], "drift", SECTION),
+    Alone("every 8th step +300 %", lambda base: section(base, base.every(3.0, eighth)),
+          "periodic", SECTION),
+    Alone("every 8th step, syncs", lambda base: calls("sync", 20, 3.0, eighth)(base)[1],
+          "periodic", frozenset({"extra_sync"})),
+    Alone("2 of 60 steps +500 %", lambda base: section(base, base.every(5.0, two)), "bursty",
+          SECTION),
+    Alone("6 steps in a row, collection",
+          lambda base: edits.slower_section(base.abnormal, "gc", at_numbers(base, 2.5, burst),
+                                            "running"), "bursty", frozenset({"gc"})),
+)  # fmt: skip
+
+
+def judged_alone(case: Alone, base: Base) -> Row:
+    """Diagnose one edited recording on its own."""
+    found = diagnose_run(case.edit(base))
+    first = found.causes[0] if found.causes else None
+    right = first is None or first.id in case.causes or first.id == "unknown"
+    named = "unknown" if first is None else first.id
+    return Row(
+        case.name,
+        base.name,
+        found.verdict == case.verdict,
+        True,
+        right,
+        not right and first is not None and first.confidence >= SURE,
+        f"{found.verdict} - {named} {first.confidence if first else 1:.2f}",
+    )
+
+
+def steady(paths: Sequence[str]) -> None:
+    """How many recordings are called steady, as they are and shuffled."""
+    draw = np.random.default_rng(0)
+    verdicts: Counter[str] = Counter()
+    shuffled: Counter[str] = Counter()
+    for path in paths:
+        run = load(Path(path)) if ".json.zst" in path and "trace" not in path else None
+        run = observe(attribute(solscope.open(path))) if run is None else run
+        found = diagnose_run(run)
+        verdicts[found.verdict] += 1
+        if found.verdict not in ("steady", "cannot_tell"):
+            print(f"{Path(path).name}: {found.sentence}", flush=True)
+        if found.verdict != "cannot_tell":
+            times = relative_times(fit_steps(run, THRESHOLDS), THRESHOLDS)
+            moved = movement(draw.permutation(times))
+            shuffled["moved" if moved.changes or moved.slope or moved.spacing else "steady"] += 1
+    print(f"as recorded: {dict(verdicts)}")
+    print(f"in random order: {dict(shuffled)}")
+
+
 class Row(msgspec.Struct, frozen=True):
     """One case on one base."""
 
@@ -470,13 +569,22 @@ def main() -> None:
     parser.add_argument("--half", choices=("tune", "test"), default="tune")
     parser.add_argument("--bases", type=int, help="bases of each loop")
     parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--alone", action="store_true", help="single recordings")
+    parser.add_argument("--steady", nargs="+", metavar="RECORDING")
     options = parser.parse_args()
-    rows = []
+    if options.steady:
+        steady(options.steady)
+        return
+    rows: list[Row] = []
     for base in bases(options.half, options.bases):
-        for case in CASES:
-            if options.only in case.name and case.fits(base):
-                rows.append(judged(case, base))
-                row = rows[-1]
+        ways = [
+            *(partial(judged_alone, case) for case in ALONE if options.alone),
+            *(partial(judged, case) for case in CASES if not options.alone and case.fits(base)),
+        ]
+        for way in ways:
+            if options.only in way.args[0].name:
+                row = way(base)
+                rows.append(row)
                 if not (row.verdict_right and row.scope_right and row.cause_right):
                     print(f"{row.case} | {row.base} | {row.said}", flush=True)
     print("\n".join(table(rows)))

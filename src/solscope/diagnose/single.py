@@ -159,7 +159,7 @@ def _verdict(seen: _Seen, limits: Thresholds) -> Steadiness:
         )
     if found.slope is not None:
         costs["drift"] = abs(float(np.log(found.slope.ratio))) / 2
-    if found.slow.size >= 2:
+    if found.rest_share >= limits.min_effect:
         costs["bursty" if found.spacing is None else "periodic"] = found.slow_share
     return max(costs, key=lambda name: costs[name])
 

@@ -88,6 +88,9 @@ class Thresholds(msgspec.Struct, frozen=True):
     moved_within: float = 0.15
     """Change of the typical step inside a run from which on it counts. Chosen: `host_noise`, since
     the host's pace moves inside a run as it does between runs."""
+    periodic: float = 0.75
+    """Overlap of the slow steps with steps at one distance from which on they are periodic.
+    Chosen."""
     level_steps: int = 5
     """Steps on each side of a change point at least. Chosen."""
 

@@ -8,7 +8,7 @@ step. Four things are looked for, each with a test that keeps what neighboring s
   permutation; repeated on both parts);
 - *drift*: the slope of Theil and Sen over the run, with its 99 % interval from resampled blocks;
 - *slow steps*: much longer than the typical step of their level, as between two runs;
-- a *period*: slow steps that come at one distance, more often than steps placed at random.
+- a *period*: slow steps at one distance, better than steps placed at random.
 
 Worked example: 60 steps of 4 ms, each after step 40 of 6 ms. The levels are 4 and 6 ms, a change
 point is at step 40, nothing is slow within its level, and a line fits worse than two levels.
@@ -16,7 +16,7 @@ point is at step 40, nothing is slow within its level, and a line fits worse tha
 
 from __future__ import annotations
 
-from collections import Counter as Tally
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -27,9 +27,13 @@ from solscope.intervals import Int64s
 from solscope.resample import Floats, block_length, generator
 
 SHUFFLES = 999
-SLOPES = 400
+SLOPES = 300
 """Resampled runs that give the interval of a slope."""
-MOST = 400
+CELLS = 1_000_000
+"""Shuffled steps held at one time."""
+LONGEST = 64
+"""Longest period looked for, in steps."""
+MOST = 150
 """Values that a slope is fitted to."""
 LEVELS = 4
 """Change points looked for at most; a run with more has no levels."""
@@ -71,8 +75,8 @@ class Spacing:
     """Slow steps at one distance."""
 
     steps: int
-    share: float
-    """Part of the distances between slow steps that are this one, or a multiple of it."""
+    regular: float
+    """Overlap of the slow steps with all steps at this distance, 0 to 1."""
     p: float
 
 
@@ -88,6 +92,8 @@ class Movement:
     """Positions of slow steps."""
     slow_share: float
     """Their time beyond the typical step, as part of all time."""
+    rest_share: float
+    """The same without the slowest step: one accident does not make a pattern."""
     spacing: Spacing | None
 
 
@@ -105,14 +111,15 @@ def movement(times: Floats, limits: Thresholds = THRESHOLDS) -> Movement:
     excess = times / usual - 1
     spread = 1.4826 * float(np.median(np.abs(excess - np.median(excess))))
     slow = np.flatnonzero(excess > max(limits.slow_step, limits.slow_step_noise * spread))
-    beyond = float((times[slow] - usual[slow]).sum()) if slow.size else 0.0
+    beyond = times[slow] - usual[slow]
     return Movement(
         levels=levels,
         changes=changes,
         slope=slope,
         slow=slow,
-        slow_share=beyond / float(times.sum()),
-        spacing=_spacing(slow, times.size),
+        slow_share=float(beyond.sum() / times.sum()),
+        rest_share=float((beyond.sum() - beyond.max(initial=0.0)) / times.sum()),
+        spacing=_spacing(slow, times.size, limits),
     )
 
 
@@ -139,13 +146,9 @@ def _change(times: Floats, limits: Thresholds) -> Change | None:
     if size < 2 * least:
         return None
     ranks = np.argsort(np.argsort(times)).astype(np.float64)
-    at, seen = _split(ranks, least)
-    draw = generator()
-    blocks = np.array_split(ranks, max(2, -(-size // block_length(size))))
-    as_far = 0
-    for _ in range(SHUFFLES):
-        order = draw.permutation(len(blocks))
-        as_far += _split(np.concatenate([blocks[i] for i in order]), least)[1] >= seen
+    sums = _sums(ranks[None, :], least)[0]
+    at, seen = int(np.argmax(sums)) + least, float(sums.max())
+    as_far = sum(int((_sums(rows, least).max(axis=1) >= seen).sum()) for rows in _shuffled(ranks))
     p = (as_far + 1) / (SHUFFLES + 1)
     at = _placed(times, at, least)
     ratio = float(np.median(times[at:]) / np.median(times[:at]))
@@ -153,11 +156,25 @@ def _change(times: Floats, limits: Thresholds) -> Change | None:
     return None if p >= limits.within_p or small else Change(at, ratio, p)
 
 
-def _split(ranks: Floats, least: int) -> tuple[int, float]:
-    """Where the mean ranks of both sides differ most, and by how much (Pettitt's statistic)."""
-    sums = np.abs(np.cumsum(ranks - ranks.mean()))[least - 1 : ranks.size - least]
-    best = int(np.argmax(sums))
-    return best + least, float(sums[best])
+def _sums(ranks: Floats, least: int) -> Floats:
+    """How far the ranks before each place are from their mean, summed (Pettitt's statistic)."""
+    size = ranks.shape[1]
+    apart: Floats = np.cumsum(ranks - (size - 1) / 2, axis=1)[:, least - 1 : size - least]
+    return np.abs(apart)
+
+
+def _shuffled(ranks: Floats) -> Iterator[Floats]:
+    """`SHUFFLES` orders of blocks of consecutive steps, some rows at a time."""
+    draw = generator()
+    size = ranks.size
+    blocks = np.array_split(ranks, max(2, -(-size // block_length(size))))
+    at_once = max(1, CELLS // size)
+    for start in range(0, SHUFFLES, at_once):
+        rows = [
+            np.concatenate([blocks[at] for at in draw.permutation(len(blocks))])
+            for _ in range(min(at_once, SHUFFLES - start))
+        ]
+        yield np.stack(rows)
 
 
 def _placed(times: Floats, near: int, least: int) -> int:
@@ -230,10 +247,17 @@ def _line(times: Floats) -> Floats:
 
 
 def _line_fits(times: Floats, changes: list[Change]) -> bool:
-    """True when a line is nearer to the steps than as many levels."""
+    """True when a line explains the steps better than the levels, which have more parameters.
+
+    By Schwarz's criterion for steps whose distance from the fit has a Laplace distribution.
+    """
     flat = np.concatenate([np.full(level.size, level.typical) for level in _levels(times, changes)])
-    distances = [float(np.abs(np.log(times / fit)).sum()) for fit in (_line(times), flat)]
-    return distances[0] <= distances[1]
+
+    def criterion(fit: Floats, parameters: int) -> float:
+        distance = max(1e-12, float(np.abs(np.log(times / fit)).mean()))
+        return float(2 * times.size * np.log(distance) + parameters * np.log(times.size))
+
+    return criterion(_line(times), 2) <= criterion(flat, 2 * len(changes) + 1)
 
 
 # --- Slow steps
@@ -246,24 +270,32 @@ def _usual(times: Floats, levels: list[Level], slope: Slope | None) -> Floats:
     return np.concatenate([np.full(level.size, level.typical) for level in levels])
 
 
-def _spacing(slow: Int64s, steps: int) -> Spacing | None:
+def _spacing(slow: Int64s, steps: int, limits: Thresholds) -> Spacing | None:
     """The distance at which slow steps come; null when chance makes it as regular."""
     if slow.size < 3:
         return None
-    distance, regular = _regular(slow)
+    distances, fits = _regular(slow[None, :], steps)
+    distance, regular = int(distances[0]), float(fits[0])
     draw = generator()
-    as_regular = sum(
-        _regular(np.sort(draw.choice(steps, slow.size, replace=False)))[1] >= regular
-        for _ in range(SHUFFLES)
-    )
-    p = (as_regular + 1) / (SHUFFLES + 1)
-    share = regular / (slow.size - 1)
-    periodic = distance > 1 and share >= THRESHOLDS.most and p < THRESHOLDS.within_p
-    return Spacing(distance, share, p) if periodic else None
+    placed = np.stack([draw.choice(steps, slow.size, replace=False) for _ in range(SHUFFLES)])
+    p = (int((_regular(placed, steps)[1] >= regular).sum()) + 1) / (SHUFFLES + 1)
+    periodic = regular >= limits.periodic and p < limits.within_p
+    return Spacing(distance, regular, p) if periodic else None
 
 
-def _regular(slow: Int64s) -> tuple[int, int]:
-    """The commonest distance, and how many distances are a multiple of it."""
-    apart = np.diff(slow)
-    distance = Tally(apart.tolist()).most_common(1)[0][0]
-    return int(distance), int((apart % distance == 0).sum()) if distance > 1 else 0
+def _regular(slow: Int64s, steps: int) -> tuple[Int64s, Floats]:
+    """For each row of slow steps the distance that fits best, and how well.
+
+    1 means that the slow steps are all steps that follow each other at that distance: it is the
+    overlap (Dice's) of both.
+    """
+    rows = slow.shape[0]
+    best, where = np.zeros(rows), np.zeros(rows, dtype=np.int64)
+    for distance in range(2, min(LONGEST, steps // 3) + 1):
+        cells = slow % distance + distance * np.arange(rows)[:, None]
+        hits = np.bincount(cells.ravel(), minlength=rows * distance).reshape(rows, distance)
+        met = np.bincount(np.arange(steps) % distance, minlength=distance)
+        fit = np.where(hits >= 3, 2 * hits / (slow.shape[1] + met), 0.0).max(axis=1)
+        where[fit > best] = distance
+        best = np.maximum(best, fit)
+    return where, best

@@ -1,0 +1,160 @@
+"""One recording on its own: steady, drifting, changing, stuttering, and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from solscope.cli import app
+from solscope.diagnose.changes.steadiness import movement
+from solscope.diagnose.single import diagnose_run
+from solscope.lab import edits
+from solscope.readers.packed import Observations, save
+from tests.unit.diagnose.making import GRAPH
+
+STEPS = 62
+NUMBERS = np.arange(STEPS)
+RUN = GRAPH.but(steps=STEPS).run()
+MS = 1_000_000
+
+
+def slower(more_ms: np.ndarray, section: str = "schedule") -> Observations:
+    return edits.slower_section(RUN, section, (more_ms * MS).astype(np.int64))
+
+
+LATE = slower(np.where(NUMBERS >= 40, 2.0, 0.0))
+EARLY = slower(np.where(NUMBERS < 20, 2.0, 0.0))
+DRIFT = edits.more_calls(RUN, "sync", NUMBERS // 3, 150_000)
+EIGHTH = slower(np.where(NUMBERS % 8 == 4, 12.0, 0.0))
+TWO = slower(np.where(np.isin(NUMBERS, (20, 50)), 15.0, 0.0))
+BURST = slower(np.where((NUMBERS > 30) & (NUMBERS < 36), 12.0, 0.0), "gc")
+
+
+@pytest.mark.parametrize(
+    ("run", "verdict", "cause"),
+    [
+        (LATE, "change_point", "slow_section"),
+        (EARLY, "change_point", "slow_section"),
+        (DRIFT, "drift", "extra_sync"),
+        (EIGHTH, "periodic", "slow_section"),
+        (TWO, "bursty", "slow_section"),
+        (BURST, "bursty", "gc"),
+    ],
+    ids=["late", "early", "drift", "every 8th", "2 of 60", "burst"],
+)
+def test_slowness_within_a_run_is_told_apart_and_explained(
+    run: Observations, verdict: str, cause: str
+) -> None:
+    result = diagnose_run(run)
+    assert (result.verdict, result.causes[0].id) == (verdict, cause)
+    assert result.delta_ms is not None
+    assert result.delta_ms > 0
+    assert sum(c.delta_ms for c in result.components) == pytest.approx(result.delta_ms, abs=1e-9)
+
+
+def test_a_steady_run_is_steady() -> None:
+    result = diagnose_run(RUN)
+    assert result.verdict == "steady"
+    assert (result.causes, result.components, result.outliers) == ([], [], None)
+    assert result.sentence == "Steady: no drift, change point or period in 60 steps."
+
+
+def test_one_slow_step_is_mentioned_and_no_pattern() -> None:
+    result = diagnose_run(slower(np.where(NUMBERS == 20, 15.0, 0.0)))
+    assert result.verdict == "steady"
+    assert "1 of 60 steps is slow" in result.sentence
+
+
+def test_with_few_steps_nothing_is_told() -> None:
+    result = diagnose_run(GRAPH.but(steps=13).run())
+    assert result.verdict == "cannot_tell"
+    assert "11 whole steps" in result.sentence
+
+
+def test_prefills_are_no_slow_steps() -> None:
+    run = GRAPH.but(steps=STEPS, phases=("mixed", *["decode"] * 7), prefill_factor=6.0).run()
+    assert diagnose_run(run).verdict == "steady"
+
+
+def test_where_it_changes() -> None:
+    point = diagnose_run(LATE).change_points[0]
+    assert point.step == 40
+    assert point.ratio == pytest.approx(point.after_ms / point.before_ms, rel=0.05)
+    assert point.p <= 0.01
+
+
+def test_the_period_and_its_steps() -> None:
+    slow = diagnose_run(EIGHTH).outliers
+    assert slow is not None
+    assert (slow.every, slow.steps) == (8, 8)
+    assert slow.numbers == [4, 12, 20, 28, 36, 44, 52, 60]
+
+
+def test_a_period_is_found_among_other_slow_steps() -> None:
+    more = np.where(NUMBERS % 8 == 4, 12.0, 0.0) + np.where(np.isin(NUMBERS, (9, 33)), 9.0, 0.0)
+    assert diagnose_run(slower(more)).verdict == "periodic"
+
+
+@pytest.mark.parametrize("size", [60, 500])
+def test_levels_and_a_line_are_told_apart(size: int) -> None:
+    noise = np.random.default_rng(1).normal(1.0, 0.02, size)
+    at = np.arange(size)
+    level = movement(np.where(at >= 0.7 * size, 1.5, 1.0) * noise)
+    assert level.slope is None
+    assert [change.at for change in level.changes] == [int(0.7 * size)]
+    line = movement((1 + at / size) * noise)
+    assert line.changes == []
+    assert line.slope is not None
+    assert line.slope.low < 2.0 < line.slope.high * 1.05
+
+
+def test_random_orders_are_seldom_called_a_change() -> None:
+    times = np.random.default_rng(2).lognormal(0.0, 0.2, (12, 60))
+    moved = [movement(row) for row in times]
+    assert sum(bool(m.changes) or m.slope is not None for m in moved) <= 1
+
+
+def run_command(path: Path, *options: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["diagnose", str(path), *options], standalone_mode=False)
+    if isinstance(done.exception, click.UsageError):
+        return 2, done.exception.message
+    assert done.exception is None, done.output
+    return done.return_value, done.output
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Callable[[Observations], Path]:
+    return lambda run: save(run, tmp_path / "run.observations.json")
+
+
+def test_the_command_takes_one_recording(recorded: Callable[[Observations], Path]) -> None:
+    code, text = run_command(recorded(EIGHTH), "--json")
+    result = json.loads(text)
+    assert (code, result["verdict"]) == (1, "periodic")
+    code, text = run_command(recorded(RUN))
+    assert code == 0
+    assert "Steady: " in text
+    code, text = run_command(recorded(LATE), "--markdown")
+    assert code == 1
+    assert "**Change at step 40: " in text
+    assert "| `idle.host:schedule` |" in text
+
+
+def test_one_recording_has_no_classic_report(recorded: Callable[[Observations], Path]) -> None:
+    code, text = run_command(recorded(RUN), "--classic")
+    assert code == 2
+    assert "--classic compares two profiles" in text
+
+
+def test_a_folder_alone_is_refused(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        save(RUN, tmp_path / f"rank{rank}.observations.json")
+    code, text = run_command(tmp_path)
+    assert code == 2
+    assert "several profiles" in text
