@@ -22,7 +22,7 @@ COMMANDS = {
     "gate": "Fail a CI job when a profile got slower.",
     "report": "Write one self-contained HTML file.",
     "serve": "Start a local dashboard.",
-    "diagnose": "Find out what changed between two runs, and why.",
+    "diagnose": "Find out what changed between two runs, or within one, and why.",
     "export": "Export a profile to Perfetto, Parquet or CSV.",
     "suite": "Show operator suites: shapes, bounds, importance.",
     "corpus": "Analyze many profiles in a store.",

@@ -33,6 +33,7 @@ CAUSES = (
             Support(1.5, gpu.foreign_gpu),
         ),
         forbidden=(
+            gpu.alone,
             gpu.slower_by_itself,
             gpu.only_copies_slower,
             work.dtype_differs,
