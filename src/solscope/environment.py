@@ -114,21 +114,21 @@ def _extra(name: str) -> Part:
 
 def _sensors() -> list[Part]:
     """What `solscope capture` could read here, of this process and this machine."""
-    found = find_sensors(os.getpid())
-    present = [Part(sensor.name, True, ", ".join(sensor.metrics)) for sensor in found.present]
-    return present + [Part(sensor.name, False, sensor.reason) for sensor in found.missing]
+    sensors = find_sensors(os.getpid())
+    present = [Part(sensor.name, True, ", ".join(sensor.metrics)) for sensor in sensors.present]
+    return present + [Part(sensor.name, False, sensor.reason) for sensor in sensors.missing]
 
 
 def _cache() -> Part:
-    found = cache_info()
-    if not found.on:
-        return Part("cache", False, f"profiles are not cached: {found.reason}")
-    return Part("cache", True, f"{found.folder}, {found.bytes / 2**20:.1f} MiB")
+    cache = cache_info()
+    if not cache.on:
+        return Part("cache", False, f"profiles are not cached: {cache.reason}")
+    return Part("cache", True, f"{cache.folder}, {cache.bytes / 2**20:.1f} MiB")
 
 
 def _gpus() -> list[str]:
     """GPUs as the driver's own tool names them; an absent or failing tool means none is known."""
-    found = []
+    gpus = []
     for command in (
         ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"],
         ["amd-smi", "static", "--asic", "--csv"],
@@ -143,5 +143,5 @@ def _gpus() -> list[str]:
         except (OSError, subprocess.TimeoutExpired):
             continue
         if done.returncode == 0:
-            found += [line.strip() for line in done.stdout.splitlines() if line.strip()]
-    return found
+            gpus += [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    return gpus

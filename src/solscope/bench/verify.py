@@ -58,16 +58,16 @@ def verify_suite(
     import torch
 
     chosen = [suite.operator(name) for name in names] if names else suite.by_importance
-    threads, found = torch.get_num_threads(), []
+    threads, verifications = torch.get_num_threads(), []
     torch.set_num_threads(1)  # tensors this small only lose time in threads
     try:
         for listed in chosen:
             progress(listed.operator)
             axes = [scale_down(shape.axes) for shape in listed.shapes]
-            found.append(verify(listed.operator, axes))
+            verifications.append(verify(listed.operator, axes))
     finally:
         torch.set_num_threads(threads)
-    return found
+    return verifications
 
 
 @ignore_host_warnings()
@@ -149,8 +149,8 @@ def trivial_answers(task: Task, wanted: Outputs, inputs: Inputs) -> Iterator[tup
     coarse = _coarse(inputs)
     if coarse is not None:
         less = task.reference(**coarse)
-        kept = {name: less[name].to(right[name].dtype) for name in right}
-        yield "inputs rounded to 4 bits", kept
+        rounded = {name: less[name].to(right[name].dtype) for name in right}
+        yield "inputs rounded to 4 bits", rounded
 
 
 def _findings(
@@ -176,8 +176,8 @@ def _findings(
 
 
 def _names(task: Task, wanted: Outputs) -> str:
-    found, stated = list(wanted), list(task.outputs)
-    return "" if sorted(found) == sorted(stated) else f"outputs {found} instead of {stated}"
+    returned, stated = list(wanted), list(task.outputs)
+    return "" if sorted(returned) == sorted(stated) else f"outputs {returned} instead of {stated}"
 
 
 def _signal(name: str, output: Output, wanted: torch.Tensor) -> str:
@@ -207,10 +207,10 @@ def _sampled(task: Task, inputs: Inputs, wanted: Outputs) -> str:
     if not count:
         return ""
     rows = torch.tensor(sorted({0, count // 2, count - 1}), device=next(_tensors(inputs)).device)
-    found = task.sampled(inputs, rows)
-    if {*found, *task.unsampled} != set(task.outputs):
-        return f"sampled gives {list(found)}, but {list(task.unsampled)} should be left out"
-    for name, part in found.items():
+    sampled = task.sampled(inputs, rows)
+    if {*sampled, *task.unsampled} != set(task.outputs):
+        return f"sampled gives {list(sampled)}, but {list(task.unsampled)} should be left out"
+    for name, part in sampled.items():
         whole = wanted[name][rows]
         if part.shape != whole.shape:
             return f"sampled {name} has shape {list(part.shape)}"
@@ -278,15 +278,15 @@ def _coarse(inputs: Inputs) -> Inputs | None:
     """Inputs with 4 bits of significand, as 8-bit floats have them; null without any float."""
     import torch
 
-    coarse, found = dict(inputs), False
+    coarse, any_float = dict(inputs), False
     for name, value in inputs.items():
         wide = isinstance(value, torch.Tensor) and value.is_floating_point()
         if wide and value.element_size() > 1:
             significand, exponent = torch.frexp(value.float())
             rounded = torch.ldexp((significand * 16).round() / 16, exponent)
             coarse[name] = torch.where(value.isfinite(), rounded.to(value.dtype), value)
-            found = True
-    return coarse if found else None
+            any_float = True
+    return coarse if any_float else None
 
 
 def _said(axes: Axes) -> str:

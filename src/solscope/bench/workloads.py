@@ -74,10 +74,10 @@ def choose(listed: Sequence[Workload], shapes: str) -> list[Workload]:
     if shapes == "all":
         return list(listed)
     if shapes.startswith("top") and shapes[3:].isdecimal() and int(shapes[3:]):
-        ordered = sorted(listed, key=lambda one: -one.weight)
+        ordered = sorted(listed, key=lambda shape: -shape.weight)
         return ordered[: int(shapes[3:])]
     wanted = [part.strip() for part in shapes.split(",") if part.strip()]
-    known = {one.shape: one for one in listed}
+    known = {shape.shape: shape for shape in listed}
     lacking = [shape for shape in wanted if shape not in known]
     if lacking or not wanted:
         has = ", ".join(known)
@@ -114,15 +114,17 @@ def rehearsal(operator: Operator, shapes: Sequence[Workload]) -> list[dict[str, 
     """
     if not shapes:
         return []
-    ordered = sorted(shapes, key=lambda one: operator.cost(one.axes).bytes)
+    ordered = sorted(shapes, key=lambda shape: operator.cost(shape.axes).bytes)
     first = ordered[0].axes
-    found = [first]
-    fixed = {axis for one in ordered for axis in one.axes if one.axes[axis] != first.get(axis)}
-    while fixed and len(found) < REHEARSALS:
-        best = max(ordered, key=lambda one: sum(one.axes.get(a) != first.get(a) for a in fixed))
-        found.append(best.axes)
+    chosen = [first]
+    fixed = {
+        axis for shape in ordered for axis in shape.axes if shape.axes[axis] != first.get(axis)
+    }
+    while fixed and len(chosen) < REHEARSALS:
+        best = max(ordered, key=lambda shape: sum(shape.axes.get(a) != first.get(a) for a in fixed))
+        chosen.append(best.axes)
         fixed -= {axis for axis in fixed if best.axes.get(axis) != first.get(axis)}
-    return found
+    return chosen
 
 
 def beside(operator: Operator, axes: Mapping[str, Any], most_bytes: float) -> Iterator[Case]:

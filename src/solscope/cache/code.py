@@ -33,12 +33,12 @@ def code_version() -> str:
 
 
 def _files(folder: Path, *, deep: bool) -> list[tuple[str, int, int]]:
-    found: list[tuple[str, int, int]] = []
+    files: list[tuple[str, int, int]] = []
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_file():
                 stat = entry.stat()
-                found.append((entry.path, stat.st_size, stat.st_mtime_ns))
+                files.append((entry.path, stat.st_size, stat.st_mtime_ns))
             elif deep and entry.name != "__pycache__":
-                found += _files(Path(entry.path), deep=True)
-    return found
+                files += _files(Path(entry.path), deep=True)
+    return files

@@ -32,8 +32,8 @@ class Entry(NamedTuple):
 
 def stored(cache: Path) -> list[Entry]:
     """All entries of a cache, the least recently used first."""
-    found = [_entry(path) for path in owned(cache / ENTRIES, ENTRIES)]
-    return sorted((one for one in found if one is not None), key=lambda one: one.used_s)
+    entries = [_entry(path) for path in owned(cache / ENTRIES, ENTRIES)]
+    return sorted((entry for entry in entries if entry is not None), key=lambda entry: entry.used_s)
 
 
 def owned(folder: Path, part: str) -> list[Path]:

@@ -91,19 +91,19 @@ def _why_not(folder: Path) -> str | None:
     place = folder
     while True:
         try:
-            found = place.stat()
+            status = place.stat()
         except FileNotFoundError:
             place = place.parent
             continue
         except OSError as error:
             return f"{place}: {error.strerror or error}"
         break
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         return f"{place} is not a folder"
     if place == folder:
-        if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+        if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
             return f"{place} belongs to another user"
-        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             return f"{place} can be written by other users"
     if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
         return f"{place} cannot be written"

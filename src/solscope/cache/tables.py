@@ -70,12 +70,12 @@ def load(kind: type[Value], key: str, folder: Path, given: Mapping[str, object])
     if {*manifest.tables, *manifest.values} != _names(kind) - {*given}:
         raise UnfitError("other fields than were asked for")
     types = get_type_hints(kind)
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         name: msgspec.json.decode(text, type=types[name]) for name, text in manifest.values.items()
     }
     for name, table in manifest.tables.items():
-        found[name] = _read_table(table, folder / f"{name}.parquet")
-    return kind(**found, **given)
+        values[name] = _read_table(table, folder / f"{name}.parquet")
+    return kind(**values, **given)
 
 
 def _names(kind: Any) -> set[str]:

@@ -121,23 +121,25 @@ def find_process(text: str) -> int:
 
 def _matches(text: str, below: int | None = None) -> dict[int, str]:
     """Processes with `text` in their command line: any, or those that `below` started."""
-    found = {pid: line for pid, line in _processes() if text in line}
+    matching = {pid: line for pid, line in _processes() if text in line}
     if below is None:
-        found = {pid: line for pid, line in found.items() if not descends(os.getpid(), pid)}
+        matching = {pid: line for pid, line in matching.items() if not descends(os.getpid(), pid)}
     else:
-        started = {pid for pid in found if pid != below and descends(pid, below)}
-        found = {pid: line for pid, line in found.items() if pid in started}
-    starters = {pid for pid in found for other in found if pid != other and descends(other, pid)}
-    return {pid: line for pid, line in found.items() if pid not in starters}
+        started = {pid for pid in matching if pid != below and descends(pid, below)}
+        matching = {pid: line for pid, line in matching.items() if pid in started}
+    starters = {
+        pid for pid in matching for other in matching if pid != other and descends(other, pid)
+    }
+    return {pid: line for pid, line in matching.items() if pid not in starters}
 
 
-def _only(text: str, found: dict[int, str]) -> int:
-    if len(found) == 1:
-        return next(iter(found))
-    if not found:
+def _only(text: str, matching: dict[int, str]) -> int:
+    if len(matching) == 1:
+        return next(iter(matching))
+    if not matching:
         raise InputError(f"no process has {text!r} in its command line")
-    names = "; ".join(f"{pid} {line[:60]}" for pid, line in list(found.items())[:8])
-    raise InputError(f"{len(found)} processes have {text!r} in their command line: {names}")
+    names = "; ".join(f"{pid} {line[:60]}" for pid, line in list(matching.items())[:8])
+    raise InputError(f"{len(matching)} processes have {text!r} in their command line: {names}")
 
 
 def _sample(pid: int, target: Target, stopped: list[int]) -> Recording:
@@ -184,11 +186,11 @@ def _stop_requests() -> Iterator[list[int]]:
 def _await(text: str, child: subprocess.Popen[bytes]) -> int:
     """The process below `child` that has `text` in its command line, as soon as it is there."""
     deadline = time.monotonic() + FIND_S
-    while not (found := _matches(text, below=child.pid)):
+    while not (matching := _matches(text, below=child.pid)):
         if child.poll() is not None or time.monotonic() > deadline:
             break
         time.sleep(TICK_S)
-    return _only(text, found)
+    return _only(text, matching)
 
 
 def _processes() -> Iterator[tuple[int, str]]:

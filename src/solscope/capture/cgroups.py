@@ -73,22 +73,22 @@ def _memberships(pid: int) -> dict[str, str]:
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
     except OSError as error:
         raise MissingSensorError(f"/proc/{pid}/cgroup: {error.strerror}") from error
-    found: dict[str, str] = {}
+    memberships: dict[str, str] = {}
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        found.update(dict.fromkeys(controllers.split(","), path))
-    return found
+        memberships.update(dict.fromkeys(controllers.split(","), path))
+    return memberships
 
 
 def _mounts() -> dict[tuple[int, str], list[tuple[Path, str]]]:
     """Mounted hierarchies: where, and which part of the hierarchy is mounted there."""
-    found: dict[tuple[int, str], list[tuple[Path, str]]] = {}
+    mounts: dict[tuple[int, str], list[tuple[Path, str]]] = {}
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
         root, point = left.split()[3:5]
         kind, _, options = right.split(maxsplit=2)
         if kind == "cgroup2":
-            found.setdefault((2, ""), []).append((Path(point), root))
+            mounts.setdefault((2, ""), []).append((Path(point), root))
         elif kind == "cgroup" and "cpu" in options.split(","):
-            found.setdefault((1, "cpu"), []).append((Path(point), root))
-    return found
+            mounts.setdefault((1, "cpu"), []).append((Path(point), root))
+    return mounts

@@ -157,14 +157,14 @@ class GpuState:
         name = "nvmlDeviceGetComputeRunningProcesses_v3"
         if not self._call(name, byref(count), self._processes):
             return
-        found = self._processes[: count.value]
-        others = [one for one in found if not self._ours(one.pid)]
-        self._write(write, gpu_processes=len(found))
+        running = self._processes[: count.value]
+        others = [process for process in running if not self._ours(process.pid)]
+        self._write(write, gpu_processes=len(running))
         # In a container the driver may give the host's process numbers, none of which is ours:
         # then it cannot be told who is another.
-        self._recognized = len(others) < len(found)
-        if self._recognized or not found:
-            used = [one.used for one in others]
+        self._recognized = len(others) < len(running)
+        if self._recognized or not running:
+            used = [process.used for process in others]
             total = None if _UNKNOWN_BYTES in used else sum(used)
             self._write(write, gpu_other_processes=len(others), gpu_other_mem_used=total)
 
@@ -180,9 +180,12 @@ class GpuState:
         if not ok or not self._recognized:
             return
         latest: dict[int, tuple[int, int]] = {}
-        for one in self._samples[: count.value]:
-            if one.sm <= 100 and one.timestamp_us > latest.get(one.pid, (self._seen_us, 0))[0]:
-                latest[one.pid] = (one.timestamp_us, one.sm)
+        for sample in self._samples[: count.value]:
+            if (
+                sample.sm <= 100
+                and sample.timestamp_us > latest.get(sample.pid, (self._seen_us, 0))[0]
+            ):
+                latest[sample.pid] = (sample.timestamp_us, sample.sm)
         if not latest:
             return
         self._seen_us = max(time_us for time_us, _ in latest.values())

@@ -54,47 +54,47 @@ class Sensors:
 
 def find_sensors(pid: int | None, spin: bool = False) -> Sensors:
     """Open every sensor there is for process `pid` and this machine."""
-    found = Sensors(pid)
+    sensors = Sensors(pid)
     if pid is not None:
         for kind in (*PROCESS_SENSORS, Throttling):
-            _add(found, kind, pid)
+            _add(sensors, kind, pid)
     for kind in (*HOST_SENSORS, *((Spin,) if spin else ())):
-        _add(found, kind)
-    found.slow.append(OwnCost())
-    _add_nvidia(found)
-    _add_amd(found)
-    return found
+        _add(sensors, kind)
+    sensors.slow.append(OwnCost())
+    _add_nvidia(sensors)
+    _add_amd(sensors)
+    return sensors
 
 
-def _add(found: Sensors, kind: Any, *arguments: int) -> None:
+def _add(sensors: Sensors, kind: Any, *arguments: int) -> None:
     try:
         sensor = kind(*arguments)
     except MissingSensorError as error:
-        found.missing.append(Missing(kind.name, kind.metrics, str(error)))
+        sensors.missing.append(Missing(kind.name, kind.metrics, str(error)))
         return
-    (found.slow if sensor.slow else found.fast).append(sensor)
+    (sensors.slow if sensor.slow else sensors.fast).append(sensor)
 
 
-def _add_nvidia(found: Sensors) -> None:
+def _add_nvidia(sensors: Sensors) -> None:
     try:
         nvml = Nvml()
     except MissingSensorError as error:
-        found.missing += [Missing(kind.name, kind.metrics, str(error)) for kind in NVIDIA]
+        sensors.missing += [Missing(kind.name, kind.metrics, str(error)) for kind in NVIDIA]
         return
     for index, handle in enumerate(nvml.devices()):
-        found.gpu.append(GpuState(nvml, index, handle, found.pid))
-        found.link.append(GpuLink(nvml, index, handle))
+        sensors.gpu.append(GpuState(nvml, index, handle, sensors.pid))
+        sensors.link.append(GpuLink(nvml, index, handle))
 
 
-def _add_amd(found: Sensors) -> None:
+def _add_amd(sensors: Sensors) -> None:
     try:
         library = amd.load()
         handles = library.amdsmi_get_processor_handles()
     except MissingSensorError as error:
-        found.missing.append(Missing(amd.AmdGpu.name, amd.AmdGpu.metrics, str(error)))
+        sensors.missing.append(Missing(amd.AmdGpu.name, amd.AmdGpu.metrics, str(error)))
         return
-    found.gpu += [
-        amd.AmdGpu(library, index, handle, found.pid) for index, handle in enumerate(handles)
+    sensors.gpu += [
+        amd.AmdGpu(library, index, handle, sensors.pid) for index, handle in enumerate(handles)
     ]
 
 

@@ -40,10 +40,10 @@ def file_bar() -> Iterator[Callable[[str, str, str | None, int], None]]:
         task = bar.add_task("profiles", total=None, last="")
         failed = 0
 
-        def told(_path: str, state: str, _reason: str | None, total: int) -> None:
+        def show(_path: str, state: str, _reason: str | None, total: int) -> None:
             nonlocal failed
             failed += state == "failed"
             done = int(state == "read")
             bar.update(task, advance=done, total=total, last=f"{failed} failed" if failed else "")
 
-        yield told
+        yield show

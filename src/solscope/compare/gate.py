@@ -205,10 +205,10 @@ def _overall(checks: Sequence[Check], strict: bool) -> Verdict:
 def _reason(checks: Sequence[Check], verdict: Verdict) -> str:
     """The checks that decided, and those that were not tested."""
     deciding = [check for check in checks if check.verdict == verdict]
-    rest = [c for c in checks if c.verdict == "cannot_tell" and c not in deciding]
+    unsure = [c for c in checks if c.verdict == "cannot_tell" and c not in deciding]
     parts = [f"{name_of(check)} {check.reason}" for check in deciding]
-    if rest:
-        parts.append("not decided: " + ", ".join(f"{name_of(c)} {c.reason}" for c in rest))
+    if unsure:
+        parts.append("not decided: " + ", ".join(f"{name_of(c)} {c.reason}" for c in unsure))
     return "; ".join(parts)
 
 

@@ -195,10 +195,10 @@ def _phase(
     items = [_items(0, sides[0]), _items(1, sides[1])]
 
     def contexts(rows: dict[Item, int]) -> dict[Item, Context]:
-        found: dict[Item, Context] = {}
+        all_contexts: dict[Item, Context] = {}
         for steps, own in zip(sides, items, strict=True):
-            found |= _contexts(steps, own, rows)
-        return found
+            all_contexts |= _contexts(steps, own, rows)
+        return all_contexts
 
     numbers = [{item: number for number, item in enumerate(own)} for own in items]
     matches = match_items([*items[0], *items[1]], contexts, _aligned(sides, items))
@@ -322,15 +322,15 @@ def _contexts(steps: _Steps, items: Sequence[Item], rows: dict[Item, int]) -> di
     row_of = np.array([rows.get(item, -1) for item in items], np.int64)
     number = steps.table["item"].to_numpy()
     before, after = _neighbors(row_of[number], steps.table)
-    found: dict[Item, Context] = {}
+    contexts: dict[Item, Context] = {}
     for index in np.flatnonzero(row_of < 0).tolist():
         calls = np.flatnonzero(number == index)
         pairs = np.stack([before[calls], after[calls]])
         distinct, counts = np.unique(pairs, axis=1, return_counts=True)
         if 2 * counts.max() > calls.size:
             first, second = (int(row) for row in distinct[:, counts.argmax()])
-            found[items[index]] = (None if first < 0 else first, None if second < 0 else second)
-    return found
+            contexts[items[index]] = (None if first < 0 else first, None if second < 0 else second)
+    return contexts
 
 
 def _neighbors(row: Int64s, table: pl.DataFrame) -> tuple[Int64s, Int64s]:

@@ -68,9 +68,9 @@ class OneSided(msgspec.Struct, frozen=True):
 
 def parts_by(units: Sequence[Unit], key: Literal["category", "operator", "name"]) -> list[Part]:
     """Parts of all units, the largest share first."""
-    found = [_sums(unit, key) for unit in units]
-    names = dict.fromkeys(name for side in found for name in side)
-    parts = [_part(name, units, [side.get(name) for side in found]) for name in names]
+    sums = [_sums(unit, key) for unit in units]
+    names = dict.fromkeys(name for side in sums for name in side)
+    parts = [_part(name, units, [side.get(name) for side in sums]) for name in names]
     return sorted(parts, key=lambda p: (-max(share or 0.0 for share in p.pct), p.name))
 
 
@@ -120,21 +120,21 @@ def _sums(unit: Unit, key: str) -> dict[str, tuple[int, int]]:
     return out
 
 
-def _part(name: str, units: Sequence[Unit], found: Sequence[tuple[int, int] | None]) -> Part:
+def _part(name: str, units: Sequence[Unit], sums: Sequence[tuple[int, int] | None]) -> Part:
     return Part(
         name=name,
-        calls=[None if side is None else side[0] for side in found],
-        total_ns=[None if side is None else side[1] for side in found],
-        time_ms=[_ms(side, unit) for side, unit in zip(found, units, strict=True)],
+        calls=[None if side is None else side[0] for side in sums],
+        total_ns=[None if side is None else side[1] for side in sums],
+        time_ms=[_ms(side, unit) for side, unit in zip(sums, units, strict=True)],
         pct=[
             None if side is None or not unit.gpu_ns else 100.0 * side[1] / unit.gpu_ns
-            for side, unit in zip(found, units, strict=True)
+            for side, unit in zip(sums, units, strict=True)
         ],
     )
 
 
-def _ms(found: tuple[int, int] | None, unit: Unit) -> float | None:
-    return None if found is None else found[1] / unit.divisor / 1e6
+def _ms(sums: tuple[int, int] | None, unit: Unit) -> float | None:
+    return None if sums is None else sums[1] / unit.divisor / 1e6
 
 
 def _has_roles(unit: Unit) -> bool:

@@ -157,7 +157,7 @@ def _side(attributed: Attributed, label: str, units: Sequence[Unit]) -> Side:
     total = int(attributed.activities["dur_ns"].sum()) + int(
         attributed.aggregates["total_ns"].sum()
     )
-    held = sum(unit.gpu_ns for unit in units)
+    total_ns = sum(unit.gpu_ns for unit in units)
     return Side(
         label=label,
         path=profile.path,
@@ -165,7 +165,7 @@ def _side(attributed: Attributed, label: str, units: Sequence[Unit]) -> Side:
         devices=[device.label for device in profile.metadata.devices],
         steps=attributed.steps.height,
         cut=int(attributed.steps["cut"].sum()),
-        compared_pct=percent_of(held, total),
+        compared_pct=percent_of(total_ns, total),
         coverage=coverage(attributed),
     )
 
@@ -286,8 +286,8 @@ def _step_warnings(
         )
     for what in ("requests", "tokens"):
         means = [_mean(unit.steps[what]) for unit in units]
-        known = [mean for mean in means if mean]
-        if len(known) > 1 and max(known) > UNLIKE * min(known):
+        measured = [mean for mean in means if mean]
+        if len(measured) > 1 and max(measured) > UNLIKE * min(measured):
             each = ", ".join("?" if mean is None else f"{mean:,.1f}" for mean in means)
             yield ProfileWarning(
                 "unlike_steps", f"{phase}: steps differ in their {what} ({each} per step)"

@@ -130,6 +130,6 @@ def _activity_rows(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select("step", *_KEYS, calls, pl.col("dur_ns").alias("total_ns"))
 
 
-def _busy(part: pl.DataFrame) -> int:
-    start = part["start_ns"].to_numpy()
-    return union(start, start + part["dur_ns"].to_numpy()).length
+def _busy(rows: pl.DataFrame) -> int:
+    start = rows["start_ns"].to_numpy()
+    return union(start, start + rows["dur_ns"].to_numpy()).length

@@ -106,10 +106,10 @@ def open_existing(url: str) -> DeltaTable:
 
 def scan(table: DeltaTable) -> pl.LazyFrame:
     """The rows of the version that was opened; files in a folder must be there and whole."""
-    found = files(table)
-    if not found or is_url(found[0][0]):
+    listed = files(table)
+    if not listed or is_url(listed[0][0]):
         return pl.scan_delta(table)
-    for file, size in found:
+    for file, size in listed:
         # Polars ends in a panic at a file that is shorter than the table says.
         if _size(file) != size:
             raise DamagedFileError(
@@ -117,7 +117,7 @@ def scan(table: DeltaTable) -> pl.LazyFrame:
                 "`solscope corpus verify` lists all damage"
             )
     # Not through `scan_delta`, which does not find files below a folder with a space in its name.
-    return pl.scan_parquet([file for file, _ in found], glob=False)
+    return pl.scan_parquet([file for file, _ in listed], glob=False)
 
 
 def files(table: DeltaTable) -> list[tuple[str, int]]:

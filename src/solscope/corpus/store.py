@@ -96,8 +96,8 @@ class Corpus:
     def compact(self) -> None:
         """Join small files, and remove what has been out of use for a day."""
         rows = self.raw("profiles").collect()
-        kept = live(rows)
-        doubles = rows.join(kept, on="entry", how="anti")["entry"].to_list()
+        live_rows = live(rows)
+        doubles = rows.join(live_rows, on="entry", how="anti")["entry"].to_list()
         if doubles:
             delta.delete(self.table_url("profiles"), "entry", doubles)
         limit = time.time_ns() - delta.RETENTION_HOURS * 3600 * 10**9
@@ -179,12 +179,12 @@ def open_corpus(url: str | os.PathLike[str]) -> Corpus:
         raise InputError(
             f"{text}: not a profile store; create one with `solscope corpus init {text}`"
         )
-    found = table.metadata().configuration.get(VERSION_KEY)
-    if found is None:
+    version = table.metadata().configuration.get(VERSION_KEY)
+    if version is None:
         raise InputError(f"{text}: a Delta table, but not of a profile store")
-    if found != str(SCHEMA_VERSION):
+    if version != str(SCHEMA_VERSION):
         raise InputError(
-            f"{text}: a store with tables of version {found}; this solscope reads version "
+            f"{text}: a store with tables of version {version}; this solscope reads version "
             f"{SCHEMA_VERSION}: use the solscope that wrote it, or build the store again"
         )
     return Corpus(text)

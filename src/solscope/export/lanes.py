@@ -35,12 +35,12 @@ def lanes(start: Int64s, end: Int64s, weight: Int64s | None = None) -> Int64s:
 
 def lanes_of(table: pl.DataFrame, keys: list[str]) -> pl.Series:
     """Lanes of the rows of each thread; `table` has the keys, `start_ns`, `dur_ns`, `weight`."""
-    found = np.zeros(table.height, dtype=np.int64)
+    lane_of = np.zeros(table.height, dtype=np.int64)
     columns = ["start_ns", "dur_ns", "weight"]
-    for part in table.select(*keys, *columns).with_row_index("at").partition_by(keys):
-        start, dur, weight = (part[name].to_numpy() for name in columns)
-        found[part["at"].to_numpy()] = lanes(start, start + dur, weight)
-    return pl.Series("lane", found)
+    for thread in table.select(*keys, *columns).with_row_index("at").partition_by(keys):
+        start, dur, weight = (thread[name].to_numpy() for name in columns)
+        lane_of[thread["at"].to_numpy()] = lanes(start, start + dur, weight)
+    return pl.Series("lane", lane_of)
 
 
 def _moved(order: list[int], start: list[int], end: list[int], weight: list[int]) -> list[int]:

@@ -155,8 +155,8 @@ def _header(profile: Profile, zero: int) -> str:
 
 def _device(device: Device) -> dict[str, object]:
     # The last character of a gfx name is the stepping.
-    found = re.fullmatch(r"sm_(\d+)(\d)|gfx(\d+)(\d)\w", device.arch or "")
-    major, minor = (int(part) for part in found.groups() if part) if found else (None, None)
+    match = re.fullmatch(r"sm_(\d+)(\d)|gfx(\d+)(\d)\w", device.arch or "")
+    major, minor = (int(part) for part in match.groups() if part) if match else (None, None)
     facts = {
         "id": device.ordinal,
         "name": device.name,

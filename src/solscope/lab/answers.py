@@ -47,10 +47,10 @@ class Answer(msgspec.Struct, frozen=True):
 
         Confidences are a softmax, so that leaving some out scales up the others.
         """
-        known = zip(self.causes, self.confidences, strict=True)
-        rest = [(cause, share) for cause, share in known if cause not in causes]
-        total = sum(share for _, share in rest)
-        return (rest[0][0], rest[0][1] / total) if rest and total > 0 else (UNKNOWN, 1.0)
+        pairs = zip(self.causes, self.confidences, strict=True)
+        others = [(cause, share) for cause, share in pairs if cause not in causes]
+        total = sum(share for _, share in others)
+        return (others[0][0], others[0][1] / total) if others and total > 0 else (UNKNOWN, 1.0)
 
 
 Diagnose = Callable[[Observations, Observations], Answer]
@@ -96,12 +96,12 @@ def noise_bands(answered: list[Answered]) -> dict[str, float]:
 
     The 99 % quantile, which with a hundred pairs or fewer is the largest; never below 3 %.
     """
-    found: dict[str, list[float]] = {}
+    ratios: dict[str, list[float]] = {}
     for item in answered:
-        spread = found.setdefault(band_key(item.pair), [])
+        spread = ratios.setdefault(band_key(item.pair), [])
         if item.pair.is_control:
             spread.append(abs(math.log(item.ratio)))
     return {
         key: max([SMALLEST_BAND, float(np.quantile(spread, 0.99))] if spread else [SMALLEST_BAND])
-        for key, spread in found.items()
+        for key, spread in ratios.items()
     }

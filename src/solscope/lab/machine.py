@@ -47,5 +47,5 @@ def _driver() -> str | None:
         text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
     except OSError:
         return None
-    found = re.search(r"\d+\.\d+(\.\d+)?", text)
-    return found[0] if found else None
+    version = re.search(r"\d+\.\d+(\.\d+)?", text)
+    return version[0] if version else None

@@ -132,7 +132,7 @@ class Decoder:
             if on_layer is not None:
                 on_layer(index)
             q, k, v = self._project(index, x, positions, variant)
-            q, k, v = (part.transpose(0, 1)[None] for part in (q, k, v))
+            q, k, v = (tensor.transpose(0, 1)[None] for tensor in (q, k, v))
             keys[row, :, :count] = k[0]
             values[row, :, :count] = v[0]
             mixed = self._attend(index, variant, q, k, v, causal=True)

@@ -56,7 +56,7 @@ def pack(
 
 def _write(raw: list[Path], work: Path, progress: Callable[[str], None]) -> Packed:
     (work / RECORDINGS).mkdir(parents=True)
-    kept: list[bytes] = []
+    written: list[bytes] = []
     left_out: dict[str, str] = {}
     failed: dict[str, str] = {}
     done: dict[str, Path] = {}
@@ -65,16 +65,16 @@ def _write(raw: list[Path], work: Path, progress: Callable[[str], None]) -> Pack
             reasons = [_keep(name, folder, work, done, failed, progress) for name in _names(pair)]
             reason = next((reason for reason in reasons if reason), None)
             if reason is None:
-                kept.append(line)
+                written.append(line)
             else:
                 left_out[pair.id] = reason
-    if not kept:
+    if not written:
         first = next(iter(left_out.values()))
         raise InputError(f"{raw[0]}: no pair can be read ({first})")
-    (work / PAIRS).write_bytes(b"\n".join(kept) + b"\n")
+    (work / PAIRS).write_bytes(b"\n".join(written) + b"\n")
     _machines(raw, work)
     size = sum(file.stat().st_size for file in work.rglob("*") if file.is_file())
-    return Packed(str(work), len(kept), len(done), size, left_out)
+    return Packed(str(work), len(written), len(done), size, left_out)
 
 
 def _names(pair: Pair) -> tuple[str, str]:
@@ -112,8 +112,8 @@ def _keep(
 
 
 def _trace(folder: Path, name: str) -> Path:
-    found = (folder / f"{name}{suffix}" for suffix in _SUFFIXES)
-    file = next((file for file in found if file.is_file()), None)
+    paths = (folder / f"{name}{suffix}" for suffix in _SUFFIXES)
+    file = next((file for file in paths if file.is_file()), None)
     if file is None:
         packed = next(folder.glob("part-*.tar"), None)
         hint = f"; unpack {packed.name} first (`solscope lab unpack`)" if packed else ""
@@ -124,7 +124,7 @@ def _trace(folder: Path, name: str) -> Path:
 def _machines(raw: list[Path], work: Path) -> None:
     """`machine.json`: of one recording session as it was, of several as a list."""
     files = [folder / MACHINE for folder in raw if (folder / MACHINE).is_file()]
-    found = [msgspec.json.decode(_FOLDERS.sub(b"", file.read_bytes())) for file in files]
-    if found:
-        text = msgspec.json.encode(found[0] if len(found) == 1 else found)
+    machines = [msgspec.json.decode(_FOLDERS.sub(b"", file.read_bytes())) for file in files]
+    if machines:
+        text = msgspec.json.encode(machines[0] if len(machines) == 1 else machines)
         (work / MACHINE).write_bytes(msgspec.json.format(text, indent=1) + b"\n")

@@ -63,13 +63,13 @@ def read_pairs(folder: Path) -> list[Pair]:
 
 def normal_pairs(pairs: Sequence[Pair]) -> list[Pair]:
     """More pairs without a fault: each normal recording with the next one of the same loop."""
-    found: list[Pair] = []
+    normal: list[Pair] = []
     last: dict[tuple[str, str, str], str] = {}
     for pair in pairs:
         loop = (pair.half, pair.mode, str(sorted(pair.base.items())))
         before, last[loop] = last.get(loop), pair.normal
         if before is not None and before != pair.normal:
-            found.append(
+            normal.append(
                 Pair(
                     id=f"{before}~{pair.normal}",
                     half=pair.half,
@@ -82,7 +82,7 @@ def normal_pairs(pairs: Sequence[Pair]) -> list[Pair]:
                     base=pair.base,
                 )
             )
-    return found
+    return normal
 
 
 def pair_lines(folder: Path) -> list[tuple[int, bytes]]:
@@ -91,10 +91,10 @@ def pair_lines(folder: Path) -> list[tuple[int, bytes]]:
     if not file.is_file():
         raise InputError(f"{folder}: no {PAIRS} found; this is not a folder of lab recordings")
     lines = enumerate(file.read_bytes().splitlines(), start=1)
-    found = [(number, line) for number, line in lines if line.strip()]
-    if not found:
+    numbered = [(number, line) for number, line in lines if line.strip()]
+    if not numbered:
         raise DamagedFileError(f"{file}: it lists no pairs")
-    return found
+    return numbered
 
 
 def _pair(file: Path, number: int, line: bytes) -> Pair:

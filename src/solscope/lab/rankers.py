@@ -143,30 +143,30 @@ def nameable(ranker: str) -> set[str]:
 
 def _kinds(observed: Observations) -> dict[tuple[str, str], str]:
     """`KIND:NAME` of functions, by device and name as the classic table has them."""
-    known = {("Host", state): f"state:{state}" for state in ("oncpu", "runq")}
-    known |= {("Host", call.kind): f"host_call:{call.kind}" for call in observed.host_calls}
-    known |= {("Host", section.name): f"section:{section.name}" for section in observed.sections}
+    kinds = {("Host", state): f"state:{state}" for state in ("oncpu", "runq")}
+    kinds |= {("Host", call.kind): f"host_call:{call.kind}" for call in observed.host_calls}
+    kinds |= {("Host", section.name): f"section:{section.name}" for section in observed.sections}
     for kernel in observed.kernels:
-        known["GPU 0", function_name(kernel)] = f"{kernel.category}:{kernel.name}"
-    return known
+        kinds["GPU 0", function_name(kernel)] = f"{kernel.category}:{kernel.name}"
+    return kinds
 
 
 def _medians(observed: Observations) -> dict[tuple[str, int | None], float]:
     """Median reading, or median rate between samples, of every counter."""
-    found = {}
+    medians = {}
     for counter in observed.counters:
         values = np.array(counter.readings, dtype=np.float64)
         if counter.grows:
             values = _rates(observed, counter, values)
         if values.size:
-            found[counter.name, counter.device] = float(np.median(values))
-    return found
+            medians[counter.name, counter.device] = float(np.median(values))
+    return medians
 
 
 def _rates(observed: Observations, counter: Counter, values: Floats) -> Floats:
     seconds = np.diff(np.array(observed.clocks[counter.clock], dtype=np.float64)) * CLOCK_NS / 1e9
-    known = seconds > 0
-    return np.diff(values)[known] / seconds[known]
+    measured = seconds > 0
+    return np.diff(values)[measured] / seconds[measured]
 
 
 def _by_counter(scores: dict[str, float], least: float) -> list[str]:

@@ -190,9 +190,9 @@ def _answer(job: tuple[Path, Pair, Sequence[Part], Diagnose | None]) -> Answered
 def packed(folders: Iterable[Path]) -> list[Path]:
     """Folders of packed pairs: those given, or where one has none itself, those below it."""
     return [
-        found
+        recordings
         for folder in folders
-        for found in ([] if (folder / PAIRS).exists() else _below(folder)) or [folder]
+        for recordings in ([] if (folder / PAIRS).exists() else _below(folder)) or [folder]
     ]
 
 
@@ -203,8 +203,8 @@ def _below(folder: Path) -> list[Path]:
 def committed(start: Path) -> list[Path]:
     """Folders of packed pairs in `results/lab` of the repository that contains `start`."""
     for folder in (start, *start.parents):
-        if found := _below(folder / RESULTS):
-            return found
+        if recordings := _below(folder / RESULTS):
+            return recordings
     raise UsageError(
         f"no {RESULTS} with {PAIRS} here; name a folder that `solscope lab pack` wrote"
     )
@@ -334,14 +334,14 @@ def _confusion(half: str, moved: list[Answered]) -> list[Confusion]:
 
 
 def _brier(moved: list[Answered]) -> float | None:
-    known = [
+    judged = [
         (answer.confidences[0], answer.rank(item.pair.expected) == 1)
         for item in moved
         if (answer := item.answers[OURS]).confidences
     ]
-    if not known:
+    if not judged:
         return None
-    return sum((confidence - right) ** 2 for confidence, right in known) / len(known)
+    return sum((confidence - right) ** 2 for confidence, right in judged) / len(judged)
 
 
 def _answering(moved: list[Answered]) -> Rate:
@@ -351,8 +351,8 @@ def _answering(moved: list[Answered]) -> Rate:
 
 
 def _left_out(moved: list[Answered]) -> Rate:
-    known = [i for i in moved if i.answers[OURS].confidences]
-    firsts = [i.answers[OURS].without(i.pair.expected) for i in known]
+    judged = [i for i in moved if i.answers[OURS].confidences]
+    firsts = [i.answers[OURS].without(i.pair.expected) for i in judged]
     modest = [cause in QUIET or confidence < SURE for cause, confidence in firsts]
     return wilson(sum(modest), len(modest))
 
@@ -386,7 +386,7 @@ def _machine(folder: Path) -> dict[str, str]:
     file = folder / MACHINE
     if not file.is_file():
         return {}
-    found = msgspec.json.decode(file.read_bytes())
-    facts = found[0] if isinstance(found, list) else found
+    machine = msgspec.json.decode(file.read_bytes())
+    facts = machine[0] if isinstance(machine, list) else machine
     wanted = ("date", "gpu", "cpu", "torch", "cuda", "driver", "solscope")
     return {key: str(facts[key]) for key in wanted if facts.get(key)}

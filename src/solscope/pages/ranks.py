@@ -31,13 +31,13 @@ class RanksPage(msgspec.Struct, frozen=True, tag="ranks", tag_field="kind"):
 
 def ranks_pages(profiles: Sequence[Attributed]) -> list[RanksPage]:
     """One page for each run whose ranks are files among these profiles."""
-    ranked = [one for one in profiles if one.profile.metadata.rank is not None]
+    ranked = [attributed for attributed in profiles if attributed.profile.metadata.rank is not None]
     if len(ranked) < 2:
         return []
-    summaries = {one.profile.path: summarize(one, top=0) for one in ranked}
-    calls = {one.profile.path: collective_calls(one) for one in ranked}
-    found = runs(list(summaries.values()), calls)
-    by_path = {one.profile.path: one for one in ranked}
+    summaries = {attributed.profile.path: summarize(attributed, top=0) for attributed in ranked}
+    calls = {attributed.profile.path: collective_calls(attributed) for attributed in ranked}
+    candidates = runs(list(summaries.values()), calls)
+    by_path = {attributed.profile.path: attributed for attributed in ranked}
     return [
         RanksPage(
             title=Path(run.name).name,
@@ -46,7 +46,7 @@ def ranks_pages(profiles: Sequence[Attributed]) -> list[RanksPage]:
             computes_longest=computes_longest(run),
             summaries=[summaries[row.path] for row in run.ranks],
         )
-        for run in found
+        for run in candidates
         # One file that merges its ranks lists them on its own page.
         if len({row.path for row in run.ranks}) > 1
     ]

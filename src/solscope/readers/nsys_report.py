@@ -79,10 +79,10 @@ def _export(command: list[str], path: Path, target: Path) -> None:
     except OSError as error:
         raise MissingToolError(f"{command[0]} cannot be run ({error.strerror})") from error
     if done.returncode != 0 or not target.is_file():
-        said = (done.stderr.strip() or done.stdout.strip()).decode(errors="replace").splitlines()
+        lines = (done.stderr.strip() or done.stdout.strip()).decode(errors="replace").splitlines()
         raise DamagedFileError(
             f"{path}: `nsys export` failed with status {done.returncode} "
-            f"({one_line(said[-1]) if said else 'no message'}); "
+            f"({one_line(lines[-1]) if lines else 'no message'}); "
             "a newer nsys may be needed than the one that is installed"
         )
 

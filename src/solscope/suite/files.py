@@ -116,8 +116,8 @@ def decode(content: bytes, source: str) -> SuiteFile:
         raise UnknownFormatError(f"{source}: not JSON: {error}") from error
     schema = head.get("schema") if isinstance(head, dict) else None
     if schema != SCHEMA:
-        said = f"schema {schema!r}" if schema else "no schema"
-        raise UnknownFormatError(f'{source}: {said}; expected "schema": "{SCHEMA}"')
+        stated = f"schema {schema!r}" if schema else "no schema"
+        raise UnknownFormatError(f'{source}: {stated}; expected "schema": "{SCHEMA}"')
     try:
         suite = msgspec.convert(head, SuiteFile)
     except msgspec.ValidationError as error:

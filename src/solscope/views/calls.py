@@ -52,11 +52,11 @@ def aggregate_calls(attributed: Attributed) -> pl.DataFrame:
         owners = _owners(rows, row)
         if owners:
             dropped.append(at)
-            for owner, part in zip(
+            for owner, time in zip(
                 owners, _split(total[at], [rows["calls"][o] for o in owners]), strict=True
             ):
-                shared[owner] += part
-    kept = [at for at in range(rows.height) if at not in set(dropped)]
+                shared[owner] += time
+    remaining = [at for at in range(rows.height) if at not in set(dropped)]
     served = pl.Series("helper_ns", shared, dtype=pl.Int64)
     return rows.with_columns(
         (pl.col("total_ns") + served).alias("total_ns"),
@@ -68,7 +68,7 @@ def aggregate_calls(attributed: Attributed) -> pl.DataFrame:
             pl.when(served == 0).then(pl.col(name)).alias(name)
             for name in ("median_ns", "min_ns", "max_ns", "std_ns")
         ),
-    )[kept]
+    )[remaining]
 
 
 def _owners(rows: pl.DataFrame, helper: dict[str, object]) -> list[int]:

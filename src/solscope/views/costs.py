@@ -81,10 +81,10 @@ def find_calls(attributed: Attributed, model: Model | None = None) -> CallTable:
     table = _tabulate(rows, [], None)
     if model is None:
         return table
-    known = [at for at, kind in enumerate(table.kinds) if kind.cost is not None]
-    costed = set(table.calls.filter(pl.col("kind").is_in(known))["call"].to_list())
-    rows, found = model_calls(rows, costed, attributed, model)
-    return _tabulate(rows, found, _source(attributed, model))
+    costed_kinds = [at for at, kind in enumerate(table.kinds) if kind.cost is not None]
+    costed = set(table.calls.filter(pl.col("kind").is_in(costed_kinds))["call"].to_list())
+    rows, role_calls = model_calls(rows, costed, attributed, model)
+    return _tabulate(rows, role_calls, _source(attributed, model))
 
 
 def replays_graphs(attributed: Attributed) -> bool:
@@ -100,8 +100,10 @@ def _source(attributed: Attributed, model: Model) -> str:
     return f"from config {model.name}{shared}"
 
 
-def _tabulate(rows: pl.DataFrame, found: list[OperatorAxes | str], source: str | None) -> CallTable:
-    """Activities by call, and equal calls by kind; `found` has the axes that `config` points to."""
+def _tabulate(
+    rows: pl.DataFrame, role_calls: list[OperatorAxes | str], source: str | None
+) -> CallTable:
+    """Activities by call, and equal calls by kind; `config` is an index into `role_calls`."""
     calls = (
         rows.sort("dur_ns", descending=True, maintain_order=True)
         .group_by("call", maintain_order=True)
@@ -133,7 +135,7 @@ def _tabulate(rows: pl.DataFrame, found: list[OperatorAxes | str], source: str |
     table = calls.join(distinct, on=keys, how="left", nulls_equal=True, maintain_order="left")
     return CallTable(
         table.select(*CALL_COLUMNS),
-        [_kind(row, found, source) for row in distinct.iter_rows(named=True)],
+        [_kind(row, role_calls, source) for row in distinct.iter_rows(named=True)],
         rows.select("row", "call"),
     )
 
@@ -189,12 +191,12 @@ def _input(events: pl.DataFrame, rows: pl.Series, name: str) -> pl.Series:
 def _kind(
     row: dict[str, Any], configured: list[OperatorAxes | str], source: str | None
 ) -> CallKind:
-    at = row["config"]
-    if at is not None:
-        found = configured[at]
+    number = row["config"]
+    if number is not None:
+        recognized = configured[number]
     else:
-        found = _copied(row) if row["op"] is None else _recorded(row)
-    name, axes = (None, {}) if isinstance(found, str) else found
+        recognized = _copied(row) if row["op"] is None else _recorded(row)
+    name, axes = (None, {}) if isinstance(recognized, str) else recognized
     entry = None if name is None else operator(name)
     return CallKind(
         op=row["op"],
@@ -204,9 +206,9 @@ def _kind(
         axes=axes,
         cost=None if entry is None else entry.cost(axes),
         expected=None if entry is None or entry.expected is None else entry.expected(axes),
-        reason=found if isinstance(found, str) else None,
-        inferred=bool(row["inferred"]) and at is None,
-        source=None if at is None else source,
+        reason=recognized if isinstance(recognized, str) else None,
+        inferred=bool(row["inferred"]) and number is None,
+        source=None if number is None else source,
     )
 
 

@@ -121,11 +121,11 @@ def _spent(
     )
     spent = np.zeros_like(start)
     gaps_by_thread = launch.select(THREAD).with_row_index("gap").partition_by(THREAD, as_dict=True)
-    for key, part in gaps_by_thread.items():
-        if (mine := threads.get(key)) is None:
+    for key, thread_gaps in gaps_by_thread.items():
+        if (thread := threads.get(key)) is None:
             continue
-        at = part["gap"].to_numpy()
-        begin = mine["start_ns"].to_numpy()
-        cover = union(begin, begin + mine["dur_ns"].to_numpy())
+        at = thread_gaps["gap"].to_numpy()
+        begin = thread["start_ns"].to_numpy()
+        cover = union(begin, begin + thread["dur_ns"].to_numpy())
         spent[at] = overlap(start[at], end[at], cover)
     return spent

@@ -219,8 +219,8 @@ class _Side:
         return int(self.rows.filter(where)["dur_ns"].sum())
 
     def share(self, which: pl.Expr) -> float:
-        part = int(self.rows.filter(which)["dur_ns"].sum())
-        return 100.0 * part / self.total_ns if self.total_ns else 0.0
+        part_ns = int(self.rows.filter(which)["dur_ns"].sum())
+        return 100.0 * part_ns / self.total_ns if self.total_ns else 0.0
 
     def outside(self, name: str) -> pl.DataFrame:
         return self.rows.filter(pl.col("place") == name)

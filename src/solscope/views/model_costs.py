@@ -57,13 +57,13 @@ def model_calls(
         free = [part for part in parts if part["call"] not in costed]
         if not _is_whole(parts, free):
             continue
-        told = _role_call(free, steps.get(free[0]["step"]), ranks)
-        if told not in known:
-            known[told] = len(found)
-            found.append(axes_of(told, model))
+        role_call = _role_call(free, steps.get(free[0]["step"]), ranks)
+        if role_call not in known:
+            known[role_call] = len(found)
+            found.append(axes_of(role_call, model))
         for part in free:
             at = part["at"]
-            call[at], op[at], placed[at] = -1 - free[0]["at"], told.role, known[told]
+            call[at], op[at], placed[at] = -1 - free[0]["at"], role_call.role, known[role_call]
     moved = pl.Series("config", placed, dtype=pl.Int64)
     return rows.with_columns(
         pl.Series("call", call, dtype=pl.Int64),
@@ -93,33 +93,33 @@ def _groups(rows: pl.DataFrame) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
 def _is_whole(parts: list[dict[str, Any]], free: list[dict[str, Any]]) -> bool:
     """Whether the kernels without a cost do the work of the role, and none of the others does."""
     main = MAIN.get(parts[0]["role"])
-    at = {part["at"] for part in free}
-    rest = [part for part in parts if part["at"] not in at and part["kind"] == "kernel"]
+    at = {kernel["at"] for kernel in free}
+    left = [kernel for kernel in parts if kernel["at"] not in at and kernel["kind"] == "kernel"]
     if main is None:
-        return bool(free) and not rest
-    works = any(part["category"] in main for part in free)
-    return works and not any(part["category"] in main for part in rest)
+        return bool(free) and not left
+    works = any(kernel["category"] in main for kernel in free)
+    return works and not any(kernel["category"] in main for kernel in left)
 
 
 def _role_call(parts: list[dict[str, Any]], step: dict[str, Any] | None, ranks: int) -> RoleCall:
     first = parts[0]
     # Sizes of a step with several runs through the model are those of one of them.
     own = step is not None and step["phase"] is not None and step["phase"] == first["phase"]
-    told = step if own and step is not None else {}
+    facts = step if own and step is not None else {}
     main = MAIN.get(first["role"], ())
-    context, generation = (_sums(kind, told) for kind in (_CONTEXT, _GENERATION))
+    context, generation = (_sums(kind, facts) for kind in (_CONTEXT, _GENERATION))
     return RoleCall(
         role=first["role"],
         phase=first["phase"],
         layer=first["layer"],
         layer_kind=first["layer_kind"] or "",
-        kernels=" ".join(sorted({part["name"] or "" for part in parts})),
-        tokens=told.get("tokens"),
-        requests=told.get("requests"),
+        kernels=" ".join(sorted({kernel["name"] or "" for kernel in parts})),
+        tokens=facts.get("tokens"),
+        requests=facts.get("requests"),
         keys=None if generation is None else generation.k,
         ranks=ranks,
         comm=first["category"] == "comm",
-        products=sum(part["category"] in main for part in parts),
+        products=sum(kernel["category"] in main for kernel in parts),
         prefilling=context,
         decoding=generation,
     )

@@ -124,14 +124,16 @@ def operator_table(
     rows = [_row(table, per_kind, kinds, limit, by, total) for kinds in groups.values()]
     costed = sorted((r for r in rows if isinstance(r, OperatorRow)), key=lambda r: -r.total_us)
     # In whole ns: sums of rounded numbers can be more than all there is.
-    known = sum(per_kind[at].time_ns for at, k in enumerate(table.kinds) if k.operator is not None)
+    known_ns = sum(
+        per_kind[at].time_ns for at, k in enumerate(table.kinds) if k.operator is not None
+    )
     return OperatorTable(
         profile=attributed.profile.path,
         hardware=None if card is None else card.name,
         by=by,
         bound=bound,
         total_us=total / 1e3,
-        cost_pct=percent_of(known, total),
+        cost_pct=percent_of(known_ns, total),
         operators=costed,
         no_cost=sorted((r for r in rows if isinstance(r, NoCost)), key=lambda r: -r.total_us),
         graph_replays=replays_graphs(attributed),
@@ -144,14 +146,14 @@ def hardware_of(attributed: Attributed) -> Hardware | None:
     A figure that the vendor does not state comes from a measured file, where there is one.
     Null when no file fits, or when the profile has devices of different kinds.
     """
-    found = {
+    cards = {
         None if card is None else card.name: card
         for card in (
             match_device(d.name, d.compute_units, d.memory_bytes, d.arch)
             for d in attributed.profile.metadata.devices
         )
     }
-    card = next(iter(found.values())) if len(found) == 1 else None
+    card = next(iter(cards.values())) if len(cards) == 1 else None
     return None if card is None else with_measured(card)
 
 

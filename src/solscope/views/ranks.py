@@ -160,7 +160,7 @@ def _times(analysis: Analysis, at: int) -> RankTimes:
         return total / count / 1e6 if count else None
 
     wait = analysis.split.wait[counted, at]
-    mine = counted & (analysis.split.last == at)
+    last_calls = counted & (analysis.split.last == at)
     return RankTimes(
         rank=rank.rank,
         path=rank.path,
@@ -175,7 +175,7 @@ def _times(analysis: Analysis, at: int) -> RankTimes:
         held_ms=per_step(int(steps["held_ns"].sum())),
         host_ms=per_step(int(steps["idle_ns"].sum())),
         cost_ms=per_step(float(analysis.charge.cost[:, at].sum())),
-        last=int(mine.sum()),
+        last=int(last_calls.sum()),
         requests=_mean(steps["requests"]),
         tokens=_mean(steps["tokens"]),
         received_tokens=analysis.received[at],
@@ -183,8 +183,8 @@ def _times(analysis: Analysis, at: int) -> RankTimes:
 
 
 def _mean(values: pl.Series) -> float | None:
-    known = values.drop_nulls()
-    return None if known.is_empty() else float(np.mean(known.to_numpy()))
+    present = values.drop_nulls()
+    return None if present.is_empty() else float(np.mean(present.to_numpy()))
 
 
 def _straggler(analysis: Analysis) -> Straggler:
@@ -235,14 +235,14 @@ def _collectives(analysis: Analysis) -> list[CollectiveRow]:
     power = pl.col("bytes").cast(pl.Float64).log(2).floor().cast(pl.Int64)
     size = pl.when(even).then("bytes").otherwise(power)
     rows = [
-        _collective(analysis, part)
-        for _, part in table.group_by("kind", "group", size.alias("size"), maintain_order=True)
+        _collective(analysis, alike)
+        for _, alike in table.group_by("kind", "group", size.alias("size"), maintain_order=True)
     ]
     return sorted(rows, key=lambda row: -row.calls * (row.transfer_us + row.wait_us))
 
 
-def _collective(analysis: Analysis, part: pl.DataFrame) -> CollectiveRow:
-    at = part["at"].to_numpy()
+def _collective(analysis: Analysis, alike: pl.DataFrame) -> CollectiveRow:
+    at = alike["at"].to_numpy()
     split = analysis.split
     transfer = float(np.nanmean(split.transfer[at])) / 1e3
     baseline = (
@@ -254,19 +254,19 @@ def _collective(analysis: Analysis, part: pl.DataFrame) -> CollectiveRow:
         classes, np.nanmean(split.wait[at] + split.transfer[at], axis=1), strict=True
     ):
         weights[name] = weights.get(name, 0.0) + float(time)
-    size = _mean(part["bytes"])
+    size = _mean(alike["bytes"])
     ranks = int((analysis.matched.index[at] >= 0).sum(1).max())
-    group = members(part["group"][0])
+    group = members(alike["group"][0])
     # Without the list of its ranks, a group is those at hand, if none can be missing.
     whole = len(group) if group is not None else None if analysis.run.missing else ranks
-    algorithm, bus = _bandwidth(part["kind"][0], size, whole, transfer)
+    algorithm, bus = _bandwidth(alike["kind"][0], size, whole, transfer)
     counts = classes.value_counts(sort=True)
     return CollectiveRow(
-        kind=part["kind"][0],
-        group=part["group"][0],
+        kind=alike["kind"][0],
+        group=alike["group"][0],
         ranks=ranks,
         bytes=None if size is None else round(size),
-        calls=part.height,
+        calls=alike.height,
         transfer_us=transfer,
         wait_us=float(np.nanmean(split.wait[at])) / 1e3,
         baseline_us=None if baseline is None else baseline / 1e3,
@@ -314,35 +314,39 @@ def _bound(run: Run, group: tuple[int, ...] | None) -> float | None:
     """
     at_hand = {rank.rank: rank for rank in run.ranks}
     ranks = [at_hand.get(number) for number in group or ()]
-    known = [rank for rank in ranks if rank is not None and rank.metadata.host is not None]
-    if not known or len(known) < len(ranks) or len({rank.metadata.host for rank in known}) > 1:
+    with_host = [rank for rank in ranks if rank is not None and rank.metadata.host is not None]
+    if (
+        not with_host
+        or len(with_host) < len(ranks)
+        or len({rank.metadata.host for rank in with_host}) > 1
+    ):
         return None
-    values = [_link(device) for rank in known for device in rank.metadata.devices]
+    values = [_link(device) for rank in with_host for device in rank.metadata.devices]
     rates = [value for value in values if value is not None]
     return min(rates) if rates and len(rates) == len(values) else None
 
 
 def _link(device: Device) -> float | None:
     try:
-        found = match_device(device.name, device.compute_units, device.memory_bytes, device.arch)
+        card = match_device(device.name, device.compute_units, device.memory_bytes, device.arch)
     except SolscopeError:
         return None
-    value = None if found is None else found.value("interconnect.bandwidth")
+    value = None if card is None else card.value("interconnect.bandwidth")
     return None if value is None else value / 2e9
 
 
 def _warnings(analysis: Analysis) -> list[ProfileWarning]:
-    found = list(analysis.run.warnings)
+    warnings = list(analysis.run.warnings)
     if analysis.clock.reason is not None:
         text = f"{analysis.clock.reason}: waiting is estimated from durations alone"
-        found.append(ProfileWarning("no_common_clock", text))
+        warnings.append(ProfileWarning("no_common_clock", text))
     total = sum(rank.calls.height for rank in analysis.run.ranks)
     lost = sum(analysis.matched.unmatched.values())
     if lost:
         text = f"{lost:,} of {total:,} collectives could be matched with none of another rank"
-        found.append(ProfileWarning("unmatched_collectives", text))
+        warnings.append(ProfileWarning("unmatched_collectives", text))
     if analysis.matched.unrelated:
         names = ", ".join(map(str, analysis.matched.unrelated))
         text = f"collectives of rank {names} end together with those of no other rank"
-        found.append(ProfileWarning("unrelated_ranks", text))
-    return found
+        warnings.append(ProfileWarning("unrelated_ranks", text))
+    return warnings

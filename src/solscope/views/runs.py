@@ -68,9 +68,11 @@ def runs(
             groups.setdefault((summary.path, summary.world_size), []).append(summary)
         elif summary.rank is not None:
             groups.setdefault((_run_name(summary.path), summary.world_size), []).append(summary)
-    found = [_run(name, size, members, collectives) for (name, size), members in groups.items()]
+    candidates = [
+        _run(name, size, members, collectives) for (name, size), members in groups.items()
+    ]
     # A rank that occurs twice means that these files are not the ranks of one run.
-    return [run for run in found if 1 < len(run.ranks) == len({row.rank for row in run.ranks})]
+    return [run for run in candidates if 1 < len(run.ranks) == len({row.rank for row in run.ranks})]
 
 
 def computes_longest(run: Run) -> list[int]:
@@ -118,7 +120,9 @@ def _run(
 def _skew(members: list[Summary], collectives: Mapping[str, pl.DataFrame]) -> CollectiveSkew:
     calls = pl.concat([collectives[member.path] for member in members])
     ranks = calls.partition_by("rank", as_dict=True, maintain_order=True)
-    return collective_skew({int(rank): part for (rank,), part in ranks.items() if rank is not None})
+    return collective_skew(
+        {int(rank): rank_calls for (rank,), rank_calls in ranks.items() if rank is not None}
+    )
 
 
 def _row(source: Summary | DeviceSummary, rank: int | None, path: str, device: str) -> RankRow:

@@ -52,7 +52,7 @@ class StepSummary(msgspec.Struct, frozen=True):
 def step_summary(attributed: Attributed) -> StepSummary:
     """Statistics of the steps, phase by phase."""
     steps = _steps(attributed)
-    phases = sorted((_phase(part) for part in _by_phase(steps)), key=lambda p: -p.count)
+    phases = sorted((_phase(of_phase) for of_phase in _by_phase(steps)), key=lambda p: -p.count)
     if attributed.profile.observations is not None:
         # Its steps have no ends of their own, so what lies between two of them is not known.
         phases = [msgspec.structs.replace(phase, gap_p50_ms=None) for phase in phases]
@@ -67,7 +67,8 @@ def step_summary(attributed: Attributed) -> StepSummary:
 def step_times(attributed: Attributed) -> StepTimes:
     """Times of the whole steps in order, by phase."""
     return {
-        part["phase"][0]: (part["dur_ns"] / 1e6).to_list() for part in _by_phase(_steps(attributed))
+        of_phase["phase"][0]: (of_phase["dur_ns"] / 1e6).to_list()
+        for of_phase in _by_phase(_steps(attributed))
     }
 
 
@@ -105,28 +106,28 @@ def _cycles(cycles: pl.DataFrame) -> pl.DataFrame:
     ).sort("start_ns", maintain_order=True)
 
 
-def _phase(part: pl.DataFrame) -> PhaseSteps:
-    quantile = {q: part["dur_ns"].quantile(q, "linear") or 0.0 for q in (0.5, 0.9, 0.99)}
-    gaps = part["gap_ns"].drop_nulls()
-    tokens = part.filter(pl.col("tokens").is_not_null())
+def _phase(steps: pl.DataFrame) -> PhaseSteps:
+    quantile = {q: steps["dur_ns"].quantile(q, "linear") or 0.0 for q in (0.5, 0.9, 0.99)}
+    gaps = steps["gap_ns"].drop_nulls()
+    tokens = steps.filter(pl.col("tokens").is_not_null())
     elapsed = int(tokens["dur_ns"].sum()) + int(tokens["gap_ns"].sum())
     return PhaseSteps(
-        phase=part["phase"][0],
-        count=part.height,
+        phase=steps["phase"][0],
+        count=steps.height,
         p50_ms=quantile[0.5] / 1e6,
         p90_ms=quantile[0.9] / 1e6,
         p99_ms=quantile[0.99] / 1e6,
         gap_p50_ms=None if gaps.is_empty() else _number(gaps.median()) / 1e6,
-        requests=_mean(part["requests"]),
-        tokens=_mean(part["tokens"]),
+        requests=_mean(steps["requests"]),
+        tokens=_mean(steps["tokens"]),
         tokens_per_s=1e9 * int(tokens["tokens"].sum()) / elapsed if elapsed else None,
-        tpot_ms=_tpot(part),
+        tpot_ms=_tpot(steps),
     )
 
 
-def _tpot(part: pl.DataFrame) -> float | None:
-    followed = part.filter(pl.col("gap_ns").is_not_null())
-    if part["phase"][0] != "decode" or followed.is_empty():
+def _tpot(steps: pl.DataFrame) -> float | None:
+    followed = steps.filter(pl.col("gap_ns").is_not_null())
+    if steps["phase"][0] != "decode" or followed.is_empty():
         return None
     return (int(followed["dur_ns"].sum()) + int(followed["gap_ns"].sum())) / followed.height / 1e6
 

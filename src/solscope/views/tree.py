@@ -98,11 +98,11 @@ def _node(
         level, *rest = levels
         parts = rows.partition_by(level, maintain_order=True)
         small: list[pl.DataFrame] = []
-        for part in parts:
-            if level == "kernel" and int(part["time_ns"].sum()) < smallest:
-                small.append(part)
+        for rows_below in parts:
+            if level == "kernel" and int(rows_below["time_ns"].sum()) < smallest:
+                small.append(rows_below)
                 continue
-            children.append(_node(str(part[level][0]), level, part, rest, smallest))
+            children.append(_node(str(rows_below[level][0]), level, rows_below, rest, smallest))
         if len(small) == 1:
             children.append(_node(str(small[0][level][0]), level, small[0], rest, smallest))
         elif small:

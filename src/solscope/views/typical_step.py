@@ -119,8 +119,8 @@ class _Sums:
 
 def copy_direction(name: str) -> str:
     """The direction that the name of a copy states: `HtoD` and so on, or `other`."""
-    found = _DIRECTION.search(name)
-    return found.group() if found else "other"
+    match = _DIRECTION.search(name)
+    return match.group() if match else "other"
 
 
 def typical_step(attributed: Attributed, times: Sequence[DeviceTime]) -> TypicalStep | None:
@@ -273,7 +273,10 @@ def _exposed_copies(time: DeviceTime, windows: Intervals) -> list[tuple[str, int
     )
     exposed = overlap(first, end, either) - overlap(first, end, time.working)
     names = copies["name"].cast(pl.String).to_list()
-    return [(copy_direction(name), int(part)) for name, part in zip(names, exposed, strict=True)]
+    return [
+        (copy_direction(name), int(exposed_ns))
+        for name, exposed_ns in zip(names, exposed, strict=True)
+    ]
 
 
 def _add_gaps(sums: _Sums, time: DeviceTime, steps: _Steps) -> None:
@@ -281,21 +284,21 @@ def _add_gaps(sums: _Sums, time: DeviceTime, steps: _Steps) -> None:
     gaps = time.gaps
     start, end = gaps["start_ns"].to_numpy(), gaps["end_ns"].to_numpy()
     length = np.maximum(end - start, 1)
-    part = overlap(start, end, steps.windows) / length
+    share = overlap(start, end, steps.windows) / length
     between = overlap(start, end, Intervals(steps.end, steps.windows.end)) / length
     for cause in CAUSES:
         spent = gaps[cause].to_numpy()
-        sums.idle[cause] += float((spent * part).sum())
+        sums.idle[cause] += float((spent * share).sum())
         sums.between[cause] += float((spent * between).sum())
     # Before the first activity of a device and after its last, nothing says why it was idle.
-    known = float((length * part).sum())
+    known = float((length * share).sum())
     idle = steps.windows.length - _covered(steps.windows, time.busy)
     sums.idle["unlinked"] += max(0.0, idle - known)
     short = length <= LAUNCH_GAP_NS
-    sums.values["launching"] += float((gaps["host"].to_numpy() * part)[short].sum())
-    sums.values["long_gaps"] += float(part[~short & (gaps["cause"] == "host").to_numpy()].sum())
-    sums.values["gaps"] += int((part > 0).sum())
-    sums.values["graph_gaps"] += float((length * part)[_in_graph(time)].sum())
+    sums.values["launching"] += float((gaps["host"].to_numpy() * share)[short].sum())
+    sums.values["long_gaps"] += float(share[~short & (gaps["cause"] == "host").to_numpy()].sum())
+    sums.values["gaps"] += int((share > 0).sum())
+    sums.values["graph_gaps"] += float((length * share)[_in_graph(time)].sum())
 
 
 def _in_graph(time: DeviceTime) -> np.ndarray:

@@ -183,16 +183,18 @@ class _Sentence:
         idle = step.wall_ns - step.busy_ns
         if time < MAIN_PART * idle:
             kind, label, time = "mixed_idle", "idle", idle
-            said = self._mixed_idle(ranked)
+            sentence = self._mixed_idle(ranked)
         elif cause == "host":
-            said = f"it waits {self._of_wall(time)} for the host{self._host_details(time, kind)}"
+            sentence = (
+                f"it waits {self._of_wall(time)} for the host{self._host_details(time, kind)}"
+            )
         else:
-            said = f"for {self._of_wall(time)} {clause}{self._idle_details(cause)}"
+            sentence = f"for {self._of_wall(time)} {clause}{self._idle_details(cause)}"
         if self._pct(step.exposed_comm_ns) >= LOSS_PCT:
-            said += (
+            sentence += (
                 f"; communication that no compute hides takes {self._ms(step.exposed_comm_ns)} ms"
             )
-        return self._made(kind, f"{self._busy_for()}; {said}", Figure(label, time / 1e6, "ms"))
+        return self._made(kind, f"{self._busy_for()}; {sentence}", Figure(label, time / 1e6, "ms"))
 
     def _mixed_idle(self, ranked: Sequence[tuple[str, float]]) -> str:
         """No cause holds most of the idle time: the largest, until most of it is named."""
@@ -261,7 +263,7 @@ class _Sentence:
 
     def _exposed(self, kind: Kind, what: str, time: float, figure: Figure) -> Verdict:
         step = self.step
-        said = (
+        sentence = (
             f"{self._subject()} computes for {_share(self._pct(step.compute_ns))} of "
             f"{self._unit()}; {self._of_wall(time)} are {what} that no compute hides"
         )
@@ -269,22 +271,22 @@ class _Sentence:
         if self._pct(idle) >= LOSS_PCT:
             host = step.idle_ns["host"]
             why = f", {self._ms(host)} ms of that waiting for the host" if host >= idle / 2 else ""
-            said += f"; it is idle for {self._ms(idle)} ms{why}"
-        return self._made(kind, said, figure, share=("GPU computes", step.compute_ns))
+            sentence += f"; it is idle for {self._ms(idle)} ms{why}"
+        return self._made(kind, sentence, figure, share=("GPU computes", step.compute_ns))
 
     # The GPU is busy
 
     def _busy(self) -> Verdict:
         shares = _shares(_classes(self.step.category_ns))
         first, pct = next(iter(shares.items()))
-        said = f"{self._busy_for()} ({self._ms(self.step.wall_ns)} ms)"
+        sentence = f"{self._busy_for()} ({self._ms(self.step.wall_ns)} ms)"
         figure = Figure(first, pct, "%")
         if pct >= DOMINANT_PCT:
             return self._made(
-                "gpu_bound", f"{said}; {_share(pct)} of its GPU time is {first}", figure
+                "gpu_bound", f"{sentence}; {_share(pct)} of its GPU time is {first}", figure
             )
-        said += f", and no kind of kernel dominates: {_largest(shares)}"
-        return self._made("nothing_stands_out", said, figure)
+        sentence += f", and no kind of kernel dominates: {_largest(shares)}"
+        return self._made("nothing_stands_out", sentence, figure)
 
     # Parts of sentences
 
@@ -312,31 +314,31 @@ class _Sentence:
 
     def _caveats(self, kind: Kind) -> str:
         """What changes how the sentence must be read."""
-        step, said = self.step, ""
+        step, caveats = self.step, ""
         if step.devices > 1:
-            said += f" (mean of {step.devices} GPUs)"
+            caveats += f" (mean of {step.devices} GPUs)"
         left_out = step.left_out * step.left_out_ns
         if 100 * left_out >= LEFT_OUT_PCT * (left_out + step.steps * step.wall_ns):
             steps, times = step.left_out + step.steps, step.left_out_ns / step.wall_ns
-            one = step.left_out == 1
-            said += (
-                f"; {step.left_out} of {steps} steps {'takes' if one else 'take'} {times:.1f} "
-                f"times as long and {'is' if one else 'are'} not counted"
+            single = step.left_out == 1
+            caveats += (
+                f"; {step.left_out} of {steps} steps {'takes' if single else 'take'} {times:.1f} "
+                f"times as long and {'is' if single else 'are'} not counted"
             )
         if step.is_step and step.recording_pct < PART_PCT:
-            said += f"; these steps are {_share(step.recording_pct)} of the recording"
+            caveats += f"; these steps are {_share(step.recording_pct)} of the recording"
             idle = 100 - self._pct(step.busy_ns)
             if abs(step.recording_idle_pct - idle) >= LOSS_PCT:
-                said += f", which is idle for {_share(step.recording_idle_pct)}"
+                caveats += f", which is idle for {_share(step.recording_idle_pct)}"
         overhead = self._pct(step.overhead_ns)
         if (
             kind in ("host_bound", "mixed_idle", "launch_bound", "sync", "alloc")
             and overhead >= OVERHEAD_PCT
         ):
-            said += f"; the profiler itself takes {_share(overhead)} of the time"
+            caveats += f"; the profiler itself takes {_share(overhead)} of the time"
         if any(warning.code == "truncated" for warning in self.attributed.profile.warnings):
-            said += "; the file is truncated, so this covers only its first part"
-        return said
+            caveats += "; the file is truncated, so this covers only its first part"
+        return caveats
 
     def _busy_for(self) -> str:
         busy = _share(self._pct(self.step.busy_ns))
@@ -370,12 +372,12 @@ def _without_timeline(attributed: Attributed) -> Verdict:
     total = int(rows["total_ns"].sum()) if profile.is_aggregate else 0
     if not total:
         only = any(warning.code == "metrics_only" for warning in profile.warnings)
-        said = (
+        sentence = (
             "This file has only sensor samples; GPU activity was not recorded."
             if only
             else "Nothing ran on a GPU."
         )
-        return Verdict("no_gpu_work", said, [], None, None, None, 0)
+        return Verdict("no_gpu_work", sentence, [], None, None, None, 0)
     grouped = rows.group_by(rows["category"].cast(pl.String)).agg(pl.col("total_ns").sum())
     shares = _shares(_classes(dict(grouped.iter_rows())))
     first, pct = next(iter(shares.items()))
@@ -400,17 +402,17 @@ def _has_shapes(attributed: Attributed) -> bool:
     """Whether operators can be compared with their bounds: half of the GPU time has shapes."""
     rows = attributed.activities
     own = attributed.profile.events["input_dims"].gather(rows["op_row"]).is_not_null()
-    known = rows["dur_ns"].filter(own | rows["dims_borrowed"].is_not_null())
-    return 2 * int(known.sum()) >= int(rows["dur_ns"].sum())
+    with_shapes = rows["dur_ns"].filter(own | rows["dims_borrowed"].is_not_null())
+    return 2 * int(with_shapes.sum()) >= int(rows["dur_ns"].sum())
 
 
 def _classes(times: Mapping[str, float]) -> dict[str, float]:
     """Times by category as times by the names that a sentence uses."""
-    found: dict[str, float] = {}
+    classes: dict[str, float] = {}
     for category, time in times.items():
         name = CLASSES.get(category, category.replace("_", " "))
-        found[name] = found.get(name, 0.0) + time
-    return found
+        classes[name] = classes.get(name, 0.0) + time
+    return classes
 
 
 def _shares(times: Mapping[str, float]) -> dict[str, float]:

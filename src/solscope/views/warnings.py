@@ -31,12 +31,12 @@ def warnings_of(attributed: Attributed) -> list[ProfileWarning]:
 
 
 def _nothing_ran(attributed: Attributed) -> Iterator[ProfileWarning]:
-    known = {warning.code for warning in attributed.profile.warnings}
-    if known & {"metrics_only", "no_gpu_activity"}:
+    codes = {warning.code for warning in attributed.profile.warnings}
+    if codes & {"metrics_only", "no_gpu_activity"}:
         return
     hint = (
         "the file ends too early"
-        if "truncated" in known
+        if "truncated" in codes
         else "was the profiler started with CUDA activities?"
     )
     yield ProfileWarning("no_gpu_activity", f"nothing ran on a GPU in this profile: {hint}")

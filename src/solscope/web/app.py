@@ -49,7 +49,10 @@ def create_app(
     routes = [
         *([Route("/api/upload", _uploader(library, uploads), methods=["POST"])] if uploads else []),
         Route(f"/assets/{_CHARTS}", _charts, methods=["GET"]),
-        *(Route(one.path, _handler(one, library), methods=["GET"]) for one in ENDPOINTS),
+        *(
+            Route(endpoint.path, _handler(endpoint, library), methods=["GET"])
+            for endpoint in ENDPOINTS
+        ),
         Route("/api/openapi.json", _describer(uploads is not None), methods=["GET"]),
         Route("/api/{rest:path}", _unknown, methods=["GET"]),
         Route("/{rest:path}", _pager(library), methods=["GET"]),

@@ -77,7 +77,7 @@ def state(source: str) -> object:
         within = [path]
     else:
         within = [Path(name) for name in glob.glob(source)]  # noqa: PTH207
-    return source, str(path.absolute()), sorted((str(one), stamp(one)) for one in within)
+    return source, str(path.absolute()), sorted((str(file), stamp(file)) for file in within)
 
 
 def held(source: str) -> object:
@@ -95,7 +95,7 @@ def read_from(profile: str) -> tuple[tuple[str, object], ...]:
     stems = [".".join(pieces[:end]) for end in range(1, len(pieces))]
     beside = [path.with_name(f"{stem}.metrics.{end}") for stem in stems for end in _METRICS]
     within = sorted(path.glob("*")) if path.is_dir() else []
-    return tuple((str(one), stamp(one)) for one in (path.absolute(), *within, *beside))
+    return tuple((str(file), stamp(file)) for file in (path.absolute(), *within, *beside))
 
 
 def stamp(path: str | Path) -> tuple[int, int, int] | None:

@@ -80,8 +80,8 @@ def _of_suite() -> Iterator[str]:
 
     for page in ("/suite", "/bench"):
         yield from first_questions(page, {})
-    for one in load_suite().by_importance:
-        yield from first_questions(f"/suite/{one.name}", {})
+    for operator in load_suite().by_importance:
+        yield from first_questions(f"/suite/{operator.name}", {})
 
 
 def _make_filtered(library: Library) -> None:

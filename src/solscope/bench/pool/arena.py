@@ -140,15 +140,15 @@ class Arenas:
     def pair(self) -> Iterator[dict[str, Arena]]:
         """Two arenas that nobody else uses meanwhile."""
         with self._lock:
-            found = self._free.pop() if self._free else None
-        found = found or {name: Arena(self.device) for name in ("inputs", "outputs")}
+            arenas = self._free.pop() if self._free else None
+        arenas = arenas or {name: Arena(self.device) for name in ("inputs", "outputs")}
         try:
-            yield found
+            yield arenas
         finally:
-            for arena in found.values():
+            for arena in arenas.values():
                 arena.shrink()
             with self._lock:
-                self._free.append(found)
+                self._free.append(arenas)
 
 
 def place(arena: Arena, tensor: torch.Tensor, offset: int) -> TensorInput:

@@ -79,10 +79,10 @@ class InputSets:
 
     def copies(self, index: int) -> dict[str, Any]:
         """The inputs of one set, those that a solution updates as copies."""
-        found = self.tensors(index)
+        originals = self.tensors(index)
         for name in self.task.mutates:
-            found[name] = found[name].clone()
-        return found
+            originals[name] = originals[name].clone()
+        return originals
 
     def changed(self, index: int) -> list[str]:
         """Inputs that a solution must leave alone and that are not what they were."""
@@ -101,9 +101,9 @@ class InputSets:
 
     def _repeat(self, index: int, rows: Sequence[Repeated]) -> None:
         values = self.tensors(index)
-        for one in rows:
-            value = values[one.name]
-            value.select(one.dim, one.to).copy_(value.select(one.dim, one.row))
+        for row in rows:
+            value = values[row.name]
+            value.select(row.dim, row.to).copy_(value.select(row.dim, row.row))
 
     def restore(self, index: int) -> None:
         """Write the inputs of a set again as they were drawn, twin rows included."""

@@ -393,10 +393,10 @@ def _paths() -> list[str]:
     refuses solscope alone.
     """
     own = PACKAGE.parent
-    found = [str(Path(entry or ".").resolve()) for entry in sys.path]
+    paths = [str(Path(entry or ".").resolve()) for entry in sys.path]
     return [
         entry
-        for entry in dict.fromkeys(found)
+        for entry in dict.fromkeys(paths)
         if Path(entry) != own
         or any((own / name).is_dir() for name in ("torch", "numpy", "msgspec"))
     ]

@@ -101,14 +101,14 @@ def contrast(
     best_a, best_b = _passed(lines_a), _passed(lines_b)
     pairs = _pairs(best_a, best_b)
     draw = generator()
-    medians = [(_medians(one, draw), _medians(other, draw)) for one, other in pairs]
-    found = [_shape(*pair, *both) for pair, both in zip(pairs, medians, strict=True)]
-    ratio, low, high = _overall(pairs, found, medians)
-    verdicts = [one.verdict for one in found]
+    medians = [(_medians(before, draw), _medians(other, draw)) for before, other in pairs]
+    contrasts = [_shape(*pair, *both) for pair, both in zip(pairs, medians, strict=True)]
+    ratio, low, high = _overall(pairs, contrasts, medians)
+    verdicts = [contrasted.verdict for contrasted in contrasts]
     return Contrast(
         device=lines_a[0].device,
         suite=lines_a[0].suite,
-        method=", ".join(sorted({one.method for one, _ in pairs})),
+        method=", ".join(sorted({before.method for before, _ in pairs})),
         a=sorted({r.solution for r in lines_a}),
         b=sorted({r.solution for r in lines_b}),
         ratio=ratio,
@@ -121,7 +121,7 @@ def contrast(
         only_a=len(best_a) - len(pairs),
         only_b=len(best_b) - len(pairs),
         uneven=_uneven(pairs, lines_a, lines_b),
-        shapes=found,
+        shapes=contrasts,
     )
 
 
@@ -137,15 +137,15 @@ def _pairs(
     best_a: Mapping[_Key, ShapeResult], best_b: Mapping[_Key, ShapeResult]
 ) -> list[tuple[ShapeResult, ShapeResult]]:
     """The results of A and B for every shape that passed in both."""
-    pairs = [(one, best_b[key]) for key, one in best_a.items() if key in best_b]
+    pairs = [(before, best_b[key]) for key, before in best_a.items() if key in best_b]
     if not pairs:
         raise InputError("no shape passed in both")
-    for one, other in pairs:
-        if one.method != other.method:
-            where = f"{one.operator} shape {one.shape}"
-            both = sorted(one.methods.keys() & other.methods.keys())
+    for before, other in pairs:
+        if before.method != other.method:
+            where = f"{before.operator} shape {before.shape}"
+            both = sorted(before.methods.keys() & other.methods.keys())
             raise InputError(
-                f"{where}: A was timed by {one.method}, B by {other.method}, which cannot "
+                f"{where}: A was timed by {before.method}, B by {other.method}, which cannot "
                 f"be compared (both have: {', '.join(both) or 'no method'})"
             )
     return pairs
@@ -157,38 +157,38 @@ def _uneven(
     lines_b: Sequence[ShapeResult],
 ) -> int:
     """Shapes with other solutions in A than in B; one against one is meant to be so."""
-    if all(len({one.solution for one in lines}) == 1 for lines in (lines_a, lines_b)):
+    if all(len({line.solution for line in lines}) == 1 for lines in (lines_a, lines_b)):
         return 0
     timed_a, timed_b = _solutions(lines_a), _solutions(lines_b)
-    keys = [(one.operator, one.shape) for one, _ in pairs]
+    keys = [(line.operator, line.shape) for line, _ in pairs]
     return sum(timed_a[key] != timed_b[key] for key in keys)
 
 
 def _solutions(lines: Sequence[ShapeResult]) -> dict[_Key, set[str]]:
     """The solutions that passed on each shape and have a time."""
-    found: defaultdict[_Key, set[str]] = defaultdict(set)
-    for one in lines:
-        if one.status == "passed" and one.median_us:
-            found[one.operator, one.shape].add(one.solution)
-    return found
+    solutions: defaultdict[_Key, set[str]] = defaultdict(set)
+    for line in lines:
+        if line.status == "passed" and line.median_us:
+            solutions[line.operator, line.shape].add(line.solution)
+    return solutions
 
 
 def _overall(
     pairs: Sequence[tuple[ShapeResult, ShapeResult]],
-    found: Sequence[ShapeContrast],
+    contrasts: Sequence[ShapeContrast],
     medians: Sequence[tuple[Floats, Floats]],
 ) -> tuple[float, float, float]:
     """Time of B over time of A, all shapes together, and the interval of that ratio."""
     import numpy as np
 
-    shares = _shares([one for one, _ in pairs])
+    shares = _shares([contrasted for contrasted, _ in pairs])
     weights = np.array(shares)[:, None]
     drawn_a, drawn_b = (
         (weights * np.array([both[side] for both in medians])).sum(0) for side in (0, 1)
     )
-    spent_a = sum(w * one.a_us for w, one in zip(shares, found, strict=True))
-    spent_b = sum(w * one.b_us for w, one in zip(shares, found, strict=True))
-    low, high = _interval(drawn_b / drawn_a, _together(found, shares, spent_a))
+    spent_a = sum(w * contrasted.a_us for w, contrasted in zip(shares, contrasts, strict=True))
+    spent_b = sum(w * contrasted.b_us for w, contrasted in zip(shares, contrasts, strict=True))
+    low, high = _interval(drawn_b / drawn_a, _together(contrasts, shares, spent_a))
     return spent_b / spent_a, low, high
 
 
@@ -230,15 +230,15 @@ def _shape(a: ShapeResult, b: ShapeResult, medians_a: Floats, medians_b: Floats)
     )
 
 
-def _together(found: Sequence[ShapeContrast], shares: Sequence[float], spent: float) -> float:
+def _together(contrasts: Sequence[ShapeContrast], shares: Sequence[float], spent: float) -> float:
     """What processes may differ by over all shapes: chance of one is made up for by others.
 
     One process times all shapes of an operator, so those may be off by the same share.
     """
     parts: defaultdict[str, float] = defaultdict(float)
-    for one, share in zip(found, shares, strict=True):
-        if min(one.processes) == 1:
-            parts[one.operator] += ONE_PROCESS * share * one.a_us / spent
+    for contrasted, share in zip(contrasts, shares, strict=True):
+        if min(contrasted.processes) == 1:
+            parts[contrasted.operator] += ONE_PROCESS * share * contrasted.a_us / spent
     return math.hypot(*parts.values())
 
 

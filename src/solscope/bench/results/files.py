@@ -40,7 +40,7 @@ def _begins_as_ours(path: Path) -> bool:
 
 def read_results(paths: Iterable[Path | str]) -> list[ShapeResult]:
     """All lines of several files; the last line of a file may have been cut off by a crash."""
-    found = []
+    results = []
     for path in map(Path, paths):
         try:
             lines = path.read_bytes().split(b"\n")
@@ -50,14 +50,14 @@ def read_results(paths: Iterable[Path | str]) -> list[ShapeResult]:
             if not line.strip():
                 continue
             try:
-                found.append(_DECODER.decode(line))
+                results.append(_DECODER.decode(line))
             except (msgspec.MsgspecError, RecursionError) as error:
                 if number == len(lines) and _is_half(line):
                     continue
                 raise InputError(f"{path}: line {number} is not a result: {error}") from None
-    if not found:
+    if not results:
         raise InputError(f"{', '.join(map(str, paths))}: no results")
-    return found
+    return results
 
 
 def is_cut_off(path: Path) -> bool:
@@ -69,8 +69,8 @@ def is_cut_off(path: Path) -> bool:
 
 def latest(results: Sequence[ShapeResult]) -> list[ShapeResult]:
     """Of several lines for the same shape by the same solution on the same device, the last."""
-    found = {(r.operator, r.shape, r.solution, r.scale, r.suite, r.device): r for r in results}
-    return list(found.values())
+    last = {(r.operator, r.shape, r.solution, r.scale, r.suite, r.device): r for r in results}
+    return list(last.values())
 
 
 def require_appendable(path: Path) -> None:

@@ -60,8 +60,8 @@ def leaderboard(
                 shapes_passed=sum(r.status == "passed" for r in lines),
                 shapes_failed=sum(r.status in FAILURES for r in lines),
                 wins=winners.get(name, 0),
-                operators={one.operator: one.s for one in own.operators},
+                operators={entry.operator: entry.s for entry in own.operators},
             )
         )
-    entries.sort(key=lambda one: (-(one.weighted_s or 0.0) * one.covered, -one.wins))
+    entries.sort(key=lambda entry: (-(entry.weighted_s or 0.0) * entry.covered, -entry.wins))
     return Leaderboard(best.device, best.suite, best.method, best, entries)

@@ -86,14 +86,14 @@ def score(
     chosen = select(results, solution, device, method, suite)
     suite = chosen[0].suite
     listed = workloads(suite)
-    found = [
+    scores = [
         _operator(name, shapes[0].importance, len(shapes), best_per_shape(chosen, name))
         for name, shapes in listed.items()
         if any(r.operator == name for r in chosen)
     ]
-    known = [one for one in found if one.s is not None]
-    covered = sum(one.importance for one in known)
-    total = sum(one.importance * one.s for one in known if one.s is not None)
+    scored = [operator for operator in scores if operator.s is not None]
+    covered = sum(operator.importance for operator in scored)
+    total = sum(operator.importance * operator.s for operator in scored if operator.s is not None)
     return Score(
         device=chosen[0].device,
         suite=suite,
@@ -102,8 +102,8 @@ def score(
         weighted_s=total / covered if covered else None,
         weighted_s_all=total if covered else None,
         covered=covered,
-        recoverable=sum(one.recoverable or 0.0 for one in known) if known else None,
-        operators=found,
+        recoverable=sum(operator.recoverable or 0.0 for operator in scored) if scored else None,
+        operators=scores,
     )
 
 

@@ -107,15 +107,15 @@ class Agenda:
             lacking = ", ".join(name for name in listed if name not in runnable)
             self.progress(f"left out, because nothing can be checked against: {lacking}")
         names = self.options.operators or runnable
-        found = [self._run(name, listed, folder) for name in names]
+        planned = [self._run(name, listed, folder) for name in names]
         solutions = self.options.solutions
         if not any(solution.file(name) for solution in solutions for name in names):
             who = ", ".join(solution.name for solution in solutions)
             what = names[0] if len(names) == 1 else "any of these operators"
             raise UsageError(f"{who} has no file for {what}: name it {names[0]}.py")
         return sorted(
-            (one for one in found if one.shapes and one.candidates),
-            key=lambda one: -one.shapes[0].importance,
+            (run for run in planned if run.shapes and run.candidates),
+            key=lambda run: -run.shapes[0].importance,
         )
 
     def due(self, candidate: Candidate, shape: Workload) -> bool:
@@ -164,11 +164,13 @@ class Agenda:
                 continue
             path = solution.stage(name, folder)
             candidates.append(Candidate(solution, name, operator.task, path, solution.hash(name)))
-        shapes = sorted(choose(listed[name], self.options.shapes), key=lambda one: -one.rank)
+        shapes = sorted(choose(listed[name], self.options.shapes), key=lambda shape: -shape.rank)
         lines = (self._line(candidate, shape) for candidate in candidates for shape in shapes)
         self.earlier += [line for line in lines if line is not None]
         run = OperatorRun(operator, [], candidates)
-        run.shapes = [one for one in map(self._scaled(operator), shapes) if self._fits(run, one)]
+        run.shapes = [
+            shape for shape in map(self._scaled(operator), shapes) if self._fits(run, shape)
+        ]
         run.candidates = [
             candidate
             for candidate in candidates

@@ -39,13 +39,13 @@ def shape_bound(
     if hardware is None:
         return ShapeBound(reason="no hardware file describes this device")
     cost = operator.cost(realized)
-    found = bound(cost, hardware, cold=True)
-    if any(name.startswith("tensor.") for name in found.missing):
-        return ShapeBound(reason=f"{hardware.name} has no figure for {', '.join(found.missing)}")
+    least = bound(cost, hardware, cold=True)
+    if any(name.startswith("tensor.") for name in least.missing):
+        return ShapeBound(reason=f"{hardware.name} has no figure for {', '.join(least.missing)}")
     stated = None
     if published and operator.published is not None:
         stated = published_bound(operator.published(axes), hardware).time_us
-    return ShapeBound(found.time_us, found.limiter, stated, _measured(cost, hardware.name), None)
+    return ShapeBound(least.time_us, least.limiter, stated, _measured(cost, hardware.name), None)
 
 
 def _measured(cost: Cost, name: str) -> float | None:

@@ -114,12 +114,12 @@ def compare(task: Task, got: Mapping[str, Any], right: Wanted, verdict: Verdict)
     for name, output in task.outputs.items():
         if name not in got or name not in right.outputs:
             continue
-        found = judge(output, got[name], right.outputs[name], inputs, got)
-        verdict.max_error = max(verdict.max_error, found.max_error)
-        if found.rms_error is not None:
-            verdict.rms_error = max(verdict.rms_error or 0.0, found.rms_error)
-        if not found.ok:
-            verdict.fail("wrong_numbers", f"{name}: {found.reason}")
+        judgement = judge(output, got[name], right.outputs[name], inputs, got)
+        verdict.max_error = max(verdict.max_error, judgement.max_error)
+        if judgement.rms_error is not None:
+            verdict.rms_error = max(verdict.rms_error or 0.0, judgement.rms_error)
+        if not judgement.ok:
+            verdict.fail("wrong_numbers", f"{name}: {judgement.reason}")
 
 
 def _sync(arena: Arena) -> None:

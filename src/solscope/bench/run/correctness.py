@@ -170,7 +170,7 @@ class OperatorCheck:
     def _beside(self, shapes: Sequence[Workload], effort: Effort) -> list[Any]:
         if not shapes or not effort.extra:
             return []
-        base = min(shapes, key=lambda one: self.operator.cost(one.axes).bytes)
+        base = min(shapes, key=lambda shape: self.operator.cost(shape.axes).bytes)
         cases = list(beside(self.operator, base.axes, effort.extra_bytes))
         if len(cases) > effort.extra:
             drawn = secrets.SystemRandom().sample(range(len(cases)), effort.extra)

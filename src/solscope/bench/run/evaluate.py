@@ -261,14 +261,16 @@ class Evaluation:
 
         sample = sample_cpu if self.options.device == "cpu" else sample_gpu
         try:
-            found = stage.run(shape.axes, due, self.options.plan, self.options.effort, sample)
+            by_candidate = stage.run(
+                shape.axes, due, self.options.plan, self.options.effort, sample
+            )
         except EVALUATOR_ERRORS as error:
             why = own_failure(error)
-            found = {name: Measured(Verdict("unsupported", why)) for name in due}
+            by_candidate = {name: Measured(Verdict("unsupported", why)) for name in due}
             stage.realized = shape.axes
         bound = self.lines.bound(run.operator, shape, stage.realized)
         for candidate in run.candidates:
-            measured = found.get(candidate.key)
+            measured = by_candidate.get(candidate.key)
             if measured is not None:
                 checked = run.checked[candidate.key]
                 line = self.lines.checked(candidate, shape, checked, bound, "passed", None)
@@ -311,11 +313,11 @@ def _together(
             for done in as_completed(doing):
                 done.result()
         except BaseException:
-            for one in doing:
-                one.cancel()
+            for future in doing:
+                future.cancel()
             spawner.stop()
             raise
-    return [one.result() for one in doing]
+    return [future.result() for future in doing]
 
 
 def _largest(run: OperatorRun) -> float:
@@ -328,8 +330,8 @@ def _load_solvers(device: str) -> None:
     if device != "cpu":
         import torch
 
-        one = torch.ones(1, 1, device=device)
-        torch.linalg.solve_triangular(one, one, upper=False)
+        matrix = torch.ones(1, 1, device=device)
+        torch.linalg.solve_triangular(matrix, matrix, upper=False)
 
 
 def _hardware(options: Options, device: str) -> Hardware | None:

@@ -59,11 +59,11 @@ def describe_run(device: str, command: list[str]) -> dict[str, Any]:
         "cores": os.cpu_count(),
     }
     if device != "cpu":
-        found = torch.cuda.get_device_properties(0)
+        properties = torch.cuda.get_device_properties(0)
         about["cuda"] = torch.version.cuda or torch.version.hip
-        about["gpu_memory_bytes"] = int(found.total_memory)
-        about["gpu_l2_bytes"] = int(found.L2_cache_size)
-        about["gpu_sm_count"] = int(found.multi_processor_count)
+        about["gpu_memory_bytes"] = int(properties.total_memory)
+        about["gpu_l2_bytes"] = int(properties.L2_cache_size)
+        about["gpu_sm_count"] = int(properties.multi_processor_count)
     return about
 
 

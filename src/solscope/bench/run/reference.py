@@ -59,8 +59,8 @@ class Wanted:
 
     def shape(self, name: str) -> list[int]:
         """The whole shape of an output."""
-        found = list(self.outputs[name].shape)
-        return found if self.rows is None else [int(self.total_rows or 0), *found[1:]]
+        size = list(self.outputs[name].shape)
+        return size if self.rows is None else [int(self.total_rows or 0), *size[1:]]
 
 
 def wanted(task: Task, inputs: dict[str, Any], rows: list[int] | None) -> Wanted:
@@ -72,8 +72,8 @@ def wanted(task: Task, inputs: dict[str, Any], rows: list[int] | None) -> Wanted
             return Wanted(dict(task.reference(**inputs)), inputs)
         device = next(v.device for v in inputs.values() if isinstance(v, torch.Tensor))
         index = torch.tensor(rows, device=device)
-        found = task.sampled(inputs, index)
-    return Wanted(dict(found), inputs, rows, row_count(task, inputs))
+        sampled = task.sampled(inputs, index)
+    return Wanted(dict(sampled), inputs, rows, row_count(task, inputs))
 
 
 def row_count(task: Task, inputs: Mapping[str, Any]) -> int:

@@ -81,13 +81,13 @@ class Card:
 
     def busy_pct(self) -> float:
         """Share of the last moments in which the GPU worked, in the quietest of them."""
-        found = Utilization()
+        utilization = Utilization()
         readings = []
         for _ in range(BUSY_READINGS):
             code = self._nvml.call(
-                "nvmlDeviceGetUtilizationRates", self._device, ctypes.byref(found)
+                "nvmlDeviceGetUtilizationRates", self._device, ctypes.byref(utilization)
             )
-            readings.append(0.0 if code else float(found.gpu))
+            readings.append(0.0 if code else float(utilization.gpu))
             if not readings[-1]:
                 break
             time.sleep(BUSY_PAUSE_S)
@@ -136,17 +136,17 @@ class Watch:
         """What was read in these windows."""
         taken = list(self.readings)
         times = [reading.at for reading in taken]
-        found = [r for a, b in windows for r in taken[bisect(times, a) : bisect(times, b)]]
-        if not found:
+        readings = [r for a, b in windows for r in taken[bisect(times, a) : bisect(times, b)]]
+        if not readings:
             return Sensors(reason=self.reason or "the timed calls were over before a reading")
         seen = 0
-        for reading in found:
+        for reading in readings:
             seen |= reading.throttle
         return Sensors(
-            sm_clock_mhz=_range([reading.sm_clock_mhz for reading in found]),
-            memory_clock_mhz=_range([reading.memory_clock_mhz for reading in found]),
-            power_w=_range([reading.power_w for reading in found]),
-            temperature_c=_range([reading.temperature_c for reading in found]),
+            sm_clock_mhz=_range([reading.sm_clock_mhz for reading in readings]),
+            memory_clock_mhz=_range([reading.memory_clock_mhz for reading in readings]),
+            power_w=_range([reading.power_w for reading in readings]),
+            temperature_c=_range([reading.temperature_c for reading in readings]),
             throttle=[name for bit, name in THROTTLE.items() if seen & bit],
         )
 
@@ -155,8 +155,8 @@ def _uuid() -> str | None:
     """What CUDA calls the GPU that torch uses."""
     import torch
 
-    found = getattr(torch.cuda.get_device_properties(0), "uuid", None)
-    return None if found is None else str(found)
+    uuid = getattr(torch.cuda.get_device_properties(0), "uuid", None)
+    return None if uuid is None else str(uuid)
 
 
 def _range(values: Sequence[float]) -> list[float]:

@@ -75,13 +75,13 @@ class Measured:
 
     def timings(self) -> dict[str, Timing]:
         """Every method as one timing."""
-        found = {
+        timed = {
             method: timing(parts, self.clock[method], self.activities)
             for method, parts in self.samples.items()
             if any(parts)
         }
-        lacking = {m: Timing(reason=why) for m, why in self.reasons.items() if m not in found}
-        return {**found, **lacking}
+        lacking = {m: Timing(reason=why) for m, why in self.reasons.items() if m not in timed}
+        return {**timed, **lacking}
 
 
 @dataclass(frozen=True)
@@ -159,14 +159,14 @@ class OperatorTiming:
         for axes in rehearsed if compiled else ():
             sets = InputSets(self.arenas["inputs"], self.task)
             sets.draw(axes, 1)
-            found = {slot.candidate.key: Measured() for slot in compiled}
+            by_candidate = {slot.candidate.key: Measured() for slot in compiled}
             requests: list[Request[Any]] = [
                 BindInputs(sets.specs, mutates=[]),
                 CallSets([0], keep=False),
                 FreeShape(),
             ]
             for request in requests:
-                self._ask_all(compiled, request, found)
+                self._ask_all(compiled, request, by_candidate)
 
     def _rehearse(self, slot: WorkerSlot) -> None:
         try:
@@ -187,28 +187,28 @@ class OperatorTiming:
 
         Every process warms up on a first draw and is timed on a second, which it has never seen.
         """
-        found = {name: Measured() for name in hashes}
+        by_candidate = {name: Measured() for name in hashes}
         slots = [slot for group in self.slots for slot in group if slot.candidate.key in hashes]
         sets = InputSets(self.arenas["inputs"], self.task)
         sets.draw(axes, SETS)
         self._free_memory(axes)
-        self._warm(slots, sets, found)
+        self._warm(slots, sets, by_candidate)
         sets.draw(axes, SETS)
         self.realized = self._realized(axes, sets)
         references = self._right(axes, sets, effort)
         self._free_memory(axes)
         for slot in slots:
-            if self._stands(slot, found):
+            if self._stands(slot, by_candidate):
                 slot.spawner.settle()  # a process that ends keeps the device busy
                 start = time.monotonic()
-                measured = found[slot.candidate.key]
+                measured = by_candidate[slot.candidate.key]
                 seconds = plan.seconds / len(self.slots)
                 trial = Trial(slot, sets, references, measured, plan, seconds, self.uncaptured)
                 self._guarded(trial, sample)
                 measured.seconds += time.monotonic() - start
             slot.clean_up(FreeShape())
         self.seeds = sets.seeds
-        return found
+        return by_candidate
 
     def _free_memory(self, axes: dict[str, Any]) -> None:
         """Leave to the workers what making inputs took, where memory may be short."""
@@ -221,15 +221,15 @@ class OperatorTiming:
         realized = self.task.realized
         if realized is None:
             return dict(axes)
-        found = [dict(realized(axes, sets.tensors(index))) for index in range(SETS)]
-        return sorted(found, key=lambda one: self.operator.cost(one).bytes)[SETS // 2]
+        draws = [dict(realized(axes, sets.tensors(index))) for index in range(SETS)]
+        return sorted(draws, key=lambda axes_of: self.operator.cost(axes_of).bytes)[SETS // 2]
 
-    def _stands(self, slot: WorkerSlot, found: dict[str, Measured]) -> bool:
-        measured = found.get(slot.candidate.key)
+    def _stands(self, slot: WorkerSlot, by_candidate: dict[str, Measured]) -> bool:
+        measured = by_candidate.get(slot.candidate.key)
         return measured is not None and measured.verdict.ok
 
     def _warm(
-        self, slots: Sequence[WorkerSlot], sets: InputSets, found: dict[str, Measured]
+        self, slots: Sequence[WorkerSlot], sets: InputSets, by_candidate: dict[str, Measured]
     ) -> None:
         """Run every process on the present values.
 
@@ -250,15 +250,15 @@ class OperatorTiming:
                 TrimMemory(),
             ]
             for request in requests:
-                self._ask_all(group, request, found)
+                self._ask_all(group, request, by_candidate)
 
     def _ask_all(
-        self, slots: Sequence[WorkerSlot], request: Request[Any], found: dict[str, Measured]
+        self, slots: Sequence[WorkerSlot], request: Request[Any], by_candidate: dict[str, Measured]
     ) -> None:
-        standing = [slot for slot in slots if self._stands(slot, found)]
+        standing = [slot for slot in slots if self._stands(slot, by_candidate)]
         failed = set()
         for slot, reply in ask_all(standing, request):
-            measured = found[slot.candidate.key]
+            measured = by_candidate[slot.candidate.key]
             if isinstance(reply, WorkerFailed):
                 measured.verdict.fail(reply.status, reply.reason)
                 failed.add(slot.candidate.key)
@@ -273,24 +273,24 @@ class OperatorTiming:
         rows = by_rows(self.operator.cost(axes), self.task, effort)
         if rows is None:
             return [None] * SETS
-        found: list[Wanted | None] = []
+        references: list[Wanted | None] = []
         start = time.monotonic()
         for index in range(SETS):
             if index and time.monotonic() - start > MAX_REFERENCES_S:
-                found.append(None)
+                references.append(None)
                 continue
             inputs = sets.copies(index)
             whole = not rows and (index == 0 or self.task.sampled is None)
             drawn = None if whole else reference.draw_rows(reference.row_count(self.task, inputs))
-            found.append(reference.wanted(self.task, inputs, drawn))
-        return found
+            references.append(reference.wanted(self.task, inputs, drawn))
+        return references
 
     def _guarded(self, trial: Trial, sample: Sample) -> None:
         """Time one process; what it did to its inputs is judged and undone."""
         slot, sets, measured = trial.slot, trial.sets, trial.measured
         before = [
-            {name: one[name].clone() for name in self.task.mutates}
-            for one in map(sets.tensors, range(SETS))
+            {name: inputs[name].clone() for name in self.task.mutates}
+            for inputs in map(sets.tensors, range(SETS))
         ]
         start = time.monotonic()
         try:

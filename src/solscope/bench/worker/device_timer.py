@@ -147,18 +147,18 @@ def spans(events: Any, calls: int) -> dict[str, Any]:
     A kernel on another stream may start while the first spin runs: activities are dealt out by
     their start against the starts of the spins. The second spin starts when all work was done.
     """
-    found = []
+    all_spans = []
     for event in events:
         if str(event.device_type()).endswith("CUDA"):
             start, length = int(event.start_ns()), int(event.duration_ns())
-            found.append((start, start + length, str(event.name())))
-    found.sort()
-    spins = [at for at, (_, _, name) in enumerate(found) if SPIN in name]
+            all_spans.append((start, start + length, str(event.name())))
+    all_spans.sort()
+    spins = [at for at, (_, _, name) in enumerate(all_spans) if SPIN in name]
     if len(spins) != 2 * calls:
         return {"span_reason": f"{len(spins)} spin kernels were recorded for {calls} calls"}
     span_us, busy_us, activities = [], [], []
     for first, last in zip(spins[::2], spins[1::2], strict=True):
-        own = found[first + 1 : last]
+        own = all_spans[first + 1 : last]
         if not own:
             return {"span_reason": "a call without any device activity"}
         span_us.append((max(end for _, end, _ in own) - own[0][0]) / 1e3)

@@ -90,12 +90,12 @@ def _end_strays(workers: set[int]) -> None:
     listed = Path(f"/proc/self/task/{os.getpid()}/children")
     while True:
         try:
-            found = {int(pid) for pid in listed.read_text().split()} - workers
+            strays = {int(pid) for pid in listed.read_text().split()} - workers
         except (OSError, ValueError):  # not every kernel tells
             return
-        if not found:
+        if not strays:
             return
-        for pid in found:
+        for pid in strays:
             _kill(pid)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)

@@ -55,8 +55,8 @@ SHARED = "/solscope-arena-"
 SIGNALS = ("os.kill", "os.killpg")
 
 
-def guard(config: dict[str, Any], found: list[str]) -> None:
-    """Refuse the evaluator's files and processes; what was tried is kept in `found`."""
+def guard(config: dict[str, Any], violations: list[str]) -> None:
+    """Refuse the evaluator's files and processes; what was tried is added to `violations`."""
     forbidden, folder = config["forbidden"], config["folder"]
     everyone = (config["evaluator"], os.getppid(), 1)
     decode, real, join, isinstance_ = os.fsdecode, os.path.realpath, os.path.join, isinstance
@@ -71,7 +71,7 @@ def guard(config: dict[str, Any], found: list[str]) -> None:
         return isinstance_(path, (str_, bytes_)) and join(real(decode(path)), "").startswith(paths)
 
     def refuse(what: str) -> None:
-        found.append(what)
+        violations.append(what)
         raise PermissionError(what)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -167,13 +167,13 @@ class Tampering:
     def _kernels(self) -> list[str]:
         """Kernels of torch's own operators that were registered from Python since."""
         new = self.torch.library._impls - self.registered
-        found = set()
+        kernels = set()
         for entry in new:
             space, name, key = (*entry.split("/"), "", "")[:3]
             if space == "aten" and key != "Meta" and name.partition(".")[0] in KERNELS:
-                found.add(entry)
-        self.registered |= new - found  # the others need not be looked at again
-        return [f"the kernel of {entry}" for entry in sorted(found)]
+                kernels.add(entry)
+        self.registered |= new - kernels  # the others need not be looked at again
+        return [f"the kernel of {entry}" for entry in sorted(kernels)]
 
 
 def _kind(owner: Any) -> tuple[Any, ...]:

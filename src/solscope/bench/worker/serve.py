@@ -37,9 +37,9 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
     torch.set_num_threads(config["threads"])
     torch.set_grad_enabled(False)
     warnings.filterwarnings("ignore", message=HOST_WARNING)
-    found: list[str] = []
-    worker = Worker(torch, found)
-    guard(config, found)
+    violations: list[str] = []
+    worker = Worker(torch, violations)
+    guard(config, violations)
     send({"ready": True, "torch": str(torch.__version__)})
     waiting = b""
     while True:
@@ -56,5 +56,5 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
         except BaseException as error:  # noqa: BLE001 - the failure is the reply
             failed = failure(error, torch)
             del error
-        refused, replaced = found[:MAX_ENTRIES], worker.tampered()[:MAX_ENTRIES]
+        refused, replaced = violations[:MAX_ENTRIES], worker.tampered()[:MAX_ENTRIES]
         send(Answer(asked.number, refused, replaced, failed, result))

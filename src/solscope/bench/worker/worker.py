@@ -59,10 +59,10 @@ RECOMPILES = 64
 class Worker:
     """State of the process: shared memory, the solution, bound inputs, results kept."""
 
-    def __init__(self, torch: ModuleType, found: list[str]) -> None:
+    def __init__(self, torch: ModuleType, violations: list[str]) -> None:
         self.torch = torch
         self.plain = torch.Tensor
-        self.found = found
+        self.found = violations
         self.tampering = Tampering(torch)
         self.device = "cpu"
         self.memory = Memory(torch)
@@ -154,12 +154,14 @@ class Worker:
         """Take the inputs of each set: views of shared memory, and plain values."""
         self.kept = []
         self.sets = [self._inputs(spec) for spec in request.sets]
-        self.pristine = [{name: one[name].clone() for name in request.mutates} for one in self.sets]
+        self.pristine = [
+            {name: inputs[name].clone() for name in request.mutates} for inputs in self.sets
+        ]
         spent = []
         if self.setup is not None:
-            for one in self.sets:
+            for inputs in self.sets:
                 start = CLOCK()
-                one["plan"] = self.setup(**{k: self._planned(k, v) for k, v in one.items()})
+                inputs["plan"] = self.setup(**{k: self._planned(k, v) for k, v in inputs.items()})
                 spent.append(1e6 * (CLOCK() - start))
         return SetupTimes(spent)
 
@@ -242,9 +244,9 @@ class Worker:
 
     def restore(self) -> None:
         """Put tensors that are updated in place back to what they were."""
-        for one, before in zip(self.sets, self.pristine, strict=True):
+        for inputs, before in zip(self.sets, self.pristine, strict=True):
             for name, tensor in before.items():
-                one[name].copy_(tensor)
+                inputs[name].copy_(tensor)
         self.sync()
 
     def drop(self) -> None:
@@ -265,8 +267,8 @@ class Worker:
     def _poison_free(self, sizes: list[int]) -> None:
         """Poison what outputs of these sizes will be given: of two equal ones, two pieces."""
         byte = self.torch.uint8
-        held = [self.torch.empty(size, dtype=byte, device=self.device) for size in sizes]
-        for tensor in held:
+        blocks = [self.torch.empty(size, dtype=byte, device=self.device) for size in sizes]
+        for tensor in blocks:
             tensor.fill_(POISON)
 
     def free(self) -> None:

@@ -83,9 +83,9 @@ class Program(click.Group):
         """Complete commands from the table, and options as every command does."""
         from click.shell_completion import CompletionItem
 
-        found = [
+        items = [
             CompletionItem(name, help=COMMANDS[name])
             for name in self.list_commands(ctx)
             if name.startswith(incomplete)
         ]
-        return found + click.Command.shell_complete(self, ctx, incomplete)
+        return items + click.Command.shell_complete(self, ctx, incomplete)

@@ -110,5 +110,5 @@ def _list(pid: int | None, spin: bool, output: Output) -> None:
     from solscope.capture.sensors import find_sensors
     from solscope.report.results.capture import sensor_list
 
-    found = find_sensors(os.getpid() if pid is None else pid, spin)
-    present(sensor_list(found), output, form="capture_list")
+    sensors = find_sensors(os.getpid() if pid is None else pid, spin)
+    present(sensor_list(sensors), output, form="capture_list")

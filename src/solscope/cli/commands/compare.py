@@ -63,7 +63,9 @@ def command(
     profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
     if by_kernel:
         check_several(profiles)
-        comparisons = [compare_kernels(profiles[0], one, phase=phase) for one in profiles[1:]]
+        comparisons = [
+            compare_kernels(profiles[0], profile, phase=phase) for profile in profiles[1:]
+        ]
         result = {"comparisons": comparisons}
         present(result, output, form="compare_kernels", top=top, full_names=full_names)
         return

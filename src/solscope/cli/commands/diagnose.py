@@ -159,7 +159,7 @@ def _blamed(
     cause = blame(*runs)
     wanted = runs[1].suspect.leader if cause.culprit is None else cause.culprit
     paths = []
-    for one in runs:
-        of_rank = [rank.path for rank in one.run.ranks if rank.rank == wanted]
-        paths.append(of_rank[0] if of_rank else one.run.ranks[0].path)
+    for analysis in runs:
+        of_rank = [rank.path for rank in analysis.run.ranks if rank.rank == wanted]
+        paths.append(of_rank[0] if of_rank else analysis.run.ranks[0].path)
     return cause, paths[0], paths[1]

@@ -19,11 +19,11 @@ _WHOLE_FROM = 1.0
 
 def fraction(text: str) -> float:
     """`3%`, `3 %` or `0.03` as 0.03."""
-    found = _SHARE.fullmatch(text.strip())
-    if not found:
+    match = _SHARE.fullmatch(text.strip())
+    if not match:
         raise click.BadParameter(f"{text!r} is not a valid limit; write 3% or 0.03")
-    value = float(found[1])
-    if found[2]:
+    value = float(match[1])
+    if match[2]:
         return value / 100
     if value >= _WHOLE_FROM:
         raise click.BadParameter(

@@ -29,12 +29,12 @@ def _complete(names: Names, *, several: bool = False, files: bool = False) -> Co
         from click.shell_completion import CompletionItem
 
         before, comma, start = incomplete.rpartition(",") if several else ("", "", incomplete)
-        found = [
+        items = [
             CompletionItem(f"{before}{comma}{name}")
             for name in names(context)
             if name.casefold().startswith(start.casefold()) and name not in before.split(",")
         ]
-        return found or ([CompletionItem(incomplete, type="file")] if files else [])
+        return items or ([CompletionItem(incomplete, type="file")] if files else [])
 
     return complete
 
@@ -53,7 +53,7 @@ def _operators_of_suite(context: click.Context) -> Iterable[str]:
         listed = load(context.params.get("suite") or "atrex").operators
     except (SolscopeError, OSError):
         return _operators(context)
-    return sorted(one.operator for one in listed)
+    return sorted(entry.operator for entry in listed)
 
 
 def _operators_with_template(_context: click.Context) -> Iterable[str]:

@@ -131,13 +131,13 @@ class _Run:
             self.report(path, state, reason, self.total)
 
 
-def _workers(engine: str, asked: int | None, files: int) -> int | None:
+def _workers(engine: str, wanted: int | None, files: int) -> int | None:
     """No more workers on this machine than there are files for them; a cluster knows its own."""
     if engine != "local":
-        return asked
-    return min(cores() if asked is None else asked, max(1, files))
+        return wanted
+    return min(cores() if wanted is None else wanted, max(1, files))
 
 
 def _rows(extract: Extract) -> int:
-    kept = 0 if extract.events is None else extract.events.height
-    return extract.times.height + extract.steps.height + kept
+    events = 0 if extract.events is None else extract.events.height
+    return extract.times.height + extract.steps.height + events

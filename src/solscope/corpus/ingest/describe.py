@@ -54,7 +54,7 @@ def describe(
 ) -> Description:
     """Facts of the trace, under those of its sidecar, under `tags`."""
     meta = profile.metadata
-    told = {**read_sidecar(path), **tags}
+    stated = {**read_sidecar(path), **tags}
     device = next((d.name for d in meta.devices if d.name), None)
     gpu = device if card is None else card.name
     facts: dict[str, Any] = {
@@ -67,10 +67,10 @@ def describe(
         "dp": None,
         "host": meta.host,
     }
-    facts |= {name: told[name] for name in METADATA if name in told}
+    facts |= {name: stated[name] for name in METADATA if name in stated}
     facts |= {name: _number(name, facts[name]) for name in NUMBERS if facts[name] is not None}
-    others = {key: value for key, value in told.items() if key not in (*METADATA, DATE)}
-    date = told.get(DATE)
+    others = {key: value for key, value in stated.items() if key not in (*METADATA, DATE)}
+    date = stated.get(DATE)
     return Description(
         columns={
             **facts,
@@ -79,7 +79,7 @@ def describe(
             "recorded_ns": _recorded(profile) if date is None else parse_date(date),
             "tags": msgspec.json.encode(others, order="sorted").decode(),
         },
-        gpu_is_tagged=gpu is None and "gpu" in told,
+        gpu_is_tagged=gpu is None and "gpu" in stated,
     )
 
 
@@ -150,12 +150,12 @@ def _parse_sidecar(file: Path) -> dict[str, str]:
         ) from None
     if len(facts) > MOST_TAGS:
         raise InputError(f"{file}: more than {MOST_TAGS} tags")
-    told = {key: _text(value) for key, value in facts.items() if value is not None}
-    for key, value in told.items():
+    tags = {key: _text(value) for key, value in facts.items() if value is not None}
+    for key, value in tags.items():
         if not _KEY.fullmatch(key):
             raise InputError(f"{file}: {key[:80]!r} is not a valid tag name")
         check_tag(key, value)
-    return told
+    return tags
 
 
 def _text(value: str | float | bool) -> str:
@@ -174,8 +174,8 @@ def _number(key: str, value: Any) -> int:
 
 def _model_in_header(about: dict[str, Any]) -> str | None:
     """The repository that a header names as the model."""
-    found = (value for key, value in about.items() if key.rsplit(".", 1)[-1] == "repo_id")
-    return next((value for value in found if isinstance(value, str)), None)
+    repositories = (value for key, value in about.items() if key.rsplit(".", 1)[-1] == "repo_id")
+    return next((value for value in repositories if isinstance(value, str)), None)
 
 
 def _recorded(profile: Profile) -> int | None:

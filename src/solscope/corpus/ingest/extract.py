@@ -206,9 +206,9 @@ _KIND_SCHEMA = {
 }
 
 
-def _kind_row(at: int, kind: CallKind, card: Hardware | None) -> dict[str, Any]:
+def _kind_row(number: int, kind: CallKind, card: Hardware | None) -> dict[str, Any]:
     """One kind of call, with its bound where there is one."""
-    row: dict[str, Any] = {"kind": at, "op": kind.op, "operator": kind.operator}
+    row: dict[str, Any] = {"kind": number, "op": kind.op, "operator": kind.operator}
     if kind.operator is None or kind.cost is None:
         return row
     row["axes"] = msgspec.json.encode(kind.axes, order="sorted").decode()

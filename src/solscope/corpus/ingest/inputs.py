@@ -34,13 +34,13 @@ class Item(NamedTuple):
 
 def find_items(inputs: Iterable[str | os.PathLike[str]]) -> list[Item]:
     """The files behind what a user names, in order, each once."""
-    found: dict[str, Item] = {}
+    items: dict[str, Item] = {}
     for given in inputs:
         for item in _items(os.fspath(given)):
-            known = found.get(item.path)
-            if known is None or (item.named and not known.named):
-                found[item.path] = item
-    return list(found.values())
+            earlier = items.get(item.path)
+            if earlier is None or (item.named and not earlier.named):
+                items[item.path] = item
+    return list(items.values())
 
 
 def _items(given: str) -> Iterator[Item]:
@@ -62,8 +62,8 @@ def _items(given: str) -> Iterator[Item]:
 
 
 def _in_folder(folder: Path) -> Iterator[Item]:
-    for here, folders, files in os.walk(folder):
-        base = Path(here)
+    for folder_path, folders, files in os.walk(folder):
+        base = Path(folder_path)
         saved = [name for name in folders if is_saved_profile(base / name)]
         yield from (Item(str(base / name), False) for name in sorted(saved))
         # Inside a saved profile or a table there are files, but no profiles.
@@ -91,17 +91,17 @@ def _in_bucket(url: str) -> Iterator[Item]:
     """Objects below a URL, through fsspec; a URL of one object is that object."""
     system, path = filesystem(url)
     if glob.has_magic(path):
-        found = [name for name in sorted(system.glob(path)) if not name.endswith(_BESIDE)]
+        objects = [name for name in sorted(system.glob(path)) if not name.endswith(_BESIDE)]
         named = True
     elif system.isdir(path):
-        found = [name for name in sorted(system.find(path)) if not name.endswith(_BESIDE)]
+        objects = [name for name in sorted(system.find(path)) if not name.endswith(_BESIDE)]
         named = False
     else:
-        found, named = [path], True
-    if not found:
+        objects, named = [path], True
+    if not objects:
         raise InputError(f"{url}: nothing there")
     scheme = url.partition("://")[0]
-    for name in found:
+    for name in objects:
         yield Item(f"{scheme}://{name.removeprefix(f'{scheme}://')}", named)
 
 

@@ -36,13 +36,13 @@ class Outcome:
     """Its content is in the store already."""
 
 
-def process(task: Task, known: frozenset[str]) -> Outcome:
+def process(task: Task, stored_ids: frozenset[str]) -> Outcome:
     """Read one file and reduce it, unless the store already has its content."""
     path = task.item.path
     try:
         if URL.match(path):
-            return _fetched(task, known)
-        return _read(task, path, known)
+            return _fetched(task, stored_ids)
+        return _read(task, path, stored_ids)
     except UnknownFormatError as error:
         return Outcome(path, reason=str(error) if task.item.named else None)
     except SolscopeError as error:
@@ -55,18 +55,18 @@ def process(task: Task, known: frozenset[str]) -> Outcome:
         return Outcome(path, reason=f"{path}: a bug in solscope ({type(error).__name__}: {error})")
 
 
-def _read(task: Task, local: str, known: frozenset[str]) -> Outcome:
+def _read(task: Task, local: str, stored_ids: frozenset[str]) -> Outcome:
     identity = content_id(local)
-    if identity in known:
+    if identity in stored_ids:
         return Outcome(task.item.path, known=True)
     profile = open_profile(local, options=task.options.read)
-    found = reduce(local, profile, identity, task.options)
+    extract = reduce(local, profile, identity, task.options)
     if local != task.item.path:
-        found.profile["file"] = task.item.path
-    return Outcome(task.item.path, extract=found)
+        extract.profile["file"] = task.item.path
+    return Outcome(task.item.path, extract=extract)
 
 
-def _fetched(task: Task, known: frozenset[str]) -> Outcome:
+def _fetched(task: Task, stored_ids: frozenset[str]) -> Outcome:
     """The same for an object at a URL, through a temporary file."""
     system, path = filesystem(task.item.path)
     with tempfile.TemporaryDirectory(prefix="solscope-") as folder:
@@ -75,7 +75,7 @@ def _fetched(task: Task, known: frozenset[str]) -> Outcome:
         for beside in _sidecars(path):
             if system.exists(beside):
                 system.get_file(beside, str(Path(folder) / Path(beside).name))
-        return _read(task, str(local), known)
+        return _read(task, str(local), stored_ids)
 
 
 def _sidecars(path: str) -> list[str]:

@@ -81,14 +81,14 @@ def repair(corpus: Corpus, *, dry_run: bool = False) -> RepairResult:
     results = {name: _repair_table(corpus, name, dry_run) for name in ("profiles", *ROW_COUNTS)}
     return RepairResult(
         dry_run=dry_run,
-        profiles=len(frozenset().union(*(found.entries for found in results.values()))),
-        rows=sum(found.extra for found in results.values()),
+        profiles=len(frozenset().union(*(doubled.entries for doubled in results.values()))),
+        rows=sum(doubled.extra for doubled in results.values()),
         tables=[
-            TableRepair(name, len(found.entries), found.extra)
-            for name, found in results.items()
-            if found.extra
+            TableRepair(name, len(doubled.entries), doubled.extra)
+            for name, doubled in results.items()
+            if doubled.extra
         ],
-        unrepaired=[row for found in results.values() for row in found.unrepaired],
+        unrepaired=[row for doubled in results.values() for row in doubled.unrepaired],
     )
 
 
@@ -157,16 +157,16 @@ def _without_copies(name: str, rows: pl.DataFrame, profile: dict[str, Any]) -> p
     for whole in (share, distinct):
         if whole is None:
             continue
-        found = whole.select(rows.columns)
-        if found.height == written and rows_hash(found) == profile[hashed]:
-            return found
+        original = whole.select(rows.columns)
+        if original.height == written and rows_hash(original) == profile[hashed]:
+            return original
     return None
 
 
 def _share(distinct: pl.DataFrame, height: int, written: int) -> pl.DataFrame | None:
     """The n-th part of each group of equal rows, when the table has n times the rows it should."""
-    times, rest = divmod(height, written) if written else (0, 1)
-    if rest or not (distinct["copies"] % times == 0).all():
+    times, remainder = divmod(height, written) if written else (0, 1)
+    if remainder or not (distinct["copies"] % times == 0).all():
         return None
     repeats = pl.int_ranges(0, pl.col("copies") // times)
     return distinct.with_columns(repeats.alias("copies")).explode("copies")

@@ -59,11 +59,11 @@ def verify(corpus: Corpus) -> Verification:
         files += len(listed)
         readable[name] = []
         for uri, _ in listed:
-            found = _read_file(uri, name)
-            if isinstance(found, str):
-                problems.append(Problem(uri, found))
+            rows = _read_file(uri, name)
+            if isinstance(rows, str):
+                problems.append(Problem(uri, rows))
             else:
-                readable[name].append(found)
+                readable[name].append(rows)
     profiles, leftovers, doubled = schema("profiles").to_frame(), 0, 0
     if "profiles" in readable:
         profiles = pl.concat([profiles, *readable["profiles"]])
@@ -99,7 +99,7 @@ def _profiles(profiles: pl.DataFrame, readable: dict[str, list[pl.DataFrame]]) -
         where = f"profile {row['id'][:12]} ({row['file']})"
         own_times = times.get(row["entry"], schema("times").to_frame())
         own_steps = steps.get(row["entry"], schema("steps").to_frame())
-        told = (
+        checks = (
             ("rows in times", row["times_rows"], own_times.height),
             ("GPU time in ns", row["gpu_ns"], int(own_times["time_ns"].sum())),
             ("GPU activities", row["activities"], int(own_times["launches"].sum())),
@@ -108,7 +108,9 @@ def _profiles(profiles: pl.DataFrame, readable: dict[str, list[pl.DataFrame]]) -
             ("hash of steps", row["steps_sha256"], rows_hash(own_steps)),
         )
         wrong = [
-            f"{what}: {said} expected, {found} found" for what, said, found in told if said != found
+            f"{what}: {expected} expected, {actual} found"
+            for what, expected, actual in checks
+            if expected != actual
         ]
         if wrong:
             yield Problem(where, wrong[0])
@@ -123,8 +125,10 @@ def _by_entry(name: str, readable: dict[str, list[pl.DataFrame]]) -> dict[str, p
 def _events(profiles: pl.DataFrame, parts: list[pl.DataFrame]) -> Iterator[Problem]:
     rows = pl.concat([schema("events").to_frame().select("entry"), *parts])
     counts = rows.group_by("entry").agg(pl.len().cast(pl.Int64).alias("found"))
-    told = profiles.join(counts, on="entry", how="left").with_columns(pl.col("found").fill_null(0))
-    for row in told.filter(pl.col("kept_events") != pl.col("found")).iter_rows(named=True):
+    counted = profiles.join(counts, on="entry", how="left").with_columns(
+        pl.col("found").fill_null(0)
+    )
+    for row in counted.filter(pl.col("kept_events") != pl.col("found")).iter_rows(named=True):
         where = f"profile {row['id'][:12]} ({row['file']})"
         yield Problem(where, f"events: {row['kept_events']} expected, {row['found']} found")
 
@@ -135,14 +139,14 @@ def _doubled(profiles: pl.DataFrame, readable: dict[str, list[pl.DataFrame]]) ->
     for name, written in ROW_COUNTS.items():
         parts = [part.select("entry") for part in readable.get(name, [])]
         counts = pl.concat([schema(name).to_frame().select("entry"), *parts])
-        found = counts.group_by("entry").len("found")
-        more = profiles.join(found, on="entry").filter(pl.col("found") > pl.col(written))
+        counted = counts.group_by("entry").len("found")
+        more = profiles.join(counted, on="entry").filter(pl.col("found") > pl.col(written))
         entries |= set(more["entry"].to_list())
     return entries
 
 
 def _leftovers(profiles: pl.DataFrame, readable: dict[str, list[pl.DataFrame]]) -> int:
-    known = set(profiles["entry"].to_list())
+    entries = set(profiles["entry"].to_list())
     return len(
         {
             entry
@@ -150,6 +154,6 @@ def _leftovers(profiles: pl.DataFrame, readable: dict[str, list[pl.DataFrame]]) 
             if name != "profiles"
             for part in parts
             for entry in part["entry"].unique().to_list()
-            if entry not in known
+            if entry not in entries
         }
     )

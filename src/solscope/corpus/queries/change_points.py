@@ -46,16 +46,16 @@ def change_points(values: Floats) -> list[Change]:
     if values.size > LONGEST:
         raise ValueError(f"{values.size} values are more than {LONGEST}")
     draw = np.random.default_rng(SEED)
-    found: list[Change] = []
+    changes: list[Change] = []
     stretches = [(0, values.size)]
     while stretches:
         start, end = stretches.pop()
         change = _split(values[start:end], draw)
         if change is not None:
-            at = start + change.at
-            found.append(Change(at, change.p_value))
-            stretches += [(start, at), (at, end)]
-    return sorted(found)
+            place = start + change.at
+            changes.append(Change(place, change.p_value))
+            stretches += [(start, place), (place, end)]
+    return sorted(changes)
 
 
 def _split(values: Floats, draw: np.random.Generator) -> Change | None:

@@ -30,8 +30,8 @@ def suite_of(
     where: Mapping[str, str] | None = None,
 ) -> SuiteFile:
     """The hot shapes of every operator of the catalog, as a suite."""
-    found = hot_shapes(corpus, None, cover, buckets, weight, where)
-    operators = _operators(found)
+    hot = hot_shapes(corpus, None, cover, buckets, weight, where)
+    operators = _operators(hot)
     if not operators:
         raise InputError(
             f"{corpus.url}: no operator of these profiles has known shapes; record with shapes, "
@@ -40,11 +40,11 @@ def suite_of(
     return SuiteFile(
         schema=SCHEMA,
         name=name,
-        title=f"Hot shapes of {found.profiles} profiles",
+        title=f"Hot shapes of {hot.profiles} profiles",
         provenance={
             "source": "solscope corpus",
             "solscope": __version__,
-            "profiles": found.profiles,
+            "profiles": hot.profiles,
             "cover": cover,
             "buckets": buckets,
             "weight": weight,
@@ -65,7 +65,7 @@ def write_suite(suite: SuiteFile, path: str | os.PathLike[str], *, force: bool =
     return target
 
 
-def _operators(found: HotShapes) -> list[ListedOperator]:
+def _operators(hot: HotShapes) -> list[ListedOperator]:
     """One entry per operator, most important first."""
     return [
         ListedOperator(
@@ -74,7 +74,7 @@ def _operators(found: HotShapes) -> list[ListedOperator]:
             importance=op.importance_pct / 100,
             shapes=[_shape(op.operator, shape, op.cover) for shape in op.shapes],
         )
-        for op in found.operators
+        for op in hot.operators
         if op.operator in OPERATOR_MODULES and op.shapes
     ]
 

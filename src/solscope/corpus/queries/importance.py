@@ -128,8 +128,8 @@ def importance(
 
 def _more_than_written(selection: Selection, rows: pl.DataFrame) -> list[str]:
     """A warning where profiles have more GPU time in `times` than was written for them."""
-    found = rows.group_by("at").agg(pl.col("time_ns").sum())
-    more = selection.profiles.join(found, on="at").filter(pl.col("time_ns") > pl.col("gpu_ns"))
+    stored = rows.group_by("at").agg(pl.col("time_ns").sum())
+    more = selection.profiles.join(stored, on="at").filter(pl.col("time_ns") > pl.col("gpu_ns"))
     if more.is_empty():
         return []
     return [
@@ -192,13 +192,13 @@ class _Table:
 def _groups(
     rows: pl.DataFrame, weight_of: Floats, by: ImportanceBy, names: list[str]
 ) -> list[ImportanceGroup]:
-    found = []
+    groups = []
     for values, part in rows.partition_by([f"group:{n}" for n in names], as_dict=True).items():
         table = _table(part, weight_of, by)
         if table.profiles:
             group = dict(zip(names, map(str, values), strict=True))
-            found.append(ImportanceGroup(group, table.profiles, table.total_gpu_ms, table.rows))
-    return sorted(found, key=lambda g: (-g.total_gpu_ms, list(g.group.values())))
+            groups.append(ImportanceGroup(group, table.profiles, table.total_gpu_ms, table.rows))
+    return sorted(groups, key=lambda g: (-g.total_gpu_ms, list(g.group.values())))
 
 
 def _table(rows: pl.DataFrame, weight_of: Floats, by: ImportanceBy) -> _Table:
@@ -222,9 +222,11 @@ def _table(rows: pl.DataFrame, weight_of: Floats, by: ImportanceBy) -> _Table:
         .collect()
     )
     means = _Means.of(cells, totals, weight_of, facts.height)
-    found = [_row(fact, means, keys, by) for fact in facts.sort("number").iter_rows(named=True)]
-    found.sort(key=lambda row: (row.key == UNMAPPED, -row.importance_pct, row.key))
-    return _Table(totals.height, int(totals["time_ns"].sum()) / 1e6, found)
+    table_rows = [
+        _row(fact, means, keys, by) for fact in facts.sort("number").iter_rows(named=True)
+    ]
+    table_rows.sort(key=lambda row: (row.key == UNMAPPED, -row.importance_pct, row.key))
+    return _Table(totals.height, int(totals["time_ns"].sum()) / 1e6, table_rows)
 
 
 def _facts(rows: pl.DataFrame) -> pl.DataFrame:

@@ -62,7 +62,7 @@ def list_profiles(corpus: Corpus, where: Mapping[str, str] | None = None) -> lis
 def find_ids(corpus: Corpus, names: Iterable[str]) -> list[str]:
     """Ids behind what a user types: an id, its first digits, or a file as it was added."""
     rows = corpus.profiles()
-    found: dict[str, None] = {}
+    ids: dict[str, None] = {}
     for given in names:
         name = plain_text(given)
         if len(name) >= SHORTEST_ID:
@@ -73,8 +73,8 @@ def find_ids(corpus: Corpus, names: Iterable[str]) -> list[str]:
             raise UsageError(f"no profile {name!r} in this store; `corpus list` shows all")
         if match.height > 1:
             raise UsageError(f"{match.height} profiles match {name!r}; use more digits of the id")
-        found[match["id"][0]] = None
-    return list(found)
+        ids[match["id"][0]] = None
+    return list(ids)
 
 
 def _listed(row: dict[str, Any]) -> ListedProfile:

@@ -88,10 +88,10 @@ def weights(profiles: pl.DataFrame, weight: str) -> npt.NDArray[np.float64]:
             f"(the first is {first}); remove them and add them again with --tag {name}=NUMBER, "
             "or leave them out with --where"
         )
-    found = numbers.to_numpy()
-    if not found.sum() > 0:
+    weights_of = numbers.to_numpy()
+    if not weights_of.sum() > 0:
         raise InputError(f"tag {name!r} is 0 for every profile")
-    return found
+    return weights_of
 
 
 def groups(selection: Selection, names: Sequence[str]) -> pl.LazyFrame:

@@ -121,15 +121,15 @@ def hot_shapes(
         if row.operator is not None:
             by_operator[row.operator].append(row)
     if operator is not None:
-        known: Registry[list[ImportanceRow]] = Registry("operator in this store")
+        registry: Registry[list[ImportanceRow]] = Registry("operator in this store")
         for name, rows in by_operator.items():
-            known.register(name, rows)
-        by_operator = defaultdict(list, {operator: known.get(operator)})
+            registry.register(name, rows)
+        by_operator = defaultdict(list, {operator: registry.get(operator)})
     chosen = {name: _choose(rows, cover, buckets) for name, rows in by_operator.items()}
     origins = _origins(corpus, where, chosen)
-    found = [_operator(name, rows, chosen[name], origins) for name, rows in by_operator.items()]
-    found.sort(key=lambda op: (-op.importance_pct, op.operator))
-    return HotShapes(cover, buckets, weight, result.profiles, found)
+    operators = [_operator(name, rows, chosen[name], origins) for name, rows in by_operator.items()]
+    operators.sort(key=lambda op: (-op.importance_pct, op.operator))
+    return HotShapes(cover, buckets, weight, result.profiles, operators)
 
 
 def _choose(rows: list[ImportanceRow], cover: float, buckets: bool) -> list[_Bucket]:
@@ -175,16 +175,16 @@ def _operator(
     name: str, rows: list[ImportanceRow], chosen: list[_Bucket], origins: Origins
 ) -> OperatorShapes:
     everything = sum(row.importance_pct for row in rows)
-    known = sum(row.importance_pct for row in rows if row.axes is not None)
+    known_pct = sum(row.importance_pct for row in rows if row.axes is not None)
     shapes, cumulative = [], 0.0
     for bucket in chosen:
-        weight = bucket.importance / known if known else 0.0
+        weight = bucket.importance / known_pct if known_pct else 0.0
         cumulative += weight
         shapes.append(_shape(name, bucket, weight, cumulative, origins))
     return OperatorShapes(
         operator=name,
         importance_pct=everything,
-        known_pct=100 * known / everything if everything else 0.0,
+        known_pct=100 * known_pct / everything if everything else 0.0,
         distinct=sum(row.axes is not None for row in rows),
         cover=cumulative,
         shapes=shapes,
@@ -214,12 +214,12 @@ def _shape(
 
 def _spans(bucket: _Bucket) -> dict[str, tuple[int, int]]:
     every = [row.axes or {} for row in bucket.members]
-    found = {}
+    spans = {}
     for name in LOAD_AXES:
         values = [axes[name] for axes in every if isinstance(axes.get(name), int)]
         if values and min(values) < max(values):
-            found[name] = (min(values), max(values))
-    return found
+            spans[name] = (min(values), max(values))
+    return spans
 
 
 def _axes_text(axes: Mapping[str, Any]) -> str:

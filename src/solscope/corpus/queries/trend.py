@@ -94,11 +94,11 @@ def trend(
     else:
         values = _parts(corpus, selection, what, metric, (where or {}).get(PHASE))
     joined = selection.profiles.join(values, on="at").with_columns(_order(by))
-    known = joined.filter(pl.col("value").is_finite() & pl.col("order").is_not_null())
-    if known.is_empty():
+    dated = joined.filter(pl.col("value").is_finite() & pl.col("order").is_not_null())
+    if dated.is_empty():
         asked = "a date" if by == "date" else "a version"
         raise InputError(f"{corpus.url}: no profile has both {what} and {asked}")
-    ordered = _sorted(known, by).tail(LONGEST)
+    ordered = _sorted(dated, by).tail(LONGEST)
     points = [
         TrendPoint(row["id"], row["file"], _label(row, by), row["value"])
         for row in ordered.iter_rows(named=True)
@@ -206,8 +206,8 @@ def _label(row: dict[str, object], by: TrendBy) -> str:
 
 def _changes(points: list[TrendPoint]) -> list[TrendChange]:
     values = np.array([point.value for point in points])
-    found = change_points(values)
-    edges = [0, *(change.at for change in found), values.size]
+    changes = change_points(values)
+    edges = [0, *(change.at for change in changes), values.size]
     levels = [float(np.median(values[a:b])) for a, b in itertools.pairwise(edges)]
     return [
         TrendChange(
@@ -219,5 +219,5 @@ def _changes(points: list[TrendPoint]) -> list[TrendChange]:
             change_pct=100 * (levels[number + 1] / levels[number] - 1) if levels[number] else None,
             p_value=change.p_value,
         )
-        for number, change in enumerate(found)
+        for number, change in enumerate(changes)
     ]

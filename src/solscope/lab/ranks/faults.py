@@ -43,9 +43,9 @@ def batch_of(scenario: Scenario, rank: int) -> int:
 
 def cores_of(rank: int) -> set[int]:
     """Cores of a rank's process."""
-    here = sorted(os.sched_getaffinity(0))
-    share = max(1, len(here) // (WORLD + 1))
-    return set(here[rank * share : (rank + 1) * share]) or set(here)
+    cores = sorted(os.sched_getaffinity(0))
+    share = max(1, len(cores) // (WORLD + 1))
+    return set(cores[rank * share : (rank + 1) * share]) or set(cores)
 
 
 def main_core(rank: int) -> int:

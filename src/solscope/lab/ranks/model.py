@@ -130,7 +130,7 @@ class Model:
         """Experts on all ranks: counts, rows there, grouped products, rows back."""
         import torch.distributed as dist
 
-        torch, here = self.torch, EXPERTS // WORLD
+        torch, own = self.torch, EXPERTS // WORLD
         scores = h @ layer["router"]
         if self.router_bias is not None:
             scores = scores + self.router_bias
@@ -138,16 +138,16 @@ class Model:
         flat = chosen.flatten()
         order = flat.argsort()
         counts = torch.bincount(flat, minlength=EXPERTS)
-        coming = torch.empty(WORLD, here, dtype=counts.dtype, device=self.device)
+        coming = torch.empty(WORLD, own, dtype=counts.dtype, device=self.device)
         dist.all_to_all_single(coming.view(-1), counts)
         send, receive = counts.view(WORLD, -1).sum(1).tolist(), coming.sum(1).tolist()
         x = h[order // CHOSEN]
         y = torch.empty(sum(receive), HIDDEN, device=self.device, dtype=h.dtype)
         dist.all_to_all_single(y, x, receive, send)
-        experts = torch.arange(here, device=self.device).repeat(WORLD)
+        experts = torch.arange(own, device=self.device).repeat(WORLD)
         which = torch.repeat_interleave(experts, coming.flatten())
         by_expert = which.argsort()
-        ends = torch.bincount(which, minlength=here).cumsum(0).int()
+        ends = torch.bincount(which, minlength=own).cumsum(0).int()
         gate, up = torch._grouped_mm(y[by_expert], layer["e1"], offs=ends).chunk(2, -1)
         z = torch._grouped_mm(torch.nn.functional.silu(gate) * up, layer["e2"], offs=ends)
         back = torch.empty_like(z)
@@ -167,10 +167,10 @@ class Model:
             "o": self._random(self.heads * HEAD, HIDDEN),
         }
         if self.kind == "ep":
-            here = EXPERTS // WORLD
+            own = EXPERTS // WORLD
             layer["router"] = self._random(HIDDEN, EXPERTS)
-            layer["e1"] = self._random(here, HIDDEN, 2 * EXPERT_INNER)
-            layer["e2"] = self._random(here, EXPERT_INNER, HIDDEN)
+            layer["e1"] = self._random(own, HIDDEN, 2 * EXPERT_INNER)
+            layer["e2"] = self._random(own, EXPERT_INNER, HIDDEN)
         else:
             layer["gate_up"] = self._random(HIDDEN, 2 * INNER // split)
             layer["down"] = self._random(INNER // split, HIDDEN)
@@ -179,9 +179,9 @@ class Model:
     def _router_bias(self, scenario: Scenario) -> Any:
         """A preference for the experts of the rank at fault."""
         bias = self.torch.zeros(EXPERTS, device=self.device, dtype=self.torch.bfloat16)
-        here = EXPERTS // WORLD
-        first = (scenario.rank or 0) * here
-        bias[first : first + here] = 1.0 if scenario.strength == 1 else 4.0
+        own = EXPERTS // WORLD
+        first = (scenario.rank or 0) * own
+        bias[first : first + own] = 1.0 if scenario.strength == 1 else 4.0
         return bias
 
     def _random(self, *shape: int) -> Any:

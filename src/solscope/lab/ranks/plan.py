@@ -60,14 +60,14 @@ def scenarios(half: str) -> list[Scenario]:
     second = half == "test"
     shift = 1 if second else 0
     seed = 1000 if second else 0
-    found: list[Scenario] = []
+    planned: list[Scenario] = []
 
     def add(
         name: str, parallelism: str, fault: str | None = None, rank: int = 0, **more: Any
     ) -> None:
         place = None if fault in NO_RANK and fault != "late_joiner" else (rank + shift) % WORLD
-        scenario = Scenario(name, parallelism, fault, place, seed=seed + len(found), **more)
-        found.append(scenario)
+        scenario = Scenario(name, parallelism, fault, place, seed=seed + len(planned), **more)
+        planned.append(scenario)
 
     add("tp4-large-normal", "tp", batch=256)
     add("ep4-large-normal", "ep", batch=256)
@@ -88,4 +88,4 @@ def scenarios(half: str) -> list[Scenario]:
             add(f"ep4-{fault}-{number}", "ep", fault, rank + number, strength=number, batch=batch)
         add(f"tp4-wandering-{number}", "tp", "wandering", strength=number)
         add(f"tp4-slow_link-{number}", "tp", "slow_link", strength=number, batch=256)
-    return found
+    return planned

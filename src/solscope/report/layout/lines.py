@@ -46,12 +46,12 @@ class Text:
     def lines(self, width: int, color: bool, /) -> list[str]:
         """Its lines, for a terminal of this width."""
         plain = str(self)
-        found, first = [], 0
+        wrapped, first = [], 0
         for line in plain.split("\n"):
             for start, end in self._cut(line, width - self.indent):
-                found.append(self._line(first + start, first + end, color))
+                wrapped.append(self._line(first + start, first + end, color))
             first += len(line) + 1
-        return found
+        return wrapped
 
     def _cut(self, line: str, width: int) -> Iterator[tuple[int, int]]:
         breaks = _breaks(line, width) if self.wrap else []
@@ -148,8 +148,8 @@ def _breaks(text: str, width: int) -> list[int]:
     """Where to break a line: between words, and in words that are longer than a line."""
     breaks: list[int] = []
     used = 0
-    for found in _WORD.finditer(text):
-        start, word = found.start(), found[0]
+    for match in _WORD.finditer(text):
+        start, word = match.start(), match[0]
         needed = cell_width(word.rstrip())
         if needed <= width - used:
             used += cell_width(word)

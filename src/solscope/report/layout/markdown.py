@@ -57,8 +57,8 @@ def _block(text: str) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    known = _MEANS.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), text)
-    return known.replace("<", _ENTITIES["<"])
+    escaped = _MEANS.sub(lambda match: _ENTITIES.get(match[0], f"\\{match[0]}"), text)
+    return escaped.replace("<", _ENTITIES["<"])
 
 
 def _piped(code: str) -> str | None:

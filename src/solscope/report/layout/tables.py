@@ -253,9 +253,9 @@ def with_bars(
     if not draw:
         return list(columns), [list(row) for row in rows]
     bars = [bar(share, cells) for share in shares] + [""] * (len(rows) - len(shares))
-    one = Column("", text=True, spare=spare, style="cyan")
+    bar_column = Column("", text=True, spare=spare, style="cyan")
     return (
-        [*columns[:at], one, *columns[at:]],
+        [*columns[:at], bar_column, *columns[at:]],
         [[*row[:at], drawn, *row[at:]] for row, drawn in zip(rows, bars, strict=True)],
     )
 

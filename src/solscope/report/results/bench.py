@@ -109,18 +109,18 @@ def results_parts(document: BenchResults, screen: Screen) -> list[Printable]:
 def _reasons(results: Sequence[ShapeResult]) -> list[Printable]:
     """Why each solution failed at an operator, in full, where the table has no room for it."""
     first: dict[tuple[str, str], ShapeResult] = {}
-    for one in results:
-        if one.status in FAILURES and one.reason:
-            first.setdefault((one.operator, one.solution), one)
+    for result in results:
+        if result.status in FAILURES and result.reason:
+            first.setdefault((result.operator, result.solution), result)
     lines = [
-        clean(f"{one.solution} at {one.operator}, shape {one.shape}: {one.reason}")
-        for one in list(first.values())[:REASONS]
+        clean(f"{result.solution} at {result.operator}, shape {result.shape}: {result.reason}")
+        for result in list(first.values())[:REASONS]
     ]
     return [*map(Text, lines), Text("")] if lines else []
 
 
 @form("bench_score", Score)
-def score_parts(found: Score, screen: Screen) -> list[Printable]:
+def score_parts(score: Score, screen: Screen) -> list[Printable]:
     """S per operator, and over all."""
     columns = (
         *numbers("importance", "S"),
@@ -133,46 +133,46 @@ def score_parts(found: Score, screen: Screen) -> list[Printable]:
     )
     cells = [
         (
-            _share(one.importance),
-            _share(one.s),
-            _us(one.bound_us),
-            _us(one.median_us),
-            _share(one.recoverable),
-            f"{one.shapes_passed}/{one.shapes}",
-            _share(one.published_s),
-            one.operator,
-            ", ".join(f"{name} {n}" for name, n in one.best.items()),
+            _share(row.importance),
+            _share(row.s),
+            _us(row.bound_us),
+            _us(row.median_us),
+            _share(row.recoverable),
+            f"{row.shapes_passed}/{row.shapes}",
+            _share(row.published_s),
+            row.operator,
+            ", ".join(f"{name} {n}" for name, n in row.best.items()),
         )
-        for one in found.operators
+        for row in score.operators
     ]
-    title = f"{found.device}, suite {found.suite}, {found.method}: {', '.join(found.solutions)}"
-    public = found.suite == DEFAULT_SUITE
+    title = f"{score.device}, suite {score.suite}, {score.method}: {', '.join(score.solutions)}"
+    public = score.suite == DEFAULT_SUITE
     whose = "production's GPU time" if public else "the time that the suite's weights represent"
     notes = [
-        f"S over {_share(found.covered)} of the importance: {_share(found.weighted_s)}; "
-        f"with 0 for the rest {_share(found.weighted_s_all)}",
-        f"recoverable: {_share(found.recoverable)} of {whose} at the bound",
+        f"S over {_share(score.covered)} of the importance: {_share(score.weighted_s)}; "
+        f"with 0 for the rest {_share(score.weighted_s_all)}",
+        f"recoverable: {_share(score.recoverable)} of {whose} at the bound",
     ]
-    if found.weighted_s is None:
-        notes = [_no_score(found)]
+    if score.weighted_s is None:
+        notes = [_no_score(score)]
     shown = table(columns, cells, screen.width)
     return [heading(title), shown, Text(""), *map(Text, notes)]
 
 
-def _no_score(found: Score) -> str:
+def _no_score(score: Score) -> str:
     """Why there is no S."""
-    if not any(one.shapes_passed for one in found.operators):
+    if not any(operator.shapes_passed for operator in score.operators):
         return "no S: no shape passed and was timed"
     return (
-        f"no S: no bound is known for {found.device} (solscope hardware lists the GPUs that have "
+        f"no S: no bound is known for {score.device} (solscope hardware lists the GPUs that have "
         "one); bench compare sets two solutions side by side without"
     )
 
 
 @form("bench_compare", Contrast)
-def contrast_parts(found: Contrast, screen: Screen) -> list[Printable]:
+def contrast_parts(contrast: Contrast, screen: Screen) -> list[Printable]:
     """B against A: over all, and by shape."""
-    several = len(found.a) + len(found.b) > 2
+    several = len(contrast.a) + len(contrast.b) > 2
     columns = (
         Column("B / A"),
         Column("95 %", text=True, spare=1),
@@ -185,33 +185,34 @@ def contrast_parts(found: Contrast, screen: Screen) -> list[Printable]:
     )
     cells = [
         (
-            f"{one.ratio:.3f}",
-            f"{one.low:.3f} to {one.high:.3f}",
-            _us(one.a_us),
-            _us(one.b_us),
-            one.verdict,
-            one.shape,
-            one.operator,
-            *((one.a_solution, one.b_solution) if several else ()),
+            f"{shape.ratio:.3f}",
+            f"{shape.low:.3f} to {shape.high:.3f}",
+            _us(shape.a_us),
+            _us(shape.b_us),
+            shape.verdict,
+            shape.shape,
+            shape.operator,
+            *((shape.a_solution, shape.b_solution) if several else ()),
         )
-        for one in found.shapes
+        for shape in contrast.shapes
     ]
-    what = f"{found.device}, suite {found.suite}, {found.method}"
-    title = f"{what}: A {', '.join(found.a)}; B {', '.join(found.b)}"
+    what = f"{contrast.device}, suite {contrast.suite}, {contrast.method}"
+    title = f"{what}: A {', '.join(contrast.a)}; B {', '.join(contrast.b)}"
     notes = [
-        f"over all, by importance: B / A = {found.ratio:.3f} ({found.low:.3f} to "
-        f"{found.high:.3f}): {found.verdict}",
-        f"{counted(len(found.shapes), 'shape')}: {found.faster} faster, {found.slower} slower, "
-        f"{found.cannot_tell} cannot tell; only in A {found.only_a}, only in B {found.only_b}",
+        f"over all, by importance: B / A = {contrast.ratio:.3f} ({contrast.low:.3f} to "
+        f"{contrast.high:.3f}): {contrast.verdict}",
+        f"{counted(len(contrast.shapes), 'shape')}: {contrast.faster} faster, "
+        f"{contrast.slower} slower, {contrast.cannot_tell} cannot tell; only in A "
+        f"{contrast.only_a}, only in B {contrast.only_b}",
     ]
-    if found.uneven:
+    if contrast.uneven:
         notes.append(
-            f"on {counted(found.uneven, 'shape')} A and B have other solutions, and the best of "
+            f"on {counted(contrast.uneven, 'shape')} A and B have other solutions, and the best of "
             "more is faster: --solution-a and --solution-b compare single ones"
         )
-    if found.cannot_tell:
+    if contrast.cannot_tell:
         notes.append(f"cannot tell: the interval reaches into 1 ± {RESOLUTION:.2f}")
-    single = sum(min(one.processes) == 1 for one in found.shapes)
+    single = sum(min(shape.processes) == 1 for shape in contrast.shapes)
     if single:
         notes.append(
             f"{counted(single, 'shape')} timed in one process on a side: intervals are "
@@ -222,7 +223,7 @@ def contrast_parts(found: Contrast, screen: Screen) -> list[Printable]:
 
 
 @form("bench_leaderboard", Leaderboard)
-def leaderboard_parts(found: Leaderboard, screen: Screen) -> list[Printable]:
+def leaderboard_parts(board: Leaderboard, screen: Screen) -> list[Printable]:
     """Solutions over all, then S by operator."""
     overall = table(
         (
@@ -238,11 +239,11 @@ def leaderboard_parts(found: Leaderboard, screen: Screen) -> list[Printable]:
                 str(one.wins),
                 one.solution,
             )
-            for one in found.entries
+            for one in board.entries
         ],
         screen.width,
     )
-    names = [one.solution for one in found.entries]
+    names = [one.solution for one in board.entries]
     by_operator = table(
         (
             *numbers("importance", "best"),
@@ -253,22 +254,22 @@ def leaderboard_parts(found: Leaderboard, screen: Screen) -> list[Printable]:
             (
                 _share(one.importance),
                 _share(one.s),
-                *(_share(entry.operators.get(one.operator)) for entry in found.entries),
+                *(_share(entry.operators.get(one.operator)) for entry in board.entries),
                 one.operator,
             )
-            for one in found.best.operators
+            for one in board.best.operators
         ],
         screen.width,
     )
-    title = f"{found.device}, suite {found.suite}, {found.method}"
+    title = f"{board.device}, suite {board.suite}, {board.method}"
     notes = [
-        f"best of all per shape: S {_share(found.best.weighted_s)}",
+        f"best of all per shape: S {_share(board.best.weighted_s)}",
         "in the order of S times the importance it covers",
     ]
     if any(
         (entry.operators.get(one.operator) or 0.0) > (one.s or 0.0)
-        for one in found.best.operators
-        for entry in found.entries
+        for one in board.best.operators
+        for entry in board.entries
     ):
         notes.append("S of a solution is over the shapes it passed: best, over more, can be lower")
     lines = [*map(Text, notes)]

@@ -8,17 +8,17 @@ from solscope.text import clean
 
 
 @form("cache_info", CacheInfo)
-def cache_text(found: CacheInfo, _: Screen) -> str:
+def cache_text(cache: CacheInfo, _: Screen) -> str:
     """Where it is, how full it is, and whether it is used."""
-    state = "on" if found.on else f"off ({clean(found.reason or '')})"
+    state = "on" if cache.on else f"off ({clean(cache.reason or '')})"
     return "\n".join(
         (
-            f"folder     {clean(found.folder or 'none')}",
+            f"folder     {clean(cache.folder or 'none')}",
             f"state      {state}",
-            f"profiles   {_count(found.entries, 'entry', 'entries')}, {size(found.bytes)} "
-            f"of at most {size(found.max_bytes)}",
-            f"dashboard  {_count(found.answers, 'answer', 'answers')}, {size(found.answer_bytes)}",
-            f"caches     files of {size(found.min_bytes)} and more",
+            f"profiles   {_count(cache.entries, 'entry', 'entries')}, {size(cache.bytes)} "
+            f"of at most {size(cache.max_bytes)}",
+            f"dashboard  {_count(cache.answers, 'answer', 'answers')}, {size(cache.answer_bytes)}",
+            f"caches     files of {size(cache.min_bytes)} and more",
         )
     )
 
@@ -41,5 +41,5 @@ def size(count: int) -> str:
     return _count(count, "byte", "bytes")
 
 
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
+def _count(number: int, single: str, many: str) -> str:
+    return f"{number:,} {single if number == 1 else many}"

@@ -43,10 +43,10 @@ class SensorList(TypedDict):
     missing: list[Missing]
 
 
-def sensor_list(found: Sensors) -> SensorList:
+def sensor_list(sensors: Sensors) -> SensorList:
     """The sensors that can be read here, and those that cannot."""
-    present = [Sensor(_title(sensor), list(sensor.metrics)) for sensor in found.present]
-    return {"sensors": present, "missing": found.missing}
+    present = [Sensor(_title(sensor), list(sensor.metrics)) for sensor in sensors.present]
+    return {"sensors": present, "missing": sensors.missing}
 
 
 @form("capture_list", SensorList)

@@ -251,19 +251,19 @@ def importance_parts(result: Importance, screen: Screen, *, top: int) -> list[Pr
 def _shares(
     title: str, profiles: int, total_ms: float, rows: list[ImportanceRow], top: int, width: int
 ) -> list[Printable]:
-    known = [row for row in rows if row.key != UNMAPPED]
-    shown = known[:top] + [row for row in rows if row.key == UNMAPPED]
-    rest = known[top:]
+    mapped = [row for row in rows if row.key != UNMAPPED]
+    shown = mapped[:top] + [row for row in rows if row.key == UNMAPPED]
+    others = mapped[top:]
     shares = [row.importance_pct for row in shown] + [
-        sum(row.importance_pct for row in rest)
-    ] * bool(rest)
+        sum(row.importance_pct for row in others)
+    ] * bool(others)
     printed = closing(shares)
     cells = [_importance_row(row, text) for row, text in zip(shown, printed, strict=False)]
-    if rest:
-        calls = sum(row.calls for row in rest)
-        others = Ready(f"({len(rest):,} more)")
+    if others:
+        calls = sum(row.calls for row in others)
+        label = Ready(f"({len(others):,} more)")
         cells.insert(
-            len(known[:top]), [printed[-1], "", "", f"{calls:,}", "", "", "", "", "", others]
+            len(mapped[:top]), [printed[-1], "", "", f"{calls:,}", "", "", "", "", "", label]
         )
     cells.append(["100.00 %", "", f"{profiles:,}", "", "", "", "", "", "", Ready("all")])
     return [heading(f"{title}: {total_ms:,.1f} ms"), table(_IMPORTANCE, cells, width), Text("")]

@@ -57,28 +57,29 @@ def listing() -> Listing:
         for name, demo in DEMOS.items()
     ]
     examples = [
-        ExampleRow(one.name, one.question, one.lines, one.exit_code, one.extra) for one in EXAMPLES
+        ExampleRow(example.name, example.question, example.lines, example.exit_code, example.extra)
+        for example in EXAMPLES
     ]
     return Listing(recordings, examples)
 
 
 @form("demo", Listing)
-def demo_parts(found: Listing, screen: Screen) -> list[Printable]:
+def demo_parts(listing: Listing, screen: Screen) -> list[Printable]:
     """The recordings as a table, then each question with its commands, ready to paste."""
     columns = [
         Column("name", text=True),
         Column("KB", spare=1),
         Column("what it is", text=True),
     ]
-    rows = [[row.name, f"{row.bytes / 1e3:,.0f}", row.about] for row in found.recordings]
+    rows = [[row.name, f"{row.bytes / 1e3:,.0f}", row.about] for row in listing.recordings]
     parts: list[Printable] = [
         heading("recordings"),
         table(columns, rows, screen.width, whole=True),
         Text(),
         heading("to try"),
     ]
-    room = max(len(example.name) for example in found.examples) + 2
-    for example in found.examples:
+    room = max(len(example.name) for example in listing.examples) + 2
+    for example in listing.examples:
         needs = f" (needs 'solscope[{example.extra}]')" if example.extra else ""
         parts.append(Text.assemble((example.name.ljust(room), "bold"), example.question + needs))
         # A command that wraps could not be copied whole.

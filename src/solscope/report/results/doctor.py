@@ -10,25 +10,28 @@ from solscope.text import clean
 
 
 @form("doctor", Environment)
-def doctor_parts(found: Environment, screen: Screen) -> list[Printable]:
+def doctor_parts(environment: Environment, screen: Screen) -> list[Printable]:
     """All findings, grouped."""
     parts: list[Printable] = [
-        Text(f"solscope {found.version}, Python {found.python}, {clean(found.platform)}"),
-        Text(f"reader core: {found.reader_core} ({found.reader_core_why})"),
-        Text(f"cache: {clean(found.cache.detail)}"),
+        Text(
+            f"solscope {environment.version}, Python {environment.python}, "
+            f"{clean(environment.platform)}"
+        ),
+        Text(f"reader core: {environment.reader_core} ({environment.reader_core_why})"),
+        Text(f"cache: {clean(environment.cache.detail)}"),
     ]
     for title, group in (
-        ("formats", found.readers),
-        ("packages", found.packages),
-        ("extras", found.extras),
-        ("tools on PATH", found.tools),
-        ("sensors", found.sensors),
+        ("formats", environment.readers),
+        ("packages", environment.packages),
+        ("extras", environment.extras),
+        ("tools on PATH", environment.tools),
+        ("sensors", environment.sensors),
     ):
         parts += [Text(""), heading(title), _parts(group, screen.width)]
     parts += [
         Text(""),
         heading("GPUs"),
-        *(Text(clean(gpu)) for gpu in found.gpus or ["none found"]),
+        *(Text(clean(gpu)) for gpu in environment.gpus or ["none found"]),
     ]
     return parts
 

@@ -59,7 +59,7 @@ def _limits(result: GateResult) -> str:
 
 
 def _row(check: Check) -> list[str]:
-    known = check.low is not None
+    tested = check.low is not None
     return [
         check.phase or "not known",
         check.what,
@@ -67,7 +67,7 @@ def _row(check: Check) -> list[str]:
         number(check.baseline_ms, 3),
         number(check.candidate_ms, 3),
         number(check.ratio, 3),
-        f"[{number(check.low, 3)}, {number(check.high, 3)}]" if known else "not tested",
+        f"[{number(check.low, 3)}, {number(check.high, 3)}]" if tested else "not tested",
         f"{check.limit_pct:g} %",
         _WORDS[check.verdict],
     ]

@@ -76,11 +76,11 @@ def markdown_score(result: LabScore) -> str:
 
 
 def _by_group(result: LabScore) -> dict[tuple[str, str], list[GroupScore]]:
-    found: dict[tuple[str, str], list[GroupScore]] = {}
+    groups: dict[tuple[str, str], list[GroupScore]] = {}
     for row in result.groups:
         if row.group in GROUPS and row.pairs:
-            found.setdefault((row.half, row.group), []).append(row)
-    return found
+            groups.setdefault((row.half, row.group), []).append(row)
+    return groups
 
 
 def _head(result: LabScore) -> str:
@@ -162,8 +162,8 @@ def _notes(result: LabScore) -> list[str]:
     ]
     for half, rate in result.answering.items():
         brier = result.brier[half]
-        known = "" if brier is None else f"; Brier score of its confidence {brier:.3f}"
-        lines.append(f"{half}: right where a cause is named at all: {_rate(rate)}{known}")
+        brier_text = "" if brier is None else f"; Brier score of its confidence {brier:.3f}"
+        lines.append(f"{half}: right where a cause is named at all: {_rate(rate)}{brier_text}")
         lines.append(
             f"{half}: with the right cause left out of the table, no confident wrong one: "
             f"{_rate(result.left_out[half])}"

@@ -64,11 +64,11 @@ LITTLE_PCT = 80.0
 
 def known_costs(cost_pct: float | None, graph_replays: bool) -> str:
     """For how much of the GPU time FLOP and bytes are known, and what can give the rest sizes."""
-    known = f"FLOP and bytes known for {share_known(cost_pct)} of GPU time"
+    sentence = f"FLOP and bytes known for {share_known(cost_pct)} of GPU time"
     if cost_pct is None or cost_pct >= LITTLE_PCT:
-        return known
+        return sentence
     eager = " or --with an eager profile or capture" if graph_replays else ""
-    return f"{known}; for the rest, use --model config.json{eager}"
+    return f"{sentence}; for the rest, use --model config.json{eager}"
 
 
 def _said(result: OperatorTable) -> str:
@@ -138,5 +138,5 @@ def _sum_row(label: str, rows: list[OperatorRow] | list[NoCost]) -> list[str]:
 
 def _inferred(result: OperatorTable) -> str:
     calls = sum(row.inferred_calls for row in result.operators)
-    said = "took their inputs from the same kernel sequence elsewhere"
-    return f"; {calls:,} calls whose launch is not recorded {said}" if calls else ""
+    source = "took their inputs from the same kernel sequence elsewhere"
+    return f"; {calls:,} calls whose launch is not recorded {source}" if calls else ""

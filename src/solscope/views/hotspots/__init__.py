@@ -58,7 +58,7 @@ def hotspots(
     copies = copies_between(calls, table, card)
     elsewhere = {*copies, *(c for run in runs for c in run)}
     alone = calls.filter(~pl.col("call").is_in(list(elsewhere)))
-    found = [
+    candidates = [
         *slow_operators(
             alone, table, card, window, target_pct, streamed_bytes(calls, table, card, window)
         ),
@@ -67,7 +67,9 @@ def hotspots(
         *exposed_copies(attributed, copies, table, window),
         *idle_time(attributed, window),
     ]
-    ranked = sorted((h for h in found if h.recoverable_us > 0), key=lambda h: -h.recoverable_us)
+    ranked = sorted(
+        (h for h in candidates if h.recoverable_us > 0), key=lambda h: -h.recoverable_us
+    )
     return HotspotTable(
         profile=attributed.profile.path,
         hardware=None if card is None else card.name,
@@ -81,7 +83,7 @@ def hotspots(
 
 
 def _cost_pct(calls: pl.DataFrame, table: CallTable) -> float | None:
-    known = [at for at, kind in enumerate(table.kinds) if kind.cost is not None]
+    costed = [at for at, kind in enumerate(table.kinds) if kind.cost is not None]
     total = int(calls["time_ns"].sum())
-    part = int(calls.filter(pl.col("kind").is_in(known))["time_ns"].sum())
-    return percent_of(part, total)
+    costed_ns = int(calls.filter(pl.col("kind").is_in(costed))["time_ns"].sum())
+    return percent_of(costed_ns, total)

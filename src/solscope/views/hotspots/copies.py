@@ -57,13 +57,13 @@ def exposed_copies(
     rows = window.of(attributed.activities).filter(timed)
     devices = rows.partition_by(["rank", "device"], maintain_order=True)
     spent: dict[str, _Spent] = defaultdict(_Spent)
-    for part in devices:
-        copied = part.filter(pl.col("kind") == "memcpy").sort("start_ns", maintain_order=True)
+    for device in devices:
+        copied = device.filter(pl.col("kind") == "memcpy").sort("start_ns", maintain_order=True)
         start, end = bounds(copied)
         # What two copies share belongs to the first of them.
         before = np.maximum.accumulate(np.concatenate([start[:1], end]))[:-1]
         first = np.minimum(np.maximum(start, before), end)
-        other = union(*bounds(part.filter(pl.col("kind") != "memcpy")))
+        other = union(*bounds(device.filter(pl.col("kind") != "memcpy")))
         exposed = end - first - overlap(first, end, other)
         for row, time, shown in zip(copied["row"], end - start, exposed, strict=True):
             if (direction := copies.get(owner[row])) is not None:

@@ -28,9 +28,9 @@ def tiny_runs(calls: pl.DataFrame, table: CallTable) -> list[list[int]]:
     runs: list[list[int]] = []
     place = ["rank", "device", "stream", "step"]
     ordered = calls.filter(pl.col("start_ns").is_not_null()).sort("start_ns", maintain_order=True)
-    for part in ordered.partition_by(place, maintain_order=True):
+    for stream in ordered.partition_by(place, maintain_order=True):
         run: list[int] = []
-        for call, kind, time in part.select("call", "kind", "time_ns").iter_rows():
+        for call, kind, time in stream.select("call", "kind", "time_ns").iter_rows():
             if fusible[kind] and time < TINY_NS:
                 run.append(call)
                 continue
@@ -61,7 +61,7 @@ def _name(kind: CallKind) -> str:
 
 def _fusion(names: tuple[str, ...], times: list[list[int]], window: Window) -> Hotspot:
     total = window.per_step(sum(map(sum, times)))
-    kept = window.per_step(sum(map(max, times)))
+    fused_ns = window.per_step(sum(map(max, times)))
     runs = len(times) / max(1, window.count)
     return Hotspot(
         rank=0,
@@ -75,11 +75,11 @@ def _fusion(names: tuple[str, ...], times: list[list[int]], window: Window) -> H
         limiter="launch",
         expected_us=None,
         efficiency_pct=None,
-        recoverable_us=total - kept,
-        recoverable_pct_of_step=window.pct(total - kept),
+        recoverable_us=total - fused_ns,
+        recoverable_pct_of_step=window.pct(total - fused_ns),
         confidence="medium" if len(names) <= LONG_RUN else "low",
         why=(
             f"{mean_count(runs, 'run')} of {len(names)} tiny kernels take {total / runs:.2f} µs "
-            f"each; one kernel as slow as the slowest of them would take {kept / runs:.2f} µs"
+            f"each; one kernel as slow as the slowest of them would take {fused_ns / runs:.2f} µs"
         ),
     )

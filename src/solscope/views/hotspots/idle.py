@@ -59,9 +59,9 @@ def exposed_communication(
     devices = _devices(attributed, window)
     named = {call: table.kinds[kind].operator for call, kind in calls["call", "kind"].iter_rows()}
     spent: dict[str, _Comm] = defaultdict(_Comm)
-    for part in devices:
-        comm = part.filter(pl.col("category") == "comm").sort("start_ns", maintain_order=True)
-        other = part.filter(pl.col("category") != "comm")
+    for device in devices:
+        comm = device.filter(pl.col("category") == "comm").sort("start_ns", maintain_order=True)
+        other = device.filter(pl.col("category") != "comm")
         start, end = bounds(comm)
         # What two collectives share belongs to the first of them.
         before = np.maximum.accumulate(np.concatenate([start[:1], end]))[:-1]
@@ -69,8 +69,8 @@ def exposed_communication(
         alone = np.maximum(end - first, 0)
         exposed = alone - overlap(first, first + alone, union(*bounds(other)))
         rows = comm.select("op_row", pl.col("operator").cast(pl.String)).iter_rows()
-        for (row, said), time, shown in zip(rows, end - start, exposed, strict=True):
-            kind = spent[named.get(row) or said or UNNAMED]
+        for (row, recorded), time, shown in zip(rows, end - start, exposed, strict=True):
+            kind = spent[named.get(row) or recorded or UNNAMED]
             kind.time_ns, kind.exposed_ns = kind.time_ns + int(time), kind.exposed_ns + int(shown)
             kind.count += 1
     least = _least(calls, table, card)
@@ -83,8 +83,8 @@ def idle_time(attributed: Attributed, window: Window) -> list[Hotspot]:
     """Gaps between the activities of a step, by cause."""
     devices = _devices(attributed, window)
     spent = dict.fromkeys(CAUSES, (0, 0, 0))
-    for part in devices:
-        for cause, *sums in _gaps(attributed, part, window):
+    for device in devices:
+        for cause, *sums in _gaps(attributed, device, window):
             time, count, short = (a + b for a, b in zip(spent[cause], sums, strict=True))
             spent[cause] = (time, count, short)
     return [
@@ -109,8 +109,8 @@ def _least(calls: pl.DataFrame, table: CallTable, card: Hardware | None) -> dict
     for at, count in counts:
         kind = table.kinds[at]
         if kind.category == "comm" and kind.cost is not None and kind.operator is not None:
-            found = bound(kind.cost, card)
-            times[kind.operator][str(found.limiter)] += count * (found.time_us or 0.0)
+            least = bound(kind.cost, card)
+            times[kind.operator][str(least.limiter)] += count * (least.time_us or 0.0)
     return {
         name: _Least(sum(terms.values()), max(terms, key=lambda term: terms[term]))
         for name, terms in times.items()

@@ -91,8 +91,8 @@ def streamed_bytes(
     counts = calls.group_by("kind", maintain_order=True).len().iter_rows()
     read = sum(count * _read(table.kinds[at].cost, kinds) for at, count in counts)
     per_step = read / window.count / max(1, calls.select("rank", "device").n_unique())
-    held = max(card.value(f"{cache}.size") or 0.0 for cache in CACHES)
-    return Streamed(kinds, max(0.0, 1 - held / per_step) if per_step else 0.0)
+    cache_bytes = max(card.value(f"{cache}.size") or 0.0 for cache in CACHES)
+    return Streamed(kinds, max(0.0, 1 - cache_bytes / per_step) if per_step else 0.0)
 
 
 def _read(cost: Cost | None, kinds: tuple[str, ...]) -> float:

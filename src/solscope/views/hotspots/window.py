@@ -47,5 +47,5 @@ def step_window(attributed: Attributed) -> Window:
         )
         return Window(None, 0, float(span), whole)
     parts = whole.partition_by("phase", maintain_order=True)
-    most = max(parts, key=lambda part: int(part["dur_ns"].sum()))
+    most = max(parts, key=lambda phase_rows: int(phase_rows["dur_ns"].sum()))
     return Window(most["phase"][0], most.height, int(most["dur_ns"].sum()) / most.height, most)

@@ -139,17 +139,17 @@ def _by_device(library: Library) -> list[tuple[str, list[ShapeResult]]]:
 
 
 def _measured(device: str, lines: Sequence[ShapeResult], middles: dict[str, str]) -> Measured:
-    found: dict[str, MeasuredOperator] = {}
-    for one in score(lines, None, device).operators:
-        best = {result.shape: result for result in best_per_shape(list(lines), one.operator)}
-        middle = best.get(middles.get(one.operator, ""))
-        found[one.operator] = MeasuredOperator(
+    operators: dict[str, MeasuredOperator] = {}
+    for scored in score(lines, None, device).operators:
+        best = {result.shape: result for result in best_per_shape(list(lines), scored.operator)}
+        middle = best.get(middles.get(scored.operator, ""))
+        operators[scored.operator] = MeasuredOperator(
             middle=None if middle is None else _fastest(middle),
-            s_pct=None if one.s is None else 100 * one.s,
-            shapes_passed=one.shapes_passed,
+            s_pct=None if scored.s is None else 100 * scored.s,
+            shapes_passed=scored.shapes_passed,
         )
-    known = match_device(device)
-    return Measured(device, None if known is None else known.name, found)
+    card = match_device(device)
+    return Measured(device, None if card is None else card.name, operators)
 
 
 def _fastest(result: ShapeResult) -> Fastest:

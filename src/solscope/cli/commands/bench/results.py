@@ -49,12 +49,12 @@ def _read(files: Sequence[Path]) -> list[ShapeResult]:
     """All lines; warns about a truncated file, whose last result does not count."""
     from solscope.bench.results.files import is_cut_off, read_results
 
-    found = read_results(files)
+    results = read_results(files)
     for path in dict.fromkeys(files):
         if path.is_file() and is_cut_off(path):
-            said = f"{path}: ignored the truncated last line; continue with bench run --resume"
-            click.echo(f"solscope: {said}", err=True)
-    return found
+            warning = f"{path}: ignored the truncated last line; continue with bench run --resume"
+            click.echo(f"solscope: {warning}", err=True)
+    return results
 
 
 @click.command("score", short_help="Compute S per operator and overall.")

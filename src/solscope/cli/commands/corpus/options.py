@@ -17,10 +17,10 @@ store_argument: Decorator = click.argument("store", metavar="DIR")
 
 def parse_where(given: tuple[str, ...]) -> dict[str, str]:
     """`KEY=VALUE` options as a dictionary."""
-    found = {}
+    where = {}
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--where")
-        found[key] = value
-    return found
+        where[key] = value
+    return where

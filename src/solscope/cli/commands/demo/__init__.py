@@ -73,4 +73,8 @@ def run(names: tuple[str, ...], target: Path | None, output: Output) -> int:
     from solscope.cli.commands.demo.examples import choose, run_examples
 
     ended = run_examples(choose(names), target, echo=not output.as_json)
-    return present({"commands": ended}, output, failed=not all(one.as_expected for one in ended))
+    return present(
+        {"commands": ended},
+        output,
+        failed=not all(command_run.as_expected for command_run in ended),
+    )

@@ -21,14 +21,14 @@ from solscope.errors import UsageError
 
 def choose(names: Sequence[str]) -> list[Example]:
     """The examples with these names; all that end by themselves when there are none."""
-    known = {example.name: example for example in EXAMPLES}
+    by_name = {example.name: example for example in EXAMPLES}
     for name in names:
-        if name not in known:
-            raise UsageError(f"no example {name!r} (available: {', '.join(known)})")
-        if not known[name].runs:
-            line = known[name].lines[0]
+        if name not in by_name:
+            raise UsageError(f"no example {name!r} (available: {', '.join(by_name)})")
+        if not by_name[name].runs:
+            line = by_name[name].lines[0]
             raise UsageError(f"{name} runs until it is stopped; start it yourself: {line}")
-    return [known[name] for name in names or [e.name for e in EXAMPLES if e.runs]]
+    return [by_name[name] for name in names or [e.name for e in EXAMPLES if e.runs]]
 
 
 def run_examples(examples: Sequence[Example], folder: Path | None, *, echo: bool) -> list[Ended]:

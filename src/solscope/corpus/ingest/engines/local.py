@@ -60,9 +60,9 @@ class _Worker:
     tasks: deque[Task] = field(default_factory=deque)
     taken: int = 0
 
-    def may_take(self, held: int) -> bool:
+    def may_take(self, waiting: int) -> bool:
         """Whether it holds no more than so many files and has not done enough."""
-        return len(self.tasks) <= held and self.taken < MOST_FILES
+        return len(self.tasks) <= waiting and self.taken < MOST_FILES
 
 
 class _Crew:
@@ -90,16 +90,16 @@ class _Crew:
     def _give_out(self) -> bool:
         """Give every worker as much as it may hold; false when there is nothing to wait for."""
         self._retire()
-        for held in range(AHEAD):
-            for at in range(self.size):
-                if at < len(self.workers) and not self.workers[at].may_take(held):
+        for waiting in range(AHEAD):
+            for place in range(self.size):
+                if place < len(self.workers) and not self.workers[place].may_take(waiting):
                     continue
                 task = self._next()
                 if task is None:
                     break
-                if at >= len(self.workers):
+                if place >= len(self.workers):
                     self.workers.append(self._hire())
-                self._send(self.workers[at], task)
+                self._send(self.workers[place], task)
         return any(worker.tasks for worker in self.workers)
 
     def _send(self, worker: _Worker, task: Task) -> None:

@@ -70,13 +70,13 @@ def _outcome(ray: Any, reference: Any, task: Task) -> Outcome:
     from ray.exceptions import RayError
 
     try:
-        found: Outcome = ray.get(reference)
+        outcome: Outcome = ray.get(reference)
     except RayError as error:
         if isinstance(error, (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)):
             return died(task)
         text = (str(error).splitlines() or [type(error).__name__])[-1]
         return Outcome(task.item.path, reason=f"{task.item.path}: Ray could not run it ({text})")
-    return found
+    return outcome
 
 
 @contextmanager

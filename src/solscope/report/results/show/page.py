@@ -155,7 +155,7 @@ def _steps_title(s: Summary) -> str:
 
 
 def _step_table(s: Summary, width: int, times: StepTimes) -> Printable:
-    several = any(len(one) > 1 for one in times.values())
+    several = any(len(phase_times) > 1 for phase_times in times.values())
     columns = [
         Column("phase", text=True),
         *numbers("steps", "p50 ms"),

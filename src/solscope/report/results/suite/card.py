@@ -90,10 +90,10 @@ def _shapes(card: OperatorCard, suite: str, width: int) -> list[Printable]:
     count = counted(len(card.shapes), "shape")
     title = f"{count}, heaviest first" if len(card.shapes) > 1 else count
     parts: list[Printable] = [Text(""), heading(title), shown]
-    rest = len(card.shapes) - _MOST_SHAPES
-    if rest > 0:
+    more = len(card.shapes) - _MOST_SHAPES
+    if more > 0:
         option = "" if suite == "atrex" else f" --suite {shlex.quote(suite)}"
-        parts.append(Text(clean(f"{rest} more: solscope suite shapes {card.operator}{option}")))
+        parts.append(Text(clean(f"{more} more: solscope suite shapes {card.operator}{option}")))
     return parts
 
 
@@ -137,30 +137,32 @@ class SuiteVerification(TypedDict):
 @form("suite_verify", SuiteVerification)
 def verified_parts(result: SuiteVerification, screen: Screen) -> list[Printable]:
     """What was checked per operator, and what does not hold."""
-    found = result["operators"]
+    verified = result["operators"]
     columns = (
         *numbers("shapes", "checks", "failed", "eager error"),
         Column("operator", text=True),
     )
     cells = [
         (
-            str(one.shapes),
-            str(one.checks),
-            str(len(one.failures)) if one.failures else "-",
-            f"{one.max_error:.2g}",
-            one.operator,
+            str(operator.shapes),
+            str(operator.checks),
+            str(len(operator.failures)) if operator.failures else "-",
+            f"{operator.max_error:.2g}",
+            operator.operator,
         )
-        for one in found
+        for operator in verified
     ]
     parts: list[Printable] = [table(columns, cells, screen.width), Text("")]
-    failures = [f"{one.operator}: {text}" for one in found for text in one.failures]
+    failures = [
+        f"{operator.operator}: {text}" for operator in verified for text in operator.failures
+    ]
     parts += [Text(clean(text), style="red") for text in failures[:_MOST_FAILURES]]
     if len(failures) > _MOST_FAILURES:
         parts.append(Text(f"and {len(failures) - _MOST_FAILURES} more"))
-    checks = sum(one.checks for one in found)
-    bad = sum(bool(one.failures) for one in found)
+    checks = sum(operator.checks for operator in verified)
+    bad = sum(bool(operator.failures) for operator in verified)
     verdict = f"{counted(bad, 'operator')} with failures" if bad else "all hold"
-    parts.append(Text(f"{counted(len(found), 'operator')}, {checks:,} checks: {verdict}"))
+    parts.append(Text(f"{counted(len(verified), 'operator')}, {checks:,} checks: {verdict}"))
     return parts
 
 
@@ -194,7 +196,7 @@ def _value(row: InputRow) -> str:
 
 
 def _dtype(card: OperatorCard, row: OutputRow) -> str:
-    return f"as {row.dtype}" if row.dtype in {one.name for one in card.inputs} else row.dtype
+    return f"as {row.dtype}" if row.dtype in {tensor.name for tensor in card.inputs} else row.dtype
 
 
 def _name(row: OutputRow) -> str:
