@@ -58,7 +58,14 @@ def by_stream(activities: pl.DataFrame) -> list[Int64s]:
 
 
 def _sequences(names: np.ndarray, before: int, after: int) -> np.ndarray:
-    """A number per position that is the same where the names around it are the same."""
+    """A number per position that is the same where the names around it are the same.
+
+    A polynomial hash: with one neighbor on each side, the kernel b of the sequence a b c gets
+    ((a * F) + b) * F + c, wrapped to 64 bits, where F is `_FACTOR`. Order counts, so c b a gets
+    another number. Names are mixed first, because categories are small numbers in a row, whose sums
+    would meet. Beyond the ends of a stream, neighbors are 0, so that its first kernel matches only
+    the first one of another stream. With 64 bits, sequences that differ hardly ever meet.
+    """
     mixed = (names + np.uint64(1)) * _FACTOR
     mixed ^= mixed >> np.uint64(29)
     edge = [np.zeros(size, np.uint64) for size in (before, after)]

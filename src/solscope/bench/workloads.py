@@ -17,6 +17,7 @@ DEFAULT_SUITE = "atrex"
 SMALL = 0.0
 """The scale of shapes that were made small enough for any CPU."""
 REHEARSALS = 3
+"""Shapes on which a compiler is warmed up, at most."""
 MOST_SEQUENCES = 3
 """Sequences of equal length in an extra case."""
 

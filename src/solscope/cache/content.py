@@ -19,7 +19,9 @@ from solscope.cache.settings import make_private
 from solscope.files import new_file
 
 SAMPLE_BYTES = 64 << 10
+"""Bytes at the start, the middle and the end of a file that are compared."""
 BLOCK_BYTES = 1 << 20
+"""Bytes that are hashed at a time."""
 COARSE_NS = 2_000_000_000
 """A change this soon after another may keep its time, where a file system has whole seconds."""
 FINE_NS = 50_000_000

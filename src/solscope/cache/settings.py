@@ -11,6 +11,7 @@ from typing import NamedTuple
 from solscope.errors import UsageError
 
 MAX_BYTES = 4 << 30
+"""Size of the cache, unless `SOLSCOPE_CACHE_MAX_BYTES` gives another one."""
 MIN_BYTES = 256 << 10
 """A smaller file is read and attributed in less than 0.1 s: not worth a folder on the disk."""
 FOLDER = "solscope-cache-1"

@@ -18,6 +18,7 @@ from solscope.capture.sensors import Missing, find_sensors
 from solscope.errors import InputError
 
 TICK_S = 0.25
+"""Seconds from one look at the process to the next."""
 PATIENCE_S = 10.0
 """How long a command that was asked to end may take for it."""
 FIND_S = 120.0

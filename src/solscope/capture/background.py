@@ -12,6 +12,7 @@ from pathlib import Path
 from solscope.errors import SolscopeError
 
 START_S = 20.0
+"""Seconds in which the sampling process must have started."""
 _SOURCE = str(Path(__file__).parents[2])
 
 

@@ -13,6 +13,7 @@ _AVAILABLE = re.compile(rb"^MemAvailable:\s+(\d+) kB", re.MULTILINE)
 _CPU_MHZ = re.compile(rb"^cpu MHz\s*:\s*([\d.]+)", re.MULTILINE)
 _TOTAL = re.compile(rb"^(some|full) .*total=(\d+)", re.MULTILINE)
 _MAX_FREQUENCY_FILES = 64
+"""Cores whose clock is read, at most: each is a file."""
 
 
 class CpuTime:

@@ -18,8 +18,11 @@ _SM_CLOCK, _MEMORY_CLOCK = 1, 2
 _TRANSMIT, _RECEIVE = 0, 1
 _CORE_TEMPERATURE = 0
 _MAX_PROCESSES = 64
+"""Processes of a GPU that are read, at most."""
 _MAX_SAMPLES = 1024
+"""Samples of processes that are read at a time, at most."""
 _UNKNOWN_BYTES = (1 << 64) - 1
+"""What NVML gives for memory that it does not know."""
 
 
 class Utilization(ctypes.Structure):

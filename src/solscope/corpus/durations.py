@@ -10,6 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 BITS = 7
+"""Significant bits of a stored duration: to within 0.8 %, so that few values are distinct."""
 
 
 def to_bits(nanoseconds: pl.Expr) -> pl.Expr:

@@ -19,7 +19,9 @@ from solscope.files import new_file
 from solscope.lab.processes import on_all_cores
 
 PART_BYTES = 15 << 20
+"""Bytes of one file of an archive, at most."""
 MAX_PARTS = 7
+"""Files of an archive, at most; the largest members are compressed harder until all fit."""
 PRESET, SLOW_PRESET = 4, 6
 SLOW_SAVES = 0.15
 """What the slow preset saves, at least; it takes three times as long."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from solscope.errors import SolscopeError
 
 PERIOD_US = 100_000
+"""Microseconds after which a quota starts anew: the kernel's default."""
 NAME = f"solscope-lab-{os.getpid()}"
 
 

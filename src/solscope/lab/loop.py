@@ -25,6 +25,7 @@ Point = Literal["step", "schedule", "layer", "decode", "sample", "detokenize"]
 Hook = Callable[[int], None]
 """Called at a point of the step; takes the layer, or 0."""
 CHUNK_BYTES = 2 << 20
+"""Bytes of one upload."""
 HELPER_BUSY_S, HELPER_IDLE_S = 0.004, 0.006
 
 
@@ -56,6 +57,7 @@ TINY_SETTINGS = Settings(
     batch=2, context=16, prefill_every=2, prefill_tokens=8, upload_chunks=2, staged_chunks=1
 )
 MAX_POSITIONS = 1 << 15
+"""Longest context, in tokens, for which rotations are computed."""
 
 
 class Loop:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SEED = 7
+"""Of the weights: every recording runs the same model."""
 OnLayer = Callable[[int], None]
 
 

@@ -35,15 +35,19 @@ from solscope.lab.recording import Samples, Timing, profile_steps, time_steps
 from solscope.operators.host_warnings import ignore_host_warnings
 
 LOOP_CORES = 4
+"""Cores of the loop, where the machine has twice as many."""
 SETTLE_S = 0.15
 """How long a fault acts before it is measured; also what GPU counters need to notice."""
 PROBE_S = 0.12
+"""Seconds of steps that try out a dose."""
 HOPELESS = 3
 """As many failures and no pair yet: the rest would fail, too."""
 GRACE_S = 15.0
 """A running unit may continue for this long after the time limit."""
 MEASURE_S = 0.3
+"""Seconds of steps that give the time of a recording."""
 RAW_FREE_BYTES = 16 << 30
+"""Free bytes of shared memory from which on traces are written there first."""
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 
 Say = Callable[[str], None]

@@ -14,6 +14,7 @@ from solscope.capture.sampler import HEADER
 from solscope.lab.loop import Loop
 
 PERIOD_MS = 10
+"""Milliseconds from one sample of the sensors to the next."""
 
 
 class Timing(NamedTuple):

@@ -39,6 +39,7 @@ SURE = THRESHOLDS.sure
 SLOW = 1.3
 """From this slowdown on a pair counts as one that an engineer would be called for."""
 TOP = 3
+"""Causes of an answer that count as named."""
 MANY = 12
 """From so many pairs on they are diagnosed in several processes."""
 RESULTS = "results/lab"

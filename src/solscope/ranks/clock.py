@@ -4,6 +4,16 @@ No rank leaves a synchronizing collective before the last has entered it, so its
 What a rank's clock shows more than the common one is a line, offset and drift, through the
 differences between its ends and the middle of all ranks' ends; most calls decide, and outliers
 count nothing. Recorded clocks of one host often agree already. That is checked, not believed.
+
+An example, in microseconds. Three ranks leave two collectives at these times of their own clocks:
+
+    rank 0      1,000   9,000
+    rank 1      1,002   9,001
+    rank 2      1,050   9,058
+
+The middle of the ends is 1,002 and 9,001. Rank 2 shows 48 more at the first one and 57 more at the
+second: an offset, and a drift of 9 in 8,000, about 1,100 parts per million. Drift is corrected only
+where it is `DRIFT_SURE` times its own error, for which two collectives are too few.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ GroupBy = Literal["name", "short", "category", "op", "call"]
 NO_OPERATOR = "(no operator)"
 MIXED = "mixed"
 _NEARLY_ALL = 0.9
+"""A group with less of its time than this in one category is `mixed`."""
 
 
 class KernelRow(msgspec.Struct, frozen=True):

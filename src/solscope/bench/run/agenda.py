@@ -24,6 +24,7 @@ from solscope.operators import operator as find_operator
 from solscope.operators.base import Operator
 
 CPU_BYTES = 256e6
+"""Bytes that a shape may move on a CPU, unless another limit is given."""
 GPU_SHARE = 0.15
 """Shapes that move more than this share of the GPU's memory are not run: several draws, outputs
 and references must fit."""

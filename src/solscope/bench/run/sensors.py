@@ -22,7 +22,9 @@ PERIOD_S = 0.02
 BUSY_PCT = 5
 """A GPU that works for more than this share of the time is not timed on: others use it."""
 BUSY_READINGS = 5
+"""Readings of the GPU's use before a run."""
 BUSY_PAUSE_S = 0.5
+"""Seconds from one of them to the next."""
 THROTTLE = {
     0x2: "applications clocks",
     0x4: "power cap",

@@ -313,7 +313,8 @@ class OperatorTiming:
 def looks_cached(first: Sequence[float], later: Sequence[float], least_us: float) -> bool:
     """Whether calls on values seen before were so much faster that they cannot have computed.
 
-    Differences below `least_us` prove nothing: the first call also finds cold caches.
+    Differences below `least_us` prove nothing: the first call also finds cold caches. Example: the
+    first calls take 300 us, later ones 100, and `least_us` is 50: 300 > 2 * 100 and 200 > 50.
     """
     slow, fast = min(first), quantile(later, 0.8)
     return slow > MIN_CACHED_SPEEDUP * fast and slow - median(later) > least_us

@@ -16,9 +16,11 @@ from solscope.bench.worker.messages import CallSets, OutputFacts, RestoreInputs
 SAMPLE_US = 2000.0
 """A sample takes at least about this long, in as many calls as that needs."""
 MOST_CALLS = 3000
+"""Calls in one sample, at most."""
 MOST_UPDATES = 24
 """Calls in a sample of an operator that updates its inputs: values must not run away."""
 LEAST_SAMPLES = 3
+"""Samples, at least, however little time is left."""
 MIN_CACHED_GAIN_US = 1000.0
 """Smallest difference that indicates cached results; caches and schedulers make smaller ones."""
 LATER_CALLS = 9

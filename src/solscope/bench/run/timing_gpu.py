@@ -48,6 +48,7 @@ KEPT_BYTES = 4 << 30
 COPIED_BYTES = 1 << 30
 """Copies of updated tensors that a worker keeps, at most."""
 MOST_SAMPLES = 200
+"""Cold samples of one process, at most, however noisy they are."""
 FLUSH_US = 60.0
 """About what a flush and its surroundings take."""
 MIN_CACHED_GAIN_US = 50.0
@@ -55,18 +56,23 @@ MIN_CACHED_GAIN_US = 50.0
 MAX_LAG_US = 60.0
 """Work that continues for longer than this after the stream is done ran elsewhere."""
 GRAPH_CALLS = 12
+"""Calls in a graph of short calls."""
 LONG_US = 1000.0
 """From here on a graph holds one call per set."""
 GRAPH_SAMPLES = 5
+"""Samples of a graph."""
 GRAPH_SAMPLE_US = 3000.0
+"""Microseconds of replays in one sample, at least."""
 GRAPH_PARTS = 3
 """Runs of the graph in a long request for each in a short one."""
 GRAPH_LONG_US = 50_000.0
 """From here on what a request takes by itself does not matter."""
 LONG_RUN_US = 50_000.0
+"""Microseconds that a run takes if the claim is true: a request by itself does not matter then."""
 LEAST_US = 0.1
 """No call is shorter, whatever it claims."""
 MOST_REPLAYS = 1 << 14
+"""Replays in one request, at most."""
 MIN_SHARE_OF_GRAPH = 0.5
 """A cold call that claims less than this share of a call in the graph is not believed.
 
@@ -294,6 +300,8 @@ def request_us(short: Sequence[float], long: Sequence[float], parts: int) -> flo
     """Time that a request takes beside its runs: `long` is of `parts` times the runs of `short`.
 
     No more than half of a long request: its runs take longer than a request does by itself.
+    Example: a request takes 100 us by itself, its runs 1,000. Short requests take 1,100 us, long
+    ones with 3 times the runs 3,100: (3 * 1,100 - 3,100) / 2 = 100.
     """
     if not short:
         return 0.0

@@ -19,6 +19,7 @@ from typing import Any
 FLUSHED_L2_SIZES = 2
 """The flushed bytes, in sizes of the L2."""
 CU_LIMIT_PERSISTING_L2_CACHE_SIZE = 6
+"""Number of the limit in CUDA's driver API."""
 SPIN = "spin_kernel"
 """The kernel of torch.cuda._sleep, launched before and after every timed call."""
 

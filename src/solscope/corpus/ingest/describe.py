@@ -28,8 +28,11 @@ DATE = "date"
 RESERVED = ("phase", "hardware", "format", "rank", "world_size")
 """Names that profiles are chosen by and that no tag may take."""
 MOST_TAGS = 64
+"""Tags in one sidecar, at most."""
 LONGEST_TEXT = 1000
+"""Characters of a tag, at most."""
 _LARGEST_SIDECAR = 1 << 20
+"""Bytes of a sidecar, at most: `MOST_TAGS` tags are far smaller."""
 _TRACE_SUFFIX = re.compile(
     r"(?:\.pt)?(?:\.trace)?\.(?:json|sqlite|nsys-rep|csv|txt)(?:\.(?:gz|zst))?$", re.IGNORECASE
 )

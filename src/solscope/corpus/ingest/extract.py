@@ -36,6 +36,7 @@ from solscope.views.costs import CallKind, find_calls
 from solscope.views.operators import hardware_of, named_hardware, origin
 
 _CHUNK = 1 << 20
+"""Bytes that are hashed at a time."""
 
 
 @dataclass(frozen=True)

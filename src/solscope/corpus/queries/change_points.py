@@ -18,6 +18,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.02
+"""Share of random orders that may have as good a split, for a change that counts."""
 ORDERS = 299
 """Random orders that a split is compared with."""
 SHORTEST = 3
@@ -25,6 +26,7 @@ SHORTEST = 3
 LONGEST = 300
 """Values that are looked at, from the latest back; bounds time and memory."""
 SEED = 0
+"""Of the random orders: the same store gives the same changes."""
 FEW = 23
 """Orders that are looked at before all the others."""
 AT_ONCE = 65_536

@@ -25,6 +25,7 @@ TrendBy = Literal["date", "version"]
 TrendMetric = Literal["call", "step", "share"]
 STEP = "step"
 MIN_CHANGE_PCT = 3.0
+"""Slowdown in percent from which on a series has regressed, unless another one is asked for."""
 UNITS = {"call": "µs per call", "step": "µs per step", "share": "% of GPU time"}
 
 

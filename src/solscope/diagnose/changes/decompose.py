@@ -12,6 +12,10 @@ occurs more often shows as more calls. Kernels are split class by class and summ
 By the same rule the whole difference is that of the mix, sum(mean(t) * delta(w)) over phases with
 share w and step time t, and that within phases, sum(mean(w) * delta(t)). The steps of a phase that
 is missing in one run would have taken as long in it: all of their time is the mix's.
+
+An example: 10 calls of 2 ms become 12 calls of 3 ms, 20 ms become 36. More calls explain
+2.5 * (12 - 10) = 5 ms of it, longer calls 11 * (3 - 2) = 11 ms, and 5 + 11 = 16, the difference.
+With d of the normal run alone, 2 * 2 + 10 * 1 = 14 would leave a rest of 2.
 """
 
 from __future__ import annotations

@@ -20,16 +20,19 @@ from pathlib import Path
 from solscope.lab.ranks.plan import WORLD, Scenario
 
 LIMIT_S = 90
+"""Seconds after which a disturbing process ends by itself."""
 GPU_DUTY = {1: 0.35, 2: 1.0}
 HOST_DUTY = {1: 0.5, 2: 1.0}
 HEAP = {1: 400_000, 2: 1_500_000}
 """Objects that a collection has to walk through."""
 COLLECT_EVERY = 4
+"""Steps from one garbage collection to the next."""
 WANDER_MS = {1: 4.0, 2: 10.0}
 TOKENS = {1: 64, 2: 256}
 """Requests of the rank that has more of them."""
 LINK_MTU = {1: 1500, 2: 576}
 LATE_STEPS = 5
+"""Steps that a late rank misses at the start."""
 _MTU = (0x8921, 0x8922)
 """ioctl numbers that get and set an interface's MTU (linux/sockios.h)."""
 

@@ -14,6 +14,7 @@ from solscope.lab.ranks.plan import WORLD, Scenario
 LAYERS, HIDDEN, HEAD, HEADS, KV_HEADS, INNER = 4, 2048, 128, 16, 4, 6144
 VOCABULARY, EXPERTS, CHOSEN, EXPERT_INNER, CONTEXT = 32000, 16, 4, 1024, 512
 MICROBATCHES = 4
+"""Parts of a batch that follow each other through a pipeline."""
 
 
 class Model:

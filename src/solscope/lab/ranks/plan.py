@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 WORLD = 4
+"""Ranks: slices of one GPU."""
 STEPS = 16
 """Steps that are recorded."""
 WHY = {

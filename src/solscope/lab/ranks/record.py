@@ -23,6 +23,7 @@ from solscope.lab.ranks.plan import WORLD, Scenario, scenarios
 BUDGET_S = 455.0
 """No run is started after this time."""
 RUN_LIMIT_S = 45.0
+"""Seconds after which a run that has not ended is killed."""
 
 
 def record(half: str, out: Path, only: list[str]) -> None:

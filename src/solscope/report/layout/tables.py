@@ -226,6 +226,7 @@ def listing(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Group:
 
 
 BAR_WIDTH = 12
+"""Cells of a bar."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 

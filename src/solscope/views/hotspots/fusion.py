@@ -14,6 +14,7 @@ from solscope.views.hotspots.window import Window
 TINY_NS = 10_000
 """Calls shorter than this are candidates for fusion."""
 SHORTEST_RUN = 3
+"""Calls of a run, at least."""
 LONG_RUN = 16
 """One kernel for more than this is rarely written."""
 FUSIBLE = frozenset(

@@ -32,6 +32,7 @@ QUIET = {
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Without it, Ray puts the address of the network interface in place of 127.0.0.1."""
 CONNECT_S = 5.0
+"""Seconds until a cluster that does not answer is reported; Ray itself waits for minutes."""
 STARTS = 3
 """How often a cluster on this machine is started before it is given up."""
 _HOST_AND_PORT = re.compile(r"(?P<host>[\w.-]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")

@@ -10,7 +10,9 @@ from solscope.report.forms import Screen, form
 from solscope.text import clean, shorten
 
 NAME_WIDTH = 60
+"""Characters of a function's name, unless names are printed whole."""
 _SIGNIFICANT = 0.05
+"""p below which a change is called significant: the usual one."""
 
 
 def markdown_classic(result: Classic, top: int | None = None, *, full_names: bool = False) -> str:

@@ -17,7 +17,9 @@ from solscope.suite.tables import ListedRow
 from solscope.text import clean
 
 _MOST_SHAPES = 12
+"""Shapes that a card lists."""
 _MOST_FAILURES = 20
+"""Failures that are printed."""
 
 
 @form("suite_show", OperatorCard)
