@@ -15,8 +15,8 @@ from solscope.diagnose.changes.outcome import Outcome, outcome_of
 from solscope.diagnose.changes.tails import Tails, compare_tails
 from solscope.diagnose.findings.gpu import GpuFindings
 from solscope.diagnose.findings.host import HostFindings
+from solscope.diagnose.findings.pairs import StepMeans
 from solscope.diagnose.findings.sensors import SensorFindings
-from solscope.diagnose.findings.steps import StepMeans
 from solscope.diagnose.matching.units import Units
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.readers.packed import Observations

@@ -9,8 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from solscope.diagnose.findings.pairs import KernelPair, Pair
-from solscope.diagnose.findings.steps import StepMeans
+from solscope.diagnose.findings.pairs import KernelPair, Pair, StepMeans
 from solscope.diagnose.labels import copy_kind
 from solscope.diagnose.thresholds import Thresholds
 from solscope.readers.packed import KernelClass, Observations

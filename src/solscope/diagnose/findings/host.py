@@ -10,8 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from solscope.diagnose.changes.decompose import Decomposition
-from solscope.diagnose.findings.pairs import Pair, SectionPair
-from solscope.diagnose.findings.steps import StepMeans
+from solscope.diagnose.findings.pairs import Pair, SectionPair, StepMeans
 from solscope.diagnose.labels import idle_label
 from solscope.diagnose.thresholds import Thresholds
 from solscope.readers.packed import Observations
