@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from solscope.capture.base import MissingSensorError, Write
+from solscope.capture.base import GPU_METRICS, MissingSensorError, Write
 from solscope.capture.process import descends
 
 
@@ -33,12 +33,7 @@ class AmdGpu:
 
     name = "AMD GPU (amdsmi)"
     metrics = (
-        "gpu_usage",
-        "gpu_mem_util",
-        "gpu_sm_frequency",
-        "gpu_mem_frequency",
-        "gpu_mem_used",
-        "gpu_power_mw",
+        *GPU_METRICS,
         "gpu_temperature",
         "gpu_processes",
         "gpu_other_processes",

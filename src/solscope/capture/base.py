@@ -9,6 +9,15 @@ from typing import Protocol
 Write = Callable[[int, str, str, float], None]
 """Takes one sample: Unix time in ns, metric, device (`Host`, `GPU 0`), value."""
 HOST = "Host"
+GPU_METRICS = (
+    "gpu_usage",
+    "gpu_mem_util",
+    "gpu_sm_frequency",
+    "gpu_mem_frequency",
+    "gpu_mem_used",
+    "gpu_power_mw",
+)
+"""What every vendor's library reads."""
 
 
 class MissingSensorError(Exception):

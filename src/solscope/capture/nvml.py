@@ -10,7 +10,7 @@ import time
 from ctypes import byref, c_uint, c_ulonglong
 from typing import Any
 
-from solscope.capture.base import MissingSensorError, Write
+from solscope.capture.base import GPU_METRICS, MissingSensorError, Write
 from solscope.capture.process import descends
 
 _SUCCESS = 0
@@ -108,12 +108,7 @@ class GpuState:
 
     name = "NVIDIA GPU (NVML)"
     metrics = (
-        "gpu_usage",
-        "gpu_mem_util",
-        "gpu_sm_frequency",
-        "gpu_mem_frequency",
-        "gpu_mem_used",
-        "gpu_power_mw",
+        *GPU_METRICS,
         "gpu_energy_mj",
         "gpu_temperature",
         "gpu_throttle_reasons",

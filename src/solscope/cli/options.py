@@ -40,6 +40,15 @@ def number_option(
     )
 
 
+def context_flag(name: str, key: str, help_text: str) -> Decorator:
+    """A flag that the command does not take: it is stored under `key` in `Context.meta`."""
+
+    def store(context: click.Context, _: click.Parameter, given: bool) -> None:
+        context.meta[key] = given
+
+    return click.option(name, is_flag=True, expose_value=False, callback=store, help=help_text)
+
+
 def phase_option(help_text: str) -> Decorator:
     """`--phase`: only steps of one phase."""
     phases = click.Choice(["prefill", "decode", "mixed", "draft", "verify"])
@@ -101,10 +110,6 @@ def bound_option(default: str) -> Decorator:
 _NO_CACHE = "solscope.no_cache"
 
 
-def _forbid_cache(context: click.Context, _: click.Parameter, forbidden: bool) -> None:
-    context.meta[_NO_CACHE] = forbidden
-
-
 def cache_forbidden() -> bool:
     """Whether the command was given `--no-cache`."""
     context = click.get_current_context(silent=True)
@@ -118,12 +123,8 @@ expansion_option: Decorator = number_option(
     "Reject a compressed file that expands by more than this factor.",
     metavar="FACTOR",
 )
-no_cache_option: Decorator = click.option(
-    "--no-cache",
-    is_flag=True,
-    expose_value=False,
-    callback=_forbid_cache,
-    help="Read the file again, and do not cache what was read.",
+no_cache_option: Decorator = context_flag(
+    "--no-cache", _NO_CACHE, "Read the file again, and do not cache what was read."
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from solscope.cli.arguments import STDOUT
-from solscope.cli.options import Decorator
+from solscope.cli.options import Decorator, context_flag
 from solscope.cli.screen import can_draw, terminal_width, use_color
 
 FAILED = 1
@@ -54,21 +54,11 @@ def _choose_json(context: click.Context, _: click.Parameter, as_json: bool) -> O
     return Output(context, as_json=as_json)
 
 
-def _choose_markdown(context: click.Context, _: click.Parameter, markdown: bool) -> None:
-    context.meta[_MARKDOWN] = markdown
-
-
 json_option: Decorator = click.option(
     "--json", "output", is_flag=True, callback=_choose_json, help="Print JSON."
 )
 """`--json`; the command takes an `Output`, which `present` needs."""
-markdown_option: Decorator = click.option(
-    "--markdown",
-    is_flag=True,
-    expose_value=False,
-    callback=_choose_markdown,
-    help="Print Markdown.",
-)
+markdown_option: Decorator = context_flag("--markdown", _MARKDOWN, "Print Markdown.")
 
 
 def form_options(command: Callable[..., Any]) -> Callable[..., Any]:

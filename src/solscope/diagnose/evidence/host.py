@@ -28,12 +28,15 @@ def waits_for_core(f: Findings) -> Answer:
     queue, added = f.sensors.counter("runq_ns"), f.sensors.of_added_time("runq_ns")
     if queue is None or added is None:
         return Answer(None, "run-queue time was not sampled")
-    text = (
-        f"the main thread waits for a core {queue.abnormal:.1f} % of the time "
-        f"(normal {queue.normal:.1f} %): {as_percent(added)} of the added time"
-    )
-    holds = added >= f.limits.of_added and queue.delta >= 100 * f.limits.runq_share
-    return Answer(holds, text)
+    text = f"waits for a core {queue.abnormal:.1f} % of the time (normal {queue.normal:.1f} %)"
+    grew = queue.delta >= 100 * f.limits.runq_share
+    return _of_added_time(f, text, added, grew)
+
+
+def _of_added_time(f: Findings, text: str, added: float, grew: bool) -> Answer:
+    """Whether a state of the main thread that grew also explains the added time."""
+    answer = f"the main thread {text}: {as_percent(added)} of the added time"
+    return Answer(grew and added >= f.limits.of_added, answer)
 
 
 def stopped(f: Findings) -> Answer:
@@ -41,12 +44,9 @@ def stopped(f: Findings) -> Answer:
     blocked, added = f.sensors.blocked, f.sensors.blocked_of_added
     if blocked is None or added is None:
         return Answer(None, "scheduler statistics were not sampled")
-    text = (
-        f"the main thread is blocked {blocked.abnormal:.0f} % of the time "
-        f"(normal {blocked.normal:.0f} %): {as_percent(added)} of the added time"
-    )
-    holds = added >= f.limits.of_added and blocked.delta >= 100 * f.limits.blocked_share
-    return Answer(holds, text)
+    text = f"is blocked {blocked.abnormal:.0f} % of the time (normal {blocked.normal:.0f} %)"
+    grew = blocked.delta >= 100 * f.limits.blocked_share
+    return _of_added_time(f, text, added, grew)
 
 
 def process_stopped(f: Findings) -> Answer:

@@ -16,18 +16,18 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
-def _modes(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
-    names = _names(context, option, text)
-    if not names or not set(names) <= {"eager", "graph"}:
-        raise click.BadParameter("expected eager, graph or eager,graph")
-    return names
+def _list_option(name: str, values: str, metavar: str, expected: str, help_text: str) -> Decorator:
+    """Some of `values`, separated by commas; all of them unless given."""
 
+    def parse(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
+        names = _names(context, option, text)
+        if not names or not set(names) <= set(values.split(",")):
+            raise click.BadParameter(expected)
+        return names
 
-def _strengths(context: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:
-    names = _names(context, option, text)
-    if not names or not set(names) <= {"1", "2", "3"}:
-        raise click.BadParameter("expected some of 1,2,3")
-    return tuple(int(name) for name in names)
+    return click.option(
+        name, default=values, show_default=True, callback=parse, metavar=metavar, help=help_text
+    )
 
 
 @click.group("lab", short_help="Inject known faults and score the diagnosis.")
@@ -64,21 +64,19 @@ out_option: Decorator = click.option(
     "Faults used to choose thresholds, to test them, or both.",
     default="all",
 )
-@click.option(
+@_list_option(
     "--modes",
-    default="eager,graph",
-    show_default=True,
-    callback=_modes,
-    metavar="MODE,...",
-    help="How decode steps are launched.",
+    "eager,graph",
+    "MODE,...",
+    "expected eager, graph or eager,graph",
+    "How decode steps are launched.",
 )
-@click.option(
+@_list_option(
     "--strengths",
-    default="1,2,3",
-    show_default=True,
-    callback=_strengths,
-    metavar="N,...",
-    help="Strengths, aiming at steps 1.1, 1.4 and more than 2 times as long.",
+    "1,2,3",
+    "N,...",
+    "expected some of 1,2,3",
+    "Strengths, aiming at steps 1.1, 1.4 and more than 2 times as long.",
 )
 @click.option(
     "--faults", callback=_names, metavar="NAME,...", help="Only these faults. Default: all."
@@ -100,7 +98,7 @@ def record(
     out: Path,
     half: str,
     modes: tuple[str, ...],
-    strengths: tuple[int, ...],
+    strengths: tuple[str, ...],
     faults: tuple[str, ...],
     steps: int | None,
     seconds: float,
@@ -120,7 +118,7 @@ def record(
     chosen: dict[str, Any] = {
         "which": half,
         "modes": modes,
-        "strengths": strengths,
+        "strengths": tuple(map(int, strengths)),
         "faults": faults,
         "steps": steps,
         "seconds": seconds,
