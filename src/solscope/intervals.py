@@ -73,11 +73,11 @@ def nest(start: Int64s, end: Int64s) -> NDArray[np.int64]:
     depth = np.arange(size) - np.searchsorted(np.sort(e), s, side="right")
     key = depth * size + np.arange(size)
     by_depth = np.argsort(key, kind="stable")
-    found = np.searchsorted(key[by_depth], key - size) - 1
+    before = np.searchsorted(key[by_depth], key - size) - 1
     inner = depth > 0
-    above = by_depth[np.maximum(found, 0)]
+    above = by_depth[np.maximum(before, 0)]
     proper = ~inner | (
-        (found >= 0) & (depth[above] == depth - 1) & (e[above] >= e) & (above < np.arange(size))
+        (before >= 0) & (depth[above] == depth - 1) & (e[above] >= e) & (above < np.arange(size))
     )
     if not proper.all() or (depth < 0).any():
         above, inner = _nest_by_stack(s, e)
@@ -128,13 +128,13 @@ def _last_at_depth(
     key = own * (size + 1) + np.arange(size)
     by_depth = np.argsort(key, kind="stable")
     index = np.searchsorted(key[by_depth], depth * (size + 1) + position) - 1
-    found = by_depth[np.maximum(index, 0)]
-    return np.where((depth >= 0) & (index >= 0) & (own[found] == depth), found, -1)
+    last = by_depth[np.maximum(index, 0)]
+    return np.where((depth >= 0) & (index >= 0) & (own[last] == depth), last, -1)
 
 
 def _innermost_by_stack(at: Int64s, start: Int64s, end: Int64s) -> NDArray[np.int64]:
     """`innermost` for intervals that overlap without nesting; points and intervals sorted."""
-    found = np.full(at.size, -1, dtype=np.int64)
+    innermost = np.full(at.size, -1, dtype=np.int64)
     stack: list[int] = []
     starts, ends = start.tolist(), end.tolist()
     opened = 0
@@ -147,8 +147,8 @@ def _innermost_by_stack(at: Int64s, start: Int64s, end: Int64s) -> NDArray[np.in
         while stack and ends[stack[-1]] <= point:
             stack.pop()
         if stack:
-            found[index] = stack[-1]
-    return found
+            innermost[index] = stack[-1]
+    return innermost
 
 
 class Stray(NamedTuple):

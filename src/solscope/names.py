@@ -161,21 +161,21 @@ def _unwrap(text: str) -> tuple[str, str]:
 
 def _split(text: str) -> tuple[str, str]:
     """Name up to its call arguments or a comma; and the last template arguments in it."""
-    kept: list[str] = []
+    pieces: list[str] = []
     arguments = ""
     end = 0
     for start, stop in _groups(text):
         before, comma, _ = text[end:start].partition(",")
-        kept.append(before)
+        pieces.append(before)
         if comma:
-            return _without_return_type("".join(kept)), arguments
+            return _without_return_type("".join(pieces)), arguments
         end = stop
         if text[start] == "<":
             arguments = text[start + 1 : stop]
-        elif text[start] == "(" and "".join(kept).strip() not in ("", "decltype"):
-            return _without_return_type("".join(kept)), arguments
-    kept.append(text[end:].partition(",")[0])
-    return _without_return_type("".join(kept)), arguments
+        elif text[start] == "(" and "".join(pieces).strip() not in ("", "decltype"):
+            return _without_return_type("".join(pieces)), arguments
+    pieces.append(text[end:].partition(",")[0])
+    return _without_return_type("".join(pieces)), arguments
 
 
 def _groups(text: str) -> Iterator[tuple[int, int]]:
@@ -185,16 +185,16 @@ def _groups(text: str) -> Iterator[tuple[int, int]]:
     """
     stack: list[str] = []
     start = 0
-    for found in _BRACKET.finditer(text):
-        mark = found.group()
+    for match in _BRACKET.finditer(text):
+        mark = match.group()
         if mark in _CLOSER:
             if not stack:
-                start = found.start()
+                start = match.start()
             stack.append(mark)
         elif stack:
             _close(stack, mark)
             if not stack:
-                yield start, found.end()
+                yield start, match.end()
     if stack:
         yield start, len(text)
 
@@ -219,15 +219,15 @@ def _without_return_type(base: str) -> str:
 
 def _first_type(arguments: str) -> str | None:
     """From the first argument that is a type, not a number or a cast, to the end."""
-    found = re.search(r"(?:^|,)\s*(?:void\s+)?([A-Za-z_][\w:]*<|[A-Za-z_][\w:]{7,})", arguments)
-    return arguments[found.start(1) :].rstrip("> ") if found else None
+    match = re.search(r"(?:^|,)\s*(?:void\s+)?([A-Za-z_][\w:]*<|[A-Za-z_][\w:]{7,})", arguments)
+    return arguments[match.start(1) :].rstrip("> ") if match else None
 
 
 def _functor_in(arguments: str) -> str:
     closed = arguments.endswith((">", ")", "]", "}"))
-    for found in _WORD.finditer(arguments):
-        word, scope = found.groups()
-        if not closed and found.end() == len(arguments):
+    for match in _WORD.finditer(arguments):
+        word, scope = match.groups()
+        if not closed and match.end() == len(arguments):
             break  # the name was cut inside this word
         if scope or _PLUMBING.match(word):
             continue
@@ -251,15 +251,15 @@ def _mangled_names(symbol: str) -> Iterator[list[str]]:
     parts: list[str] = []
     root = ""
     at = 2
-    while at < min(len(symbol), MAX_MANGLED) and (found := _MANGLED_PART.match(symbol, at)):
-        at = found.end()
-        ends = found["open"] or found.group() not in "NKL"
-        if found["length"]:
-            stop = at + int(found["length"])
+    while at < min(len(symbol), MAX_MANGLED) and (match := _MANGLED_PART.match(symbol, at)):
+        at = match.end()
+        ends = match["open"] or match.group() not in "NKL"
+        if match["length"]:
+            stop = at + int(match["length"])
             parts.append(symbol[at:stop])
             ends = not root and symbol[2] != "N"  # `_Z3foo...`: a single name, not a path
             root, at = root or parts[0], stop
-        elif found["first"]:
+        elif match["first"]:
             parts, ends = [root], False
         if ends:
             yield parts

@@ -228,8 +228,8 @@ def redactor_for(profile: Profile) -> Redactor:
     meta = profile.metadata
     hosts = {meta.host} if meta.host else set()
     hosts |= {v for k, v in meta.about.items() if _HOST_FACT.search(k) and isinstance(v, str)}
-    if found := _HOST_IN_FILE.match(PurePath(profile.path).name):
-        hosts.add(found.group(1))
+    if match := _HOST_IN_FILE.match(PurePath(profile.path).name):
+        hosts.add(match.group(1))
     hosts |= {host.partition(".")[0] for host in hosts}
     names = profile.events["name"].unique().drop_nulls().cast(pl.String)
     users = {user for name in names for user in _HOME.findall(name)}
@@ -243,8 +243,8 @@ def redactor_for(profile: Profile) -> Redactor:
 def _metadata(meta: Metadata, redactor: Redactor) -> tuple[Metadata, int]:
     """Metadata without host and header facts, and how many of them there were."""
     versions = {key: redactor.text(value) for key, value in meta.versions.items()}
-    kept = msgspec.structs.replace(meta, host=None, about={}, versions=versions)
-    return kept, len(meta.about) + (meta.host is not None)
+    redacted = msgspec.structs.replace(meta, host=None, about={}, versions=versions)
+    return redacted, len(meta.about) + (meta.host is not None)
 
 
 def _is_path(text: str) -> bool:

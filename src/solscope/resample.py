@@ -200,8 +200,8 @@ def split_noise(values: Floats, quantile: float) -> float | None:
     sides = np.array([draw.permutation(blocks) for _ in range(SPLITS)]) < blocks // 2
     member = sides[:, block]
     counts = member.sum(axis=1)
-    kept = (counts > 0) & (counts < size)
-    member, counts = member[kept], counts[kept]
+    two_sided = (counts > 0) & (counts < size)
+    member, counts = member[two_sided], counts[two_sided]
     first = (member * values).sum(axis=1) / counts
     second = (~member * values).sum(axis=1) / (size - counts)
     spread = np.abs(np.log(np.maximum(first, 1e-12) / np.maximum(second, 1e-12)))

@@ -242,8 +242,8 @@ def _warnings(cycles: pl.DataFrame, rows: int) -> Iterator[ProfileWarning]:
 def _with_counters(profile: Profile, path: Path, options: ReadOptions) -> Profile:
     """Add the counter samples of the cycles; damaged ones are left out, with a warning."""
     names = (pattern.sub(beside, path.name) for pattern, beside in _BESIDE)
-    found = (path.with_name(name) for name in names if name != path.name)
-    beside = next((file for file in found if file.is_file()), None)
+    paths = (path.with_name(name) for name in names if name != path.name)
+    beside = next((file for file in paths if file.is_file()), None)
     if beside is None:
         return profile
     try:

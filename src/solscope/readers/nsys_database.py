@@ -162,8 +162,8 @@ class Export:
 
     def enum(self, table: str, column: str, default: dict[int, str]) -> dict[int, str]:
         """A table of enum values as a mapping; `default` when the export has none."""
-        found = {i: str(text) for i, text in self.rows(table, ("id", column)) if isinstance(i, int)}
-        return found or default
+        texts = {i: str(text) for i, text in self.rows(table, ("id", column)) if isinstance(i, int)}
+        return texts or default
 
 
 def discover(db: sqlite3.Connection, path: Path) -> Export:

@@ -83,14 +83,14 @@ def _batch(rows: list[Any], source: Source) -> pl.DataFrame:
 
 
 def _strings(export: Export, ids: list[int], source: Source) -> dict[int, str]:
-    found: dict[int, str] = {}
+    strings: dict[int, str] = {}
     for i in range(0, len(ids) if "StringIds" in export.columns else 0, 500):
         part = ids[i : i + 500]
         marks = ",".join("?" * len(part))
         sql = f"SELECT id, value FROM StringIds WHERE id IN ({marks})"  # noqa: S608
         for batch in export.batches(sql, part):
-            found.update((key, _clean(str(value), source.kind)) for key, value in batch)
-    return found
+            strings.update((key, _clean(str(value), source.kind)) for key, value in batch)
+    return strings
 
 
 def _clean(name: str, kind: str) -> str:
@@ -244,8 +244,8 @@ def _read_events(export: Export, tick: Callable[[int], None]) -> pl.DataFrame:
 
 def _on_physical_gpus(export: Export, events: pl.DataFrame) -> pl.DataFrame:
     """Replace each process's own CUDA ordinals, which restart at 0 under CUDA_VISIBLE_DEVICES."""
-    known = list(export.rows("TARGET_INFO_CUDA_DEVICE", ("pid", "cudaId", "gpuId")))
-    whole = [row for row in known if all(isinstance(value, int) for value in row)]
+    listed = list(export.rows("TARGET_INFO_CUDA_DEVICE", ("pid", "cudaId", "gpuId")))
+    whole = [row for row in listed if all(isinstance(value, int) for value in row)]
     schema = {"pid": pl.Int64, "device": pl.Int64, "gpu": pl.Int64}
     mapping = pl.DataFrame(whole, schema, orient="row").unique(["pid", "device"], keep="first")
     keys = events.select("pid", "device")
@@ -256,17 +256,17 @@ def _on_physical_gpus(export: Export, events: pl.DataFrame) -> pl.DataFrame:
 def _devices(export: Export, events: pl.DataFrame) -> tuple[Device, ...]:
     """The GPUs that worked, as far as the export describes them."""
     seen = events.filter(pl.col("kind").is_in(GPU_KINDS))["device"].drop_nulls().unique().to_list()
-    found = {ordinal: Device(ordinal, vendor="nvidia") for ordinal in sorted(seen)}
+    devices = {ordinal: Device(ordinal, vendor="nvidia") for ordinal in sorted(seen)}
     for row in export.rows("TARGET_INFO_GPU", GPU_INFO):
         ordinal, name, *numbers = row
-        if ordinal not in found:
+        if ordinal not in devices:
             continue
         units, memory, *capability = (n if isinstance(n, int) and n >= 0 else None for n in numbers)
         major, minor = capability[:2] if capability[0] else capability[2:]
         arch = f"sm_{major}{minor or 0}" if major else None
         label = str(name) if name else None
-        found[ordinal] = Device(ordinal, label, "nvidia", arch, units or None, memory or None)
-    return tuple(found.values())
+        devices[ordinal] = Device(ordinal, label, "nvidia", arch, units or None, memory or None)
+    return tuple(devices.values())
 
 
 def _versions(facts: dict[str, str]) -> dict[str, str]:

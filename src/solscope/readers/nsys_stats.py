@@ -110,7 +110,7 @@ class _Row(NamedTuple):
 
 
 @dataclass
-class _Found:
+class _Scanned:
     """What a text holds, as far as it has been read."""
 
     rows: list[_Row] = field(default_factory=list)
@@ -143,21 +143,21 @@ class NsysStatsReader:
         text = _decode(head.data)
         if "\0" in text:
             return False
-        found = _scan(text)
-        return found.tables > 0 and (found.rows_in_file > 0 or not found.ignored)
+        scanned = _scan(text)
+        return scanned.tables > 0 and (scanned.rows_in_file > 0 or not scanned.ignored)
 
     def read(self, path: Path, options: ReadOptions) -> Profile:
         """Read all tables of the file into the aggregate table."""
-        found = _scan(_decode(read_all(path, options, LIMIT_BYTES)))
-        if not found.rows:
-            raise DamagedFileError(f"{path}: {_nothing(found)}")
+        scanned = _scan(_decode(read_all(path, options, LIMIT_BYTES)))
+        if not scanned.rows:
+            raise DamagedFileError(f"{path}: {_nothing(scanned)}")
         return Profile(
             path=str(path),
             format=self.name,
-            metadata=Metadata(events_in_file=len(found.rows), stage=file_name_facts(path).stage),
+            metadata=Metadata(events_in_file=len(scanned.rows), stage=file_name_facts(path).stage),
             events=EVENT_SCHEMA.to_frame(),
-            aggregates=pl.DataFrame(found.rows, schema=AGGREGATE_SCHEMA, orient="row"),
-            warnings=tuple(_warnings(found)),
+            aggregates=pl.DataFrame(scanned.rows, schema=AGGREGATE_SCHEMA, orient="row"),
+            warnings=tuple(_warnings(scanned)),
         )
 
 
@@ -170,52 +170,52 @@ def _decode(data: bytes) -> str:
     return data.decode("utf-16" if utf16 else "utf-8-sig", errors="replace")
 
 
-def _scan(text: str) -> _Found:
-    found = _Found()
+def _scan(text: str) -> _Scanned:
+    scanned = _Scanned()
     table: _Table | None = None
     # Not splitlines(): a kernel name may hold any other character that Unicode calls a line break.
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
         if header := _header(line):
-            table = _admit(header, found)
+            table = _admit(header, scanned)
         elif _TITLE.match(line):
             table = None
         elif line and not _RULER.fullmatch(line):
-            _take(line, number, table, found)
-    return found
+            _take(line, number, table, scanned)
+    return scanned
 
 
-def _admit(table: _Table, found: _Found) -> _Table:
+def _admit(table: _Table, scanned: _Scanned) -> _Table:
     by_grid = any(column.role == "grid" for column in table.columns)
-    found.tables += any(column.role == "total" for column in table.columns)
-    if table.refused is None and by_grid and found.rows:
+    scanned.tables += any(column.role == "total" for column in table.columns)
+    if table.refused is None and by_grid and scanned.rows:
         # The same launches as in the summary above it.
         table = replace(table, refused="the same kernels by grid")
     if table.refused is not None:
-        found.refused.append(table.refused)
+        scanned.refused.append(table.refused)
         return table
-    found.seen = {(row.name, row.calls, row.total_ns) for row in found.rows}
-    if len(table.columns) < found.width:
-        found.seen |= {(row.name, row.calls, None) for row in found.rows}
-    found.width = max(found.width, len(table.columns))
+    scanned.seen = {(row.name, row.calls, row.total_ns) for row in scanned.rows}
+    if len(table.columns) < scanned.width:
+        scanned.seen |= {(row.name, row.calls, None) for row in scanned.rows}
+    scanned.width = max(scanned.width, len(table.columns))
     return table
 
 
-def _take(line: str, number: int, table: _Table | None, found: _Found) -> None:
+def _take(line: str, number: int, table: _Table | None, scanned: _Scanned) -> None:
     """File one line that is neither header nor ruler under rows, damaged, repeated or ignored."""
     cells = _cells(line, table) if table else None
     if table is None or cells is None:
         if not _CHATTER.match(line):
-            found.ignored.append(number)
+            scanned.ignored.append(number)
         return
     row = None if table.refused else _row(cells, table.columns)
     if table.refused or (row and row.kind == "runtime"):
-        found.refused_rows += 1
+        scanned.refused_rows += 1
     elif row is None:
-        found.damaged.append(number)
-    elif {(row.name, row.calls, row.total_ns), (row.name, row.calls, None)} & found.seen:
-        found.repeated += 1
+        scanned.damaged.append(number)
+    elif {(row.name, row.calls, row.total_ns), (row.name, row.calls, None)} & scanned.seen:
+        scanned.repeated += 1
     else:
-        found.rows.append(row)
+        scanned.rows.append(row)
 
 
 def _header(line: str) -> _Table | None:
@@ -375,31 +375,31 @@ def _percent(text: str) -> None:
         raise ValueError(text)
 
 
-def _nothing(found: _Found) -> str:
-    if found.refused and not found.damaged:
-        kinds = ", ".join(sorted(set(found.refused)))
+def _nothing(scanned: _Scanned) -> str:
+    if scanned.refused and not scanned.damaged:
+        kinds = ", ".join(sorted(set(scanned.refused)))
         return f"holds only {kinds}, no GPU time by kernel; use nsys stats -r cuda_gpu_kern_sum"
-    if found.damaged:
-        return f"no row of the kernel table can be read (the first is line {found.damaged[0]})"
+    if scanned.damaged:
+        return f"no row of the kernel table can be read (the first is line {scanned.damaged[0]})"
     return "the kernel table has no rows"
 
 
-def _warnings(found: _Found) -> Iterator[ProfileWarning]:
+def _warnings(scanned: _Scanned) -> Iterator[ProfileWarning]:
     parts = []
-    if found.ignored:
-        count, first = len(found.ignored), found.ignored[0]
+    if scanned.ignored:
+        count, first = len(scanned.ignored), scanned.ignored[0]
         parts.append(
             f"{count} lines, from line {first} on, are not part of a table and were ignored"
         )
-    if found.repeated:
-        parts.append(f"{found.repeated} rows of later tables repeat kernels and were skipped")
+    if scanned.repeated:
+        parts.append(f"{scanned.repeated} rows of later tables repeat kernels and were skipped")
     if parts:
         yield ProfileWarning("ignored_text", "; ".join(parts))
-    if found.refused or found.refused_rows:
-        kinds = ", ".join(sorted(set(found.refused) or {"host calls"}))
-        text = f"{found.refused_rows} rows are not GPU time by kernel ({kinds}) and were ignored"
+    if scanned.refused or scanned.refused_rows:
+        kinds = ", ".join(sorted(set(scanned.refused) or {"host calls"}))
+        text = f"{scanned.refused_rows} rows are not GPU time by kernel ({kinds}) and were ignored"
         yield ProfileWarning("ignored_tables", text)
-    if found.damaged:
-        count, first = len(found.damaged), found.damaged[0]
+    if scanned.damaged:
+        count, first = len(scanned.damaged), scanned.damaged[0]
         text = f"{count} damaged rows, the first in line {first}, were left out of the totals"
         yield ProfileWarning("damaged_rows", text)

@@ -87,14 +87,14 @@ _MOST_GROUPS = 4096
 
 def process_groups(config: Any) -> tuple[ProcessGroup, ...]:
     """Process groups of a header's `pg_config`; what has no ranks is left out."""
-    found = []
+    groups = []
     for item in config[:_MOST_GROUPS] if isinstance(config, list) else []:
         ranks = item.get("ranks") if isinstance(item, dict) else None
         if not isinstance(ranks, list) or not all(isinstance(rank, int) for rank in ranks):
             continue
         name, text = (str(item.get(key) or "")[:80] for key in ("pg_name", "pg_desc"))
-        found.append(ProcessGroup(text or name, _parallelism(f"{name} {text}"), tuple(ranks)))
-    return tuple(found)
+        groups.append(ProcessGroup(text or name, _parallelism(f"{name} {text}"), tuple(ranks)))
+    return tuple(groups)
 
 
 def _parallelism(text: str) -> str | None:
@@ -110,23 +110,25 @@ def guess_framework(names: Iterable[str]) -> str | None:
     """The serving framework whose files or operators occur among the event names."""
     # One search through all names is much faster than one per name; no mark spans two lines.
     text = "\n".join(names)
-    found = (framework for framework, marks in _FRAMEWORKS if any(mark in text for mark in marks))
-    return next(found, None)
+    frameworks = (
+        framework for framework, marks in _FRAMEWORKS if any(mark in text for mark in marks)
+    )
+    return next(frameworks, None)
 
 
 def safe_about(header: dict[str, Any]) -> dict[str, Any]:
     """Known small facts of a header (numbers, flags, short strings), nested ones by dotted key."""
-    kept: dict[str, Any] = {}
+    safe: dict[str, Any] = {}
 
     def visit(prefix: str, value: Any) -> None:
         if isinstance(value, dict):
             for key, inner in value.items():
                 visit(f"{prefix}.{key}" if prefix else str(key), inner)
-        elif prefix.rsplit(".", 1)[-1] in _KEPT and _is_small(value) and len(kept) < _ABOUT_LIMIT:
-            kept[prefix] = value
+        elif prefix.rsplit(".", 1)[-1] in _KEPT and _is_small(value) and len(safe) < _ABOUT_LIMIT:
+            safe[prefix] = value
 
     visit("", header)
-    return kept
+    return safe
 
 
 def _is_small(value: Any) -> bool:

@@ -127,8 +127,8 @@ def _memory(cost: Cost, hardware: Hardware) -> Iterator[Term]:
 def _cold_memory(cost: Cost, hardware: Hardware) -> Iterator[Term]:
     if not cost.bytes:
         return
-    held = max(hardware.value(f"{cache}.size") or 0 for cache in CACHES)
-    leaving = max(0.0, sum(cost.write_bytes.values()) - held)
+    cache_bytes = max(hardware.value(f"{cache}.size") or 0 for cache in CACHES)
+    leaving = max(0.0, sum(cost.write_bytes.values()) - cache_bytes)
     moved = sum(cost.read_bytes.values()) + leaving
     yield "hbm", _over(moved, hardware.value("hbm.bandwidth"))
 

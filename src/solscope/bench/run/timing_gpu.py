@@ -170,8 +170,8 @@ class Pace:
     def batch(self, most: int, *, warm: bool) -> int:
         """Calls in a batch: no more than the time allows, and than outputs can be kept."""
         per_call = (self.call_us + self.spin_us + FLUSH_US + 40.0) * (2 if warm else 1) / 1e6
-        kept = KEPT_BYTES // max(1, self.output_bytes)
-        return max(3, min(most, int(self.seconds / per_call), kept))
+        keepable = KEPT_BYTES // max(1, self.output_bytes)
+        return max(3, min(most, int(self.seconds / per_call), keepable))
 
 
 def _output_bytes(trial: Trial, described: Sequence[OutputFacts]) -> int:

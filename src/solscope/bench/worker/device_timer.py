@@ -70,14 +70,14 @@ class DeviceTimer:
         self.reset_persisting()
         cycles = int(spin_us * self.cycles_per_us)
         rows: list[tuple[float, float, float]] = []
-        kept: list[Any] = []
+        outputs: list[Any] = []
 
         def sequence() -> None:
             for index, cold in order:
                 put_back(index)
                 if cold:
                     self.flush()
-                rows.append(self._one(call, index, cycles, kept))
+                rows.append(self._one(call, index, cycles, outputs))
 
         reply: dict[str, Any] = {}
         if kineto:
@@ -96,10 +96,10 @@ class DeviceTimer:
         reply["events_us"] = [row[0] for row in rows]
         reply["host_us"] = [row[1] for row in rows]
         reply["lag_us"] = [row[2] for row in rows]
-        return reply, kept
+        return reply, outputs
 
     def _one(
-        self, call: Callable[[int], Any], index: int, cycles: int, kept: list[Any]
+        self, call: Callable[[int], Any], index: int, cycles: int, outputs: list[Any]
     ) -> tuple[float, float, float]:
         start = self.event(enable_timing=True)
         end = self.event(enable_timing=True)
@@ -107,7 +107,7 @@ class DeviceTimer:
         self.sleep(cycles)
         start.record(stream)
         begun = self.clock()
-        kept.append(call(index))
+        outputs.append(call(index))
         queued = self.clock()
         end.record(stream)
         end.synchronize()
@@ -127,9 +127,9 @@ class DeviceTimer:
         graph = self.make_graph()
         self.wait()
         with self.graph_context(graph):
-            kept = calls()
+            outputs = calls()
         self.graph = graph
-        return kept
+        return outputs
 
     def replay(self, times: int) -> None:
         """Replay the graph and wait."""

@@ -162,6 +162,6 @@ class Updates:
         for name, tensor in updated.items():
             tensor.copy_(self.pristine[index][name])
 
-    def beside(self, kept: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def beside(self, returned: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """What calls returned, together with the copies."""
-        return [{**own, **self.copies.get(number, {})} for number, own in enumerate(kept)]
+        return [{**own, **self.copies.get(number, {})} for number, own in enumerate(returned)]

@@ -217,15 +217,15 @@ class Worker:
 
     def call_sets(self, request: CallSets) -> CallOutputs:
         """Call on some sets, one after the other; the evaluator's clock runs meanwhile."""
-        kept = []
+        returned = []
         for index in request.order:
             outputs = self.call(index)
             if request.keep:
-                kept.append(outputs)
+                returned.append(outputs)
         self.sync()
         if not request.keep:
             return CallOutputs([])
-        self.kept = kept
+        self.kept = returned
         return self.described(request.order)
 
     def copy_outputs(self, request: CopyOutputs) -> None:
@@ -310,10 +310,10 @@ class Worker:
     def time_calls(self, request: TimeCalls) -> CallTimes:
         """Time one call per entry; its outputs are kept, and so are the updates of some calls."""
         updates = Updates(self.sets, self.pristine, request.copied)
-        times, kept = self.timer.time(
+        times, returned = self.timer.time(
             self.call, updates.put_back, request.order, request.kineto, request.spin_us
         )
-        self.kept = updates.beside(kept)
+        self.kept = updates.beside(returned)
         outputs = self.described([index for index, _ in request.order]).outputs
         return CallTimes(outputs=outputs, **times)
 
