@@ -35,7 +35,7 @@ NESTED_DRAWS = 2000
 """Draws of processes and of samples within them."""
 _CELLS = 4_000_000
 """Resampled blocks held at one time; bounds the memory for profiles with very many steps."""
-_KEPT_CELLS = 1_000_000
+_CACHED_CELLS = 1_000_000
 """Draws of samples with no more resampled blocks than this, 8 MB, are kept."""
 _COLUMNS = 256
 """Columns computed at one time."""
@@ -105,7 +105,7 @@ def _draws(sizes: tuple[int, ...]) -> Iterable[Iterable[Int64s]]:
     hundreds of such, and draws for short ones are kept.
     """
     cells = RESAMPLES * sum(_blocks(size) for size in sizes)
-    return _kept_draws(sizes) if cells <= _KEPT_CELLS else _new_draws(sizes)
+    return _cached_draws(sizes) if cells <= _CACHED_CELLS else _new_draws(sizes)
 
 
 def _new_draws(sizes: tuple[int, ...]) -> Iterator[Iterator[Int64s]]:
@@ -114,7 +114,7 @@ def _new_draws(sizes: tuple[int, ...]) -> Iterator[Iterator[Int64s]]:
 
 
 @lru_cache(maxsize=8)
-def _kept_draws(sizes: tuple[int, ...]) -> list[list[Int64s]]:
+def _cached_draws(sizes: tuple[int, ...]) -> list[list[Int64s]]:
     return [list(parts) for parts in _new_draws(sizes)]
 
 

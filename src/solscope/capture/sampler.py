@@ -127,7 +127,7 @@ class Sampler:
             return True
 
     def _ended(self) -> bool:
-        """True when the process watched is gone, or only waits to be buried."""
+        """True when the process watched is gone, or is a zombie."""
         if self._pid is None:
             return False
         try:

@@ -27,7 +27,7 @@ class Engine(Protocol):
     summary: str
     """What it is, one line."""
 
-    def run(self, tasks: Iterable[Task], known: frozenset[str]) -> Iterator[Outcome]:
+    def run(self, tasks: Iterable[Task], stored_ids: frozenset[str]) -> Iterator[Outcome]:
         """Outcomes of all tasks, as they finish."""
         ...
 

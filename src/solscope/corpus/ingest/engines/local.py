@@ -39,16 +39,16 @@ class LocalEngine:
         self.workers = workers
         self.work = work
 
-    def run(self, tasks: Iterable[Task], known: frozenset[str]) -> Iterator[Outcome]:
+    def run(self, tasks: Iterable[Task], stored_ids: frozenset[str]) -> Iterator[Outcome]:
         """Outcomes as they finish; with one worker, in this process and in order."""
         if self.workers == 1:
-            yield from (self.work(task, known) for task in tasks)
+            yield from (self.work(task, stored_ids) for task in tasks)
             return
-        crew = _Crew(self.workers, self.work, known, iter(tasks))
+        pool = _Pool(self.workers, self.work, stored_ids, iter(tasks))
         try:
-            yield from crew.outcomes()
+            yield from pool.outcomes()
         finally:
-            crew.end()
+            pool.end()
 
 
 @dataclass
@@ -65,31 +65,33 @@ class _Worker:
         return len(self.tasks) <= waiting and self.taken < MOST_FILES
 
 
-class _Crew:
+class _Pool:
     """The workers of one run."""
 
-    def __init__(self, size: int, work: Work, known: frozenset[str], tasks: Iterator[Task]) -> None:
-        self.size, self.work, self.known, self.tasks = size, work, known, tasks
+    def __init__(
+        self, size: int, work: Work, stored_ids: frozenset[str], tasks: Iterator[Task]
+    ) -> None:
+        self.size, self.work, self.stored_ids, self.tasks = size, work, stored_ids, tasks
         self.workers: list[_Worker] = []
         self.again: deque[Task] = deque()
         self.deaths: Counter[str] = Counter()
 
     def outcomes(self) -> Iterator[Outcome]:
-        while self._give_out():
+        while self._dispatch():
             busy = {w.connection: w for w in self.workers if w.tasks}
             for connection in wait(list(busy)):
                 worker = busy[connection]  # type: ignore[index]
                 try:
                     outcome = worker.connection.recv()
                 except (EOFError, OSError):
-                    yield from self._bury(worker)
+                    yield from self._requeue(worker)
                     continue
                 worker.tasks.popleft()
                 yield outcome
 
-    def _give_out(self) -> bool:
+    def _dispatch(self) -> bool:
         """Give every worker as much as it may hold; false when there is nothing to wait for."""
-        self._retire()
+        self._stop_finished()
         for waiting in range(AHEAD):
             for place in range(self.size):
                 if place < len(self.workers) and not self.workers[place].may_take(waiting):
@@ -98,7 +100,7 @@ class _Crew:
                 if task is None:
                     break
                 if place >= len(self.workers):
-                    self.workers.append(self._hire())
+                    self.workers.append(self._start())
                 self._send(self.workers[place], task)
         return any(worker.tasks for worker in self.workers)
 
@@ -114,17 +116,19 @@ class _Crew:
     def _next(self) -> Task | None:
         return self.again.popleft() if self.again else next(self.tasks, None)
 
-    def _hire(self) -> _Worker:
+    def _start(self) -> _Worker:
         # Polars has its own threads, which a forked process would not have.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        made = context.Process(target=_serve, args=(theirs, self.work, self.known), daemon=True)
+        made = context.Process(
+            target=_serve, args=(theirs, self.work, self.stored_ids), daemon=True
+        )
         with _one_thread_each():
             made.start()
         theirs.close()
         return _Worker(made, ours)
 
-    def _retire(self) -> None:
+    def _stop_finished(self) -> None:
         """End workers that have done enough."""
         done = [w for w in self.workers if not w.tasks and w.taken >= MOST_FILES]
         for worker in done:
@@ -132,7 +136,7 @@ class _Crew:
             worker.connection.close()
             worker.process.join()
 
-    def _bury(self, worker: _Worker) -> Iterator[Outcome]:
+    def _requeue(self, worker: _Worker) -> Iterator[Outcome]:
         """A worker has died: its file is tried again, unless it ends every worker."""
         self.workers.remove(worker)
         worker.connection.close()
@@ -170,12 +174,12 @@ def _one_thread_each() -> Iterator[None]:
             os.environ[THREADS] = before
 
 
-def _serve(connection: Connection, work: Work, known: frozenset[str]) -> None:
+def _serve(connection: Connection, work: Work, stored_ids: frozenset[str]) -> None:
     """What a worker does: files in, outcomes out, until nobody listens."""
     # Ctrl-C ends the command, which then ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         while True:
-            connection.send(work(connection.recv(), known))
+            connection.send(work(connection.recv(), stored_ids))
     except (EOFError, OSError):
         return

@@ -48,13 +48,13 @@ class RayEngine:
         self.workers = workers
         self.address = address
 
-    def run(self, tasks: Iterable[Task], known: frozenset[str]) -> Iterator[Outcome]:
+    def run(self, tasks: Iterable[Task], stored_ids: frozenset[str]) -> Iterator[Outcome]:
         """Outcomes as they finish."""
         with _cluster(self.address, self.workers) as ray:
             cores = int(ray.cluster_resources().get("CPU", 1))
             ahead = AHEAD * min(self.workers or cores, cores)
             remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(process)
-            shared = ray.put(known)
+            shared = ray.put(stored_ids)
             running: dict[Any, Task] = {}
             rest = iter(tasks)
             while True:
