@@ -90,8 +90,8 @@ class Solution:
         """The file for an operator; null when it has none."""
         if self.place.is_file():
             return self.place
-        candidates = [self.place / f"{operator}{suffix}" for suffix in (".py", ".cu")]
-        return next((path for path in candidates if path.is_file()), None)
+        found = [self.place / f"{operator}{suffix}" for suffix in (".py", ".cu")]
+        return next((path for path in found if path.is_file()), None)
 
     def operators(self) -> list[str]:
         """Operators that have a file; empty for a single file, which is for whatever is asked."""
@@ -192,6 +192,6 @@ def _folder(path: Path) -> Solution:
         raise InputError(f"{file}: {error}") from None
     if about.base is None:
         return Solution(name, path, about)
-    if about.base not in {folder.name for folder in FOLDER.iterdir()}:
+    if about.base not in {one.name for one in FOLDER.iterdir()}:
         raise InputError(f"{file}: base: no built-in solution {about.base!r}")
     return Solution(name, FOLDER / about.base, about)

@@ -96,15 +96,15 @@ def analyze(run: Run) -> Analysis:
 
 def _whole_steps(run: Run, shifts: list[int]) -> set[int]:
     """Steps that every rank recorded whole, without the first of any rank."""
-    found: set[int] | None = None
+    common: set[int] | None = None
     for rank, shift in zip(run.ranks, shifts, strict=True):
         if rank.steps.is_empty():
             continue
         whole = rank.steps.filter(~pl.col("cut"))["step"].to_list()
         first = int(rank.steps["step"].to_numpy().min())
         mine = {step + shift for step in whole if step != first}
-        found = mine if found is None else found & mine
-    return found or set()
+        common = mine if common is None else common & mine
+    return common or set()
 
 
 def _charge(
@@ -114,10 +114,10 @@ def _charge(
     cost = np.zeros((steps.size, len(run.ranks)))
     step = matched.table["step"].fill_null(-1).to_numpy()
     place = np.searchsorted(steps, step)
-    known = np.isin(step, steps)
-    late = known & (split.last >= 0)
+    counted = np.isin(step, steps)
+    late = counted & (split.last >= 0)
     np.add.at(cost, (place[late], split.last[late]), split.cost[late])
-    busy = known & (split.busiest >= 0)
+    busy = counted & (split.busiest >= 0)
     np.add.at(cost, (place[busy], split.busiest[busy]), split.uneven[busy])
     lengths = [
         {step + shift: length for step, length in step_lengths(rank.steps).items()}
@@ -166,7 +166,7 @@ def _per_step(total: int, table: pl.DataFrame, steps: int) -> float | None:
 
 
 def _by_layer(table: pl.DataFrame, steps: int) -> dict[int, float]:
-    known = (
+    by_layer = (
         table.drop_nulls("layer").group_by("layer", maintain_order=True).agg(pl.col("rows").sum())
     )
-    return {layer: rows / max(1, steps) for layer, rows in known.iter_rows()}
+    return {layer: rows / max(1, steps) for layer, rows in by_layer.iter_rows()}

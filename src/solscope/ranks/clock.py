@@ -99,10 +99,10 @@ def align(run: Run, matched: Matched) -> tuple[Clock, Times]:
     if sync.any():
         sync[sync] = _tight(end[sync], lines, matched.table.filter(pl.Series(sync)))
         lines = _lines(end[sync])
-    known = [at for at, line in enumerate(lines) if line.error is not None]
-    first = known[0] if known else 0
+    aligned = [at for at, line in enumerate(lines) if line.error is not None]
+    first = aligned[0] if aligned else 0
     times = Times(*(_moved(values, lines, bases, first) for values in (start, end)))
-    spread = _spread(times.end[sync][:, known]) if len(known) > 1 else None
+    spread = _spread(times.end[sync][:, aligned]) if len(aligned) > 1 else None
     rows = [
         _row(
             run.ranks[at].rank, line, (bases[at] - bases[first] - lines[first].offset) / 1e3, spread
@@ -119,11 +119,11 @@ def align(run: Run, matched: Matched) -> tuple[Clock, Times]:
 
 def _matrix(run: Run, matched: Matched, name: str, bases: list[int]) -> Floats:
     """One column of the ranks' calls, by collective and rank, from each rank's own zero."""
-    found = np.full(matched.index.shape, np.nan)
+    matrix = np.full(matched.index.shape, np.nan)
     for at, rank in enumerate(run.ranks):
-        here = matched.index[:, at] >= 0
-        found[here, at] = rank.calls[name].to_numpy()[matched.index[here, at]] - bases[at]
-    return found
+        has_call = matched.index[:, at] >= 0
+        matrix[has_call, at] = rank.calls[name].to_numpy()[matched.index[has_call, at]] - bases[at]
+    return matrix
 
 
 def _tight(ends: Floats, lines: list[_Line], table: pl.DataFrame) -> NDArray[np.bool_]:
@@ -205,8 +205,8 @@ def _least_squares(x: Floats, y: Floats) -> tuple[float, float, float]:
     offset = float(y.mean())
     about = float(((x - middle) ** 2).sum())
     drift = float(((x - middle) * (y - offset)).sum()) / about if about else 0.0
-    rest = y - offset - drift * (x - middle)
-    noise = float(np.sqrt((rest**2).sum() / max(1, y.size - 2)))
+    residuals = y - offset - drift * (x - middle)
+    noise = float(np.sqrt((residuals**2).sum() / max(1, y.size - 2)))
     unsure = noise / np.sqrt(about) if about else 0.0
     if abs(drift) <= DRIFT_SURE * unsure:
         return offset, 0.0, float(1.96 * np.std(y) / np.sqrt(y.size))

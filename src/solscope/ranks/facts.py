@@ -58,8 +58,8 @@ def _calls(attributed: Attributed, rows: pl.DataFrame) -> tuple[pl.Series, pl.Da
     recorded = _recorded(events, rows)
     comm = (rows["category"].cast(pl.String) == "comm").fill_null(False)
     keys = pl.DataFrame({"record": recorded["collective"], "name": rows["name"].cast(pl.String)})
-    known = {key: kind_of(*key) for key in keys.filter(comm).unique().iter_rows()}
-    kinds = [known.get(key) for key in keys.iter_rows()]
+    kind_by_key = {key: kind_of(*key) for key in keys.filter(comm).unique().iter_rows()}
+    kinds = [kind_by_key.get(key) for key in keys.iter_rows()]
     kind = pl.Series("kind", kinds, dtype=pl.String).set(~comm, None)
     is_call = kind.is_not_null()
     messages = [_message(*row) for row in recorded.filter(is_call).select(_MESSAGE).iter_rows()]
@@ -175,8 +175,8 @@ def _before(table: pl.DataFrame, work: Intervals, pending: Intervals) -> list[pl
     ]
 
 
-def _joined(one: Intervals, other: Intervals) -> Intervals:
-    return union(np.concatenate((one.start, other.start)), np.concatenate((one.end, other.end)))
+def _joined(first: Intervals, other: Intervals) -> Intervals:
+    return union(np.concatenate((first.start, other.start)), np.concatenate((first.end, other.end)))
 
 
 def _steps(attributed: Attributed, rows: pl.DataFrame, is_call: pl.Series) -> pl.DataFrame:

@@ -31,7 +31,7 @@ def run_files(
     inputs: Iterable[str | os.PathLike[str]], skipped: Skipped | None = None
 ) -> list[str]:
     """The profiles behind files, folders and globs; folders are searched to some depth."""
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     for given in inputs:
         item = os.fspath(given)
         path = Path(item)
@@ -39,10 +39,10 @@ def run_files(
             inside = list(_below(path, MAX_DEPTH, skipped))
             if not inside:
                 raise InputError(f"{path}: no profile in this folder or below it")
-            found |= dict.fromkeys(inside)
+            files |= dict.fromkeys(inside)
         else:
-            found |= dict.fromkeys(find_profiles([item], skipped))
-    return list(found)
+            files |= dict.fromkeys(find_profiles([item], skipped))
+    return list(files)
 
 
 def _below(folder: Path, depth: int, skipped: Skipped | None) -> Iterable[str]:
@@ -69,9 +69,9 @@ def _below(folder: Path, depth: int, skipped: Skipped | None) -> Iterable[str]:
 def rank_in_name(path: str) -> int | None:
     """The rank that a file's name, or its folder's, states."""
     for part in (Path(path).name, Path(path).parent.name):
-        found = _RANK.findall(part)
-        if found:
-            return int(found[-1])
+        numbers = _RANK.findall(part)
+        if numbers:
+            return int(numbers[-1])
     labels = dict(_labels(path))
     return labels["tp"] if list(labels) == ["tp"] else None
 
@@ -82,8 +82,8 @@ def _labels(path: str) -> list[tuple[str, int]]:
 
 def host_in_name(path: str) -> str | None:
     """The host that torch's TensorBoard handler writes into the name of a trace."""
-    found = _HOST.match(Path(path).name)
-    return found["host"] if found else None
+    match = _HOST.match(Path(path).name)
+    return match["host"] if match else None
 
 
 def number_ranks(paths: Sequence[str], stated: Sequence[int | None]) -> tuple[list[int], bool]:

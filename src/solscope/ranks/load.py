@@ -77,17 +77,17 @@ def imbalance(
         if found is not None:
             by_layer.append(LayerLoad(layer, rows, *found))
     both = {"received_tokens": _uneven(numbers, totals), "tokens": _uneven(numbers, tokens)}
-    known = {name: found for name, found in both.items() if found is not None}
-    if not known:
+    uneven_by = {name: found for name, found in both.items() if found is not None}
+    if not uneven_by:
         return Imbalance(None, None, None, by_layer)
-    of = max(known, key=lambda name: known[name][0])
-    ratio, rank = known[of]
+    of = max(uneven_by, key=lambda name: uneven_by[name][0])
+    ratio, rank = uneven_by[of]
     return Imbalance(ratio, of, rank if ratio >= UNEVEN else None, by_layer)
 
 
 def _uneven(numbers: list[int], values: list[float | None]) -> tuple[float, int] | None:
-    known = [(value, number) for value, number in zip(values, numbers, strict=True) if value]
-    if len(known) < 2:
+    positive = [(value, number) for value, number in zip(values, numbers, strict=True) if value]
+    if len(positive) < 2:
         return None
-    most, rank = max(known, key=lambda pair: pair[0])
-    return most / float(np.mean([value for value, _ in known])), rank
+    most, rank = max(positive, key=lambda pair: pair[0])
+    return most / float(np.mean([value for value, _ in positive])), rank

@@ -135,15 +135,15 @@ def _keyed(rank: Rank) -> pl.DataFrame:
 
 
 def _calls_of(table: pl.DataFrame, group: str, codes: dict[str, int], zero: int) -> _Calls:
-    part = table.filter(pl.col("in") == group).sort("end_ns", maintain_order=True)
+    calls = table.filter(pl.col("in") == group).sort("end_ns", maintain_order=True)
     # Differences of Unix times in ns need more digits than a float has.
-    starts, ends = (part[name].to_numpy() - zero for name in ("start_ns", "end_ns"))
+    starts, ends = (calls[name].to_numpy() - zero for name in ("start_ns", "end_ns"))
     return _Calls(
-        part["row"].cast(pl.Int64).to_numpy(),
-        np.array([codes[key] for key in part["key"]], np.int64),
+        calls["row"].cast(pl.Int64).to_numpy(),
+        np.array([codes[key] for key in calls["key"]], np.int64),
         starts.astype(np.float64),
         ends.astype(np.float64),
-        part["sequence"].to_list(),
+        calls["sequence"].to_list(),
     )
 
 
@@ -210,22 +210,22 @@ def _numbered(calls: _Calls) -> dict[tuple[int | None, int], int]:
 
 def _offsets(base: _Calls, other: _Calls) -> list[float]:
     """Differences between the clocks on which calls may end together."""
-    found: list[float] = []
+    offsets: list[float] = []
     for length, count in WINDOWS:
         starts = np.linspace(0, max(0, base.row.size - length), count).astype(int)
         for start in np.unique(starts):
-            part = slice(start, start + length)
-            found += _fits(base, other, part)
+            stretch = slice(start, start + length)
+            offsets += _fits(base, other, stretch)
             if length == WINDOWS[0][0]:
-                same = base.key[part, None] == other.key[None, :]
+                same = base.key[stretch, None] == other.key[None, :]
                 mine, _ = np.nonzero(same)
-                found += _peaks((other.end[None, :] - base.end[part, None])[same], mine)
-    return found
+                offsets += _peaks((other.end[None, :] - base.end[stretch, None])[same], mine)
+    return offsets
 
 
-def _fits(base: _Calls, other: _Calls, part: slice, most: int = 2) -> list[float]:
+def _fits(base: _Calls, other: _Calls, stretch: slice, most: int = 2) -> list[float]:
     """Offsets at which the times between calls of a stretch are most alike on both ranks."""
-    ends, keys = base.end[part], base.key[part]
+    ends, keys = base.end[stretch], base.key[stretch]
     if ends.size < 4 or other.end.size < ends.size:
         return []
     theirs = np.lib.stride_tricks.sliding_window_view(other.end, ends.size)
@@ -326,21 +326,21 @@ def _in_order(base: _Calls, other: _Calls) -> tuple[Ints, Ints]:
     nothing = np.empty(0, np.int64), np.empty(0, np.int64)
     if size < 3 or many.row.size - size > MOST_SHIFTS:
         return nothing
-    found = []
+    shifts = []
     for shift in range(many.row.size - size + 1):
-        part = slice(shift, shift + size)
-        if (few.key == many.key[part]).all() and _may_overlap(few, many, part):
-            found.append(shift)
-    if len(found) != 1:
+        stretch = slice(shift, shift + size)
+        if (few.key == many.key[stretch]).all() and _may_overlap(few, many, stretch):
+            shifts.append(shift)
+    if len(shifts) != 1:
         return nothing
-    here, there = np.arange(size), np.arange(size) + found[0]
+    here, there = np.arange(size), np.arange(size) + shifts[0]
     return (here, there) if few is base else (there, here)
 
 
-def _may_overlap(few: _Calls, many: _Calls, part: slice) -> bool:
+def _may_overlap(few: _Calls, many: _Calls, stretch: slice) -> bool:
     """Whether at some offset nearly all pairs overlap."""
-    low = np.sort(many.start[part] - few.end)
-    high = np.sort(many.end[part] - few.start)
+    low = np.sort(many.start[stretch] - few.end)
+    high = np.sort(many.end[stretch] - few.start)
     spare = int(ODD * low.size)
     return bool(low[low.size - 1 - spare] <= high[spare])
 
@@ -393,25 +393,25 @@ def _shared(base: _Calls, other: _Calls, pairs: tuple[Ints, Ints]) -> float:
 
 def _by_order(base: _Calls, other: _Calls, mine: Ints, theirs: Ints) -> list[tuple[int, int]]:
     """Calls between two pairs, before the first or after the last, that are equal on both sides."""
-    found = []
+    pairs = []
     a = [-1, *mine.tolist(), base.row.size]
     b = [-1, *theirs.tolist(), other.row.size]
     for at in range(len(a) - 1):
         here, there = range(a[at] + 1, a[at + 1]), range(b[at] + 1, b[at + 1])
         if len(here) == len(there) and len(here):
             same = (base.key[here.start : here.stop] == other.key[there.start : there.stop]).all()
-            found += list(zip(here, there, strict=True)) if same else []
-    return found
+            pairs += list(zip(here, there, strict=True)) if same else []
+    return pairs
 
 
 def _first_start(ranks: tuple[Rank, ...], index: Ints) -> Floats:
     """When each collective began on the first rank that has it."""
     first = np.full(index.shape[0], np.inf)
     for at, rank in enumerate(ranks):
-        here = index[:, at] >= 0
-        if here.any():
-            start = rank.calls["start_ns"].to_numpy()[index[here, at]]
-            first[here] = np.where(np.isinf(first[here]), start, first[here])
+        has_call = index[:, at] >= 0
+        if has_call.any():
+            start = rank.calls["start_ns"].to_numpy()[index[has_call, at]]
+            first[has_call] = np.where(np.isinf(first[has_call]), start, first[has_call])
     return first
 
 
@@ -443,15 +443,15 @@ def _describe(ranks: tuple[Rank, ...], index: Ints, how: list[str]) -> pl.DataFr
     order = sorted(range(len(ranks)), key=lambda at: int((index[:, at] >= 0).sum()))
     shifts = step_shifts(ranks, index)
     for at in order:
-        here = np.flatnonzero(index[:, at] >= 0)
-        rows = ranks[at].calls[index[here, at]].with_columns(pl.col("step") + shifts[at])
+        calls_here = np.flatnonzero(index[:, at] >= 0)
+        rows = ranks[at].calls[index[calls_here, at]].with_columns(pl.col("step") + shifts[at])
         for name, values in facts.items():
-            for place, value in zip(here, rows[name].to_list(), strict=True):
+            for place, value in zip(calls_here, rows[name].to_list(), strict=True):
                 values[place] = value
         size = rows["bytes"].to_numpy().astype(np.float64)
         sized = ~np.isnan(size)
-        total[here[sized]] += size[sized]
-        known[here[sized]] += 1
+        total[calls_here[sized]] += size[sized]
+        known[calls_here[sized]] += 1
     sizes = [int(t / k) if k else None for t, k in zip(total, known, strict=True)]
     kinds = ["send_receive" if kind in POINT_TO_POINT else kind for kind in facts["kind"]]
     return pl.DataFrame(

@@ -167,8 +167,8 @@ def _read(job: _Job) -> list[Rank]:
     profile = open_profile(path, options=ReadOptions(max_expansion=max_expansion))
     attributed = attribute(profile, load_rules(rules))
     stated = profile.metadata.rank
-    found = rank_facts(attributed, -1 if stated is None else stated)
-    return [replace(rank, metadata=_with_host(rank.metadata, path)) for rank in found]
+    facts = rank_facts(attributed, -1 if stated is None else stated)
+    return [replace(rank, metadata=_with_host(rank.metadata, path)) for rank in facts]
 
 
 def _with_host(metadata: Metadata, path: str) -> Metadata:

@@ -76,7 +76,7 @@ def find_suspect(charge: Charge, ranks: tuple[int, ...]) -> Suspect:
     confidence = _confidence(charge, at)
     everyone = float(share.sum())
     leads = charge.cost[:, at] >= np.maximum(charge.cost.max(1), MATERIAL * charge.length)
-    mine = [int(step) for step in charge.steps[leads]]
+    led = [int(step) for step in charge.steps[leads]]
     named = confidence >= SURE
     return Suspect(
         rank=ranks[at] if named else None,
@@ -85,7 +85,7 @@ def find_suspect(charge: Charge, ranks: tuple[int, ...]) -> Suspect:
         leader=ranks[at],
         all_share_pct=100.0 * everyone,
         pattern="persistent" if named else "wandering" if _wanders(charge) else "none",
-        steps=mine,
+        steps=led,
         reason=None,
     )
 

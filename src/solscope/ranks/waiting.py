@@ -104,10 +104,10 @@ def _uneven(run: Run, matched: Matched, transfer: Floats) -> tuple[NDArray[np.in
     """
     rows = np.full(matched.index.shape, np.nan)
     for at, rank in enumerate(run.ranks):
-        here = matched.index[:, at] >= 0
+        has_call = matched.index[:, at] >= 0
         sums = [rank.calls[name].list.sum() for name in ("sent_rows", "received_rows")]
         values = pl.DataFrame(sums).max_horizontal().cast(pl.Float64).to_numpy()
-        rows[here, at] = values[matched.index[here, at]]
+        rows[has_call, at] = values[matched.index[has_call, at]]
     busiest, cost = np.full(len(rows), -1), np.zeros(len(rows))
     known = (~np.isnan(rows)).sum(1) > 1
     if not known.any():
@@ -123,18 +123,18 @@ def _uneven(run: Run, matched: Matched, transfer: Floats) -> tuple[NDArray[np.in
 
 def _latency(table: pl.DataFrame, transfer: Floats) -> Floats:
     """Transfer of messages that are tiny beside each call's own, of its kind and group, ns."""
-    found = np.full(table.height, np.nan)
+    latency = np.full(table.height, np.nan)
     middle = np.full(table.height, np.nan)
     known = ~np.isnan(transfer).all(1)
     middle[known] = np.nanmedian(transfer[known], axis=1)
-    for _, part in table.with_row_index("at").group_by("kind", "group", maintain_order=True):
-        at, size = part["at"].to_numpy(), part["bytes"].cast(pl.Float64).to_numpy()
+    for _, alike in table.with_row_index("at").group_by("kind", "group", maintain_order=True):
+        at, size = alike["at"].to_numpy(), alike["bytes"].cast(pl.Float64).to_numpy()
         least = np.nanmin(size) if not np.isnan(size).all() else np.nan
         tiny = at[size <= 2 * least]
         if tiny.size >= LEAST_CALM:
             small = size[np.isin(at, tiny)].max() <= size / TINY
-            found[at[small]] = np.nanmedian(middle[tiny])
-    return found
+            latency[at[small]] = np.nanmedian(middle[tiny])
+    return latency
 
 
 def _most(values: Floats) -> Floats:
@@ -161,10 +161,10 @@ def _parts(run: Run, matched: Matched, end: Floats) -> dict[str, Floats]:
     """What lies between the collective before and each arrival, by rank."""
     parts = {name: np.full(matched.index.shape, np.nan) for name in PARTS}
     for at, rank in enumerate(run.ranks):
-        here = matched.index[:, at] >= 0
-        rows = matched.index[here, at]
+        has_call = matched.index[:, at] >= 0
+        rows = matched.index[has_call, at]
         for name in ("busy", "held", "idle"):
-            parts[name][here, at] = rank.calls[f"{name}_ns"].to_numpy()[rows]
+            parts[name][has_call, at] = rank.calls[f"{name}_ns"].to_numpy()[rows]
     if end.shape[0]:
         # On the common clock: how long after the first rank this one left the collective before.
         before = np.vstack((np.full((1, end.shape[1]), np.nan), end[:-1]))
@@ -177,18 +177,18 @@ def _parts(run: Run, matched: Matched, end: Floats) -> dict[str, Floats]:
 
 def _complete(run: Run, matched: Matched) -> NDArray[np.bool_]:
     """Whether all ranks of a collective's group are at hand."""
-    here = (matched.index >= 0).sum(1)
+    present = (matched.index >= 0).sum(1)
     sizes = [len(members(group) or ()) for group in matched.table["group"].to_list()]
     size = np.array(sizes, np.int64)
     everyone = not run.missing
-    return np.asarray(np.where(size > 0, here >= size, everyone), dtype=bool)
+    return np.asarray(np.where(size > 0, present >= size, everyone), dtype=bool)
 
 
 def _baseline(table: pl.DataFrame, wait: Floats, duration: Floats, transfer: Floats) -> Floats:
     """Transfer without skew: of the calm calls of the same kind, size and group."""
-    found = np.full(table.height, np.nan)
+    baseline = np.full(table.height, np.nan)
     if not table.height:
-        return found
+        return baseline
     share = np.nanmean(wait, axis=1) / np.maximum(1.0, np.nanmean(duration, axis=1))
     middle = np.nanmedian(transfer, axis=1)
     keys = ("kind", "group", _size_class().alias("size"))
@@ -198,8 +198,8 @@ def _baseline(table: pl.DataFrame, wait: Floats, duration: Floats, transfer: Flo
         if calm.size < LEAST_CALM:
             calm = at[np.argsort(share[at], kind="stable")][: max(LEAST_CALM, at.size // 5)]
         if calm.size >= LEAST_CALM:
-            found[at] = np.median(middle[calm])
-    return found
+            baseline[at] = np.median(middle[calm])
+    return baseline
 
 
 def _size_class() -> pl.Expr:

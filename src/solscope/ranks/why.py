@@ -117,8 +117,8 @@ def _kernels(run: Run, at: int, steps: list[set[int]]) -> tuple[float, float]:
         .group_by("name", "work")
         .agg(pl.col("each").median())
     )
-    mine = tables[at].join(others, on=("name", "work"), how="left")
-    same = mine.filter(pl.col("each").is_not_null())
+    own = tables[at].join(others, on=("name", "work"), how="left")
+    same = own.filter(pl.col("each").is_not_null())
     slower = math.fsum(same["total_ns"] - same["each"] * same["calls"])
     whole = [float(table["total_ns"].sum()) for table in tables]
     middle = float(np.median(whole[:at] + whole[at + 1 :])) if len(whole) > 1 else 0.0
