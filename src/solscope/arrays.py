@@ -6,6 +6,7 @@ commands compute, and no array here is masked.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -33,6 +34,27 @@ def positions(name: str, values: np.ndarray[Any, Any]) -> pl.Series:
     """A series of indices, in which -1 is null."""
     indices = series(name, values)
     return indices.set(indices == -1, None)
+
+
+def holds(names: pl.Series, test: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """`test` of the texts of a categorical series, asked once for each distinct text."""
+    if names.null_count():
+        known = names.is_not_null()
+        found = holds(names.filter(known), test).to_numpy()
+        answer = np.zeros(names.len(), dtype=bool)
+        answer[known.to_numpy()] = found
+        return series("", answer).set(~known, None)
+    codes = names.to_physical().to_numpy()
+    if not codes.size:
+        return pl.Series(dtype=pl.Boolean)
+    # A row for each code that occurs; which one does not matter.
+    row = np.full(int(codes.max()) + 1, -1, dtype=np.int64)
+    row[codes] = np.arange(codes.size)
+    distinct = np.flatnonzero(row >= 0)
+    texts = names.gather(series("", row[distinct])).cast(pl.String)
+    answers = np.zeros(row.size, dtype=bool)
+    answers[distinct] = test(texts).to_numpy()
+    return series("", answers[codes])
 
 
 @cache

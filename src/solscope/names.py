@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from solscope.patterns import lazy_pattern
+
 MAX_MANGLED = 4096
 """Longer mangled names stay as they are."""
 MAX_REFERENCES = 32
@@ -19,23 +21,23 @@ MAX_READ = 4096
 DEMANGLED_BUDGET = 1 << 24
 """Characters that demangling may produce in one process, whatever the names ask for."""
 
-_SUFFIX = re.compile(r"(?:\s?\[clone [^\[\]]*\]|\.kd)+$")
-_REFERENCE = re.compile(r"[ST][0-9A-Z]*_")
-_MEMORY_NAME = re.compile(r"(?i)\[?(?:cuda |hip )?mem(?:cpy|set)\b")
+_SUFFIX = lazy_pattern(r"(?:\s?\[clone [^\[\]]*\]|\.kd)+$")
+_REFERENCE = lazy_pattern(r"[ST][0-9A-Z]*_")
+_MEMORY_NAME = lazy_pattern(r"(?i)\[?(?:cuda |hip )?mem(?:cpy|set)\b")
 # Anonymous and versioned inline namespaces: the same kernel has others in the next build.
-_NAMELESS = re.compile(
+_NAMELESS = lazy_pattern(
     r"(?:\(anonymous namespace\)|<unnamed>|\{anonymous\}|_GLOBAL__N_1|at_cuda_detail"
     r"|(?:ROCPRIM|THRUST|CUB)_\w*?NS)::"
 )
 # Symbols after `operator` would be taken for brackets.
-_OPERATOR = re.compile(r"\boperator\s*(?:\(\)|\[\]|<=>|<<=|>>=|->\*|<<|>>|<=|>=|->|<|>)")
+_OPERATOR = lazy_pattern(r"\boperator\s*(?:\(\)|\[\]|<=>|<<=|>>=|->\*|<<|>>|<=|>=|->|<|>)")
 _CLOSER = {"<": ">", "(": ")", "[": "]", "{": "}"}
-_BRACKET = re.compile(r"[<>()\[\]{}]")
-_WRAPPER = re.compile(
+_BRACKET = lazy_pattern(r"[<>()\[\]{}]")
+_WRAPPER = lazy_pattern(
     r"(?:^cutlass\w*::(?:device_kernel|Kernel2?)|^(?:ck_tile::)?kentry"
     r"|(?:^|::)enable_(?:sm|3x_kernel_for_sm)\w+)$"
 )
-_FUNCTOR_KERNEL = re.compile(
+_FUNCTOR_KERNEL = lazy_pattern(
     r"(?:elementwise_kernel\w*|(?:^|::)reduce_kernel|multi_tensor_apply_kernel\w*|grid_stride_kernel"
     r"|act_and_mul\w*|(?:^|::)trampoline_kernel)$"
 )
@@ -43,7 +45,7 @@ _RETURN_TYPES = frozenset(
     ("void", "int", "bool", "float", "double", "auto", "static", "inline", "__global__", "decltype")
 )
 # Words that surround the operation in PyTorch's template arguments but never name it.
-_PLUMBING = re.compile(
+_PLUMBING = lazy_pattern(
     r"""(?x)
     (?: gpu_kernel_impl(?:_nocast)? | gpu_kernel(?:_with_scalars)? | gpu_index_kernel
       | opmath_\w*gpu_kernel\w* | type_specialized_\w+ | apply | operator_call
@@ -55,12 +57,12 @@ _PLUMBING = re.compile(
       | TensorIterator(?:Base)? | CUDAGeneratorImpl | Scalar | T\d+ | \d\w*
     )$"""
 )
-_WORD = re.compile(r"(\w+)(\s*::|)")
-_FUNCTOR_TAIL = re.compile(
+_WORD = lazy_pattern(r"(\w+)(\s*::|)")
+_FUNCTOR_TAIL = lazy_pattern(
     r"(?:_kernel_cuda|_kernel_impl|_internal_kernel|_kernel|CUDAKernelImpl|_cuda_out)$"
 )
-_FUNCTOR_HEAD = re.compile(r"^(?:_cuda_|launch_)")
-_MANGLED_PART = re.compile(r"(?P<length>\d{1,4})|(?P<open>I)|(?P<first>S_)|N|K|L|S[0-9A-Z]*_|.")
+_FUNCTOR_HEAD = lazy_pattern(r"^(?:_cuda_|launch_)")
+_MANGLED_PART = lazy_pattern(r"(?P<length>\d{1,4})|(?P<open>I)|(?P<first>S_)|N|K|L|S[0-9A-Z]*_|.")
 
 
 @lru_cache(maxsize=16384)
@@ -106,7 +108,7 @@ def _run_demangler(symbol: str) -> str:
 
 
 # Tensile writes every tuning parameter into the name; layout, types and tile identify a kernel.
-_TENSILE = re.compile(
+_TENSILE = lazy_pattern(
     r"(?P<layout>Cijk_\w+?_[A-Z0-9]+?)_.*?(?P<tile>MT\d+x\d+x\d+(?:_MI\d+x\d+x\d+)?)"
 )
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
+from solscope.patterns import lazy_pattern
 
 # C0 and C1 controls (escape sequences start with one), and marks that reorder or hide text.
-_UNSAFE = re.compile(
+_UNSAFE = lazy_pattern(
     "[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from polars.testing import assert_series_equal
 
 from solscope import arrays
-from solscope.arrays import positions, series
+from solscope.arrays import holds, positions, series
 
 ARRAYS = {
     "int64": np.array([-(2**63), 0, 2**63 - 1]),
@@ -63,3 +63,32 @@ def test_a_constructor_that_works_otherwise_is_not_used(
 
 def test_minus_one_is_no_position() -> None:
     assert positions("a", np.array([2, -1, 0])).to_list() == [2, None, 0]
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["ab", "c", "ab", "a"], [True, False, True, True]),
+        (["ab", None, "c"], [True, None, False]),
+        ([None, None], [None, None]),
+        ([], []),
+    ],
+)
+def test_a_question_is_asked_once_for_each_text(
+    texts: list[str | None], expected: list[bool | None]
+) -> None:
+    asked: list[str] = []
+
+    def starts(distinct: pl.Series) -> pl.Series:
+        asked.extend(distinct)
+        return distinct.str.starts_with("a")
+
+    names = pl.Series(texts, dtype=pl.Categorical())
+    assert holds(names, starts).to_list() == expected
+    assert sorted(asked) == sorted({text for text in texts if text is not None})
+
+
+def test_chunks_do_not_matter() -> None:
+    parts = [pl.Series(["x", "a"], dtype=pl.Categorical()) for _ in range(3)]
+    names = pl.concat(parts, rechunk=False)
+    assert holds(names, lambda texts: texts == "a").to_list() == [False, True] * 3

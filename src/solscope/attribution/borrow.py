@@ -58,12 +58,15 @@ def borrow(
     companions: Sequence[Companion] = (),
 ) -> pl.DataFrame:
     """Add `BORROWED`, `borrowed_by` and `borrowed_call`."""
+    lacking = activities["op_row"].is_null()
+    if not lacking.any():
+        return _nothing_lacking(activities)
     own = _lendable(events, with_replays(events, activities, steps))
     offers = {"sequence": _of_twins(own), "same_kernel": _of_kernels(own)}
     if companions:
         lent = _of_companions(own, companions)
         offers = {"sequence": offers["sequence"], "companion": lent} | offers
-    taken = _first_offer(offers, lacking=own["op_row"].is_null())
+    taken = _first_offer(offers, lacking)
     return activities.with_columns(
         *(taken[name].alias(f"{name}_borrowed") for name in LENT),
         taken["borrowed_by"],
@@ -92,6 +95,13 @@ def all_nodes(companions: Sequence[Companion]) -> pl.DataFrame:
     return pl.concat(tables, how="vertical_relaxed")
 
 
+def _nothing_lacking(activities: pl.DataFrame) -> pl.DataFrame:
+    """What is added where every activity has an operator of its own: nulls."""
+    types: dict[str, pl.DataType] = {name: pl.Categorical() for name in BORROWED}
+    types |= {"borrowed_by": HOW, "borrowed_call": activities.schema["row"]}
+    return activities.with_columns(pl.lit(None, kind).alias(name) for name, kind in types.items())
+
+
 def _lendable(events: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
     """Activities with what their operator was called with, and their place in its call."""
     if "replayed" in activities.columns:  # an operator around a graph launch is not theirs
@@ -111,7 +121,9 @@ def _lendable(events: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
 
 def _of_twins(own: pl.DataFrame) -> pl.DataFrame:
     twins = find_twins(own)
-    at = pl.Series(list(map(twins.get, range(own.height))), dtype=pl.UInt32)
+    at = pl.Series([None], dtype=pl.UInt32).new_from_index(0, own.height)
+    if twins:
+        at = pl.Series(list(map(twins.get, range(own.height))), dtype=pl.UInt32)
     return own.select(own[name].gather(at) for name in _OFFER)
 
 

@@ -11,19 +11,20 @@ written alike: so the most common ending before products is taken for the others
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
+from solscope.patterns import lazy_pattern
+
 # Cast, mean and its subtraction (twice where the code computes it twice), square, mean, epsilon.
-_NORM = re.compile(r"c?(?:Mi)?[pu]Mi?[iI]?qu")
-_L2_NORM = re.compile(r"ur[iI]qu")
+_NORM = lazy_pattern(r"c?(?:Mi)?[pu]Mi?[iI]?qu")
+_L2_NORM = lazy_pattern(r"ur[iI]qu")
 # Cast, one plus the weight, weight, bias (of a LayerNorm), cast.
 _ENDING = {
-    False: re.compile(r"(?:c?[iI]?u)?c?"),
-    True: re.compile(r"(?:c?[iI]?ui?)?c?"),
+    False: lazy_pattern(r"(?:c?[iI]?u)?c?"),
+    True: lazy_pattern(r"(?:c?[iI]?ui?)?c?"),
 }
 # One plus the weight of a norm that is one kernel.
-_SCALED = re.compile(r"I+N")
+_SCALED = lazy_pattern(r"I+N")
 
 
 def find_chains(text: str) -> list[tuple[int, int, str]]:

@@ -19,6 +19,7 @@ import polars as pl
 from solscope.compiled import compiled, parse_toml
 from solscope.errors import InputError
 from solscope.names import demangle, functor, short_name
+from solscope.patterns import lazy_pattern
 
 Category = Literal[
     "gemm",
@@ -251,12 +252,12 @@ def required_literals(pattern: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(best)) if all(len(text) >= 3 for text in best) else ()
 
 
-_PATTERN_PART = re.compile(
+_PATTERN_PART = lazy_pattern(
     r"\\(?P<escape>x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*\}|\d+|.)"
     r"|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<maybe>[*?]|\{[^}]*\})"
     r"|(?P<text>[^\\\[\](){}|*+?.^$]+)|(?P<mark>.)"
 )
-_CHANGES_TEXT = re.compile(r"\(\?[a-zA-Z]*[ix]")
+_CHANGES_TEXT = lazy_pattern(r"\(\?[a-zA-Z]*[ix]")
 """Flags under which plain text in a pattern does not stand for itself."""
 
 

@@ -25,14 +25,15 @@ from solscope.attribution.link import enclosing
 from solscope.attribution.markers import holds_passes, marked_passes
 from solscope.attribution.phases import PHASE_NAME
 from solscope.intervals import Int64s, nest
+from solscope.patterns import lazy_pattern
 
 BEFORE = "(before the first step)"
 """Name of a step of which the profile shows the end alone."""
-_STEP_NAME = re.compile(
+_STEP_NAME = lazy_pattern(
     r"^(ProfilerStep#\d+|execute_|step\[|.*(engine|decode|forward|model)[_ ]?step|iteration\b)",
     re.IGNORECASE,
 )
-_SEQUENCE_NUMBER = re.compile(r",\s*seq\s*=")
+_SEQUENCE_NUMBER = lazy_pattern(r",\s*seq\s*=")
 _GRAPH_LAUNCH = "GraphLaunch"
 _LARGE_GRAPH = 32
 """Kernels in a graph from which on one replay is taken for a whole step."""
@@ -58,7 +59,7 @@ def cut_steps(events: pl.DataFrame, activities: pl.DataFrame) -> tuple[pl.Series
 def _by_annotation(events: pl.DataFrame, activities: pl.DataFrame) -> Cut | None:
     """Outermost annotations that launch GPU work; None when there are none."""
     rows = enclosing(events, activities, "annotation")
-    used = set(rows.drop_nulls().to_list())
+    used = set(rows.unique().drop_nulls().to_list())
     table = (
         events.lazy()
         .select("kind", "name", "start_ns", "dur_ns", "rank", "pid", "tid")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from solscope.attribution.products import (
@@ -12,9 +11,10 @@ from solscope.attribution.products import (
     served_role,
 )
 from solscope.attribution.sequence import CHOICES, PRODUCTS, Letter
+from solscope.patterns import lazy_pattern
 
 # One expert, or a dense part: up (and gate), activation, perhaps up after it, down.
-_GROUP = re.compile(
+_GROUP = lazy_pattern(
     r"G[^GPSN]*(?:G[^GPSN]*)?[Ss][^GPN]*?(?:G[^GPSKEiN]*?u[^GPSKEiN]*?)?G|G[^GPN]*?G"
 )
 _WEIGHTING = frozenset(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from solscope.arrays import positions
+from solscope.arrays import positions, series
 from solscope.events import GPU_KINDS, THREAD, correlation_key, is_launch
 from solscope.intervals import Int64s, innermost
 
@@ -37,7 +37,8 @@ def operators_of(events: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
     by_id = _by_external_id(events, launches)
     # Nesting is asked only for launches whose operator the ids do not tell.
     unknown = launches.filter(by_id.is_null())
-    by_time = unknown.select("launch_row", by_time=_enclosing(events, unknown, "cpu_op"))
+    nested = positions("by_time", _enclosing(events, unknown, "cpu_op")).cast(pl.UInt32)
+    by_time = unknown.select("launch_row", nested)
     found = launches.with_columns(by_id=by_id).join(
         by_time, on="launch_row", how="left", maintain_order="left"
     )
@@ -59,13 +60,13 @@ def enclosing(
 
     `kind` is `annotation`, `python` or `cpu_op`; `names` restricts it to events of these names.
     """
-    rows = activities["launch_row"].drop_nulls().unique().sort()
-    launches = events.select("start_ns", *THREAD)[rows].with_columns(rows.alias("launch_row"))
-    found = launches.select("launch_row", _enclosing(events, launches, kind, names).alias("found"))
-    joined = activities.select("launch_row").join(
-        found, on="launch_row", how="left", maintain_order="left"
-    )
-    return joined["found"]
+    launched = activities["launch_row"]
+    # Kernels of one graph share a launch: each launch is looked up once.
+    rows, place = np.unique(launched.drop_nulls().to_numpy(), return_inverse=True)
+    calls = events.select("start_ns", *THREAD)[series("", rows)]
+    found = np.full(activities.height, -1, dtype=np.int64)
+    found[launched.is_not_null().to_numpy()] = _enclosing(events, calls, kind, names)[place]
+    return positions("found", found).cast(pl.UInt32)
 
 
 def _launches(events: pl.DataFrame, gpu: pl.DataFrame, key: list[str]) -> pl.DataFrame:
@@ -94,21 +95,34 @@ def _by_external_id(events: pl.DataFrame, launches: pl.DataFrame) -> pl.Series:
         .with_row_index("op")
         .filter((pl.col("kind") == "cpu_op") & pl.col("external_id").is_not_null())
         .select("rank", "external_id", "op")
-        .unique(["rank", "external_id"], keep="last", maintain_order=True)
         .collect()
     )
-    joined = launches.select("rank", "external_id").join(
-        operators, on=["rank", "external_id"], how="left", nulls_equal=True, maintain_order="left"
-    )
-    return joined.select(pl.when(pl.col("external_id").is_not_null()).then("op"))["op"]
+    found = np.full(launches.height, -1, dtype=np.int64)
+    theirs = operators.partition_by("rank", as_dict=True)
+    asked = launches.select("rank", "external_id").with_row_index("at").drop_nulls("external_id")
+    for rank, part in asked.partition_by("rank", as_dict=True).items():
+        if (mine := theirs.get(rank)) is not None:
+            last = _last(_array(mine["external_id"]), _array(part["external_id"]))
+            rows = _array(mine["op"].cast(pl.Int64))[np.maximum(last, 0)]
+            found[_array(part["at"].cast(pl.Int64))] = np.where(last >= 0, rows, -1)
+    return positions("op", found).cast(pl.UInt32)
+
+
+def _last(ids: Int64s, wanted: Int64s) -> Int64s:
+    """Where each wanted id occurs last, or -1."""
+    order = np.argsort(ids, kind="stable")  # ids mostly ascend, which makes this fast
+    ordered = ids[order]
+    at = np.searchsorted(ordered, wanted, side="right") - 1
+    place = np.maximum(at, 0)
+    return np.where((at >= 0) & (ordered[place] == wanted), order[place], -1)
 
 
 def _enclosing(
     events: pl.DataFrame, calls: pl.DataFrame, kind: str, names: set[str] | None = None
-) -> pl.Series:
-    """Row of the innermost event of `kind` that was open on the calling thread at each call."""
+) -> Int64s:
+    """Row of the innermost event of `kind` open on the calling thread at each call, or -1."""
     found = np.full(calls.height, -1, dtype=np.int64)
-    if not calls.is_empty():
+    if not calls.is_empty() and names != set():
         threads = _by_thread(events, kind, names)
         timed = calls.with_row_index("position").filter(pl.col("start_ns").is_not_null())
         for key, part in timed.partition_by(THREAD, as_dict=True).items():
@@ -120,7 +134,7 @@ def _enclosing(
             found[_array(part["position"].cast(pl.Int64))] = np.where(
                 index >= 0, rows[np.maximum(index, 0)], -1
             )
-    return positions(kind, found).cast(pl.UInt32)
+    return found
 
 
 def _by_thread(
@@ -143,5 +157,5 @@ def _by_thread(
     )
 
 
-def _array(series: pl.Series) -> Int64s:
-    return series.to_numpy()
+def _array(values: pl.Series) -> Int64s:
+    return values.to_numpy()

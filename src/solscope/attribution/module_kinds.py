@@ -7,7 +7,6 @@ a layer has one kind.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -17,17 +16,18 @@ import polars as pl
 from solscope.attribution.confidence import MODULES_AGREE, MODULES_ALONE, MODULES_DIFFER
 from solscope.attribution.link import enclosing
 from solscope.attribution.modules import MODULE, Tree, layer_modules
+from solscope.patterns import lazy_pattern
 
-_INSTANCE = re.compile(r"_\d+$")
-_LINEAR_MIXER = re.compile(
+_INSTANCE = lazy_pattern(r"_\d+$")
+_LINEAR_MIXER = lazy_pattern(
     r"Mixer|Mamba|DeltaNet|ShortConv|Recurrent|Retention|RWKV"
     r"|(?:Lightning|Linear|Delta)(?:Self)?Attention"
 )
-_ATTENTION = re.compile(r"Attention|Attn")
-_EXPERTS = re.compile(r"Experts?(?![a-z])|MoE(?![a-z])|Moe(?:Block|Layer|MLP)?$|Router")
-_DENSE = re.compile(r"MLP|Mlp|FeedForward|FFN|LayerFF|Intermediate")
-_LINEAR = re.compile(r"^(?:Linear|Conv1D)$")
-_WORDS = re.compile(r"[A-Z]?[a-z0-9_]+|[A-Z0-9_]+(?![a-z])")
+_ATTENTION = lazy_pattern(r"Attention|Attn")
+_EXPERTS = lazy_pattern(r"Experts?(?![a-z])|MoE(?![a-z])|Moe(?:Block|Layer|MLP)?$|Router")
+_DENSE = lazy_pattern(r"MLP|Mlp|FeedForward|FFN|LayerFF|Intermediate")
+_LINEAR = lazy_pattern(r"^(?:Linear|Conv1D)$")
+_WORDS = lazy_pattern(r"[A-Z]?[a-z0-9_]+|[A-Z0-9_]+(?![a-z])")
 _LAYER = ["rank", "device", "pass", "layer"]
 
 

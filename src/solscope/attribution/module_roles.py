@@ -17,6 +17,7 @@ import polars as pl
 
 from solscope.attribution.link import enclosing
 from solscope.attribution.modules import MODULE, Tree, layer_modules
+from solscope.patterns import lazy_pattern
 
 _ATTENTION_ROLES = frozenset(
     (
@@ -46,24 +47,24 @@ class _Section(NamedTuple):
 
 _SECTIONS = (
     _Section(
-        re.compile(r"Experts|MoE(?![a-z])|Moe(?:Block|Layer|MLP)?$|Router|Gating"),
+        lazy_pattern(r"Experts|MoE(?![a-z])|Moe(?:Block|Layer|MLP)?$|Router|Gating"),
         *(_EXPERT_ROLES, None, None),
     ),
     _Section(
-        re.compile(r"MLP|FeedForward|FFN|LayerFF|Mlp"),
+        lazy_pattern(r"MLP|FeedForward|FFN|LayerFF|Mlp"),
         *(frozenset(("post_norm", *_EXPERT_ROLES)), "up_gate", "down"),
     ),
     _Section(
-        re.compile(r"Attention|Attn|Mixer|Mamba(?!.*Layer)|DeltaNet|Recurrent|ShortConv"),
+        lazy_pattern(r"Attention|Attn|Mixer|Mamba(?!.*Layer)|DeltaNet|Recurrent|ShortConv"),
         *(frozenset(("input_norm", "post_norm", *_ATTENTION_ROLES)), "qkv", "o_proj"),
     ),
     _Section(
-        re.compile(r"Norm"),
+        lazy_pattern(r"Norm"),
         *(frozenset(("input_norm", "post_norm", "qk_norm", "gating", "final_norm")), None, None),
     ),
 )
-_LINEAR = re.compile(r"(?:Linear|Conv1D)_\d+$")
-_INSTANCE = re.compile(r"_\d+$")
+_LINEAR = lazy_pattern(r"(?:Linear|Conv1D)_\d+$")
+_INSTANCE = lazy_pattern(r"_\d+$")
 _REFINED = {
     "qkv": frozenset(("q_a_kv_a", "q_b", "kv_b")),
     "up_gate": frozenset(("shared_expert",)),

@@ -17,14 +17,16 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from solscope.arrays import holds
 from solscope.attribution.link import enclosing
 from solscope.events import THREAD
 from solscope.intervals import nest
+from solscope.patterns import lazy_pattern
 
 MODULE = "nn.Module: "
-_INSTANCE = re.compile(r"_\d+$")
-_WORD = re.compile(r"[A-Z][a-z0-9]+$")
-_RANGE = re.compile(
+_INSTANCE = lazy_pattern(r"_\d+$")
+_WORD = lazy_pattern(r"[A-Z][a-z0-9]+$")
+_RANGE = lazy_pattern(
     r"(?:^|[.\s/])(?:layers?|blocks?|h)[._\[ ](\d+)\]?(?:$|[.\s:,/])", re.IGNORECASE
 )
 _FEW = 3
@@ -38,29 +40,33 @@ def module_layers(
     events: pl.DataFrame, activities: pl.DataFrame, tree: Tree | None = None
 ) -> pl.Series:
     """For each activity the number of the layer whose module was open at its launch, or null."""
-    layer = pl.Series("layer", [None], dtype=pl.Int32).new_from_index(0, activities.height)
     numbers = layer_numbers(module_tree(events) if tree is None else tree)
-    by_part = _open(events, activities, "python", {part for part, _ in numbers})
-    by_wrapper = _open(events, activities, "python", {w for _, w in numbers if w is not None})
-    both = zip(by_part, by_wrapper, strict=True)
-    found = pl.Series(
-        "layer", [None if p is None else numbers.get((p, w)) for p, w in both], dtype=pl.Int32
-    )
-    layer = layer.zip_with(layer.is_not_null(), found)
     stated = _stated(events)
-    named = pl.Series(_open(events, activities, "annotation", set(stated)), dtype=pl.String)
-    found = named.replace_strict(stated, default=None, return_dtype=pl.Int32)
-    return layer.zip_with(layer.is_not_null(), found)
+    opened = pl.DataFrame(
+        {
+            "part": _open(events, activities, "python", {part for part, _ in numbers}),
+            "wrapper": _open(
+                events, activities, "python", {w for _, w in numbers if w is not None}
+            ),
+            "range": _open(events, activities, "annotation", set(stated)),
+        }
+    )
+    keys = opened.columns
+    distinct = opened.unique()
+    layer = [
+        stated.get(name) if (number := numbers.get((part, wrapper))) is None else number
+        for part, wrapper, name in distinct.select(pl.all().cast(pl.String)).iter_rows()
+    ]
+    known = distinct.with_columns(pl.Series("layer", layer, dtype=pl.Int32))
+    joined = opened.join(known, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return joined["layer"]
 
 
-def _open(
-    events: pl.DataFrame, activities: pl.DataFrame, kind: str, names: set[str]
-) -> list[str | None]:
+def _open(events: pl.DataFrame, activities: pl.DataFrame, kind: str, names: set[str]) -> pl.Series:
     """For each activity the innermost of these names that was open at its launch."""
     if not names:
-        return [None] * activities.height
-    rows = enclosing(events, activities, kind, names)
-    return events["name"].gather(rows).cast(pl.String).to_list()
+        return pl.Series([None], dtype=pl.Categorical()).new_from_index(0, activities.height)
+    return events["name"].gather(enclosing(events, activities, kind, names))
 
 
 def module_paths(events: pl.DataFrame, activities: pl.DataFrame, tree: Tree) -> pl.Series:
@@ -163,10 +169,10 @@ def module_tree(events: pl.DataFrame) -> Tree:
             pl.col("start_ns").is_not_null(),
             pl.col("dur_ns").is_not_null(),
         )
-        .filter(pl.col("name").cast(pl.String).str.starts_with(MODULE))
         .drop("kind")
         .collect()
     )
+    frames = frames.filter(holds(frames["name"], lambda texts: texts.str.starts_with(MODULE)))
     tree: Tree = defaultdict(list)
     seen: set[tuple[str, str]] = set()
     for part in frames.sort("start_ns").partition_by(THREAD):

@@ -59,7 +59,8 @@ def _by_name(
     events: pl.DataFrame, activities: pl.DataFrame, step: pl.Series, table: pl.DataFrame
 ) -> tuple[pl.Series, pl.Series]:
     """Runs through the model: by annotations that name a phase, else the step itself."""
-    names = events.filter(pl.col("kind") == "annotation")["name"].unique().drop_nulls()
+    notes = events.select("kind", "name").filter(pl.col("kind") == "annotation")
+    names = notes["name"].unique().drop_nulls()
     phases = {
         n: f.phase
         for n in names
@@ -72,22 +73,31 @@ def _by_name(
     # A step whose own name tells its phase is one pass, whatever is marked inside it.
     known = table.filter(pl.col("phase").is_not_null())["step"].to_list()
     frame = frame.with_columns(pl.when(~pl.col("step").is_in(known)).then("mark").alias("mark"))
-    # Work between two marked parts belongs to the one before it, work before all to the first.
-    ordered = frame.sort("step", "start_ns", nulls_last=True).with_columns(
-        pl.col("mark").fill_null(strategy="forward").over("step").alias("mark")
-    )
-    ordered = ordered.with_columns(
-        pl.col("mark").fill_null(strategy="backward").over("step").alias("mark")
-    )
-    back = ordered.sort("at")
-    pass_id = back.select(
-        pl.when(pl.col("step").is_not_null()).then(
-            pl.struct("step", "mark").rank("dense").cast(pl.Int32)
-        )
-    ).to_series()
-    texts = events["name"].gather(back["mark"]).cast(pl.String)
+    if frame["mark"].null_count() < frame.height:
+        frame = _filled(frame)
+    marked = frame.select("step", "mark")
+    distinct = marked.unique()
+    texts = events["name"].gather(distinct["mark"]).cast(pl.String)
     phase = texts.replace_strict(phases, default=None, return_dtype=pl.String)
-    return pass_id.alias("pass"), phase.cast(pl.Enum(PHASES)).alias("pass_phase")
+    known_pass = distinct.with_columns(
+        pl.when(pl.col("step").is_not_null())
+        .then(pl.struct("step", "mark").rank("dense").cast(pl.Int32))
+        .alias("pass"),
+        phase.cast(pl.Enum(PHASES)).alias("pass_phase"),
+    )
+    joined = marked.join(
+        known_pass, on=["step", "mark"], how="left", nulls_equal=True, maintain_order="left"
+    )
+    return joined["pass"], joined["pass_phase"]
+
+
+def _filled(frame: pl.DataFrame) -> pl.DataFrame:
+    """Work between two marked parts belongs to the one before it, work before all to the first."""
+    ordered = frame.sort("step", "start_ns", nulls_last=True)
+    for strategy in ("forward", "backward"):
+        filled = pl.col("mark").fill_null(strategy=strategy).over("step")
+        ordered = ordered.with_columns(filled.alias("mark"))
+    return ordered.sort("at")
 
 
 def _spread(phase: pl.Series, pass_id: pl.Series) -> pl.Series:

@@ -8,16 +8,19 @@ from typing import NamedTuple
 import msgspec
 import polars as pl
 
+from solscope.arrays import holds
+from solscope.patterns import lazy_pattern
+
 PHASES = ("prefill", "decode", "mixed", "draft", "verify")
 """Closed list. `mixed`: prefill and decode tokens in one step; draft and verify: speculation."""
 
-PHASE_NAME = re.compile(r"(?<![a-z])(prefill|extend|decode|draft|verify|mixed)", re.IGNORECASE)
+PHASE_NAME = lazy_pattern(r"(?<![a-z])(prefill|extend|decode|draft|verify|mixed)", re.IGNORECASE)
 _PHASE_OF_WORD = {"extend": "prefill"}
-_VLLM = re.compile(
+_VLLM = lazy_pattern(
     r"^execute_(?:(?P<total>\d{1,9})_)?context_(?P<c>\d{1,9})\((?P<cargs>[^)]*)\)"
     r"_generation_(?P<g>\d{1,9})\((?P<gargs>[^)]*)\)"
 )
-_SGLANG = re.compile(
+_SGLANG = lazy_pattern(
     r"^step\[(?P<mode>\w+)(?:[^\]]*?bs=(?P<bs>\d{1,9}))?(?:[^\]]*?toks=(?P<toks>\d{1,9}))?"
 )
 _SGLANG_MODES = {
@@ -139,16 +142,14 @@ def phase_of_replays(
     length. It must write to a cache or sample; where the grid of attention is known, it must have
     no more than one block of queries per request and head.
     """
-    names = events["name"].gather(activities["launch_row"]).cast(pl.String)
+    names = events["name"].gather(activities["launch_row"])
+    replayed = holds(names, lambda texts: texts.str.contains(_GRAPH_LAUNCH))
+    one_block = holds(activities["grid"], lambda texts: texts.str.starts_with("1,"))
     table = activities.select(
         pass_id.alias("pass"),
-        names.str.contains(_GRAPH_LAUNCH).fill_null(False).alias("replayed"),
-        pl.col("category").cast(pl.String).is_in(_GENERATES).alias("generates"),
-        (pl.col("category").cast(pl.String) == "attention").alias("attention"),
-        pl.col("grid").cast(pl.String).alias("grid"),
-    )
-    long = (
-        pl.col("attention") & pl.col("grid").is_not_null() & ~pl.col("grid").str.starts_with("1,")
+        replayed.fill_null(False).alias("replayed"),
+        pl.col("category").is_in(_GENERATES).alias("generates"),
+        ((pl.col("category") == "attention") & ~one_block.fill_null(True)).alias("long"),
     )
     whole = (
         table.group_by("pass")
@@ -156,7 +157,7 @@ def phase_of_replays(
             pl.len().alias("kernels"),
             pl.col("replayed").sum(),
             pl.col("generates").any(),
-            long.any().alias("long"),
+            pl.col("long").any(),
         )
         .filter(
             (pl.col("replayed") >= MIN_REPLAYED)

@@ -286,9 +286,10 @@ def _layer_labels(
     shapes = any(shape is not None for shape in products)
     seen = grade(layer, model)
     place, kind = layer_evidence("layer", seen), kind_evidence(layer.kind, seen)
+    label = layer.label
     for named in layer_roles(text, layer, products, cached=model == "decoder"):
         role = role_evidence(named.role, seen, shapes)
-        yield _Label("layer", layer.label, named.group, named.role, place, role, kind)
+        yield _Label("layer", label, named.group, named.role, place, role, kind)
 
 
 def _decode(labels: dict[_Label, int], code: Int64s) -> list[pl.Series]:

@@ -21,6 +21,7 @@ import polars as pl
 
 from solscope.attribution.chains import find_chains
 from solscope.names import short_name
+from solscope.patterns import lazy_pattern
 
 
 class Letter(str, Enum):
@@ -125,34 +126,34 @@ _BY_CATEGORY = {
     "elementwise": Letter.ELEMENTWISE,
     "reduce": Letter.REDUCTION,
 }
-_ACROSS = re.compile(r"HtoD|DtoH|HtoH|Host")
-_GATES = re.compile(r"sigmoid|softplus|tanh|threshold", re.IGNORECASE)
+_ACROSS = lazy_pattern(r"HtoD|DtoH|HtoH|Host")
+_GATES = lazy_pattern(r"sigmoid|softplus|tanh|threshold", re.IGNORECASE)
 _FUNCTORS = (
-    (re.compile(r"rsqrt"), Letter.RSQRT),
-    (re.compile(r"pow_tensor"), Letter.POWER),
-    (re.compile(r"FillFunctor|fill"), Letter.FILL),
-    (re.compile(r"arange"), Letter.INDICES),
-    (re.compile(r"functoronself_add|functoronother_add", re.IGNORECASE), Letter.ADD_SCALAR),
+    (lazy_pattern(r"rsqrt"), Letter.RSQRT),
+    (lazy_pattern(r"pow_tensor"), Letter.POWER),
+    (lazy_pattern(r"FillFunctor|fill"), Letter.FILL),
+    (lazy_pattern(r"arange"), Letter.INDICES),
+    (lazy_pattern(r"functoronself_add|functoronother_add", re.IGNORECASE), Letter.ADD_SCALAR),
     (
-        re.compile(r"functor_add|addfunctor|\badd\b|\[add|\[sub", re.IGNORECASE),
+        lazy_pattern(r"functor_add|addfunctor|\badd\b|\[add|\[sub", re.IGNORECASE),
         Letter.ADD,
     ),
-    (re.compile(r"MulFunctor|DivFunctor|\[mul|\[div(?!_floor)"), Letter.MULTIPLY),
+    (lazy_pattern(r"MulFunctor|DivFunctor|\[mul|\[div(?!_floor)"), Letter.MULTIPLY),
 )
 _MOE = (
-    (re.compile(r"topk|gating|fused_gate", re.IGNORECASE), Letter.MOE_TOPK),
+    (lazy_pattern(r"topk|gating|fused_gate", re.IGNORECASE), Letter.MOE_TOPK),
     (
-        re.compile(r"finali[sz]e|combine[^d]|moe_sum|unpermute|scatter", re.IGNORECASE),
+        lazy_pattern(r"finali[sz]e|combine[^d]|moe_sum|unpermute|scatter", re.IGNORECASE),
         Letter.MOE_COMBINE,
     ),
     (
-        re.compile(
+        lazy_pattern(
             r"routing|align|sort|count|bitmatrix|permute|prepare|histogram|expand", re.IGNORECASE
         ),
         Letter.MOE_DISPATCH,
     ),
 )
-_AND_MULTIPLY = re.compile(r"(?:silu|gelu|swiglu|act)_and_mul", re.IGNORECASE)
+_AND_MULTIPLY = lazy_pattern(r"(?:silu|gelu|swiglu|act)_and_mul", re.IGNORECASE)
 """Activations that also multiply, mask or quantize for experts."""
 _HELPERS = {"gemm": Letter.GEMM_HELPER, "attention": Letter.ATTENTION_HELPER}
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 import time
 from pathlib import Path
 
 from solscope.cache.settings import make_private
 from solscope.files import new_file
+from solscope.patterns import lazy_pattern
 
 SAMPLE_BYTES = 64 << 10
 """Bytes at the start, the middle and the end of a file that are compared."""
@@ -26,7 +26,7 @@ COARSE_NS = 2_000_000_000
 """A change this soon after another may keep its time, where a file system has whole seconds."""
 FINE_NS = 50_000_000
 """The same where times are finer: the kernel's clock ticks at least every 10 ms."""
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DIGEST = lazy_pattern(r"[0-9a-f]{64}")
 
 
 class FileState:

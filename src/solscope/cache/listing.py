@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import NamedTuple
+
+from solscope.patterns import lazy_pattern
 
 ENTRIES, INDEX, WORK, ANSWERS = "profiles", "files", "work", "answers"
 """Entries, digests of files, what is being written or deleted, and answers of the dashboard."""
@@ -13,11 +14,11 @@ MANIFEST = "manifest"
 WORK_PREFIX = "entry-"
 _DIGEST = r"(?:stat|samples)-[0-9a-f]{32}"
 _OWNED = {
-    ENTRIES: re.compile(r"[0-9a-f]{40}"),
+    ENTRIES: lazy_pattern(r"[0-9a-f]{40}"),
     # A name with a dot in front is what `new_file` had not finished.
-    INDEX: re.compile(rf"{_DIGEST}|\.{_DIGEST}\.\w+"),
-    WORK: re.compile(rf"{WORK_PREFIX}\w+"),
-    ANSWERS: re.compile(r"[0-9a-f]{64}|\.[0-9a-f]{64}\.\w+"),
+    INDEX: lazy_pattern(rf"{_DIGEST}|\.{_DIGEST}\.\w+"),
+    WORK: lazy_pattern(rf"{WORK_PREFIX}\w+"),
+    ANSWERS: lazy_pattern(r"[0-9a-f]{64}|\.[0-9a-f]{64}\.\w+"),
 }
 
 

@@ -14,11 +14,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from solscope.patterns import lazy_pattern
+
 NULL = np.iinfo(np.int64).min
 NONE = np.iinfo(np.uint32).max
 EXACT_US = 2.0**43
 """From this many microseconds on, a float cannot resolve single nanoseconds."""
-NUMBER = re.compile(r"[ \n\r\t]*[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?[ \n\r\t]*", re.ASCII)
+NUMBER = lazy_pattern(r"[ \n\r\t]*[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?[ \n\r\t]*", re.ASCII)
 """What counts as a number, bare or in quotes."""
 
 Column = np.ndarray[Any, Any]

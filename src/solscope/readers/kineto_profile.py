@@ -113,8 +113,9 @@ def _devices(header: dict[str, Any], events: pl.DataFrame) -> tuple[Device, ...]
     for item in properties if isinstance(properties, list) else []:
         if isinstance(item, dict) and isinstance(item.get("id"), int):
             described.setdefault(item["id"], _device(item, header))
-    active = events.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset"]))["device"]
-    ordinals = sorted(d for d in active.unique().to_list() if d is not None)
+    active = pl.col("kind").is_in(["kernel", "memcpy", "memset"])
+    found = events.select(pl.col("device").filter(active).unique())["device"]
+    ordinals = sorted(d for d in found.to_list() if d is not None)
     if len(described) == len(ordinals) and not described.keys() & set(ordinals):
         # ROCm numbers activities by agent, CPUs included, and the header by GPU.
         pairs = zip(ordinals, sorted(described), strict=True)

@@ -15,6 +15,7 @@ import polars as pl
 
 from solscope.arrays import series
 from solscope.events import EVENT_SCHEMA, KINDS
+from solscope.patterns import lazy_pattern
 from solscope.readers.kineto_columns import NONE, NULL
 from solscope.readers.kineto_core import CODES, NUMBERS, TEXTS
 from solscope.readers.kineto_text import decode_text
@@ -46,12 +47,12 @@ _ALWAYS = ("cat", "name", "start_ns", "dur_ns")
 _JSON_COLUMNS = tuple(name for name in CODES if name not in TEXTS)
 _NAME_COLUMNS = ("name", "collective", "process_group", "process_group_ranks", "launched")
 # ROCm records some copies and fills as kernels of these names.
-_COPY_NAME = re.compile(
+_COPY_NAME = lazy_pattern(
     r"^(Memcpy ([HDAP]to[HDAP]|\(|Unknown)|hipMemcpy|Copy(Host|Device)To(Host|Device)\b)"
 )
-_FILL_NAME = re.compile(r"^(Memset( \(|$)|hipMemset|FillBuffer\b)")
+_FILL_NAME = lazy_pattern(r"^(Memset( \(|$)|hipMemset|FillBuffer\b)")
 # `[TP01-DP00] 123` as SGLang merges ranks, `1_123` or `rank1:123` as others do.
-_RANK_LABEL = re.compile(
+_RANK_LABEL = lazy_pattern(
     r"^\s*\[(?P<label>[^\]]*\d[^\]]*)\]\s*(?P<pid>.*)$|^(?:rank)?(?P<rank>\d+)[_:](?P<rest>.*)$"
 )
 

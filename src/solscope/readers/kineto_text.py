@@ -6,7 +6,9 @@ import contextlib
 import json
 import re
 
-_SPACE_OUTSIDE_STRINGS = re.compile(r'("(?:[^"\\]|\\.)*")|\s+', re.DOTALL)
+from solscope.patterns import lazy_pattern
+
+_SPACE_OUTSIDE_STRINGS = lazy_pattern(r'("(?:[^"\\]|\\.)*")|\s+', re.DOTALL)
 
 
 def decode_text(raw: bytes | str) -> str:

@@ -19,6 +19,7 @@ import polars as pl
 
 from solscope.errors import DamagedFileError, InputError
 from solscope.events import EVENT_SCHEMA, METRIC_SCHEMA, conform
+from solscope.patterns import lazy_pattern
 from solscope.profile import Metadata, Profile, ProfileWarning
 from solscope.readers.base import Head, ReadOptions
 from solscope.readers.source import read_all
@@ -27,12 +28,12 @@ LIMIT_BYTES = 1 << 30
 LARGEST = 1e60
 """No sensor reads more; fourth powers, which a test of means needs, stay finite."""
 _COLUMNS = tuple(METRIC_SCHEMA)
-_HEADER = re.compile(r'\s*"?t_ns"?\s*,\s*"?metric"?\s*,\s*"?device"?\s*,\s*"?value"?\s*(?:\n|$)')
+_HEADER = lazy_pattern(r'\s*"?t_ns"?\s*,\s*"?metric"?\s*,\s*"?device"?\s*,\s*"?value"?\s*(?:\n|$)')
 _CSV_SCHEMA = {"t_ns": pl.Int64, "metric": pl.String, "device": pl.String, "value": pl.Float64}
 _PARQUET = b"PAR1"
 _PARQUET_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 """Polars panics, rather than raises, on some damaged footers."""
-_TRACE_NAME = re.compile(
+_TRACE_NAME = lazy_pattern(
     r"(?P<stem>.+?)(?:\.pt)?(?:\.trace)?\.(?:json|sqlite|nsys-rep)(?:\.(?:gz|zst))?", re.IGNORECASE
 )
 

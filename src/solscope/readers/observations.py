@@ -8,7 +8,6 @@ in `Profile.observations`, from which steps and a diagnosis are made without los
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,12 +15,13 @@ import polars as pl
 
 from solscope.errors import DamagedFileError
 from solscope.events import AGGREGATE_SCHEMA, EVENT_SCHEMA, METRIC_SCHEMA
+from solscope.patterns import lazy_pattern
 from solscope.profile import Device, Metadata, Profile, ProfileWarning
 from solscope.readers.base import MAX_TIME_NS, Head, ReadOptions
 from solscope.readers.packed import CLOCK_NS, LIMIT_BYTES, MOST, Observations, Run, decode
 from solscope.readers.source import read_all
 
-_START = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"solscope_observations"\s*:')
+_START = lazy_pattern(rb'(?:\xef\xbb\xbf)?\s*\{\s*"solscope_observations"\s*:')
 _KINDS = {"memcpy": "memcpy", "memset": "memset"}
 
 

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from solscope.patterns import lazy_pattern
 from solscope.profile import ProcessGroup
 
-_TP_IN_NAME = re.compile(r"(?:^|[-_.])TP[-_]?(\d+)", re.IGNORECASE)
-_OTHER_PARALLELISM = re.compile(r"(?:^|[-_.])(?:DP|PP|EP|CP)[-_]?\d+", re.IGNORECASE)
-_RANK_IN_NAME = re.compile(r"(?:^|[-_.])rank[-_.]?(\d+)", re.IGNORECASE)
+_TP_IN_NAME = lazy_pattern(r"(?:^|[-_.])TP[-_]?(\d+)", re.IGNORECASE)
+_OTHER_PARALLELISM = lazy_pattern(r"(?:^|[-_.])(?:DP|PP|EP|CP)[-_]?\d+", re.IGNORECASE)
+_RANK_IN_NAME = lazy_pattern(r"(?:^|[-_.])rank[-_.]?(\d+)", re.IGNORECASE)
 _STAGES = {"decode": "decode", "extend": "prefill", "prefill": "prefill"}
-_STAGE_IN_NAME = re.compile(r"[-_.](decode|extend|prefill)(?=[-_.])", re.IGNORECASE)
+_STAGE_IN_NAME = lazy_pattern(r"[-_.](decode|extend|prefill)(?=[-_.])", re.IGNORECASE)
 
 _FRAMEWORKS = (
     ("sglang", ("sglang/", "sgl_kernel::", "sglang::")),
@@ -74,7 +75,7 @@ def file_name_facts(path: Path) -> FileNameFacts:
     )
 
 
-_PARALLELISM = re.compile(r"(?<![a-z])(tp|dp|pp|ep|cp)(?![a-z])", re.IGNORECASE)
+_PARALLELISM = lazy_pattern(r"(?<![a-z])(tp|dp|pp|ep|cp)(?![a-z])", re.IGNORECASE)
 _SPELLED_OUT = {
     "tensor": "tp",
     "data": "dp",
@@ -137,7 +138,7 @@ def _is_small(value: Any) -> bool:
     return isinstance(value, (bool, int, float))
 
 
-_VERSION = re.compile(r"[\w.+-]{1,40}")
+_VERSION = lazy_pattern(r"[\w.+-]{1,40}")
 
 
 def safe_versions(header: dict[str, Any]) -> dict[str, str]:

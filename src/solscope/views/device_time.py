@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -12,8 +11,7 @@ from solscope.intervals import Int64s, Intervals, union
 from solscope.views.idle import idle_gaps
 
 
-@dataclass(frozen=True)
-class DeviceTime:
+class DeviceTime(msgspec.Struct, frozen=True):
     """One device; everything is exact interval arithmetic on nanoseconds."""
 
     rank: int | None
@@ -39,9 +37,9 @@ def device_times(attributed: Attributed) -> list[DeviceTime]:
     """The devices of a profile by rank and number; none for one without a time line."""
     if attributed.profile.is_aggregate:
         return []
-    timed = attributed.activities.filter(pl.col("start_ns").is_not_null()).with_columns(
-        pl.col("dur_ns").fill_null(0)
-    )
+    timed = attributed.activities.with_columns(pl.col("dur_ns").fill_null(0))
+    if timed["start_ns"].null_count():
+        timed = timed.filter(pl.col("start_ns").is_not_null())
     groups = timed.partition_by(["rank", "device"], as_dict=True, maintain_order=True)
     order = sorted(groups, key=lambda key: tuple(-1 if part is None else part for part in key))
     return [_device(attributed, key, groups[key]) for key in order]

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from solscope.arrays import holds
 from solscope.attribution import Attributed
 from solscope.intervals import overlap, union
 from solscope.views.device_time import DeviceTime, bounds
@@ -128,17 +129,22 @@ def execution(attributed: Attributed, times: list[DeviceTime]) -> Execution:
 
 
 def _rows(attributed: Attributed) -> pl.DataFrame:
-    """Kernels as `name`, `category`, `rule`, `calls`, `ns`; of a summary, its rows."""
-    texts = [pl.col(name).cast(pl.String) for name in ("name", "category", "rule")]
+    """Kernels as `name`, `category`, `rule`, `types` and their total `ns`."""
+    texts = ("name", "category", "rule")
     if attributed.profile.is_aggregate:
         table = attributed.aggregates.filter(pl.col("kind") == "kernel")
-        return table.select(*texts, pl.lit(None, pl.String).alias("types"), ns="total_ns")
-    table = attributed.activities.filter(pl.col("kind") == "kernel")
-    types = attributed.profile.events["input_types"].gather(table["op_row"]).cast(pl.String)
-    borrowed = pl.col("types_borrowed").cast(pl.String)
-    return table.with_columns(pl.coalesce(types, borrowed).alias("types")).select(
-        *texts, "types", ns=pl.col("dur_ns").fill_null(0)
-    )
+        rows = table.select(*texts, pl.lit(None, pl.Categorical()).alias("types"), ns="total_ns")
+    else:
+        every = attributed.activities.select("kind", *texts, "types_borrowed", "dur_ns", "op_row")
+        table = every.filter(pl.col("kind") == "kernel")
+        types = attributed.profile.events["input_types"].gather(table["op_row"])
+        rows = table.select(
+            *texts,
+            pl.coalesce(types, "types_borrowed").alias("types"),
+            pl.col("dur_ns").fill_null(0).alias("ns"),
+        )
+    sums = rows.group_by(*texts, "types", maintain_order=True).agg(pl.col("ns").sum())
+    return sums.with_columns(pl.col(*texts, "types").cast(pl.String))
 
 
 def _graphs(
@@ -147,10 +153,12 @@ def _graphs(
     if attributed.profile.is_aggregate:
         unknown["graphs"] = "a summary has no launches"
         return None, None, []
-    table = attributed.activities.filter(pl.col("kind").is_in(["kernel", "graph"]))
-    launched = attributed.profile.events["name"].gather(table["launch_row"]).cast(pl.String)
+    table = attributed.activities.select("kind", "phase", "dur_ns", "launch_row", "graph_node")
+    table = table.filter(pl.col("kind").is_in(["kernel", "graph"]))
+    names = attributed.profile.events["name"]
+    is_call = holds(names, lambda texts: texts.str.contains(_GRAPH_CALL))
     replayed = (
-        launched.str.contains(_GRAPH_CALL).fill_null(False)
+        is_call.gather(table["launch_row"]).fill_null(False)
         | table["graph_node"].is_not_null()
         | (table["kind"] == "graph")
     )
@@ -167,8 +175,7 @@ def _graphs(
         replayed.alias("replayed"),
         pl.col("launch_row"),
     )
-    names = attributed.profile.events["name"].cast(pl.String)
-    calls = int(names.str.contains(_GRAPH_CALL).sum())
+    calls = int(is_call.sum())
     known = rows.filter(pl.col("phase").is_not_null()).partition_by("phase", maintain_order=True)
     phases = [_use(part["phase"][0], part) for part in known]
     by_phase = phases if len(phases) > 1 else []
@@ -195,12 +202,12 @@ def _compiled(rows: pl.DataFrame, unknown: dict[str, str]) -> float | None:
 
 def _regions(attributed: Attributed, unknown: dict[str, str]) -> int | None:
     events = attributed.profile.events
-    host = events.filter(pl.col("kind").is_in(["cpu_op", "annotation"]))
+    host = events.select("kind", "name").filter(pl.col("kind").is_in(["cpu_op", "annotation"]))
     if host.is_empty():
         unknown["compiled_regions"] = "no operators of the host were recorded"
         return None
-    names = host["name"].cast(pl.String)
-    found = names.filter(names.str.contains(REGION))
+    names = host["name"]
+    found = names.filter(holds(names, lambda texts: texts.str.contains(REGION))).cast(pl.String)
     # A region calls its graph; both are annotated, and the outer one counts.
     regions = found.filter(found.str.starts_with("Torch"))
     return regions.len() or found.len()
@@ -219,7 +226,7 @@ def _speculative(attributed: Attributed, unknown: dict[str, str]) -> bool | None
 
 def _chunked(attributed: Attributed, unknown: dict[str, str]) -> bool | None:
     # A step may run a prefill and then a decode; only a shared pass is chunked prefill.
-    phases = set(attributed.activities["phase"].cast(pl.String).drop_nulls())
+    phases = set(attributed.activities["phase"].unique().cast(pl.String).drop_nulls())
     if "mixed" in phases:
         return True
     unknown["chunked_prefill"] = (
@@ -233,7 +240,8 @@ def _chunked(attributed: Attributed, unknown: dict[str, str]) -> bool | None:
 def _overlap(times: list[DeviceTime], unknown: dict[str, str]) -> tuple[float | None, float | None]:
     communicating = hidden = busy = total = 0
     for time in times:
-        comm = union(*bounds(time.rows.filter(pl.col("category") == "comm")))
+        rows = time.rows.select("category", "start_ns", "dur_ns")
+        comm = union(*bounds(rows.filter(pl.col("category") == "comm")))
         communicating += comm.length
         hidden += int(overlap(comm.start, comm.end, time.compute).sum())
         busy += time.busy.length
@@ -247,8 +255,9 @@ def _overlap(times: list[DeviceTime], unknown: dict[str, str]) -> tuple[float | 
 
 def _concurrent(time: DeviceTime) -> int:
     """Nanoseconds in which at least two activities run: what each adds to those before it."""
-    rows = time.rows.sort("start_ns", maintain_order=True)
-    start, end = bounds(rows)
+    start, end = bounds(time.rows)
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
     if start.size < 2:
         return 0
     reached = np.maximum.accumulate(end)[:-1]

@@ -18,6 +18,7 @@ from solscope.arrays import series
 from solscope.attribution import Attributed
 from solscope.events import LAUNCH_KINDS, THREAD
 from solscope.intervals import Int64s, Intervals, gaps, overlap, union
+from solscope.patterns import lazy_pattern
 
 CAUSES = {
     "host": "launched late: the host was busy with other code",
@@ -28,9 +29,9 @@ CAUSES = {
 }
 """Each cause of idle time and what it means."""
 
-SYNC_CALL = re.compile(r"Synchronize|StreamWaitValue|EventQuery|^(cuda|hip)Memcpy(?!.*Async)")
+SYNC_CALL = lazy_pattern(r"Synchronize|StreamWaitValue|EventQuery|^(cuda|hip)Memcpy(?!.*Async)")
 """Names of calls in which the host waits for the GPU."""
-ALLOC_CALL = re.compile(r"Malloc|MemCreate|MemMap|^(cuda|hip)Free|^cuMem(Alloc|Free)|HostAlloc")
+ALLOC_CALL = lazy_pattern(r"Malloc|MemCreate|MemMap|^(cuda|hip)Free|^cuMem(Alloc|Free)|HostAlloc")
 """Names of calls that allocate or free memory."""
 
 
@@ -102,7 +103,7 @@ def host_calls(events: pl.DataFrame) -> pl.DataFrame:
 
 def launch_ending(activities: pl.DataFrame, idle: Intervals, calls: pl.DataFrame) -> pl.DataFrame:
     """Start and thread of the launch of the activity that ends each gap; null when unknown."""
-    first = activities.sort("start_ns", maintain_order=True)
+    first = activities.select("start_ns", "launch_row").sort("start_ns", maintain_order=True)
     index = np.searchsorted(first["start_ns"].to_numpy(), idle.end, side="left")
     rows = first["launch_row"].gather(series("", np.minimum(index, first.height - 1)))
     return pl.DataFrame({"row": rows}).join(calls, on="row", how="left", maintain_order="left")

@@ -78,9 +78,11 @@ def kernels(attributed: Attributed, by: GroupBy = "name") -> KernelTable:
     extras = rows.group_by("key").agg(
         pl.col("helper_ns", "borrowed_ns").sum(), pl.col("inferred").any()
     )
-    grouped = grouped.join(extras, on="key", how="left", maintain_order="left")
-    grouped = grouped.join(_labels(rows), on="key", how="left", maintain_order="left").sort(
-        ["total_ns", "key"], descending=[True, False]
+    grouped = (
+        grouped.join(extras, on="key", how="left", maintain_order="left")
+        .join(_labels(rows), on="key", how="left", maintain_order="left")
+        .with_columns(pl.col("key").cast(pl.String))
+        .sort(["total_ns", "key"], descending=[True, False])
     )
     total = int(grouped["total_ns"].sum())
     return KernelTable(
@@ -125,12 +127,13 @@ def _aggregate_rows(attributed: Attributed, by: GroupBy) -> pl.DataFrame:
 
 def _group_key(rows: pl.DataFrame, by: GroupBy) -> pl.Series:
     if by == "op":
-        return rows["op"].cast(pl.String).fill_null(NO_OPERATOR)
+        return rows["op"].fill_null(NO_OPERATOR)
     if by == "category":
-        return rows["category"].cast(pl.String)
-    names = rows["name"].cast(pl.String).fill_null("(no name)")
+        return rows["category"]
+    names = rows["name"].fill_null("(no name)")
     if by == "name":
         return names
+    names = names.cast(pl.String)
     distinct = names.unique()
     short = [short_name(name) for name in distinct]
     return names.replace_strict(distinct, short, return_dtype=pl.String)

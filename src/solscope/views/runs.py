@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
+from solscope.patterns import lazy_pattern
 from solscope.ranks.skew import CollectiveSkew, collective_skew
-from solscope.run import MAX_RANKS
 from solscope.views.summary import DeviceSummary, Summary
 
 UNEVEN = 1.02
@@ -48,10 +48,10 @@ class Run(msgspec.Struct, frozen=True):
 
 
 _MARKS = (
-    re.compile(r"\b(TP|DP|PP|EP)[-_]?\d+", re.IGNORECASE),
-    re.compile(r"rank[-_.]?\d+", re.IGNORECASE),
+    lazy_pattern(r"\b(TP|DP|PP|EP)[-_]?\d+", re.IGNORECASE),
+    lazy_pattern(r"rank[-_.]?\d+", re.IGNORECASE),
     # torch's tensorboard handler: host_pid.timestamp.pt.trace.json
-    re.compile(r"_\d+\.\d{10,}(?=\.pt\.trace)"),
+    lazy_pattern(r"_\d+\.\d{10,}(?=\.pt\.trace)"),
 )
 
 
@@ -111,6 +111,8 @@ def _run(
             rows.append(_row(summary, summary.rank, summary.path, ", ".join(summary.devices)))
     rows.sort(key=lambda row: row.rank)
     seen = {row.rank for row in rows}
+    from solscope.run import MAX_RANKS  # its tables are of no use here
+
     size = world_size if world_size is not None and world_size <= MAX_RANKS else 0
     missing = [rank for rank in range(size) if rank not in seen]
     skew = None if collectives is None else _skew(members, collectives)

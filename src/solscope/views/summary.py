@@ -207,7 +207,7 @@ def _device_times(devices: list[DeviceSummary]) -> dict[str, float | None]:
 
 
 def _device(attributed: Attributed, time: DeviceTime) -> DeviceSummary:
-    rows = time.rows
+    rows = time.rows.select("kind", "category", "start_ns", "dur_ns")
     busy, working, compute = time.busy.length, time.working.length, time.compute.length
     return DeviceSummary(
         device=time.device,

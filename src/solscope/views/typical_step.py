@@ -11,17 +11,17 @@ A profile without steps is one step, from its first activity to its last, withou
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 import polars as pl
 
 from solscope.arrays import series
 from solscope.attribution import Attributed
 from solscope.intervals import Int64s, Intervals, find_stray, overlap, union
+from solscope.patterns import lazy_pattern
 from solscope.views.device_time import DeviceTime, bounds
 from solscope.views.idle import CAUSES
 from solscope.views.warnings import STRAY_ONE_IN
@@ -37,11 +37,10 @@ COPIES = {
     "PtoP": "copies between GPUs",
 }
 """Directions of copies, as a sentence names them."""
-_DIRECTION = re.compile(r"HtoD|DtoH|DtoD|PtoP")
+_DIRECTION = lazy_pattern(r"HtoD|DtoH|DtoD|PtoP")
 
 
-@dataclass(frozen=True)
-class TypicalStep:
+class TypicalStep(msgspec.Struct, frozen=True):
     """One usual step; all times are ns per step and device."""
 
     phase: str | None
@@ -90,8 +89,7 @@ class TypicalStep:
     """Share of that recording in which nothing runs."""
 
 
-@dataclass(frozen=True)
-class _Steps:
+class _Steps(msgspec.Struct, frozen=True):
     """Steps of one process, in order of time; none overlaps another."""
 
     windows: Intervals
@@ -104,17 +102,20 @@ class _Steps:
 Totals = defaultdict[str, float]
 
 
-@dataclass
-class _Sums:
+def _zeros() -> Totals:
+    return defaultdict(float)
+
+
+class _Sums(msgspec.Struct):
     """Sums over steps and devices."""
 
     steps: int = 0
-    values: Totals = field(default_factory=lambda: defaultdict(float))
-    idle: Totals = field(default_factory=lambda: defaultdict(float))
-    between: Totals = field(default_factory=lambda: defaultdict(float))
-    category: Totals = field(default_factory=lambda: defaultdict(float))
-    exposed_copy: Totals = field(default_factory=lambda: defaultdict(float))
-    comm: Totals = field(default_factory=lambda: defaultdict(float))
+    values: Totals = msgspec.field(default_factory=_zeros)
+    idle: Totals = msgspec.field(default_factory=_zeros)
+    between: Totals = msgspec.field(default_factory=_zeros)
+    category: Totals = msgspec.field(default_factory=_zeros)
+    exposed_copy: Totals = msgspec.field(default_factory=_zeros)
+    comm: Totals = msgspec.field(default_factory=_zeros)
 
 
 def copy_direction(name: str) -> str:
@@ -236,7 +237,7 @@ def _add(sums: _Sums, time: DeviceTime, steps: _Steps, overhead: Intervals) -> N
     """Add the usual steps of one device."""
     windows = steps.windows
     inside = _inside(time.rows["start_ns"].to_numpy(), windows)
-    rows = time.rows.filter(series("", inside))
+    rows = time.rows.select("kind", "category", "operator", "dur_ns").filter(series("", inside))
     kernels = rows.filter(pl.col("kind") == "kernel")
     computing = kernels.filter(pl.col("category") != "comm")
     sums.steps += windows.start.size
@@ -262,7 +263,8 @@ def _add(sums: _Sums, time: DeviceTime, steps: _Steps, overhead: Intervals) -> N
 
 def _exposed_copies(time: DeviceTime, windows: Intervals) -> list[tuple[str, int]]:
     """Copies that nothing else hides, by direction; what two share belongs to the first."""
-    copies = time.rows.filter(pl.col("kind") == "memcpy").sort("start_ns", maintain_order=True)
+    every = time.rows.select("kind", "name", "start_ns", "dur_ns")
+    copies = every.filter(pl.col("kind") == "memcpy").sort("start_ns", maintain_order=True)
     start, end = bounds(copies)
     before = np.maximum.accumulate(np.concatenate([start[:1], end]))[:-1]
     first = np.minimum(np.maximum(start, before), end)
@@ -303,7 +305,7 @@ def _add_gaps(sums: _Sums, time: DeviceTime, steps: _Steps) -> None:
 
 def _in_graph(time: DeviceTime) -> np.ndarray:
     """Which gaps lie between two activities of one launch."""
-    rows = time.rows.sort("start_ns", maintain_order=True)
+    rows = time.rows.select("start_ns", "launch_row").sort("start_ns", maintain_order=True)
     at = np.searchsorted(rows["start_ns"].to_numpy(), time.gaps["end_ns"].to_numpy(), side="left")
     before = rows["launch_row"].gather(series("", np.maximum(at - 1, 0)))
     after = rows["launch_row"].gather(series("", at))
@@ -318,8 +320,8 @@ def _add_activities(sums: _Sums, rows: pl.DataFrame) -> None:
 
 
 def _times(rows: pl.DataFrame, by: str) -> list[tuple[str, int]]:
-    grouped = rows.group_by(pl.col(by).cast(pl.String).fill_null("")).agg(pl.col("dur_ns").sum())
-    return list(grouped.iter_rows())
+    grouped = rows.group_by(by).agg(pl.col("dur_ns").sum())
+    return list(grouped.with_columns(pl.col(by).cast(pl.String).fill_null("")).iter_rows())
 
 
 def _covered(windows: Intervals, cover: Intervals) -> int:

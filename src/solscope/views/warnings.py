@@ -54,13 +54,13 @@ def _untimed(attributed: Attributed) -> Iterator[ProfileWarning]:
 
 def _unlinked(attributed: Attributed) -> Iterator[ProfileWarning]:
     rows = attributed.activities
-    lost = rows.filter(pl.col("launch_row").is_null())
+    lost = rows["launch_row"].null_count()
     pct = share(rows, pl.col("launch_row").is_null()) or 0.0
-    has_launches = lost.height < rows.height
+    has_launches = lost < rows.height
     if pct >= _SAY_FROM_PCT and has_launches:
         yield ProfileWarning(
             "unlinked",
-            f"{lost.height:,} of {rows.height:,} GPU activities ({pct:.1f} % of GPU time) have no "
+            f"{lost:,} of {rows.height:,} GPU activities ({pct:.1f} % of GPU time) have no "
             "launch in the profile, probably because they were launched before it began: they "
             "count, but have no operator",
         )
@@ -87,7 +87,8 @@ def _graph_replay(attributed: Attributed) -> Iterator[ProfileWarning]:
 def _stray(attributed: Attributed) -> Iterator[ProfileWarning]:
     """One long gap with next to nothing on one side of it makes idle percentages meaningless."""
     for (rank, device), rows in (
-        attributed.activities.filter(pl.col("start_ns").is_not_null())
+        attributed.activities.select("rank", "device", "start_ns", "dur_ns")
+        .filter(pl.col("start_ns").is_not_null())
         .partition_by(["rank", "device"], as_dict=True)
         .items()
     ):
@@ -109,7 +110,7 @@ def _stray(attributed: Attributed) -> Iterator[ProfileWarning]:
 
 
 def _overhead(attributed: Attributed) -> Iterator[ProfileWarning]:
-    rows = attributed.profile.events.filter(
+    rows = attributed.profile.events.select("kind", "start_ns", "dur_ns").filter(
         (pl.col("kind") == "overhead")
         & pl.col("dur_ns").is_not_null()
         & pl.col("start_ns").is_not_null()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 
+from solscope.patterns import lazy_pattern
 from solscope.text import shorten
 
-_ENDINGS = re.compile(r"(\.pt)?(\.trace)?\.(json|sqlite|csv|txt)(\.gz|\.zst)?$")
-_WORDS = re.compile(r"(?<=[-_./ ])")
+_ENDINGS = lazy_pattern(r"(\.pt)?(\.trace)?\.(json|sqlite|csv|txt)(\.gz|\.zst)?$")
+_WORDS = lazy_pattern(r"(?<=[-_./ ])")
 
 
 def short_labels(paths: Sequence[str]) -> list[str]:

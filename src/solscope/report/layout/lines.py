@@ -6,14 +6,15 @@ out one page with it takes longer than reading a small profile.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from solscope.patterns import lazy_pattern
+
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-_NARROW = re.compile("[ -~\xa1-\xac\xae-\u02ff\u2010-\u2027\u2190-\u22ff\u2500-\u259f]*")
+_NARROW = lazy_pattern("[ -~\xa1-\xac\xae-\u02ff\u2010-\u2027\u2190-\u22ff\u2500-\u259f]*")
 """Text of characters that each take one cell; all other text is measured by a table."""
-_WORD = re.compile(r"\s*\S+\s*")
+_WORD = lazy_pattern(r"\s*\S+\s*")
 
 
 class Printable(Protocol):

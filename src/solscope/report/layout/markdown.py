@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from solscope.patterns import lazy_pattern
 from solscope.report.layout.lines import Group, Printable, Text
 from solscope.report.layout.tables import Column, Sheet
 from solscope.text import clean
 
-_SPAN = re.compile(r"(`[^`]+`)")
-_MEANS = re.compile(r"[\\`*~$|]|(?<![^\W_])_|_(?![^\W_])|\](?=[(\[:])|&(?=[#\w])")
+_SPAN = lazy_pattern(r"(`[^`]+`)")
+_MEANS = lazy_pattern(r"[\\`*~$|]|(?<![^\W_])_|_(?![^\W_])|\](?=[(\[:])|&(?=[#\w])")
 """What means something in a line: an underscore only at the edge of a word."""
 _ENTITIES = {"<": "&lt;", "&": "&amp;"}
 
