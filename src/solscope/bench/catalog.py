@@ -7,6 +7,7 @@ built in the worker. Built-in solutions lie under `solutions/` and are found by 
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import shutil
@@ -101,20 +102,25 @@ class Solution:
         return sorted({p.stem for p in files if not p.name.startswith("_")})
 
     def sources(self, operator: str) -> list[Path]:
-        """The files that can decide what runs for an operator: its own, and helpers."""
+        """The files that can decide what runs for an operator: its own, and helpers.
+
+        Python helpers are those that it imports, directly or by another helper, so that a change
+        to one leaves the results of operators that do not use it valid. No others are staged.
+        """
         own = self.file(operator)
         if own is None:
             return []
         if self.place.is_file():
             return [own]
-        helpers = [
+        other_languages = [
             path
             for path in self.place.iterdir()
             if path.suffix in SOURCES
+            and path.suffix != ".py"
             and path != own
-            and (path.name.startswith("_") or path.suffix not in (".py", ".cu"))
+            and (path.name.startswith("_") or path.suffix != ".cu")
         ]
-        return [own, *sorted(helpers)]
+        return [own, *sorted([*other_languages, *_imported_helpers(own)])]
 
     def hash(self, operator: str) -> str:
         """Digest of the sources and of how they run."""
@@ -143,6 +149,33 @@ class Solution:
     def build_folder(self, operator: str) -> Path:
         """Where what is built of it for an operator is cached, by its content."""
         return cache_folder() / self.hash(operator)
+
+
+def _imported_helpers(own: Path) -> set[Path]:
+    """Files beside `own` whose names begin with `_`, if it or one of them imports them."""
+    helpers: set[Path] = set()
+    unread = [own] if own.suffix == ".py" else []
+    while unread:
+        try:
+            tree = ast.parse(unread.pop().read_bytes())
+        except (SyntaxError, ValueError):
+            continue  # It will not run either, and its worker says why.
+        names = [
+            name
+            for node in ast.walk(tree)
+            for name in (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
+        ]
+        files = {own.with_name(f"{name}.py") for name in names if name.startswith("_")}
+        fresh = {path for path in files if path.is_file()} - helpers - {own}
+        helpers |= fresh
+        unread += fresh
+    return helpers
 
 
 def cache_folder() -> Path:

@@ -38,11 +38,35 @@ def test_a_folder_is_a_solution_and_helpers_change_its_hash(tmp_path: Path) -> N
     entry = found.stage("l2_norm", tmp_path / "staged")
     assert entry.name == "l2_norm_entry.py"
     compile(entry.read_text(), entry.name, "exec")
-    assert {p.name for p in entry.parent.iterdir()} == {
-        "l2_norm.cu",
-        "l2_norm_entry.py",
-        "_help.py",
+    assert {p.name for p in entry.parent.iterdir()} == {"l2_norm.cu", "l2_norm_entry.py"}
+
+
+def test_only_helpers_that_are_imported_count(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    files = {
+        "rms_norm.py": "from _rows import norm\ndef run(x):\n    import _late\n",
+        "l2_norm.py": "import torch\n",
+        "_rows.py": "from _tiles import tile\nfrom __future__ import annotations\n",
+        "_tiles.py": "from _rows import norm\n",
+        "_late.py": "",
+        "_other.py": "",
+        "_broken.py": "def (",
+        "kernel.h": "// shared by all\n",
     }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    found = find_solution(str(folder))
+    used = {"rms_norm.py", "_rows.py", "_tiles.py", "_late.py", "kernel.h"}
+    assert {path.name for path in found.sources("rms_norm")} == used
+    assert {path.name for path in found.sources("l2_norm")} == {"l2_norm.py", "kernel.h"}
+    before = found.hash("rms_norm")
+    (folder / "_other.py").write_text("changed = True\n")
+    assert found.hash("rms_norm") == before
+    (folder / "_tiles.py").write_text("tile = 128\n")
+    assert found.hash("rms_norm") != before
+    staged = found.stage("rms_norm", tmp_path / "staged").parent
+    assert {path.name for path in staged.iterdir()} == used
 
 
 def test_a_solution_that_is_not_there(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from solscope.bench.base import ShapeResult
+from solscope.bench.catalog import built_in
 from solscope.bench.results.contrast import contrast
 from solscope.bench.results.files import read_results
 from solscope.bench.results.score import Score, score
@@ -278,6 +279,17 @@ def test_the_page_says_what_intervals_of_one_process_are_worth(
     open_ = sum(one.verdict == "cannot tell" for one in shapes) / len(shapes)
     page = page_text()
     assert f"without that they are too narrow, and hold for {100 * open_:.0f} %" in page
+
+
+@pytest.mark.parametrize("file", [RESULTS, DECODE, CHECKS, EARLIER], ids=lambda file: file.stem)
+def test_results_are_of_the_solutions_that_ship(file: Path) -> None:
+    shipped = built_in()
+    hashes: dict[tuple[str, str], str] = {}
+    for line in read_results([file]):
+        key = (line.solution, line.operator)
+        if key not in hashes:
+            hashes[key] = shipped.get(line.solution).hash(line.operator)
+        assert line.solution_hash == hashes[key], (*key, line.shape)
 
 
 def test_no_passed_result_beats_its_bound() -> None:

@@ -6,6 +6,8 @@ import triton.language as tl
 
 CHANNELS = 4
 TOKENS = 512
+FEW = 64
+"""Values per program where a few tokens leave little work for each."""
 
 
 @triton.jit
@@ -21,6 +23,7 @@ def convolve_kernel(
     WIDTH: tl.constexpr,
     CHANNELS: tl.constexpr,
     TOKENS: tl.constexpr,
+    PLACES: tl.constexpr,
 ):
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     token = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)
@@ -42,12 +45,15 @@ def convolve_kernel(
     inside = known[:, None] & (token < tokens)[None, :]
     tl.store(out + row + token[None, :], result.to(out.dtype.element_ty), mask=inside)
     if tl.program_id(0) == 0:
-        for place in tl.static_range(WIDTH - 1):
-            end = tokens + place - (WIDTH - 1)
-            new = tl.load(x + channel.to(tl.int64) * tokens + end, mask=known & (end >= 0), other=0)
-            at = before + channel * (WIDTH - 1) + tokens + place
-            last = tl.where(end >= 0, new, tl.load(at, mask=known & (end < 0), other=0))
-            tl.store(after + channel * (WIDTH - 1) + place, last, mask=known)
+        place = tl.arange(0, PLACES)
+        stored = known[:, None] & (place < WIDTH - 1)[None, :]
+        end = (tokens + place - (WIDTH - 1))[None, :]
+        new = tl.load(x + row + end, mask=stored & (end >= 0), other=0)
+        state = channel[:, None] * (WIDTH - 1) + place[None, :]
+        last = tl.load(before + state + tokens, mask=stored & (end < 0), other=0)
+        # Where `before` is `after`, all threads have read it now.
+        tl.debug_barrier()
+        tl.store(after + state, tl.where(end >= 0, new, last), mask=stored)
 
 
 def run(
@@ -56,13 +62,15 @@ def run(
     """[dim, tokens]; `conv_state` becomes the last columns, in place."""
     dim, tokens = x.shape
     out = torch.empty_like(x)
-    columns = min(TOKENS, max(16, triton.next_power_of_2(tokens)))
-    channels = CHANNELS * TOKENS // columns
-    convolve_kernel[(triton.cdiv(tokens, columns), triton.cdiv(dim, channels))](
+    columns = min(TOKENS, triton.next_power_of_2(tokens))
+    blocks = triton.cdiv(tokens, columns)
+    channels = CHANNELS * TOKENS // columns if blocks > 1 else max(1, FEW // columns)
+    convolve_kernel[(blocks, triton.cdiv(dim, channels))](
         x,
         weight,
         bias,
-        conv_state.clone(),
+        # One program reads the state of its channels and then writes it.
+        conv_state.clone() if blocks > 1 else conv_state,
         conv_state,
         out,
         dim,
@@ -70,6 +78,7 @@ def run(
         WIDTH=weight.shape[1],
         CHANNELS=channels,
         TOKENS=columns,
-        num_warps=4,
+        PLACES=triton.next_power_of_2(weight.shape[1] - 1),
+        num_warps=max(1, min(4, channels * columns // 32)),
     )
     return out

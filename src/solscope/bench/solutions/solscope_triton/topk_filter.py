@@ -1,5 +1,6 @@
 """The k-th largest by bisection on ordered bits, the row whole in registers.
 
+Between the smallest and the largest of the row, and no further than k values are left.
 Rows of a vocabulary do not fit: for them torch.topk finds the threshold.
 """
 
@@ -18,15 +19,20 @@ def filter_kernel(logits, out, width, top_k, WIDTH: tl.constexpr):
     values = tl.load(logits + row * width + column, mask=inside, other=float("-inf"))
     # integers in the order of the floats, the smallest for what lies outside
     bits = (values + 0.0).to(tl.int32, bitcast=True)  # -0.0 is 0.0
-    ordered = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits).to(tl.int64)
-    ordered = tl.where(inside, ordered, -(1 << 40))
-    # the largest threshold that top_k values reach
-    low = tl.full([], -(1 << 31), tl.int64)
-    for bit in tl.static_range(32):
-        trial = low + (1 << (31 - bit))
-        reached = tl.sum((ordered >= trial).to(tl.int32), 0)
-        low = tl.where(reached >= top_k, trial, low)
-    kept = tl.where(ordered >= low, values, float("-inf"))
+    ordered = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+    ordered = tl.where(inside, ordered, -2147483648)
+    # a threshold that exactly top_k values reach, or the largest that more of them do
+    low = tl.min(tl.where(inside, ordered, 2147483647), 0).to(tl.int64)
+    high = tl.max(ordered, 0).to(tl.int64) + 1
+    reached = width
+    while (reached != top_k) & (high - low > 1):
+        middle = low + (high - low) // 2
+        count = tl.sum((ordered >= middle.to(tl.int32)).to(tl.int32), 0)
+        enough = count >= top_k
+        reached = tl.where(enough, count, reached)
+        low = tl.where(enough, middle, low)
+        high = tl.where(enough, high, middle)
+    kept = tl.where(ordered >= low.to(tl.int32), values, float("-inf"))
     tl.store(out + row * width + column, kept, mask=inside)
 
 
@@ -38,5 +44,5 @@ def run(logits: torch.Tensor, top_k: int) -> torch.Tensor:
         return torch.where(logits >= threshold, logits, float("-inf"))
     out = torch.empty_like(logits)
     wide = triton.next_power_of_2(width)
-    filter_kernel[(rows,)](logits, out, width, top_k, WIDTH=wide, num_warps=max(4, wide // 512))
+    filter_kernel[(rows,)](logits, out, width, top_k, WIDTH=wide, num_warps=max(4, wide // 1024))
     return out

@@ -1,12 +1,18 @@
 """Paged causal attention: blocks of queries times all heads of one key head; decode is split.
 
-Keys that every query of a block sees need no mask; only the tiles at the diagonal have one.
+Keys that every query of a block sees need no mask; only the tiles at the diagonal have one. On
+Hopper the prompts of most models take the kernels of `_hopper.py`.
 """
 
 import torch
 import triton
 import triton.language as tl
 from _decode import LOG2_E, decode
+
+try:
+    from _hopper import attention, supports
+except ImportError:  # A Triton without Gluon.
+    supports = None
 
 
 @triton.jit
@@ -165,6 +171,13 @@ def run(
             k_strides=(*by_head, 0),
             v_strides=(*by_head, 1),
             x=triton.next_power_of_2(dim),
+        )
+    # Blocks are counted by the longest prompt: not where most are much shorter.
+    even = sequences * max_seqlen_q <= 4 * tokens
+    if even and supports is not None and supports(q, k_cache, v_cache):
+        lengths = (max_seqlen_q, max_seqlen_k)
+        return attention(
+            q, k_cache, v_cache, cu_seqlens_q, seqused_k, block_table, *lengths, softmax_scale
         )
     width = triton.next_power_of_2(dim)
     rows = 128 if width <= 128 else 64
