@@ -1,6 +1,18 @@
 // The answers of the JSON API and the pages of reports. Written by `make types`
 // (scripts/generate_types.py) from the Python types: change those.
 
+export interface Band {
+  runs: number;
+  mean_ms: number;
+  low_ms: number;
+  high_ms: number;
+  noise_pct: number;
+  run_ms: number;
+  z: number;
+  outside: number;
+  typical: string;
+}
+
 export interface BenchPage {
   kind: "bench";
   title: string;
@@ -193,6 +205,7 @@ export interface Diagnosis {
   comparability: Comparability;
   warnings: string[];
   next_step: string;
+  baseline: Band | null;
   ranks: RankCause | null;
 }
 
@@ -1046,6 +1059,7 @@ export interface TrendChange {
   after: number;
   change_pct: number | null;
   p_value: number;
+  diagnose: string;
 }
 
 export interface TrendPoint {

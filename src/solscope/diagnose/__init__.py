@@ -11,6 +11,7 @@ evidence/    checks: one question each, answered yes, no or not recorded
 causes/      one file per cause: required, supporting and forbidden evidence
 verdict/     causes ranked, the verdict, hidden changes, the sentence
 diagnosis    the stages in order, and the result
+baseline     one run against many: the noise between runs learned from them
 single       one recording alone: its slow part against the rest of it, through the same stages
 
 Below all stages: `thresholds` (every limit), `labels` (names of GPU states), `statistics/`. Beside

@@ -73,6 +73,28 @@ class Comparability(msgspec.Struct, frozen=True):
     """How much two starts of the same program may differ; see docs/explain/diagnosis.md."""
 
 
+class Band(msgspec.Struct, frozen=True):
+    """What is normal, learned from several recordings of the same program."""
+
+    runs: int
+    """Recordings it was learned from."""
+    mean_ms: float
+    """Their mean step, phases weighted alike."""
+    low_ms: float
+    """Where 99 of 100 further runs lie (prediction interval of their logarithms)."""
+    high_ms: float
+    noise_pct: float
+    """Half its width, at least 3 %: what another start may differ by."""
+    run_ms: float
+    """The same number of the run that is diagnosed."""
+    z: float
+    """Its distance from the mean, in standard deviations of a further run."""
+    outside: int
+    """Recordings that lie outside the band which the others give: 1 of 100 is expected."""
+    typical: str
+    """The recording that the run is compared with, step by step."""
+
+
 class Diagnosis(msgspec.Struct, frozen=True):
     """What changed and why."""
 
@@ -110,6 +132,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
     comparability: Comparability
     warnings: list[str]
     next_step: str
+    baseline: Band | None = None
+    """With a baseline of many runs: what is normal, and where this run lies."""
     ranks: RankCause | None = None
     """For runs of many ranks: which one made the run slower; the rest is about that rank."""
 

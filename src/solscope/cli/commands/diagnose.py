@@ -30,6 +30,11 @@ ROWS = 12
     metavar="N",
     help="Rows to print in long tables (default: 12, or all with --classic); JSON has all.",
 )
+@click.option(
+    "--baseline",
+    metavar="FOLDER|STORE",
+    help="Compare the one profile with all of these: what is normal is learned from them.",
+)
 @markdown_option
 @click.option(
     "--classic",
@@ -43,6 +48,7 @@ def command(
     normal: str,
     abnormal: str | None,
     top: int | None,
+    baseline: str | None,
     as_classic: bool,
     rule_files: tuple[Path, ...],
     max_expansion: int,
@@ -54,18 +60,31 @@ def command(
     part and each sensor is tested, and causes are ranked with the evidence for and against them.
     A metrics file named after its trace is loaded with it. Folders are runs of many ranks: the rank
     that made the run slower is named, and the rest is about that rank. With one recording, its slow
-    steps are compared with its others: is it steady, does it drift, change, or stutter? Exit code
-    1: the run got slower, or the recording is not steady.
+    steps are compared with its others: is it steady, does it drift, change, or stutter? With
+    --baseline it is compared with many: how much runs differ is learned from them. Exit code 1: the
+    run got slower, or the recording is not steady.
 
     \b
     Examples:
       solscope diagnose monday.trace.json.gz tuesday.trace.json.gz
       solscope diagnose tuesday.trace.json.gz
+      solscope diagnose --baseline last_week/ tuesday.trace.json.gz
       solscope diagnose good_ranks/ bad_ranks/
       solscope diagnose good.json.gz bad.json.gz --markdown > incident.md
       solscope diagnose good.json.gz bad.json.gz --json | jq .causes[0].id
       solscope diagnose normal_perf_data.csv abnormal_perf_data.csv --classic
     """
+    if baseline is not None:
+        if abnormal is not None or as_classic:
+            raise click.UsageError("--baseline takes one profile, and no --classic")
+        from solscope.cli.baseline import diagnose_with
+        from solscope.diagnose.observe import observe
+
+        result = diagnose_with(
+            baseline, normal, lambda path: observe(open_attributed(path, rule_files, max_expansion))
+        )
+        failed = result.verdict == "regression"
+        return present(result, output, failed=failed, top=top or ROWS, drawn=None)
     if abnormal is None:
         return _single(normal, as_classic, top, rule_files, max_expansion, output)
     if as_classic:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Literal
 
@@ -54,6 +55,8 @@ class TrendChange(msgspec.Struct, frozen=True):
     change_pct: float | None
     """Null when it was 0 before."""
     p_value: float
+    diagnose: str
+    """Command that explains it: the last profile before the change against the first after it."""
 
 
 class Trend(msgspec.Struct, frozen=True):
@@ -219,6 +222,9 @@ def _changes(points: list[TrendPoint]) -> list[TrendChange]:
             after=levels[number + 1],
             change_pct=100 * (levels[number + 1] / levels[number] - 1) if levels[number] else None,
             p_value=change.p_value,
+            diagnose=shlex.join(
+                ["solscope", "diagnose", points[change.at - 1].file, points[change.at].file]
+            ),
         )
         for number, change in enumerate(changes)
     ]

@@ -60,21 +60,7 @@ class HostFindings:
         An operator weighs as much as the time it took in the normal run. Null when too few
         operators are in common.
         """
-        sides = [
-            {
-                op.name: op
-                for op in run.host_ops
-                if op.calls >= self.limits.host_op_calls and op.p50_ns > 0
-            }
-            for run in self.steps.runs
-        ]
-        shared = [n for n in sides[0] if n in sides[1] and not _BLOCKING.search(n)]
-        if len(shared) < self.limits.host_ops_shared:
-            return None
-
-        ratios = [sides[1][n].p50_ns / sides[0][n].p50_ns for n in shared]
-        weights = [float(sides[0][n].calls * sides[0][n].p50_ns) for n in shared]
-        return _weighted_median(ratios, weights)
+        return operator_ratio(*self.steps.runs, self.limits)
 
     @cached_property
     def pace(self) -> float:
@@ -122,6 +108,20 @@ class HostFindings:
             return values(found[0]) if found else []
 
         return self.steps.mean(of)
+
+
+def operator_ratio(before: Observations, after: Observations, limits: Thresholds) -> float | None:
+    """`HostFindings.op_ratio` of two runs, whose steps need not be matched."""
+    sides = [
+        {op.name: op for op in run.host_ops if op.calls >= limits.host_op_calls and op.p50_ns > 0}
+        for run in (before, after)
+    ]
+    shared = [n for n in sides[0] if n in sides[1] and not _BLOCKING.search(n)]
+    if len(shared) < limits.host_ops_shared:
+        return None
+    ratios = [sides[1][n].p50_ns / sides[0][n].p50_ns for n in shared]
+    weights = [float(sides[0][n].calls * sides[0][n].p50_ns) for n in shared]
+    return _weighted_median(ratios, weights)
 
 
 def _weighted_median(values: list[float], weights: list[float]) -> float:

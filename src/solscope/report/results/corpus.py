@@ -373,7 +373,14 @@ def trend_parts(result: Trend, screen: Screen, *, top: int) -> list[Printable]:
             screen.width,
         ),
         Text(""),
-        *(Text(clean(_change_line(change, result.unit))) for change in result.changes),
+        *(
+            Text(clean(line), indent=indent)
+            for change in result.changes
+            for line, indent in (
+                (_change_line(change, result.unit), 0),
+                (f"why: {change.diagnose}", 2),
+            )
+        ),
     ]
     if result.left_out:
         left = f"{counted(result.left_out, 'profile')} left out: no {result.by}"

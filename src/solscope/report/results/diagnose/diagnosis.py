@@ -159,10 +159,18 @@ def _comparability(result: Diagnosis) -> Iterator[str]:
     shown = ", ".join(f"{p} {n:.0f} % and {a:.0f} %" for p, (n, a) in how.phases.items())
     if shown:
         yield f"phases of all fit steps: {shown}"
+    band = result.baseline
+    if band is not None:
+        yield (
+            f"baseline: {band.runs} recordings take {band.mean_ms:.2f} ms, a further one "
+            f"{band.low_ms:.2f} to {band.high_ms:.2f} (99 %; {band.outside} of them lie outside "
+            f"the band of the others); this run {band.run_ms:.2f} ms, z = {band.z:+.1f}"
+        )
     if how.noise_floor_pct is not None:
         yield (
             f"noise inside the normal run ±{how.noise_floor_pct:.1f} % (its halves against each "
             f"other); between starts of one program up to ±{how.run_noise_pct or 0:.0f} %"
+            f"{'' if band is None else ' (learned)'}"
         )
 
 

@@ -1,0 +1,66 @@
+"""The baseline of `solscope diagnose`: a folder of recordings, or a store of profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from solscope.diagnose.diagnosis import Diagnosis
+    from solscope.readers.packed import Observations
+
+Open = Callable[[str], "Observations"]
+
+
+def diagnose_with(baseline: str, path: str, observed: Open) -> Diagnosis:
+    """Diagnose the profile at `path` against all recordings of the baseline."""
+    from solscope.corpus.location import is_store
+
+    return (_against_store if is_store(baseline) else _against_folder)(baseline, path, observed)
+
+
+def _against_folder(folder: str, path: str, observed: Open) -> Diagnosis:
+    from solscope.diagnose.baseline import diagnose_against, require_enough
+    from solscope.readers import find_profiles
+
+    # The run itself may lie beside those that it is compared with.
+    own = Path(path).resolve()
+    others = [file for file in map(str, find_profiles([folder])) if Path(file).resolve() != own]
+    require_enough(len(others))
+    return diagnose_against([observed(file) for file in others], observed(path))
+
+
+def _against_store(store: str, path: str, observed: Open) -> Diagnosis:
+    """Step times of all profiles are in the store; only the most typical one is opened."""
+    import numpy as np
+
+    from solscope.corpus.queries.step_means import step_means
+    from solscope.corpus.store import open_corpus
+    from solscope.diagnose.baseline import (
+        against_typical,
+        phase_means,
+        predicted,
+        require_enough,
+        step_times,
+    )
+    from solscope.errors import InputError
+
+    own = Path(path).resolve()
+    known = [one for one in step_means(open_corpus(store)) if Path(one.file).resolve() != own]
+    require_enough(len(known))
+    times = step_times([one.phases for one in known])
+    logs = np.log(times)
+    nearest = np.argsort(np.abs(logs - logs.mean()), kind="stable")
+    at = next((int(n) for n in nearest if Path(known[int(n)].file).exists()), None)
+    if at is None:
+        raise InputError(
+            f"{store}: no profile of this store is at its path any more ({known[0].file}, ...); "
+            "causes need one of them: pass a folder of recordings"
+        )
+    typical, run = observed(known[at].file), observed(path)
+    # The store has steps from first start to last end; a diagnosis measures start to start. Their
+    # ratio carries over.
+    sides = step_times([phase_means(one) for one in (typical, run)])
+    of_run = times[at] * sides[1] / sides[0]
+    return against_typical(typical, run, predicted(times), np.empty(0), np.append(times, of_run))

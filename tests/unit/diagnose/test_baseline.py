@@ -1,0 +1,109 @@
+"""One run against many: what is normal is learned."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from solscope.cli import app
+from solscope.diagnose.baseline import diagnose_against, phase_means, step_times
+from solscope.diagnose.statistics.prediction import (
+    outside_when_left_out,
+    predict,
+    student_quantile,
+)
+from solscope.errors import InputError
+from solscope.lab import edits
+from solscope.readers.packed import Observations, save
+from tests.unit.diagnose.making import EAGER
+
+PLAIN = EAGER.but(steps=30)
+
+
+def paced(factor: float, shift: int = 0) -> Observations:
+    """A run whose host takes longer by a factor, as another start of the program may."""
+    return edits.slower_host(PLAIN.run(shift), factor, "running")
+
+
+CALM = [paced(1 + 0.004 * (at % 3), at) for at in range(8)]
+WILD = [paced(factor, at) for at, factor in enumerate((1.0, 1.3, 0.8, 1.5, 1.1, 0.9, 1.4, 1.2))]
+
+
+def test_the_band_follows_from_the_runs() -> None:
+    values = np.log([10.0, 10.2, 9.8, 10.1, 9.9, 10.0, 10.3, 9.7, 10.0, 10.0])
+    found = predict(values, 0.99)
+    assert student_quantile(0.99, 9) == pytest.approx(3.2498, abs=1e-4)
+    assert found.half == pytest.approx(3.2498 * values.std(ddof=1) * math.sqrt(1.1), rel=1e-4)
+    assert found.z(found.center + 2 * found.spread) == pytest.approx(2.0)
+
+
+def test_runs_are_left_out_one_by_one() -> None:
+    values = np.log([10.0, 10.1, 9.9, 10.0, 10.05, 9.95, 20.0])
+    assert outside_when_left_out(values, 0.99, 0.03) == 1
+    assert outside_when_left_out(values[:-1], 0.99, 0.03) == 0
+
+
+def test_a_small_change_counts_where_runs_hardly_differ() -> None:
+    slower = edits.slower_kernels(paced(1.0, 3), 1.6, lambda _kernel: True)
+    alone = edits.slower_host(PLAIN.run(3), 1.1, "running")
+    for run in (slower, alone):
+        result = diagnose_against(CALM, run)
+        assert result.verdict == "regression"
+        assert result.baseline is not None
+        assert result.baseline.runs == 8
+        assert result.baseline.noise_pct == pytest.approx(3.0)
+        assert result.baseline.z > 5
+
+
+def test_the_same_change_is_noise_where_runs_differ_by_more() -> None:
+    result = diagnose_against(WILD, edits.slower_host(PLAIN.run(3), 1.3, "running"))
+    assert result.verdict == "no_change"
+    assert result.baseline is not None
+    assert result.baseline.noise_pct > 40
+    assert abs(result.baseline.z) < 2
+
+
+def test_a_run_like_the_others_is_no_change() -> None:
+    result = diagnose_against(CALM, paced(1.002, 5))
+    assert result.verdict == "no_change"
+    assert result.comparability.run_noise_pct == pytest.approx(3.0)
+
+
+def test_few_runs_are_refused() -> None:
+    with pytest.raises(InputError, match="at least 5 recordings, and there are 4"):
+        diagnose_against(CALM[:4], CALM[4])
+
+
+def test_phases_are_weighted_alike() -> None:
+    mixed = EAGER.but(steps=34, phases=("mixed", "decode"))
+    more = EAGER.but(steps=34, phases=("mixed", "decode", "decode", "decode"))
+    times = step_times([phase_means(run.run()) for run in (mixed, more)])
+    assert times[0] == pytest.approx(times[1], rel=0.02)
+    with pytest.raises(InputError, match="no phase in common"):
+        step_times([{"decode": (4, 1.0)}, {"prefill": (4, 1.0)}])
+
+
+def command(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["diagnose", *arguments], standalone_mode=False)
+    if isinstance(done.exception, click.UsageError):
+        return 2, done.exception.message
+    assert done.exception is None, done.output
+    return done.return_value, done.output
+
+
+def test_the_command_takes_a_folder(tmp_path: Path) -> None:
+    for at, run in enumerate(CALM):
+        save(run, tmp_path / f"run{at}.json")
+    slow = save(edits.slower_kernels(paced(1.0), 1.6, lambda _kernel: True), tmp_path / "slow.json")
+    code, text = command("--baseline", str(tmp_path), str(slow), "--json")
+    found = json.loads(text)
+    assert (code, found["verdict"], found["baseline"]["runs"]) == (1, "regression", 8)
+    code, text = command("--baseline", str(tmp_path), str(slow), "--markdown")
+    assert "- baseline: 8 recordings take " in text
+    assert command("--baseline", str(tmp_path), str(slow), str(slow))[0] == 2
