@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CORE := $(VENV)/.core
+# Without compiled modules on disk every process that a test starts compiles solscope again.
+unexport PYTHONDONTWRITEBYTECODE
 SOURCES := pyproject.toml setup.py constraints.txt src/solscope/_native/scanner.cpp
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
@@ -18,10 +20,10 @@ machine: $(STAMP)
 	$(BIN)/python scripts/describe_machine.py
 
 test: $(STAMP)
-	$(BIN)/pytest -n 2 -m "not long and not browser"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long and not browser"
 
 test-long: $(STAMP)
-	$(BIN)/pytest -n 2 -m long
+	HYPOTHESIS_PROFILE=many $(BIN)/pytest -n 2 --dist worksteal -m "long or hypothesis"
 
 test-browser: $(STAMP)
 	scripts/install-chromium

@@ -245,13 +245,13 @@ def run_cases(sample: Sample, seeds: range, folder: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_damaged_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_cases(SAMPLES[name], range(20), tmp_path, monkeypatch)
+    run_cases(SAMPLES[name], range(8), tmp_path, monkeypatch)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", SAMPLES)
 def test_damaged_file_at_length(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_cases(SAMPLES[name], range(20, 300), tmp_path, monkeypatch)
+    run_cases(SAMPLES[name], range(8, 160), tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("file", ["profile.json", "events.parquet", "aggregates.parquet"])
@@ -259,7 +259,7 @@ def test_damaged_saved_profile(file: str, tmp_path: Path) -> None:
     whole = solscope.open(KINETO).save(tmp_path / "whole")
     rules = solscope.load_rules()
     folder = tmp_path / "saved"
-    for seed in range(25):
+    for seed in range(12):
         shutil.copytree(whole, folder, dirs_exist_ok=True)
         changed = mutate((whole / file).read_bytes(), random.Random(f"{file}{seed}"))
         (folder / file).write_bytes(changed)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
@@ -24,7 +24,6 @@ from solscope.readers.kineto_core import native_scanner
 
 CORES = ["python"] if native_scanner() is None else ["native", "python"]
 two_cores = pytest.mark.skipif(len(CORES) < 2, reason="the native scanner is not built")
-quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
 
 def read(data: bytes, core: str) -> Profile:
@@ -117,7 +116,6 @@ def busy_ns(spans: list[tuple[int, int]]) -> int:
     return sum(b - a for (a, b), inside in zip(pairwise(points), covered, strict=True) if inside)
 
 
-@quick
 @given(st.lists(events(), max_size=12))
 def test_a_valid_trace_reads_as_the_reference_does(parts: list[bytes]) -> None:
     data = trace(parts)
@@ -141,7 +139,6 @@ def test_a_valid_trace_reads_as_the_reference_does(parts: list[bytes]) -> None:
 
 
 @two_cores
-@quick
 @given(st.lists(events(), max_size=12))
 def test_both_cores_give_the_same_table(parts: list[bytes]) -> None:
     native, python = (read(trace(parts), core) for core in CORES)
@@ -187,7 +184,6 @@ DAMAGES = [
 
 
 @two_cores
-@quick
 @given(st.lists(st.tuples(events(), st.sampled_from(DAMAGES)), max_size=10), events())
 def test_both_cores_keep_the_same_events_of_a_damaged_trace(
     damaged: list[tuple[bytes, Any]], last: bytes
@@ -207,7 +203,6 @@ CUTS = st.tuples(st.floats(0, 1), st.integers(0, 40), st.binary(max_size=6) | st
 ))  # fmt: skip
 
 
-@quick
 @given(st.lists(events(), max_size=6), st.lists(CUTS, min_size=1, max_size=6))
 def test_broken_text_never_breaks_a_core(
     parts: list[bytes], cuts: list[tuple[float, int, bytes]]
@@ -225,7 +220,6 @@ def test_broken_text_never_breaks_a_core(
 RULES = solscope.load_rules()
 
 
-@quick
 @given(st.text('{}[]",:\\ \nabtrueEvnsdX019.-e\ufeff', max_size=200))
 def test_arbitrary_text_never_breaks_a_core(text: str) -> None:
     for core in CORES:
@@ -250,7 +244,6 @@ def points(spans: Pairs) -> set[int]:
     return {step for start, size in spans for step in range(start, start + size)}
 
 
-@quick
 @given(SPANS)
 def test_union_covers_what_the_intervals_cover(spans: Pairs) -> None:
     result = union(*arrays(spans))
@@ -260,7 +253,6 @@ def test_union_covers_what_the_intervals_cover(spans: Pairs) -> None:
     assert (result.start[1:] > result.end[:-1]).all()
 
 
-@quick
 @given(SPANS)
 def test_gaps_fill_the_span(spans: Pairs) -> None:
     busy = union(*arrays(spans))
@@ -268,7 +260,6 @@ def test_gaps_fill_the_span(spans: Pairs) -> None:
         assert busy.length + gaps(busy).length == busy.end[-1] - busy.start[0]
 
 
-@quick
 @given(SPANS, SPANS)
 def test_overlap_counts_common_steps(spans: Pairs, cover: Pairs) -> None:
     start, end = arrays(spans)
@@ -281,7 +272,6 @@ def by_begin(spans: Pairs) -> list[int]:
     return sorted(range(len(spans)), key=lambda i: (spans[i][0], -max(spans[i][1], 1), i))
 
 
-@quick
 @given(SPANS)
 def test_nest_finds_the_latest_interval_still_open(spans: Pairs) -> None:
     order = by_begin(spans)
@@ -295,7 +285,6 @@ def test_nest_finds_the_latest_interval_still_open(spans: Pairs) -> None:
     assert nest(*arrays(spans)).tolist() == expected
 
 
-@quick
 @given(SPANS, st.lists(st.integers(-1, 45), max_size=8))
 def test_innermost_is_the_shortest_of_the_latest(spans: Pairs, at: list[int]) -> None:
     start, end = arrays(spans)

@@ -92,6 +92,7 @@ def test_a_broken_solution_is_named_and_skipped(
         assert find_solution("good").about.title == "Good"
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_a_solution_that_raises_on_import_does_not_stop_the_others(tmp_path: Path) -> None:
     file = tmp_path / "raises.py"
     file.write_text('raise ValueError("no such card")\n')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,16 @@ COMMANDS: dict[str, tuple[list[str], list[str]]] = {
     "hardware": (["hardware", "list"], ["name"]),
 }
 """Commands, and the columns that must be there from 80 columns on."""
+PRINTED: dict[tuple[str | int, ...], list[str]] = {}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Read each profile once; that a cache changes no answer is tested in `tests/unit/cache`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SOLSCOPE_NO_CACHE")
+        patch.setenv("SOLSCOPE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 def printed(
@@ -47,9 +58,13 @@ def printed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> list[str]:
-    monkeypatch.setenv("COLUMNS", str(width))
-    assert run(words) in (0, 1)
-    return capsys.readouterr().out.splitlines()
+    """What a command prints; the same once more is not run again."""
+    key = (*words, width)
+    if key not in PRINTED:
+        monkeypatch.setenv("COLUMNS", str(width))
+        assert run(words) in (0, 1)
+        PRINTED[key] = capsys.readouterr().out.splitlines()
+    return PRINTED[key]
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,25 @@ from tests.unit.corpus.traces import write_trace
 Captured = pytest.CaptureFixture[str]
 
 
-@pytest.fixture
-def store(tmp_path: Path, capsys: Captured) -> str:
-    """A store with three profiles."""
-    path = str(tmp_path / "store")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with three traces, and a store with these three profiles."""
+    folder = tmp_path_factory.mktemp("made")
     for at in range(3):
-        write_trace(tmp_path / "traces" / f"{at}.json", gemm_us=20 + at, day=at)
+        write_trace(folder / "traces" / f"{at}.json", gemm_us=20 + at, day=at)
+    path = str(folder / "store")
     assert run(["corpus", "init", path]) == 0
-    words = ["add", path, str(tmp_path / "traces"), "--tag", "team=x", "--workers", "1"]
+    words = ["add", path, str(folder / "traces"), "--tag", "team=x", "--workers", "1"]
     assert run(["corpus", *words]) == 0
+    return folder
+
+
+@pytest.fixture
+def store(made: Path, tmp_path: Path, capsys: Captured) -> str:
+    """A store with three profiles."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     capsys.readouterr()
-    return path
+    return str(tmp_path / "store")
 
 
 def asked(capsys: Captured, *words: str, code: int = 0) -> Any:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solscope.corpus.durations import quantiles, to_bits
@@ -12,7 +12,6 @@ def rounded(values: list[int]) -> list[int]:
     return pl.DataFrame({"ns": values}).select(to_bits(pl.col("ns")))["ns"].to_list()
 
 
-@settings(max_examples=25)
 @given(st.lists(st.integers(0, 2**61), min_size=1, max_size=50))
 def test_a_rounded_duration_is_within_0_8_percent(values: list[int]) -> None:
     for value, found in zip(values, rounded(values), strict=True):

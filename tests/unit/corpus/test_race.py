@@ -106,9 +106,9 @@ def check(corpus: Corpus, files: set[str], folder: Path) -> None:
 @pytest.mark.parametrize(
     ("writers", "trials"),
     [
-        (4, 1),
-        pytest.param(2, 20, marks=pytest.mark.long),
-        pytest.param(4, 10, marks=pytest.mark.long),
+        (2, 1),
+        pytest.param(2, 10, marks=pytest.mark.long),
+        pytest.param(4, 5, marks=pytest.mark.long),
     ],
 )
 def test_processes_that_add_and_compact_at_once(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -166,6 +167,7 @@ def test_every_cause_is_documented() -> None:
         assert f"Family: {cause.family}" in section, f"section {cause.id} lacks its family"
 
 
+@cache
 def findings(name: str) -> Findings:
     normal, abnormal = HAPPENED[name]
     found = find(match(normal.run(), abnormal.run(3)))
@@ -188,10 +190,15 @@ def ranking(result: Diagnosis) -> str:
     return "\n".join([*named, *excluded])
 
 
+@cache
+def diagnosed(name: str) -> Diagnosis:
+    normal, abnormal = HAPPENED[name]
+    return diagnose_runs(normal.run(), abnormal.run(3))
+
+
 @pytest.mark.parametrize("name", HAPPENED)
 def test_it_is_named_first(name: str) -> None:
-    normal, abnormal = HAPPENED[name]
-    result = diagnose_runs(normal.run(), abnormal.run(3))
+    result = diagnosed(name)
     assert result.causes[0].id == name, ranking(result)
     assert result.verdict == ("workload_changed" if name.startswith("work") else "regression")
     assert result.causes[0].evidence

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solscope.diagnose.changes.decompose import decompose
@@ -120,7 +120,6 @@ def test_the_mix_and_slower_steps_add_up_to_the_difference() -> None:
 PHASES = st.lists(st.sampled_from(["decode", "mixed", "prefill"]), min_size=4, max_size=24)
 
 
-@settings(max_examples=25, deadline=None)
 @given(PHASES, PHASES)
 def test_whatever_the_phases_all_adds_up(normal: list[str], abnormal: list[str]) -> None:
     runs = [EAGER.but(phases=tuple(p), steps=len(p)).run() for p in (normal, abnormal)]

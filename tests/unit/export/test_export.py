@@ -409,9 +409,13 @@ PRIVATE = {
     "vllm_decode_full_exec.json.gz": (b"0x7f6078b90e30", b"C1883E13EEE242C998FD033CD6EE9CC1"),
     "mi300_sglang_qwen3-8b_decode.json.gz": (b"sgl-workspace", b"0x7ed7a027b740"),
 }
+LARGE = ("rocprofv3_908_results.json.gz", "mi300_xdit_sd3.5.json.gz")
 
 
-@pytest.mark.parametrize("name", PRIVATE)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long) if name in LARGE else name for name in PRIVATE],
+)
 @pytest.mark.skipif(not SHARED.is_dir(), reason="needs the shared traces")
 def test_redacted_traces_give_nothing_away(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solscope.errors import DamagedFileError, LimitError
@@ -298,7 +298,6 @@ def render(table: list[list[str]], layout: str) -> str:
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     source=ROWS,
     unit=st.sampled_from(sorted(SCALES)),

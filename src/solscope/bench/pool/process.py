@@ -234,6 +234,22 @@ def read_answer(request: Request[R], message: dict[str, Any]) -> tuple[Answer, R
     return answer, msgspec.convert(answer.result, reply_type(request))
 
 
+def start_process(
+    command: list[str], theirs: socket.socket, log: IO[bytes], folder: Path
+) -> subprocess.Popen[bytes]:
+    """Run `command` in a session of its own; its last argument is their end of the socket."""
+    return subprocess.Popen(
+        [*command, str(theirs.fileno())],
+        pass_fds=(theirs.fileno(),),
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+        cwd=folder,
+        env={**os.environ, **ENVIRONMENT},
+    )
+
+
 class ForkServer:
     """A process with torch in it that starts workers; see `worker/fork_server.py`."""
 
@@ -249,19 +265,8 @@ class ForkServer:
             "evaluator": os.getpid(),
         }
         self.log = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives with the process
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, "-I", str(folder / COPIED / "start.py")),
-                *(json.dumps(config), str(theirs.fileno())),
-            ],
-            pass_fds=(theirs.fileno(),),
-            stdin=subprocess.DEVNULL,
-            stdout=self.log,
-            stderr=self.log,
-            start_new_session=True,
-            cwd=folder,
-            env={**os.environ, **ENVIRONMENT},
-        )
+        command = [sys.executable, "-I", str(folder / COPIED / "start.py"), json.dumps(config)]
+        self.process = start_process(command, theirs, self.log, folder)
         theirs.close()
         self._ready = False
         self._lock = threading.Lock()

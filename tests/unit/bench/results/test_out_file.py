@@ -85,9 +85,11 @@ def test_what_would_run_nothing_is_refused(
         choose(workloads("atrex")["rms_norm"], "top0")
 
 
+WARM = pytest.mark.usefixtures("warm_workers")
 CPU = ["--device", "cpu", "--extra", "0", "--rounds", "1", "--op", "rms_norm"]
 
 
+@WARM
 def test_a_run_in_which_every_shape_is_unsupported_exits_with_2_and_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,6 +105,7 @@ def test_a_run_in_which_every_shape_is_unsupported_exits_with_2_and_says_why(
     assert "moves 109 MB, more than the 0 MB allowed here (--max-bytes)" in last
 
 
+@WARM
 def test_a_shape_that_is_unsupported_beside_others_is_no_failure(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     out = tmp_path / "r.jsonl"
@@ -114,6 +117,7 @@ def test_a_shape_that_is_unsupported_beside_others_is_no_failure(tmp_path: Path)
     }
 
 
+@WARM
 def test_what_failed_is_not_right_because_a_resumed_run_does_not_try_it_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -150,6 +154,7 @@ def test_only_lines_that_say_unsupported_say_that_nothing_was_run() -> None:
     assert why == "every shape is unsupported (mine: needs triton; and 1 more, see above)"
 
 
+@WARM
 def test_a_time_budget_that_ends_before_the_first_shape_exits_with_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -13,7 +14,7 @@ import pytest
 
 from solscope.bench.base import ShapeResult
 from solscope.bench.catalog import built_in
-from solscope.bench.results.contrast import contrast
+from solscope.bench.results.contrast import Contrast, contrast
 from solscope.bench.results.files import read_results
 from solscope.bench.results.score import Score, score
 from solscope.bench.workloads import workloads
@@ -108,7 +109,13 @@ def effort(lines: Sequence[ShapeResult]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def two_runs(first: Sequence[ShapeResult], again: Sequence[ShapeResult]) -> str:
+@cache
+def same_solution(name: str) -> Contrast:
+    """Two runs of one solution on one card."""
+    return contrast(read_results([EARLIER]), read_results([RESULTS]), name, name)
+
+
+def two_runs(first: Sequence[ShapeResult]) -> str:
     """How far apart two runs of each solution are, and how often `compare` tells them apart."""
 
     def within(off: Sequence[float]) -> str:
@@ -122,7 +129,7 @@ def two_runs(first: Sequence[ShapeResult], again: Sequence[ShapeResult]) -> str:
     everywhere: list[float] = []
     all_told = 0
     for name, pairs in Counter(one.solution for one in first).most_common():
-        found = contrast(first, again, name, name)
+        found = same_solution(name)
         off = [max(one.ratio, 1 / one.ratio) - 1 for one in found.shapes]
         told = sum(one.verdict != "cannot tell" for one in found.shapes)
         assert pairs == len(off)
@@ -187,7 +194,10 @@ def decode_set(lines: Sequence[ShapeResult]) -> str:
 
 @pytest.mark.parametrize(
     "name",
-    ["results", "solutions", "failures", "effort", "two runs", "cross-check", "decode"],
+    [
+        *("results", "solutions", "failures", "effort", "cross-check", "decode"),
+        pytest.param("two runs", marks=pytest.mark.long),
+    ],
 )
 def test_the_page_shows_the_committed_results(name: str) -> None:
     lines = read_results([RESULTS])
@@ -196,7 +206,7 @@ def test_the_page_shows_the_committed_results(name: str) -> None:
         "solutions": lambda: by_solution(lines),
         "failures": lambda: failures(lines),
         "effort": lambda: effort(lines),
-        "two runs": lambda: two_runs(read_results([EARLIER]), lines),
+        "two runs": lambda: two_runs(read_results([EARLIER])),
         "cross-check": cross_check,
         "decode": lambda: decode_set(read_results([DECODE])),
     }
@@ -266,6 +276,17 @@ def test_the_page_says_which_lines_are_of_the_last_runs() -> None:
     assert longer[int(0.95 * len(longer))] >= 1.25
 
 
+@pytest.mark.long
+def test_two_runs_of_one_card_agree_within_their_intervals() -> None:
+    first = read_results([EARLIER])
+    runs = [same_solution(name) for name in sorted({one.solution for one in first})]
+    assert {found.verdict for found in runs} == {"cannot tell"}
+    verdicts = [one.verdict for found in runs for one in found.shapes]
+    assert len(verdicts) == len(first)
+    assert sum(verdict != "cannot tell" for verdict in verdicts) <= 0.05 * len(verdicts)
+
+
+@pytest.mark.long
 def test_the_page_says_what_intervals_of_one_process_are_worth(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -44,6 +44,7 @@ def run(**_):
     pathlib.Path({ended!r}).touch()
 """
 
+WARM = pytest.mark.usefixtures("warm_workers")
 ONE = {"operators": ["rms_norm"], "shapes": "0", "check_only": True}
 
 
@@ -60,6 +61,7 @@ def folder(path: Path, language: str) -> Solution:
     return find_solution(str(path))
 
 
+@WARM
 def test_only_what_no_earlier_run_has_is_due(tmp_path: Path) -> None:
     out = tmp_path / "r.jsonl"
     solution = find_solution("torch-eager")
@@ -85,6 +87,7 @@ def test_waves_hold_so_many_processes(tmp_path: Path, monkeypatch: pytest.Monkey
     ]
 
 
+@WARM
 def test_a_failure_of_ours_loses_one_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = OperatorCheck._shape
 
@@ -102,6 +105,7 @@ def test_a_failure_of_ours_loses_one_shape(tmp_path: Path, monkeypatch: pytest.M
     }
 
 
+@WARM
 @pytest.mark.parametrize(
     ("first_call", "status"),
     [("raise RuntimeError", "passed"), ("import solscope", "cheating")],
@@ -120,6 +124,7 @@ def test_what_fails_beside_others_is_tried_alone(
     assert found["rms_norm", "torch-eager"].status == "passed"
 
 
+@WARM
 @pytest.mark.parametrize(("language", "status"), [("torch", "wrong_numbers"), ("triton", "passed")])
 def test_what_compiles_is_called_before_it_is_judged(
     tmp_path: Path, language: str, status: str
@@ -152,6 +157,7 @@ def test_a_worker_that_does_not_answer_is_gone_before_its_memory_is_looked_at() 
             os.kill(worker.pid, 0)
 
 
+@WARM
 def test_what_stops_one_operator_stops_all_and_writes_nothing(tmp_path: Path) -> None:
     started, ended, out = (tmp_path / name for name in ("started", "ended", "r.jsonl"))
     path = tmp_path / "mine"

@@ -15,6 +15,7 @@ from solscope.bench.results.files import read_results
 from solscope.cli import run
 from tests.json_output import document
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
 SOLUTIONS = Path(solscope.bench.__file__).parent / "solutions"
 FAST = ["--device", "cpu", "--small", "--extra", "2", "--rounds", "1"]
 TIMED = [*FAST, "--restarts", "2", "--seconds-per-shape", "0.05"]

@@ -24,6 +24,7 @@ from solscope.bench.run.timing import Plan
 from solscope.bench.worker.messages import CallTimes, ReplayGraph
 from solscope.bench.workloads import SMALL
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
 ALL = tuple(METHODS.values())
 
 
@@ -55,14 +56,14 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agenda.Options, "plan", property(lambda _: Plan(ALL, 0.1)))
 
 
-def run(operators: list[str], *solutions: Solution) -> list[ShapeResult]:
+def run(operators: list[str], *solutions: Solution, restarts: int = 1) -> list[ShapeResult]:
     options = agenda.Options(
         operators=operators,
         solutions=list(solutions),
         shapes="0",
         device="cpu",
         scale=SMALL,
-        restarts=2,
+        restarts=restarts,
         extra=0,
         rounds=1,
     )
@@ -72,7 +73,7 @@ def run(operators: list[str], *solutions: Solution) -> list[ShapeResult]:
 @pytest.mark.long
 def test_every_method_gives_samples_of_every_process_and_calls_are_checked() -> None:
     names = ["rms_norm", "fused_add_rms_norm", "causal_conv1d"]
-    results = run(names, find_solution("torch-eager"))
+    results = run(names, find_solution("torch-eager"), restarts=2)
     assert {result.status for result in results} == {"passed"}
     for result in results:
         cold, warm, graph = (result.methods[name] for name in ALL)

@@ -8,6 +8,7 @@ pytest.importorskip("torch")
 
 from tests.evil import expected, run_samples
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
 ON_CPU = {name: one for name, one in expected().items() if one.get("device", "cpu") == "cpu"}
 SLEEPY = ["never_returns"]
 

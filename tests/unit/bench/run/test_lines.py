@@ -56,6 +56,7 @@ def test_what_failed_otherwise_keeps_its_reason(status: Status) -> None:
     assert (line.status, line.reason) == (status, "why")
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_a_run_never_passes_what_is_faster_than_its_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -214,6 +214,7 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="processes are found in /proc")
+@pytest.mark.usefixtures("warm_workers")
 def test_each_fails_alone_and_leaves_nothing(tmp_path: Path) -> None:
     out, place = tmp_path / "r.jsonl", tmp_path / "pids"
     arguments = ["bench", "run", *FAST, "--restarts", "1", "--seconds-per-shape", "0.02"]

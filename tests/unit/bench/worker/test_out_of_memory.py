@@ -17,6 +17,7 @@ from solscope.bench.run.evaluate import evaluate
 from solscope.bench.worker.outputs import failure
 from solscope.bench.workloads import SMALL
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
 X86_64 = (
     "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: "
     "you tried to allocate 1125899906842624 bytes. Error code 12 (Cannot allocate memory)"

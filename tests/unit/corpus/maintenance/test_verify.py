@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -8,18 +9,25 @@ import pytest
 from solscope.corpus.ingest.add import add_profiles
 from solscope.corpus.ingest.extract import ExtractOptions
 from solscope.corpus.maintenance.verify import verify
-from solscope.corpus.store import Corpus, create_corpus
+from solscope.corpus.store import Corpus, create_corpus, open_corpus
 from solscope.errors import DamagedFileError
 from tests.unit.corpus.traces import write_trace
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Corpus:
-    made = create_corpus(tmp_path / "store")
-    paths = [write_trace(tmp_path / f"t{at}.json", gemm_us=20 + at) for at in range(3)]
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """A store that no test changes."""
+    folder = tmp_path_factory.mktemp("whole")
+    made = create_corpus(folder / "store")
+    paths = [write_trace(folder / f"t{at}.json", gemm_us=20 + at) for at in range(3)]
     add_profiles(made, paths, ExtractOptions(keep_events=True), workers=1)
     assert verify(made).ok
     return made
+
+
+@pytest.fixture
+def corpus(whole: Corpus, tmp_path: Path) -> Corpus:
+    return open_corpus(shutil.copytree(whole.url, tmp_path / "store"))
 
 
 def data_file(corpus: Corpus, table: str) -> Path:

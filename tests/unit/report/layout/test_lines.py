@@ -6,7 +6,7 @@ import io
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
@@ -35,14 +35,12 @@ def by_rich(part: RenderableType, width: int) -> list[str]:
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
-@settings(deadline=None)
 @given(WORDS, st.integers(2, 40), st.integers(0, 6))
 def test_paragraphs_break_where_rich_breaks_them(text: str, width: int, indent: int) -> None:
     padded = Padding(RichText(text), (0, 0, 0, indent))
     assert Text(text, indent=indent).lines(width + indent, False) == by_rich(padded, width + indent)
 
 
-@settings(deadline=None)
 @given(WORDS, WORDS, st.integers(2, 30), st.booleans(), st.booleans())
 def test_rows_are_as_rich_makes_them(
     first: str, second: str, width: int, left: bool, wrap: bool
@@ -84,7 +82,6 @@ def test_parts_of_a_group_follow_each_other() -> None:
     assert Group(Text("a\nb"), Group(Text(""), Text("c"))).lines(9, False) == ["a", "b", "", "c"]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(WORDS, st.sampled_from(["", "bold", "bold yellow"]))), st.integers(2, 40))
 def test_colors_change_no_letter(pieces: list[tuple[str, str]], width: int) -> None:
     text = Text.assemble(*pieces)
