@@ -8,7 +8,6 @@ pytest.importorskip("torch")
 
 from tests.evil import expected, run_samples
 
-pytestmark = pytest.mark.usefixtures("warm_workers")
 ON_CPU = {name: one for name, one in expected().items() if one.get("device", "cpu") == "cpu"}
 SLEEPY = ["never_returns"]
 
@@ -33,9 +32,11 @@ def test_every_sample_that_a_check_can_catch_and_an_honest_one_beside_them() -> 
     caught(found)
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_samples_that_only_timing_can_catch() -> None:
     caught(run_samples(names("time"), "cpu", check_only=False, scale=0.02))
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_a_solution_that_never_returns() -> None:
     caught(run_samples(SLEEPY, "cpu", check_only=True, scale=0.02, patience_s=1.5))
