@@ -40,7 +40,7 @@ COMMANDS: dict[str, tuple[list[str], list[str]]] = {
     "hardware": (["hardware", "list"], ["name"]),
 }
 """Commands, and the columns that must be there from 80 columns on."""
-PRINTED: dict[tuple[str | int, ...], list[str]] = {}
+PRINTED: dict[tuple[int, tuple[str, ...]], list[str]] = {}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -59,7 +59,7 @@ def printed(
     capsys: pytest.CaptureFixture[str],
 ) -> list[str]:
     """What a command prints; the same once more is not run again."""
-    key = (*words, width)
+    key = (width, tuple(words))
     if key not in PRINTED:
         monkeypatch.setenv("COLUMNS", str(width))
         assert run(words) in (0, 1)
