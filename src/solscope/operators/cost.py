@@ -76,3 +76,32 @@ class Published(msgspec.Struct, frozen=True):
     """FLOP by declared dtype."""
     read_bytes: float
     write_bytes: float
+
+
+def row_cost(
+    axes: Axes, rows: str, flops: float, *, inputs: int = 1, outputs: int = 1, weights: int = 1
+) -> Cost:
+    """One pass over rows of `hidden` elements, each of which stays on the chip while it is needed.
+
+    `rows` names the axis that counts them, and `flops` are per row, as is one reciprocal root.
+    `inputs` and `outputs` count tensors of rows, `weights` vectors that all rows share.
+    """
+    count, hidden, size = axes[rows], axes["hidden"], element(axes)
+    read = {"weights": weights * size * hidden} if weights else {}
+    return Cost(
+        flops={"vector.fp32": count * flops, "sfu": count},
+        read_bytes={**read, "activations": inputs * size * count * hidden},
+        write_bytes={"activations": outputs * size * count * hidden},
+    )
+
+
+def published_row_cost(
+    axes: Axes, rows: str, flops: float, *, inputs: int = 1, outputs: int = 1, weights: int = 1
+) -> Published:
+    """The same as the public suite counts it: in bf16, 2 bytes per element."""
+    count, hidden = axes[rows], axes["hidden"]
+    return Published(
+        flops={"bf16": count * flops},
+        read_bytes=2 * inputs * count * hidden + 2 * weights * hidden,
+        write_bytes=2 * outputs * count * hidden,
+    )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.norms import norm
-from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.cost import Axes, Cost, Published, published_row_cost, row_cost
 from solscope.operators.suite_axes import ROW_SIZES
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
 from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
@@ -33,23 +33,13 @@ if TYPE_CHECKING:
 @cost_model("tokens hidden", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Two tensors in, two out."""
-    tokens, hidden, size = axes["tokens"], axes["hidden"], element(axes)
-    return Cost(
-        flops={"vector.fp32": tokens * (4 * hidden + 1), "sfu": tokens},
-        read_bytes={"weights": size * hidden, "activations": 2 * size * tokens * hidden},
-        write_bytes={"activations": 2 * size * tokens * hidden},
-    )
+    return row_cost(axes, "tokens", 4 * axes["hidden"] + 1, inputs=2, outputs=2)
 
 
 @in_suite("atrex_008", ROW_SIZES)
 def published(axes: Axes) -> Published:
     """As published."""
-    tokens, hidden = axes["tokens"], axes["hidden"]
-    return Published(
-        flops={"bf16": tokens * (4 * hidden + 1)},
-        read_bytes=4 * tokens * hidden + 2 * hidden,
-        write_bytes=4 * tokens * hidden,
-    )
+    return published_row_cost(axes, "tokens", 4 * axes["hidden"] + 1, inputs=2, outputs=2)
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Operator, cost_model, in_suite
-from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.cost import Axes, Cost, Published, element, published_row_cost
 from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
 from solscope.operators.tasks.rows import by_rows, row_task
@@ -40,12 +40,7 @@ def cost(axes: Axes) -> Cost:
 @in_suite("atrex_014", "rows hidden=hidden_size")
 def published(axes: Axes) -> Published:
     """As published."""
-    rows, hidden = axes["rows"], axes["hidden"]
-    return Published(
-        flops={"bf16": rows * (8 * hidden + 1)},
-        read_bytes=4 * rows * hidden + 2 * hidden,
-        write_bytes=2 * rows * hidden,
-    )
+    return published_row_cost(axes, "rows", 8 * axes["hidden"] + 1, inputs=2)
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:

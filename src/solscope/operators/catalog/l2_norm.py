@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solscope.operators.base import Operator, cost_model, in_suite
-from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.cost import Axes, Cost, Published, published_row_cost, row_cost
 from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.draws import normal, torch_dtype
 from solscope.operators.tasks.rows import by_rows, row_task
@@ -29,23 +29,13 @@ if TYPE_CHECKING:
 @cost_model("tokens hidden", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Each row once."""
-    tokens, hidden, size = axes["tokens"], axes["hidden"], element(axes)
-    return Cost(
-        flops={"vector.fp32": 3 * tokens * hidden, "sfu": tokens},
-        read_bytes={"activations": size * tokens * hidden},
-        write_bytes={"activations": size * tokens * hidden},
-    )
+    return row_cost(axes, "tokens", 3 * axes["hidden"], weights=0)
 
 
 @in_suite("atrex_015", "tokens=num_tokens hidden=hidden_size")
 def published(axes: Axes) -> Published:
     """As published."""
-    tokens, hidden = axes["tokens"], axes["hidden"]
-    return Published(
-        flops={"bf16": 3 * tokens * hidden},
-        read_bytes=2 * tokens * hidden,
-        write_bytes=2 * tokens * hidden,
-    )
+    return published_row_cost(axes, "tokens", 3 * axes["hidden"], weights=0)
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:

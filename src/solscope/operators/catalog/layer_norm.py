@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.norms import norm
-from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.cost import Axes, Cost, Published, published_row_cost, row_cost
 from solscope.operators.suite_axes import SuiteSizes
 from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
@@ -33,12 +33,7 @@ if TYPE_CHECKING:
 @cost_model("tokens hidden", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Each row once."""
-    tokens, hidden, size = axes["tokens"], axes["hidden"], element(axes)
-    return Cost(
-        flops={"vector.fp32": 7 * tokens * hidden, "sfu": tokens},
-        read_bytes={"weights": 2 * size * hidden, "activations": size * tokens * hidden},
-        write_bytes={"activations": size * tokens * hidden},
-    )
+    return row_cost(axes, "tokens", 7 * axes["hidden"], weights=2)
 
 
 def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
@@ -50,12 +45,7 @@ def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
 @in_suite("atrex_016", suite_axes)
 def published(axes: Axes) -> Published:
     """As published."""
-    tokens, hidden = axes["tokens"], axes["hidden"]
-    return Published(
-        flops={"bf16": 7 * tokens * hidden},
-        read_bytes=2 * tokens * hidden + 4 * hidden,
-        write_bytes=2 * tokens * hidden,
-    )
+    return published_row_cost(axes, "tokens", 7 * axes["hidden"], weights=2)
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import CallRule
 from solscope.operators.calls.norms import norm
-from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.cost import Axes, Cost, Published, published_row_cost, row_cost
 from solscope.operators.suite_axes import ROW_SIZES
 from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.draws import activations, norm_weight, torch_dtype
@@ -32,23 +32,13 @@ if TYPE_CHECKING:
 @cost_model("tokens hidden", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Each row once in and out; it stays on the chip between the two passes."""
-    tokens, hidden, size = axes["tokens"], axes["hidden"], element(axes)
-    return Cost(
-        flops={"vector.fp32": tokens * (3 * hidden + 1), "sfu": tokens},
-        read_bytes={"weights": size * hidden, "activations": size * tokens * hidden},
-        write_bytes={"activations": size * tokens * hidden},
-    )
+    return row_cost(axes, "tokens", 3 * axes["hidden"] + 1)
 
 
 @in_suite("atrex_027", ROW_SIZES)
 def published(axes: Axes) -> Published:
     """As published."""
-    tokens, hidden = axes["tokens"], axes["hidden"]
-    return Published(
-        flops={"bf16": tokens * (3 * hidden + 1)},
-        read_bytes=2 * tokens * hidden + 2 * hidden,
-        write_bytes=2 * tokens * hidden,
-    )
+    return published_row_cost(axes, "tokens", 3 * axes["hidden"] + 1)
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:

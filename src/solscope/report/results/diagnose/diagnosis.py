@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from solscope.diagnose.changes.counters import CounterChange
 from solscope.diagnose.changes.decompose import Component
@@ -18,6 +18,8 @@ from solscope.report.layout.sparkline import sparkline, top_of
 from solscope.report.layout.tables import Column, counted, heading, number, numbers
 from solscope.text import as_percent, clean, percent
 
+TitledLines = tuple[str, list[str]]
+"""A title, and the lines below it."""
 _NO_SENSOR = re.compile(r"^[^;]*\bnot (sampled|counted|recorded)\b")
 BAR = 24
 """Columns of the bars; half of it in a terminal narrower than `ROOMY`."""
@@ -90,12 +92,17 @@ def diagnosis_parts(
     bar = BAR if screen.width >= ROOMY else BAR // 2
     for block in _blocks(result, top, 0 if drawn is None else bar, drawn):
         parts += block_text(block, screen.width)
-    for title, lines in _lists(result):
-        parts += [Text(""), heading(title), *(list_line(text) for text in lines)]
-    if result.warnings:
-        parts.append(Text(""))
-    parts += [Text.assemble(("warning ", "bold yellow"), clean(text)) for text in result.warnings]
-    return parts
+    return [*parts, *closing_parts(_lists(result), result.warnings)]
+
+
+def closing_parts(lists: Iterable[TitledLines], warnings: Sequence[str]) -> Iterator[Printable]:
+    """Lists with their titles, then the warnings."""
+    for title, lines in lists:
+        yield from (Text(""), heading(title), *(list_line(text) for text in lines))
+    if warnings:
+        yield Text("")
+    for text in warnings:
+        yield Text.assemble(("warning ", "bold yellow"), clean(text))
 
 
 def list_line(text: str) -> Printable:
@@ -134,11 +141,15 @@ def markdown_diagnosis(result: Diagnosis, *, top: int) -> str:
     ]
     for block in _blocks(result, top, BAR, None):
         out += block_markdown(block)
-    for title, lines in _lists(result):
-        out += ["", f"**{markdown_cell(title)}**", ""]
-        out += [list_item(line) for line in lines]
-    out += ["", *(f"- warning {markdown_cell(text)}" for text in result.warnings)]
-    return "\n".join(out).rstrip() + "\n"
+    return "\n".join([*out, *closing_markdown(_lists(result), result.warnings)]).rstrip() + "\n"
+
+
+def closing_markdown(lists: Iterable[TitledLines], warnings: Sequence[str]) -> Iterator[str]:
+    """The same as `closing_parts` in Markdown."""
+    for title, lines in lists:
+        yield from ("", f"**{markdown_cell(title)}**", "", *map(list_item, lines))
+    yield ""
+    yield from (f"- warning {markdown_cell(text)}" for text in warnings)
 
 
 def list_item(line: str) -> str:
@@ -329,7 +340,7 @@ def _both(values: Pair) -> str:
     return "│".join(sparkline(side, LINE, top=top).ljust(LINE) for side in values)
 
 
-def _lists(result: Diagnosis) -> Iterator[tuple[str, list[str]]]:
+def _lists(result: Diagnosis) -> Iterator[TitledLines]:
     if result.latent:
         yield (
             "latent: changed, but no time lost to it",

@@ -15,8 +15,10 @@ from solscope.report.results.diagnose.diagnosis import (
     MISSING,
     MOST_MISSING,
     STEP_LINE,
+    TitledLines,
     cause_lines,
-    list_item,
+    closing_markdown,
+    closing_parts,
     list_line,
     share_of,
     signed,
@@ -62,12 +64,7 @@ def single_parts(
         parts += block_text(Block(title, _STEPS, [row]), screen.width)
     for block in _blocks(result, top):
         parts += block_text(block, screen.width)
-    for title, lines in _lists(result):
-        parts += [Text(""), heading(title), *(list_line(text) for text in lines)]
-    if result.warnings:
-        parts.append(Text(""))
-    parts += [Text.assemble(("warning ", "bold yellow"), clean(text)) for text in result.warnings]
-    return parts
+    return [*parts, *closing_parts(_lists(result), result.warnings)]
 
 
 def markdown_single(result: SingleDiagnosis, *, top: int) -> str:
@@ -81,10 +78,7 @@ def markdown_single(result: SingleDiagnosis, *, top: int) -> str:
     ]
     for block in _blocks(result, top):
         out += block_markdown(block)
-    for title, lines in _lists(result):
-        out += ["", f"**{markdown_cell(title)}**", "", *(list_item(line) for line in lines)]
-    out += ["", *(f"- warning {markdown_cell(text)}" for text in result.warnings)]
-    return "\n".join(out).rstrip() + "\n"
+    return "\n".join([*out, *closing_markdown(_lists(result), result.warnings)]).rstrip() + "\n"
 
 
 def _facts(result: SingleDiagnosis) -> Iterator[str]:
@@ -142,7 +136,7 @@ def _blocks(result: SingleDiagnosis, top: int) -> Iterator[Block]:
     yield Block(title, _COMPONENTS, rows)
 
 
-def _lists(result: SingleDiagnosis) -> Iterator[tuple[str, list[str]]]:
+def _lists(result: SingleDiagnosis) -> Iterator[TitledLines]:
     if result.causes:
         yield "causes", [line for cause in result.causes for line in cause_lines(cause)]
     if result.missing_evidence:
