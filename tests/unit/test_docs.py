@@ -50,6 +50,7 @@ from solscope.views import (
     steps,
     summary,
 )
+from solscope.whatif import predict as whatif
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -153,6 +154,10 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     rank_load.Imbalance,
     rank_load.LayerLoad,
     slow_rank.RankCause,
+    whatif.Predictions,
+    whatif.Prediction,
+    whatif.Stage,
+    whatif.PredictedLine,
     profiles.Comparison,
     profiles.Side,
     profiles.PhaseComparison,

@@ -42,6 +42,10 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     "ranks_several": [("ranks", "demo:ranks", "demo:ranks")],
     "operators": [("operators", B200), ("operators", B200, GRAPH)],
     "hotspots": [("hotspots", B200), ("hotspots", NORMAL, SLOW)],
+    "whatif": [
+        ("whatif", NORMAL, "--graphs", "--batch", "64"),
+        ("whatif", NORMAL, "--batch", "1..8"),
+    ],
     "compare": [("compare", B200, GRAPH), ("compare", NORMAL, SLOW)],
     "compare_kernels": [("compare", "--kernels", NORMAL, SLOW, B200)],
     "gate": [

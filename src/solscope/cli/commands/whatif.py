@@ -1,0 +1,170 @@
+"""`solscope whatif`."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from solscope.cli.arguments import ProfilePath
+from solscope.cli.opening import import_numpy, open_attributed, open_model
+from solscope.cli.options import companion_option, hardware_option, reading_options, rules_option
+from solscope.cli.output import Output, json_option, markdown_option, present
+
+if TYPE_CHECKING:
+    from solscope.whatif import Scenario
+
+MOST_SCENARIOS = 64
+_SWEEP = re.compile(r"(\d{1,9})\.\.(\d{1,9})")
+
+
+class Numbers(click.ParamType["tuple[int, ...]"]):
+    """One number, several with commas, or a sweep `1..256` in powers of two."""
+
+    name = "numbers"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """The numbers, in order."""
+        if isinstance(value, tuple):
+            return value
+        found = _SWEEP.fullmatch(str(value))
+        if found:
+            first, last = int(found[1]), int(found[2])
+            if not 0 < first <= last:
+                self.fail(f"{value}: a sweep goes up, from at least 1", param, ctx)
+            doubled = [first << n for n in range((last // first).bit_length())]
+            return (*doubled, *(() if doubled[-1] == last else (last,)))
+        try:
+            numbers = tuple(int(part) for part in str(value).split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a number, a list 1,8,64 or a sweep 1..256", param, ctx)
+        if min(numbers) < 1:
+            self.fail("must be at least 1", param, ctx)
+        return numbers
+
+
+class Reach(click.ParamType["tuple[str, float]"]):
+    """`OP=80%`: an operator and the share of its bound that it reaches."""
+
+    name = "reach"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, float]:
+        """Operator and share, 0 to 1."""
+        found = re.fullmatch(r"([\w:.]+)=(\d+(?:\.\d+)?)\s*%?", str(value))
+        if not found or not 0 < float(found[2]) <= 100:
+            self.fail(f"{value!r}: write OPERATOR=80%, with 0 to 100 %", param, ctx)
+        return found[1], float(found[2]) / 100
+
+
+@click.command("whatif", short_help="Predict a step on other hardware, sizes or settings.")
+@click.argument("file", type=ProfilePath(), metavar="FILE")
+@click.option("--gpu", metavar="NAME,...", help="Other GPUs, or hardware files.")
+@click.option("--dtype", metavar="NAME,...", help="Of products with weights: fp4, fp8, bf16, fp16.")
+@click.option("--tp", type=Numbers(), metavar="N,...", help="Ranks that share each layer.")
+@click.option("--batch", type=Numbers(), metavar="N,...", help="Requests per step; 1..256 sweeps.")
+@click.option("--context", type=Numbers(), metavar="N,...", help="Keys per request.")
+@click.option("--graphs", is_flag=True, help="Replay the step from a graph.")
+@click.option("--fuse", is_flag=True, help="Fuse runs of tiny kernels.")
+@click.option(
+    "--reach",
+    type=Reach(),
+    multiple=True,
+    metavar="OP=PCT",
+    help="Let an operator reach this share of its bound. May be repeated.",
+)
+@click.option("--no-host-gaps", is_flag=True, help="Let kernels follow without waiting.")
+@hardware_option
+@companion_option
+@click.option(
+    "--model",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="CONFIG",
+    help="The model's config.json, for kernels without recorded shapes.",
+)
+@click.option("--recorded-batch", type=click.IntRange(1, 1 << 32), metavar="N", help="For --model.")
+@click.option(
+    "--recorded-context", type=click.IntRange(1, 1 << 32), metavar="N", help="For --model."
+)
+@click.option("--top", default=10, show_default=True, type=click.IntRange(min=0), help="Operators.")
+@rules_option
+@reading_options
+@markdown_option
+@json_option
+def command(
+    file: str,
+    gpu: str | None,
+    dtype: str | None,
+    tp: tuple[int, ...] | None,
+    batch: tuple[int, ...] | None,
+    context: tuple[int, ...] | None,
+    graphs: bool,
+    fuse: bool,
+    reach: tuple[tuple[str, float], ...],
+    no_host_gaps: bool,
+    hardware: str | None,
+    companion: str | None,
+    model: Path | None,
+    recorded_batch: int | None,
+    recorded_context: int | None,
+    top: int,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    output: Output,
+) -> None:
+    """Predict how long a step would take on another GPU, with other sizes or settings.
+
+    Every operator keeps the efficiency that it has in this recording. Lists and sweeps give one
+    scenario per combination. The interval and the assumptions are part of the answer; the docs say
+    how often predictions were right (what-if).
+
+    \b
+    Examples:
+      solscope whatif trace.json.gz --gpu B200 --dtype fp8
+      solscope whatif eager.json.gz --graphs
+      solscope whatif trace.json.gz --batch 1..256
+      solscope whatif trace.json.gz --reach dense_gemm=80% --no-host-gaps
+    """
+    import_numpy()
+    from solscope.views.operators import named_hardware
+    from solscope.whatif import Scenario, predict_many
+
+    base = Scenario(graphs=graphs, fuse=fuse, reach=dict(reach), no_host_gaps=no_host_gaps)
+    scenarios = _scenarios(base, _cards(gpu), _names(dtype), tp, batch, context)
+    attributed = open_attributed(file, rule_files, max_expansion, companion)
+    described = open_model(model, recorded_batch, recorded_context)
+    card = None if hardware is None else named_hardware(hardware)
+    present(predict_many(attributed, scenarios, described, card), output, top=top)
+
+
+def _names(text: str | None) -> list[str | None]:
+    return [None] if text is None else [part.strip() for part in text.split(",")]
+
+
+def _cards(text: str | None) -> list[Any]:
+    from solscope.views.operators import named_hardware
+
+    return [None if name is None else named_hardware(name) for name in _names(text)]
+
+
+def _scenarios(base: Scenario, *choices: Any) -> list[Scenario]:
+    """One scenario per combination of what was asked for."""
+    import msgspec
+
+    names = ("gpu", "dtype", "tp", "batch", "context")
+    lists = [[None] if choice is None else list(choice) for choice in choices]
+    found = [
+        msgspec.structs.replace(base, **dict(zip(names, values, strict=True)))
+        for values in product(*lists)
+    ]
+    if len(found) > MOST_SCENARIOS:
+        raise click.UsageError(f"{len(found)} scenarios are too many; at most {MOST_SCENARIOS}")
+    if found == [type(base)()]:
+        raise click.UsageError("nothing changes: give --gpu, --dtype, --batch, --graphs or others")
+    return found

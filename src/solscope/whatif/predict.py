@@ -1,0 +1,391 @@
+"""The step of a scenario: every call in its new size, then the host around them.
+
+The step takes as long as the slower of two paths. The path of the GPU is the time of the calls, the
+gaps between them and the idle time between steps; the path of the host is the recorded one, less
+its waiting for the GPU. Graphs remove the path of the host and leave the time between steps. What
+the recording takes beyond both paths stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import log2
+
+import msgspec
+
+from solscope.attribution import Attributed
+from solscope.errors import InputError
+from solscope.hardware import Hardware
+from solscope.operators import operator
+from solscope.operators.cost import Cost
+from solscope.operators.from_config import Model
+from solscope.roofline import bound
+from solscope.whatif.recorded_step import Line, RecordedStep, recorded_step, usual_gap_us
+from solscope.whatif.scaling import PRODUCTS, in_dtype, rescale, share_out
+from solscope.whatif.scenario import Scenario
+from solscope.whatif.timing import (
+    ATTAINABLE,
+    DTYPE_NOISE,
+    GPU_NOISE,
+    HOST_NOISE,
+    NOISE,
+    QUANTIZE_US,
+    Range,
+    carried_over,
+    exactly,
+)
+
+KNEE_GAIN = 1.5
+"""A doubled batch that gives less than this many times the tokens is beyond the knee."""
+REDUCES_PER_LAYER = 2
+"""All-reduces of a layer whose products are shared by ranks."""
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """One bar of the waterfall: what one change gives, after those before it."""
+
+    change: str
+    step_ms: float
+    """Predicted step after this change."""
+    saved_ms: float
+    """Negative where it costs time."""
+
+
+class PredictedLine(msgspec.Struct, frozen=True):
+    """One operator of the step, all its calls together."""
+
+    operator: str
+    recorded_us: float
+    predicted_us: float
+    low_us: float
+    high_us: float
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """A recorded step under one scenario."""
+
+    scenario: str
+    hardware: str
+    recorded_ms: float
+    predicted_ms: float
+    low_ms: float
+    high_ms: float
+    """The interval; see the docs for how often it holds."""
+    speedup: float
+    gpu_ms: float
+    """Predicted GPU time of a step."""
+    limited_by: str
+    """`gpu` or `host`: the slower path."""
+    batch: int | None
+    context: float | None
+    tokens_per_s: float | None
+    """Decode only: requests over the step."""
+    waterfall: list[Stage]
+    operators: list[PredictedLine]
+    """Largest change first."""
+    priced_pct: float
+    """Share of the GPU time whose cost is known; the rest stays as recorded."""
+    assumptions: list[str]
+
+
+class Predictions(msgspec.Struct, frozen=True):
+    """Scenarios of one recorded step, side by side."""
+
+    profile: str
+    phase: str | None
+    steps: int
+    hardware: str
+    recorded_ms: float
+    recorded_gpu_ms: float
+    batch: int | None
+    context: float | None
+    predictions: list[Prediction]
+    knee: int | None
+    """Of a sweep over the batch: the largest batch up to which doubling pays; null without one."""
+
+
+def predict_many(
+    attributed: Attributed,
+    scenarios: Sequence[Scenario],
+    model: Model | None = None,
+    hardware: Hardware | None = None,
+) -> Predictions:
+    """Predict the usual step for each scenario; `hardware` is that of the profile unless given."""
+    step = recorded_step(attributed, model, hardware)
+    found = [predict(step, scenario) for scenario in scenarios]
+    return Predictions(
+        profile=step.profile,
+        phase=step.phase,
+        steps=step.steps,
+        hardware=step.card.name,
+        recorded_ms=step.wall_us / 1e3,
+        recorded_gpu_ms=step.busy_us / 1e3,
+        batch=step.batch,
+        context=step.context,
+        predictions=found,
+        knee=_knee(found),
+    )
+
+
+def predict(step: RecordedStep, scenario: Scenario) -> Prediction:
+    """One scenario of a recorded step."""
+    _check(step, scenario)
+    times = [(line, _line_time(line, step, scenario)) for line in step.lines]
+    gpu = _gpu(step, scenario, times)
+    wall = _wall(step, scenario, gpu)
+    stages, before = [], step.wall_us
+    for change, reached in scenario.stages():
+        after = _wall(
+            step,
+            reached,
+            _gpu(step, reached, [(n, _line_time(n, step, reached)) for n in step.lines]),
+        ).middle
+        stages.append(Stage(change, after / 1e3, (before - after) / 1e3))
+        before = after
+    batch = scenario.batch or step.batch
+    decode = step.phase == "decode" and batch is not None
+    card = scenario.gpu or step.card
+    return Prediction(
+        scenario=scenario.label,
+        hardware=card.name,
+        recorded_ms=step.wall_us / 1e3,
+        predicted_ms=wall.middle / 1e3,
+        low_ms=wall.low / 1e3,
+        high_ms=wall.high / 1e3,
+        speedup=step.wall_us / wall.middle if wall.middle else 1.0,
+        gpu_ms=gpu.middle / 1e3,
+        limited_by=_limit(step, scenario, gpu.middle),
+        batch=batch,
+        context=scenario.context or step.context,
+        tokens_per_s=1e6 * batch / wall.middle if decode and batch else None,
+        waterfall=stages,
+        operators=_operators(times),
+        priced_pct=_priced(step),
+        assumptions=_assumptions(step, scenario),
+    )
+
+
+def _check(step: RecordedStep, scenario: Scenario) -> None:
+    if scenario.batch is not None and step.batch is None:
+        raise InputError(
+            f"{step.profile}: the batch was not recorded, so --batch has nothing to scale from; "
+            "record shapes, or give --model and --recorded-batch"
+        )
+    if scenario.context is not None and step.context is None:
+        raise InputError(
+            f"{step.profile}: the context was not recorded, so --context has nothing to scale "
+            "from; record shapes, or give --model and --recorded-context"
+        )
+    if scenario.context is not None and step.phase != "decode":
+        raise InputError(
+            f"{step.profile}: --context is for decode steps; most time is in {step.phase}"
+        )
+    names = {line.kind.operator for line in step.lines} | {line.name for line in step.lines}
+    for name in scenario.reach:
+        if name not in names:
+            known = ", ".join(sorted({str(n.kind.operator) for n in step.lines if n.kind.operator}))
+            raise InputError(f"{step.profile}: no operator {name!r} in this step; it has {known}")
+
+
+def _line_time(line: Line, step: RecordedStep, scenario: Scenario) -> Range:
+    """Time of the calls of a line per step."""
+    time = line.time_us
+    if line.kind.operator is None or line.kind.cost is None:
+        return exactly(line.calls * time)
+    name, axes = line.kind.operator, line.kind.axes
+    before = _work(name, axes, step.card)
+    after = _work(name, _axes(line, step, scenario), scenario.gpu or step.card)
+    found = carried_over(time, before, after)
+    if scenario.dtype is not None and name in PRODUCTS and before != after:
+        found = Range(found.low * (1 - DTYPE_NOISE), found.middle, found.high * (1 + DTYPE_NOISE))
+    share = scenario.reach.get(name, scenario.reach.get(line.name))
+    if share is not None:
+        found = Range(*(min(value, max(after / share, 0.0)) for value in found))
+    found = found * line.calls
+    if scenario.fuse and line.fused_us:
+        left = 1 - line.fused_us / (line.calls * time)
+        found = found * left
+    return found
+
+
+def _axes(line: Line, step: RecordedStep, scenario: Scenario) -> dict[str, object]:
+    name, axes = str(line.kind.operator), line.kind.axes
+    if scenario.dtype is not None:
+        axes = in_dtype(name, axes, scenario.dtype)
+    if scenario.tp is not None:
+        axes = share_out(name, axes, line.role, scenario.tp / step.ranks)
+    batch = scenario.batch / step.batch if scenario.batch and step.batch else 1.0
+    context = scenario.context / step.context if scenario.context and step.context else 1.0
+    return rescale(name, axes, batch, context)
+
+
+def _work(name: str, axes: dict[str, object], card: Hardware) -> float:
+    """Least time (µs) with all memory from HBM, without the floor of a launch."""
+    entry = operator(name)
+    cost: Cost = entry.expected(axes) if entry.expected is not None else entry.cost(axes)
+    terms = bound(cost, card, cold=True).terms_us
+    return max((time for term, time in terms.items() if term != "launch"), default=0.0)
+
+
+def _gpu(step: RecordedStep, scenario: Scenario, times: list[tuple[Line, Range]]) -> Range:
+    """GPU time of a step; kernels that ran at once go on doing so."""
+    total = exactly(0.0)
+    for _, time in times:
+        total = total.plus(time)
+    total = total * (1 / step.overlapped)
+    if scenario.dtype is not None:
+        total = total.plus(_quantizing(step, scenario))
+    if scenario.tp is not None and scenario.tp > step.ranks:
+        total = total.plus(exactly(_reduce_time(step, scenario)))
+    if scenario == Scenario():
+        return total
+    noise = NOISE if scenario.gpu is None else GPU_NOISE
+    return Range(total.low * (1 - noise), total.middle, total.high * (1 + noise))
+
+
+def _reduce_time(step: RecordedStep, scenario: Scenario) -> float:
+    """All-reduces that sharing layers adds, from the figures of the interconnect (µs per step)."""
+    if scenario.tp is None or any(line.kind.operator == "all_reduce" for line in step.lines):
+        return 0.0
+    card = scenario.gpu or step.card
+    rate = card.value("interconnect.bandwidth")
+    attention = [n for n in step.lines if n.kind.category == "attention" and n.kind.operator]
+    layers = sum(line.calls for line in attention)
+    hidden = max((n.kind.axes.get("hidden", 0) for n in step.lines), default=0)
+    rows = scenario.batch or step.batch or 1
+    if rate is None or not layers or not hidden:
+        return 0.0
+    moved = 2 * (scenario.tp - 1) / scenario.tp * rows * hidden * 2
+    return float(REDUCES_PER_LAYER * layers * (moved / (rate / 2) * 1e6 + 10.0))
+
+
+def _quantized(step: RecordedStep, scenario: Scenario) -> list[Line]:
+    """Lines whose inputs a narrower dtype makes someone quantize."""
+    dtype = scenario.dtype
+    return [
+        line
+        for line in step.lines
+        if dtype in ("fp4", "fp8")
+        and line.kind.operator in PRODUCTS
+        and line.kind.axes.get("dtype") in ("bf16", "fp16")
+    ]
+
+
+def _quantizing(step: RecordedStep, scenario: Scenario) -> Range:
+    """Time per step of quantizing the inputs of products: a tiny kernel, and bytes at HBM."""
+    rate = (scenario.gpu or step.card).value("hbm.bandwidth")
+    total = exactly(0.0)
+    for line in _quantized(step, scenario):
+        axes = _axes(line, step, scenario)
+        rows, inner = axes.get("m", axes.get("tokens", 1)), axes.get("k", 0)
+        moved = 3.0 * float(str(rows)) * float(str(inner))
+        streamed = 0.0 if rate is None else 1e6 * moved / rate / ATTAINABLE
+        own = Range(*(base + streamed if base else 0.0 for base in QUANTIZE_US))
+        total = total.plus(own * line.calls)
+    return total
+
+
+def _host(step: RecordedStep, scenario: Scenario) -> float:
+    return 0.0 if scenario.graphs or scenario.no_host_gaps else step.host_us
+
+
+def _gpu_path(step: RecordedStep, scenario: Scenario, gpu: float) -> float:
+    kernels = step.kernels
+    if scenario.fuse:
+        kernels -= sum(line.calls * line.kernels for line in step.lines if line.fused_us) / 2
+    kernels += sum(line.calls for line in _quantized(step, scenario))
+    gap = usual_gap_us(scenario.gpu or step.card)
+    gaps = step.gaps_us + (kernels - step.kernels) * gap if step.replayed else kernels * gap
+    return gpu + gaps
+
+
+def _limit(step: RecordedStep, scenario: Scenario, gpu_us: float) -> str:
+    path = _gpu_path(step, scenario, gpu_us) + step.between_us
+    return "host" if _host(step, scenario) > path else "gpu"
+
+
+def _wall(step: RecordedStep, scenario: Scenario, gpu: Range) -> Range:
+    """The slower path, and what the recording takes beyond both."""
+    if scenario == Scenario():
+        return exactly(step.wall_us)
+    recorded = max(step.host_us, _gpu_path(step, Scenario(), step.busy_us) + step.between_us)
+    removed = scenario.graphs or scenario.no_host_gaps
+    rest = 0.0 if removed else step.wall_us - recorded
+    host = _host(step, scenario)
+
+    def longer(gpu_us: float, factor: float) -> float:
+        path = _gpu_path(step, scenario, gpu_us) + factor * step.between_us
+        return max(factor * host, path) + rest
+
+    return Range(
+        longer(gpu.low, 1 / HOST_NOISE), longer(gpu.middle, 1.0), longer(gpu.high, HOST_NOISE)
+    )
+
+
+def _operators(times: list[tuple[Line, Range]]) -> list[PredictedLine]:
+    found: dict[str, tuple[float, Range]] = {}
+    for line, time in times:
+        name = line.kind.operator or line.name
+        recorded, total = found.get(name, (0.0, exactly(0.0)))
+        found[name] = (recorded + line.calls * line.time_us, total.plus(time))
+    rows = [PredictedLine(n, was, t.middle, t.low, t.high) for n, (was, t) in found.items()]
+    return sorted(rows, key=lambda row: -abs(row.predicted_us - row.recorded_us))
+
+
+def _priced(step: RecordedStep) -> float:
+    total = sum(line.calls * line.time_us for line in step.lines)
+    known = sum(n.calls * n.time_us for n in step.lines if n.kind.operator is not None)
+    return 100.0 * known / total if total else 0.0
+
+
+def _knee(found: list[Prediction]) -> int | None:
+    """The last batch of a sweep up to which doubling gives `KNEE_GAIN` times the tokens."""
+    points = [(p.batch, p.tokens_per_s) for p in found if p.batch and p.tokens_per_s]
+    batches = [batch for batch, _ in points]
+    if len(points) < 3 or batches != sorted(set(batches)):
+        return None
+    knee = batches[0]
+    for (batch, rate), (more, higher) in pairwise(points):
+        if log2(higher / rate) < log2(KNEE_GAIN) * log2(more / batch):
+            return knee
+        knee = more
+    return None
+
+
+def _assumptions(step: RecordedStep, scenario: Scenario) -> list[str]:
+    """What the prediction takes for granted, in the order of its changes."""
+    said = [
+        f"{_priced(step):.1f} % of the GPU time has a cost; the rest stays as recorded",
+        "each operator keeps its efficiency: latency for small calls, share of the bound for large",
+    ]
+    if scenario.gpu is not None:
+        said.append(
+            f"kernels for the {scenario.gpu.name} are as good as those recorded on the "
+            f"{step.card.name}; the host is as fast"
+        )
+    if scenario.dtype is not None:
+        changed = sum(n.calls * n.time_us for n in step.lines if n.kind.operator in PRODUCTS)
+        total = sum(n.calls * n.time_us for n in step.lines)
+        said.append(
+            f"products with weights ({100 * changed / max(total, 1e-9):.0f} % of the GPU time) run "
+            f"in {scenario.dtype}, with {QUANTIZE_US[1]} µs to quantize each input; attention and "
+            "cache stay"
+        )
+    if scenario.tp is not None:
+        said.append(
+            f"layers are shared evenly by {scenario.tp} ranks (recorded: {step.ranks}); "
+            "all-reduces take 10 µs and the rate of the links; the error of this is not measured"
+        )
+    if scenario.batch is not None:
+        said.append(f"all requests are alike; recorded with batch {step.batch}")
+    if scenario.context is not None:
+        said.append(f"all contexts are equal; recorded with {step.context:,.0f} keys")
+    if scenario.fuse:
+        said.append("a run of tiny kernels becomes one that takes as long as its slowest")
+    if scenario.graphs or scenario.no_host_gaps:
+        gap = usual_gap_us(scenario.gpu or step.card)
+        said.append(f"{gap:.2f} µs between kernels; the time between steps stays")
+    elif not step.replayed:
+        said.append("the host takes as long as recorded, the profiler's own time included")
+    return said

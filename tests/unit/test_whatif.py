@@ -1,0 +1,198 @@
+"""Predictions of steps: what stays, what scales, and how far real ones are off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from solscope.attribution import Attributed
+from solscope.attribution.opening import open_attributed
+from solscope.cli import run
+from solscope.cli.commands.whatif import Numbers
+from solscope.errors import InputError, UsageError
+from solscope.views.operators import named_hardware
+from solscope.whatif.predict import predict, predict_many
+from solscope.whatif.recorded_step import recorded_step
+from solscope.whatif.scaling import in_dtype, rescale, share_out
+from solscope.whatif.scenario import Scenario
+from solscope.whatif.timing import ATTAINABLE, carried_over
+from tests.making import attributed, event
+from tests.recordings import recording
+
+H200 = named_hardware("H200")
+MS = 1_000_000
+
+
+def test_axes_of_rows_grow_with_the_batch_and_keys_with_the_context() -> None:
+    product = rescale("dense_gemm", {"m": 4, "n": 64, "k": 32, "dtype": "bf16"}, 8, 2)
+    assert product == {"m": 32, "n": 64, "k": 32, "dtype": "bf16"}
+    attention = {"batch": 4, "queries": 1, "keys": 512, "q_heads": 8, "kv_heads": 2}
+    assert rescale("dot_product_attention", attention, 2, 4) == {
+        **attention,
+        "batch": 8,
+        "keys": 2048,
+    }
+    paged = rescale("unified_attention", {"sequences": [[1, 100, 4]], "q_heads": 8}, 2, 3)
+    assert paged["sequences"] == [(1, 300, 8)]
+    heads = rescale("batched_gemm", {"batch": 16, "m": 4, "n": 8, "k": 8}, 2, 1)
+    assert (heads["batch"], heads["m"]) == (16, 8)
+
+
+def test_another_dtype_changes_products_only() -> None:
+    product = in_dtype("dense_gemm", {"m": 1, "n": 2, "k": 3, "dtype": "bf16"}, "fp8")
+    assert (product["dtype"], product["out_dtype"]) == ("fp8", "bf16")
+    assert in_dtype("rms_norm", {"tokens": 1, "dtype": "bf16"}, "fp8")["dtype"] == "bf16"
+
+
+def test_ranks_share_weights_and_heads_but_not_the_router() -> None:
+    axes = {"m": 4, "n": 64, "k": 32}
+    assert share_out("dense_gemm", axes, "qkv", 4)["n"] == 16
+    assert share_out("dense_gemm", axes, "router", 4)["n"] == 64
+    heads = share_out("dot_product_attention", {"q_heads": 8, "kv_heads": 2}, None, 4)
+    assert heads == {"q_heads": 2, "kv_heads": 1}
+
+
+def test_a_small_call_keeps_its_latency_and_a_large_one_its_efficiency() -> None:
+    tiny = carried_over(2.0, 0.001, 0.01)
+    assert tiny.middle == pytest.approx(2.0, abs=0.1)
+    large = carried_over(2000.0, 1000.0, 2000.0)
+    assert large.middle == pytest.approx(4000.0, rel=0.05)
+    assert carried_over(5.0, 1.0, 1.0) == (5.0, 5.0, 5.0)
+    near = carried_over(100.0, 90.0, 180.0)  # above what large kernels reach: in proportion
+    assert ATTAINABLE * 100.0 < 90.0
+    assert near.middle == pytest.approx(200.0)
+
+
+@pytest.mark.parametrize(("before", "after"), [(1.0, 2.0), (50.0, 5.0), (0.1, 80.0)])
+def test_the_interval_holds_the_middle(before: float, after: float) -> None:
+    low, middle, high = carried_over(60.0, before, after)
+    assert 0 < low <= middle <= high
+
+
+def step_of(number: int) -> list[dict[str, Any]]:
+    """One decode step: a product of 100 µs that waits for the host, every 10 ms."""
+    at = 10 * MS * number
+    shapes = {
+        "input_dims": "[[8,4096],[4096,4096]]",
+        "input_types": '["c10::BFloat16","c10::BFloat16"]',
+    }
+    return [
+        event("annotation", "step[DECODE bs=8]", at, 9 * MS),
+        event("cpu_op", "aten::mm", at + 1000, 60_000, external_id=number + 1, **shapes),
+        event("runtime", "cudaLaunchKernel", at + 2000, 5000, correlation=number + 1),
+        event("kernel", "nvjet_tst_128x8", at + 10_000, 100_000, correlation=number + 1),
+    ]
+
+
+def made() -> Attributed:
+    from solscope.profile import Device
+
+    events = [e for number in range(6) for e in step_of(number)]
+    return attributed(*events, devices=(Device(0, name="NVIDIA H200"),))
+
+
+def test_nothing_changes_nothing() -> None:
+    step = recorded_step(made(), None, None)
+    found = predict(step, Scenario())
+    assert found.predicted_ms == found.low_ms == found.high_ms == step.wall_us / 1e3
+    assert (found.waterfall, found.batch) == ([], 8)
+
+
+def test_a_host_bound_step_gains_nothing_from_a_faster_gpu() -> None:
+    step = recorded_step(made(), None, None)
+    faster = predict(step, Scenario(gpu=named_hardware("B200")))
+    assert faster.predicted_ms == pytest.approx(step.wall_us / 1e3, rel=1e-3)
+    assert faster.limited_by == "host"
+    assert faster.gpu_ms < step.busy_us / 1e3
+
+
+def test_the_waterfall_ends_at_the_prediction() -> None:
+    changes = Scenario(graphs=True, gpu=named_hardware("B200"), batch=64)
+    found = predict(recorded_step(made(), None, None), changes)
+    assert [stage.change for stage in found.waterfall] == ["graphs", "B200", "batch 64"]
+    assert found.waterfall[-1].step_ms == pytest.approx(found.predicted_ms)
+    saved = sum(stage.saved_ms for stage in found.waterfall)
+    assert found.recorded_ms - saved == pytest.approx(found.predicted_ms)
+
+
+def test_an_operator_that_reaches_its_bound() -> None:
+    step = recorded_step(made(), None, None)
+    found = predict(step, Scenario(reach={"dense_gemm": 0.8}))
+    (row,) = (row for row in found.operators if row.operator == "dense_gemm")
+    least = 1e6 * (4096 * 4096 + 8 * 4096) * 2 / (H200.value("hbm.bandwidth") or 0)
+    assert row.predicted_us == pytest.approx(least / 0.8, rel=0.01)
+
+
+def test_what_was_not_recorded_cannot_be_scaled() -> None:
+    with pytest.raises(InputError, match="context was not recorded"):
+        predict(recorded_step(made(), None, None), Scenario(context=100))
+    with pytest.raises(InputError, match="no operator 'conv'"):
+        predict(recorded_step(made(), None, None), Scenario(reach={"conv": 0.5}))
+    with pytest.raises(UsageError, match="dtype must be one of"):
+        Scenario(dtype="int3")
+
+
+def test_a_sweep_names_the_knee() -> None:
+    batches = [Scenario(graphs=True, batch=1 << n) for n in range(20)]
+    found = predict_many(made(), batches)
+    assert found.knee is not None
+    rates = {p.batch: p.tokens_per_s or 0.0 for p in found.predictions}
+    assert rates[2 * found.knee] < 1.5 * rates[found.knee]
+    assert predict_many(made(), batches[:3]).knee is None
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("8", (8,)), ("1,8", (1, 8)), ("1..8", (1, 2, 4, 8)), ("1..6", (1, 2, 4, 6)), ("5..5", (5,))],
+)
+def test_numbers_lists_and_sweeps(text: str, numbers: tuple[int, ...]) -> None:
+    assert Numbers().convert(text, None, None) == numbers
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--batch", "8..1"],
+        ["--batch", "x"],
+        ["--reach", "dense_gemm=120%"],
+        ["--dtype", "int3"],
+        ["--gpu", "nothing"],
+        ["--batch", "1..64", "--context", "1..1024"],
+    ],
+)
+def test_bad_scenarios_are_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["whatif", "demo:qwen-h100", *arguments]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_eager_to_graph_on_a_real_loop() -> None:
+    """`no_cuda_graph` is the same program as `normal`, launched eagerly."""
+    plain = str(recording("h200/graph/no_cuda_graph.trace.json.gz"))
+    graph = open_attributed(str(recording("h200/graph/normal.trace.json.gz")), companion=plain)
+    true = recorded_step(graph, None, None).wall_us / 1e3
+    found = predict(recorded_step(open_attributed(plain), None, None), Scenario(graphs=True))
+    assert found.predicted_ms == pytest.approx(true, rel=0.15)
+    assert found.low_ms <= true <= found.high_ms
+    assert found.speedup > 4
+
+
+def test_the_same_work_on_two_gpus() -> None:
+    h100, mi300 = (
+        recorded_step(
+            open_attributed(str(recording(f"traces/{n}_qwen1.5-0.5b.json.gz"))), None, None
+        )
+        for n in ("h100", "mi300")
+    )
+    for a, b in ((h100, mi300), (mi300, h100)):
+        found = predict(a, Scenario(gpu=named_hardware(b.card.name)))
+        assert found.low_ms <= b.wall_us / 1e3 <= found.high_ms
+        assert found.predicted_ms == pytest.approx(b.wall_us / 1e3, rel=0.25)
+
+
+def test_scenarios_can_be_replaced() -> None:
+    assert msgspec.structs.replace(Scenario(), batch=4).label == "batch 4"
