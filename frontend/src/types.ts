@@ -404,6 +404,8 @@ export interface ImportanceRow {
   share_pct: number;
   time_ms: number;
   calls: number;
+  mean_us: number | null;
+  bound_mean_us: number | null;
   p50_us: number | null;
   p90_us: number | null;
   bound_p50_us: number | null;

@@ -14,6 +14,7 @@ from solscope.suite.tables import (
     listed_rows,
     listed_shapes,
     suite_list,
+    suite_medians,
     suite_roofline,
     suite_shapes,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "listed_shapes",
     "load",
     "suite_list",
+    "suite_medians",
     "suite_roofline",
     "suite_shapes",
 ]

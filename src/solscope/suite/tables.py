@@ -68,6 +68,17 @@ class ShapeRow(msgspec.Struct, frozen=True):
     """Our cost on the same terms: every byte from or to HBM, no launch floor."""
 
 
+class MedianRow(msgspec.Struct, frozen=True):
+    """One operator of the public suite: S of its shapes."""
+
+    operator: str
+    shapes: int
+    s_median_pct: float
+    """Median S on XPU-A, as the public page prints it."""
+    s_low_pct: float
+    s_high_pct: float
+
+
 class ListedRow(msgspec.Struct, frozen=True):
     """One shape of an operator of any suite."""
 
@@ -134,6 +145,17 @@ def suite_shapes(name: str, hardware: Sequence[str] = PUBLISHED_ON) -> list[Shap
     """Every shape of one operator: published figures, S, and our bound."""
     cards, op = _cards(hardware), load_suite().operator(name)
     return [_shape_row(op, shape, cards) for shape in op.shapes]
+
+
+def suite_medians() -> list[MedianRow]:
+    """Median S of every operator, lowest first, as the public page lists them."""
+    rows = []
+    for op in load_suite().by_importance:
+        found = [row.s_pct for row in suite_shapes(op.name)]
+        rows.append(
+            MedianRow(op.name, len(found), page.upper_median(found), min(found), max(found))
+        )
+    return sorted(rows, key=lambda row: row.s_median_pct)
 
 
 def _cards(names: Sequence[str]) -> list[Hardware]:

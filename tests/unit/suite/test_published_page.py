@@ -12,7 +12,7 @@ import pytest
 from solscope.cli import run
 from solscope.errors import UsageError
 from solscope.report.results.suite.published import intensity_text, percent_text, time_text
-from solscope.suite import suite_list, suite_roofline, suite_shapes
+from solscope.suite import suite_list, suite_medians, suite_roofline, suite_shapes
 from solscope.suite.published import half_up, s_pct, upper_median
 
 ROOT = Path(__file__).parents[3]
@@ -227,3 +227,18 @@ def test_tables_fit_the_terminal(
 def test_no_hardware_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["suite", "roofline", "--hardware", ","]) == 2
     assert "expected at least one GPU" in capsys.readouterr().err
+
+
+def test_medians_are_the_third_table() -> None:
+    rows = suite_medians()
+    printed = {row.operator: percent_text(row.s_median_pct).replace(" ", "") for row in rows}
+    assert printed == EXPECTED["median"]
+    assert [row.s_median_pct for row in rows] == sorted(row.s_median_pct for row in rows)
+    assert all(row.s_low_pct <= row.s_median_pct <= row.s_high_pct for row in rows)
+
+
+def test_medians_are_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["suite", "shapes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if line.split(" ")[0] in NAMES]) == 30
+    assert run(["suite", "shapes", "--suite", "decode"]) == 2

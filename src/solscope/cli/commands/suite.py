@@ -94,14 +94,24 @@ def roofline(hardware: list[str], bound: BoundKind, output: Output) -> None:
 
 
 @command.command("shapes", short_help="Show S and the bounds of every shape.")
-@click.argument("operator", metavar="OP", shell_complete=completion.operator_of_suite)
+@click.argument(
+    "operator", metavar="[OP]", required=False, shell_complete=completion.operator_of_suite
+)
 @suite_option
 @hardware_option
 @form_options
-def shapes(operator: str, suite: str, hardware: list[str], output: Output) -> None:
-    """Show every shape of operator OP with the published S and solscope's own bound."""
-    from solscope.suite import listed_shapes, load, suite_shapes
+def shapes(operator: str | None, suite: str, hardware: list[str], output: Output) -> None:
+    """Show every shape of operator OP with the published S and solscope's own bound.
 
+    Without OP, list the median S of every operator of the public suite, lowest first.
+    """
+    from solscope.suite import listed_shapes, load, suite_medians, suite_shapes
+
+    if operator is None:
+        if suite != "atrex":
+            raise click.UsageError(f"S was published for atrex only; name an operator of {suite}")
+        present({"operators": suite_medians()}, output, form="suite_medians")
+        return
     if suite == "atrex":
         present({"shapes": suite_shapes(operator, hardware)}, output, operator=operator)
     else:

@@ -52,6 +52,10 @@ class ImportanceRow(msgspec.Struct, frozen=True):
     """GPU time in all profiles together."""
     calls: int
     """Calls; kernels launched beside the longest one of a call are part of it."""
+    mean_us: float | None
+    """Mean time of a call; null without calls."""
+    bound_mean_us: float | None
+    """Mean bound of the calls that have one; with `mean_us` it gives S where all have one."""
     p50_us: float | None
     """Median time of a call, to 0.8 %; null if only summaries have it."""
     p90_us: float | None
@@ -240,6 +244,7 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
             pl.col("time_ns", "calls").sum(),
             pl.col("bound_ns").sum(),
             pl.col("call_ns").filter(bounded).sum().alias("bounded_ns"),
+            pl.col("calls").filter(bounded).sum().alias("bounded_calls"),
             bounded.any().alias("bounded"),
         )
     )
@@ -317,6 +322,10 @@ def _row(fact: dict[str, Any], means: _Means, keys: list[str], by: ImportanceBy)
         share_pct=100 * importance / frequency if frequency else 0.0,
         time_ms=time / 1e6,
         calls=fact["calls"],
+        mean_us=_micro(time / fact["calls"] if fact["calls"] else None),
+        bound_mean_us=_micro(
+            fact["bound_ns"] / fact["bounded_calls"] if fact["bounded_calls"] else None
+        ),
         p50_us=_micro(fact["q50"]),
         p90_us=_micro(fact["q90"]),
         bound_p50_us=_micro(fact["each"]),

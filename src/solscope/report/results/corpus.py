@@ -212,8 +212,9 @@ _IMPORTANCE = (
     Column("95 % interval", spare=3),
     Column("profiles", spare=2),
     Column("calls", spare=4),
-    # S is of all calls together, and so is the mean; the median bound is of other calls.
+    # S is of all calls together, and so are the means; medians are of other calls.
     Column("mean µs", spare=5),
+    Column("bound µs", spare=5),
     Column("p50 µs", spare=6),
     Column("p90 µs", spare=7),
     Column("S", spare=1),
@@ -262,10 +263,8 @@ def _shares(
     if others:
         calls = sum(row.calls for row in others)
         label = Ready(f"({len(others):,} more)")
-        cells.insert(
-            len(mapped[:top]), [printed[-1], "", "", f"{calls:,}", "", "", "", "", "", label]
-        )
-    cells.append(["100.00 %", "", f"{profiles:,}", "", "", "", "", "", "", Ready("all")])
+        cells.insert(len(mapped[:top]), [printed[-1], "", "", f"{calls:,}", *[""] * 6, label])
+    cells.append(["100.00 %", "", f"{profiles:,}", *[""] * 7, Ready("all")])
     return [heading(f"{title}: {total_ms:,.1f} ms"), table(_IMPORTANCE, cells, width), Text("")]
 
 
@@ -286,7 +285,8 @@ def _importance_row(row: ImportanceRow, share: str) -> list[str]:
         interval,
         f"{row.profiles:,}",
         f"{row.calls:,}",
-        number(1e3 * row.time_ms / row.calls if row.calls else None),
+        number(row.mean_us),
+        number(row.bound_mean_us),
         number(row.p50_us),
         number(row.p90_us),
         pct(row.s_pct),

@@ -64,6 +64,9 @@ def test_a_row_tells_calls_times_bound_and_what_would_come_back(corpus: Corpus) 
     assert row.p50_us == row.p90_us == pytest.approx(20, rel=0.008)
     assert row.bound_p50_us is not None
     assert row.s_pct == pytest.approx(100 * row.bound_p50_us / 20, rel=1e-3)
+    assert row.mean_us is not None
+    assert row.bound_mean_us is not None
+    assert row.s_pct == pytest.approx(100 * row.bound_mean_us / row.mean_us)
     assert row.bound_cover_pct == 100
     assert row.recoverable_pct == pytest.approx(80 * (1 - row.bound_p50_us / 0.8 / 20), rel=1e-3)
     assert row.ci95_pct is None, "one profile tells no spread"

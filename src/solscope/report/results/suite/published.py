@@ -8,7 +8,7 @@ from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.tables import Column, numbers, table
 from solscope.suite.published import half_up, upper_median
-from solscope.suite.tables import RooflineRow, ShapeRow, SuiteRow
+from solscope.suite.tables import MedianRow, RooflineRow, ShapeRow, SuiteRow
 from solscope.text import percent
 
 _THOUSAND = 1000
@@ -106,6 +106,29 @@ def roofline_parts(result: SuiteRoofline, screen: Screen) -> list[Printable]:
     )
     shown = table(columns, cells, screen.width)
     return [shown, Text(""), *map(Text, notes)]
+
+
+class SuiteMedians(TypedDict):
+    """Median S of all operators."""
+
+    operators: list[MedianRow]
+
+
+@form("suite_medians", SuiteMedians)
+def medians_parts(result: SuiteMedians, screen: Screen) -> list[Printable]:
+    """The public page's table of medians; `suite shapes OP` opens a row."""
+    rows = result["operators"]
+    columns = [Column("operator", text=True), *numbers("shapes", "S (median)", "lowest", "highest")]
+    cells = [
+        (
+            row.operator,
+            str(row.shapes),
+            *(percent_text(s) for s in (row.s_median_pct, row.s_low_pct, row.s_high_pct)),
+        )
+        for row in rows
+    ]
+    note = "S = SOL / production, both on XPU-A; `solscope suite shapes OPERATOR` lists the shapes"
+    return [table(columns, cells, screen.width), Text(""), Text(note)]
 
 
 class SuiteShapes(TypedDict):
