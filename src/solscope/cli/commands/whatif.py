@@ -11,8 +11,14 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import import_numpy, open_attributed, open_model
-from solscope.cli.options import companion_option, hardware_option, reading_options, rules_option
-from solscope.cli.output import Output, json_option, markdown_option, present
+from solscope.cli.options import (
+    ModelOptions,
+    companion_option,
+    hardware_option,
+    number_option,
+    opening_options,
+)
+from solscope.cli.output import Output, form_options, present
 
 if TYPE_CHECKING:
     from solscope.whatif import Scenario
@@ -92,11 +98,9 @@ class Reach(click.ParamType["tuple[str, float]"]):
 @click.option(
     "--recorded-context", type=click.IntRange(1, 1 << 32), metavar="N", help="For --model."
 )
-@click.option("--top", default=10, show_default=True, type=click.IntRange(min=0), help="Operators.")
-@rules_option
-@reading_options
-@markdown_option
-@json_option
+@number_option("--top", 10, click.IntRange(min=0), "Operators to print; JSON has all.")
+@opening_options
+@form_options
 def command(
     file: str,
     gpu: str | None,
@@ -138,7 +142,7 @@ def command(
     base = Scenario(graphs=graphs, fuse=fuse, reach=dict(reach), no_host_gaps=no_host_gaps)
     scenarios = _scenarios(base, _cards(gpu), _names(dtype), tp, batch, context)
     attributed = open_attributed(file, rule_files, max_expansion, companion)
-    described = open_model(model, recorded_batch, recorded_context)
+    described = open_model(ModelOptions(model, recorded_batch, recorded_context))
     card = None if hardware is None else named_hardware(hardware)
     present(predict_many(attributed, scenarios, described, card), output, top=top)
 
