@@ -41,6 +41,7 @@ from solscope.readers import readers
 from solscope.report.results import demo as report_demo
 from solscope.views import (
     coverage,
+    efficiency,
     execution,
     idle,
     kernels,
@@ -154,6 +155,8 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     rank_load.Imbalance,
     rank_load.LayerLoad,
     slow_rank.RankCause,
+    efficiency.EfficiencyTable,
+    efficiency.Rates,
     whatif.Predictions,
     whatif.Prediction,
     whatif.Stage,
