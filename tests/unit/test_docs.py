@@ -48,6 +48,7 @@ from solscope.views import (
     layers,
     ranks,
     runs,
+    step_rows,
     steps,
     summary,
 )
@@ -144,6 +145,9 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     layers.KernelTime,
     steps.StepSummary,
     steps.PhaseSteps,
+    step_rows.StepTable,
+    step_rows.StepRow,
+    step_rows.Unusual,
     runs.Run,
     runs.RankRow,
     ranks.RunRanks,
