@@ -1,0 +1,92 @@
+"""`solscope host` in the terminal."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from solscope.report.forms import Screen, form, one_below_the_other
+from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.tables import Column, heading, number, pct, table
+from solscope.text import clean
+from solscope.views.host import HostTable, Waiting
+
+
+class HostTables(TypedDict):
+    """One table per profile."""
+
+    profiles: list[HostTable]
+
+
+@form("host", HostTables)
+def host_parts(result: HostTables, screen: Screen, *, top: int) -> list[Printable]:
+    """One page per profile, one below the other."""
+    return one_below_the_other(_page(found, screen.width, top) for found in result["profiles"])
+
+
+def _page(h: HostTable, width: int, top: int) -> list[Printable]:
+    parts: list[Printable] = [
+        Text(
+            f"{clean(h.profile)}: the GPU waits {number(h.waiting_ms)} of {number(h.span_ms)} ms "
+            f"for the host ({pct(h.waiting_pct)})",
+            style="bold",
+        ),
+        Text(_launches(h)),
+    ]
+    if h.between_steps_ms is not None:
+        parts.append(Text(f"between steps: {number(h.between_steps_ms, 3)} ms of waiting each"))
+    for title, rows in (
+        ("by section (innermost annotation)", h.sections),
+        ("by operator (outermost)", h.operators),
+        ("by Python frame (innermost)", h.frames),
+        ("between steps", h.between),
+    ):
+        if rows:
+            parts += [Text(""), heading(f"waiting {title}"), _waiting(rows, width, top)]
+    total = h.path_gpu_ms + h.path_host_ms + h.path_launch_ms
+    parts += [
+        Text(""),
+        heading(
+            f"critical path {number(total)} ms: host {number(h.path_host_ms)}, GPU "
+            f"{number(h.path_gpu_ms)}, launch latency {number(h.path_launch_ms)}"
+        ),
+        table(
+            [
+                Column("category", text=True),
+                Column("ms"),
+                Column("on the path"),
+                Column("slack ms", spare=1),
+            ],
+            [
+                (p.category, number(p.time_ms, 3), number(p.on_path_ms, 3), number(p.slack_ms, 3))
+                for p in h.path[:top]
+            ],
+            width,
+        ),
+    ]
+    return parts
+
+
+def _launches(h: HostTable) -> str:
+    facts = [f"{h.launches:,} launches"]
+    if h.launches_per_s is not None:
+        facts[0] += f", {h.launches_per_s:,.0f} per second"
+    if h.launch_us is not None:
+        facts.append(f"{number(h.launch_us)} µs per call")
+    if h.faster_ms is not None:
+        facts.append(
+            f"at {h.faster_launches_us:g} µs the path below is {number(h.faster_ms)} ms shorter"
+        )
+    if h.queue_mean is not None:
+        facts.append(f"queue {h.queue_mean:.1f} deep, empty {pct(h.queue_empty_pct)} of the time")
+    return "; ".join(facts)
+
+
+def _waiting(rows: list[Waiting], width: int, top: int) -> Printable:
+    columns = [Column("ms"), Column("share"), Column("", text=True, code=True)]
+    cells = [(number(r.wait_ms, 3), pct(r.pct), clean(r.name)) for r in rows[:top]]
+    rest = rows[top:]
+    if rest:
+        share = sum(row.pct or 0.0 for row in rest)
+        total = sum(row.wait_ms for row in rest)
+        cells.append((number(total, 3), pct(share), f"({len(rest):,} more)"))
+    return table(columns, cells, width)

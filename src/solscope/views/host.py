@@ -1,0 +1,337 @@
+"""What the host did while the GPU waited for it, and which path through both sets the step.
+
+* *Waiting*: from the end of the GPU's work to the start of the launch call that brings it more.
+  Each nanosecond of it belongs to the innermost annotation, to the outermost operator and to the
+  innermost Python frame that the launching thread was in; `OUTSIDE` where it was in none.
+* *Queue depth*: activities that are launched and not finished, over time. At 0 the GPU starves.
+* *Critical path*: back from the end of a step. An activity follows the one before it on its GPU,
+  unless it was launched after that had ended; then the path goes on along the host, back to where
+  the host last waited for the GPU, or to the start of the step.
+* *Slack*: idle time of the GPU right after an activity. It can grow by that much at no cost.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.errors import InputError
+from solscope.events import THREAD
+from solscope.intervals import Int64s, Intervals, gaps, nest, overlap, union
+from solscope.views.device_time import DeviceTime, bounds, device_times
+from solscope.views.idle import SYNC_CALL, host_calls, launch_ending
+from solscope.views.percent import percent_of
+
+OUTSIDE = "(outside)"
+"""Waiting in no annotation, operator or frame."""
+_ADDRESS = r" at 0x[0-9a-fA-F]+"
+LAUNCH_US = 3.0
+"""A launch call of a host that is not slowed down."""
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """What the host was in while the GPU waited."""
+
+    name: str
+    wait_ms: float
+    """All steps together."""
+    pct: float | None
+    """Of all waiting."""
+
+
+class PathPart(msgspec.Struct, frozen=True):
+    """GPU time of one category: on the critical path, and how much it could grow."""
+
+    category: str
+    time_ms: float
+    on_path_ms: float
+    slack_ms: float
+    """Idle time right after its activities."""
+
+
+class HostTable(msgspec.Struct, frozen=True):
+    """The host side of a profile."""
+
+    profile: str
+    span_ms: float
+    waiting_ms: float
+    waiting_pct: float | None
+    """Of the span of the GPU."""
+    sections: list[Waiting]
+    """By innermost annotation; empty without any."""
+    operators: list[Waiting]
+    frames: list[Waiting]
+    between_steps_ms: float | None
+    """Waiting between one step and the next, mean; null without steps."""
+    between: list[Waiting]
+    """The same by innermost Python frame, else by section."""
+    launches: int
+    launches_per_s: float | None
+    """While the launching thread was at work."""
+    launch_us: float | None
+    """Mean duration of a launch call."""
+    faster_launches_us: float
+    """The launch time that `faster_ms` assumes."""
+    faster_ms: float | None
+    """Time that launches of that length would save on the host's part of the critical path."""
+    queue_mean: float | None
+    queue_empty_pct: float | None
+    """Share of the span with nothing launched and unfinished."""
+    path_gpu_ms: float
+    path_host_ms: float
+    path_launch_ms: float
+    """The critical path of all steps: GPU, host, latency between a launch and its activity."""
+    path: list[PathPart]
+
+
+def host_table(attributed: Attributed, launch_us: float = LAUNCH_US) -> HostTable:
+    """The host side of the GPU with most activities."""
+    path = attributed.profile.path
+    times = [time for time in device_times(attributed) if time.rows["launch_row"].count()]
+    if not times:
+        raise InputError(f"{path}: no launch calls were recorded, so the host is not known")
+    time = max(times, key=lambda one: one.rows.height)
+    events = attributed.profile.events
+    calls = host_calls(events)
+    waits, thread = _waits(time, calls)
+    stacks = _stacks(events, thread)
+    launches = _launches(time, calls)
+    depth, empty = _queue(time, launches)
+    segments, parts = _critical(time, calls, thread)
+    between, mean = _between(attributed, waits)
+    held = stacks["python"] if stacks["python"][1].start.size else stacks["annotation"]
+    return HostTable(
+        profile=path,
+        span_ms=time.span_ns / 1e6,
+        waiting_ms=waits.length / 1e6,
+        waiting_pct=percent_of(waits.length, time.span_ns),
+        sections=_spent(*stacks["annotation"], waits, outer=False),
+        operators=_spent(*stacks["cpu_op"], waits, outer=True),
+        frames=_spent(*stacks["python"], waits, outer=False),
+        between_steps_ms=mean,
+        between=[] if mean is None else _spent(*held, between, outer=False),
+        launches=launches.height,
+        launches_per_s=_rate(launches),
+        launch_us=_mean_us(launches),
+        faster_launches_us=launch_us,
+        faster_ms=_faster(launches, segments, launch_us),
+        queue_mean=depth,
+        queue_empty_pct=empty,
+        **parts,  # type: ignore[arg-type]
+    )
+
+
+def _waits(time: DeviceTime, calls: pl.DataFrame) -> tuple[Intervals, dict[str, object]]:
+    """When the GPU waits for the host, and the thread that launches most."""
+    idle = gaps(time.busy)
+    launch = launch_ending(time.rows, idle, calls)
+    begun = launch["start_ns"].fill_null(-1).to_numpy()
+    known = begun >= 0
+    end = np.clip(begun[known], idle.start[known], idle.end[known])
+    waits = union(idle.start[known], end)
+    rows = pl.DataFrame({"row": time.rows["launch_row"]}).join(calls, on="row")
+    most = rows.group_by(THREAD).len().sort("len", descending=True)
+    return _nonempty(waits), dict(most.select(THREAD).row(0, named=True))
+
+
+def _nonempty(found: Intervals) -> Intervals:
+    keep = found.end > found.start
+    return Intervals(found.start[keep], found.end[keep])
+
+
+Stack = tuple[list[str], Intervals]
+
+
+def _stacks(events: pl.DataFrame, thread: dict[str, object]) -> dict[str, Stack]:
+    """Annotations, operators and Python frames of a thread."""
+    own = pl.lit(value=True)
+    for name, value in thread.items():
+        own &= pl.col(name).eq_missing(pl.lit(value))
+    kinds = ("annotation", "cpu_op", "python")
+    timed = events.filter(
+        pl.col("kind").is_in(kinds)
+        & own
+        & pl.col("start_ns").is_not_null()
+        & pl.col("dur_ns").is_not_null()
+    ).sort("start_ns", maintain_order=True)
+    found = {}
+    for kind in kinds:
+        part = timed.filter(pl.col("kind") == kind)
+        start = part["start_ns"].to_numpy()
+        # Python writes the address of an object into the name of its method.
+        names = part["name"].cast(pl.String).str.replace(_ADDRESS, "").fill_null("")
+        found[kind] = (
+            names.to_list(),
+            Intervals(start, start + part["dur_ns"].to_numpy()),
+        )
+    return found
+
+
+def _spent(names: list[str], held: Intervals, waits: Intervals, *, outer: bool) -> list[Waiting]:
+    """Waiting by name: of the outermost interval that holds it, or of the innermost."""
+    if not names or not waits.length:
+        return []
+    inside = overlap(held.start, held.end, waits)
+    parent = nest(held.start, held.end)
+    totals: dict[str, int] = defaultdict(int)
+    own = inside.copy()
+    if outer:
+        own[parent >= 0] = 0
+    else:
+        np.subtract.at(own, parent[parent >= 0], inside[parent >= 0])
+    for name, ns in zip(names, own.tolist(), strict=True):
+        totals[name] += ns
+    covered = int(inside[parent < 0].sum())
+    totals[OUTSIDE] += waits.length - covered
+    rows = [
+        Waiting(n, ns / 1e6, percent_of(ns, waits.length)) for n, ns in totals.items() if ns > 0
+    ]
+    return sorted(rows, key=lambda row: (-row.wait_ms, row.name))
+
+
+def _launches(time: DeviceTime, calls: pl.DataFrame) -> pl.DataFrame:
+    """Distinct launch calls of the activities, with their thread, start and duration."""
+    rows = time.rows.select(pl.col("launch_row").alias("row")).drop_nulls().unique()
+    return calls.join(rows, on="row").sort("start_ns")
+
+
+def _rate(launches: pl.DataFrame) -> float | None:
+    if launches.height < 2:
+        return None
+    start, end = bounds(launches)
+    return 1e9 * launches.height / max(1, int(end.max() - start.min()))
+
+
+def _mean_us(launches: pl.DataFrame) -> float | None:
+    return None if launches.is_empty() else int(launches["dur_ns"].sum()) / launches.height / 1e3
+
+
+def _faster(launches: pl.DataFrame, host: Intervals, launch_us: float) -> float | None:
+    """Time of launch calls beyond `launch_us` each, on the host's part of the critical path."""
+    if launches.is_empty():
+        return None
+    start, end = bounds(launches)
+    late = np.maximum(end - start - round(1e3 * launch_us), 0)
+    share = overlap(start, end, host) / np.maximum(end - start, 1)
+    return float((late * share).sum()) / 1e6
+
+
+def _queue(time: DeviceTime, launches: pl.DataFrame) -> tuple[float | None, float | None]:
+    """Mean number of activities launched and not finished, and the share of time with none."""
+    linked = time.rows.select(pl.col("launch_row").alias("row"), "start_ns", "dur_ns").join(
+        launches.select("row", pl.col("start_ns").alias("called")), on="row"
+    )
+    if linked.is_empty():
+        return None, None
+    first, last = int(time.busy.start[0]), int(time.busy.end[-1])
+    called = np.maximum(linked["called"].to_numpy(), first)
+    ended = linked["start_ns"].to_numpy() + linked["dur_ns"].to_numpy()
+    called = np.minimum(called, ended)
+    span = max(1, last - first)
+    waiting = float((ended - called).sum()) / span
+    empty = span - union(called, ended).length
+    return waiting, percent_of(empty, span)
+
+
+def _between(attributed: Attributed, waits: Intervals) -> tuple[Intervals, float | None]:
+    """The part of the waiting that lies between steps, and its mean per step."""
+    steps = attributed.steps.filter(
+        pl.col("start_ns").is_not_null()
+        & (pl.col("process") == 0)
+        & (pl.col("found_by") != "whole_profile")
+    ).sort("start_ns")
+    if steps.height < 2:
+        return Intervals(waits.start[:0], waits.end[:0]), None
+    end, following = steps["end_ns"].to_numpy()[:-1], steps["start_ns"].to_numpy()[1:]
+    free = following > end
+    cut = _common(waits, Intervals(end[free], following[free]))
+    return cut, cut.length / 1e6 / (steps.height - 1)
+
+
+def _common(a: Intervals, b: Intervals) -> Intervals:
+    """Intervals that both cover; each is disjoint and sorted."""
+    start: list[int] = []
+    end: list[int] = []
+    at = 0
+    for first, last in zip(a.start.tolist(), a.end.tolist(), strict=True):
+        while at < b.start.size and b.end[at] <= first:
+            at += 1
+        here = at
+        while here < b.start.size and b.start[here] < last:
+            start.append(max(first, int(b.start[here])))
+            end.append(min(last, int(b.end[here])))
+            here += 1
+    return Intervals(np.array(start, dtype=np.int64), np.array(end, dtype=np.int64))
+
+
+def _critical(
+    time: DeviceTime, calls: pl.DataFrame, thread: dict[str, object]
+) -> tuple[Intervals, dict[str, object]]:
+    """The host's part of the critical path; its lengths, and GPU time on it by category."""
+    rows = time.rows.sort("start_ns", maintain_order=True)
+    start, end = bounds(rows)
+    called = calls.select("row", pl.col("start_ns").alias("called"))
+    launches = rows.select(pl.col("launch_row").alias("row")).join(
+        called, on="row", how="left", maintain_order="left"
+    )
+    launch = launches["called"].fill_null(-1).to_numpy()
+    waits = _sync_ends(calls, thread)
+    on_path, host, latency = _walk(start, end, launch, waits)
+    following = np.append(start[1:], end[-1:])
+    slack = np.maximum(following - np.maximum.accumulate(end), 0)
+    category = rows["category"].cast(pl.String)
+    table = pl.DataFrame(
+        {
+            "category": category,
+            "time": (end - start),
+            "path": np.where(on_path, end - start, 0),
+            "slack": slack,
+        }
+    )
+    grouped = table.group_by("category").agg(pl.all().sum()).sort("path", "time", descending=True)
+    return host, {
+        "path_gpu_ms": int(table["path"].sum()) / 1e6,
+        "path_host_ms": host.length / 1e6,
+        "path_launch_ms": latency / 1e6,
+        "path": [PathPart(n, t / 1e6, p / 1e6, s / 1e6) for n, t, p, s in grouped.iter_rows()],
+    }
+
+
+def _sync_ends(calls: pl.DataFrame, thread: dict[str, object]) -> Intervals:
+    """Calls in which the launching thread waits for the GPU."""
+    names = [n for n in calls["name"].cast(pl.String).unique() if n and SYNC_CALL.search(n)]
+    own = pl.col("name").cast(pl.String).is_in(names)
+    for name, value in thread.items():
+        own &= pl.col(name).eq_missing(pl.lit(value))
+    start, end = bounds(calls.filter(own).sort("start_ns"))
+    return Intervals(start, end)
+
+
+def _walk(
+    start: Int64s, end: Int64s, launch: Int64s, waits: Intervals
+) -> tuple[np.ndarray, Intervals, int]:
+    """Back from the last activity: which are on the path, the host's part, and the latency."""
+    on_path = np.zeros(start.size, dtype=bool)
+    first, latency = int(start[0]), 0
+    host: list[tuple[int, int]] = []
+    at = start.size - 1
+    while at >= 0:
+        on_path[at] = True
+        before, called = at - 1, max(int(launch[at]), first)
+        if launch[at] < 0 or (before >= 0 and end[before] >= called):
+            at = before
+            continue
+        latency += max(0, int(start[at]) - called)
+        # Along the host, back to the end of the last call in which it waited for the GPU.
+        wait = int(np.searchsorted(waits.end, called, side="right")) - 1
+        back = max(first, int(waits.end[wait])) if wait >= 0 else first
+        host.append((back, called))
+        at = min(before, int(np.searchsorted(end, back, side="right")) - 1)
+        if back == first:
+            break
+    edges = np.array(sorted(host), dtype=np.int64).reshape(-1, 2)
+    return on_path, union(edges[:, 0], edges[:, 1]), latency
