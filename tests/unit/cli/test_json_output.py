@@ -42,6 +42,7 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     "ranks_several": [("ranks", "demo:ranks", "demo:ranks")],
     "operators": [("operators", B200), ("operators", B200, GRAPH)],
     "hotspots": [("hotspots", B200), ("hotspots", NORMAL, SLOW)],
+    "host": [("host", NORMAL)],
     "efficiency": [("efficiency", NORMAL), ("efficiency", "--by", "layer", NORMAL)],
     "whatif": [
         ("whatif", NORMAL, "--graphs", "--batch", "64"),
