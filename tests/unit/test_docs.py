@@ -422,7 +422,8 @@ def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 SHOWN = [
     pytest.param(*block.split("\n", 1), id=block.split("\n", 1)[0])
-    for block in blocks(read("README.md"), "text")
+    for page in ("README.md", "docs/how-to/daily-questions.md")
+    for block in blocks(read(page), "text")
     if block.startswith("$ solscope ")
 ]
 

@@ -29,6 +29,8 @@ SLOW_NOISE = 5.0
 """Median absolute deviations by which a slow step is longer."""
 FEW_STEPS = 3
 """With fewer steps of a phase there is no usual one."""
+EXPLAIN = 0.05
+"""Part of the median by which a step is longer whose differences are listed."""
 PARTS = 3
 """Differences to name per step."""
 PART_FROM = 0.1
@@ -65,7 +67,7 @@ class StepRow(msgspec.Struct, frozen=True):
     excess_ms: float | None
     slow: bool
     unusual: list[Unusual]
-    """Largest differences from the medians of the phase; empty for a usual step."""
+    """Largest differences from the medians of the phase; empty for a step of about their length."""
     kernels_more: int | None
     """Kernels more than the median of the phase; null with too few steps."""
 
@@ -269,7 +271,9 @@ def _row(
         typical_ms=None if known is None else known[0] / 1e6,
         excess_ms=None if excess is None else excess / 1e6,
         slow=slow,
-        unusual=[] if known is None or not slow else _unusual(parts, known[2], wall - known[0]),
+        unusual=_unusual(parts, known[2], wall - known[0])
+        if known is not None and wall - known[0] > EXPLAIN * known[0]
+        else [],
         kernels_more=None if known is None else kernels - round(known[2]["kernels"]),
     )
 

@@ -36,10 +36,12 @@ def _page(steps: StepTable, width: int, top: int) -> list[Printable]:
         Column("usual ms", spare=1),
         Column("more ms"),
         Column("kernels", spare=3),
-        Column("unusual", text=True),
+        Column("unusual, ms", text=True),
     ]
     rows = [_cells(row) for row in steps.steps[:top]]
     parts: list[Printable] = [Text(head, style="bold"), Text(""), table(columns, rows, width)]
+    if steps.slow:
+        parts.append(Text("* slow: longer than usual by more than 10 % and five times the spread"))
     if rows:
         first = steps.steps[0].step
         command = f"solscope export {clean(steps.profile)} --step {first} --perfetto step.json.gz"
@@ -49,7 +51,7 @@ def _page(steps: StepTable, width: int, top: int) -> list[Printable]:
 
 def _cells(row: StepRow) -> list[str]:
     return [
-        str(row.step),
+        f"{row.step}{' *' if row.slow else ''}",
         row.phase or "-",
         number(row.start_ms),
         number(row.wall_ms, 3),
@@ -63,9 +65,9 @@ def _cells(row: StepRow) -> list[str]:
 def _unusual(row: StepRow) -> str:
     if row.typical_ms is None:
         return "too few to compare"
-    if not row.slow:
+    if not row.unusual:
         return "-"
-    parts = [f"{part.part} {part.excess_ms:+,.3f} ms" for part in row.unusual]
+    parts = [f"{part.part} {part.excess_ms:+,.2f}" for part in row.unusual]
     if row.kernels_more:
         parts.append(f"{row.kernels_more:+,} kernels")
-    return ", ".join(parts) or "no part stands out"
+    return ", ".join(parts)
