@@ -1,7 +1,7 @@
 """Inputs of collectives: where torch wrote them.
 
-A kernel of NCCL belongs to `record_param_comms`. Older versions of torch record the tensor not
-there but at the annotation inside it, `nccl:all_reduce` and the like.
+A kernel of NCCL belongs to `record_param_comms`. Some versions of torch record the tensor or its
+type not there but at the annotation inside it, `nccl:all_reduce` and the like.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ ANNOTATION = "nccl:"
 
 
 def annotated_inputs(events: pl.DataFrame) -> dict[int, int]:
-    """From rows of records without inputs to the row of the annotation inside that has them."""
+    """From rows of records without typed inputs to the row of the annotation inside with them."""
     timed = events.with_row_index("row").filter(pl.col("start_ns").is_not_null())
     # A join finds no equal nulls; files of one rank have no rank.
     rows = timed.with_columns(pl.col(THREAD).fill_null(-1))
-    name = pl.col("name").cast(pl.String)
-    bare = rows.filter(
-        (pl.col("kind") == "cpu_op") & (name == RECORD) & pl.col("input_dims").is_null()
-    )
+    name, dims = pl.col("name").cast(pl.String), pl.col("input_dims")
+    # A list of tensors has no types.
+    listed = pl.col("input_types").cast(pl.String).str.starts_with('["TensorList"')
+    bare = rows.filter((pl.col("kind") == "cpu_op") & (name == RECORD) & (dims.is_null() | listed))
     if bare.is_empty():
         return {}
     notes = rows.filter(

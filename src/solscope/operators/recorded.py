@@ -14,6 +14,7 @@ from solscope.operators import operators
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.calls.collectives import record_param_comms
 from solscope.operators.calls.types import with_types
+from solscope.operators.catalog.fused_elementwise import fused_kernel
 from solscope.operators.tensors import DTYPES, UnclearError
 
 __all__ = ["DTYPES", "OperatorAxes", "Recorded", "UnclearError", "recognize", "rules"]
@@ -34,9 +35,9 @@ def rules() -> dict[str, CallRule]:
 def recognize(call: Recorded) -> OperatorAxes | str:
     """The operator and axes of a recorded call, or the reason why there are none."""
     rule = rules().get(call.name) or rules().get(call.name.removesuffix("_"))
-    if rule is None:
-        return "no cost model for this operator"
     try:
+        if rule is None:
+            return fused_kernel(call) or "no cost model for this operator"
         return rule(call if call.types else with_types(call))
     except UnclearError as error:
         return str(error)

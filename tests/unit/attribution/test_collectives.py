@@ -45,3 +45,14 @@ def test_a_collective_has_a_bound() -> None:
     (row,) = operator_table(attributed(*EVENTS), named_hardware("H200")).operators
     assert (row.op, row.operator, row.axes) == ("nccl:all_reduce", "all_reduce", {"bytes": 4000})
     assert (row.limiter, row.time_us) == ("launch", 20.0)
+
+
+def test_a_list_of_tensors_takes_its_type_from_the_annotation() -> None:
+    """As torch records RCCL, whose kernel does not say which collective it is."""
+    listed = {"input_dims": "[[[1000]],[]]", "input_types": '["TensorList",""]'}
+    record = event("cpu_op", "record_param_comms", 100, 50, external_id=1, **listed)
+    kernel = "ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)"
+    events = (record, *EVENTS[1:3], event("kernel", kernel, 1000, 20_000, correlation=1))
+    assert annotated_inputs(profile(*events).events) == {0: 1}
+    (row,) = operator_table(attributed(*events), named_hardware("MI300X")).operators
+    assert (row.op, row.operator, row.axes) == ("nccl:all_reduce", "all_reduce", {"bytes": 4000})

@@ -583,6 +583,31 @@ def test_depthwise_conv() -> None:
     assert cost.write_bytes == {"activations": 84}
 
 
+def test_convolution() -> None:
+    # 2 images, 4 channels in, 8 out, 2 groups, 36 positions in, 9 out, 3 x 3 taps, 2 bytes each.
+    axes = {"batch": 2, "in_channels": 4, "out_channels": 8, "groups": 2, "taps": 9}
+    sizes = {"in_positions": 36, "out_positions": 9}
+    cost = cost_of("convolution", **axes, **sizes)
+    assert cost.flops == {"tensor.bf16": 2 * 2 * 8 * 9 * 2}
+    assert cost.read_bytes == {"activations": 2 * 2 * 4 * 36, "weights": 2 * 8 * 2 * 9}
+    assert cost.write_bytes == {"activations": 2 * 2 * 8 * 9}
+    apart = cost_of("convolution", **axes, **sizes, overlapping=False)
+    assert apart == expected_of("convolution", **axes, **sizes)
+    assert apart.flops == {"tensor.bf16": 2 * 2 * 8 * 9 * 2 * 9}
+
+
+def test_channel_norm() -> None:
+    cost = cost_of("channel_norm", elements=10, read_bytes=40, write_bytes=20)
+    assert cost.flops == {"vector.fp32": 40}
+    assert (cost.read_bytes, cost.write_bytes) == ({"activations": 40}, {"activations": 20})
+
+
+def test_fused_elementwise() -> None:
+    cost = cost_of("fused_elementwise", elements=10, read_bytes=40, write_bytes=20)
+    assert cost.flops == {}
+    assert (cost.read_bytes, cost.write_bytes) == ({"activations": 40}, {"activations": 20})
+
+
 def operators_computed_by_hand() -> set[str]:
     """Names that a test of this file passes to `cost_of`."""
     tree = ast.parse(Path(__file__).read_text("utf-8"))
@@ -694,7 +719,7 @@ def test_published_over_corrected_time(op: SuiteOperator) -> None:
 @pytest.mark.parametrize("name", OPERATOR_MODULES)
 def test_expected_cost_exists_only_where_the_bound_is_lucky(name: str) -> None:
     routed = "active_experts" in operator(name).optional
-    lucky = ("embedding", "all_reduce", "expert_dispatch", "expert_combine")
+    lucky = ("embedding", "all_reduce", "expert_dispatch", "expert_combine", "convolution")
     assert (operator(name).expected is not None) == (routed or name in lucky)
 
 

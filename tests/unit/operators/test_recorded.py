@@ -479,3 +479,156 @@ def test_damaged_inputs_give_a_reason_or_a_cost(name: str, dims: list[Any]) -> N
     damaged = Recorded(name, dims, [BF16] * 5, dims, ["inf", "nan", "9" * 5000, "[", ""])
     found = recognize(damaged)
     assert isinstance(found, str) or operator(found[0]).cost(found[1]).bytes >= 0
+
+
+# --- Convolutions, norms over channels, kernels of Inductor
+
+CONV = ["", "", "[1, 1]", "[2, 2]", "[1, 1]", "2", "False"]
+
+
+def test_convolution() -> None:
+    # 2 images of 4 channels, 6 x 6; 8 filters of 3 x 3 in 2 groups, stride 2, padding 1: 3 x 3 out.
+    dims = [[2, 4, 6, 6], [8, 2, 3, 3]]
+    recorded = call("aten::cudnn_convolution", dims, [BF16] * 2, concrete=CONV)
+    made = cost(recorded)
+    # Windows overlap: a product per output, input channel of the group, and image.
+    assert made.flops == {"tensor.bf16": 2 * 2 * 8 * 9 * 2}
+    assert made.read_bytes == {"activations": 2 * 2 * 4 * 36, "weights": 2 * 8 * 2 * 9}
+    assert made.write_bytes == {"activations": 2 * 2 * 8 * 9}
+    found = recognize(recorded)
+    assert not isinstance(found, str)
+    likely = operator("convolution").expected
+    assert likely is not None
+    assert likely(found[1]).flops == {"tensor.bf16": 2 * 2 * 8 * 9 * 2 * 9}
+
+
+def test_patches_share_no_products() -> None:
+    # 8 x 8 pixels in patches of 4 x 4: 4 positions of 16 taps, 3 channels in and 5 out.
+    scalars = ["", "", "", "[0, 0]", "[4, 4]", "[1, 1]", "1", "False"]
+    types = [BF16, BF16, ""]
+    dims = [[1, 3, 8, 8], [5, 3, 4, 4], []]
+    made = cost(call("aten::miopen_convolution", dims, types, concrete=scalars))
+    assert made.flops == {"tensor.bf16": 2 * 5 * 4 * 3 * 16}
+
+
+def test_a_strided_convolution_may_skip_inputs() -> None:
+    # 1 x 1 with stride 3 on 9 positions: 3 of them are read.
+    scalars = ["", "", "[0]", "[3]", "[1]", "1"]
+    dims = [[1, 2, 9], [4, 2, 1]]
+    made = cost(call("aten::cudnn_convolution", dims, [BF16] * 2, concrete=scalars))
+    assert made.read_bytes["activations"] == 2 * 2 * 3
+
+
+def test_gradients_of_a_convolution() -> None:
+    # 1 x 1, 3 channels in and 5 out on 4 x 4: both gradients take the products of the forward call.
+    scalars = ["", "", "", "[0]", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1"]
+    dims: list[Any] = [[1, 5, 4, 4], [1, 3, 4, 4], [5, 3, 1, 1], *([] for _ in range(8))]
+    types = [BF16] * 3 + ["ScalarList"] * 4
+
+    def backward(wanted: str) -> Recorded:
+        return call("aten::convolution_backward", dims, types, concrete=[*scalars, wanted])
+
+    made = cost(backward("[True, True, False]"))
+    assert made.flops == {"tensor.bf16": 2 * 2 * 5 * 16 * 3}
+    assert made.read_bytes == {"activations": 2 * (5 + 3) * 16, "weights": 2 * 15}
+    assert made.write_bytes == {"activations": 2 * 3 * 16, "weights": 2 * 15}
+    assert cost(backward("[False, True, True]")).flops == {"tensor.bf16": 2 * 5 * 16 * 3}
+    scalars[7] = "True"
+    assert reason(backward("[True, True, True]")) == "transposed convolutions are not known"
+
+
+def test_norms_over_channels_and_their_gradients() -> None:
+    dims: list[Any] = [[2, 3, 4, 5], [3], [3], [3], [3], [], [], []]
+    made = cost(call("aten::native_batch_norm", dims, [BF16] * 5 + ["Scalar"] * 3))
+    assert made.flops == {"vector.fp32": 4 * 120}
+    assert (made.read_bytes, made.write_bytes) == ({"activations": 240}, {"activations": 240})
+    dims[1] = dims[0]
+    back = cost(call("aten::native_batch_norm_backward", dims, [BF16] * 5 + ["Scalar"] * 3))
+    assert (back.read_bytes, back.write_bytes) == ({"activations": 480}, {"activations": 240})
+
+
+def test_a_norm_without_weight() -> None:
+    dims: list[Any] = [[4, 8], [], [], []]
+    made = cost(call("aten::_fused_rms_norm", dims, [BF16, "ScalarList", "", "Scalar"]))
+    assert made.flops["vector.fp32"] == 2 * 32
+    assert (made.read_bytes, made.write_bytes) == ({"activations": 64}, {"activations": 64})
+
+
+def test_index_copy() -> None:
+    # 2 requests, 3 heads, 1 of 10 positions, 4 wide, into a cache of bf16.
+    dims: list[Any] = [[2, 3, 10, 4], [], [1], [2, 3, 1, 4]]
+    made = cost(call("aten::index_copy_", dims, [BF16, "Scalar", "long int", BF16]))
+    assert made.read_bytes == {"activations": 48, "index": 8}
+    assert made.write_bytes == {"activations": 48}
+
+
+def test_gathered_parts_count_for_every_rank() -> None:
+    made = cost(call("c10d::_allgather_base_", [[8, 100], [1, 100], []], [BF16, BF16, ""]))
+    assert (made.link_bytes, made.bytes) == (200, 600)  # two ranks at least
+
+
+@pytest.mark.parametrize("name", ["aiter::fmha_v3_fwd", "aiter::mha_fwd"])
+def test_attention_of_aiter(name: str) -> None:
+    dims: list[Any] = [[1, 6, 4, 8], [1, 6, 2, 8], [1, 6, 2, 8], *([] for _ in range(5))]
+    types = [BF16] * 3 + ["Scalar"] * 5
+    scalars = ["", "", "", "0.", "0.35", "False", "-1", "-1"]
+    made = cost(call(name, dims, types, concrete=scalars))
+    assert made.flops["tensor.bf16"] == 4 * 8 * 4 * 6 * 6
+    scalars[6] = "128"
+    windowed = call(name, dims, types, concrete=scalars)
+    assert reason(windowed) == "attention with a window is not known"
+
+
+def test_norms_of_aiter() -> None:
+    dims: list[Any] = [[4, 8], [4, 8], [4, 8], [4, 8], [8], [], []]
+    types = [BF16] * 5 + ["Scalar"] * 2
+    made = cost(call("aiter::rmsnorm2d_fwd_with_add_ck", dims, types))
+    assert made.read_bytes == {"weights": 16, "activations": 2 * 64}
+    plain = cost(call("aiter::rms_norm", [[4, 8], [8], [], []], [BF16, BF16, "Scalar", "Scalar"]))
+    assert plain.read_bytes == {"weights": 16, "activations": 64}
+
+
+def fused(name: str, dims: list[Any], types: list[str], *counts: int) -> Recorded:
+    scalars = [""] * len(dims) + [str(count) for count in counts]
+    every = [*dims, *([] for _ in counts)]
+    return call(name, every, [*types, *("Scalar" for _ in counts)], concrete=scalars)
+
+
+def test_a_fused_kernel_touches_its_tensors_once() -> None:
+    # x and r of 4 x 8 in bf16, 8 weights in fp32, out of 4 x 8.
+    name = "triton_red_fused_add_mean_mul_pow_rsqrt_0"
+    made = cost(fused(name, [[4, 8], [4, 8], [8], [4, 8]], [BF16, BF16, "float", BF16], 4, 8))
+    assert made.read_bytes == {"activations": 64 + 64 + 32}
+    assert made.write_bytes == {"activations": 64}
+    assert made.flops == {}
+
+
+def test_a_fused_kernel_does_not_touch_more_elements_than_it_has() -> None:
+    # A table of 100 rows, of which 4 are converted.
+    made = cost(fused("triton_poi_fused__to_copy_1", [[100, 8], [4, 8]], ["float", BF16], 32))
+    assert (made.read_bytes, made.write_bytes) == ({"activations": 128}, {"activations": 64})
+
+
+def test_a_fused_kernel_that_picks_parts_counts_only_what_is_as_large_as_itself() -> None:
+    # 8 indices, an embedding of 100 x 4, 4 weights, 8 x 4 out.
+    name = "triton_red_fused__fused_rms_norm_embedding_0"
+    types = ["long int", BF16, BF16, BF16]
+    made = cost(fused(name, [[8], [100, 4], [4], [8, 4]], types, 8, 4))
+    assert (made.read_bytes, made.write_bytes) == ({"activations": 64}, {"activations": 64})
+    parts = fused("triton_poi_fused_slice_add_3", [[100], [50]], [BF16, BF16], 30)
+    assert reason(parts) == "which parts of its tensors the kernel touches is not recorded"
+
+
+def test_sizes_of_dynamic_shapes_are_no_elements() -> None:
+    # ks0 = 32 stands before the 64 elements: 32 x 64 is the size of no tensor.
+    made = cost(fused("triton_poi_fused_add_1", [[64], [64]], [BF16, BF16], 32, 64))
+    assert made.bytes == 2 * 128
+    two = cost(fused("triton_poi_fused_add_1", [[8, 4], [8, 4]], [BF16, BF16], 8, 4))
+    assert two.bytes == 2 * 64
+
+
+def test_other_kernels_of_triton_have_no_cost() -> None:
+    bare = call("triton_poi_fused_0", [[8], [8]], [BF16, BF16], concrete=["", ""])
+    assert reason(bare) == "the number of elements of the kernel is not recorded"
+    for name in ("triton_tem_fused_mm_5", "sage_fwd_1", "triton_"):
+        assert reason(fused(name, [[8], [8]], [BF16, BF16], 8)) == "no cost model for this operator"

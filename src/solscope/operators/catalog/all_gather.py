@@ -29,6 +29,7 @@ def cost(axes: Axes) -> Cost:
 RECORDED = {
     **collective("all_gather", "nccl:all_gather nccl:_all_gather_base"),
     **collective("all_gather", "vllm::all_gather", ranks_at=2),
+    **collective("all_gather", "c10d::_allgather_base_", index=1),
 }
 
 TITLE = "Parts of all ranks, for every rank"

@@ -15,7 +15,7 @@ align it at the end do more). Without `causal` it is taken as causal, the smalle
 from __future__ import annotations
 
 from solscope.operators.base import Operator, cost_model
-from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded, recorded_as
 from solscope.operators.calls.matrices import matrix_dtype
 from solscope.operators.cost import Axes, Cost, element, matrix_pipe
 from solscope.operators.tensors import UnclearError
@@ -79,7 +79,15 @@ def _attention(causal_at: int, mask_at: int | None = None, heads_at: int = 1) ->
     return rule
 
 
+def _aiter(call: Recorded) -> OperatorAxes:
+    """As aiter records it: windows to the left and right follow the causal flag."""
+    if call.scalar(6) != "-1" or call.scalar(7) not in ("-1", "0"):
+        raise UnclearError("attention with a window is not known")
+    return _attention(5, heads_at=2)(call)
+
+
 RECORDED: dict[str, CallRule] = {
+    **recorded_as("aiter::fmha_v3_fwd aiter::mha_fwd", _aiter),
     "aten::_flash_attention_forward": _attention(8, heads_at=2),
     "aten::_efficient_attention_forward": _attention(9, 3, heads_at=2),
     "aten::_cudnn_attention_forward": _attention(10, 3),

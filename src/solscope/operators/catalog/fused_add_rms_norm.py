@@ -87,6 +87,7 @@ TASK = row_task(
 RECORDED: dict[str, CallRule] = {
     "_C::fused_add_rms_norm": norm("fused_add_rms_norm", 0, 2),
     "aiter::add_rmsnorm": norm("fused_add_rms_norm", 1, 4),
+    "aiter::rmsnorm2d_fwd_with_add_ck": norm("fused_add_rms_norm", 1, 4),
 }
 
 TITLE = "Residual addition and RMS normalization"

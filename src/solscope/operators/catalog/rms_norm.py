@@ -72,6 +72,7 @@ RECORDED: dict[str, CallRule] = {
     "aten::_fused_rms_norm": norm("rms_norm", 0, 2),
     "_C::rms_norm": norm("rms_norm", 1, 2),
     "aiter::rmsnorm": norm("rms_norm", 1, 2),
+    "aiter::rms_norm": norm("rms_norm", 0, 1),
 }
 
 TITLE = "RMS normalization"

@@ -34,6 +34,13 @@ def _scatter(call: Recorded) -> OperatorAxes:
     return "scatter", {**axes, "write_bytes": into.size * index.numel}
 
 
+def _index_copy(call: Recorded) -> OperatorAxes:
+    """Destination, dimension, index, source."""
+    into, index, source = (call.tensor(at) for at in (0, 2, 3))
+    axes = {"value_bytes": source.bytes, "index_bytes": index.bytes}
+    return "scatter", {**axes, "write_bytes": into.size * source.numel}
+
+
 def _store_cache(call: Recorded) -> OperatorAxes:
     """Keys and values into a paged cache, perhaps in another type."""
     key, value, cache, slots = (call.tensor(at) for at in (0, 1, 2, 4))
@@ -44,6 +51,7 @@ def _store_cache(call: Recorded) -> OperatorAxes:
 RECORDED: dict[str, CallRule] = {
     "aten::_index_put_impl_": _index_put,
     "aten::scatter_": _scatter,
+    "aten::index_copy_": _index_copy,
     **recorded_as("_C_cache_ops::reshape_and_cache_flash sglang::store_cache", _store_cache),
 }
 
