@@ -585,6 +585,9 @@ export interface OperatorRow {
   efficiency_pct: number | null;
   best_pct: number | null;
   expected_us: number | null;
+  expected_pct: number | null;
+  hbm_us: number | null;
+  hbm_pct: number | null;
   source: string | null;
 }
 

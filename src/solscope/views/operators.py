@@ -66,6 +66,13 @@ class OperatorRow(msgspec.Struct, frozen=True):
     """S of the fastest call."""
     expected_us: float | None
     """Bound with uniform routing, where the bound assumes the luckiest; else null."""
+    expected_pct: float | None
+    """Expected / time; null where no other time is expected than the bound."""
+    hbm_us: float | None
+    """Time of the bytes, of the expected ones where these differ, if all move through HBM. More
+    than the bound where a cache may hold them; null when the bandwidth is not known."""
+    hbm_pct: float | None
+    """That / time; above 100 where caches did hold them."""
     source: str | None
     """Where the axes come from when not from recorded inputs: a model's config."""
 
@@ -246,6 +253,9 @@ def _row(
         efficiency_pct=percent_of(limits.bound_us, time_us),
         best_pct=limits.best_pct,
         expected_us=None if limits.expected_us is None else limits.expected_us / calls,
+        expected_pct=percent_of(limits.expected_us, time_us),
+        hbm_us=None if limits.hbm_us is None else limits.hbm_us / calls,
+        hbm_pct=percent_of(limits.hbm_us, time_us),
         source=kind.source,
     )
 
@@ -262,6 +272,7 @@ class _Limits(msgspec.Struct, frozen=True):
     missing: list[str] = []
     best_pct: float | None = None
     expected_us: float | None = None
+    hbm_us: float | None = None
 
 
 class _Limiter(msgspec.Struct, frozen=True):
@@ -281,8 +292,9 @@ class _Limiter(msgspec.Struct, frozen=True):
         bounds = {k: self.bound(table.kinds[k], card) for k in at}
         known = {k: b.time_us for k, b in bounds.items() if b.time_us is not None}
         missing = sorted({term for b in bounds.values() for term in b.missing})
+        hbm_us = _from_hbm([(table.kinds[k], sums[k].calls) for k in at], card)
         if len(known) < len(at):
-            return _Limits(missing=missing)
+            return _Limits(missing=missing, hbm_us=hbm_us)
         by_term: dict[str, float] = defaultdict(float)
         for k, time in known.items():
             by_term[str(bounds[k].limiter)] += time * sums[k].calls
@@ -294,7 +306,16 @@ class _Limiter(msgspec.Struct, frozen=True):
             missing=missing,
             best_pct=max((b for b in best if b is not None), default=None),
             expected_us=_weighted(likely, [sums[k].calls for k in at]),
+            hbm_us=hbm_us,
         )
+
+
+def _from_hbm(calls: list[tuple[CallKind, int]], card: Hardware) -> float | None:
+    """Time of all bytes at the bandwidth of HBM; null where there are none."""
+    rate = card.value("hbm.bandwidth")
+    costs = [(kind.expected or kind.cost, count) for kind, count in calls]
+    size = sum(cost.bytes * count for cost, count in costs if cost is not None)
+    return size / rate * 1e6 if rate and size else None
 
 
 def _likely(kind: CallKind, least: Bound, card: Hardware) -> tuple[float | None, bool]:

@@ -83,6 +83,51 @@ def test_bound_and_score() -> None:
     assert row.best_pct == row.efficiency_pct
 
 
+def test_the_share_of_hbm_stands_beside_the_bound() -> None:
+    (row,) = operator_table(attributed(*mm(0, 10)), named_hardware("H200")).operators
+    # 2 x (64 + 1024 + 64) x 1024 bytes at 4.8 TB/s
+    assert row.hbm_us == pytest.approx(0.49152)
+    assert row.hbm_pct == pytest.approx(100 * 0.49152 / 12)
+    assert (row.expected_us, row.expected_pct) == (None, None)
+    (unknown,) = operator_table(attributed(*mm(0, 10))).operators
+    assert (unknown.hbm_us, unknown.hbm_pct) == (None, None)
+
+
+def experts(start: int) -> list[dict[str, Any]]:
+    """8 rows for 64 experts with weights of 4 MiB each; 20 us."""
+    inputs = {
+        "input_dims": "[[8,2048],[64,2048,1024],[64],[],[]]",
+        "input_types": '["c10::BFloat16","c10::BFloat16","int","",""]',
+    }
+    return [
+        event("cpu_op", "aten::_grouped_mm", start, 500, external_id=7, **inputs),
+        event("runtime", "cudaLaunchKernel", start + 20, 5, correlation=7, external_id=7),
+        event("kernel", "acme_grouped", start + 4000, 20_000, correlation=7),
+    ]
+
+
+def test_experts_that_are_likely_read_more_than_the_bound_assumes() -> None:
+    table = operator_table(attributed(*experts(0)), named_hardware("H200"))
+    (row,) = table.operators
+    # 64 (1 - (63/64)^8) = 7.577 experts of 4 MiB, rows of 4096 bytes in and 2048 out, 64 offsets
+    likely = 64 * (1 - (63 / 64) ** 8) * (4 << 20) + 8 * (4096 + 2048) + 64 * 4
+    assert row.hbm_us == pytest.approx(likely / 4.8e12 * 1e6)
+    assert row.hbm_pct == pytest.approx(33.15, abs=0.01)
+    # 31.8 MB fit in the L2, from which they may come at 8.87 TB/s.
+    assert row.expected_us == pytest.approx(likely / 8.8715e12 * 1e6)
+    assert row.expected_pct == pytest.approx(17.94, abs=0.01)
+    assert row.efficiency_pct == pytest.approx(100 * 0.500172 / 20)
+    text = printed(operators_parts, table, top=None, width=140, color=False)
+    assert "likely: S where the bound assumes luck, such as few experts; HBM: S if all" in text
+
+
+def test_columns_that_say_nothing_are_left_out() -> None:
+    table = operator_table(attributed(*mm(0, 10)), named_hardware("H200"))
+    text = printed(operators_parts, table, top=None, width=140, color=False)
+    assert "HBM" in text
+    assert "likely" not in text
+
+
 def test_the_vendor_s_figures_come_first() -> None:
     card = named_hardware("H200")
     assert card.value("tensor.bf16") == 989.4e12

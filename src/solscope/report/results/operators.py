@@ -46,10 +46,11 @@ def operators_parts(result: OperatorTable, screen: Screen, *, top: int | None) -
         Text(f"{clean(result.profile)} on {card}; {_said(result)}", style="bold"),
         Text(""),
         table(
-            *with_bars(_COLUMNS, rows, [row.pct for row in shown], at=1, draw=screen.draw),
+            *with_bars(*_without_empty(rows), [row.pct for row in shown], at=1, draw=screen.draw),
             screen.width,
         ),
         Text(""),
+        *_legend(shown),
         Text(known_costs(result.cost_pct, result.graph_replays) + _inferred(result)),
     ]
     if result.no_cost:
@@ -58,6 +59,31 @@ def operators_parts(result: OperatorTable, screen: Screen, *, top: int | None) -
     return parts
 
 
+def _without_empty(rows: list[list[str]]) -> tuple[list[Column], list[list[str]]]:
+    """Columns and rows without the likely time, where no row has one."""
+    likely = _COLUMNS.index(_LIKELY)
+    known = any(row[likely] for row in rows)
+    used = [at for at in range(len(_COLUMNS)) if at != likely or known]
+    return [_COLUMNS[at] for at in used], [[row[at] for at in used] for row in rows]
+
+
+def _legend(rows: list[OperatorRow]) -> list[Printable]:
+    """What the columns beside S mean, where they differ from it."""
+    said = []
+    if any(map(_differs, rows)):
+        said.append("likely: S where the bound assumes luck, such as few experts")
+    if any((row.hbm_pct or 0.0) > CLEARLY * (row.efficiency_pct or 0.0) for row in rows):
+        said.append("HBM: S if all bytes came from HBM; the bound allows for caches")
+    return [Text("; ".join(said))] if said else []
+
+
+def _differs(row: OperatorRow) -> bool:
+    """Whether more than the bound is likely."""
+    return row.expected_us is not None and row.expected_us != row.bound_us
+
+
+CLEARLY = 1.2
+"""A share of HBM that is so many times S needs an explanation."""
 LITTLE_PCT = 80.0
 """If costs are known for less of the GPU time than this, print how to get more."""
 
@@ -79,8 +105,11 @@ def _said(result: OperatorTable) -> str:
 REASONS = 8
 """How many of the reasons are printed; JSON has them all."""
 
+_LIKELY = Column("likely", spare=1)
 _COLUMNS = (
     *numbers("share", "calls", "µs", "bound µs", "S"),
+    _LIKELY,
+    Column("HBM", spare=1),
     Column("limit", text=True, spare=1),
     Column("GFLOP", spare=4),
     Column("MB", spare=3),
@@ -103,6 +132,8 @@ def _row(row: OperatorRow) -> list[str]:
         number(row.time_us),
         number(row.bound_us),
         pct(row.efficiency_pct),
+        pct(row.expected_pct) if _differs(row) else "",
+        pct(row.hbm_pct),
         _limiter(row),
         number(row.flop / 1e9) if row.flop else "-",
         number(row.bytes / 1e6),
