@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cached_property
 
 import polars as pl
 
@@ -32,15 +33,25 @@ _RANGE = lazy_pattern(
 _FEW = 3
 """So few repeated modules may be models, each with layers of its own."""
 
-Tree = dict[str, list[str]]
-"""Modules under each module, in order of first use."""
+
+class Tree(dict[str, list[str]]):
+    """Modules under each module, in order of first use."""
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """The number of each layer, which several questions are about."""
+        return _layer_numbers(self)
+
+
+Numbers = dict[tuple[str, str | None], int]
+"""Number of each layer, by its module and by the one that holds it and others, if any."""
 
 
 def module_layers(
     events: pl.DataFrame, activities: pl.DataFrame, tree: Tree | None = None
 ) -> pl.Series:
     """For each activity the number of the layer whose module was open at its launch, or null."""
-    numbers = layer_numbers(module_tree(events) if tree is None else tree)
+    numbers = (module_tree(events) if tree is None else tree).numbers
     stated = _stated(events)
     opened = pl.DataFrame(
         {
@@ -77,7 +88,7 @@ def module_paths(events: pl.DataFrame, activities: pl.DataFrame, tree: Tree) -> 
     above = {child: node for node, children in reversed(tree.items()) for child in children}
     layers = set(layer_modules(tree))
     known = {name: _path(name, above, layers) for name in {*tree, *above}}
-    names = pl.Series(_open(events, activities, "python", set(known)), dtype=pl.String)
+    names = _open(events, activities, "python", set(known)).cast(pl.String)
     paths = names.replace_strict(known, default=None, return_dtype=pl.String)
     return paths.cast(pl.Categorical).alias("module")
 
@@ -92,13 +103,17 @@ def _path(name: str, above: dict[str, str], layers: set[str]) -> str:
 
 def layer_modules(tree: Tree) -> list[str]:
     """Names of all modules that are layers, in order of first use."""
-    return list(dict.fromkeys(part for part, _ in layer_numbers(tree)))
+    return list(dict.fromkeys(part for part, _ in tree.numbers))
 
 
-def layer_numbers(tree: Tree) -> dict[tuple[str, str | None], int]:
-    """Number of each layer, by its module and by the one that holds it and others, if any."""
+def layer_numbers(tree: dict[str, list[str]]) -> Numbers:
+    """The number of each layer of a tree; of a `Tree`, worked out once."""
+    return (tree if isinstance(tree, Tree) else Tree(tree)).numbers
+
+
+def _layer_numbers(tree: Tree) -> Numbers:
     inner = {child for children in tree.values() for child in children}
-    found: dict[tuple[str, str | None], int] = {}
+    found: Numbers = {}
     for root in (node for node in tree if node not in inner):
         # Towers, or encoder and decoder, of one model: no two layers have the same number.
         layers = [key for stack in _stacks(tree, root) for key in _unwrapped(tree, stack)]
@@ -173,7 +188,7 @@ def module_tree(events: pl.DataFrame) -> Tree:
         .collect()
     )
     frames = frames.filter(holds(frames["name"], lambda texts: texts.str.starts_with(MODULE)))
-    tree: Tree = defaultdict(list)
+    tree: defaultdict[str, list[str]] = defaultdict(list)
     seen: set[tuple[str, str]] = set()
     for part in frames.sort("start_ns").partition_by(THREAD):
         start = part["start_ns"].to_numpy()
@@ -183,7 +198,7 @@ def module_tree(events: pl.DataFrame) -> Tree:
             if above >= 0 and (pair := (names[above], name)) not in seen:
                 seen.add(pair)
                 tree[pair[0]].append(name)
-    return dict(tree)
+    return Tree(tree)
 
 
 def _stated(events: pl.DataFrame) -> dict[str, int]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from solscope.attribution.link import link
-from solscope.attribution.modules import Tree, layer_numbers, module_layers
+from solscope.attribution.modules import layer_numbers, module_layers
 from tests.making import event, profile
 
 
@@ -15,7 +15,7 @@ def tree(text: str) -> dict[str, list[str]]:
     return {parent.strip(): children.split() for parent, children in lines}
 
 
-def numbered(modules: Tree) -> dict[str, int]:
+def numbered(modules: dict[str, list[str]]) -> dict[str, int]:
     """Number of each module that is a layer, whatever holds it."""
     return {name: number for (name, _), number in layer_numbers(modules).items()}
 
