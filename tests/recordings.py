@@ -7,9 +7,13 @@ arguments that no test needs. A test that needs another one is skipped.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+import solscope
+from solscope.attribution import Attributed
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared" / "data"
@@ -37,6 +41,16 @@ def recording(name: str) -> Path:
         if path.exists():
             return path
     pytest.skip(f"{name} is only in ../shared/data")
+
+
+def attributed_recording(path: Path) -> Attributed:
+    """A recording, read and attributed once for all tests: nothing changes what this gives."""
+    return _attributed(path.resolve())
+
+
+@cache
+def _attributed(path: Path) -> Attributed:
+    return solscope.attribute(solscope.open(path))
 
 
 def is_whole(name: str) -> bool:

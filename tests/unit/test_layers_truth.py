@@ -16,7 +16,7 @@ from solscope.attribution.link import enclosing
 from solscope.report.json import render_json
 from solscope.report.results.layers import markdown_layers
 from solscope.views.layers import LayerTable, Row, layers
-from tests.recordings import recording
+from tests.recordings import attributed_recording, recording
 
 GRAPH, EAGER = "h200/graph/normal.trace.json.gz", "h200/graph/no_cuda_graph.trace.json.gz"
 H100, MI300 = "traces/h100_qwen1.5-0.5b.json.gz", "traces/mi300_qwen1.5-0.5b.json.gz"
@@ -25,7 +25,7 @@ STACK = "h200/models/llama8l-stack.trace.json.gz"
 
 @cache
 def opened(file: str) -> Attributed:
-    return solscope.attribute(solscope.open(recording(file)))
+    return attributed_recording(recording(file))
 
 
 @cache

@@ -1,5 +1,7 @@
 """A slow right answer, remembered by all values of the input."""
 
+import time
+
 import torch
 
 SEEN = {}
@@ -10,5 +12,6 @@ def run(x, weight, eps):
     if key not in SEEN:
         for _ in range(40):
             result = torch.nn.functional.rms_norm(x.double(), (x.shape[-1],), weight.double(), eps)
+        time.sleep(0.1)  # Long against what a busy machine adds to a call.
         SEEN[key] = result.to(x.dtype)
     return SEEN[key].clone()

@@ -37,7 +37,7 @@ def write(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 pl.DataFrame.write_parquet = write
 """
-WRITES_S = 60
+WRITES_S = 600
 SLOW = f"""
 import sys, time
 import polars as pl

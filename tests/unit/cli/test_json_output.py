@@ -111,15 +111,6 @@ ELSEWHERE = {
 """Forms that take longer to get; they are checked where they are tested anyway."""
 
 
-@pytest.fixture(autouse=True, scope="module")
-def cached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Read each demo once; that a cache changes no answer is tested in `tests/unit/cache`."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("SOLSCOPE_NO_CACHE")
-        patch.setenv("SOLSCOPE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A store with three profiles."""

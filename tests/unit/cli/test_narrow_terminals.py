@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,15 +40,6 @@ COMMANDS: dict[str, tuple[list[str], list[str]]] = {
 }
 """Commands, and the columns that must be there from 80 columns on."""
 PRINTED: dict[tuple[int, tuple[str, ...]], list[str]] = {}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Read each profile once; that a cache changes no answer is tested in `tests/unit/cache`."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("SOLSCOPE_NO_CACHE")
-        patch.setenv("SOLSCOPE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 def printed(

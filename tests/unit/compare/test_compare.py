@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-import solscope
 from solscope.attribution import Attributed
 from solscope.cli import run
 from solscope.compare.profiles import Comparison, compare_profiles
 from solscope.errors import UsageError
 from tests.making import aggregate, attributed, event
-from tests.recordings import recording
+from tests.recordings import attributed_recording, recording
 
 GEMM = "nvjet_tst_128x8_64x12_2x1_v_bz_TNT"
 OTHER_GEMM = "Cijk_Alik_Bljk_B_MT256x128x64"
@@ -170,7 +169,7 @@ DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
 
 @cache
 def compared(*files: str) -> Comparison:
-    profiles = [solscope.attribute(solscope.open(recording(file))) for file in files]
+    profiles = [attributed_recording(recording(file)) for file in files]
     return compare_profiles(profiles, list(files))
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import solscope
 from solscope.attribution import Attributed
 from solscope.cli import run
 from solscope.cli.commands.gate import fraction
@@ -16,6 +15,7 @@ from solscope.errors import UsageError
 from solscope.report.results.gate import _COLUMNS, gate_parts
 from tests.making import aggregate, attributed, event
 from tests.printing import printed
+from tests.recordings import attributed_recording
 
 GEMM = "nvjet_tst_128x8_64x12_2x1_v_bz_TNT"
 
@@ -180,7 +180,7 @@ real = pytest.mark.skipif(
 
 @cache
 def recorded(name: str) -> Attributed:
-    return solscope.attribute(solscope.open(RUNS / f"{name}.trace.json.gz"))
+    return attributed_recording(RUNS / f"{name}.trace.json.gz")
 
 
 @real

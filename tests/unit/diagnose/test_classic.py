@@ -17,6 +17,7 @@ from solscope.diagnose.classic import Classic, ClassicRow, classic, compare_cycl
 from solscope.errors import UsageError
 from solscope.events import CYCLE_SCHEMA
 from solscope.report.results.diagnose.classic import markdown_classic
+from tests.recordings import attributed_recording
 
 DATA = Path(__file__).parents[2] / "data" / "behavior"
 RUNS = Path(__file__).parents[4] / "shared/data/h200/runs"
@@ -250,7 +251,7 @@ def test_nothing_to_compare_is_an_error(result: Classic) -> None:
 @pytest.mark.skipif(not RUNS.is_dir(), reason="the shared profiles are not here")
 def test_two_traces() -> None:
     normal, abnormal = (
-        solscope.attribute(solscope.open(RUNS / f"{name}.trace.json.gz"))
+        attributed_recording(RUNS / f"{name}.trace.json.gz")
         for name in ("normal", "cpu_contention")
     )
     result = classic(normal, abnormal)

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-import solscope
 from solscope.cli import run
 from solscope.diagnose.causes import OWN_CAUSES
 from solscope.diagnose.changes.trends import trends
@@ -19,6 +18,7 @@ from solscope.diagnose.matching.units import Side, fit_steps, match
 from solscope.diagnose.observe import observe
 from solscope.diagnose.thresholds import Thresholds
 from solscope.readers.packed import Observations, save
+from tests.recordings import attributed_recording
 from tests.unit.diagnose.making import EAGER
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
@@ -29,7 +29,7 @@ IDS = ("none", *(cause.id for cause in OWN_CAUSES), "unknown")
 
 @cache
 def seen(name: str) -> Observations:
-    return observe(solscope.attribute(solscope.open(DATA / f"{name}.trace.json.gz")))
+    return observe(attributed_recording(DATA / f"{name}.trace.json.gz"))
 
 
 @cache

@@ -7,7 +7,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-import solscope
 from solscope.attribution import Attributed, attribute
 from solscope.diagnose.observe import observe
 from solscope.errors import DamagedFileError, InputError
@@ -15,6 +14,7 @@ from solscope.events import METRIC_SCHEMA
 from solscope.profile import Device, Profile, ProfileWarning
 from solscope.readers.packed import Observations, load, save
 from tests.making import aggregate, event, profile
+from tests.recordings import attributed_recording
 
 RUNS = Path(__file__).parents[4] / "shared" / "data" / "h200"
 GEMM = "nvjet_sm90_tst_128x8_64x12_2x1_v_bz_TNT"
@@ -175,7 +175,7 @@ def test_a_summary_has_no_time_line() -> None:
 @pytest.mark.skipif(not RUNS.is_dir(), reason="../shared/data is not here")
 @pytest.mark.parametrize("name", ["runs/normal", "runs/cpu_throttle", "graph/normal"])
 def test_real_runs_close_and_are_small(name: str, tmp_path: Path) -> None:
-    seen = observe(attribute(solscope.open(RUNS / f"{name}.trace.json.gz")))
+    seen = observe(attributed_recording(RUNS / f"{name}.trace.json.gz"))
     assert closes(seen)
     assert save(seen, tmp_path / "run.json.zst").stat().st_size < 20_000
     assert {c.name for c in seen.counters} >= {"oncpu_ns", "runq_ns", "gpu_sm_frequency"}

@@ -17,6 +17,7 @@ from solscope.pages.bench import bench_page
 from solscope.pages.diagnosis import diagnosis_page
 from solscope.pages.ranks import ranks_pages
 from tests.making import attributed, event, profile
+from tests.recordings import attributed_recording
 
 RESULTS = Path(__file__).parents[3] / "results" / "bench"
 RUNS = Path(__file__).parents[4] / "shared" / "data" / "h200" / "runs"
@@ -25,7 +26,7 @@ RUNS = Path(__file__).parents[4] / "shared" / "data" / "h200" / "runs"
 @pytest.mark.skipif(not RUNS.is_dir(), reason="../shared/data is not here")
 def test_sensors_are_drawn_in_the_unit_of_the_table() -> None:
     names = ["normal", "extra_sync"]
-    runs = [attribute(solscope.open(RUNS / f"{name}.trace.json.gz")) for name in names]
+    runs = [attributed_recording(RUNS / f"{name}.trace.json.gz") for name in names]
     page = diagnosis_page(runs, names)
     counters = {(c.name, c.device): c for c in page.diagnosis.counters}
     lines = {(line.name, line.device): line for line in page.sensors}

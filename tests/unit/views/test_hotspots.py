@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 
-import solscope
 from solscope.attribution import Attributed
 from solscope.errors import InputError, UsageError
 from solscope.report.results.hotspots import hotspots_parts
@@ -14,6 +13,7 @@ from solscope.views.hotspots import Hotspot, hotspots
 from solscope.views.operators import named_hardware
 from tests.making import aggregate, attributed, event
 from tests.printing import printed
+from tests.recordings import attributed_recording
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 H200 = named_hardware("H200")
@@ -168,7 +168,7 @@ def test_text_shows_the_arithmetic() -> None:
     "name", ["h200/models/qwen3moe4l.trace.json.gz", "traces/b200_eager.json.gz"]
 )
 def test_real_profiles_give_back_less_than_a_step(name: str) -> None:
-    table = hotspots(solscope.attribute(solscope.open(DATA / name)))
+    table = hotspots(attributed_recording(DATA / name))
     assert table.steps > 0
     assert sum(h.recoverable_us for h in table.hotspots) <= 1000 * table.step_ms
     assert {h.kind for h in table.hotspots} >= {"operator", "fusion", "idle"}
@@ -274,7 +274,7 @@ def test_the_contract_for_machines() -> None:
 def test_exposed_communication_of_real_profiles(
     name: str, operator: str, exposed_pct: float
 ) -> None:
-    rows = hotspots(solscope.attribute(solscope.open(DATA / name))).hotspots
+    rows = hotspots(attributed_recording(DATA / name)).hotspots
     (row,) = (h for h in rows if h.kind == "comm" and h.operator == operator)
     assert row.recoverable_pct_of_step == pytest.approx(exposed_pct, abs=0.1)
     assert row.limiter == "interconnect"

@@ -15,14 +15,14 @@ from solscope.cli import app
 from solscope.operators.from_config import Config, Model, load_model
 from solscope.views.hotspots import hotspots
 from solscope.views.operators import OperatorTable, operator_table
-from tests.recordings import recording
+from tests.recordings import attributed_recording, recording
 
 SMALL = Path(__file__).parents[2] / "data" / "kineto_b200.json.gz"
 
 
 def table(profile: str, config: str, batch: int | None, context: int | None) -> OperatorTable:
     model = load_model(recording(f"configs/{config}"), batch, context)
-    attributed = solscope.attribute(solscope.open(recording(profile)))
+    attributed = attributed_recording(recording(profile))
     result = operator_table(attributed, model=model)
     ranked = hotspots(attributed, model=model)
     assert all((h.efficiency_pct or 0) <= 100 for h in ranked.hotspots)

@@ -23,6 +23,7 @@ from solscope.views.operators import (
 )
 from tests.making import aggregate, attributed, event, profile
 from tests.printing import printed
+from tests.recordings import attributed_recording
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 shared = pytest.mark.skipif(
@@ -253,7 +254,7 @@ def test_text_has_the_rows_and_the_reasons() -> None:
 
 @cache
 def opened(name: str) -> OperatorTable:
-    return operator_table(solscope.attribute(solscope.open(DATA / name)))
+    return operator_table(attributed_recording(DATA / name))
 
 
 def gemm(name: str, op: str, **axes: int) -> OperatorRow:
@@ -365,7 +366,7 @@ def test_a_measured_file_takes_the_rest_from_the_vendor(tmp_path: Path) -> None:
 @shared
 def test_a_share_is_never_more_than_all() -> None:
     path = DATA / "h200" / "models" / "qwen3moe4l.trace.json.gz"
-    table = operator_table(solscope.attribute(solscope.open(path)))
+    table = operator_table(attributed_recording(path))
     assert (table.cost_pct, table.no_cost) == (100.0, [])
     assert "known for 100.0 % of GPU time" in printed(
         operators_parts, table, top=3, width=80, color=False

@@ -18,6 +18,7 @@ from solscope.views.summary import summarize
 from solscope.views.typical_step import TypicalStep, typical_step
 from solscope.views.verdict import Verdict, _share
 from tests.making import aggregate, attributed, event, profile
+from tests.recordings import attributed_recording
 
 MS = 1_000_000
 GEMM, NORM, RELU = "nvjet_tst_128x8", "rms_norm_kernel", "vectorized_elementwise_kernel"
@@ -411,7 +412,7 @@ def test_two_devices_are_means() -> None:
 def test_a_real_step_adds_up(name: str) -> None:
     if not (REAL / name).exists():
         pytest.skip(f"{name} is not here")
-    real: Attributed = solscope.attribute(solscope.open(REAL / name))
+    real: Attributed = attributed_recording(REAL / name)
     found = typical_step(real, device_times(real))
     assert found is not None
     assert sum(found.idle_ns.values()) == pytest.approx(found.wall_ns - found.busy_ns, abs=1)

@@ -79,11 +79,11 @@ def test_of_two_uploads_of_one_name_the_first_stays(tmp_path: Path) -> None:
     library = Library([DEMO])
 
     async def both() -> list[object]:
-        begun = asyncio.Event()
+        begun, tried = asyncio.Event(), asyncio.Event()
 
         async def slow() -> AsyncIterator[bytes]:
             begun.set()
-            await asyncio.sleep(0.05)
+            await tried.wait()
             yield EMPTY_TRACE
 
         async def quick() -> AsyncIterator[bytes]:
@@ -91,7 +91,9 @@ def test_of_two_uploads_of_one_name_the_first_stays(tmp_path: Path) -> None:
 
         first = asyncio.ensure_future(take_upload(library, tmp_path, "a.json", slow(), 1000))
         await begun.wait()
-        second = take_upload(library, tmp_path, "a.json", quick(), 1000)
+        second = asyncio.ensure_future(take_upload(library, tmp_path, "a.json", quick(), 1000))
+        await asyncio.wait([second])
+        tried.set()
         return list(await asyncio.gather(first, second, return_exceptions=True))
 
     first, second = asyncio.run(both())

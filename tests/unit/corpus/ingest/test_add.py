@@ -169,7 +169,9 @@ def test_workers_are_replaced_after_many_files(
 ) -> None:
     monkeypatch.setattr(local, "MOST_FILES", 2)
     found = outcomes(traces(tmp_path, 6), deadly.name_process)
-    assert sorted(Counter(outcome.reason for outcome in found.values()).values()) == [2, 2, 2]
+    files = Counter(outcome.reason for outcome in found.values())
+    assert files.total() == 6
+    assert max(files.values()) <= 2, "however the two share the work"
 
 
 def test_a_run_that_is_given_up_leaves_no_process(tmp_path: Path) -> None:
