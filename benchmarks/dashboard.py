@@ -42,7 +42,7 @@ IDLE = 0.1
 """Share of a core below which a server does not work."""
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 STORE_PARTS = ("#importance tbody td", "#trend .chart", "#profiles tbody td")
-PROFILE_PARTS = ("#kernels tbody td", "#tree .chart")
+PROFILE_PARTS = ("#kernels tbody td", "#tree .icicle")
 COMPILING = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
 """The first start compiles the program, as an installer does; the others find it compiled."""
 RUNS = ("normal", "extra_sync")

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { ask, type Asked } from "./ask";
 import { go, Link, part, useAddress } from "./address";
 import { bytes, counted, fileName, us } from "./format";
+import { Keys } from "./keys";
 import { BenchView } from "./pages/bench";
 import { CorpusView } from "./pages/corpus";
 import { ComparisonView } from "./pages/comparison";
@@ -37,6 +38,7 @@ export function Dashboard() {
         </nav>
         <ThemeChoice />
       </header>
+      <Keys />
       <main id="main" class="dashboard" tabIndex={-1}>
         {overview.error && overview.value && <Problem text={`This page may be out of date: ${overview.error}`} />}
         {!first && <Profiles overview={overview} />}

@@ -3,8 +3,22 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { categoryColor } from "./colors";
 import { choose, chosen, type Choice } from "./dark";
-import { NONE, percent } from "./format";
-import type { CoverageSummary, ProfileWarning } from "./types";
+import { ms, NONE, percent } from "./format";
+import type { CoverageSummary, Headline, ProfileWarning, Verdict } from "./types";
+
+/** What a page begins with: one sentence, up to three figures, and the command that looks further. */
+export function Begin({ headline, warnings = [] }: { headline: Headline | Verdict; warnings?: ProfileWarning[] }) {
+  return (
+    <Section id="verdict" title="Verdict">
+      <p class="sentence">{headline.sentence}</p>
+      {headline.figures.length > 0 && <dl class="figures">
+        {headline.figures.map((one) => <div key={one.name}><dt>{one.name}</dt><dd>{one.unit === "ms" ? ms(one.value) : percent(one.value)}</dd></div>)}
+      </dl>}
+      {warnings.length > 0 && <Warnings warnings={warnings} />}
+      {headline.next && <p class="about next">Next: <code>{headline.next}</code></p>}
+    </Section>
+  );
+}
 
 export function Section({ id, title, about, children }: { id: string; title: string; about?: ComponentChildren; children: ComponentChildren }) {
   return (

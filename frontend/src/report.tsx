@@ -1,6 +1,7 @@
 // A report: one or several pages, with a list of their parts.
 import { useEffect, useState } from "preact/hooks";
 import { fileName } from "./format";
+import { Keys } from "./keys";
 import { BenchView } from "./pages/bench";
 import { ComparisonView } from "./pages/comparison";
 import { DiagnosisView } from "./pages/diagnosis";
@@ -57,6 +58,7 @@ export function Report({ data }: { data: ReportData }) {
         )}
         <ThemeChoice />
       </header>
+      <Keys />
       <main id="main">
         <WithParts watch={page}>
           <h1><Breaking text={titleOf(page)} /></h1>

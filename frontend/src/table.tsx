@@ -4,6 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 import { useFit } from "./fit";
 import { number } from "./format";
 import { Breaking } from "./parts";
+import { csvOf, fileNameOf, markdownOf, save } from "./take";
 
 export interface Column<Row> {
   id: string;
@@ -29,12 +30,17 @@ interface Props<Row> {
   sort?: { id: string; down: boolean };
   most?: number;
   detail?: (row: Row) => ComponentChildren;
+  /** A row can be followed in all views of the page. */
+  choice?: { on: (row: Row) => boolean; pick: (row: Row) => void };
 }
+
+/** Rows that a long table begins with, and by which it grows when its end is near. */
+const CHUNK = 150;
 
 /** Columns from which on a table is set closer. */
 const MANY = 10;
 
-export function Table<Row>({ caption, columns: all, rows, search, sort, most = 50, detail }: Props<Row>) {
+export function Table<Row>({ caption, columns: all, rows, search, sort, most = 50, detail, choice }: Props<Row>) {
   const [order, setOrder] = useState(sort);
   const [query, setQuery] = useState("");
   const [long, setLong] = useState(false);
@@ -43,9 +49,17 @@ export function Table<Row>({ caption, columns: all, rows, search, sort, most = 5
     const words = query.toLowerCase().split(/\s+/).filter(Boolean);
     const kept = search && words.length ? rows.filter((row) => words.every((word) => search(row).toLowerCase().includes(word))) : rows;
     const column = order && all.find((one) => one.id === order.id);
-    return column && order ? [...kept].sort(comparing(column.value, order.down)) : kept;
+    return column && order ? sorted(kept, column.value, order.down) : kept;
   }, [rows, query, order, all, search]);
-  const shown = useMemo(() => (long ? found : found.slice(0, most)), [found, long, most]);
+  // A long table is never whole: it grows as one scrolls, and is short again after it has been sorted or filtered.
+  const [grown, setGrown] = useState({ found, count: CHUNK });
+  const count = grown.found === found ? grown.count : CHUNK;
+  const shown = useMemo(() => found.slice(0, long ? count : most), [found, long, most, count]);
+  const grow = (event: Event) => {
+    const { scrollTop, clientHeight, scrollHeight } = event.currentTarget as HTMLElement;
+    if (long && shown.length < found.length && scrollTop + clientHeight > scrollHeight - 600) setGrown({ found, count: count + CHUNK });
+  };
+  const cells = () => ({ titles: all.map((column) => column.title), rows: found.map((row) => all.map((column) => column.value(row) ?? null)) });
   const { place, columns, whole, setWhole } = useFit(all, shown, order?.id);
   const searches = search !== undefined && rows.length > 8;
   return (
@@ -62,7 +76,7 @@ export function Table<Row>({ caption, columns: all, rows, search, sort, most = 5
           {(whole || columns.length < all.length) && <button type="button" class="fit" aria-pressed={whole} onClick={() => setWhole(!whole)}>{whole ? "Fewer columns" : `All ${all.length} columns`}</button>}
         </div>
       )}
-      <div class="scroll" ref={place} tabIndex={0} role="region" aria-label={caption}>
+      <div class={long ? "scroll tall" : "scroll"} ref={place} onScroll={grow} tabIndex={0} role="region" aria-label={caption}>
         <table class={[all.length >= MANY && "dense", whole && "whole"].filter(Boolean).join(" ")}>
           <caption class="hidden">{caption}</caption>
           <thead>
@@ -81,7 +95,7 @@ export function Table<Row>({ caption, columns: all, rows, search, sort, most = 5
             {shown.map((row, at) => {
               const isOpen = open.has(row);
               const body = (
-                <tr key={at}>
+                <tr key={at} {...(choice && { tabIndex: -1, class: choice.on(row) ? "follow on" : "follow", onClick: (event: MouseEvent) => !(event.target as HTMLElement).closest("button, a, summary, input, code") && choice.pick(row), onKeyDown: (event: KeyboardEvent) => event.key === "Enter" && event.target === event.currentTarget && choice.pick(row) })}>
                   {columns.map((column, index) => (
                     <td key={column.id} class={cell(column)}>
                       {detail && index === 0 ? (
@@ -99,8 +113,15 @@ export function Table<Row>({ caption, columns: all, rows, search, sort, most = 5
           </tbody>
         </table>
       </div>
-      {found.length > shown.length && (
+      {found.length > shown.length && !long && (
         <button type="button" class="more" onClick={() => setLong(true)}>Show all {number(found.length)} rows</button>
+      )}
+      {found.length > 1 && (
+        <p class="take small">
+          <button type="button" aria-label={`${caption} as CSV`} onClick={() => save(fileNameOf(caption, "csv"), csvOf(cells()), "text/csv")}>CSV</button>
+          <button type="button" aria-label={`${caption} as JSON`} onClick={() => save(fileNameOf(caption, "json"), JSON.stringify(found, null, 1), "application/json")}>JSON</button>
+          <button type="button" aria-label={`${caption} as Markdown`} onClick={() => save(fileNameOf(caption, "md"), markdownOf(cells()), "text/markdown")}>Markdown</button>
+        </p>
       )}
     </div>
   );
@@ -124,12 +145,12 @@ function toggled<Row>(open: ReadonlySet<Row>, row: Row): ReadonlySet<Row> {
 let made: Intl.Collator | undefined;
 const collator = (): Intl.Collator => (made ??= new Intl.Collator("en", { numeric: true }));
 
-function comparing<Row>(value: Column<Row>["value"], down: boolean) {
-  return (left: Row, right: Row): number => {
-    const a = value(left);
-    const b = value(right);
-    if (a == null || b == null) return a == null ? (b == null ? 0 : 1) : -1;
-    const way = typeof a === "number" && typeof b === "number" ? a - b : collator().compare(String(a), String(b));
-    return down ? -way : way;
-  };
+/** Rows in order; values are taken once each, and null goes last. */
+function sorted<Row>(rows: Row[], value: Column<Row>["value"], down: boolean): Row[] {
+  const way = down ? -1 : 1;
+  const keyed = rows.map((row, at) => ({ row, at, key: value(row) ?? null }));
+  const known = keyed.filter((one) => one.key !== null);
+  if (known.every((one) => typeof one.key === "number")) known.sort((a, b) => way * ((a.key as number) - (b.key as number)) || a.at - b.at);
+  else known.sort((a, b) => way * collator().compare(String(a.key), String(b.key)) || a.at - b.at);
+  return [...known, ...keyed.filter((one) => one.key === null)].map((one) => one.row);
 }

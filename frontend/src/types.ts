@@ -16,6 +16,7 @@ export interface Band {
 export interface BenchPage {
   kind: "bench";
   title: string;
+  headline: Headline;
   devices: string[];
   suites: string[];
   leaderboard: Leaderboard;
@@ -77,6 +78,7 @@ export interface Comparability {
 export interface ComparisonPage {
   kind: "comparison";
   title: string;
+  headline: Headline;
   comparison: ProfilesComparison;
   layers: LayerTable | null;
   no_layers: string | null;
@@ -317,6 +319,12 @@ export interface Group {
   group: string;
   sum_us: (number | null)[];
   rows: Row[];
+}
+
+export interface Headline {
+  sentence: string;
+  figures: Figure[];
+  next: string | null;
 }
 
 export interface HotShape {
@@ -706,7 +714,7 @@ export interface ProfilePage {
   summary: Summary;
   timeline: Timeline;
   tree: TimeNode;
-  layer_tree: TimeNode | null;
+  icicle: TimeNode | null;
   operators: OperatorTable | null;
   hotspots: HotspotTable | null;
   roofs: Roofs | null;
@@ -778,9 +786,8 @@ export interface RankWait {
 export interface RanksPage {
   kind: "ranks";
   title: string;
+  headline: Headline;
   run: Run;
-  verdict: string;
-  computes_longest: number[];
   summaries: Summary[];
 }
 

@@ -90,6 +90,12 @@ def drawn(page: Page) -> None:
     page.wait_for_selector(".chart:not(:has(svg))", state="detached")
 
 
+def treemap(page: Page) -> None:
+    """Show the areas of the time by role and kernel in place of the icicle."""
+    page.get_by_role("button", name="Treemap").click()
+    page.wait_for_selector("#tree .chart svg")
+
+
 @contextmanager
 def serving(sources: list[str], uploads: Uploads | None = None) -> Iterator[str]:
     """The dashboard over `sources`, in a thread; gives its address."""

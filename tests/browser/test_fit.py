@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 
 from solscope.pages.profile import profile_page
 from solscope.report.html import write_html
-from tests.browser.conftest import DEMOS, RESULTS, demo_pages, drawn, serving, watched
+from tests.browser.conftest import DEMOS, RESULTS, demo_pages, drawn, serving, treemap, watched
 from tests.making import attributed, event
 
 pytestmark = pytest.mark.browser
@@ -134,6 +134,7 @@ def test_areas_too_small_for_a_name_have_none(browser: Browser, tmp_path: Path, 
     with watched(browser, width=width) as (page, problems):
         page.goto(f"file://{tmp_path}/tree.html")
         drawn(page)
+        treemap(page)
         labels = [one for one in page.evaluate(LABELS) if one]
         cut = [one for one in labels if "…" in one]
         assert all(len(one.split("…")[0].removeprefix("▶ ")) >= 7 for one in cut)

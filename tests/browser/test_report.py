@@ -17,7 +17,7 @@ from solscope.pages.diagnosis import diagnosis_page
 from solscope.pages.profile import profile_page
 from solscope.pages.ranks import ranks_pages
 from solscope.report.html import write_html
-from tests.browser.conftest import DEMOS, Problems, drawn, watched
+from tests.browser.conftest import DEMOS, Problems, drawn, treemap, watched
 from tests.making import attributed, event, profile
 
 pytestmark = pytest.mark.browser
@@ -41,6 +41,7 @@ def opened(
     with watched(browser, width=width, dark=dark) as (page, problems):
         page.goto(f"file://{report}?page=2")
         drawn(page)
+        treemap(page)
         yield page, problems
 
 
@@ -78,7 +79,7 @@ def test_pages_of_a_report_switch(browser: Browser, report: Path) -> None:
         assert page.locator("nav.pages button").count() == 3
         page.locator("nav.pages button").nth(2).click()
         assert page.locator("h1").inner_text() == "demo:vllm-mi300x-graph"
-        page.get_by_role("button", name="By layer").click()
+        page.get_by_role("button", name="Treemap").click()
         page.get_by_label("Colors").select_option("dark")
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
         assert problems == []
@@ -106,6 +107,8 @@ def test_hostile_names_do_not_run(browser: Browser, tmp_path: Path) -> None:
         page.goto(f"file://{tmp_path}/hostile.html")
         page.wait_for_selector("#kernels")
         drawn(page)
+        page.hover("#tree .icicle")
+        treemap(page)
         page.hover("#tree .chart")
         page.wait_for_timeout(200)
         assert page.locator("img").count() == 0
@@ -155,7 +158,7 @@ def test_a_tree_drawn_for_another_width_leaves_nothing_behind(
 ) -> None:
     with watched(browser) as (page, problems):
         page.goto(f"file://{report}?page=2")
-        page.wait_for_selector("#tree svg")
+        treemap(page)
         for width, folded in ((1440, False), (390, True), (900, False)):
             page.set_viewport_size({"width": width, "height": 900})
             page.wait_for_timeout(400)
@@ -236,7 +239,7 @@ def ranked(folder: Path, rank: int, wait_us: int) -> Attributed:
 def test_areas_are_entered_and_left_again(browser: Browser, report: Path) -> None:
     with watched(browser) as (page, problems):
         page.goto(f"file://{report}?page=2")
-        page.wait_for_selector("#tree svg")
+        treemap(page)
         labels = "[...document.querySelectorAll('#tree svg text')].map(e => e.textContent)"
         before = page.evaluate(labels)
         assert "all_reduce  22.8 %" in before

@@ -3,7 +3,7 @@ import { useCallback, useMemo } from "preact/hooks";
 import { axisOf, Chart, gridOf, tip, tooltipOf, type Ink, type Option } from "../chart";
 import { SIDES } from "../colors";
 import { axesText, NONE, number, percent, shorten, us } from "../format";
-import { Bar, Facts, Section } from "../parts";
+import { Bar, Begin, Facts, Section } from "../parts";
 import { Table, type Column } from "../table";
 import type { BenchPage, BenchShape, Entry, OperatorScore } from "../types";
 
@@ -26,6 +26,7 @@ export function BenchView({ page }: { page: BenchPage }) {
   ], [page]);
   return (
     <>
+      <Begin headline={page.headline} />
       <Section id="score" title="Score" about="S is the bound divided by the measured time. Operators are weighted by importance, shapes by their share of production time.">
         <Facts facts={[
           ["GPU", leaderboard.device],

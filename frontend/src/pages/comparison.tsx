@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { Waterfall } from "../charts/waterfall";
 import { ms, NONE, number, percent, shorten, signed, times, us } from "../format";
-import { Breaking, Dot, Section, Warnings } from "../parts";
+import { Begin, Breaking, Dot, Section } from "../parts";
 import { Table, type Column } from "../table";
 import type { ComparisonPage, Difference, Group, LayerTable, Part, PhaseComparison } from "../types";
 
@@ -11,6 +11,7 @@ export function ComparisonView({ page }: { page: ComparisonPage }) {
   const labels = comparison.profiles.map((side) => side.label);
   return (
     <>
+      <Begin headline={page.headline} warnings={comparison.warnings} />
       <Section id="sides" title="Profiles">
         <Table caption="Profiles" rows={comparison.profiles.map((side, at) => ({ ...side, summary: page.summaries[at] }))} columns={[
           { id: "label", title: "Profile", text: true, value: (row) => row.label },
@@ -23,7 +24,6 @@ export function ComparisonView({ page }: { page: ComparisonPage }) {
           { id: "compared", spare: 1, title: "GPU time compared", value: (row) => row.compared_pct, show: (row) => percent(row.compared_pct) },
         ]} />
         {comparison.left_out.length > 0 && <p class="about">Not compared: {comparison.left_out.join(", ")}.</p>}
-        <Warnings warnings={comparison.warnings} />
       </Section>
       {comparison.phases.map((phase, at) => <Phase key={at} phase={phase} labels={labels} />)}
       {page.layers ? <Layers table={page.layers} /> : <Section id="layers" title="Layers" about={page.no_layers}>{null}</Section>}

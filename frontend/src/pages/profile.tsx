@@ -1,17 +1,19 @@
 // One profile.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { ask } from "../ask";
+import { HeatStrip } from "../charts/heat";
+import { Icicle } from "../charts/icicle";
 import { Roofline } from "../charts/roofline";
 import { drawnSteps, StepTimeline } from "../charts/timeline";
 import { TimeTree } from "../charts/tree";
 import { categoryColor, causeColor } from "../colors";
 import { axesText, bytes, counted, ms, NONE, number, percent, shorten, time, us } from "../format";
-import { Bar, Breaking, CoverageTable, Dot, Facts, Name, Problem, Section, Warnings } from "../parts";
-import { reread, useSelection } from "../selection";
+import { Bar, Begin, Breaking, CoverageTable, Dot, Facts, Name, Problem, Section, Warnings } from "../parts";
+import { reread, toggle, useSelection } from "../selection";
 import { Table, type Column } from "../table";
 import { useRange, type InRange } from "../timeline/range";
 import { aboutTimeline, TimeLine } from "../timeline/view";
-import type { CategoryTime, DeviceSummary, EventTimeline, Hotspot, KernelRow, OperatorRow, PhaseSteps, ProfilePage, RangeSums, Verdict } from "../types";
+import type { CategoryTime, DeviceSummary, EventTimeline, Hotspot, KernelRow, OperatorRow, PhaseSteps, ProfilePage, RangeSums } from "../types";
 
 /** `address` is where the dashboard asks for more of this profile; null in a report. */
 export function ProfileView({ page, address = null }: { page: ProfilePage; address?: string | null }) {
@@ -23,9 +25,7 @@ export function ProfileView({ page, address = null }: { page: ProfilePage; addre
   const range = useRange(events, address, selection.range);
   return (
     <>
-      <Section id="verdict" title="Verdict">
-        <VerdictView verdict={summary.verdict} />
-      </Section>
+      <Begin headline={summary.verdict} warnings={summary.warnings.filter((one) => one.code === "stray_activity")} />
       <Section id="summary" title="Summary">
         <Facts
           facts={known([
@@ -57,7 +57,7 @@ export function ProfileView({ page, address = null }: { page: ProfilePage; addre
           <Table caption="Steps by phase" columns={PHASES} rows={summary.steps.phases} />
         </Section>
       )}
-      <Section id="tree" title="Where the time goes" about="Phase, layer, role, kernel, colored by category. Click to zoom in; use the path above the chart to go back. Areas add up exactly.">
+      <Section id="tree" title="Where the time goes" about={page.icicle ? "Phase, layer, role, kernel from top to bottom, and idle time by cause. Widths add up exactly; activities that overlap count each. Click to zoom in; use the path above the chart to go back." : "Category and kernel. Click to zoom in; use the path above the chart to go back. Areas add up exactly."}>
         <Tree page={page} />
       </Section>
       {summary.kernels > 0 && <Hotspots page={page} />}
@@ -68,19 +68,6 @@ export function ProfileView({ page, address = null }: { page: ProfilePage; addre
         <Warnings warnings={summary.warnings} />
         <CoverageTable coverage={summary.coverage} more={page.operators ? [["given FLOP and bytes", page.operators.cost_pct]] : []} />
       </Section>
-    </>
-  );
-}
-
-/** What is wrong: one sentence, up to three figures, and the command that looks further. */
-function VerdictView({ verdict }: { verdict: Verdict }) {
-  return (
-    <>
-      <p class="sentence">{verdict.sentence}</p>
-      <dl class="figures">
-        {verdict.figures.map((one) => <div key={one.name}><dt>{one.name}</dt><dd>{one.unit === "ms" ? ms(one.value) : percent(one.value)}</dd></div>)}
-      </dl>
-      {verdict.next && <p class="about">Next: <code>{verdict.next}</code></p>}
     </>
   );
 }
@@ -99,17 +86,16 @@ function aboutSteps({ summary, timeline }: ProfilePage): string {
 }
 
 function Tree({ page }: { page: ProfilePage }) {
-  const [layers, setLayers] = useState(false);
-  const both = page.layer_tree !== null;
+  const [areas, setAreas] = useState(false);
+  if (!page.icicle) return <TimeTree tree={page.tree} depth={3} />;
   return (
     <>
-      {both && (
-        <div class="choice" role="group" aria-label="What the areas represent">
-          <button type="button" aria-pressed={!layers} onClick={() => setLayers(false)}>By role</button>
-          <button type="button" aria-pressed={layers} onClick={() => setLayers(true)}>By layer</button>
-        </div>
-      )}
-      <TimeTree key={String(layers)} tree={layers && page.layer_tree ? page.layer_tree : page.tree} depth={layers ? 2 : 3} />
+      <div class="choice" role="group" aria-label="Kind of chart">
+        <button type="button" aria-pressed={!areas} onClick={() => setAreas(false)}>Icicle</button>
+        <button type="button" aria-pressed={areas} onClick={() => setAreas(true)}>Treemap</button>
+      </div>
+      {areas ? <TimeTree tree={page.tree} depth={3} /> : <Icicle tree={page.icicle} />}
+      <HeatStrip tree={page.icicle} />
     </>
   );
 }
@@ -182,11 +168,12 @@ const HOTSPOTS: Column<Hotspot>[] = [
 ];
 
 function Hotspots({ page }: { page: ProfilePage }) {
+  const selection = useSelection();
   const table = page.hotspots;
   if (!table) return null;
   return (
     <Section id="hotspots" title="What to fix first" about={<>{table.steps ? `Means over ${counted(table.steps, [table.phase, "step"].filter(Boolean).join(" "))} of ${ms(table.step_ms)}` : `No complete step found: times are for the whole profile of ${ms(table.step_ms)}`}; {table.hardware ? `an operator should reach ${table.target_pct} % of its bound on ${table.hardware}` : "without a known GPU there are no bounds"}. FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time.</>}>
-      {table.hotspots.length ? <Table caption="Hotspots" columns={HOTSPOTS} rows={table.hotspots} most={12} sort={{ id: "saves", down: true }} search={(row) => `${row.operator} ${row.role ?? ""} ${row.kind}`} detail={(row) => <><p>{row.why}</p>{row.axes && <p class="faint">{axesText(row.axes)}</p>}</>} /> : <p class="about">Nothing to save was found.</p>}
+      {table.hotspots.length ? <Table caption="Hotspots" columns={HOTSPOTS} rows={table.hotspots} most={12} sort={{ id: "saves", down: true }} search={(row) => `${row.operator} ${row.role ?? ""} ${row.kind}`} choice={{ on: (row) => row.role !== null && row.role === selection.role, pick: (row) => row.role !== null && toggle({ role: row.role }) }} detail={(row) => <><p>{row.why}</p>{row.axes && <p class="faint">{axesText(row.axes)}</p>}</>} /> : <p class="about">Nothing to save was found.</p>}
     </Section>
   );
 }
@@ -278,11 +265,12 @@ function kernelsIn(events: EventTimeline, sums: RangeSums): KernelRow[] {
 }
 
 function Kernels({ page, events, range }: Ranged) {
+  const selection = useSelection();
   const rows = useMemo(() => (events && range.sums ? kernelsIn(events, range.sums) : page.kernels.kernels), [page, events, range.sums]);
   const about = range.sums ? <>{counted(rows.reduce((sum, row) => sum + row.calls, 0), "activity").replace("activitys", "activities")} of {rows.length} names in the chosen range of {time(range.sums.to_ns - range.sums.from_ns)}; an activity counts as far as it lies in it.</> : <>{number(page.kernels.calls)} activities of {rows.length + page.kernels_left_out} names, {time(page.kernels.total_ns)} together{page.kernels_left_out ? `; the ${page.kernels_left_out} smallest names are not in this file` : ""}. Open a name to read it whole.</>;
   return (
     <Section id="kernels" title={range.sums ? "Kernels in range" : "Kernels"} about={about}>
-      <Table caption="Kernels" columns={KERNELS} rows={rows} most={25} sort={{ id: "total", down: true }} search={(row) => `${row.name} ${row.short_name} ${row.category}`} />
+      <Table caption="Kernels" columns={KERNELS} rows={rows} most={25} sort={{ id: "total", down: true }} search={(row) => `${row.name} ${row.short_name} ${row.category}`} choice={{ on: (row) => row.short_name === selection.kernel, pick: (row) => toggle({ kernel: row.short_name }) }} />
     </Section>
   );
 }

@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { categoryColor } from "../colors";
 import { fileName, ms, number, percent } from "../format";
-import { Breaking, Section } from "../parts";
+import { Begin, Breaking, Section } from "../parts";
 import { Table, type Column } from "../table";
 import type { RankRow, RanksPage, Summary } from "../types";
 
@@ -20,8 +20,8 @@ export function RanksView({ page }: { page: RanksPage }) {
   const columns = useMemo(() => [...COLUMNS.slice(0, 3), ...stepColumns(page.summaries), ...COLUMNS.slice(3)], [page]);
   return (
     <>
+      <Begin headline={page.headline} />
       <Section id="ranks" title={`${number(run.ranks.length)} ranks${run.world_size ? ` of ${number(run.world_size)}` : ""}`} about="Each rank from a file of its own. Waiting is what a rank spends in collectives beyond the shortest of all ranks; clocks are not compared.">
-        <p class="sentence">{verdict(page)}</p>
         {run.missing.length > 0 && <p class="warnings plain">No file for rank {run.missing.join(", ")}.</p>}
         <Table caption="Ranks" columns={columns} rows={rows} most={64} search={(row) => `${row.rank} ${row.path} ${row.device}`} />
       </Section>
@@ -40,11 +40,6 @@ export function RanksView({ page }: { page: RanksPage }) {
       </Section>
     </>
   );
-}
-
-function verdict({ verdict: waits, computes_longest: longest }: RanksPage): string {
-  const computes = longest.length ? ` Rank ${longest.join(", ")} ${longest.length === 1 ? "computes" : "compute"} longest.` : " All ranks compute about as long.";
-  return waits + computes;
 }
 
 const COLUMNS: Column<Row>[] = [

@@ -10,6 +10,7 @@ import msgspec
 from solscope.bench.base import ShapeResult
 from solscope.bench.results.leaderboard import Leaderboard, leaderboard
 from solscope.bench.results.score import select, usual
+from solscope.pages.headline import Headline, of_bench
 from solscope.suite.published import upper_median
 from solscope.suite.tables import suite_list, suite_shapes
 
@@ -52,6 +53,7 @@ class BenchPage(msgspec.Struct, frozen=True, tag="bench", tag_field="kind"):
     """Results of the benchmark: solutions, operators, shapes."""
 
     title: str
+    headline: Headline
     devices: list[str]
     """All devices that results of this suite are of; the page is about one."""
     suites: list[str]
@@ -76,11 +78,13 @@ def bench_page(
     suite, device = usual(results, suite, device)
     lines = select(results, device=device, suite=suite)
     runs = [_bench_run(line.run) for line in lines]
+    board = leaderboard(results, device, suite=suite)
     return BenchPage(
         title=title,
+        headline=of_bench(board),
         devices=sorted({line.device for line in results if line.suite == suite}),
         suites=sorted({line.suite for line in results}),
-        leaderboard=leaderboard(results, device, suite=suite),
+        leaderboard=board,
         shapes=[_bench_shape(line) for line in lines],
         machine=max(runs, key=lambda run: run.time or ""),
         runs=len({(run.time, run.command) for run in runs}),

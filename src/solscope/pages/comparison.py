@@ -9,6 +9,7 @@ import msgspec
 from solscope.attribution import Attributed
 from solscope.compare.profiles import Comparison, compare_profiles
 from solscope.errors import InputError, UsageError
+from solscope.pages.headline import Headline, of_comparison
 from solscope.views.layers import LayerTable, layers
 from solscope.views.summary import Summary, summarize
 
@@ -17,6 +18,7 @@ class ComparisonPage(msgspec.Struct, frozen=True, tag="comparison", tag_field="k
     """Several profiles side by side."""
 
     title: str
+    headline: Headline
     comparison: Comparison
     layers: LayerTable | None
     no_layers: str | None
@@ -27,9 +29,11 @@ class ComparisonPage(msgspec.Struct, frozen=True, tag="comparison", tag_field="k
 def comparison_page(profiles: Sequence[Attributed], labels: Sequence[str]) -> ComparisonPage:
     """Several profiles, aligned by phase, layer and role."""
     table, reason = _layers(profiles, labels)
+    comparison = compare_profiles(profiles, labels)
     return ComparisonPage(
         title=" · ".join(labels),
-        comparison=compare_profiles(profiles, labels),
+        headline=of_comparison(comparison),
+        comparison=comparison,
         layers=table,
         no_layers=reason,
         summaries=[summarize(profile) for profile in profiles],

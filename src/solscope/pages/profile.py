@@ -15,7 +15,7 @@ from solscope.views.lanes.levels import event_timeline
 from solscope.views.operators import OperatorTable, hardware_of, operator_table
 from solscope.views.summary import Summary, summarize
 from solscope.views.timeline import Timeline, timeline
-from solscope.views.tree import TimeNode, time_tree
+from solscope.views.tree import TimeNode, icicle, time_tree
 
 MOST_KERNELS = 2_000
 """Rows in the kernel table of a page; a note says how many more `solscope kernels` lists."""
@@ -40,8 +40,8 @@ class ProfilePage(msgspec.Struct, frozen=True, tag="profile", tag_field="kind"):
     timeline: Timeline
     tree: TimeNode
     """By phase, role and kernel; by category and kernel for a summary."""
-    layer_tree: TimeNode | None
-    """The same with the layers between phase and role; null where no layer is known."""
+    icicle: TimeNode | None
+    """By phase, layer, role and kernel, with idle time by cause; null for a summary."""
     operators: OperatorTable | None
     """Null for a summary, which has no calls."""
     hotspots: HotspotTable | None
@@ -82,7 +82,7 @@ def profile_page(
         summary=summarize(attributed),
         timeline=timeline(attributed),
         tree=time_tree(attributed),
-        layer_tree=time_tree(attributed, layers=True) if _has_layers(attributed) else None,
+        icicle=icicle(attributed) if single else None,
         operators=operator_table(attributed, card, model=model) if single else None,
         hotspots=hotspots(attributed, card, model=model) if single else None,
         roofs=None if card is None else roofs_of(card),
@@ -91,7 +91,3 @@ def profile_page(
         idle_causes=CAUSES,
         events=event_timeline(attributed, most_events) if single and most_events else None,
     )
-
-
-def _has_layers(attributed: Attributed) -> bool:
-    return attributed.activities["layer"].count() > 0

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from solscope.attribution import Attributed
+from solscope.pages.headline import Headline, of_ranks
 from solscope.ranks.facts import rank_facts
 from solscope.ranks.read import make_run
 from solscope.ranks.skew import collective_calls
@@ -20,11 +21,8 @@ class RanksPage(msgspec.Struct, frozen=True, tag="ranks", tag_field="kind"):
     """The ranks of one run, one file each."""
 
     title: str
+    headline: Headline
     run: Run
-    verdict: str
-    """Which rank the others wait for, or that none stands out: as `solscope ranks` says it."""
-    computes_longest: list[int]
-    """Ranks that compute clearly longer than the fastest."""
     summaries: list[Summary]
     """Of the files, in the order of the ranks."""
 
@@ -41,9 +39,8 @@ def ranks_pages(profiles: Sequence[Attributed]) -> list[RanksPage]:
     return [
         RanksPage(
             title=Path(run.name).name,
+            headline=of_ranks(run, _waits_for(run, by_path), computes_longest(run)),
             run=run,
-            verdict=_waits_for(run, by_path),
-            computes_longest=computes_longest(run),
             summaries=[summaries[row.path] for row in run.ranks],
         )
         for run in candidates

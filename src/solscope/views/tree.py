@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 import polars as pl
 
+from solscope.arrays import series
 from solscope.attribution import Attributed
 from solscope.names import short_name
+from solscope.views.device_time import device_times
+from solscope.views.idle import CAUSES
 
 SMALLEST = 0.001
 """Share of all GPU time below which kernels of one role are joined."""
@@ -26,7 +30,7 @@ class TimeNode(msgspec.Struct, frozen=True):
 
     name: str
     kind: str
-    """`phase`, `layer`, `role`, `category` or `kernel`; `all` for the root."""
+    """`phase`, `layer`, `role`, `category` or `kernel`, `idle` or `cause`; `all` for the root."""
     category: str | None
     """Of a kernel, or of the largest kernel below."""
     time_ns: int
@@ -69,6 +73,50 @@ def time_tree(attributed: Attributed, *, layers: bool = False) -> TimeNode:
     )
     total = int(sums["time_ns"].sum())
     return _node("all", "all", sums, levels, int(total * SMALLEST))
+
+
+def icicle(attributed: Attributed) -> TimeNode:
+    """GPU time by phase, layer, role and kernel, and beside it the idle time by cause.
+
+    A gap belongs to the phase of the activity that ends it. The root's time is the profile's GPU
+    time, where activities that overlap count each, and its idle time.
+    """
+    tree = time_tree(attributed, layers=attributed.activities["layer"].count() > 0)
+    idle = _idle(attributed)
+    phases = {node.name: node for node in tree.children}
+    for name, rows in idle.items():
+        waits = _node("idle", "idle", rows, ["cause"], 0)
+        known = phases.get(name, TimeNode(name, "phase", None, 0, 0))
+        phases[name] = msgspec.structs.replace(
+            known, time_ns=known.time_ns + waits.time_ns, children=[*known.children, waits]
+        )
+    children = sorted(phases.values(), key=_order)
+    total = sum(node.time_ns for node in children)
+    return msgspec.structs.replace(tree, time_ns=total, children=children)
+
+
+def _idle(attributed: Attributed) -> dict[str, pl.DataFrame]:
+    """Idle nanoseconds by phase: `cause`, `time_ns`, and `calls`, which are gaps."""
+    parts = []
+    for device in device_times(attributed):
+        rows = device.rows.sort("start_ns", maintain_order=True)
+        ends = np.searchsorted(rows["start_ns"].to_numpy(), device.gaps["end_ns"].to_numpy())
+        phase = rows.select(_phase().alias("phase")).to_series()
+        ending = phase.gather(series("", np.minimum(ends, rows.height - 1)))
+        by_cause = device.gaps.select(*CAUSES, ending).unpivot(
+            index="phase", variable_name="cause", value_name="time_ns"
+        )
+        parts.append(by_cause.filter(pl.col("time_ns") > 0))
+    if not parts:
+        return {}
+    sums = (
+        pl.concat(parts)
+        .group_by("phase", "cause", maintain_order=True)
+        .agg(pl.col("time_ns").sum(), pl.len().cast(pl.Int64).alias("calls"))
+        .with_columns(pl.lit(None, pl.String).alias("of"))
+    )
+    found = sums.partition_by("phase", as_dict=True, maintain_order=True)
+    return {str(name): rows for (name,), rows in found.items()}
 
 
 def _phase() -> pl.Expr:

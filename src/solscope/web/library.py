@@ -40,6 +40,10 @@ MAX_CACHED_TABLES = 8
 """Whole tables of which answers are parts, in memory at a time."""
 
 
+class NotShownError(InputError):
+    """What was asked about is not one of the things that this dashboard shows."""
+
+
 class ProfileEntry(msgspec.Struct, frozen=True):
     """One profile that can be shown."""
 
@@ -137,15 +141,15 @@ class Library:
 
     @property
     def store(self) -> StoreView:
-        """The store; `InputError` when none is shown."""
+        """The store; `NotShownError` when none is shown."""
         if self._store is None:
-            raise InputError("no profile store is shown here; start with `solscope serve DIR`")
+            raise NotShownError("no profile store is shown here; start with `solscope serve DIR`")
         return self._store
 
     def results(self) -> list[ShapeResult]:
-        """All benchmark results; `InputError` when there are none."""
+        """All benchmark results; `NotShownError` when there are none."""
         if not self.result_files:
-            raise InputError(
+            raise NotShownError(
                 "no benchmark results are shown here; start with a results file (.jsonl)"
             )
         key = ("results", *self.result_stamps())
@@ -237,7 +241,7 @@ class Library:
 def _find(by_id: Mapping[str, Value], name: str) -> Value:
     value = by_id.get(name)
     if value is None:
-        raise InputError(f"no profile {name!r} here")
+        raise NotShownError(f"no profile {name!r} here")
     return value
 
 

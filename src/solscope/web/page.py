@@ -50,6 +50,14 @@ def page(library: Library, path: str, query: Query) -> str:
     )
 
 
+def is_known(library: Library, path: str) -> bool:
+    """Whether there is a view at this address."""
+    view, _, rest = path.strip("/").partition("/")
+    if view == "profile":
+        return unquote(rest) in {entry.id for entry in library.entries}
+    return (view in _CHARTS and (view == "suite" or not rest)) or (not view and not rest)
+
+
 def first_questions(path: str, query: Query) -> list[str]:
     """What the front end asks to draw the view at this address."""
     view, _, rest = path.strip("/").partition("/")

@@ -80,8 +80,13 @@ def test_the_page_of_ranks_says_what_ranks_says() -> None:
     (page,) = ranks_pages(made)
     assert page.run.skew is not None
     assert page.run.skew.slowest == 1
-    assert page.verdict == "Cannot tell who waits for whom: only 0 whole steps after the first."
+    assert page.headline.sentence.startswith(
+        "Cannot tell who waits for whom: only 0 whole steps after the first."
+    )
     demo = [attribute(solscope.open(path)) for path in solscope.find_profiles(["demo:ranks"])]
     (page,) = ranks_pages(demo)
-    assert page.verdict == solscope.rank_table(solscope.open_run("demo:ranks")).verdict
-    assert "wait for rank 2" in page.verdict
+    verdict = solscope.rank_table(solscope.open_run("demo:ranks")).verdict
+    assert page.headline.sentence.startswith(verdict)
+    assert "wait for rank 2" in page.headline.sentence
+    assert page.headline.next is not None
+    assert page.headline.next.startswith("solscope ranks ")

@@ -7,9 +7,10 @@ import pytest
 import solscope
 from solscope import attribute
 from solscope.attribution import Attributed
+from solscope.views.device_time import device_times
 from solscope.views.kernels import kernels
 from solscope.views.timeline import timeline
-from solscope.views.tree import TimeNode, time_tree
+from solscope.views.tree import TimeNode, icicle, time_tree
 from tests.making import aggregate, attributed, event
 
 
@@ -67,3 +68,24 @@ def test_a_step_of_unknown_phase_is_a_step() -> None:
     kernels_of_one_step = [event("kernel", "k", 10 * at, 5) for at in range(3)]
     (phase,) = time_tree(attributed(*kernels_of_one_step)).children
     assert phase.name == "(phase not known)"
+
+
+@pytest.mark.parametrize("name", ["demo:vllm-b200", "demo:vllm-mi300x-graph"])
+def test_the_icicle_is_gpu_time_and_idle_time(name: str) -> None:
+    attributed = attribute(solscope.open(name))
+    tree = icicle(attributed)
+    for node in walk(tree):
+        if node.children:
+            assert node.time_ns == sum(child.time_ns for child in node.children)
+    idle = sum(node.time_ns for node in walk(tree) if node.kind == "idle")
+    busy = sum(node.time_ns for node in walk(tree) if node.kind == "kernel")
+    gaps = [one.gaps for one in device_times(attributed)]
+    assert idle == sum(int((one["end_ns"] - one["start_ns"]).sum()) for one in gaps)
+    assert busy == int(attributed.activities["dur_ns"].sum())
+
+
+def test_a_gap_belongs_to_the_phase_of_what_ends_it() -> None:
+    tree = icicle(attribute(solscope.open("demo:vllm-b200")))
+    (phase,) = [node for node in tree.children if node.name == "prefill"]
+    (idle,) = [node for node in phase.children if node.kind == "idle"]
+    assert {node.name for node in idle.children} == {"host", "launch"}

@@ -240,7 +240,7 @@ def test_a_broken_profile_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "good.json").write_text("no json")
     client = TestClient(create_app(library), base_url="http://localhost")
     answer = client.get(f"/api/profile/{library.entries[0].id}")
-    assert answer.status_code == 404
+    assert answer.status_code == 422
     assert "good.json" in answer.json()["error"]
 
 
@@ -452,3 +452,39 @@ def test_a_range_that_is_none_is_refused(client: TestClient, asked: str, why: st
     first, _ = ids(client)
     answer = client.get(f"/api/profile/{first}/{asked}")
     assert (answer.status_code, answer.json()["error"]) == (422, why)
+
+
+def test_answers_are_compressed_for_those_who_can_read_it(client: TestClient) -> None:
+    plain = client.get("/api/suite", headers={"accept-encoding": "identity"})
+    packed = client.get("/api/suite", headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.content == plain.content
+    assert int(packed.headers["content-length"]) < len(plain.content) / 3
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        *(("/", 200), ("/compare", 200), ("/suite/rms_norm", 200), ("/corpus", 200)),
+        *(("/nope", 404), ("/profile/nothing", 404), ("/compare/x", 404), ("/profile", 404)),
+    ],
+)
+def test_an_address_without_a_view_is_not_found(client: TestClient, path: str, status: int) -> None:
+    answer = client.get(path)
+    assert answer.status_code == status
+    assert answer.headers["content-type"].startswith("text/html")
+
+
+def test_icon_and_description_are_where_browsers_look(client: TestClient) -> None:
+    icon = client.get("/favicon.ico")
+    assert (icon.status_code, icon.headers["content-type"]) == (200, "image/svg+xml")
+    assert client.get("/openapi.json").json() == client.get("/api/openapi.json").json()
+
+
+def test_a_summary_cannot_be_diagnosed() -> None:
+    library = Library(["tests/data/nsys_decode_kern_sum.csv", DEMOS[0]])
+    client = TestClient(create_app(library), base_url="http://localhost")
+    first, second = ids(client)
+    answer = client.get("/api/diagnose", params={"a": first, "b": second})
+    assert answer.status_code == 422

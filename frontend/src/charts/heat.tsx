@@ -1,0 +1,65 @@
+// Do layers differ? One row per role, one column per layer in the order of the model.
+import { useMemo, useState } from "preact/hooks";
+import { categoryColor } from "../colors";
+import { percent, time } from "../format";
+import { select, useSelection } from "../selection";
+import type { TimeNode } from "../types";
+
+const LAYER = "layer ";
+/** Roles that are shown: those with the most time. */
+const MOST = 24;
+
+interface Row { role: string; category: string | null; total: number; most: number; cells: (TimeNode | undefined)[] }
+
+function rowsOf(phase: TimeNode): { layers: number[]; rows: Row[]; left: number } {
+  const layers = phase.children.filter((node) => node.kind === "layer" && node.name.startsWith(LAYER));
+  const roles = new Map<string, Row>();
+  layers.forEach((layer, at) => {
+    for (const role of layer.children) {
+      const row = roles.get(role.name) ?? { role: role.name, category: role.category, total: 0, most: 0, cells: new Array<TimeNode | undefined>(layers.length) };
+      row.cells[at] = role;
+      row.total += role.time_ns;
+      row.most = Math.max(row.most, role.time_ns);
+      roles.set(role.name, row);
+    }
+  });
+  const rows = [...roles.values()].sort((a, b) => b.total - a.total);
+  return { layers: layers.map((node) => Number(node.name.slice(LAYER.length))), rows: rows.slice(0, MOST), left: Math.max(0, rows.length - MOST) };
+}
+
+const hasLayers = (phase: TimeNode): boolean => phase.children.filter((node) => node.kind === "layer" && node.name.startsWith(LAYER)).length > 1;
+
+export function HeatStrip({ tree }: { tree: TimeNode }) {
+  const phases = useMemo(() => tree.children.filter(hasLayers), [tree]);
+  const [at, setAt] = useState(0);
+  const selection = useSelection();
+  const phase = phases[Math.min(at, phases.length - 1)];
+  const found = useMemo(() => phase && rowsOf(phase), [phase]);
+  if (!phase || !found) return null;
+  const size = { width: 100 / found.layers.length };
+  return (
+    <>
+      <h3>Do layers differ?</h3>
+      <p class="about">Each row is a role, each column a layer; the darker, the closer to the slowest layer of that role. An even row means that layers take the same time. Click a cell to follow that role of that layer.</p>
+      {phases.length > 1 && <div class="choice" role="group" aria-label="Phase">{phases.map((one, index) => <button key={one.name} type="button" aria-pressed={one === phase} onClick={() => setAt(index)}>{one.name}</button>)}</div>}
+      <div class="heat">
+        {found.rows.map((row) => (
+          <div key={row.role} class="row">
+            <span class="role" title={row.role}>{row.role}</span>
+            <svg role="img" aria-label={`${row.role}: ${time(row.total)} over ${found.layers.length} layers, at most ${time(row.most)}`} preserveAspectRatio="none" viewBox="0 0 100 10">
+              {row.cells.map((cell, layer) => cell && (
+                <rect key={layer} x={layer * size.width} y={0} width={size.width * 0.94} height={10} fill={categoryColor(row.category)} fill-opacity={0.08 + 0.92 * (cell.time_ns / row.most) ** 2} class={selection.layer === found.layers[layer] && (selection.role === null || selection.role === row.role) ? "on" : undefined}
+                  onClick={() => select({ layer: found.layers[layer] ?? null, role: row.role, kernel: null, step: null })}>
+                  <title>{`layer ${found.layers[layer]}, ${row.role}: ${time(cell.time_ns)}, ${percent((100 * cell.time_ns) / row.most)} of the slowest`}</title>
+                </rect>
+              ))}
+            </svg>
+            <span class="number small">{time(row.total / found.layers.length)}</span>
+          </div>
+        ))}
+        <div class="row"><span class="role" /><span class="ends small faint"><span>layer {found.layers[0]}</span><span>layer {found.layers[found.layers.length - 1]}</span></span><span class="number small faint">mean</span></div>
+      </div>
+      {found.left > 0 && <p class="about">{found.left} roles with less time are left out.</p>}
+    </>
+  );
+}

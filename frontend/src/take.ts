@@ -1,0 +1,26 @@
+// Tables as files: what is shown, with numbers as they are.
+
+export interface Cells { titles: string[]; rows: (string | number | null)[][] }
+
+/** One cell of a CSV file. A spreadsheet must not take a name for a formula. */
+function csvCell(value: string | number | null): string {
+  if (value === null) return "";
+  if (typeof value === "number") return String(value);
+  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+export const csvOf = ({ titles, rows }: Cells): string => [titles, ...rows].map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
+
+export const markdownOf = ({ titles, rows }: Cells): string => [titles, titles.map(() => "---"), ...rows].map((row) => `| ${row.map((cell) => String(cell ?? "").replaceAll("|", "\\|").replaceAll("\n", " ")).join(" | ")} |`).join("\n") + "\n";
+
+/** Let the browser save a text. */
+export function save(name: string, text: string, type: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+export const fileNameOf = (caption: string, ending: string): string => `${caption.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "table"}.${ending}`;

@@ -1,0 +1,156 @@
+"""What a page begins with: one sentence, up to three figures, and the command to run next.
+
+Profiles and diagnoses have a verdict of their own (`views/verdict.py`, `diagnose/verdict`). These
+are the headlines of pages that show several things at once.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+import msgspec
+
+from solscope.bench.results.leaderboard import Leaderboard
+from solscope.compare.profiles import Comparison, PhaseComparison
+from solscope.views.runs import Run
+from solscope.views.verdict import Figure
+
+SAME = 0.01
+"""Step times that differ by less are called alike."""
+
+
+class Headline(msgspec.Struct, frozen=True):
+    """The first thing to read on a page."""
+
+    sentence: str
+    figures: list[Figure]
+    """At most three, in ms or %."""
+    next: str | None
+    """The command that looks further into it."""
+
+
+def of_comparison(comparison: Comparison) -> Headline:
+    """The profile whose step time differs most from the first one, and where the time goes.
+
+    Nothing is said of significance: that takes a diagnosis.
+    """
+    first = comparison.profiles[0]
+    found = _largest(comparison)
+    if found is None:
+        return Headline(
+            "The profiles have no steps that can be compared: totals of whole recordings are "
+            "shown, whose work may differ. Compare shares, not speed.",
+            [],
+            None,
+        )
+    phase, at = found
+    label = comparison.profiles[at].label
+    before, after = _step_ms(phase, 0), _step_ms(phase, at)
+    assert before is not None
+    assert after is not None
+    step = f"{phase.phase} step" if phase.phase else "step"
+    sentence = f"{label} takes {_ms(after)} per {step}, "
+    if abs(after - before) <= SAME * before:
+        sentence += f"within {SAME:.0%}".replace("%", " %") + f" of {first.label} ({_ms(before)})"
+        return Headline(f"{sentence}.", _figures(first.label, before, label, after), None)
+    sentence += (
+        f"{_ms(abs(after - before))} {'more' if after > before else 'less'} than "
+        f"{first.label} ({_ms(before)})"
+    )
+    same_way = [
+        one
+        for one in phase.differences
+        if one.profile == label and one.diff_ms * (after - before) > 0
+    ]
+    if same_way:
+        main = max(same_way, key=lambda one: abs(one.diff_ms))
+        sentence += f"; the largest part of it is {main.name} ({main.diff_ms:+,.2f} ms)"
+    paths = [first.path, comparison.profiles[at].path]
+    if after < before:
+        paths.reverse()
+    return Headline(
+        f"{sentence}.",
+        _figures(first.label, before, label, after),
+        f"solscope diagnose {shlex.join(paths)}",
+    )
+
+
+def _figures(first: str, before: float, other: str, after: float) -> list[Figure]:
+    change = [Figure("difference", 100 * (after - before) / before, "%")] if before else []
+    return [Figure(first, before, "ms"), Figure(other, after, "ms"), *change]
+
+
+def _largest(comparison: Comparison) -> tuple[PhaseComparison, int] | None:
+    """The phase and the profile with the largest difference of step time to the first profile."""
+    candidates = []
+    for phase in comparison.phases:
+        before = _step_ms(phase, 0)
+        for at in range(1, len(phase.steps)):
+            after = _step_ms(phase, at)
+            if before is not None and after is not None:
+                candidates.append((abs(after - before), phase, at))
+    if not candidates:
+        return None
+    _, phase, at = max(candidates, key=lambda one: one[0])
+    return phase, at
+
+
+def _step_ms(phase: PhaseComparison, at: int) -> float | None:
+    times = phase.steps[at]
+    return None if times is None else times.time_ms
+
+
+def of_ranks(run: Run, waits_for: str, longest: Sequence[int]) -> Headline:
+    """Which rank the others wait for, and how uneven their work is."""
+    names = ", ".join(map(str, longest))
+    computes = (
+        f"Rank {names} {'computes' if len(longest) == 1 else 'compute'} longest."
+        if longest
+        else "All ranks compute about as long."
+    )
+    known = [row.compute_ms for row in run.ranks if row.compute_ms is not None]
+    figures = (
+        [
+            Figure("least computing of a rank", min(known), "ms"),
+            Figure("most computing of a rank", max(known), "ms"),
+        ]
+        if known
+        else []
+    )
+    if run.skew is not None and run.skew.ranks:
+        most = max(one.wait_ms for one in run.skew.ranks)
+        figures.append(Figure("most waiting of a rank", most, "ms"))
+    return Headline(
+        f"{waits_for} {computes}",
+        figures,
+        f"solscope ranks {shlex.join(row.path for row in run.ranks)}",
+    )
+
+
+def of_bench(board: Leaderboard) -> Headline:
+    """How close the best solutions come to the limit, and where the most is left."""
+    best = board.best
+    if best.weighted_s is None:
+        return Headline("No solution passed on a shape that has a bound.", [], None)
+    left = [one for one in best.operators if one.recoverable is not None]
+    sentence = (
+        f"The fastest correct solutions reach {best.weighted_s:.1%} of the limit of "
+        f"{board.device}, over {best.covered:.1%} of the production time of the suite"
+    )
+    if left:
+        most = max(left, key=lambda one: one.recoverable or 0.0)
+        sentence += (
+            f"; {most.operator} has the most to recover ({most.recoverable:.1%} of GPU time)"
+        )
+    figures = [
+        Figure("S, weighted", 100 * best.weighted_s, "%"),
+        Figure("importance covered", 100 * best.covered, "%"),
+    ]
+    if best.recoverable is not None:
+        figures.append(Figure("recoverable GPU time", 100 * best.recoverable, "%"))
+    return Headline(f"{sentence}.".replace("%", " %"), figures, None)
+
+
+def _ms(value: float) -> str:
+    return f"{value:,.2f} ms"

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+import solscope
+from solscope import attribute
+from solscope.bench.results.files import read_results
+from solscope.bench.results.leaderboard import leaderboard
+from solscope.compare.profiles import compare_profiles
+from solscope.pages.headline import of_bench, of_comparison
+from tests.making import attributed, event
+
+
+def run_of(period: int, softmax: int) -> solscope.Attributed:
+    """Four steps of that many microseconds, with one kernel that takes so long."""
+    events = []
+    for at in range(5):
+        start, number = 1_000 * period * at, 10 * at
+        events.append(event("annotation", f"ProfilerStep#{at}", start, 1_000 * period - 10))
+        for index, (name, time) in enumerate((("gemm_kernel", 100), ("softmax_kernel", softmax))):
+            own = number + index + 1
+            launch = start + 1_000 * (10 + index)
+            events.append(event("runtime", "cudaLaunchKernel", launch, 900, correlation=own))
+            begin = start + 1_000 * (50 + 200 * index)
+            events.append(event("kernel", name, begin, 1_000 * time, correlation=own))
+    return attributed(*events)
+
+
+def test_a_comparison_begins_with_the_difference_of_step_times() -> None:
+    comparison = compare_profiles([run_of(1_000, 50), run_of(1_400, 450)], ["normal", "slow"])
+    (phase,) = comparison.phases
+    before, after = (one.time_ms for one in phase.steps if one is not None)
+    assert after > before
+    found = of_comparison(comparison)
+    assert found.sentence.startswith(f"slow takes {after:,.2f} ms per step, ")
+    assert f"{after - before:,.2f} ms more than normal" in found.sentence
+    main = max(phase.differences, key=lambda one: one.diff_ms)
+    assert f"is {main.name} ({main.diff_ms:+,.2f} ms)" in found.sentence
+    assert [figure.value for figure in found.figures] == pytest.approx(
+        [before, after, 100 * (after - before) / before]
+    )
+    assert found.next == "solscope diagnose made.json made.json"
+
+
+def test_a_faster_profile_takes_less() -> None:
+    comparison = compare_profiles([run_of(1_400, 450), run_of(1_000, 50)], ["slow", "normal"])
+    assert " less than slow" in of_comparison(comparison).sentence
+
+
+def test_steps_that_take_as_long_are_called_alike() -> None:
+    found = of_comparison(compare_profiles([run_of(1_000, 50), run_of(1_001, 51)], ["a", "b"]))
+    assert found.sentence == "b takes 1.00 ms per step, within 1 % of a (1.00 ms)."
+    assert found.next is None
+
+
+def test_profiles_without_steps_are_not_called_faster() -> None:
+    summary = attribute(solscope.open("tests/data/nsys_decode_kern_sum.csv"))
+    found = of_comparison(compare_profiles([summary, summary], ["a", "b"]))
+    assert "not speed" in found.sentence
+    assert (found.figures, found.next) == ([], None)
+
+
+def test_results_begin_with_how_close_the_best_come_to_the_limit() -> None:
+    board = leaderboard(read_results(["tests/data/bench_results.jsonl"]))
+    found = of_bench(board)
+    assert board.best.weighted_s is not None
+    assert f"{100 * board.best.weighted_s:.1f} %" in found.sentence
+    most = max(board.best.operators, key=lambda one: one.recoverable or 0.0)
+    assert most.operator in found.sentence
+    assert len(found.figures) <= 3
