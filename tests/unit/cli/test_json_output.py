@@ -43,6 +43,7 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     "operators": [("operators", B200), ("operators", B200, GRAPH)],
     "hotspots": [("hotspots", B200), ("hotspots", NORMAL, SLOW)],
     "host": [("host", NORMAL)],
+    "memory": [("memory", "demo:qwen-h100")],
     "efficiency": [("efficiency", NORMAL), ("efficiency", "--by", "layer", NORMAL)],
     "whatif": [
         ("whatif", NORMAL, "--graphs", "--batch", "64"),

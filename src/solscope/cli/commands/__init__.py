@@ -19,6 +19,7 @@ COMMANDS = {
     "ranks": "Find the rank that the others wait for, and why.",
     "hotspots": "Rank what to fix first, by time saved.",
     "host": "Say what the host did while the GPU waited.",
+    "memory": "Show GPU memory: peak, fragmentation, who allocates.",
     "efficiency": "Compute MFU, MBU and the speed of light of a step.",
     "whatif": "Predict a step on other hardware, sizes or settings.",
     "compare": "Compare profiles of the same work.",

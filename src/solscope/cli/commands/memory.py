@@ -1,0 +1,47 @@
+"""`solscope memory`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from solscope.cli.arguments import profiles_argument
+from solscope.cli.opening import each_profile, open_attributed
+from solscope.cli.options import number_option, opening_options
+from solscope.cli.output import Output, form_options, present
+
+
+@click.command("memory", short_help="Show GPU memory: peak, fragmentation, who allocates.")
+@profiles_argument
+@number_option("--top", 8, click.IntRange(min=1), "Operators to print; JSON has all.")
+@opening_options
+@form_options
+def command(
+    files: tuple[str, ...],
+    top: int,
+    rule_files: tuple[Path, ...],
+    max_expansion: int,
+    output: Output,
+) -> None:
+    """Show the memory of the caching allocator: peak, fragmentation, what allocates in steps.
+
+    Needs a trace of torch.profiler with profile_memory=True.
+
+    \b
+    Examples:
+      solscope memory trace.json.gz
+      solscope memory trace.json.gz --json
+    """
+    from solscope.demo import resolve
+    from solscope.readers.allocations import read_allocations
+    from solscope.readers.base import ReadOptions
+    from solscope.views.memory import MemoryTable, memory_table
+
+    def analyze(path: str) -> list[MemoryTable]:
+        attributed = open_attributed(path, rule_files, max_expansion)
+        found = read_allocations(Path(resolve(path)), ReadOptions(max_expansion=max_expansion))
+        return memory_table(attributed, found)
+
+    tables = [table for found in each_profile(files, analyze) for table in found]
+    present({"devices": tables}, output, top=top)

@@ -1,0 +1,71 @@
+"""`solscope memory` in the terminal."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from solscope.report.forms import Screen, form, one_below_the_other
+from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.tables import Column, number, pct, table
+from solscope.text import clean
+from solscope.views.memory import MemoryTable
+
+
+class MemoryTables(TypedDict):
+    """One table per GPU of each profile."""
+
+    devices: list[MemoryTable]
+
+
+@form("memory", MemoryTables)
+def memory_parts(result: MemoryTables, screen: Screen, *, top: int) -> list[Printable]:
+    """One page per GPU, one below the other."""
+    return one_below_the_other(_page(found, screen.width, top) for found in result["devices"])
+
+
+def _megabytes(size: float | None) -> str:
+    return number(None if size is None else size / 1e6)
+
+
+def _page(m: MemoryTable, width: int, top: int) -> list[Printable]:
+    where = m.peak_op if m.peak_step is None else f"{m.peak_op}, step {m.peak_step}"
+    parts: list[Printable] = [
+        Text(
+            f"{clean(m.profile)}, GPU {m.device}: peak {_megabytes(m.peak_bytes)} MB in "
+            f"{clean(where)}; {_megabytes(m.reserved_bytes)} MB reserved, "
+            f"{pct(m.fragmentation_pct)} of it unused",
+            style="bold",
+        ),
+        Text(
+            f"{m.events:,} events of the allocator: from {_megabytes(m.first_bytes)} to "
+            f"{_megabytes(m.last_bytes)} MB"
+        ),
+    ]
+    if m.allocations_per_step is not None:
+        parts.append(
+            Text(
+                f"per step (mean of {m.steps}): {m.allocations_per_step:,.0f} allocations, "
+                f"{_megabytes(m.allocated_per_step)} MB taken, "
+                f"{_megabytes(m.growth_per_step)} MB kept"
+            )
+        )
+    columns = [
+        Column("MB"),
+        Column("share"),
+        Column("allocations"),
+        Column("operator", text=True, code=True),
+    ]
+    rows = [
+        (_megabytes(row.bytes), pct(row.pct), f"{row.calls:,}", row.op) for row in m.operators[:top]
+    ]
+    rest = m.operators[top:]
+    if rest:
+        rows.append(
+            (
+                _megabytes(sum(row.bytes for row in rest)),
+                pct(sum(row.pct or 0.0 for row in rest)),
+                f"{sum(row.calls for row in rest):,}",
+                f"({len(rest):,} more)",
+            )
+        )
+    return [*parts, Text(""), table(columns, rows, width)]
