@@ -61,6 +61,14 @@ EXAMPLES = (
         "What should be fixed first, and what would it save?",
         ("hotspots demo:h200-normal",),
     ),
+    Example("host", "What did the host do while the GPU waited?", ("host demo:h200-slow",)),
+    Example("efficiency", "What are MFU and MBU?", ("efficiency demo:h200-normal",)),
+    Example(
+        "whatif",
+        "What would CUDA graphs, FP8 and a B200 give?",
+        ("whatif demo:h200-normal --graphs --dtype fp8 --gpu B200",),
+    ),
+    Example("memory", "What allocates GPU memory?", ("memory demo:qwen-h100",)),
     Example(
         "diagnose",
         "Why is the second run slow?",

@@ -65,7 +65,7 @@ CASES: dict[str, list[tuple[str, ...]]] = {
         ("suite", "roofline"),
         ("suite", "roofline", "--hardware", "H200", "--bound", "corrected"),
     ],
-    "suite_medians": [("suite", "shapes")],
+    "suite_shapes_medians": [("suite", "shapes")],
     "suite_shapes": [("suite", "shapes", "rms_norm")],
     "suite_shapes_listed": [("suite", "shapes", "dense_gemm", "--suite", "decode")],
     "hardware_list": [("hardware", "list")],

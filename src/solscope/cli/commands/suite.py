@@ -110,7 +110,7 @@ def shapes(operator: str | None, suite: str, hardware: list[str], output: Output
     if operator is None:
         if suite != "atrex":
             raise click.UsageError(f"S was published for atrex only; name an operator of {suite}")
-        present({"operators": suite_medians()}, output, form="suite_medians")
+        present({"operators": suite_medians()}, output, form="suite_shapes_medians")
         return
     if suite == "atrex":
         present({"shapes": suite_shapes(operator, hardware)}, output, operator=operator)

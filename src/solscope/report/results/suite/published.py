@@ -114,7 +114,7 @@ class SuiteMedians(TypedDict):
     operators: list[MedianRow]
 
 
-@form("suite_medians", SuiteMedians)
+@form("suite_shapes_medians", SuiteMedians)
 def medians_parts(result: SuiteMedians, screen: Screen) -> list[Printable]:
     """The public page's table of medians; `suite shapes OP` opens a row."""
     rows = result["operators"]
