@@ -279,8 +279,22 @@ def scope_of(f: Findings, verdict: Verdict) -> Scope | None:
     return "mean"
 
 
+OPPOSITE: dict[Verdict, Verdict] = {"regression": "improvement", "improvement": "regression"}
+
+
 def _judge_alike(f: Findings, ranking: Ranking) -> Verdict:
-    """The verdict on steps of the same phases, in the same shares."""
+    """The verdict on steps of the same phases, in the same shares.
+
+    A faster run is judged from the other side, so that exchanging the runs exchanges the verdict:
+    what is evidence for a regression is evidence for its end.
+    """
+    if f.outcome.ratio >= 1 or f.swapped is None:
+        return _judge_slower(f, ranking)
+    verdict = _judge_slower(f.swapped, rank(f.swapped))
+    return OPPOSITE.get(verdict, verdict)
+
+
+def _judge_slower(f: Findings, ranking: Ranking) -> Verdict:
     if f.outcome.low is None:
         return "cannot_compare"
     direction = _direction(f)
@@ -432,7 +446,7 @@ def _pace(f: Findings) -> list[str]:
 
 def _gone(f: Findings) -> list[NamedCause]:
     """Why the abnormal run is the faster one: what slowed the normal run down, seen from there."""
-    found = find(match(f.abnormal, f.normal, f.limits), f.limits)
+    found = f.swapped
     if found is None:
         return [unknown(1.0)]
     return [

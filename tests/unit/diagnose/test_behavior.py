@@ -148,3 +148,19 @@ def test_of_several_gpus_the_busiest_is_observed(tmp_path: Path) -> None:
     path.write_text(text + "1,g,GPU 1,30,step,1001,1\n", encoding="utf-8")
     run = observe(solscope.attribute(solscope.open(path)))
     assert [kernel.name for kernel in run.kernels] == ["f"]
+
+
+def test_of_two_processes_one_is_observed(tmp_path: Path) -> None:
+    text = (DATA / "normal_perf_data.csv").read_text(encoding="utf-8")
+    head, *rows = text.splitlines()
+    # The second process has its cycles a little later, and twice as long.
+    second = [
+        row.replace(",805580,", ",805999,").replace(",100000.0000,", ",200000.0000,")
+        for row in rows
+    ]
+    path = tmp_path / "two_perf_data.csv"
+    path.write_text("\n".join([head, *rows, *second]) + "\n", encoding="utf-8")
+    run = observe(solscope.attribute(solscope.open(path)))
+    alone = observed("normal")
+    assert [step.wall_ns for step in run.steps] == [step.wall_ns for step in alone.steps]
+    assert run.run.processes == 2

@@ -116,3 +116,12 @@ def test_nothing_is_ever_sure() -> None:
     result = diagnose_runs(EAGER.run(), EAGER.run(3))
     assert result.causes[0].id == "none"
     assert 0.5 <= result.causes[0].confidence < 1.0
+
+
+def test_a_clock_that_fell_without_effect_is_listed() -> None:
+    lower = EAGER.but(counters={"gpu_sm_frequency": 1500.0, "gpu_pcie_receive": 3_000_000.0})
+    result = diagnose_runs(EAGER.run(), lower.run(3))
+    assert result.verdict == "no_change"
+    latent = {item.id: item.text for item in result.latent}
+    assert latent["gpu_clock"] == "SM clock 1500 MHz (normal 1980)"
+    assert latent["pcie"].startswith("PCIe to the GPU 3,000 MB/s")

@@ -140,7 +140,9 @@ def clock_fell(f: Findings) -> Answer:
     clock = f.sensors.counter("gpu_sm_frequency")
     if clock is None:
         return Answer(None, "the GPU's clock was not sampled")
-    text = f"SM clock {clock.abnormal:.0f} MHz (normal {clock.normal:.0f})"
+    # Readings of a run known by cycles have the unit that their maker chose.
+    unit = " MHz" if f.normal.anchor is None else ""
+    text = f"SM clock {clock.abnormal:.0f}{unit} (normal {clock.normal:.0f})"
     return Answer(clock.ratio < 1 - f.limits.clock_fell, text)
 
 

@@ -17,7 +17,7 @@ from solscope.diagnose.findings.gpu import GpuFindings
 from solscope.diagnose.findings.host import HostFindings
 from solscope.diagnose.findings.pairs import StepMeans
 from solscope.diagnose.findings.sensors import SensorFindings
-from solscope.diagnose.matching.units import Units
+from solscope.diagnose.matching.units import Units, match
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.readers.packed import Observations
 
@@ -45,6 +45,11 @@ class Findings:
         if self.delta_ms == 0:
             return 0.0
         return sum(self.parts.by_family[family] for family in families) / self.delta_ms
+
+    @cached_property
+    def swapped(self) -> Findings | None:
+        """The same runs with their roles exchanged; null when they must not be compared."""
+        return find(match(self.abnormal, self.normal, self.limits), self.limits)
 
     @cached_property
     def gpu(self) -> GpuFindings:

@@ -69,7 +69,7 @@ def observe_cycles(attributed: Attributed) -> Observations:
     clocks, counters = _counters(attributed, table, cycles, host, start + wall)
     return Observations(
         solscope_observations=VERSION,
-        run=_run(attributed, cycles, int((start + wall).max())),
+        run=_run(attributed, cycles, int((start + wall).max()), table["pid"].n_unique()),
         steps=steps,
         tiles=tiles,
         kernels=_kernels(gpu, categories, scale, size),
@@ -83,12 +83,19 @@ def observe_cycles(attributed: Attributed) -> Observations:
 
 
 def _main_anchor(table: pl.DataFrame) -> pl.DataFrame:
-    """One row per cycle of the anchor with most cycles, in order of time, numbered by `at`."""
+    """One row per cycle of the anchor with most cycles, in order of time, numbered by `at`.
+
+    Of several processes the one with most cycles counts, and of equals the first: their cycles
+    overlap in time, and are not steps of one program.
+    """
     cycles = table.unique(["pid", "cycle", "start_ns"], keep="first", maintain_order=True)
     names = cycles["anchor"].cast(pl.String)
     most = names.value_counts().sort(["count", "anchor"], descending=[True, False])["anchor"][0]
+    chosen = cycles.filter(names == most)
+    counts = chosen.group_by("pid").agg(pl.len(), pl.col("start_ns").min())
+    first = counts.sort(["len", "start_ns", "pid"], descending=[True, False, False])["pid"][0]
     return (
-        cycles.filter(names == most)
+        chosen.filter(pl.col("pid").eq_missing(first))
         .select("pid", "cycle", "start_ns", "anchor", "anchor_ns")
         .sort("start_ns", "cycle", nulls_last=True, maintain_order=True)
         .with_row_index("at")
@@ -253,7 +260,7 @@ def _readings(table: pl.DataFrame, cycles: pl.DataFrame, ends: Int64s) -> pl.Dat
     return known.group_by("t_ns", "metric", "device").agg(pl.col("mu").median().alias("value"))
 
 
-def _run(attributed: Attributed, cycles: pl.DataFrame, span_ns: int) -> Run:
+def _run(attributed: Attributed, cycles: pl.DataFrame, span_ns: int, processes: int) -> Run:
     profile = attributed.profile
     return Run(
         name=Path(profile.path).name,
@@ -263,7 +270,7 @@ def _run(attributed: Attributed, cycles: pl.DataFrame, span_ns: int) -> Run:
         found_by=f"{ANCHOR}{cycles['anchor'][0]}",
         span_ns=span_ns,
         unix_ns=cycles["start_ns"][0],
-        processes=max(1, cycles["pid"].n_unique()),
+        processes=max(1, processes),
         devices=max(1, len(profile.metadata.devices)),
         stacks=False,
         shapes=False,

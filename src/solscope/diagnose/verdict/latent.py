@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from solscope.diagnose.evidence import gpu
 from solscope.diagnose.findings.findings import Findings
 from solscope.diagnose.verdict.ranking import Ranking
 
@@ -30,9 +31,17 @@ def latent_changes(f: Findings, ranking: Ranking, verdict: str) -> list[Latent]:
         Latent(cause.id, "cause", f"{cause.title}: {cause.evidence[0]}", None)
         for cause in ranking.hidden
     ]
+    out += _drivers(f, {cause.id for cause in (*ranking.causes, *ranking.hidden)})
     out += _kernels(f, verdict)
     out += _sections(f)
     return out[:MOST]
+
+
+def _drivers(f: Findings, named: set[str]) -> list[Latent]:
+    """Clocks that fell and links that carry more, where no cause is made of them."""
+    checks = (("gpu_clock", gpu.clock_fell), ("pcie", gpu.pcie_traffic))
+    answers = [(cause, check(f)) for cause, check in checks if cause not in named]
+    return [Latent(cause, "sensor", a.text, None) for cause, a in answers if a.holds]
 
 
 def _kernels(f: Findings, verdict: str) -> list[Latent]:
