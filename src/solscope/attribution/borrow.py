@@ -58,10 +58,12 @@ def borrow(
     companions: Sequence[Companion] = (),
 ) -> pl.DataFrame:
     """Add `BORROWED`, `borrowed_by` and `borrowed_call`."""
-    lacking = activities["op_row"].is_null()
+    placed = with_replays(events, activities, steps)
+    # An operator around the launch of a graph is not that of the kernels in it.
+    lacking = placed["op_row"].is_null() | placed["replayed"]
     if not lacking.any():
         return _nothing_lacking(activities)
-    own = _lendable(events, with_replays(events, activities, steps))
+    own = _lendable(events, placed)
     offers = {"sequence": _of_twins(own), "same_kernel": _of_kernels(own)}
     if companions:
         lent = _of_companions(own, companions)
