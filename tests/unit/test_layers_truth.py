@@ -355,15 +355,16 @@ def test_json_of_layers_is_as_agreed() -> None:
         "overlapped_us", "outside", "coverage", "layer_kinds",
     }  # fmt: skip
     assert agreed <= set(found)
-    assert set(found) - agreed == {"per", "stat", "passes", "warnings"}
-    assert set(found["coverage"]) == {"layer_pct", "role_pct"}
+    assert set(found) - agreed == {"overlaps", "per", "stat", "passes", "warnings"}
+    assert set(found["coverage"]) == {"layer_pct", "role_pct", "sure_pct"}
     assert [set(group) for group in found["outside"]] == [{"group", "sum_us", "rows"}] * 2
     assert [group["group"] for group in found["outside"]] == ["prologue", "epilogue"]
     (kind,) = found["layer_kinds"]
     assert set(kind) == {"kind", "layers", "sum_us", "groups"}
     group = kind["groups"][0]
     assert set(group) == {"group", "sum_us", "rows"}
-    assert set(group["rows"][0]) == {"role", "operator", "kernels", "time_us", "kernel_times"}
+    keys = {"role", "operator", "modules", "kernels", "time_us", "kernel_times"}
+    assert set(group["rows"][0]) == keys
     assert all(len(group["rows"][0][key]) == 2 for key in ("kernels", "time_us"))
 
 

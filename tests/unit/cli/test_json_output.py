@@ -56,6 +56,7 @@ CASES: dict[str, list[tuple[str, ...]]] = {
         ("gate", NORMAL, SLOW, "--max-regression", "5%"),
     ],
     "diagnose": [("diagnose", NORMAL, SLOW), ("diagnose", NORMAL, NORMAL)],
+    "diagnose_single": [("diagnose", SLOW)],
     "diagnose_classic": [("diagnose", NORMAL, SLOW, "--classic")],
     "report": [("report", B200, "-o", "{tmp}/report.html")],
     "export": [("export", GRAPH, "--redact", "--csv", "{tmp}/a.csv")],
