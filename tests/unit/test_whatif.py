@@ -134,6 +134,13 @@ def test_what_was_not_recorded_cannot_be_scaled() -> None:
         Scenario(dtype="int3")
 
 
+def test_a_step_without_costs_is_not_predicted_for_other_sizes() -> None:
+    step = recorded_step(open_attributed("demo:vllm-mi300x-graph"), None, None)
+    with pytest.raises(InputError, match=r"only 3\.1 % of the GPU time is known"):
+        predict(step, Scenario(batch=64))
+    assert predict(step, Scenario(no_host_gaps=True)).predicted_ms > 0
+
+
 def test_a_sweep_names_the_knee() -> None:
     batches = [Scenario(graphs=True, batch=1 << n) for n in range(20)]
     found = predict_many(made(), batches)

@@ -36,6 +36,8 @@ from solscope.whatif.timing import (
     exactly,
 )
 
+LEAST_PRICED_PCT = 50.0
+"""With a smaller share of the GPU time costed, sizes and peaks say little about the step."""
 KNEE_GAIN = 1.5
 """A doubled batch that gives less than this many times the tokens is beyond the knee."""
 REDUCES_PER_LAYER = 2
@@ -167,6 +169,12 @@ def predict(step: RecordedStep, scenario: Scenario) -> Prediction:
 
 
 def _check(step: RecordedStep, scenario: Scenario) -> None:
+    resized = (scenario.gpu, scenario.dtype, scenario.tp, scenario.batch, scenario.context)
+    if any(change is not None for change in resized) and _priced(step) < LEAST_PRICED_PCT:
+        raise InputError(
+            f"{step.profile}: the cost of only {_priced(step):.1f} % of the GPU time is known, too "
+            "little to predict other sizes or GPUs; add --with an eager profile, or --model CONFIG"
+        )
     if scenario.batch is not None and step.batch is None:
         raise InputError(
             f"{step.profile}: the batch was not recorded, so --batch has nothing to scale from; "
