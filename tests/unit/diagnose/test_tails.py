@@ -226,3 +226,12 @@ def test_slow_steps_are_explained_by_one_ranking_as_a_whole(
     assert result.first.id == used
     assert [item.id for item in result.excluded] == [f"not {used}"]
     assert result.missing == [f"missing for {used}"]
+
+
+def test_an_improvement_mentions_a_single_slow_step() -> None:
+    base = GRAPH.but(steps=42)
+    before = longer(base.run(), "idle.host:schedule", lambda _at: 6.0)
+    after = longer(base.run(3), "idle.host:schedule", lambda at: 20.0 if at == 20 else 0.0)
+    result = diagnose_runs(before, after)
+    assert result.verdict == "improvement"
+    assert "cannot be told (1 of 40 against 0 of 40)" in result.sentence

@@ -45,7 +45,7 @@ def sentence_of(
         return _tail(f, step, verdict, causes)
     tail = _other_way(f, step, verdict)
     if verdict == "improvement":
-        return f"Improvement: {step} take {change}{_where(f)}{tail}."
+        return f"Improvement: {step} take {change}{_where(f)}{tail}{_unclear_tail(f)}."
     first = causes[0]
     if verdict == "workload_changed":
         seen = f" ({first.evidence[0]})" if first.evidence else ""
