@@ -31,7 +31,7 @@ TILE = 4_096
 """Widths that a block should cover when it is asked for by range."""
 IN_REPORT = 200_000
 """Events in a report; beyond that, lanes become coarser, those of the host first."""
-IN_ANSWER = 20_000
+IN_ANSWER = 25_000
 """Events that the dashboard begins with; it asks for others when it needs them."""
 _ORDER = ("step", "pass", "gpu", "idle", "layer", "call", "stack")
 """Kinds of lanes, those first that should be in full detail."""
