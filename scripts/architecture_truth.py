@@ -272,6 +272,8 @@ class _LayerTruth:
         self.moe = any(_is_experts(self.paths[i]) for i in rows if self._section_of(i) == "feed")
         self.expert_products = 0
         self.attended = False
+        self.attending: set[str] = set()
+        """Modules of attention that have attended."""
         self.projected = False
         """The output projection of attention, or the down projection, has run."""
 
@@ -312,10 +314,15 @@ class _LayerTruth:
 
     def role(self, i: int) -> str | None:
         section = self.sections[self.turn[i]]
+        function = self.truth.recorded[i].function
+        if "Modulation" in "/".join(self.paths[i]) or function.endswith(":_modulate"):
+            return "modulation"
         if section in ("attention", "mixer"):
             return self._attention(i) if section == "attention" else self._mixer(i)
         if section == "norm":
-            return self._norm(i)
+            return "input_norm post_norm qk_norm" if self._mixes_itself() else self._norm(i)
+        if section == "residual" and self._mixes_itself():
+            return self._unnamed(function)
         if section == "residual":
             scaled = "AUnaryFunctor" in self.truth.recorded[i].name
             return "residual o_proj qkv gating down other" if scaled else "residual"
@@ -329,7 +336,8 @@ class _LayerTruth:
         leaf = next(name for name in reversed(self.paths[i]) if _LINEAR.search(name))
         if _MLA_CLASSES.match(outer) and len(order) in _MLA_ROLES:
             return _MLA_ROLES[len(order)][order.index(leaf)]
-        return "o_proj" if leaf == order[-1] else "qkv"
+        # Text and image may have an output projection each, behind one attention.
+        return "o_proj" if leaf == order[-1] or outer in self.attending else "qkv"
 
     def _attention(self, i: int) -> str | None:
         activity, path = self.truth.recorded[i], self.paths[i]
@@ -353,9 +361,11 @@ class _LayerTruth:
             return None
         if function.startswith("cache_utils"):
             return "kv_write"
-        if re.search(r"attention_forward|repeat_kv|softmax|sdpa|_attn$", function):
+        if re.search(r"attention_forward|repeat_kv|softmax|sdpa|_attn$|:_attend$", function):
             core = re.search(r"flash|fmha|sdpa|attention|softmax", name, re.IGNORECASE)
             self.attended = self.attended or bool(core)
+            if core:
+                self.attending.add(outer)
             copied = self.attended and re.search("copy|elementwise", name)
             return "attention attention_combine" + (" o_proj" if copied else "")
         if re.search(r"Output_\d+$", "/".join(path)):
@@ -453,6 +463,20 @@ class _LayerTruth:
         products = [n for n in names if _PRODUCT.search(n) and "splitKreduce" not in n]
         return sum("prepare_grouped" not in n for n in products) > 2
 
+    @staticmethod
+    def _unnamed(function: str) -> str:
+        """What a layer computes without a module."""
+        if function.endswith((":_rotated", "_rotary")):
+            return "rope"
+        if function.endswith((":_attend", ":_heads")):
+            return "attention"
+        return "residual activation attention o_proj down"
+
+    def _mixes_itself(self) -> bool:
+        """The layer calls attention without a module for it, beside its feed-forward part."""
+        names = [self.truth.recorded[i].name for i in self.rows]
+        return "attention" not in self.sections and any("sdpa" in name for name in names)
+
     def _dense(self, i: int) -> str | None:
         path = self.paths[i]
         if any(_NORM.search(m) for m in path):
@@ -466,7 +490,11 @@ class _LayerTruth:
         ]
         if any(_LINEAR.search(m) for m in path):
             leaf = next(m for m in reversed(path) if _LINEAR.search(m))
-            self.projected = leaf == linears[-1]
+            # Text and image may have a feed-forward part each.
+            own = [m for m in self.truth.linears.get(path[0], ()) if m in linears]
+            self.projected = leaf == (own if len(own) > 1 else linears)[-1]
+            if self._mixes_itself():
+                return "o_proj down" if self.projected else "qkv up_gate"
             return "down" if self.projected else "up_gate"
         if self.projected and "Activation" not in path[-1]:
             return "residual"

@@ -26,14 +26,15 @@ from reliability_curve import Point, draw
 
 import solscope
 from solscope.attribution import layers
-from solscope.attribution.confidence import SUBJECTS, UNSEEN, confidence, measured
+from solscope.attribution.confidence import AGREED, SUBJECTS, UNSEEN, confidence, measured
+from solscope.attribution.expected import RUN, Expected, verdicts
 
 TARGET = Path(__file__).parents[1] / "src" / "solscope" / "attribution" / "confidence.toml"
 BINS = (0.0, 0.6, 0.8, 0.9, 0.95, 0.97, 1.01)
 SURE = 0.95
 VARIANTS = ("stripped", "graph")
 COLUMNS = (
-    *("category", "layer", "place"),
+    *("category", "layer", "place", *RUN, "layer_kind"),
     *("layer_evidence", "role_evidence", "kind_evidence"),
 )
 
@@ -92,12 +93,20 @@ def judged(
     table = made.select("dur_ns", *COLUMNS).with_columns(
         pl.col(pl.Categorical, pl.Enum).cast(pl.String)
     )
+    expected = Expected(tuple("+".join(truth.kind[n]) for n in sorted(truth.kind)))
+    agreeing = {run for run, found in verdicts(made, expected).items() if found.agrees(expected)}
     for number, row in enumerate(table.iter_rows(named=True)):
         position = source[number]
         if position is not None and row["layer_evidence"] is not None:
+            checked = tuple(row[name] for name in RUN) in agreeing
             for subject, evidence, right in _claims_of(row, truth, position):
                 heavy = row["category"] in HEAVY
-                yield Claim(variant, number, subject, evidence, row["dur_ns"], right, heavy)
+                claim = Claim(variant, number, subject, evidence, row["dur_ns"], right, heavy)
+                yield claim
+                if checked and subject != "role":
+                    # The same with a config at hand, which states what modules show.
+                    name = f"{variant} with config"
+                    yield claim._replace(variant=name, evidence=evidence + AGREED)
 
 
 HEAVY = ("gemm", "attention", "moe", "linear_attention")

@@ -172,12 +172,17 @@ def _alike(gap: str, head: str) -> int | None:
 
 
 def _last_tail(after: str, tails: set[str]) -> int | None:
-    """Length of the last layer's tail: a known one, else up to where it ends as others end."""
+    """Length of the last layer's tail: a known one, else up to where it ends as others end.
+
+    A recording can end in the middle of a layer: what is there of the tail is all of it.
+    """
     # A cast at the end of a tail may be the input of the next norm.
     ends = tails | {tail.rstrip(Letter.COPY) for tail in tails}
     known = [tail for tail in ends if tail and after.startswith(tail)]
     if known:
         return len(max(known, key=len))
+    if after and any(tail.startswith(after) for tail in tails):
+        return len(after)
     found = [end for tail in tails if (end := _same_ending(after, tail)) is not None]
     return max(found)[1] if found else None
 

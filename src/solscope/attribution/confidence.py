@@ -35,7 +35,16 @@ Modules in Python stacks are the truth by which everything else is measured. Mea
 read from the same stacks would only show that they agree with themselves. What a stack records is
 taken as nearly sure where the order of kernels says the same, and as doubtful where it does not.
 """
+AGREED, CONTRADICTED = ", config agrees", ", config differs"
+"""Added to evidence where a model's config was compared; see `expected.py`."""
 SUBJECTS = ("layer", "role", "kind")
+
+
+def same_kind(kind: str, other: str) -> bool:
+    """`other` names the same mixer, or that and another, and the same feed-forward part."""
+    *mixers, feed = kind.partition(",")[0].split("+")
+    *named, fed = other.split("+")
+    return set(mixers) <= set(named) and feed == fed
 
 
 def grade(layer: Layer, model: Model) -> str:

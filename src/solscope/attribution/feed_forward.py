@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from solscope.attribution.modulation import with_modulation
 from solscope.attribution.products import (
     Product,
     closing_role,
@@ -53,7 +54,7 @@ def dense_roles(text: str) -> list[str]:
             names.append("activation")
         else:
             names.append(closing_role(text, at))
-    return names
+    return with_modulation(text, names)
 
 
 def moe_roles(text: str, shapes: Sequence[Product | None]) -> list[str]:
@@ -177,7 +178,9 @@ def _expert(text: str, at: int, experts: list[int]) -> str:
     if letter == Letter.MOE_DISPATCH:
         following = next(i for i in experts if i > at)
         return _expert(text, following, experts)
-    if letter == Letter.GEMM_HELPER:
+    # A fill that no product follows makes room for what the product before it goes on with.
+    filled = letter == Letter.FILL and text[at:].lstrip(letter)[:1] not in PRODUCTS
+    if letter == Letter.GEMM_HELPER or filled:
         return _expert(text, max(i for i in experts if i < at), experts)
     return "activation"
 

@@ -13,7 +13,12 @@ from typing import NamedTuple
 
 import polars as pl
 
-from solscope.attribution.confidence import MODULES_AGREE, MODULES_ALONE, MODULES_DIFFER
+from solscope.attribution.confidence import (
+    MODULES_AGREE,
+    MODULES_ALONE,
+    MODULES_DIFFER,
+    same_kind,
+)
 from solscope.attribution.link import enclosing
 from solscope.attribution.modules import MODULE, Tree, layer_modules
 from solscope.patterns import lazy_pattern
@@ -85,14 +90,7 @@ def _vote(seen: list[_Seen]) -> tuple[str | None, str | None]:
         return kind, evidence
     if kind is None:
         return module, MODULES_ALONE
-    return (kind, MODULES_AGREE) if _agree(kind, module) else (module, MODULES_DIFFER)
-
-
-def _agree(kind: str, module: str) -> bool:
-    """Modules name the same mixer, or that and another, and the same feed-forward part."""
-    *mixers, feed = kind.partition(",")[0].split("+")
-    *named, fed = module.split("+")
-    return set(mixers) <= set(named) and feed == fed
+    return (kind, MODULES_AGREE) if same_kind(kind, module) else (module, MODULES_DIFFER)
 
 
 def _by_activity(

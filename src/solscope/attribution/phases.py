@@ -102,14 +102,8 @@ def queries_of(events: pl.DataFrame, activities: pl.DataFrame) -> list[Query | N
 def _query(op: str, dims: str) -> Query | None:
     if not any(word in op for word in ("attention", "softmax")):
         return None
-    try:
-        shapes = msgspec.json.decode(dims, type=list[object])
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    query = shapes[0] if shapes else None
-    if not isinstance(query, list) or not all(
-        isinstance(size, int) and 0 <= size < 1 << 31 for size in query
-    ):
+    query = first_shape(dims)
+    if query is None:
         return None
     if len(query) == 4:
         return Query(query[0], query[_QUERY_AXIS.get(op, 2)])
@@ -118,6 +112,20 @@ def _query(op: str, dims: str) -> Query | None:
     # Requests and heads in one dimension: [.., queries, keys]; or heads and queries, which could be
     # any number of queries unless there are as many as keys.
     return Query(None, query[1]) if query[1] in (1, query[2]) else None
+
+
+def first_shape(dims: str) -> list[int] | None:
+    """The shape of an operator's first input."""
+    try:
+        shapes = msgspec.json.decode(dims, type=list[object])
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    first = shapes[0] if shapes else None
+    if not isinstance(first, list) or not all(
+        isinstance(size, int) and 0 <= size < 1 << 31 for size in first
+    ):
+        return None
+    return first
 
 
 def phase_by_shapes(queries: list[Query | None]) -> pl.Series:

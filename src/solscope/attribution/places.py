@@ -37,13 +37,13 @@ from solscope.attribution.roles import OTHER, epilogue_roles, layer_roles, prolo
 from solscope.attribution.sections import Layer
 from solscope.attribution.sequence import Letter, letters, units
 from solscope.attribution.steps import Steps
+from solscope.attribution.structure import is_training
 from solscope.intervals import Int64s
 
 FOUND_BY = pl.Enum(["sequence", "module", "both"])
 """How the layer of an activity was found: by the order of kernels, by module names, by both."""
 
 PLACES = ("layer", "prologue", "epilogue")
-_TRAINING = r"(?i)backward|_bwd|bwd_|multi_tensor_apply.*adam|fused_adam"
 
 
 class _Label(NamedTuple):
@@ -87,7 +87,7 @@ def find_places(
     sequence = letters(activities, helpers)
     products = products_of(events, activities, sequence)
     whole = set(steps.table["found_by"]) == {"whole_profile"}
-    if decoder and not _is_training(activities):
+    if decoder and not is_training(activities):
         for rows, text in _passes(table, sequence):
             found = _place_pass(text, [products[row] for row in rows], labels, cut=not whole)
             if found is not None:
@@ -182,11 +182,6 @@ def _with_modules(table: pl.DataFrame, module: pl.Series) -> pl.DataFrame:
         )
         .drop("module")
     )
-
-
-def _is_training(activities: pl.DataFrame) -> bool:
-    names = activities["name"].unique().cast(pl.String)
-    return bool(names.str.contains(_TRAINING).any())
 
 
 def _place_transfers(

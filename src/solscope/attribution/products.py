@@ -61,7 +61,7 @@ def products_of(
     """Shape of each product whose operator recorded its inputs; None for everything else."""
     rows = activities["op_row"].set(sequence != Letter.GEMM.value, None)
     dims = events["input_dims"].gather(rows).cast(pl.String)
-    known = {text: _product(text) for text in dims.unique().drop_nulls()}
+    known = {text: product_of(text) for text in dims.unique().drop_nulls()}
     products: list[Product | None] = [None] * dims.len()
     rows_with = dims.is_not_null().arg_true()
     for row, text in zip(rows_with.to_list(), dims.drop_nulls().to_list(), strict=True):
@@ -69,7 +69,7 @@ def products_of(
     return products
 
 
-def _product(dims: str) -> Product | None:
+def product_of(dims: str) -> Product | None:
     """Two matrices [M, K] and [K, N], or batches of them, among the inputs of an operator."""
     try:
         shapes = msgspec.json.decode(dims)

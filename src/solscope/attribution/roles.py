@@ -9,14 +9,17 @@ input) take the role of the product they serve. `feed_forward.py` has the roles 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from solscope.attribution.feed_forward import dense_roles, moe_roles
+from solscope.attribution.modulation import modulation_end, with_modulation
 from solscope.attribution.products import Product, closing_role, served_role
-from solscope.attribution.sections import Layer
+from solscope.attribution.sections import Layer, earlier_feed_forward
 from solscope.attribution.sequence import MIXERS, Letter
 
 ROLES = {
+    "modulation": "scale and shift of a norm by a condition, and the products that make them",
     "input_norm": "norm at the start of the layer",
     "qkv": "projection to queries, keys and values (or of linear attention's inputs)",
     "q_a_kv_a": "MLA: down-projections of query and latent",
@@ -99,7 +102,11 @@ def layer_roles(
         put(start, _before(text[start : mixer.start], shapes, linear, cached), "attention")
         put(mixer.start, _mixer(text[mixer.start : mixer.end], linear), "attention")
         start = mixer.end
-    put(start, _after(text, start, layer.feed_start, linear, cached), "attention")
+    end = layer.feed_start
+    earlier = [end] if linear else earlier_feed_forward(text, start, end)
+    put(start, _after(text, start, earlier[0], linear, cached), "attention")
+    for begin, stop in pairwise(earlier):
+        put(begin, dense_roles(text[begin:stop]), "mlp")
     feed = text[layer.feed_start : layer.end]
     moe = layer.feed_forward == "moe"
     shapes = products[layer.feed_start : layer.end]
@@ -150,7 +157,8 @@ def epilogue_roles(text: str) -> list[str]:
 
 _PICKS = frozenset((Letter.TOPK, Letter.MOE_TOPK, Letter.SORT))
 _MOST_OUTPUTS = 2
-"""Products between attention and the feed-forward part: the output projection, and MLA's kv_b."""
+"""Products between attention and the feed-forward part: the output projection and MLA's kv_b, or
+the output projections of text and image."""
 
 
 def _output_end(text: str, start: int, end: int) -> int:
@@ -166,6 +174,11 @@ def _output_end(text: str, start: int, end: int) -> int:
 
 def _before(text: str, shapes: Sequence[Product | None], linear: bool, cached: bool) -> list[str]:
     """Roles between the start of the layer and its mixer."""
+    made = modulation_end(text)
+    if made:
+        # The condition is projected before the first norm that it scales.
+        rest = _before(text[made:], shapes[made:], linear, cached)
+        return ["modulation"] * made + with_modulation(text[made:], rest)
     first = text.find(Letter.GEMM)
     if first < 0:
         return ["input_norm" if letter == Letter.NORM else "attention" for letter in text]
@@ -297,7 +310,7 @@ def _after(text: str, start: int, end: int, linear: bool, cached: bool) -> list[
 def _attention_tail(text: str, cached: bool) -> list[str]:
     last = text.rfind(Letter.GEMM)
     products = {
-        i: "kv_b" if cached else OTHER for i, letter in enumerate(text) if letter == Letter.GEMM
+        i: "kv_b" if cached else "o_proj" for i, letter in enumerate(text) if letter == Letter.GEMM
     }
     if len(products) > _MOST_OUTPUTS:
         return [OTHER if at <= last else closing_role(text, at) for at in range(len(text))]
@@ -311,14 +324,17 @@ def _attention_tail(text: str, cached: bool) -> list[str]:
         elif served := served_role(text, at, products):
             names.append(served)
         elif at < last:
-            names.append(_inside_attention(text, at, gate))
+            names.append(_inside_attention(text, at, gate, cached))
         else:
             names.append(closing_role(text, at))
     return names
 
 
-def _inside_attention(text: str, at: int, gate: int) -> str:
+def _inside_attention(text: str, at: int, gate: int, cached: bool) -> str:
     """Role of a unit between attention and its output projection."""
+    if not cached and text[at] == Letter.ACTIVATION:
+        # Attention and feed-forward part share their projections.
+        return "activation"
     gated = (Letter.GATE, Letter.MULTIPLY, Letter.ELEMENTWISE)
     if 0 <= gate <= at and text[at] in gated:
         return "gating"

@@ -19,6 +19,7 @@ from solscope.attribution.sequence import (
 )
 
 FeedForward = Literal["dense", "moe", "none"]
+_ACTIVATIONS = frozenset((Letter.ACTIVATION, Letter.GATE))
 
 
 class Layer(NamedTuple):
@@ -84,6 +85,26 @@ def feed_forward_start(text: str, mixer: Mixer, end: int) -> int:
     # Without a norm of its own it works beside the mixer: all products after the output projection.
     side_by_side = mixer.kind == "attention" and len(products) >= 3
     return products[1] if side_by_side else end
+
+
+def earlier_feed_forward(text: str, start: int, end: int) -> list[int]:
+    """Where feed-forward parts before the last one begin, and `end`.
+
+    Text and image side by side with one attention have two: each with a norm, two products at least
+    and an activation between them.
+    """
+    starts = [end]
+    for at in range(end - 1, start - 1, -1):
+        part = text[at : starts[0]]
+        products = [i for i, letter in enumerate(part) if letter in PRODUCTS]
+        if (
+            text[at] in NORMS
+            and len(products) >= 2
+            and any(letter in _ACTIVATIONS for letter in part[products[0] : products[-1]])
+            and any(letter in PRODUCTS for letter in text[start:at])
+        ):
+            starts.insert(0, at)
+    return starts
 
 
 def feed_forward_kind(text: str) -> FeedForward:

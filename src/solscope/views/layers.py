@@ -21,10 +21,13 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.attribution.roles import GROUPS, OTHER, ROLES
+from solscope.attribution.structure import why_unplaced
 from solscope.errors import InputError, UsageError
 from solscope.intervals import union
 from solscope.names import short_name
+from solscope.operators.from_config import Model
 from solscope.profile import ProfileWarning
+from solscope.views.model_check import check_model
 from solscope.views.overlap import overlaps
 from solscope.views.warnings import warnings_of
 
@@ -131,8 +134,14 @@ def layers(
     layer: int | None = None,
     per: Per = "layer",
     stat: Stat = "mean",
+    model: Model | None = None,
 ) -> LayerTable:
-    """The layer table; `phase` defaults to the one that took most time in all profiles."""
+    """The layer table; `phase` defaults to the one that took most time in all profiles.
+
+    `model` has a config that the layers are checked against.
+    """
+    checked = [(p, []) if model is None else check_model(p, model) for p in profiles]
+    profiles = [attributed for attributed, _ in checked]
     phase = phase or _common_phase(profiles, labels)
     sides = [_Side(p, label, phase, layer) for p, label in zip(profiles, labels, strict=True)]
     kinds = dict.fromkeys(kind for side in sides for kind in side.counts)
@@ -167,7 +176,7 @@ def layers(
             [side.share(pl.col("confidence") >= SURE) for side in sides],
         ),
         layer_kinds=[_kind(sides, kind, per, stat) for kind in kinds],
-        warnings=[[*p.profile.warnings, *warnings_of(p)] for p in profiles],
+        warnings=[[*p.profile.warnings, *warnings_of(p), *differs] for p, differs in checked],
     )
 
 
@@ -247,7 +256,8 @@ def _selected(attributed: Attributed, label: str, phase: str | None) -> pl.DataF
     if rows.filter(pl.col("place") == "layer").is_empty():
         placed = attributed.activities.filter(pl.col("place") == "layer")["phase"].unique()
         there = ", ".join(sorted(str(p) for p in placed if p is not None))
-        hint = f" (there are layers in: {there})" if there else ""
+        why = why_unplaced(attributed.activities)
+        hint = f" (there are layers in: {there})" if there else f": {why.reason}" if why else ""
         raise InputError(f"{label}: no layers found{f' in phase {phase}' if phase else ''}{hint}")
     return rows
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from solscope.attribution import Attributed
+from solscope.attribution.structure import why_unplaced
 from solscope.intervals import find_stray, union
 from solscope.profile import ProfileWarning
 from solscope.views.coverage import share
@@ -26,7 +27,7 @@ def warnings_of(attributed: Attributed) -> list[ProfileWarning]:
         return []
     if attributed.activities.is_empty():
         return list(_nothing_ran(attributed))
-    checks = (_untimed, _unlinked, _graph_replay, _stray, _overhead)
+    checks = (_untimed, _unplaced, _unlinked, _graph_replay, _stray, _overhead)
     return [warning for check in checks for warning in check(attributed)]
 
 
@@ -50,6 +51,14 @@ def _untimed(attributed: Attributed) -> Iterator[ProfileWarning]:
             f"{lost:,} GPU activities have no usable start time: they count, but not in span, busy "
             "and idle",
         )
+
+
+def _unplaced(attributed: Attributed) -> Iterator[ProfileWarning]:
+    found = why_unplaced(attributed.activities)
+    if found is not None and found.training:
+        yield ProfileWarning("training", found.reason)
+    elif found is not None:
+        yield ProfileWarning("recommendation", found.reason)
 
 
 def _unlinked(attributed: Attributed) -> Iterator[ProfileWarning]:

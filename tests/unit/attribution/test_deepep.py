@@ -43,8 +43,9 @@ def test_every_kernel_has_its_role() -> None:
     assert list(zip(second["name"], second["role"], strict=True)) == list(LAYER)
 
 
-# The same layer as it runs: with the copies that serve its projections, and with the shared expert
-# between the two halves of combine.
+# The same layer as it runs, row by row as the table lists it: with the copies that serve its
+# projections, what perturbs the scores of the router, a fill behind the first product of the
+# experts, and the shared expert between the two halves of combine.
 ELEMENTWISE = "void at::native::elementwise_kernel<128, 4, direct_copy_kernel_cuda>"
 RUNNING = (
     *LAYER[:6],
@@ -54,8 +55,11 @@ RUNNING = (
     ("void at::native::index_elementwise_kernel<128, 4, index_put_kernel>", "kv_write"),
     *LAYER[7:9],
     (ELEMENTWISE, "o_proj"),
-    *LAYER[9:18],
-    *LAYER[18:],
+    *LAYER[9:14],
+    ("void at::native::distribution_elementwise_grid_stride_kernel<float, 4>", "topk"),
+    *LAYER[14:17],
+    ("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>>", "up_gate"),
+    *LAYER[17:],
     (QUANT, "shared_expert"),
     (GEMM, "shared_expert"),
     ("void flashinfer::activation::act_and_mul_kernel<float, silu>", "shared_expert"),

@@ -118,6 +118,12 @@ def test_a_last_layer_without_epilogue_ends_with_the_pass() -> None:
     assert texts("ENGAGiNGSGiNGAGiNGSGi") == ["E", "NGAGiNGSGi", "NGAGiNGSGi", ""]
 
 
+def test_a_recording_may_end_in_the_middle_of_a_layer() -> None:
+    # The activation is written out, so landmarks do not show where layers begin.
+    layer = "NGAGiNGupuGi"
+    assert texts(f"E{layer * 3}NGAGi") == ["E", layer, layer, layer, "NGAGi", ""]
+
+
 # --- What repeats around the mixers, where landmarks would mislead
 
 

@@ -183,6 +183,28 @@ def test_norms_behind_attention_and_feed_forward() -> None:
     )
 
 
+def test_a_condition_scales_and_shifts_norms() -> None:
+    """A block of a diffusion transformer: products of the condition come before the first norm."""
+    assert roles("SGNIuiGAGuiNIuiGSGui") == words(
+        "modulation modulation input_norm modulation modulation modulation qkv attention o_proj "
+        "residual residual post_norm modulation modulation modulation up_gate activation down "
+        "residual residual"
+    )
+
+
+def test_text_and_image_have_a_feed_forward_part_each() -> None:
+    """They share one attention, with projections of their own before and behind it."""
+    letters = "SGSGNIuiNIuiGGjAGGuiNIuiGSGuiuiNIuiGSGui"
+    parts = units(list(f"E{letters}{letters}NG"))
+    text = "".join(unit.letter for unit in parts)
+    layer = find_layers(parts)[0]
+    made = layer_roles(text, layer, [None] * len(text), cached=False)
+    products = [n.role for n, letter in zip(made, letters, strict=True) if letter == "G"]
+    assert products == words(
+        "modulation modulation qkv qkv o_proj o_proj up_gate down up_gate down"
+    )
+
+
 def test_norms_on_both_sides() -> None:
     assert roles("NGRKAGNiNGSGNi")[5:] == words(
         "o_proj post_norm residual post_norm up_gate activation down post_norm residual"

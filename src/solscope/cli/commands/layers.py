@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import ProfilePath
-from solscope.cli.opening import note_skipped, open_attributed, pick_step
+from solscope.cli.opening import note_skipped, open_attributed, open_model, pick_step
 from solscope.cli.options import (
+    ModelOptions,
     choice_option,
     opening_options,
     phase_option,
@@ -37,6 +38,12 @@ if TYPE_CHECKING:
 )
 @step_options
 @click.option("--kernels", is_flag=True, help="List the kernels of each role.")
+@click.option(
+    "--model",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="CONFIG",
+    help="The model's config.json, to check layers and roles against.",
+)
 @markdown_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @opening_options
@@ -50,6 +57,7 @@ def command(
     step: int | None,
     slowest: bool,
     kernels: bool,
+    model: Path | None,
     as_csv: bool,
     rule_files: tuple[Path, ...],
     max_expansion: int,
@@ -66,9 +74,11 @@ def command(
       solscope layers trace.json.gz
       solscope layers h100.json.gz mi300.json.gz --kernels
       solscope layers eager.json.gz graph.json.gz --phase decode --markdown
+      solscope layers trace.json.gz --model config.json
     """
     from solscope import find_profiles
 
+    config = open_model(ModelOptions(model, None, None))
     paths = find_profiles(files, note_skipped)
     whole = (open_attributed(path, rule_files, max_expansion) for path in paths)
     profiles = [pick_step(attributed, step, slowest) for attributed in whole]
@@ -76,7 +86,7 @@ def command(
     from solscope.views.layers import layers
 
     labels = short_labels([attributed.profile.path for attributed in profiles])
-    result = layers(profiles, labels, phase=phase, layer=layer, per=per, stat=stat)
+    result = layers(profiles, labels, phase=phase, layer=layer, per=per, stat=stat, model=config)
     if as_csv and not output.as_json and not output.markdown:
         from solscope.report.results.layers import csv_layers
 

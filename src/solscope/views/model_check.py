@@ -1,0 +1,159 @@
+"""A model's config beside what a profile shows: number and kinds of layers, MLA, experts, heads.
+
+What contradicts the config is said in a warning, and is no longer sure; what agrees is evidence.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from solscope.attribution import Attributed
+from solscope.attribution.expected import Expected, verdicts, with_expected
+from solscope.attribution.phases import first_shape
+from solscope.attribution.products import product_of
+from solscope.operators.from_config import Model
+from solscope.operators.from_config.config import Config
+from solscope.profile import ProfileWarning
+
+_LATENT_ROLES = ("q_a_kv_a", "q_b", "kv_b")
+_LINEAR = ("linear", "mamba", "conv", "recurrent")
+_MAX_LAYERS = 10_000
+"""More layers than any model has."""
+
+
+def check_model(attributed: Attributed, model: Model) -> tuple[Attributed, list[ProfileWarning]]:
+    """The profile with confidence that takes the config into account, and what contradicts it."""
+    config = model.config
+    expected = expected_layers(config)
+    said = [
+        *([] if expected is None else _layers(attributed, expected)),
+        *_latent(attributed, config),
+        *_experts(attributed, config),
+        *_heads(attributed, config),
+    ]
+    warnings = [ProfileWarning("model_differs", f"{model.name} {text}") for text in said]
+    if expected is None:
+        return attributed, warnings
+    checked = with_expected(attributed.activities, expected)
+    return dataclasses.replace(attributed, activities=checked), warnings
+
+
+def expected_layers(config: Config) -> Expected | None:
+    """Kinds of all layers; None when the config does not say how many there are."""
+    count = config.num_hidden_layers
+    if count is None or not 0 < count <= _MAX_LAYERS:
+        return None
+    kinds = (
+        None if mixer is None or feed is None else f"{mixer}+{feed}"
+        for mixer, feed in zip(_mixers(config, count), _feeds(config, count), strict=True)
+    )
+    return Expected(tuple(kinds))
+
+
+def _mixers(config: Config, count: int) -> Sequence[str | None]:
+    types = config.layer_types or config.layers_block_type
+    if types is not None:
+        known = [_mixer(name) for name in types]
+        return known if len(known) == count else [None] * count
+    plain = config.num_attention_heads is not None and config.attn_layer_period is None
+    return ["attention" if plain else None] * count
+
+
+def _mixer(name: str) -> str | None:
+    if any(word in name for word in _LINEAR):
+        return "linear_attention"
+    return "attention" if "attention" in name else None
+
+
+def _feeds(config: Config, count: int) -> Sequence[str | None]:
+    """Feed-forward parts; None where the config has a pattern that is not known here."""
+    if config.layers_block_type is not None:
+        return [None] * count  # mixers and feed-forward parts can be layers of their own
+    if _expert_count(config) is None:
+        return ["dense"] * count
+    if config.mlp_layer_types is not None and len(config.mlp_layer_types) == count:
+        return ["moe" if name == "sparse" else "dense" for name in config.mlp_layer_types]
+    patterns = (
+        config.moe_layer_freq if isinstance(config.moe_layer_freq, list) else None,
+        config.interleave_moe_layer_step if config.interleave_moe_layer_step != 1 else None,
+        config.expert_layer_period,
+        config.moe_layer_start_index,
+    )
+    if any(pattern is not None for pattern in patterns):
+        return [None] * count
+    dense_before = config.first_k_dense_replace or 0
+    step = max(1, config.decoder_sparse_step or 1)
+    dense = set(config.mlp_only_layers or ())
+    return [
+        "dense" if n < dense_before or n in dense or (n + 1) % step else "moe" for n in range(count)
+    ]
+
+
+def _expert_count(config: Config) -> int | None:
+    counts = (config.num_local_experts, config.num_experts, config.n_routed_experts)
+    return next((count for count in counts if count is not None and count > 1), None)
+
+
+def _layers(attributed: Attributed, expected: Expected) -> Iterator[str]:
+    found = verdicts(attributed.activities, expected)
+    wanted = len(expected.kinds)
+    counts = Counter(v.layers for v in found.values() if v.layers != wanted)
+    if counts:
+        usual, passes = counts.most_common(1)[0]
+        yield (
+            f"states {wanted} layers; {passes} of {len(found)} passes have {usual}: "
+            "is it the config of this model, and is the whole model on this GPU?"
+        )
+    others = [v for v in found.values() if v.differing]
+    if others:
+        first = others[0]
+        number = first.differing[0]
+        yield (
+            f"states {expected.kinds[number]} for layer {number}; the kernels look like "
+            f"{first.kinds[number]} ({len(first.differing)} of {wanted} layers differ)"
+        )
+
+
+def _latent(attributed: Attributed, config: Config) -> Iterator[str]:
+    roles = attributed.activities["role"].cast(pl.String)
+    if roles.is_in(_LATENT_ROLES).any() and config.kv_lora_rank is None:
+        yield "states no latent attention (kv_lora_rank), but roles of MLA were found"
+    elif config.kv_lora_rank is not None and roles.is_in(["qkv"]).any():
+        yield "states latent attention (kv_lora_rank), but projections look like plain ones"
+
+
+def _experts(attributed: Attributed, config: Config) -> Iterator[str]:
+    """The router has one output per expert."""
+    expected = _expert_count(config)
+    rows = attributed.activities.filter(
+        (pl.col("role").cast(pl.String) == "router")
+        & (pl.col("category").cast(pl.String) == "gemm")
+    )
+    if rows.height and expected is None:
+        yield "states no experts, but a router was found"
+        return
+    dims = attributed.profile.events["input_dims"].gather(rows["op_row"]).cast(pl.String)
+    outputs = Counter(
+        shape.outer for text in dims.drop_nulls() if (shape := product_of(text)) is not None
+    )
+    if expected is not None and outputs and expected not in outputs:
+        yield f"states {expected} experts; the router has {outputs.most_common(1)[0][0]} outputs"
+
+
+def _heads(attributed: Attributed, config: Config) -> Iterator[str]:
+    """Heads of recorded attention calls, on each of the ranks."""
+    ranks = max(1, attributed.profile.metadata.world_size or 1)
+    heads = config.num_attention_heads
+    rows = attributed.activities.filter(pl.col("category").cast(pl.String) == "attention")
+    names = rows["op"].cast(pl.String)
+    asked = rows.filter(names.str.contains("scaled_dot_product").fill_null(False))
+    dims = attributed.profile.events["input_dims"].gather(asked["op_row"]).cast(pl.String)
+    shapes = (first_shape(text) for text in dims.drop_nulls().unique())
+    found = Counter(shape[1] for shape in shapes if shape is not None and len(shape) == 4)
+    fitting = {heads, None if heads is None else heads // ranks}
+    if heads is not None and found and not fitting & set(found):
+        yield f"states {heads} attention heads; calls were recorded with {max(found)}"
