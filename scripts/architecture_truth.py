@@ -32,7 +32,7 @@ _MIXER = re.compile(
 )
 _ATTENTION = re.compile(r"(Attention|SelfAttn|CrossAttention|AttentionBlock)_\d+$")
 _FEED = re.compile(
-    r"(MLP|Mlp|FFN|FeedForward|LayerFF|SwiGLUFFN|Intermediate|Output|MoE|Moe|MoeBlock|MOE)_\d+$"
+    r"(MLP|Mlp|FFN|FeedForward|LayerFF|SwiGLUFFN|Intermediate|Output|MoE|Moe|MoeBlock|MoEBlock|MOE)_\d+$"
 )
 _LINEAR = re.compile(r"(Linear|Conv1D)_\d+$")
 _NORM = re.compile(r"Norm\w*_\d+$")
@@ -480,7 +480,8 @@ class _LayerTruth:
     def _dense(self, i: int) -> str | None:
         path = self.paths[i]
         if any(_NORM.search(m) for m in path):
-            return self._norm(i)
+            inside = len(path) > 1 and not re.search(r"(Output|LayerFF)_\d+$", path[-2])
+            return self._norm(i) + (" activation" if inside else "")
         linears = [
             name
             for row in self.rows

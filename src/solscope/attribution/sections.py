@@ -19,6 +19,7 @@ from solscope.attribution.sequence import (
 )
 
 FeedForward = Literal["dense", "moe", "none"]
+_TRAILING = f"{Letter.COPY}{Letter.FILL}{Letter.GEMM_HELPER}"
 _ACTIVATIONS = frozenset((Letter.ACTIVATION, Letter.GATE))
 
 
@@ -74,11 +75,17 @@ def feed_forward_start(text: str, mixer: Mixer, end: int) -> int:
     products = [at for at in range(mixer.end, end) if text[at] in PRODUCTS]
     fused = any(letter in EXPERT_KERNELS for letter in text[mixer.end : end])
     needed = 1 if fused else 2
+    added = mixer.kind == "linear_attention" and text[:end].rstrip(_TRAILING)[-1:] == Letter.ADD
     for at in range(end - 1, mixer.end - 1, -1):
         if text[at] in NORMS and sum(product > at for product in products) >= needed:
             if products[0] > at:
                 # A norm before the output projection belongs to the mixer.
                 break
+            following = text[at + 1 :].lstrip(Letter.COPY)[:1]
+            if added and Letter.ADD not in text[mixer.end : at] + following:
+                # Nor is one before the residual addition that of a feed-forward part: Mamba norms
+                # its step sizes and gates.
+                continue
             while at > mixer.end and text[at - 1] in NORMS:
                 at -= 1
             return at

@@ -283,6 +283,13 @@ def test_step_sizes_of_mamba_are_projected_from_the_convolved_input() -> None:
     assert (found[5], found[12]) == ("qkv", "o_proj")
 
 
+def test_norms_of_step_sizes_begin_no_feed_forward_part() -> None:
+    """Mamba without a feed-forward part: norms stand before the residual addition."""
+    found = named("NGVScGNNNGisuSuGi")
+    assert [name.role for name in found][-2:] == ["o_proj", "residual"]
+    assert {name.group for name in found} == {"attention"}
+
+
 def test_experts_in_a_loop() -> None:
     expert = "EGSGuGuK"
     assert roles(f"NGAGNGXk{expert}{expert}i")[7:] == words(
