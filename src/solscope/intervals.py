@@ -69,35 +69,53 @@ def nest(start: Int64s, end: Int64s) -> NDArray[np.int64]:
     end = np.maximum(end, start + 1)
     order = np.lexsort((-end, start))
     s, e = start[order], end[order]
-    # In a proper nesting the depth is the number of intervals begun before and not yet ended.
-    depth = np.arange(size) - np.searchsorted(np.sort(e), s, side="right")
-    key = depth * size + np.arange(size)
-    by_depth = np.argsort(key, kind="stable")
-    before = np.searchsorted(key[by_depth], key - size) - 1
-    inner = depth > 0
-    above = by_depth[np.maximum(before, 0)]
-    proper = ~inner | (
-        (before >= 0) & (depth[above] == depth - 1) & (e[above] >= e) & (above < np.arange(size))
-    )
-    if not proper.all() or (depth < 0).any():
-        above, inner = _nest_by_stack(s, e)
-    parent[order] = np.where(inner, order[above], -1)
+    above = _nest_by_jumps(s, e)
+    if above is None:
+        above = _nest_by_stack(s, e)
+    parent[order] = np.where(above >= 0, order[above], -1)
     return parent
 
 
-def _nest_by_stack(start: Int64s, end: Int64s) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """`nest` for intervals that overlap without nesting; sorted by start, longest first."""
-    above = np.zeros(start.size, dtype=np.int64)
-    inner = np.zeros(start.size, dtype=bool)
+_JUMPS = 32
+"""Jumps per interval after which a stack is faster."""
+_ROUND = 1_000
+"""Jumps that take as long as the calls of one round."""
+
+
+def _nest_by_jumps(start: Int64s, end: Int64s) -> Int64s | None:
+    """The last interval before each one that ends after its start, or -1; sorted as by `nest`.
+
+    All intervals look at once. One that has to look further goes on to where the interval it
+    looks at is looking: whatever lies between had ended when that one started. This skips whole
+    calls, and twice as many neighbors in each round. None if it takes too many rounds.
+    """
+    above = np.arange(-1, start.size - 1)
+    above[1:][start[1:] >= np.maximum.accumulate(end)[:-1]] = -1
+    left = np.flatnonzero(above >= 0)
+    left = left[end[above[left]] <= start[left]]
+    work = 0
+    while left.size:
+        work += left.size + _ROUND
+        if work > _JUMPS * start.size:
+            return None
+        # Those that are left have an outer interval, so that they stop before -1.
+        above[left] = above[above[left]]
+        left = left[end[above[left]] <= start[left]]
+    return above
+
+
+def _nest_by_stack(start: Int64s, end: Int64s) -> Int64s:
+    """The same, one interval after the other."""
+    above = np.full(start.size, -1, dtype=np.int64)
     stack: list[int] = []
     ends = end.tolist()
     for index, begin in enumerate(start.tolist()):
         while stack and ends[stack[-1]] <= begin:
             stack.pop()
         if stack:
-            above[index], inner[index] = stack[-1], True
+            above[index] = stack[-1]
         stack.append(index)
-    return above, inner
+    return above
 
 
 def innermost(at: Int64s, start: Int64s, end: Int64s) -> NDArray[np.int64]:

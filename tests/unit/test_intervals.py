@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from solscope import intervals
 from solscope.intervals import (
     Int64s,
     Intervals,
@@ -146,6 +147,34 @@ NESTS: dict[str, tuple[Spans, list[int]]] = {
 def test_nest(case: str) -> None:
     given, expected = NESTS[case]
     assert nest(*columns(given)).tolist() == expected
+
+
+def crossing() -> tuple[Int64s, Int64s]:
+    """Calls of one thread, some of which end after the one around them."""
+    random = np.random.default_rng(7)
+    start = np.sort(random.integers(0, 100_000, 5_000))
+    return start, start + random.geometric(0.02, start.size) ** 2
+
+
+def test_nest_many_that_cross_without_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, end = crossing()
+    expected = intervals._nest_by_stack(*sorted_by_start(start, end))
+    monkeypatch.setattr(intervals, "_nest_by_stack", lambda *_: pytest.fail("used the stack"))
+    assert nest(*sorted_by_start(start, end)).tolist() == np.asarray(expected).tolist()
+
+
+def test_nest_calls_that_return_from_far_below() -> None:
+    # Each call after the deep ones has to pass all of them.
+    start, end = deep()
+    end[1:] = LEVELS + 1
+    after = np.arange(LEVELS + 1, 2 * LEVELS - 1, dtype=np.int64)
+    found = nest(np.concatenate((start, after)), np.concatenate((end, after + 1)))
+    assert found.tolist() == [*range(-1, LEVELS - 1), *[0] * after.size]
+
+
+def sorted_by_start(start: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
+    order = np.lexsort((-end, start))
+    return start[order], end[order]
 
 
 # innermost

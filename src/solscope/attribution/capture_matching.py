@@ -301,17 +301,18 @@ def _interleaved(
     """
     waiting = [deque(queue) for queue in queues]
     found: dict[int, int] = {}
-    for at, code in enumerate(nodes.tolist()):
-        ready = [q for q in waiting if q and ours[q[0]] == code]
+    own, codes = ours.tolist(), nodes.tolist()
+    for at, code in enumerate(codes):
+        ready = [q for q in waiting if q and own[q[0]] == code]
         if ready:
-            best = max(ready, key=lambda q: _run(q, ours, nodes[at:]))
+            best = max(ready, key=lambda q: _run(q, own, codes, at)) if ready[1:] else ready[0]
             found[best.popleft()] = at
     return None if any(waiting) else found
 
 
-def _run(queue: deque[int], ours: np.ndarray, nodes: np.ndarray) -> int:
-    """How many nodes from here on are the next kernels of one stream."""
-    for length, (position, code) in enumerate(zip(queue, nodes.tolist(), strict=False)):
-        if ours[position] != code:
+def _run(queue: deque[int], ours: list[int], nodes: list[int], at: int) -> int:
+    """How many nodes from `at` on are the next kernels of one stream."""
+    for length, position in enumerate(queue):
+        if at + length == len(nodes) or ours[position] != nodes[at + length]:
             return length
-    return min(len(queue), nodes.size)
+    return len(queue)

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from solscope.attribution import Attributed, attribute
+from solscope.attribution.capture_matching import _interleaved
 from solscope.attribution.captures import captured
 from solscope.attribution.classify import load_rules
 from solscope.attribution.companions import captures_beside, companion_files, unmatched
@@ -317,3 +319,21 @@ def test_step_sizes_do_not_matter_to_captures_without_one() -> None:
     step = "execute_context_0(0)_generation_9(9)"
     result = made(replay(KERNELS, step=step), profile(*capture(KERNELS)))
     assert result.activities["dims_borrowed"].null_count() == 0
+
+
+class Counted(np.ndarray[Any, Any]):
+    """An array that counts how often it is turned into a list."""
+
+    lists = 0
+
+    def tolist(self) -> Any:
+        Counted.lists += 1
+        return super().tolist()
+
+
+def test_streams_are_interleaved_without_a_list_for_each_node() -> None:
+    nodes = np.array([1, 1, 2, 1, 3, 1], dtype=np.int64).view(Counted)
+    ours = np.array([1, 2, 1, 1, 3, 1], dtype=np.int64)
+    found = _interleaved([[0, 1, 2], [3, 4, 5]], ours, nodes)
+    assert found == {0: 0, 1: 2, 2: 3, 3: 1, 4: 4, 5: 5}
+    assert Counted.lists == 1

@@ -16,6 +16,7 @@ from solscope.views.lanes.base import EventBlock
 from solscope.views.lanes.levels import Level, event_timeline, levels_of
 from solscope.views.lanes.pack import pack, unpack
 from solscope.views.lanes.ranges import next_event, range_sums
+from solscope.views.lanes.rows import MAX_DEPTH
 from tests.making import aggregate, attributed, event, profile
 
 
@@ -240,3 +241,37 @@ def test_a_summary_has_no_lanes() -> None:
     assert (line.lanes, line.events, line.complete) == ([], 0, True)
     assert levels_of(one).levels == []
     assert range_sums(levels_of(one), 0, 10).gpu == []
+
+
+def test_kernels_that_overlap_beyond_the_last_lane_share_it() -> None:
+    many = MAX_DEPTH + 72
+    one = attributed(*(event("kernel", "gemm", at, 10_000 - at) for at in range(many)))
+    found = levels_of(one)
+    lanes = [lane for lane in found.laned.lanes if lane.kind == "gpu"]
+    assert len(lanes) == MAX_DEPTH
+    assert lanes[-1].events == many - MAX_DEPTH + 1
+    assert found.laned.too_deep == 0
+    (row,) = range_sums(found, 0, 10_000).gpu
+    assert (row.calls, row.total_ns) == (many, int(one.activities["dur_ns"].sum()))
+
+
+def test_an_activity_goes_to_the_first_lane_that_is_free() -> None:
+    spans = [(0, 100), (10, 20), (15, 60), (20, 30), (30, 5), (60, 5), (100, 5)]
+    one = attributed(*(event("kernel", f"k{at}", s, d) for at, (s, d) in enumerate(spans)))
+    found = levels_of(one)
+    gpu = [at for at, lane in enumerate(found.laned.lanes) if lane.kind == "gpu"]
+    rows = rows_of(found.block(0, 0, 1_000))
+    assert [rows[lane]["start"] for lane in gpu] == [[0, 100], [10, 30, 60], [15], [20]]
+
+
+def test_a_block_of_a_profile_without_events_is_empty() -> None:
+    one = aggregate({"kind": "kernel", "name": "k", "calls": 1, "total_ns": 5, "mean_ns": 5.0})
+    block = levels_of(one).block(3, 0, 10)
+    assert (block.from_ns, block.to_ns, block.parts) == (0, 10, [])
+
+
+@pytest.mark.parametrize(("asked", "given"), [(-1, 0), (99, -1)])
+def test_a_block_says_which_level_it_has(demo: Attributed, asked: int, given: int) -> None:
+    levels = levels_of(demo)
+    block = levels.block(asked, 0, levels.laned.span_ns)
+    assert {part.level for part in block.parts} == {range(len(levels.levels))[given]}

@@ -7,7 +7,7 @@ takes most of its time. Every level holds the same time and the same number of e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -81,7 +81,10 @@ class Levels:
 
     def block(self, level: int, from_ns: int, to_ns: int) -> EventBlock:
         """What a range shows at one level: everything that is under way in it."""
-        chosen = self.levels[max(0, min(level, len(self.levels) - 1))]
+        if not self.levels:
+            return _block([], from_ns, to_ns)
+        level = max(0, min(level, len(self.levels) - 1))
+        chosen = self.levels[level]
         rows = (chosen.start < to_ns) & (chosen.start + np.maximum(chosen.dur, 1) > from_ns)
         return _block([(level, chosen.take(rows))], from_ns, to_ns)
 
@@ -145,45 +148,52 @@ def merge(level: Level, width: int) -> Level:
     small = level.dur < width
     if not small.any():
         return Level(width, *(getattr(level, name) for name in _COLUMNS))
-    short, long = level.take(small), level.take(~small)
+    rows = np.flatnonzero(small)
+    short = level.take(rows)
     bucket = short.start // width
     new = (np.diff(short.lane, prepend=-1) != 0) | (np.diff(bucket, prepend=-1) != 0)
     first = np.flatnonzero(new)
     end = np.maximum.reduceat(short.start + short.dur, first)
-    block = np.cumsum(new) - 1
-    start = short.start[first]
-    merged: list[Int64s] = [
-        *(short.lane[first], start, end - start),
-        *(np.add.reduceat(short.busy, first), np.add.reduceat(short.count, first)),
-        _main_label(block, short.label, short.busy, first.size),
-        *(_if_same(values, first) for values in (short.layer, short.step)),
-        np.zeros_like(start),
-    ]
-    kept = [getattr(long, name) for name in _COLUMNS]
-    joined = [np.concatenate(both) for both in zip(merged, kept, strict=True)]
-    order = np.lexsort((joined[1], joined[0]))
-    return Level(width, *(values[order] for values in joined))
-
-
-def _main_label(block: Int64s, label: Int64s, busy: Int64s, blocks: int) -> Int64s:
-    """For each block the label with the most time."""
-    order = np.lexsort((label, block))
-    sorted_block, sorted_label = block[order], label[order]
-    first = np.flatnonzero(
-        (np.diff(sorted_block, prepend=-1) != 0) | (np.diff(sorted_label, prepend=-1) != 0)
+    # A block takes the row of its first event, which keeps the order of lanes and starts.
+    stays = ~small
+    stays[rows[first]] = True
+    coarse = level.take(np.flatnonzero(stays))
+    at = (np.cumsum(stays) - 1)[rows[first]]
+    coarse.dur[at] = end - short.start[first]
+    coarse.busy[at] = np.add.reduceat(short.busy, first)
+    coarse.count[at] = np.add.reduceat(short.count, first)
+    coarse.label[at] = _main_label(first, short.label, short.busy)
+    coarse.layer[at], coarse.step[at] = (
+        np.where(_same(values, first), values[first], 0) for values in (short.layer, short.step)
     )
-    time = np.add.reduceat(busy[order], first)
-    by_time = np.argsort(time, kind="stable")
-    main = np.zeros(blocks, dtype=np.int64)
+    coarse.wait[at] = 0
+    return replace(coarse, width_ns=width)
+
+
+def _main_label(first: Int64s, label: Int64s, busy: Int64s) -> Int64s:
+    """For each block, which begins at `first`, the label with the most time."""
+    main = label[first]
+    sizes = np.diff(first, append=label.size)
+    mixed = np.repeat(~_same(label, first), sizes)
+    if not mixed.any():
+        return main
+    block, label, busy = np.repeat(np.arange(first.size), sizes)[mixed], label[mixed], busy[mixed]
+    kinds = int(label.max()) + 1
+    key = block * kinds + label
+    order = np.argsort(key)
+    key = key[order]
+    begins = np.flatnonzero(np.diff(key, prepend=-1))
+    time = np.add.reduceat(busy[order], begins)
     # Written in the order of time, so that the largest stays.
-    main[sorted_block[first][by_time]] = sorted_label[first][by_time]
+    found = key[begins][np.argsort(time, kind="stable")]
+    main[found // kinds] = found % kinds
     return main
 
 
-def _if_same(values: Int64s, first: Int64s) -> Int64s:
-    """The value of each group whose members agree; else 0."""
+def _same(values: Int64s, first: Int64s) -> NDArray[np.bool_]:
+    """Which groups, each of which begins at `first`, have one value."""
     low, high = np.minimum.reduceat(values, first), np.maximum.reduceat(values, first)
-    return np.where(low == high, low, 0)
+    return np.asarray(low == high, dtype=np.bool_)
 
 
 def _block(parts: list[tuple[int, Level]], from_ns: int, to_ns: int) -> EventBlock:

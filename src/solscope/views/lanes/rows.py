@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 import polars as pl
@@ -22,9 +23,12 @@ from solscope.views.idle import ALLOC_CALL, SYNC_CALL
 from solscope.views.lanes.base import Label, Lane, LaneKind
 
 MAX_DEPTH = 128
-"""Lanes of nested calls, and of overlapping activities; deeper ones are counted."""
+"""Lanes of nested calls, and of overlapping activities.
+
+Deeper calls are counted. Further activities share the last lane, so that no GPU time is missing.
+"""
 _LABEL = ("name", "category", "role", "op", "full")
-_TEXT = pl.String()
+_TEXT = pl.Categorical()
 _SCHEMA = pl.Schema(
     {
         "start_ns": pl.Int64(),
@@ -49,6 +53,7 @@ class Laned:
     """`lane`, `start_ns` (from the origin), `dur_ns`, `label`, `layer`, `step`, `wait_ns`, in the
     order of lanes and starts."""
     too_deep: int
+    """Host calls that are nested deeper than `MAX_DEPTH`."""
 
 
 def lay_out(attributed: Attributed) -> Laned:
@@ -260,23 +265,30 @@ def _depths(kind: LaneKind, table: pl.DataFrame) -> Int64s:
 
 
 def _nested(parent: Int64s) -> Int64s:
-    depth, above = np.zeros(parent.size, dtype=np.int64), parent
-    while (inner := above >= 0).any():
-        depth += inner
-        above = np.where(inner, parent[above], -1)
-    return depth
+    """How many intervals are around each one."""
+    # One more interval, around all others, takes the place of "none". Each round doubles how far
+    # up `above` is, and `depth` counts the intervals up to there.
+    above = np.append(np.where(parent < 0, parent.size, parent), parent.size)
+    depth: Int64s = (above != parent.size).astype(np.int64)
+    while (above != parent.size).any():
+        depth += depth[above]
+        above = above[above]
+    return depth[:-1]
 
 
 def _stacked(start: Int64s, end: Int64s) -> Int64s:
-    """The first lane that is free when an event starts."""
+    """The first lane that is free when an event starts; the last one when all are busy."""
     depth = np.empty(start.size, dtype=np.int64)
-    free: list[int] = []
+    free = list(range(MAX_DEPTH))
+    busy: list[tuple[int, int]] = []
     for index, (begin, until) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
-        row = next((at for at, busy in enumerate(free) if busy <= begin), len(free))
-        if row == len(free):
-            free.append(until)
-        free[row] = until
-        depth[index] = row
+        while busy and busy[0][0] <= begin:
+            heappush(free, heappop(busy)[1])
+        if free:
+            depth[index] = heappop(free)
+            heappush(busy, (until, int(depth[index])))
+        else:
+            depth[index] = MAX_DEPTH - 1
     return depth
 
 
@@ -286,5 +298,6 @@ def _labels(events: pl.DataFrame) -> tuple[list[Label], pl.Series]:
     label = events.select(_LABEL).join(
         distinct, on=_LABEL, how="left", nulls_equal=True, maintain_order="left"
     )["label"]
-    rows = distinct.select(_LABEL).with_columns(pl.col("name").fill_null("(no name)"))
+    rows = distinct.select(pl.col(_LABEL).cast(pl.String))
+    rows = rows.with_columns(pl.col("name").fill_null("(no name)"))
     return [Label(*row) for row in rows.iter_rows()], label
