@@ -301,7 +301,9 @@ def _interleaved(
     """
     waiting = [deque(queue) for queue in queues]
     found: dict[int, int] = {}
-    own, codes = ours.tolist(), nodes.tolist()
+    places = [place for queue in queues for place in queue]
+    own = dict(zip(places, ours[places].tolist(), strict=True))
+    codes = nodes.tolist()
     for at, code in enumerate(codes):
         ready = [q for q in waiting if q and own[q[0]] == code]
         if ready:
@@ -310,7 +312,7 @@ def _interleaved(
     return None if any(waiting) else found
 
 
-def _run(queue: deque[int], ours: list[int], nodes: list[int], at: int) -> int:
+def _run(queue: deque[int], ours: dict[int, int], nodes: list[int], at: int) -> int:
     """How many nodes from `at` on are the next kernels of one stream."""
     for length, position in enumerate(queue):
         if at + length == len(nodes) or ours[position] != nodes[at + length]:
