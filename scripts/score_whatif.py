@@ -182,7 +182,7 @@ def products(folder: Path) -> Iterator[Case]:
         for dtype in ("bf16", "fp8")
     }
     from solscope.hardware import with_measured
-    from solscope.whatif.predict import _work
+    from solscope.whatif.call_work import least, work_us
     from solscope.whatif.scaling import in_dtype
     from solscope.whatif.timing import DTYPE_NOISE, NOISE, carried_over
 
@@ -191,8 +191,11 @@ def products(folder: Path) -> Iterator[Case]:
         fp8 = tables["fp8"].get(size)
         if fp8 is None or bf16.axes is None:
             continue
-        before = _work("dense_gemm", bf16.axes, card)
-        after = _work("dense_gemm", in_dtype("dense_gemm", bf16.axes, "fp8"), card)
+        narrow = least("dense_gemm", in_dtype("dense_gemm", bf16.axes, "fp8"), card)
+        works = work_us(least("dense_gemm", bf16.axes, card), narrow)
+        if works is None:
+            continue
+        before, after = works
         low, middle, high = carried_over(bf16.time_us, before, after)
         wide = 1 + NOISE + DTYPE_NOISE
         yield Case((2 - wide) * low, middle, wide * high, after, bf16.time_us / 2, fp8.time_us)

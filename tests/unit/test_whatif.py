@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,9 +13,13 @@ from solscope.attribution.opening import open_attributed
 from solscope.cli import run
 from solscope.cli.commands.whatif import Numbers
 from solscope.errors import InputError, UsageError
+from solscope.profile import Device
+from solscope.roofline import Bound
 from solscope.views.operators import named_hardware
+from solscope.whatif.call_work import work_us
 from solscope.whatif.predict import predict, predict_many
-from solscope.whatif.recorded_step import recorded_step
+from solscope.whatif.ranks import check_ranks, reduce_us
+from solscope.whatif.recorded_step import RecordedStep, recorded_step
 from solscope.whatif.scaling import in_dtype, rescale, share_out
 from solscope.whatif.scenario import Scenario
 from solscope.whatif.timing import ATTAINABLE, carried_over
@@ -65,10 +70,15 @@ def test_a_small_call_keeps_its_latency_and_a_large_one_its_efficiency() -> None
     assert near.middle == pytest.approx(200.0)
 
 
-@pytest.mark.parametrize(("before", "after"), [(1.0, 2.0), (50.0, 5.0), (0.1, 80.0)])
-def test_the_interval_holds_the_middle(before: float, after: float) -> None:
-    low, middle, high = carried_over(60.0, before, after)
-    assert 0 < low <= middle <= high
+@pytest.mark.parametrize(("before", "after"), [(5.0, 50.0), (40.0, 4.0), (0.1, 80.0)])
+def test_the_interval_spans_lost_time_that_grows_and_lost_time_that_stays(
+    before: float, after: float
+) -> None:
+    time = 60.0
+    low, middle, high = carried_over(time, before, after)
+    ends = sorted((time * after / before, time + (after - before) / ATTAINABLE))
+    assert ends[0] <= low < middle < high <= ends[1]
+    assert high - low > (ends[1] - ends[0]) / 4
 
 
 def step_of(number: int) -> list[dict[str, Any]]:
@@ -87,8 +97,6 @@ def step_of(number: int) -> list[dict[str, Any]]:
 
 
 def made() -> Attributed:
-    from solscope.profile import Device
-
     events = [e for number in range(6) for e in step_of(number)]
     return attributed(*events, devices=(Device(0, name="NVIDIA H200"),))
 
@@ -125,6 +133,100 @@ def test_an_operator_that_reaches_its_bound() -> None:
     assert row.predicted_us == pytest.approx(least / 0.8, rel=0.01)
 
 
+def test_a_dtype_without_a_known_peak_is_refused() -> None:
+    step = recorded_step(made(), None, None)
+    with pytest.raises(UsageError, match="H200 has no peak for fp4"):
+        predict(step, Scenario(dtype="fp4"))
+    a100 = named_hardware("A100-80")
+    with pytest.raises(UsageError, match="A100-80 has no peak for fp8"):
+        predict(step, Scenario(gpu=a100, dtype="fp8"))
+    (line,) = step.lines
+    kind = replace(line.kind, axes={**line.kind.axes, "dtype": "fp8"})
+    narrow = replace(step, lines=[replace(line, kind=kind)])
+    with pytest.raises(UsageError, match="fp8, which dense_gemm was recorded in; give --dtype"):
+        predict(narrow, Scenario(gpu=a100))
+    assert predict(narrow, Scenario(gpu=a100, dtype="bf16")).predicted_ms > 0
+
+
+def test_a_unit_that_one_gpu_has_no_figure_for_counts_on_neither() -> None:
+    known = Bound(9.0, "sfu", {"sfu": 9.0, "hbm": 2.0, "launch": 3.0}, [])
+    unknown = Bound(4.0, "hbm", {"hbm": 4.0, "launch": 3.0}, ["sfu"])
+    assert work_us(known, unknown) == (2.0, 4.0)
+    assert work_us(known, Bound(1.0, "hbm", {"hbm": 1.0}, ["tensor.fp8"])) is None
+
+
+def shared(**changes: Any) -> RecordedStep:
+    """The made step, its product as the last of each of two layers."""
+    step = recorded_step(made(), None, None)
+    lines = [replace(line, role="o_proj") for line in step.lines]
+    return replace(step, **{"lines": lines, "layers": 2.0, **changes})
+
+
+def test_all_reduces_move_the_rows_of_the_products() -> None:
+    rate = H200.value("interconnect.bandwidth") or 0
+    for batch, rows in ((None, 8), (8192, 8192)):
+        moved = 2 * 3 / 4 * rows * 4096 * 2
+        expected = 2 * 2 * (10 + 1e6 * moved / (rate / 2))
+        assert reduce_us(shared(), Scenario(tp=4, batch=batch)) == pytest.approx(expected)
+    said = " ".join(predict(shared(), Scenario(tp=4)).assumptions)
+    assert "4 all-reduces of 8 x 4,096" in said
+
+
+def test_ranks_that_cannot_be_predicted_are_refused() -> None:
+    with pytest.raises(UsageError, match="3 ranks cannot share the 4096 inputs"):
+        predict(shared(), Scenario(tp=3))
+    with pytest.raises(UsageError, match="L40S's links is not known"):
+        predict(shared(), Scenario(tp=2, gpu=named_hardware("L40S")))
+    with pytest.raises(InputError, match="layers that they follow from are not known"):
+        predict(shared(layers=0.0), Scenario(tp=2))
+    with pytest.raises(InputError, match="size of the o_proj or down products"):
+        predict(shared(lines=recorded_step(made(), None, None).lines), Scenario(tp=2))
+    (line,) = shared().lines
+    kind = replace(line.kind, axes={"q_heads": 16})
+    with pytest.raises(UsageError, match="3 ranks cannot share 16 heads"):
+        check_ranks(shared(lines=[replace(line, kind=kind)]), Scenario(tp=3))
+
+
+def test_what_was_not_measured_is_said() -> None:
+    step = recorded_step(made(), None, None)
+
+    def said(step: RecordedStep, scenario: Scenario) -> bool:
+        return "not measured" in " ".join(predict(step, scenario).assumptions)
+
+    prefill = replace(step, phase="prefill")
+    assert said(prefill, Scenario(batch=16))
+    assert not said(step, Scenario(batch=16))
+    assert said(step, Scenario(gpu=named_hardware("B200"), dtype="fp4"))
+    assert not said(step, Scenario(dtype="fp8"))
+
+
+def test_only_the_launching_thread_waits_for_the_gpu() -> None:
+    events = [e for number in range(6) for e in step_of(number)]
+    for number in range(6):
+        at = 10 * MS * number + 200_000
+        events += [
+            event("runtime", "cudaStreamSynchronize", at, 1 * MS),
+            event("runtime", "cudaEventSynchronize", at + 1000, MS // 2),
+            event("runtime", "cudaEventSynchronize", at, 8 * MS, tid=999),
+        ]
+    device = Device(0, name="NVIDIA H200")
+    step = recorded_step(attributed(*events, devices=(device,)), None, None)
+    plain = recorded_step(made(), None, None)
+    waited = plain.host_us - step.host_us
+    assert waited == pytest.approx(1000, rel=0.2)
+
+
+def test_a_queue_that_never_runs_empty_does_not_wait_between_steps() -> None:
+    step = recorded_step(made(), None, None)
+    waiting = replace(step, replayed=True, host_us=0.0, between_us=step.wall_us - step.busy_us)
+    graphs = predict(waiting, Scenario(graphs=True))
+    assert graphs.limited_by == "host"
+    assert graphs.predicted_ms == pytest.approx(step.wall_us / 1e3, rel=0.01)
+    queued = predict(waiting, Scenario(no_host_gaps=True))
+    assert queued.limited_by == "gpu"
+    assert queued.predicted_ms == pytest.approx(step.busy_us / 1e3, rel=0.05)
+
+
 def test_what_was_not_recorded_cannot_be_scaled() -> None:
     with pytest.raises(InputError, match="context was not recorded"):
         predict(recorded_step(made(), None, None), Scenario(context=100))
@@ -132,6 +234,8 @@ def test_what_was_not_recorded_cannot_be_scaled() -> None:
         predict(recorded_step(made(), None, None), Scenario(reach={"conv": 0.5}))
     with pytest.raises(UsageError, match="dtype must be one of"):
         Scenario(dtype="int3")
+    with pytest.raises(UsageError, match="batch must be 1 to"):
+        Scenario(batch=10**20)
 
 
 def test_a_step_without_costs_is_not_predicted_for_other_sizes() -> None:
@@ -175,6 +279,11 @@ def test_bad_scenarios_are_refused(
 ) -> None:
     assert run(["whatif", "demo:qwen-h100", *arguments]) == 2
     assert capsys.readouterr().out == ""
+
+
+def test_sizes_of_the_recording_need_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["whatif", "demo:qwen-h100", "--graphs", "--recorded-batch", "4"]) == 2
+    assert "--recorded-batch and --recorded-context need --model" in capsys.readouterr().err
 
 
 def test_eager_to_graph_on_a_real_loop() -> None:

@@ -29,15 +29,18 @@ UNMATCHED_REASONS = 3
 """How many reasons why replays took nothing from a companion are printed."""
 
 
-def open_model(given: ModelOptions) -> Model | None:
-    """The model that the options describe; null without `--model`."""
+def open_model(given: ModelOptions, prefix: str = "") -> Model | None:
+    """The model that the options describe; null without `--model`.
+
+    `prefix` is what the command puts before the names of `--batch` and `--context`.
+    """
     from solscope.errors import UsageError
     from solscope.operators.from_config import load_model
 
     if given.path is not None:
         return load_model(given.path, given.batch, given.context)
     if given.batch is not None or given.context is not None:
-        raise UsageError("--batch and --context need --model")
+        raise UsageError(f"--{prefix}batch and --{prefix}context need --model")
     return None
 
 

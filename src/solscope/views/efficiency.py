@@ -3,7 +3,8 @@
 * MFU: time that the matrix units need at their peak, sum over dtypes of FLOP / peak, over the time
   of the step. FLOP are those of the operators' costs: what the mathematics needs, no padding.
 * MBU: bytes of weights, caches and states, each read or written once per call, over the time of the
-  step times the bandwidth of HBM. `hbm_pct` counts the bytes of activations as well.
+  step times the bandwidth of HBM. `hbm_pct` is the memory's part of the bounds: activations as
+  well, less the writes that a cache can hold.
 * Speed of light: the sum of the bounds of all calls, and that of a step whose calls overlap
   perfectly: the busiest of matrix units, vector units, memory and links.
 
@@ -49,7 +50,7 @@ class Rates(msgspec.Struct, frozen=True):
     gpu_ms: float
     """Time of the activities."""
     cost_pct: float | None
-    """Share of `gpu_ms` whose FLOP and bytes are known."""
+    """Share of `gpu_ms` whose FLOP and bytes are known, and the GPU's peaks for them."""
     tflop: float
     """10^12 FLOP of the matrix units."""
     model_gb: float
@@ -59,6 +60,7 @@ class Rates(msgspec.Struct, frozen=True):
     mfu_pct: float | None
     mbu_pct: float | None
     hbm_pct: float | None
+    """Of the bounds, what memory takes; at most `sol_pct`."""
     sol_ms: float | None
     """Sum of the bounds."""
     sol_pct: float | None
@@ -133,6 +135,8 @@ def _work(table: CallTable, at: int, card: Hardware) -> _Work:
         return _Work(False)
     # Between two uses of a weight a step reads all others, so HBM counts, not a cache.
     least = bound(cost, card, cold=True)
+    if any(_unit(term) in ("tensor", "hbm") for term in least.missing):
+        return _Work(False)
     kinds = (*cost.read_bytes.items(), *cost.write_bytes.items())
     return _Work(
         known=True,
@@ -249,8 +253,7 @@ def _rates(
     wall_us = wall_ns / 1e3 * devices
     rate = card.value("hbm.bandwidth")
     enough = 100 * known >= LEAST_COST_PCT * gpu
-    rated = enough and all(pipe in card.peaks for pipe in flop)
-    busy = sum(n / card.peaks[pipe].value for pipe, n in flop.items()) if rated else None
+    busy = sum(n / card.peaks[pipe].value for pipe, n in flop.items()) if enough else None
     rate = rate if enough else None
     least = bounds if enough else None
     overlapped = max(terms.values(), default=0.0) if enough else None
@@ -265,7 +268,7 @@ def _rates(
         all_gb=moved / 1e9 / share,
         mfu_pct=None if busy is None else percent_of(1e6 * busy, wall_us),
         mbu_pct=None if rate is None else percent_of(1e6 * model / rate, wall_us),
-        hbm_pct=None if rate is None else percent_of(1e6 * moved / rate, wall_us),
+        hbm_pct=None if rate is None else percent_of(terms["hbm"], wall_us),
         sol_ms=None if least is None else least / 1e3 / share,
         sol_pct=percent_of(least, wall_us),
         overlap_sol_ms=None if overlapped is None else overlapped / 1e3 / share,

@@ -2,8 +2,8 @@
 
 The step takes as long as the slower of two paths. The path of the GPU is the time of the calls, the
 gaps between them and the idle time between steps; the path of the host is the recorded one, less
-its waiting for the GPU. Graphs remove the path of the host and leave the time between steps. What
-the recording takes beyond both paths stays.
+its waiting for the GPU. Graphs remove the path of the host and leave the time between steps; a
+queue that never runs empty has neither. What the recording takes beyond both paths stays.
 """
 
 from __future__ import annotations
@@ -17,10 +17,16 @@ import msgspec
 from solscope.attribution import Attributed
 from solscope.errors import InputError
 from solscope.hardware import Hardware
-from solscope.operators import operator
-from solscope.operators.cost import Cost
 from solscope.operators.from_config import Model
-from solscope.roofline import bound
+from solscope.whatif.assumptions import assumptions
+from solscope.whatif.call_work import (
+    costed_pct,
+    is_costed,
+    least,
+    refuse_unknown_peak,
+    work_us,
+)
+from solscope.whatif.ranks import check_ranks, reduce_us
 from solscope.whatif.recorded_step import Line, RecordedStep, recorded_step, usual_gap_us
 from solscope.whatif.scaling import PRODUCTS, in_dtype, rescale, share_out
 from solscope.whatif.scenario import Scenario
@@ -40,8 +46,6 @@ LEAST_PRICED_PCT = 50.0
 """With a smaller share of the GPU time costed, sizes and peaks say little about the step."""
 KNEE_GAIN = 1.5
 """A doubled batch that gives less than this many times the tokens is beyond the knee."""
-REDUCES_PER_LAYER = 2
-"""All-reduces of a layer whose products are shared by ranks."""
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -78,7 +82,7 @@ class Prediction(msgspec.Struct, frozen=True):
     gpu_ms: float
     """Predicted GPU time of a step."""
     limited_by: str
-    """`gpu` or `host`: the slower path."""
+    """`gpu` or `host`: the slower path; `host` also where the GPU waits longer than it works."""
     batch: int | None
     context: float | None
     tokens_per_s: float | None
@@ -157,23 +161,24 @@ def predict(step: RecordedStep, scenario: Scenario) -> Prediction:
         high_ms=wall.high / 1e3,
         speedup=step.wall_us / wall.middle if wall.middle else 1.0,
         gpu_ms=gpu.middle / 1e3,
-        limited_by=_limit(step, scenario, gpu.middle),
+        limited_by=_limit(step, scenario, gpu.middle, wall.middle),
         batch=batch,
         context=scenario.context or step.context,
         tokens_per_s=1e6 * batch / wall.middle if decode and batch else None,
         waterfall=stages,
         operators=_operators(times),
-        priced_pct=_priced(step),
-        assumptions=_assumptions(step, scenario),
+        priced_pct=costed_pct(step),
+        assumptions=assumptions(step, scenario),
     )
 
 
 def _check(step: RecordedStep, scenario: Scenario) -> None:
     resized = (scenario.gpu, scenario.dtype, scenario.tp, scenario.batch, scenario.context)
-    if any(change is not None for change in resized) and _priced(step) < LEAST_PRICED_PCT:
+    if any(change is not None for change in resized) and costed_pct(step) < LEAST_PRICED_PCT:
         raise InputError(
-            f"{step.profile}: the cost of only {_priced(step):.1f} % of the GPU time is known, too "
-            "little to predict other sizes or GPUs; add --with an eager profile, or --model CONFIG"
+            f"{step.profile}: the cost of only {costed_pct(step):.1f} % of the GPU time is known, "
+            "too little to predict other sizes or GPUs; add --with an eager profile, or --model "
+            "CONFIG"
         )
     if scenario.batch is not None and step.batch is None:
         raise InputError(
@@ -194,6 +199,12 @@ def _check(step: RecordedStep, scenario: Scenario) -> None:
         if name not in names:
             known = ", ".join(sorted({str(n.kind.operator) for n in step.lines if n.kind.operator}))
             raise InputError(f"{step.profile}: no operator {name!r} in this step; it has {known}")
+    check_ranks(step, scenario)
+    card = scenario.gpu or step.card
+    for line in step.lines:
+        if is_costed(line, step.card):
+            after = least(str(line.kind.operator), _axes(line, step, scenario), card)
+            refuse_unknown_peak(line, after, card, scenario.dtype)
 
 
 def _line_time(line: Line, step: RecordedStep, scenario: Scenario) -> Range:
@@ -201,9 +212,12 @@ def _line_time(line: Line, step: RecordedStep, scenario: Scenario) -> Range:
     time = line.time_us
     if line.kind.operator is None or line.kind.cost is None:
         return exactly(line.calls * time)
-    name, axes = line.kind.operator, line.kind.axes
-    before = _work(name, axes, step.card)
-    after = _work(name, _axes(line, step, scenario), scenario.gpu or step.card)
+    name = line.kind.operator
+    was = least(name, line.kind.axes, step.card)
+    works = work_us(was, least(name, _axes(line, step, scenario), scenario.gpu or step.card))
+    if works is None:
+        return exactly(line.calls * time)
+    before, after = works
     found = carried_over(time, before, after)
     if scenario.dtype is not None and name in PRODUCTS and before != after:
         found = Range(found.low * (1 - DTYPE_NOISE), found.middle, found.high * (1 + DTYPE_NOISE))
@@ -228,14 +242,6 @@ def _axes(line: Line, step: RecordedStep, scenario: Scenario) -> dict[str, objec
     return rescale(name, axes, batch, context)
 
 
-def _work(name: str, axes: dict[str, object], card: Hardware) -> float:
-    """Least time (µs) with all memory from HBM, without the floor of a launch."""
-    entry = operator(name)
-    cost: Cost = entry.expected(axes) if entry.expected is not None else entry.cost(axes)
-    terms = bound(cost, card, cold=True).terms_us
-    return max((time for term, time in terms.items() if term != "launch"), default=0.0)
-
-
 def _gpu(step: RecordedStep, scenario: Scenario, times: list[tuple[Line, Range]]) -> Range:
     """GPU time of a step; kernels that ran at once go on doing so."""
     total = exactly(0.0)
@@ -244,28 +250,11 @@ def _gpu(step: RecordedStep, scenario: Scenario, times: list[tuple[Line, Range]]
     total = total * (1 / step.overlapped)
     if scenario.dtype is not None:
         total = total.plus(_quantizing(step, scenario))
-    if scenario.tp is not None and scenario.tp > step.ranks:
-        total = total.plus(exactly(_reduce_time(step, scenario)))
+    total = total.plus(exactly(reduce_us(step, scenario)))
     if scenario == Scenario():
         return total
     noise = NOISE if scenario.gpu is None else GPU_NOISE
     return Range(total.low * (1 - noise), total.middle, total.high * (1 + noise))
-
-
-def _reduce_time(step: RecordedStep, scenario: Scenario) -> float:
-    """All-reduces that sharing layers adds, from the figures of the interconnect (µs per step)."""
-    if scenario.tp is None or any(line.kind.operator == "all_reduce" for line in step.lines):
-        return 0.0
-    card = scenario.gpu or step.card
-    rate = card.value("interconnect.bandwidth")
-    attention = [n for n in step.lines if n.kind.category == "attention" and n.kind.operator]
-    layers = sum(line.calls for line in attention)
-    hidden = max((n.kind.axes.get("hidden", 0) for n in step.lines), default=0)
-    rows = scenario.batch or step.batch or 1
-    if rate is None or not layers or not hidden:
-        return 0.0
-    moved = 2 * (scenario.tp - 1) / scenario.tp * rows * hidden * 2
-    return float(REDUCES_PER_LAYER * layers * (moved / (rate / 2) * 1e6 + 10.0))
 
 
 def _quantized(step: RecordedStep, scenario: Scenario) -> list[Line]:
@@ -305,12 +294,21 @@ def _gpu_path(step: RecordedStep, scenario: Scenario, gpu: float) -> float:
     kernels += sum(line.calls for line in _quantized(step, scenario))
     gap = usual_gap_us(scenario.gpu or step.card)
     gaps = step.gaps_us + (kernels - step.kernels) * gap if step.replayed else kernels * gap
+    if scenario.no_host_gaps:
+        gaps = min(gaps, kernels * gap)
     return gpu + gaps
 
 
-def _limit(step: RecordedStep, scenario: Scenario, gpu_us: float) -> str:
-    path = _gpu_path(step, scenario, gpu_us) + step.between_us
-    return "host" if _host(step, scenario) > path else "gpu"
+def _between(step: RecordedStep, scenario: Scenario) -> float:
+    """Idle time between steps; a queue that never runs empty has none."""
+    return 0.0 if scenario.no_host_gaps else step.between_us
+
+
+def _limit(step: RecordedStep, scenario: Scenario, gpu_us: float, wall_us: float) -> str:
+    """The longer path; the host as well where the GPU waits for longer than it works."""
+    path = _gpu_path(step, scenario, gpu_us)
+    longer = _host(step, scenario) > path + _between(step, scenario)
+    return "host" if longer or wall_us > 2 * path else "gpu"
 
 
 def _wall(step: RecordedStep, scenario: Scenario, gpu: Range) -> Range:
@@ -323,7 +321,7 @@ def _wall(step: RecordedStep, scenario: Scenario, gpu: Range) -> Range:
     host = _host(step, scenario)
 
     def longer(gpu_us: float, factor: float) -> float:
-        path = _gpu_path(step, scenario, gpu_us) + factor * step.between_us
+        path = _gpu_path(step, scenario, gpu_us) + factor * _between(step, scenario)
         return max(factor * host, path) + rest
 
     return Range(
@@ -341,12 +339,6 @@ def _operators(times: list[tuple[Line, Range]]) -> list[PredictedLine]:
     return sorted(rows, key=lambda row: -abs(row.predicted_us - row.recorded_us))
 
 
-def _priced(step: RecordedStep) -> float:
-    total = sum(line.calls * line.time_us for line in step.lines)
-    known = sum(n.calls * n.time_us for n in step.lines if n.kind.operator is not None)
-    return 100.0 * known / total if total else 0.0
-
-
 def _knee(found: list[Prediction]) -> int | None:
     """The last batch of a sweep up to which doubling gives `KNEE_GAIN` times the tokens."""
     points = [(p.batch, p.tokens_per_s) for p in found if p.batch and p.tokens_per_s]
@@ -359,41 +351,3 @@ def _knee(found: list[Prediction]) -> int | None:
             return knee
         knee = more
     return None
-
-
-def _assumptions(step: RecordedStep, scenario: Scenario) -> list[str]:
-    """What the prediction takes for granted, in the order of its changes."""
-    said = [
-        f"{_priced(step):.1f} % of the GPU time has a cost; the rest stays as recorded",
-        "each operator keeps its efficiency: latency for small calls, share of the bound for large",
-    ]
-    if scenario.gpu is not None:
-        said.append(
-            f"kernels for the {scenario.gpu.name} are as good as those recorded on the "
-            f"{step.card.name}; the host is as fast"
-        )
-    if scenario.dtype is not None:
-        changed = sum(n.calls * n.time_us for n in step.lines if n.kind.operator in PRODUCTS)
-        total = sum(n.calls * n.time_us for n in step.lines)
-        said.append(
-            f"products with weights ({100 * changed / max(total, 1e-9):.0f} % of the GPU time) run "
-            f"in {scenario.dtype}, with {QUANTIZE_US[1]} µs to quantize each input; attention and "
-            "cache stay"
-        )
-    if scenario.tp is not None:
-        said.append(
-            f"layers are shared evenly by {scenario.tp} ranks (recorded: {step.ranks}); "
-            "all-reduces take 10 µs and the rate of the links; the error of this is not measured"
-        )
-    if scenario.batch is not None:
-        said.append(f"all requests are alike; recorded with batch {step.batch}")
-    if scenario.context is not None:
-        said.append(f"all contexts are equal; recorded with {step.context:,.0f} keys")
-    if scenario.fuse:
-        said.append("a run of tiny kernels becomes one that takes as long as its slowest")
-    if scenario.graphs or scenario.no_host_gaps:
-        gap = usual_gap_us(scenario.gpu or step.card)
-        said.append(f"{gap:.2f} µs between kernels; the time between steps stays")
-    elif not step.replayed:
-        said.append("the host takes as long as recorded, the profiler's own time included")
-    return said

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.errors import InputError
+from solscope.events import THREAD
 from solscope.hardware import Hardware
+from solscope.intervals import overlap, union
 from solscope.operators.from_config import Model
 from solscope.views.costs import CallKind, CallTable, find_calls
 from solscope.views.device_time import device_times
@@ -72,6 +73,8 @@ class RecordedStep:
     batch: int | None
     context: float | None
     ranks: int
+    layers: float
+    """Layers of a step; 0 where none were found."""
     overlapped: float
     """Time of all calls over busy time: above 1 where kernels run at once."""
     lines: list[Line]
@@ -111,6 +114,7 @@ def recorded_step(
         batch=_batch(window, lines),
         context=_context(lines),
         ranks=max(1, attributed.profile.metadata.world_size or 1),
+        layers=_layers(attributed, window),
         overlapped=max(1.0, time / max(1e-9, usual.busy_ns / 1e3)),
         lines=lines,
     )
@@ -153,18 +157,30 @@ def _replayed(attributed: Attributed, window: Window) -> bool:
 
 
 def _waiting(attributed: Attributed, window: Window) -> float:
-    """Nanoseconds per step that the host waits for the GPU."""
+    """Nanoseconds per step that the launching thread waits for the GPU."""
     if not window.count:
         return 0.0
     calls = host_calls(attributed.profile.events)
     names = calls["name"].cast(pl.String).unique().to_list()
     waiting = [name for name in names if name is not None and SYNC_CALL.search(name)]
     waits = calls.filter(pl.col("name").cast(pl.String).is_in(waiting))
-    start = np.sort(window.steps["start_ns"].to_numpy())
-    last = int(window.steps["end_ns"].to_numpy().max())
-    at = waits["start_ns"].to_numpy()
-    inside = (at >= start[0]) & (at < last)
-    return float(waits["dur_ns"].to_numpy()[inside].sum()) / window.count
+    launches = window.of(attributed.activities).select(pl.col("launch_row").alias("row"))
+    threads = launches.join(calls, on="row").group_by(THREAD).len()
+    busiest = threads.sort("len", *THREAD, descending=True).head(1)
+    own = waits.join(busiest, on=THREAD, nulls_equal=True)
+    begin = own["start_ns"].to_numpy()
+    first = window.steps["start_ns"].to_numpy().min(keepdims=True)
+    last = window.steps["end_ns"].to_numpy().max(keepdims=True)
+    cover = union(begin, begin + own["dur_ns"].to_numpy())
+    return float(overlap(first, last, cover)[0]) / window.count
+
+
+def _layers(attributed: Attributed, window: Window) -> float:
+    """Layers of a step, on one device."""
+    rows = window.of(attributed.activities).filter(pl.col("place") == "layer")
+    devices = max(1, rows.select("rank", "device").n_unique())
+    layers = rows.select("rank", "device", "pass", "layer").n_unique()
+    return layers / devices / max(1, window.count)
 
 
 def _batch(window: Window, lines: list[Line]) -> int | None:

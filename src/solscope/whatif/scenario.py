@@ -10,6 +10,9 @@ from solscope.hardware import Hardware
 DTYPES = ("fp4", "fp8", "bf16", "fp16")
 """Dtypes of products that a scenario may ask for."""
 
+MOST = 1 << 32
+"""Largest number of ranks, requests or keys."""
+
 
 class Scenario(msgspec.Struct, frozen=True):
     """What changes, in the order of a waterfall; null or false for what stays as recorded."""
@@ -35,8 +38,8 @@ class Scenario(msgspec.Struct, frozen=True):
             raise UsageError(f"dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
         for name in ("tp", "batch", "context"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"{name} must be at least 1, not {value}")
+            if value is not None and not 1 <= value <= MOST:
+                raise UsageError(f"{name} must be 1 to {MOST:,}, not {value}")
         for operator, share in self.reach.items():
             if not 0 < share <= 1:
                 raise UsageError(f"{operator}: a kernel reaches 0 to 100 % of its bound")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from solscope.attribution import Attributed
@@ -18,11 +19,13 @@ H200 = named_hardware("H200")
 PEAK, HBM = H200.peaks["tensor.bf16"].value, H200.memory["hbm.bandwidth"].value
 
 
-def step(number: int, *, shapes: bool = True) -> list[dict[str, Any]]:
+def step(
+    number: int, *, shapes: bool = True, dims: str = "[[8,4096],[4096,4096]]"
+) -> list[dict[str, Any]]:
     """A product of 8 rows with 4096 x 4096 weights in 20 µs, every ms."""
     at = MS * number
     inputs = {
-        "input_dims": "[[8,4096],[4096,4096]]",
+        "input_dims": dims,
         "input_types": '["c10::BFloat16","c10::BFloat16"]',
     }
     return [
@@ -33,8 +36,8 @@ def step(number: int, *, shapes: bool = True) -> list[dict[str, Any]]:
     ]
 
 
-def made(*, shapes: bool = True, name: str = "NVIDIA H200") -> Attributed:
-    events = [e for number in range(5) for e in step(number, shapes=shapes)]
+def made(*, shapes: bool = True, name: str = "NVIDIA H200", **sizes: str) -> Attributed:
+    events = [e for number in range(5) for e in step(number, shapes=shapes, **sizes)]
     return attributed(*events, devices=(Device(0, name=name),))
 
 
@@ -60,6 +63,20 @@ def test_the_speed_of_light_is_the_sum_of_bounds() -> None:
     assert row.overlap_sol_ms is not None
     assert row.sol_ms >= row.overlap_sol_ms > 0
     assert row.sol_pct == pytest.approx(100 * row.sol_ms / row.time_ms)
+
+
+def test_memory_takes_no_longer_than_the_bounds() -> None:
+    """A small product writes more than it reads, into a cache."""
+    (row,) = efficiency(made(dims="[[4096,16],[16,4096]]")).rows
+    assert row.hbm_pct is not None
+    assert row.sol_pct is not None
+    assert 0 < row.hbm_pct <= row.sol_pct
+
+
+def test_a_peak_that_is_not_known_is_not_infinitely_fast() -> None:
+    peaks = {name: peak for name, peak in H200.peaks.items() if name != "tensor.bf16"}
+    (row,) = efficiency(made(), msgspec.structs.replace(H200, peaks=peaks)).rows
+    assert (row.cost_pct, row.sol_ms, row.overlap_sol_ms) == (0, None, None)
 
 
 def test_steps_add_up_to_their_phase() -> None:

@@ -142,7 +142,7 @@ def command(
     base = Scenario(graphs=graphs, fuse=fuse, reach=dict(reach), no_host_gaps=no_host_gaps)
     scenarios = _scenarios(base, _cards(gpu), _names(dtype), tp, batch, context)
     attributed = open_attributed(file, rule_files, max_expansion, companion)
-    described = open_model(ModelOptions(model, recorded_batch, recorded_context))
+    described = open_model(ModelOptions(model, recorded_batch, recorded_context), "recorded-")
     card = None if hardware is None else named_hardware(hardware)
     present(predict_many(attributed, scenarios, described, card), output, top=top)
 
