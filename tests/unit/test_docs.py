@@ -41,6 +41,7 @@ from solscope.readers import readers
 from solscope.report.results import demo as report_demo
 from solscope.views import (
     coverage,
+    critical_path,
     efficiency,
     execution,
     host,
@@ -165,7 +166,7 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     memory.Allocating,
     host.HostTable,
     host.Waiting,
-    host.PathPart,
+    critical_path.PathPart,
     efficiency.EfficiencyTable,
     efficiency.Rates,
     whatif.Predictions,

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import polars as pl
 
 from solscope.attribution.capture_matching import match_captures
+from solscope.attribution.graphs import replayed
 from solscope.attribution.replays import Counterparts, counterparts
 from solscope.attribution.twins import by_stream, find_twins
 
@@ -79,11 +80,9 @@ def borrow(
 def with_replays(
     events: pl.DataFrame, activities: pl.DataFrame, steps: pl.DataFrame
 ) -> pl.DataFrame:
-    """Activities with `replayed`, whether a graph launched them, and `tokens` of their step."""
-    launches = events["name"].gather(activities["launch_row"]).cast(pl.String)
-    replayed = launches.str.contains("GraphLaunch", literal=True).fill_null(value=False)
+    """Activities with `replayed` (`graphs.replayed`), and `tokens` of their step."""
     sizes = steps.select("step", tokens=pl.coalesce("tokens", "requests")).unique("step")
-    return activities.with_columns(replayed.alias("replayed")).join(
+    return activities.with_columns(replayed(events, activities)).join(
         sizes, on="step", how="left", maintain_order="left"
     )
 

@@ -19,6 +19,7 @@ import polars as pl
 from solscope.attribution import Attributed
 from solscope.attribution.borrow import BORROWED
 from solscope.attribution.collectives import RECORD, annotated_inputs
+from solscope.attribution.graphs import graph_calls
 from solscope.errors import InputError
 from solscope.operators import operator
 from solscope.operators.base import Cost
@@ -90,8 +91,7 @@ def find_calls(attributed: Attributed, model: Model | None = None) -> CallTable:
 def replays_graphs(attributed: Attributed) -> bool:
     """Whether a graph was launched or recorded; its kernels have no operators of their own."""
     events = attributed.profile.events
-    launched = events["name"].cast(pl.String).str.contains(r"(?i)^(cu|cuda|hip)GraphLaunch")
-    return bool(launched.any()) or bool((events["kind"] == "graph").any())
+    return bool(graph_calls(events).any()) or bool((events["kind"] == "graph").any())
 
 
 def _source(attributed: Attributed, model: Model) -> str:

@@ -17,6 +17,7 @@ import polars as pl
 
 from solscope.arrays import holds
 from solscope.attribution import Attributed
+from solscope.attribution.graphs import graph_calls, replayed
 from solscope.intervals import overlap, union
 from solscope.views.device_time import DeviceTime, bounds
 from solscope.views.percent import percent_of
@@ -29,7 +30,6 @@ COMPILED_RULE = "inductor."
 """Rules of kernels that a compiler generated from operators."""
 REGION = r"^Torch-Compiled Region|^## Call CompiledFxGraph"
 """Annotations of compiled code."""
-_GRAPH_CALL = r"(?i)^(cu|cuda|hip)GraphLaunch"
 _STATES_MODE = r"^execute_|^step\["
 """Names of steps that state what kind of tokens are in a step."""
 
@@ -155,27 +155,22 @@ def _graphs(
         return None, None, []
     table = attributed.activities.select("kind", "phase", "dur_ns", "launch_row", "graph_node")
     table = table.filter(pl.col("kind").is_in(["kernel", "graph"]))
-    names = attributed.profile.events["name"]
-    is_call = holds(names, lambda texts: texts.str.contains(_GRAPH_CALL))
-    replayed = (
-        is_call.gather(table["launch_row"]).fill_null(False)
-        | table["graph_node"].is_not_null()
-        | (table["kind"] == "graph")
-    )
+    events = attributed.profile.events
+    from_graph = replayed(events, table)
     if table.is_empty():
         unknown["graphs"] = "no kernel ran"
         return None, None, []
     # Without any launch call, only node ids could tell.
-    if not replayed.any() and table["launch_row"].null_count() == table.height:
+    if not from_graph.any() and table["launch_row"].null_count() == table.height:
         unknown["graphs"] = "the profile holds no launch calls"
         return None, None, []
     rows = table.select(
         pl.col("phase").cast(pl.String),
         pl.col("dur_ns").fill_null(0),
-        replayed.alias("replayed"),
+        from_graph,
         pl.col("launch_row"),
     )
-    calls = int(is_call.sum())
+    calls = int(graph_calls(events).sum())
     known = rows.filter(pl.col("phase").is_not_null()).partition_by("phase", maintain_order=True)
     phases = [_use(part["phase"][0], part) for part in known]
     by_phase = phases if len(phases) > 1 else []
@@ -183,12 +178,12 @@ def _graphs(
 
 
 def _use(phase: str | None, rows: pl.DataFrame) -> GraphUse:
-    replayed = rows.filter("replayed")
+    own = rows.filter("replayed")
     return GraphUse(
         phase=phase,
         kernels=rows.height,
-        kernels_pct=100.0 * replayed.height / rows.height,
-        time_pct=percent_of(int(replayed["dur_ns"].sum()), int(rows["dur_ns"].sum())),
+        kernels_pct=100.0 * own.height / rows.height,
+        time_pct=percent_of(int(own["dur_ns"].sum()), int(rows["dur_ns"].sum())),
     )
 
 

@@ -4,10 +4,7 @@
   Each nanosecond of it belongs to the innermost annotation, to the outermost operator and to the
   innermost Python frame that the launching thread was in; `OUTSIDE` where it was in none.
 * *Queue depth*: activities that are launched and not finished, over time. At 0 the GPU starves.
-* *Critical path*: back from the end of a step. An activity follows the one before it on its GPU,
-  unless it was launched after that had ended; then the path goes on along the host, back to where
-  the host last waited for the GPU, or to the start of the step.
-* *Slack*: idle time of the GPU right after an activity. It can grow by that much at no cost.
+* *Critical path*: which of host and GPU each part of the span waited for (`views.critical_path`).
 """
 
 from __future__ import annotations
@@ -21,9 +18,10 @@ import polars as pl
 from solscope.attribution import Attributed
 from solscope.errors import InputError
 from solscope.events import THREAD
-from solscope.intervals import Int64s, Intervals, gaps, nest, overlap, union
+from solscope.intervals import Intervals, gaps, nest, overlap, union
+from solscope.views.critical_path import PathPart, critical_path
 from solscope.views.device_time import DeviceTime, bounds, device_times
-from solscope.views.idle import SYNC_CALL, host_calls, launch_ending
+from solscope.views.idle import host_calls, launch_ending
 from solscope.views.percent import percent_of
 
 OUTSIDE = "(outside)"
@@ -41,16 +39,6 @@ class Waiting(msgspec.Struct, frozen=True):
     """All steps together."""
     pct: float | None
     """Of all waiting."""
-
-
-class PathPart(msgspec.Struct, frozen=True):
-    """GPU time of one category: on the critical path, and how much it could grow."""
-
-    category: str
-    time_ms: float
-    on_path_ms: float
-    slack_ms: float
-    """Idle time right after its activities."""
 
 
 class HostTable(msgspec.Struct, frozen=True):
@@ -77,7 +65,8 @@ class HostTable(msgspec.Struct, frozen=True):
     faster_launches_us: float
     """The launch time that `faster_ms` assumes."""
     faster_ms: float | None
-    """Time that launches of that length would save on the host's part of the critical path."""
+    """Most that launches of that length would save: their time beyond it on the host's part of the
+    critical path, and no more than the waiting."""
     queue_mean: float | None
     queue_empty_pct: float | None
     """Share of the span with nothing launched and unfinished."""
@@ -85,6 +74,9 @@ class HostTable(msgspec.Struct, frozen=True):
     path_host_ms: float
     path_launch_ms: float
     """The critical path of all steps: GPU, host, latency between a launch and its activity."""
+    path_sync_ms: float
+    """And from the end of the GPU's work to the return of calls that waited for it. The four add
+    to the span."""
     path: list[PathPart]
 
 
@@ -101,7 +93,7 @@ def host_table(attributed: Attributed, launch_us: float = LAUNCH_US) -> HostTabl
     stacks = _stacks(events, thread)
     launches = _launches(time, calls)
     depth, empty = _queue(time, launches)
-    segments, parts = _critical(time, calls, thread)
+    critical = critical_path(time, calls, thread)
     between, mean = _between(attributed, waits)
     held = stacks["python"] if stacks["python"][1].start.size else stacks["annotation"]
     return HostTable(
@@ -118,10 +110,14 @@ def host_table(attributed: Attributed, launch_us: float = LAUNCH_US) -> HostTabl
         launches_per_s=_rate(launches),
         launch_us=_mean_us(launches),
         faster_launches_us=launch_us,
-        faster_ms=_faster(launches, segments, launch_us),
+        faster_ms=_faster(launches, critical.host, waits, launch_us),
         queue_mean=depth,
         queue_empty_pct=empty,
-        **parts,  # type: ignore[arg-type]
+        path_gpu_ms=critical.gpu_ns / 1e6,
+        path_host_ms=critical.host.length / 1e6,
+        path_launch_ms=critical.launch_ns / 1e6,
+        path_sync_ms=critical.sync_ns / 1e6,
+        path=critical.parts,
     )
 
 
@@ -210,14 +206,19 @@ def _mean_us(launches: pl.DataFrame) -> float | None:
     return None if launches.is_empty() else int(launches["dur_ns"].sum()) / launches.height / 1e3
 
 
-def _faster(launches: pl.DataFrame, host: Intervals, launch_us: float) -> float | None:
-    """Time of launch calls beyond `launch_us` each, on the host's part of the critical path."""
+def _faster(
+    launches: pl.DataFrame, host: Intervals, waits: Intervals, launch_us: float
+) -> float | None:
+    """Time of launch calls beyond `launch_us` each on the host's part of the critical path.
+
+    Calls also run while the GPU still works: the GPU cannot gain more than it waits.
+    """
     if launches.is_empty():
         return None
     start, end = bounds(launches)
     late = np.maximum(end - start - round(1e3 * launch_us), 0)
     share = overlap(start, end, host) / np.maximum(end - start, 1)
-    return float((late * share).sum()) / 1e6
+    return min(float((late * share).sum()), waits.length) / 1e6
 
 
 def _queue(time: DeviceTime, launches: pl.DataFrame) -> tuple[float | None, float | None]:
@@ -266,72 +267,3 @@ def _common(a: Intervals, b: Intervals) -> Intervals:
             end.append(min(last, int(b.end[here])))
             here += 1
     return Intervals(np.array(start, dtype=np.int64), np.array(end, dtype=np.int64))
-
-
-def _critical(
-    time: DeviceTime, calls: pl.DataFrame, thread: dict[str, object]
-) -> tuple[Intervals, dict[str, object]]:
-    """The host's part of the critical path; its lengths, and GPU time on it by category."""
-    rows = time.rows.sort("start_ns", maintain_order=True)
-    start, end = bounds(rows)
-    called = calls.select("row", pl.col("start_ns").alias("called"))
-    launches = rows.select(pl.col("launch_row").alias("row")).join(
-        called, on="row", how="left", maintain_order="left"
-    )
-    launch = launches["called"].fill_null(-1).to_numpy()
-    waits = _sync_ends(calls, thread)
-    on_path, host, latency = _walk(start, end, launch, waits)
-    following = np.append(start[1:], end[-1:])
-    slack = np.maximum(following - np.maximum.accumulate(end), 0)
-    category = rows["category"].cast(pl.String)
-    table = pl.DataFrame(
-        {
-            "category": category,
-            "time": (end - start),
-            "path": np.where(on_path, end - start, 0),
-            "slack": slack,
-        }
-    )
-    grouped = table.group_by("category").agg(pl.all().sum()).sort("path", "time", descending=True)
-    return host, {
-        "path_gpu_ms": int(table["path"].sum()) / 1e6,
-        "path_host_ms": host.length / 1e6,
-        "path_launch_ms": latency / 1e6,
-        "path": [PathPart(n, t / 1e6, p / 1e6, s / 1e6) for n, t, p, s in grouped.iter_rows()],
-    }
-
-
-def _sync_ends(calls: pl.DataFrame, thread: dict[str, object]) -> Intervals:
-    """Calls in which the launching thread waits for the GPU."""
-    names = [n for n in calls["name"].cast(pl.String).unique() if n and SYNC_CALL.search(n)]
-    own = pl.col("name").cast(pl.String).is_in(names)
-    for name, value in thread.items():
-        own &= pl.col(name).eq_missing(pl.lit(value))
-    start, end = bounds(calls.filter(own).sort("start_ns"))
-    return Intervals(start, end)
-
-
-def _walk(
-    start: Int64s, end: Int64s, launch: Int64s, waits: Intervals
-) -> tuple[np.ndarray, Intervals, int]:
-    """Back from the last activity: which are on the path, the host's part, and the latency."""
-    on_path = np.zeros(start.size, dtype=bool)
-    first, latency = int(start[0]), 0
-    host: list[tuple[int, int]] = []
-    at = start.size - 1
-    while at >= 0:
-        on_path[at] = True
-        before, called = at - 1, max(int(launch[at]), first)
-        if launch[at] < 0 or (before >= 0 and end[before] >= called):
-            at = before
-            continue
-        latency += max(0, int(start[at]) - called)
-        # Along the host, back to the end of the last call in which it waited for the GPU.
-        wait = int(np.searchsorted(waits.end, called, side="right")) - 1
-        back = max(first, int(waits.end[wait])) if wait >= 0 else first
-        host.append((back, called))
-        at = min(before, int(np.searchsorted(end, back, side="right")) - 1)
-        if back == first:
-            break
-    edges = np.array(sorted(host), dtype=np.int64).reshape(-1, 2)
-    return on_path, union(edges[:, 0], edges[:, 1]), latency

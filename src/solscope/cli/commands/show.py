@@ -29,7 +29,7 @@ USES = ("solscope.views.runs", "solscope.views.summary", "solscope.report.result
 @click.option(
     "--slowest",
     is_flag=True,
-    help="List the slowest steps, and what is unusual about each; --top says how many.",
+    help="List the --top slowest steps, and what is unusual about each; JSON has all.",
 )
 @full_names_option
 @opening_options
@@ -87,10 +87,6 @@ def _slowest(
     tables = each_profile(
         files, lambda path: step_rows(open_attributed(path, rule_files, max_expansion))
     )
-    if output.as_json:
-        import msgspec
-
-        tables = [msgspec.structs.replace(t, steps=t.steps[:top]) for t in tables]
     present({"profiles": tables}, output, form="show_slowest", top=top)
 
 

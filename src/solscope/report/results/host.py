@@ -42,22 +42,28 @@ def _page(h: HostTable, width: int, top: int) -> list[Printable]:
     ):
         if rows:
             parts += [Text(""), heading(f"waiting {title}"), _waiting(rows, width, top)]
-    total = h.path_gpu_ms + h.path_host_ms + h.path_launch_ms
+    total = h.path_gpu_ms + h.path_host_ms + h.path_launch_ms + h.path_sync_ms
     parts += [
         Text(""),
         heading(
             f"critical path {number(total)} ms: host {number(h.path_host_ms)}, GPU "
-            f"{number(h.path_gpu_ms)}, launch latency {number(h.path_launch_ms)}"
+            f"{number(h.path_gpu_ms)}, launch latency {number(h.path_launch_ms)}, "
+            f"return of waits {number(h.path_sync_ms)}"
         ),
         table(
             [
                 Column("category", text=True),
                 Column("ms"),
                 Column("on the path"),
-                Column("slack ms", spare=1),
+                Column("idle after ms", spare=1),
             ],
             [
-                (p.category, number(p.time_ms, 3), number(p.on_path_ms, 3), number(p.slack_ms, 3))
+                (
+                    p.category,
+                    number(p.time_ms, 3),
+                    number(p.on_path_ms, 3),
+                    number(p.idle_after_ms, 3),
+                )
                 for p in h.path[:top]
             ],
             width,
@@ -73,9 +79,7 @@ def _launches(h: HostTable) -> str:
     if h.launch_us is not None:
         facts.append(f"{number(h.launch_us)} µs per call")
     if h.faster_ms is not None:
-        facts.append(
-            f"at {h.faster_launches_us:g} µs the path below is {number(h.faster_ms)} ms shorter"
-        )
+        facts.append(f"at {h.faster_launches_us:g} µs at most {number(h.faster_ms)} ms are saved")
     if h.queue_mean is not None:
         facts.append(f"queue {h.queue_mean:.1f} deep, empty {pct(h.queue_empty_pct)} of the time")
     return "; ".join(facts)

@@ -27,7 +27,7 @@ def execution_lines(e: Execution) -> list[Printable]:
         None
         if e.compiled_pct is None or e.compiled_pct < 0.05
         else f"compiled kernels {pct(e.compiled_pct)} of kernel time",
-        _list("", e.dtypes),
+        _dtypes(e.dtypes),
         _list("attention ", e.attention or []),
         _list("experts ", e.moe or []),
         None if not e.speculative else "speculative decoding",
@@ -50,6 +50,13 @@ def _graphs(e: Execution) -> str | None:
 
 def _replayed(use: GraphUse) -> str:
     return pct(use.time_pct)
+
+
+def _dtypes(shares: Sequence[Share]) -> str | None:
+    """Types with their shares of the time of products and attention, the unknown part included."""
+    if all(s.name == "unknown" for s in shares):
+        return None
+    return "products and attention: " + ", ".join(f"{s.name} {pct(s.pct)}" for s in shares)
 
 
 def _list(head: str, shares: Sequence[Share]) -> str | None:

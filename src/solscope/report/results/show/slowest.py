@@ -24,10 +24,7 @@ def slowest_parts(result: StepTables, screen: Screen, *, top: int) -> list[Print
 
 
 def _page(steps: StepTable, width: int, top: int) -> list[Printable]:
-    head = (
-        f"{clean(steps.profile)}: {steps.slow:,} of {steps.count:,} steps are slow; "
-        f"they lose {pct(steps.slow_pct)} of the time of all steps"
-    )
+    head = f"{clean(steps.profile)}: {_slow(steps)}"
     columns = [
         Column("step"),
         Column("phase", text=True, spare=2),
@@ -47,6 +44,14 @@ def _page(steps: StepTable, width: int, top: int) -> list[Printable]:
         command = f"solscope export {clean(steps.profile)} --step {first} --perfetto step.json.gz"
         parts += [Text(""), Text(f"next: {command}")]
     return parts
+
+
+def _slow(steps: StepTable) -> str:
+    if not steps.slow:
+        return f"none of {steps.count:,} steps is slow"
+    verbs = ("is slow; it loses", "are slow; they lose")[steps.slow > 1]
+    lost = f"{pct(steps.slow_pct)} of the time of all steps"
+    return f"{steps.slow:,} of {steps.count:,} steps {verbs} {lost}"
 
 
 def _cells(row: StepRow) -> list[str]:

@@ -1,0 +1,26 @@
+"""Which activities were replayed from a CUDA or HIP graph."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from solscope.arrays import holds
+
+GRAPH_CALL = r"(?i)^(cu|cuda|hip)GraphLaunch"
+"""Names of calls that launch a graph."""
+
+
+def graph_calls(events: pl.DataFrame) -> pl.Series:
+    """Whether each event is a call that launches a graph; null without a name."""
+    return holds(events["name"], lambda texts: texts.str.contains(GRAPH_CALL))
+
+
+def replayed(events: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:
+    """Whether a graph launched each activity, it is a node of one, or it is a whole graph.
+
+    `activities` have `kind`, `launch_row` and `graph_node`.
+    """
+    launched = graph_calls(events).gather(activities["launch_row"]).fill_null(False)
+    # Writers put 0 where there is no node.
+    node = activities["graph_node"].fill_null(0) != 0
+    return (launched | node | (activities["kind"] == "graph")).alias("replayed")
