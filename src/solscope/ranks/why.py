@@ -142,14 +142,14 @@ def _evidence(
         if late > 0 and value >= 0.05 * late:
             lines.append((name != why, -value, f"{text}: {value:.2f} ms per step"))
 
-    say("host", excess["idle"], "nothing was launched on its GPU, longer than on the others")
-    say("gpu", excess["held"], "its GPU did not run what was launched, longer than the others")
+    say("host", excess["idle"], "its GPU has nothing launched for longer than the others")
+    say("gpu", excess["held"], "launched work waits on its GPU longer than on the others")
     say("gpu", min(excess["busy"], slower), "the same kernels with the same inputs take longer")
     say("load", uneven, "all-to-alls take longer, because it has most rows")
     busy = parts["load"] - uneven - (excess["late"] if parts["link"] == 0.0 else 0.0)
     say("load", busy, "it has other or larger kernels")
     left = "load" if parts["link"] == 0.0 else "link"
-    say(left, excess["late"], "it leaves the collective before later than the others")
+    say(left, excess["late"], "it leaves the previous collective later than the others")
     lines.sort()
     sentences = [text for _, _, text in lines]
     for name, value in work.items():
