@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from solscope.attribution.mixers import Mixer, without_helpers
-from solscope.attribution.sequence import NORMS, PRODUCTS, Letter
+from solscope.attribution.sequence import FEED_FORWARD, NORMS, PRODUCTS, Letter
 
 _LEADING = frozenset((Letter.ADD, Letter.COMMUNICATION))
 """Letters that end a layer or the prologue, and never begin a layer."""
@@ -62,6 +62,8 @@ def align(text: str, mixers: Sequence[Mixer]) -> list[int] | None:
         return None
     tails = {gap[:cut] for gap, cut in zip(gaps, cuts, strict=True)}
     last = _last_tail(after, tails)
+    if last is None and not any(letter in FEED_FORWARD for letter in head):
+        last = _cut_tail(after, tails)
     if last is None:
         return None
     starts = [first]
@@ -172,19 +174,23 @@ def _alike(gap: str, head: str) -> int | None:
 
 
 def _last_tail(after: str, tails: set[str]) -> int | None:
-    """Length of the last layer's tail: a known one, else up to where it ends as others end.
-
-    A recording can end in the middle of a layer: what is there of the tail is all of it.
-    """
+    """Length of the last layer's tail: a known one, else up to where it ends as others end."""
     # A cast at the end of a tail may be the input of the next norm.
     ends = tails | {tail.rstrip(Letter.COPY) for tail in tails}
     known = [tail for tail in ends if tail and after.startswith(tail)]
     if known:
         return len(max(known, key=len))
-    if after and any(tail.startswith(after) for tail in tails):
-        return len(after)
     found = [end for tail in tails if (end := _same_ending(after, tail)) is not None]
     return max(found)[1] if found else None
+
+
+def _cut_tail(after: str, tails: set[str]) -> int | None:
+    """Length of what is there of a tail in whose middle the recording ends.
+
+    A recording that also begins in the middle of a layer has a feed-forward part in what would be
+    the head of the first: such heads are not asked about.
+    """
+    return len(after) if after and any(tail.startswith(after) for tail in tails) else None
 
 
 def _same_ending(after: str, tail: str) -> tuple[int, int] | None:

@@ -93,7 +93,7 @@ def with_expected(activities: pl.DataFrame, expected: Expected) -> pl.DataFrame:
             .alias("role_confidence"),
         )
         .with_columns(
-            pl.min_horizontal("layer_confidence", "role_confidence").alias("confidence"),
+            pl.min_horizontal(*(f"{s}_confidence" for s in ("layer", "role"))).alias("confidence"),
         )
         .with_columns(pl.col("layer_evidence", "kind_evidence").cast(pl.Categorical))
     )

@@ -124,6 +124,12 @@ def test_a_recording_may_end_in_the_middle_of_a_layer() -> None:
     assert texts(f"E{layer * 3}NGAGi") == ["E", layer, layer, layer, "NGAGi", ""]
 
 
+def test_a_recording_cut_at_both_ends_is_cut_at_landmarks() -> None:
+    layer = "NGRKAGCNGQDPPFC"
+    found = texts(f"QDPPFC{layer * 3}NGRKAG")
+    assert found[:4] == ["QDPPFC", layer, layer, layer]
+
+
 # --- What repeats around the mixers, where landmarks would mislead
 
 
