@@ -8,7 +8,7 @@ export interface Band {
   high_ms: number;
   noise_pct: number;
   run_ms: number;
-  z: number;
+  z: number | null;
   outside: number;
   typical: string;
 }

@@ -22,11 +22,15 @@ def diagnose_with(baseline: str, path: str, observed: Open) -> Diagnosis:
 
 def _against_folder(folder: str, path: str, observed: Open) -> Diagnosis:
     from solscope.diagnose.baseline import diagnose_against, require_enough
+    from solscope.errors import InputError
     from solscope.readers import find_profiles
 
     # The run itself may lie beside those that it is compared with.
     own = Path(path).resolve()
-    others = [file for file in map(str, find_profiles([folder])) if Path(file).resolve() != own]
+    files = [str(file) for file in find_profiles([folder])]
+    if files == [folder] and not Path(folder).exists():
+        raise InputError(f"{folder}: no such folder of recordings or store")
+    others = [file for file in files if Path(file).resolve() != own]
     require_enough(len(others))
     return diagnose_against([observed(file) for file in others], observed(path))
 

@@ -4,7 +4,8 @@ Each recording of the baseline gives one number, its mean step with phases weigh
 run of the same program lies within the prediction interval of their logarithms. Worked example: ten
 runs that differ by 2 % (standard deviation): a further one lies within 3.25 x 2 % x sqrt(1 + 1/10)
 = 6.8 % of their mean, 99 times of 100. That band takes the place of the fixed 15 % and 4 %, and the
-same of the host's pace. Causes come from the comparison with the most typical recording.
+same of the host's pace. A run inside it has not changed, however far it is from any one recording.
+Causes come from the comparison with the most typical recording.
 """
 
 from __future__ import annotations
@@ -80,7 +81,10 @@ def against_typical(
     `times` are the mean steps of the baseline and, last, of the run; `paces` the logarithms of how
     fast the host was in each recording of the baseline.
     """
-    noise = max(limits.min_effect, math.expm1(expected.half))
+    half = max(math.log1p(limits.min_effect), expected.half)
+    noise = math.expm1(half)
+    apart = math.log(times[-1]) - expected.center
+    z = expected.z(math.log(times[-1]))
     pace = limits.most_pace
     if paces.size >= FEWEST:
         learned = predict(paces, LEVEL)
@@ -92,14 +96,15 @@ def against_typical(
         high_ms=math.exp(expected.center + expected.half),
         noise_pct=100 * noise,
         run_ms=float(times[-1]),
-        z=expected.z(math.log(times[-1])),
+        z=z if math.isfinite(z) else None,
         outside=outside_when_left_out(np.log(times[:-1]), LEVEL, math.log1p(limits.min_effect)),
         typical=typical.run.name,
     )
     learned_limits = msgspec.structs.replace(
         limits, host_noise=noise, gpu_noise=noise, most_pace=pace
     )
-    found = diagnose_units(match(typical, run, learned_limits), learned_limits)
+    units = match(typical, run, learned_limits)
+    found = diagnose_units(units, learned_limits, usual=abs(apart) <= half)
     return msgspec.structs.replace(found, baseline=band)
 
 

@@ -87,8 +87,9 @@ class Band(msgspec.Struct, frozen=True):
     """Half its width, at least 3 %: what another start may differ by."""
     run_ms: float
     """The same number of the run that is diagnosed."""
-    z: float
-    """Its distance from the mean, in standard deviations of a further run."""
+    z: float | None
+    """Its distance from the mean, in standard deviations of a further run; null when the recordings
+    of the baseline are equal and this one is not."""
     outside: int
     """Recordings that lie outside the band which the others give: 1 of 100 is expected."""
     typical: str
@@ -149,10 +150,15 @@ def diagnose_runs(
     return diagnose_units(match(runs[0], runs[1], limits), limits)
 
 
-def diagnose_units(units: Units, limits: Thresholds = THRESHOLDS) -> Diagnosis:
-    """The same for runs whose steps are matched, so that others can use the match as well."""
+def diagnose_units(
+    units: Units, limits: Thresholds = THRESHOLDS, *, usual: bool = False
+) -> Diagnosis:
+    """The same for runs whose steps are matched, so that others can use the match as well.
+
+    `usual` says that the mean step is known to be a usual one, from more runs than these two.
+    """
     found = find(units, limits)
-    return _refused(units, limits) if found is None else _diagnosed(found)
+    return _refused(units, limits) if found is None else _diagnosed(found, usual=usual)
 
 
 def _refused(units: Units, limits: Thresholds) -> Diagnosis:
@@ -186,9 +192,9 @@ def _refused(units: Units, limits: Thresholds) -> Diagnosis:
     )
 
 
-def _diagnosed(f: Findings) -> Diagnosis:
+def _diagnosed(f: Findings, *, usual: bool) -> Diagnosis:
     ranking = rank(f)
-    verdict = judge(f, ranking)
+    verdict = judge(f, ranking, usual=usual)
     scope = scope_of(f, verdict)
     of_slow_steps = rank_slow_steps(f)
     if scope == "tail" and verdict == "regression":
@@ -249,11 +255,16 @@ def _named_with(ranking: Ranking) -> float:
     return 0.0 if ranking.first.id == UNKNOWN else ranking.first.confidence
 
 
-def judge(f: Findings, ranking: Ranking) -> Verdict:
-    """The verdict: is the difference real, and is it the work that changed?"""
+def judge(f: Findings, ranking: Ranking, *, usual: bool = False) -> Verdict:
+    """The verdict: is the difference real, and is it the work that changed?
+
+    With `usual`, the mean step has not changed, and only slow steps can make a difference.
+    """
     if _work_changed(f, ranking):
         return "workload_changed"
     verdict = _judge_alike(f, ranking)
+    if usual and verdict in OPPOSITE:
+        verdict = "no_change"
     unsure = verdict in ("no_change", "cannot_compare")
     if unsure and _mix_counts(f):
         return "workload_changed"

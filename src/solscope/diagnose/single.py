@@ -109,14 +109,14 @@ def diagnose_run(
 ) -> SingleDiagnosis:
     """Say whether the steps of a run take equally long, and why if they do not."""
     run = recorded if isinstance(recorded, Observations) else observe(recorded)
-    side = fit_steps(run, limits)
+    side = _timed(run, limits)
     if side.fit.size < limits.tail_steps:
         return _untold(side, limits)
     times = relative_times(side, limits)
     seen = _Seen(run, side, times, movement(times, limits))
     verdict = _verdict(seen, limits)
     units = None
-    if verdict != "steady":
+    if verdict not in ("steady", "cannot_tell"):
         sensors = verdict in ("drift", "change_point")
         units = compare_parts(run, _parts(seen, verdict), sensors=sensors, limits=limits)
     findings = None if units is None else find(units, limits)
@@ -128,9 +128,19 @@ def diagnose_run(
 
 def whole_steps_ms(run: Observations, limits: Thresholds = THRESHOLDS) -> list[float]:
     """Times of the steps that are looked at, in order."""
-    side = fit_steps(run, limits)
+    side = _timed(run, limits)
     times: list[float] = (side.wall[side.fit] / 1e6).tolist()
     return times
+
+
+def _timed(run: Observations, limits: Thresholds) -> Side:
+    """The fit steps of a run that take any time: the others have no ratio to a typical one."""
+    side = fit_steps(run, limits)
+    some = side.wall[side.fit] > 0
+    if some.all():
+        return side
+    dropped = {**side.dropped, "no time between its start and the next": int((~some).sum())}
+    return Side(run, side.fit[some], dropped)
 
 
 def relative_times(side: Side, limits: Thresholds) -> Floats:
@@ -149,7 +159,7 @@ def relative_times(side: Side, limits: Thresholds) -> Floats:
 
 
 def _verdict(seen: _Seen, limits: Thresholds) -> Steadiness:
-    """What costs most of the time."""
+    """What costs most of the time; nothing is steady that differs by much and fits no pattern."""
     found, total = seen.found, float(seen.times.sum())
     costs: dict[Steadiness, float] = {"steady": limits.min_effect}
     if found.changes:
@@ -161,7 +171,8 @@ def _verdict(seen: _Seen, limits: Thresholds) -> Steadiness:
         costs["drift"] = abs(float(np.log(found.slope.ratio))) / 2
     if found.rest_share >= limits.min_effect:
         costs["bursty" if found.spacing is None else "periodic"] = found.slow_share
-    return max(costs, key=lambda name: costs[name])
+    most = max(costs, key=lambda name: costs[name])
+    return "cannot_tell" if most == "steady" and found.uneven else most
 
 
 def _parts(seen: _Seen, verdict: Steadiness) -> Parts:
@@ -187,7 +198,7 @@ def _parts(seen: _Seen, verdict: Steadiness) -> Parts:
 def _diagnosis(
     seen: _Seen, verdict: Steadiness, findings: Findings | None, ranking: Ranking | None
 ) -> SingleDiagnosis:
-    found, fit = seen.found, seen.side.fit
+    found = seen.found
     causes = [] if ranking is None else ranking.causes
     summary = _summary(seen.side)
     compared = []
@@ -208,8 +219,14 @@ def _diagnosis(
         missing_evidence=[] if ranking is None else ranking.missing,
         excluded=[] if ranking is None else ranking.excluded,
         warnings=[*seen.run.run.warnings, *([] if ranking is None else ranking.failed)],
-        next_step=causes[0].confirm if causes and fit.size else "",
+        next_step=_next_step(verdict, causes),
     )
+
+
+def _next_step(verdict: Steadiness, causes: list[NamedCause]) -> str:
+    if verdict == "cannot_tell":
+        return "look at the steps in order, on the time line of `solscope serve`"
+    return causes[0].confirm if causes else ""
 
 
 def _untold(side: Side, limits: Thresholds) -> SingleDiagnosis:
@@ -288,6 +305,13 @@ def _sentence(
         if found.slow.size:
             few = f"; {slow} {'is' if found.slow.size == 1 else 'are'} slow, {share} of the time"
         return f"Steady: no drift, change point or period in {size} steps{few}."
+    if verdict == "cannot_tell":
+        walls = seen.side.wall[seen.side.fit] / 1e6
+        low, high = np.quantile(walls, (0.1, 0.9))
+        return (
+            f"Cannot tell: steps differ by much ({low:.2f} to {high:.2f} ms, p10 to p90, of {size} "
+            "steps), and no drift, change point or period describes it."
+        )
     if verdict == "drift" and found.slope is not None:
         slope = found.slope
         times = f"×{slope.ratio:.2f} [{slope.low:.2f}, {slope.high:.2f}]"

@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from solscope.cli import app
-from solscope.diagnose.baseline import diagnose_against, phase_means, step_times
+from solscope.diagnose.baseline import against_typical, diagnose_against, phase_means, step_times
 from solscope.diagnose.statistics.prediction import (
+    Prediction,
     outside_when_left_out,
     predict,
     student_quantile,
@@ -58,6 +59,7 @@ def test_a_small_change_counts_where_runs_hardly_differ() -> None:
         assert result.baseline is not None
         assert result.baseline.runs == 8
         assert result.baseline.noise_pct == pytest.approx(3.0)
+        assert result.baseline.z is not None
         assert result.baseline.z > 5
 
 
@@ -66,6 +68,7 @@ def test_the_same_change_is_noise_where_runs_differ_by_more() -> None:
     assert result.verdict == "no_change"
     assert result.baseline is not None
     assert result.baseline.noise_pct > 40
+    assert result.baseline.z is not None
     assert abs(result.baseline.z) < 2
 
 
@@ -107,3 +110,28 @@ def test_the_command_takes_a_folder(tmp_path: Path) -> None:
     code, text = command("--baseline", str(tmp_path), str(slow), "--markdown")
     assert "- baseline: 8 recordings take " in text
     assert command("--baseline", str(tmp_path), str(slow), str(slow))[0] == 2
+
+
+def test_a_run_inside_the_band_is_no_change_however_far_from_the_typical_run() -> None:
+    typical, run = paced(1.0), paced(3.0, 7)
+    times = step_times([phase_means(one) for one in (typical, run)])
+    assert times[1] > 1.5 * times[0]
+    for center, verdict in ((times[1], "no_change"), (times[0], "regression")):
+        band = Prediction(math.log(center), 0.02, 0.05, 6)
+        result = against_typical(typical, run, band, np.empty(0), times[[0, 0, 1]])
+        assert result.verdict == verdict
+
+
+def test_no_distance_in_deviations_when_all_runs_are_equal() -> None:
+    result = diagnose_against([PLAIN.run()] * 6, paced(1.5))
+    assert result.baseline is not None
+    assert result.baseline.z is None
+    assert result.verdict == "regression"
+
+
+def test_a_baseline_that_is_not_there_is_named(tmp_path: Path) -> None:
+    run = save(PLAIN.run(), tmp_path / "run.json")
+    arguments = ["diagnose", "--baseline", str(tmp_path / "none"), str(run)]
+    done = CliRunner().invoke(app, arguments, standalone_mode=False)
+    assert isinstance(done.exception, InputError)
+    assert str(done.exception).endswith("none: no such folder of recordings or store")

@@ -9,8 +9,9 @@ import pytest
 
 from solscope.attribution import Attributed, attribute
 from solscope.diagnose.observe import observe
+from solscope.diagnose.observe.host_line import host_lines
 from solscope.errors import DamagedFileError, InputError
-from solscope.events import METRIC_SCHEMA
+from solscope.events import METRIC_SCHEMA, THREAD
 from solscope.profile import Device, Profile, ProfileWarning
 from solscope.readers.packed import Observations, load, save
 from tests.making import aggregate, event, profile
@@ -201,3 +202,14 @@ def test_a_file_that_breaks_off_before_its_kernels_says_so() -> None:
     samples = dataclasses.replace(made, warnings=(ProfileWarning("metrics_only", "no trace"),))
     with pytest.raises(InputError, match="samples only; pass the trace"):
         observe(attribute(samples))
+
+
+@pytest.mark.parametrize("missing", ["start_ns", "dur_ns"])
+def test_events_without_a_time_are_on_no_line(missing: str) -> None:
+    table = pl.DataFrame(
+        {"section": ["a", "b"], "name": ["cudaDeviceSynchronize"] * 2, "start_ns": [0, 100]}
+        | {"dur_ns": [50, 50], **{column: [1, 1] for column in THREAD}}
+    ).with_columns(pl.when(pl.col("section") == "a").then(pl.col(missing)).alias(missing))
+    (line,) = host_lines(table, table).lines.values()
+    assert line.edges.tolist() == [0, 50]
+    assert line.labels == ["sync"]

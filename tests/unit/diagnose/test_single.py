@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import click
+import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from solscope.cli import app
+from solscope.diagnose.changes import steadiness
 from solscope.diagnose.changes.steadiness import movement
 from solscope.diagnose.single import diagnose_run
 from solscope.lab import edits
 from solscope.readers.packed import Observations, save
+from solscope.resample import Floats
 from tests.unit.diagnose.making import GRAPH
 
 STEPS = 62
@@ -158,3 +162,54 @@ def test_a_folder_alone_is_refused(tmp_path: Path) -> None:
     code, text = run_command(tmp_path)
     assert code == 2
     assert "several profiles" in text
+
+
+def noisy(*levels: tuple[float, int]) -> Floats:
+    """Steps of some levels, with noise of 1 %, over their median."""
+    draw = np.random.default_rng(7)
+    flat = np.concatenate([np.full(size, level) for level, size in levels])
+    times: Floats = flat * (1 + 0.01 * draw.standard_normal(flat.size))
+    over: Floats = times / np.median(times)
+    return over
+
+
+@pytest.mark.parametrize("first", [38, 30, 44])
+def test_change_points_lie_between_the_levels_that_all_of_them_leave(first: int) -> None:
+    found = movement(noisy((4.0, first), (8.0, 40), (16.0, 40)))
+    assert [change.at for change in found.changes] == [first, first + 40]
+    assert [change.ratio for change in found.changes] == pytest.approx([2.0, 2.0], rel=0.02)
+    typical = [level.typical for level in found.levels]
+    assert [b / a for a, b in pairwise(typical)] == [change.ratio for change in found.changes]
+
+
+SQUARE = slower(np.where(NUMBERS // 6 % 2 == 1, 2.0, 0.0))
+
+
+def test_a_run_that_alternates_between_levels_is_not_steady() -> None:
+    found = movement(noisy(*[(4.0, 30), (8.0, 30)] * 5))
+    assert found.uneven
+    result = diagnose_run(SQUARE)
+    assert result.verdict != "steady"
+    assert not result.sentence.startswith("Steady")
+
+
+def test_noise_of_single_steps_is_not_uneven() -> None:
+    draw = np.random.default_rng(3)
+    assert not movement(np.exp(0.12 * draw.standard_normal(300))).uneven
+
+
+def test_equal_steps_share_a_rank_and_do_not_move() -> None:
+    times = np.where(np.arange(200) % 2 == 0, 1.0, 1.2)
+    assert movement(times).changes == []
+    assert steadiness._ranks(np.array([2.0, 1.0, 2.0, 3.0])).tolist() == [1.5, 0.0, 1.5, 3.0]
+
+
+def test_steps_without_time_are_left_out() -> None:
+    # Every fifth step starts together with the next one.
+    steps = [
+        msgspec.structs.replace(step, wall_ns=0) if step.number % 5 == 0 else step
+        for step in RUN.steps
+    ]
+    result = diagnose_run(msgspec.structs.replace(RUN, steps=steps))
+    assert result.run.dropped["no time between its start and the next"] == 12
+    assert result.verdict == "steady"

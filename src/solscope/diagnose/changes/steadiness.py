@@ -5,10 +5,13 @@ step. Four things are looked for, each with a test that keeps what neighboring s
 (blocks of them are shuffled, not single steps):
 
 - *change points*: steps before and after take differently long (Pettitt's rank test, by
-  permutation; repeated on both parts);
+  permutation; repeated on both parts, then each is placed again between its neighbors);
 - *drift*: the slope of Theil and Sen over the run, with its 99 % interval from resampled blocks;
 - *slow steps*: much longer than the typical step of their level, as between two runs;
 - a *period*: slow steps at one distance, better than steps placed at random.
+
+What none of them describes may still move, as a run that alternates between two levels does:
+`uneven` says so.
 
 Worked example: 60 steps of 4 ms, each after step 40 of 6 ms. The levels are 4 and 6 ms, a change
 point is at step 40, nothing is slow within its level, and a line fits worse than two levels.
@@ -35,8 +38,10 @@ LONGEST = 64
 """Longest period looked for, in steps."""
 MOST = 150
 """Values that a slope is fitted to."""
+PLACES = 20
+"""Rounds after which a change point stays where it is."""
 LEVELS = 4
-"""Change points looked for at most; a run with more has no levels."""
+"""Change points at most: the search stops there, and what then still moves is `uneven`."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,9 @@ class Change:
     at: int
     """Position of the first step after it."""
     ratio: float
+    """Typical step of the level after it over that of the level before it."""
     p: float
+    """Of the test that found it."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,8 @@ class Movement:
     rest_share: float
     """The same without the slowest step: one accident does not make a pattern."""
     spacing: Spacing | None
+    uneven: bool
+    """True when steps differ by more than levels and slope explain: no such run is steady."""
 
 
 def movement(times: Floats, limits: Thresholds = THRESHOLDS) -> Movement:
@@ -120,6 +129,7 @@ def movement(times: Floats, limits: Thresholds = THRESHOLDS) -> Movement:
         slow_share=float(beyond.sum() / times.sum()),
         rest_share=float((beyond.sum() - beyond.max(initial=0.0)) / times.sum()),
         spacing=_spacing(slow, times.size, limits),
+        uneven=_uneven(times / usual, limits),
     )
 
 
@@ -127,7 +137,7 @@ def movement(times: Floats, limits: Thresholds = THRESHOLDS) -> Movement:
 
 
 def _changes(times: Floats, limits: Thresholds) -> list[Change]:
-    """Change points in order, the surest looked for first."""
+    """Change points in order, looked for in the whole run, then in its parts."""
     found: list[Change] = []
     parts = [(0, times.size)]
     while parts and len(found) < LEVELS:
@@ -137,7 +147,35 @@ def _changes(times: Floats, limits: Thresholds) -> list[Change]:
             at = start + change.at
             found.append(Change(at, change.ratio, change.p))
             parts += [(start, at), (at, end)]
-    return sorted(found, key=lambda change: change.at)
+    return _settled(times, sorted(found, key=lambda change: change.at), limits)
+
+
+def _settled(times: Floats, changes: list[Change], limits: Thresholds) -> list[Change]:
+    """Change points between the levels that all of them leave, without those that change nothing.
+
+    The first one is placed while the others are unknown: with three levels, it may lie inside the
+    middle one.
+    """
+    while changes:
+        changes = _placed_again(times, changes, limits.level_steps)
+        least = min(changes, key=lambda change: abs(np.log(change.ratio)))
+        if abs(np.log(least.ratio)) >= np.log1p(limits.moved_within):
+            break
+        changes = [change for change in changes if change is not least]
+    return changes
+
+
+def _placed_again(times: Floats, changes: list[Change], least: int) -> list[Change]:
+    """Each change point where it fits best between its neighbors, from left to right."""
+    edges = [0, *(change.at for change in changes), times.size]
+    for n in range(1, len(edges) - 1):
+        start, end = edges[n - 1], edges[n + 1]
+        edges[n] = start + _placed(times[start:end], edges[n] - start, least)
+    levels = [float(np.median(times[start:end])) for start, end in pairwise(edges)]
+    return [
+        Change(at, after / before, change.p)
+        for change, at, (before, after) in zip(changes, edges[1:-1], pairwise(levels), strict=True)
+    ]
 
 
 def _change(times: Floats, limits: Thresholds) -> Change | None:
@@ -145,7 +183,7 @@ def _change(times: Floats, limits: Thresholds) -> Change | None:
     size, least = times.size, limits.level_steps
     if size < 2 * least:
         return None
-    ranks = np.argsort(np.argsort(times)).astype(np.float64)
+    ranks = _ranks(times)
     sums = _sums(ranks[None, :], least)[0]
     at, seen = int(np.argmax(sums)) + least, float(sums.max())
     as_far = sum(int((_sums(rows, least).max(axis=1) >= seen).sum()) for rows in _shuffled(ranks))
@@ -154,6 +192,13 @@ def _change(times: Floats, limits: Thresholds) -> Change | None:
     ratio = float(np.median(times[at:]) / np.median(times[:at]))
     small = abs(np.log(ratio)) < np.log1p(limits.moved_within)
     return None if p >= limits.within_p or small else Change(at, ratio, p)
+
+
+def _ranks(times: Floats) -> Floats:
+    """Ranks from 0; equal steps share the mean of theirs."""
+    _, at, counts = np.unique(times, return_inverse=True, return_counts=True)
+    shared: Floats = (np.cumsum(counts) - (counts + 1) / 2)[at]
+    return shared
 
 
 def _sums(ranks: Floats, least: int) -> Floats:
@@ -178,15 +223,23 @@ def _shuffled(ranks: Floats) -> Iterator[Floats]:
 
 
 def _placed(times: Floats, near: int, least: int) -> int:
-    """Where two levels fit best: ranks tell that there is a change better than where."""
-    reach = max(least, times.size // 8)
-    ways = range(max(least, near - reach), min(times.size - least, near + reach) + 1)
-    return min(ways, key=lambda at: _distance(times[:at]) + _distance(times[at:]))
+    """Where two levels fit best, from `near` on: ranks tell that there is a change, not where.
 
-
-def _distance(times: Floats) -> float:
-    """How far steps are from their median, summed."""
-    return float(np.abs(times - np.median(times)).sum())
+    The place that suits the medians of both parts, then the medians that suit the place, until
+    neither moves.
+    """
+    first, last = least, times.size - least
+    if first >= last:
+        return near
+    at = near
+    for _ in range(PLACES):
+        before, after = np.median(times[:at]), np.median(times[at:])
+        worse = np.cumsum(np.abs(times - before) - np.abs(times - after))
+        best = first + int(np.argmin(worse[first - 1 : last]))
+        if best == at:
+            break
+        at = best
+    return at
 
 
 def _levels(times: Floats, changes: list[Change]) -> list[Level]:
@@ -268,6 +321,41 @@ def _usual(times: Floats, levels: list[Level], slope: Slope | None) -> Floats:
     if slope is not None:
         return _line(times)
     return np.concatenate([np.full(level.size, level.typical) for level in levels])
+
+
+def _uneven(excess: Floats, limits: Thresholds) -> bool:
+    """True when single steps differ by much, or short stretches do by more than chance gives.
+
+    `excess` is what each step takes over what it would if it were typical. The medians of stretches
+    of a run that alternates between levels lie further apart than those of its steps in any order.
+    """
+    if _range(excess[None, :])[0] > 1 + limits.slow_step:
+        return True
+    size = limits.level_steps
+    whole = excess[: excess.size // size * size]
+    seen = _range(_medians(whole[None, :], size))[0]
+    if seen <= 1 + limits.moved_within:
+        return False
+    draw = generator()
+    at_once = max(1, CELLS // whole.size)
+    as_far = 0
+    for start in range(0, SHUFFLES, at_once):
+        rows = draw.permuted(np.tile(whole, (min(at_once, SHUFFLES - start), 1)), axis=1)
+        as_far += int((_range(_medians(rows, size)) >= seen).sum())
+    return (as_far + 1) / (SHUFFLES + 1) < limits.within_p
+
+
+def _medians(rows: Floats, size: int) -> Floats:
+    """Of each stretch of `size` steps, row by row."""
+    medians: Floats = np.median(rows.reshape(rows.shape[0], -1, size), axis=2)
+    return medians
+
+
+def _range(rows: Floats) -> Floats:
+    """The 90th percentile of each row over the 10th."""
+    low, high = np.quantile(rows, (0.1, 0.9), axis=1)
+    ratio: Floats = high / low
+    return ratio
 
 
 def _spacing(slow: Int64s, steps: int, limits: Thresholds) -> Spacing | None:

@@ -55,6 +55,10 @@ class HostLines:
 
 def host_lines(annotations: pl.DataFrame, calls: pl.DataFrame) -> HostLines:
     """Lines of every thread from annotations (`name`, `start_ns`, `dur_ns`) and runtime calls."""
+    # An event without a start or an end is nowhere on a line.
+    annotations, calls = (
+        events.drop_nulls(["start_ns", "dur_ns"]) for events in (annotations, calls)
+    )
     default = BETWEEN if not annotations.is_empty() else NO_SECTIONS
     sections = annotations.partition_by(THREAD, as_dict=True)
     named = {

@@ -172,10 +172,11 @@ def _comparability(result: Diagnosis) -> Iterator[str]:
         yield f"phases of all fit steps: {shown}"
     band = result.baseline
     if band is not None:
+        z = "" if band.z is None else f", z = {band.z:+.1f}"
         yield (
             f"baseline: {band.runs} recordings take {band.mean_ms:.2f} ms, a further one "
             f"{band.low_ms:.2f} to {band.high_ms:.2f} (99 %; {band.outside} of them lie outside "
-            f"the band of the others); this run {band.run_ms:.2f} ms, z = {band.z:+.1f}"
+            f"the band of the others); this run {band.run_ms:.2f} ms{z}"
         )
     if how.noise_floor_pct is not None:
         yield (
