@@ -40,7 +40,7 @@ def test_the_interval_is_the_same_every_time_and_holds_the_ratio() -> None:
 def test_draws_that_are_kept_are_those_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = DRAW.normal(10, 1, 30), DRAW.normal(12, 1, 20)
     kept = TwoSamples(before, after).ratio()
-    monkeypatch.setattr("solscope.resample._KEPT_CELLS", 0)
+    monkeypatch.setattr("solscope.resample._CACHED_CELLS", 0)
     monkeypatch.setattr("solscope.resample._CELLS", 1000)
     assert TwoSamples(before, after).ratio() == kept
 

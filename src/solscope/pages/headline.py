@@ -13,6 +13,7 @@ import msgspec
 
 from solscope.bench.results.leaderboard import Leaderboard
 from solscope.compare.profiles import Comparison, PhaseComparison
+from solscope.text import as_percent
 from solscope.views.runs import Run
 from solscope.views.verdict import Figure
 
@@ -52,7 +53,7 @@ def of_comparison(comparison: Comparison) -> Headline:
     step = f"{phase.phase} step" if phase.phase else "step"
     sentence = f"{label} takes {_ms(after)} per {step}, "
     if abs(after - before) <= SAME * before:
-        sentence += f"within {SAME:.0%}".replace("%", " %") + f" of {first.label} ({_ms(before)})"
+        sentence += f"within {as_percent(SAME)} of {first.label} ({_ms(before)})"
         return Headline(f"{sentence}.", _figures(first.label, before, label, after), None)
     sentence += (
         f"{_ms(abs(after - before))} {'more' if after > before else 'less'} than "
@@ -135,21 +136,20 @@ def of_bench(board: Leaderboard) -> Headline:
         return Headline("No solution passed on a shape that has a bound.", [], None)
     left = [one for one in best.operators if one.recoverable is not None]
     sentence = (
-        f"The fastest correct solutions reach {best.weighted_s:.1%} of the limit of "
-        f"{board.device}, over {best.covered:.1%} of the production time of the suite"
+        f"The fastest correct solutions reach {as_percent(best.weighted_s, 1)} of the limit of "
+        f"{board.device}, over {as_percent(best.covered, 1)} of the production time of the suite"
     )
     if left:
         most = max(left, key=lambda one: one.recoverable or 0.0)
-        sentence += (
-            f"; {most.operator} has the most to recover ({most.recoverable:.1%} of GPU time)"
-        )
+        share = as_percent(most.recoverable or 0.0, 1)
+        sentence += f"; {most.operator} has the most to recover ({share} of GPU time)"
     figures = [
         Figure("S, weighted", 100 * best.weighted_s, "%"),
         Figure("importance covered", 100 * best.covered, "%"),
     ]
     if best.recoverable is not None:
         figures.append(Figure("recoverable GPU time", 100 * best.recoverable, "%"))
-    return Headline(f"{sentence}.".replace("%", " %"), figures, None)
+    return Headline(f"{sentence}.", figures, None)
 
 
 def _ms(value: float) -> str:
