@@ -19,6 +19,10 @@ def test_every_data_file_goes_into_the_wheel() -> None:
     package = ROOT / "src" / "solscope"
     patterns = setup["tool"]["setuptools"]["package-data"]["solscope"]
     taken = {path for pattern in patterns for path in package.glob(pattern)}
-    files = {path for path in package.rglob("*") if path.is_file() and path.suffix not in BUILT}
+    files = {
+        path
+        for path in package.rglob("*")
+        if path.is_file() and path.suffix not in BUILT and "__pycache__" not in path.parts
+    }
     assert len(files) > 20
     assert sorted(str(path.relative_to(package)) for path in files - taken) == []

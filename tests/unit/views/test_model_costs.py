@@ -79,7 +79,8 @@ def test_ranks_are_said() -> None:
 def test_command() -> None:
     args = ["--model", str(recording("configs/gpt-oss-20b.json"))]
     file = str(recording("traces/vllm_decode_full_exec.json.gz"))
-    text = CliRunner().invoke(app, ["operators", *args, file]).output
+    # Wide enough for the end of an operator's sizes.
+    text = CliRunner().invoke(app, ["operators", *args, file], env={"COLUMNS": "160"}).output
     assert "config)" in text
     assert '"medium"' in CliRunner().invoke(app, ["hotspots", *args, file, "--json"]).output
 
