@@ -272,9 +272,10 @@ def _dtypes(rows: pl.DataFrame, unknown: dict[str, str]) -> list[Share]:
     return list(_shares(found))
 
 
-def _dtype(name: str, types: str | None) -> str | None:
+def _dtype(name: str | None, types: str | None) -> str | None:
     """The narrowest type of a kernel's operands: as recorded, else as its name states."""
-    narrow = [dtype for dtype, pattern in _WORDS if re.search(pattern, name.lower())]
+    text = (name or "").lower()  # A damaged recording may not name it.
+    narrow = [dtype for dtype, pattern in _WORDS if re.search(pattern, text)]
     if types:
         given = [dtype for dtype, word in _TYPES for text in _strings(types) if _is(word, text)]
         # A custom operator takes packed weights as bytes; the name of its kernel says more.

@@ -4,7 +4,7 @@ import pytest
 
 from solscope.attribution.opening import open_attributed
 from solscope.views.device_time import device_times
-from solscope.views.execution import Execution, Share, execution
+from solscope.views.execution import Execution, Share, _dtype, execution
 from tests.making import aggregate, attributed, event
 from tests.recordings import recording
 
@@ -72,6 +72,11 @@ def test_communication_under_compute_is_overlapped() -> None:
 def test_names_state_the_type_of_products(name: str, dtype: str) -> None:
     found = facts(event("kernel", name, 0, 10))
     assert [share.name for share in found.dtypes] == [dtype]
+
+
+def test_a_product_without_a_name_has_no_known_type() -> None:
+    assert _dtype(None, None) is None
+    assert _dtype(None, '["c10::BFloat16"]') == "bf16"
 
 
 def test_cudnn_names_do_not_tell_the_16_bit_types_apart() -> None:
