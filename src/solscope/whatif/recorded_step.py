@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from solscope.attribution import Attributed
+from solscope.attribution.graphs import replayed
 from solscope.errors import InputError
 from solscope.events import THREAD
 from solscope.hardware import Hardware
@@ -21,7 +22,6 @@ from solscope.views.idle import SYNC_CALL, host_calls
 from solscope.views.operators import call_name, hardware_of
 from solscope.views.typical_step import typical_step
 
-_GRAPH_CALL = r"(?i)^(cu|cuda|hip)GraphLaunch"
 QUEUED_GAP_US = 1.0
 """Gap between two kernels of a queue that never runs empty, where the GPU has no measured one."""
 
@@ -151,9 +151,7 @@ def _lines(calls: pl.DataFrame, table: CallTable, window: Window) -> list[Line]:
 
 def _replayed(attributed: Attributed, window: Window) -> bool:
     rows = window.of(attributed.activities)
-    names = attributed.profile.events["name"].gather(rows["launch_row"]).cast(pl.String)
-    replayed = names.str.contains(_GRAPH_CALL).fill_null(False) | rows["graph_node"].is_not_null()
-    return bool(replayed.sum() * 2 > rows.height)
+    return bool(replayed(attributed.profile.events, rows).sum() * 2 > rows.height)
 
 
 def _waiting(attributed: Attributed, window: Window) -> float:

@@ -11,6 +11,7 @@ from solscope.cli.arguments import profiles_argument
 from solscope.cli.opening import each_profile, open_attributed, open_model
 from solscope.cli.options import (
     ModelOptions,
+    choice_option,
     companion_option,
     hardware_option,
     model_options,
@@ -24,13 +25,7 @@ if TYPE_CHECKING:
 
 @click.command("efficiency", short_help="Compute MFU, MBU and the speed of light of a step.")
 @profiles_argument
-@click.option(
-    "--by",
-    type=click.Choice(["phase", "step", "layer"]),
-    default="phase",
-    show_default=True,
-    help="What a row represents.",
-)
+@choice_option("--by", ["phase", "step", "layer"], "What a row represents.")
 @hardware_option
 @companion_option
 @model_options
