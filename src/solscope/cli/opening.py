@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from solscope.cli.options import ModelOptions, cache_forbidden
+from solscope.cli.options import ModelOptions, OpeningOptions, cache_forbidden
 from solscope.cli.progress import progress_line, start_bar
 
 if TYPE_CHECKING:
     from solscope.attribution import Attributed
+    from solscope.hardware import Hardware
     from solscope.operators.from_config import Model
     from solscope.readers import ReadOptions
     from solscope.run import Run
@@ -42,6 +43,13 @@ def open_model(given: ModelOptions, prefix: str = "") -> Model | None:
     if given.batch is not None or given.context is not None:
         raise UsageError(f"--{prefix}batch and --{prefix}context need --model")
     return None
+
+
+def open_hardware(name: str | None) -> Hardware | None:
+    """The GPU that `--hardware` names; null without it, which means the one of the profile."""
+    from solscope.views.operators import named_hardware
+
+    return None if name is None else named_hardware(name)
 
 
 def import_numpy() -> None:
@@ -86,8 +94,7 @@ def note_skipped(path: str, reason: str) -> None:
 
 def open_attributed(
     path: str,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    how: OpeningOptions,
     companion: str | None = None,
     uses: tuple[str, ...] = (),
 ) -> Attributed:
@@ -99,7 +106,7 @@ def open_attributed(
     """
     from solscope.readers import opening
 
-    with _read_options(path, max_expansion) as options, opening(path, options) as main:
+    with _read_options(path, how.max_expansion) as options, opening(path, options) as main:
         main.start()
         import_numpy()
         from solscope.attribution.classify import load_rules
@@ -107,9 +114,17 @@ def open_attributed(
 
         for name in uses:
             import_module(name)
-        attributed = attribute_opened(main, load_rules(rule_files), companion, options)
+        attributed = attribute_opened(main, load_rules(how.rule_files), companion, options)
         if companion is not None:
             _note_unmatched(path, companion, attributed, unreported(options))
+    return attributed
+
+
+def open_with_companion(path: str, how: OpeningOptions, companion: str | None) -> Attributed:
+    """Open one profile for a command that takes `--with`, and suggest `--with` where it helps."""
+    attributed = open_attributed(path, how, companion)
+    if companion is None:
+        _suggest_captures(path, attributed)
     return attributed
 
 
@@ -130,7 +145,7 @@ def pick_step(
     return cut_out_step(attributed, number) if cut else only_step(attributed, number)
 
 
-def offer_captures(path: str, attributed: Attributed) -> None:
+def _suggest_captures(path: str, attributed: Attributed) -> None:
     """Say on stderr that recordings of graph captures lie beside a profile that replays graphs."""
     from solscope.attribution.companions import captures_beside
     from solscope.text import clean
@@ -163,18 +178,16 @@ def _note_unmatched(
         click.echo(f"solscope: {said}", err=True)
 
 
-def open_run_with_progress(
-    names: tuple[str, ...], rule_files: tuple[Path, ...], max_expansion: int
-) -> Run:
-    """Open the ranks of one run, and say how far that is."""
+def open_ranks(names: tuple[str, ...], how: OpeningOptions) -> Run:
+    """Open the ranks of one run, with a progress line."""
     from solscope import ReadOptions
     from solscope.ranks.read import open_run
 
     with progress_line() as say:
         return open_run(
             *names,
-            rules=rule_files,
-            options=ReadOptions(max_expansion=max_expansion),
+            rules=how.rule_files,
+            options=ReadOptions(max_expansion=how.max_expansion),
             progress=lambda done, total, path: say(f"read {done} of {total} ranks: {path}"),
             skipped=note_skipped,
         )

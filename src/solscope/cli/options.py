@@ -128,14 +128,33 @@ no_cache_option: Decorator = context_flag(
 )
 
 
+class OpeningOptions(NamedTuple):
+    """What `--rules` and `--max-expansion` were given; `open_attributed` and `open_ranks` obey."""
+
+    rule_files: tuple[Path, ...]
+    max_expansion: int
+
+
 def opening_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--rules`, `--max-expansion` and `--no-cache`: how `open_attributed` opens profiles."""
-    return rules_option(reading_options(command))
+    """`--rules`, `--max-expansion` and `--no-cache`: how profiles are opened."""
+    return rules_option(expansion_option(no_cache_option(_takes_opening(command))))
 
 
-def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--max-expansion`, which the command takes; `--no-cache`, which `open_attributed` obeys."""
-    return expansion_option(no_cache_option(command))
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for the ranks of a run, which are not cached."""
+    return rules_option(expansion_option(_takes_opening(command)))
+
+
+def _takes_opening(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Pass both options to the command as one `OpeningOptions`."""
+
+    @wraps(command)
+    def with_opening(
+        *arguments: Any, rule_files: tuple[Path, ...], max_expansion: int, **others: Any
+    ) -> Any:
+        return command(*arguments, opening=OpeningOptions(rule_files, max_expansion), **others)
+
+    return with_opening
 
 
 class ModelOptions(NamedTuple):
@@ -176,3 +195,8 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for name, kind, metavar, help_text in reversed(options):
         decorated = click.option(name, type=kind, metavar=metavar, help=help_text)(decorated)
     return decorated
+
+
+def sizes_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--with` and the options of a model, where sizes of operators come from; how to open them."""
+    return companion_option(model_options(opening_options(command)))

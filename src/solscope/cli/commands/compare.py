@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import note_skipped, open_attributed
 from solscope.cli.options import (
+    OpeningOptions,
     full_names_option,
     number_option,
     opening_options,
@@ -39,8 +38,7 @@ def command(
     top: int,
     by_kernel: bool,
     full_names: bool,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> None:
     """Compare profiles of the same work with the first one, side by side.
@@ -60,7 +58,7 @@ def command(
     from solscope.report.layout.labels import short_labels
 
     paths = find_profiles(files, note_skipped)
-    profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
+    profiles = [open_attributed(path, opening) for path in paths]
     if by_kernel:
         check_several(profiles)
         comparisons = [

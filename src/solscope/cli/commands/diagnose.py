@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import ProfilePath
-from solscope.cli.opening import open_attributed, open_run_with_progress
-from solscope.cli.options import opening_options
+from solscope.cli.opening import open_attributed, open_ranks
+from solscope.cli.options import OpeningOptions, opening_options
 from solscope.cli.output import Output, json_option, markdown_option, present
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ def command(
     top: int | None,
     baseline: str | None,
     as_classic: bool,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> int:
     """Explain how much slower ABNORMAL is than NORMAL, where the time goes, and why.
@@ -81,17 +80,17 @@ def command(
         from solscope.diagnose.observe import observe
 
         result = diagnose_with(
-            baseline, normal, lambda path: observe(open_attributed(path, rule_files, max_expansion))
+            baseline, normal, lambda path: observe(open_attributed(path, opening))
         )
         failed = result.verdict == "regression"
         return present(result, output, failed=failed, top=top or ROWS, drawn=None)
     if abnormal is None:
-        return _single(normal, as_classic, top, rule_files, max_expansion, output)
+        return _single(normal, as_classic, top, opening, output)
     if as_classic:
         from solscope.diagnose.classic import classic
         from solscope.report.layout.labels import short_labels
 
-        runs = [open_attributed(path, rule_files, max_expansion) for path in (normal, abnormal)]
+        runs = [open_attributed(path, opening) for path in (normal, abnormal)]
         first, second = short_labels([normal, abnormal])
         compared = classic(runs[0], runs[1], (first, second))
         return present(compared, output, form="diagnose_classic", top=top)
@@ -101,10 +100,8 @@ def command(
 
     ranks = None
     if _is_run(normal) and _is_run(abnormal):
-        ranks, normal, abnormal = _blamed(normal, abnormal, rule_files, max_expansion)
-    before, after = (
-        observe(open_attributed(path, rule_files, max_expansion)) for path in (normal, abnormal)
-    )
+        ranks, normal, abnormal = _blamed(normal, abnormal, opening)
+    before, after = (observe(open_attributed(path, opening)) for path in (normal, abnormal))
     units = match(before, after)
     result = diagnose_units(units)
     if ranks is not None:
@@ -124,8 +121,7 @@ def _single(
     path: str,
     as_classic: bool,
     top: int | None,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> int:
     """One recording on its own."""
@@ -138,7 +134,7 @@ def _single(
         raise click.UsageError(
             f"{path} has several profiles; pass one of them, or a second run to compare it with"
         )
-    run = observe(open_attributed(path, rule_files, max_expansion))
+    run = observe(open_attributed(path, opening))
     result = diagnose_run(run)
     drawn = whole_steps_ms(run) if output.draws else None
     failed = result.verdict not in ("steady", "cannot_tell")
@@ -164,17 +160,12 @@ def _is_run(path: str) -> bool:
         return False
 
 
-def _blamed(
-    normal: str, abnormal: str, rule_files: tuple[Path, ...], max_expansion: int
-) -> tuple[RankCause, str, str]:
+def _blamed(normal: str, abnormal: str, opening: OpeningOptions) -> tuple[RankCause, str, str]:
     """The rank that made a run slower, and its profiles in both runs."""
     from solscope.diagnose.slow_rank import blame
     from solscope.ranks.analysis import analyze
 
-    runs = [
-        analyze(open_run_with_progress((path,), rule_files, max_expansion))
-        for path in (normal, abnormal)
-    ]
+    runs = [analyze(open_ranks((path,), opening)) for path in (normal, abnormal)]
     cause = blame(*runs)
     wanted = runs[1].suspect.leader if cause.culprit is None else cause.culprit
     paths = []

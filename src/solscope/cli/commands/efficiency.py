@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from solscope.cli.arguments import profiles_argument
-from solscope.cli.opening import each_profile, open_attributed, open_model
+from solscope.cli.opening import each_profile, open_hardware, open_model, open_with_companion
 from solscope.cli.options import (
     ModelOptions,
+    OpeningOptions,
     choice_option,
-    companion_option,
     hardware_option,
-    model_options,
-    opening_options,
+    sizes_options,
 )
 from solscope.cli.output import Output, form_options, present
 
@@ -27,9 +25,7 @@ if TYPE_CHECKING:
 @profiles_argument
 @choice_option("--by", ["phase", "step", "layer"], "What a row represents.")
 @hardware_option
-@companion_option
-@model_options
-@opening_options
+@sizes_options
 @form_options
 def command(
     files: tuple[str, ...],
@@ -37,8 +33,7 @@ def command(
     hardware: str | None,
     companion: str | None,
     model: ModelOptions,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> None:
     """Compute MFU, MBU and the speed of light of a step, phase or kind of layer.
@@ -55,14 +50,11 @@ def command(
       solscope efficiency trace.json.gz --model config.json --json
     """
     from solscope.views.efficiency import efficiency
-    from solscope.views.operators import named_hardware
 
-    card = None if hardware is None else named_hardware(hardware)
+    card = open_hardware(hardware)
     config = open_model(model)
 
     def analyze(path: str) -> EfficiencyTable:
-        return efficiency(
-            open_attributed(path, rule_files, max_expansion, companion), card, by, config
-        )
+        return efficiency(open_with_companion(path, opening, companion), card, by, config)
 
     present({"profiles": each_profile(files, analyze)}, output)

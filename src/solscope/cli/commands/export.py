@@ -9,7 +9,7 @@ import click
 
 from solscope.cli.arguments import STDOUT, OutputPath, ProfilePath
 from solscope.cli.opening import open_attributed, pick_step
-from solscope.cli.options import opening_options, step_options
+from solscope.cli.options import OpeningOptions, opening_options, step_options
 from solscope.cli.output import Output, check_one_stdout, json_option, present, written
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ def command(
     step: int | None,
     slowest: bool,
     force: bool,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> None:
     """Export a profile to other tools: Perfetto, spreadsheets, anything that reads Parquet.
@@ -78,7 +77,7 @@ def command(
     for form, path in targets.items():
         if path != STDOUT:
             check_target(path, file, force=force, folder=form == "parquet")
-    whole, counts = open_attributed(file, rule_files, max_expansion), None
+    whole, counts = open_attributed(file, opening), None
     attributed = pick_step(whole, step, slowest, cut=True)
     if redact:
         attributed, counts = redact_attributed(attributed)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import open_attributed
-from solscope.cli.options import opening_options, phase_option
+from solscope.cli.options import OpeningOptions, opening_options, phase_option
 from solscope.cli.output import Output, json_option, present
 
 _SHARE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)")
@@ -75,8 +74,7 @@ def command(
     budgets: dict[str, float],
     phase: str | None,
     strict: bool,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> int:
     """Exit with 1 when CANDIDATE is slower than BASELINE by more than the limit.
@@ -90,8 +88,8 @@ def command(
       solscope gate main.json.gz branch.json.gz --max-regression 5% --strict --phase decode
       solscope gate main.json.gz branch.json.gz --max-regression 3% --budget gemm=5%
     """
-    before = open_attributed(baseline, rule_files, max_expansion)
-    after = open_attributed(candidate, rule_files, max_expansion)
+    before = open_attributed(baseline, opening)
+    after = open_attributed(candidate, opening)
     from solscope import gate
 
     result = gate(before, after, max_regression, strict=strict, phase=phase, budgets=budgets)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from solscope.cli.arguments import profiles_argument
 from solscope.cli.opening import each_profile, open_attributed
-from solscope.cli.options import number_option, opening_options
+from solscope.cli.options import OpeningOptions, number_option, opening_options
 from solscope.cli.output import Output, form_options, present
 
 
@@ -28,8 +26,7 @@ def command(
     files: tuple[str, ...],
     launch_us: float,
     top: int,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> None:
     """Say which section, operator or Python frame the host was in while the GPU waited for it.
@@ -45,7 +42,5 @@ def command(
     """
     from solscope.views.host import host_table
 
-    found = each_profile(
-        files, lambda path: host_table(open_attributed(path, rule_files, max_expansion), launch_us)
-    )
-    present({"profiles": found}, output, top=top)
+    tables = each_profile(files, lambda path: host_table(open_attributed(path, opening), launch_us))
+    present({"profiles": tables}, output, top=top)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from solscope.cli.arguments import profiles_argument
-from solscope.cli.opening import each_profile, offer_captures, open_attributed, open_model
+from solscope.cli.opening import each_profile, open_hardware, open_model, open_with_companion
 from solscope.cli.options import (
     ModelOptions,
-    companion_option,
+    OpeningOptions,
     hardware_option,
-    model_options,
     number_option,
-    opening_options,
+    sizes_options,
 )
 from solscope.cli.output import Output, form_options, present
 
@@ -34,9 +32,7 @@ if TYPE_CHECKING:
     metavar="PCT",
 )
 @number_option("--top", 10, click.IntRange(min=1), "Rows to print; JSON has all.")
-@companion_option
-@model_options
-@opening_options
+@sizes_options
 @form_options
 def command(
     files: tuple[str, ...],
@@ -45,8 +41,7 @@ def command(
     top: int,
     companion: str | None,
     model: ModelOptions,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> None:
     """Rank what to fix first: slow operators, tiny kernels, communication, copies, idle time.
@@ -61,15 +56,11 @@ def command(
       solscope hotspots --hardware H200 --target 70 trace.json.gz --json
     """
     from solscope.views.hotspots import hotspots
-    from solscope.views.operators import named_hardware
 
-    card = None if hardware is None else named_hardware(hardware)
+    card = open_hardware(hardware)
     config = open_model(model)
 
     def analyze(path: str) -> HotspotTable:
-        attributed = open_attributed(path, rule_files, max_expansion, companion)
-        if companion is None:
-            offer_captures(path, attributed)
-        return hotspots(attributed, card, target, config)
+        return hotspots(open_with_companion(path, opening, companion), card, target, config)
 
     present({"profiles": each_profile(files, analyze)}, output, top=top)

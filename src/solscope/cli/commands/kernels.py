@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from solscope.cli.arguments import ProfilePath
-from solscope.cli.opening import offer_captures, open_attributed, pick_step
+from solscope.cli.opening import open_with_companion, pick_step
 from solscope.cli.options import (
+    OpeningOptions,
     choice_option,
     companion_option,
     full_names_option,
@@ -49,8 +49,7 @@ def command(
     slowest: bool,
     companion: str | None,
     full_names: bool,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> None:
     """List what ran on the GPU: kernels, copies and fills, with call counts and times.
@@ -67,15 +66,13 @@ def command(
       solscope kernels --explain nvjet_tst_128x8_64x12_2x1_v_bz_TNT
     """
     if explain is not None:
-        _explain(explain, op, rule_files, output)
+        _explain(explain, op, opening, output)
         return
     if file is None:
         raise click.UsageError("missing profile: add FILE, or use --explain NAME")
-    attributed = open_attributed(file, rule_files, max_expansion, companion)
+    attributed = open_with_companion(file, opening, companion)
     from solscope import kernels, summarize
 
-    if companion is None:
-        offer_captures(file, attributed)
     attributed = pick_step(attributed, step, slowest)
     result = kernels(attributed, by)
     if output.as_json:
@@ -88,9 +85,9 @@ def command(
     present({"profiles": [result]}, output, summary=summary, top=top, full_names=full_names)
 
 
-def _explain(name: str, op: str | None, rule_files: tuple[Path, ...], output: Output) -> None:
+def _explain(name: str, op: str | None, opening: OpeningOptions, output: Output) -> None:
     from solscope import load_rules
 
     # Arguments that are not valid UTF-8 arrive as surrogates, which cannot be printed.
     printable = name.encode(errors="replace").decode()
-    present(load_rules(rule_files).explain(printable, op), output, form="kernels_explain")
+    present(load_rules(opening.rule_files).explain(printable, op), output, form="kernels_explain")

@@ -11,6 +11,7 @@ from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import note_skipped, open_attributed, open_model, pick_step
 from solscope.cli.options import (
     ModelOptions,
+    OpeningOptions,
     choice_option,
     opening_options,
     phase_option,
@@ -59,8 +60,7 @@ def command(
     kernels: bool,
     model: Path | None,
     as_csv: bool,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> None:
     """Break one decoder layer of each profile down by group and role, side by side.
@@ -80,7 +80,7 @@ def command(
 
     config = open_model(ModelOptions(model, None, None))
     paths = find_profiles(files, note_skipped)
-    whole = (open_attributed(path, rule_files, max_expansion) for path in paths)
+    whole = (open_attributed(path, opening) for path in paths)
     profiles = [pick_step(attributed, step, slowest) for attributed in whole]
     from solscope.report.layout.labels import short_labels
     from solscope.views.layers import layers

@@ -8,7 +8,7 @@ import click
 
 from solscope.cli.arguments import profiles_argument
 from solscope.cli.opening import each_profile, open_attributed
-from solscope.cli.options import number_option, opening_options
+from solscope.cli.options import OpeningOptions, number_option, opening_options
 from solscope.cli.output import Output, form_options, present
 
 
@@ -20,8 +20,7 @@ from solscope.cli.output import Output, form_options, present
 def command(
     files: tuple[str, ...],
     top: int,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> None:
     """Show the memory of the caching allocator: peak, fragmentation, what allocates in steps.
@@ -39,9 +38,9 @@ def command(
     from solscope.views.memory import MemoryTable, memory_table
 
     def analyze(path: str) -> list[MemoryTable]:
-        attributed = open_attributed(path, rule_files, max_expansion)
-        found = read_allocations(Path(resolve(path)), ReadOptions(max_expansion=max_expansion))
-        return memory_table(attributed, found)
+        attributed = open_attributed(path, opening)
+        options = ReadOptions(max_expansion=opening.max_expansion)
+        return memory_table(attributed, read_allocations(Path(resolve(path)), options))
 
-    tables = [table for found in each_profile(files, analyze) for table in found]
-    present({"devices": tables}, output, top=top)
+    devices = [device for devices in each_profile(files, analyze) for device in devices]
+    present({"devices": devices}, output, top=top)

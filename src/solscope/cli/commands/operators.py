@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from solscope.cli.arguments import profiles_argument
-from solscope.cli.opening import each_profile, offer_captures, open_attributed, open_model
+from solscope.cli.opening import each_profile, open_hardware, open_model, open_with_companion
 from solscope.cli.options import (
     ModelOptions,
+    OpeningOptions,
     bound_option,
     choice_option,
-    companion_option,
     hardware_option,
-    model_options,
-    opening_options,
+    sizes_options,
 )
 from solscope.cli.output import Output, form_options, present
 
@@ -31,9 +29,7 @@ if TYPE_CHECKING:
 @choice_option("--by", ["shape", "operator"], "What a row represents.")
 @bound_option("corrected")
 @click.option("--top", type=click.IntRange(min=1), help="Rows to print. Default: all.")
-@companion_option
-@model_options
-@opening_options
+@sizes_options
 @form_options
 def command(
     files: tuple[str, ...],
@@ -43,8 +39,7 @@ def command(
     top: int | None,
     companion: str | None,
     model: ModelOptions,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> None:
     """Compare each operator with its roofline bound: time, FLOP, bytes, bound and limiter.
@@ -61,15 +56,13 @@ def command(
       solscope operators --model config.json --batch 32 --context 1024 trace.json.gz
       solscope operators --with eager.json.gz replay.json.gz
     """
-    from solscope.views.operators import named_hardware, operator_table
+    from solscope.views.operators import operator_table
 
-    card = None if hardware is None else named_hardware(hardware)
+    card = open_hardware(hardware)
     config = open_model(model)
 
     def analyze(path: str) -> OperatorTable:
-        attributed = open_attributed(path, rule_files, max_expansion, companion)
-        if companion is None:
-            offer_captures(path, attributed)
+        attributed = open_with_companion(path, opening, companion)
         return operator_table(attributed, card, by, config, bound=bound)
 
     results = each_profile(files, analyze)

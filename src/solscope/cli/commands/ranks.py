@@ -7,20 +7,18 @@ from pathlib import Path
 import click
 
 from solscope.cli.arguments import ProfilePath
-from solscope.cli.opening import open_run_with_progress
-from solscope.cli.options import expansion_option, rules_option
+from solscope.cli.opening import open_ranks
+from solscope.cli.options import OpeningOptions, run_options
 from solscope.cli.output import Output, form_options, present
 
 
 @click.command("ranks", short_help="Find the rank that the others wait for, and why.")
 @click.argument("runs", type=ProfilePath(), nargs=-1, required=True, metavar="RUN [RUN2]...")
-@rules_option
-@expansion_option
+@run_options
 @form_options
 def command(
     runs: tuple[str, ...],
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> None:
     """Say which rank the others wait for, how much of a step that is, how sure it is, and why.
@@ -41,9 +39,7 @@ def command(
     alone = [name for name in runs if not Path(name).is_file()]
     files = [name for name in runs if Path(name).is_file()]
     given = [(name,) for name in alone] + ([tuple(files)] if files else [])
-    results = [
-        rank_table(open_run_with_progress(names, rule_files, max_expansion)) for names in given
-    ]
+    results = [rank_table(open_ranks(names, opening)) for names in given]
     if len(results) == 1:
         present(results[0], output)
     else:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import STDOUT, OutputPath, ProfilePath
-from solscope.cli.opening import note_skipped, open_attributed, open_model
+from solscope.cli.opening import note_skipped, open_attributed, open_hardware, open_model
 from solscope.cli.options import (
     ModelOptions,
+    OpeningOptions,
     hardware_option,
     model_options,
     opening_options,
@@ -51,8 +52,7 @@ def command(
     force: bool,
     hardware: str | None,
     model: ModelOptions,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> None:
     """Write profiles into one self-contained HTML file that works offline.
@@ -85,13 +85,12 @@ def command(
     from solscope import find_profiles
     from solscope.pages.selection import pages_of_profiles
     from solscope.report.layout.labels import short_labels
-    from solscope.views.operators import named_hardware
 
     paths = find_profiles(files, note_skipped)
     _check(target, paths, force)
-    card = None if hardware is None else named_hardware(hardware)
+    card = open_hardware(hardware)
     config = open_model(model)
-    profiles = [open_attributed(path, rule_files, max_expansion) for path in paths]
+    profiles = [open_attributed(path, opening) for path in paths]
     if diagnose and len(profiles) != 2:
         raise click.UsageError(f"--diagnose takes two different profiles, not {len(profiles)}")
     labels = short_labels([attributed.profile.path for attributed in profiles])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from solscope.cli.arguments import profiles_argument
 from solscope.cli.opening import each_profile, note_skipped, open_attributed
-from solscope.cli.options import full_names_option, number_option, opening_options
+from solscope.cli.options import OpeningOptions, full_names_option, number_option, opening_options
 from solscope.cli.output import Output, form_options, present
 
 if TYPE_CHECKING:
@@ -39,8 +38,7 @@ def command(
     top: int,
     slowest: bool,
     full_names: bool,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> None:
     """Say where the GPU time goes: busy, idle and why, categories, top kernels.
@@ -56,12 +54,12 @@ def command(
       solscope show --slowest trace.json.gz
     """
     if slowest:
-        _slowest(files, top, rule_files, max_expansion, output)
+        _slowest(files, top, opening, output)
         return
     from solscope import find_profiles
 
     paths = find_profiles(files, note_skipped)
-    opened = (open_attributed(path, rule_files, max_expansion, uses=USES) for path in paths)
+    opened = (open_attributed(path, opening, uses=USES) for path in paths)
     looks = [_look(attributed, top, output) for attributed in opened]
     from solscope import runs
 
@@ -78,15 +76,12 @@ def command(
 def _slowest(
     files: tuple[str, ...],
     top: int,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> None:
     from solscope.views.step_rows import step_rows
 
-    tables = each_profile(
-        files, lambda path: step_rows(open_attributed(path, rule_files, max_expansion))
-    )
+    tables = each_profile(files, lambda path: step_rows(open_attributed(path, opening)))
     present({"profiles": tables}, output, form="show_slowest", top=top)
 
 

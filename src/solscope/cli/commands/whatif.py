@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from solscope.cli.arguments import ProfilePath
-from solscope.cli.opening import import_numpy, open_attributed, open_model
+from solscope.cli.opening import import_numpy, open_hardware, open_model, open_with_companion
 from solscope.cli.options import (
     ModelOptions,
+    OpeningOptions,
     companion_option,
     hardware_option,
     number_option,
@@ -21,6 +22,7 @@ from solscope.cli.options import (
 from solscope.cli.output import Output, form_options, present
 
 if TYPE_CHECKING:
+    from solscope.hardware import Hardware
     from solscope.whatif import Scenario
 
 MOST_SCENARIOS = 64
@@ -118,8 +120,7 @@ def command(
     recorded_batch: int | None,
     recorded_context: int | None,
     top: int,
-    rule_files: tuple[Path, ...],
-    max_expansion: int,
+    opening: OpeningOptions,
     output: Output,
 ) -> None:
     """Predict how long a step would take on another GPU, with other sizes or settings.
@@ -136,14 +137,13 @@ def command(
       solscope whatif trace.json.gz --reach dense_gemm=80% --no-host-gaps
     """
     import_numpy()
-    from solscope.views.operators import named_hardware
     from solscope.whatif import Scenario, predict_many
 
     base = Scenario(graphs=graphs, fuse=fuse, reach=dict(reach), no_host_gaps=no_host_gaps)
     scenarios = _scenarios(base, _cards(gpu), _names(dtype), tp, batch, context)
-    attributed = open_attributed(file, rule_files, max_expansion, companion)
+    attributed = open_with_companion(file, opening, companion)
     described = open_model(ModelOptions(model, recorded_batch, recorded_context), "recorded-")
-    card = None if hardware is None else named_hardware(hardware)
+    card = open_hardware(hardware)
     present(predict_many(attributed, scenarios, described, card), output, top=top)
 
 
@@ -151,10 +151,8 @@ def _names(text: str | None) -> list[str | None]:
     return [None] if text is None else [part.strip() for part in text.split(",")]
 
 
-def _cards(text: str | None) -> list[Any]:
-    from solscope.views.operators import named_hardware
-
-    return [None if name is None else named_hardware(name) for name in _names(text)]
+def _cards(text: str | None) -> list[Hardware | None]:
+    return [open_hardware(name) for name in _names(text)]
 
 
 def _scenarios(base: Scenario, *choices: Any) -> list[Scenario]:
@@ -163,12 +161,12 @@ def _scenarios(base: Scenario, *choices: Any) -> list[Scenario]:
 
     names = ("gpu", "dtype", "tp", "batch", "context")
     lists = [[None] if choice is None else list(choice) for choice in choices]
-    found = [
+    scenarios = [
         msgspec.structs.replace(base, **dict(zip(names, values, strict=True)))
         for values in product(*lists)
     ]
-    if len(found) > MOST_SCENARIOS:
-        raise click.UsageError(f"{len(found)} scenarios are too many; at most {MOST_SCENARIOS}")
-    if found == [type(base)()]:
+    if len(scenarios) > MOST_SCENARIOS:
+        raise click.UsageError(f"{len(scenarios)} scenarios are too many; at most {MOST_SCENARIOS}")
+    if scenarios == [type(base)()]:
         raise click.UsageError("nothing changes: give --gpu, --dtype, --batch, --graphs or others")
-    return found
+    return scenarios

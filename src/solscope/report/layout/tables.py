@@ -68,9 +68,10 @@ class Column(NamedTuple):
     any other text."""
 
 
-def numbers(*headings: str) -> list[Column]:
-    """Columns of numbers that are shown in every terminal, however narrow."""
-    return [Column(heading) for heading in headings]
+def numbers(*headings: str | tuple[str, int]) -> list[Column]:
+    """Columns of numbers; a heading with a number has that `spare`, and others stay."""
+    described = ((heading, 0) if isinstance(heading, str) else heading for heading in headings)
+    return [Column(heading, spare=spare) for heading, spare in described]
 
 
 class Sheet:

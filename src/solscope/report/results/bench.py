@@ -62,12 +62,7 @@ def results_parts(document: BenchResults, screen: Screen) -> list[Printable]:
         Column("shape", text=True),
         Column("solution", text=True, spare=2 if one_solution else 0),
         Column("status", text=True),
-        Column("median µs"),
-        Column("p20", spare=4),
-        Column("p80", spare=4),
-        Column("graph µs", spare=3),
-        Column("bound µs", spare=2),
-        Column("S"),
+        *numbers("median µs", ("p20", 4), ("p80", 4), ("graph µs", 3), ("bound µs", 2), "S"),
         Column("why", text=True),
     )
     cells = [
@@ -123,11 +118,8 @@ def _reasons(results: Sequence[ShapeResult]) -> list[Printable]:
 def score_parts(score: Score, screen: Screen) -> list[Printable]:
     """S per operator, and over all."""
     columns = (
-        *numbers("importance", "S"),
-        Column("bound µs", spare=2),
-        Column("best µs", spare=1),
-        *numbers("recoverable", "passed"),
-        Column("published S", spare=3),
+        *numbers("importance", "S", ("bound µs", 2), ("best µs", 1)),
+        *numbers("recoverable", "passed", ("published S", 3)),
         Column("operator", text=True),
         Column("best", text=True, spare=4),
     )

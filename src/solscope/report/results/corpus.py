@@ -83,9 +83,7 @@ _LIST = (
     Column("GPU", text=True, spare=1),
     Column("model", text=True, spare=4),
     Column("framework", text=True, spare=3),
-    Column("GPU ms"),
-    Column("prefill", spare=6),
-    Column("decode", spare=6),
+    *numbers("GPU ms", ("prefill", 6), ("decode", 6)),
     Column("file", text=True),
 )
 
@@ -208,17 +206,11 @@ def _cell(value: Any) -> str:
 
 
 _IMPORTANCE = (
-    Column("importance"),
-    Column("95 % interval", spare=3),
-    Column("profiles", spare=2),
-    Column("calls", spare=4),
+    *numbers("importance", ("95 % interval", 3), ("profiles", 2), ("calls", 4)),
     # S is of all calls together, and so are the means; medians are of other calls.
-    Column("mean µs", spare=5),
-    Column("bound µs", spare=5),
-    Column("p50 µs", spare=6),
-    Column("p90 µs", spare=7),
-    Column("S", spare=1),
-    Column("recoverable", spare=1),
+    *numbers(
+        ("mean µs", 5), ("bound µs", 5), ("p50 µs", 6), ("p90 µs", 7), ("S", 1), ("recoverable", 1)
+    ),
     Column("name", text=True, code=True),
 )
 
@@ -296,12 +288,9 @@ def _importance_row(row: ImportanceRow, share: str) -> list[str]:
 
 
 _SHAPES = (
-    *numbers("weight", "covered"),
-    Column("calls", spare=3),
-    Column("profiles", spare=4),
-    Column("p50 µs", spare=1),
-    Column("bound µs", spare=2),
-    Column("S", spare=1),
+    *numbers(
+        "weight", "covered", ("calls", 3), ("profiles", 4), ("p50 µs", 1), ("bound µs", 2), ("S", 1)
+    ),
     Column("GPU", text=True, spare=5),
     Column("axes", text=True),
 )

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from solscope.report.forms import Screen, form, one_below_the_other
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, number, pct, table
+from solscope.report.layout.tables import Column, number, numbers, pct, table
 from solscope.text import clean
 from solscope.views.efficiency import LEAST_COST_PCT, EfficiencyTable, Rates
 
@@ -38,17 +38,8 @@ def _page(found: EfficiencyTable, width: int) -> list[Printable]:
     if "hbm" in found.peaks:
         peaks.append(f"HBM {found.peaks['hbm'] / 1e12:,.4g} TB/s")
     columns = [
-        Column("ms"),
-        Column("GPU ms", spare=3),
-        Column("MFU"),
-        Column("MBU"),
-        Column("all bytes", spare=5),
-        Column("SOL ms", spare=2),
-        Column("SOL"),
-        Column("overlapped", spare=4),
-        Column("tokens/s", spare=1),
-        Column("costed"),
-        Column("count", spare=6),
+        *numbers("ms", ("GPU ms", 3), "MFU", "MBU", ("all bytes", 5), ("SOL ms", 2), "SOL"),
+        *numbers(("overlapped", 4), ("tokens/s", 1), "costed", ("count", 6)),
         Column(_HEADS[found.by], text=True),
     ]
     parts: list[Printable] = [

@@ -14,12 +14,8 @@ _STYLES = {"ok": "bold green", "worse": "bold red", "cannot_tell": "bold yellow"
 _COLUMNS = (
     Column("phase", text=True, gives=True),
     Column("what", text=True),
-    Column("n", spare=3),
-    Column("baseline ms", spare=2),
-    Column("candidate ms", spare=2),
-    *numbers("ratio", "95 % interval"),
-    Column("limit", spare=4),
-    Column("verdict"),
+    *numbers(("n", 3), ("baseline ms", 2), ("candidate ms", 2), "ratio", "95 % interval"),
+    *numbers(("limit", 4), "verdict"),
 )
 _MEASURED = {
     "start_to_start": "start of a step to the start of the next; a profile's last step has none",

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from solscope.report.forms import Screen, form, one_below_the_other
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, heading, number, pct, table
+from solscope.report.layout.tables import Column, heading, number, numbers, pct, table
 from solscope.text import clean
 from solscope.views.host import HostTable, Waiting
 
@@ -53,9 +53,7 @@ def _page(h: HostTable, width: int, top: int) -> list[Printable]:
         table(
             [
                 Column("category", text=True),
-                Column("ms"),
-                Column("on the path"),
-                Column("idle after ms", spare=1),
+                *numbers("ms", "on the path", ("idle after ms", 1)),
             ],
             [
                 (

@@ -56,9 +56,7 @@ def hotspots_parts(result: HotspotTable, screen: Screen, *, top: int) -> list[Pr
 
 
 _COLUMNS = (
-    *numbers("#", "saves µs", "of step", "µs"),
-    Column("bound µs", spare=3),
-    Column("S", spare=2),
+    *numbers("#", "saves µs", "of step", "µs", ("bound µs", 3), ("S", 2)),
     Column("limit", text=True, spare=4),
     Column("calls", spare=5),
     Column("kind", text=True),

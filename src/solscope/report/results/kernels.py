@@ -70,11 +70,7 @@ def kernels_parts(
 
 
 _COLUMNS = (
-    *numbers("share", "ms", "calls", "mean µs"),
-    Column("median", spare=1),
-    Column("min", spare=3),
-    Column("max", spare=2),
-    Column("std", spare=4),
+    *numbers("share", "ms", "calls", "mean µs", ("median", 1), ("min", 3), ("max", 2), ("std", 4)),
     Column("category", text=True),
 )
 _HEADS = {

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from solscope.report.forms import Screen, form, one_below_the_other
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, number, pct, table
+from solscope.report.layout.tables import Column, number, numbers, pct, table
 from solscope.text import clean
 from solscope.views.memory import MemoryTable
 
@@ -50,9 +50,7 @@ def _page(m: MemoryTable, width: int, top: int) -> list[Printable]:
             )
         )
     columns = [
-        Column("MB"),
-        Column("share"),
-        Column("allocations"),
+        *numbers("MB", "share", "allocations"),
         Column("operator", text=True, code=True),
     ]
     rows = [

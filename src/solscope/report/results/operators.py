@@ -111,11 +111,7 @@ _COLUMNS = (
     _LIKELY,
     Column("HBM", spare=1),
     Column("limit", text=True, spare=1),
-    Column("GFLOP", spare=4),
-    Column("MB", spare=3),
-    Column("FLOP/B", spare=6),
-    Column("TFLOP/s", spare=2),
-    Column("TB/s", spare=2),
+    *numbers(("GFLOP", 4), ("MB", 3), ("FLOP/B", 6), ("TFLOP/s", 2), ("TB/s", 2)),
     Column("operator", text=True, code=True),
 )
 _NO_COST = (

@@ -69,12 +69,8 @@ def _title(result: RunRanks) -> str:
 
 _RANKS = (
     Column("rank", text=True),
-    *numbers("step ms", "compute ms", "comm ms", "wait ms", "costs ms"),
-    Column("host ms", spare=1),
-    Column("held ms", spare=3),
-    Column("last", spare=2),
-    Column("tokens", spare=4),
-    Column("received", spare=5),
+    *numbers("step ms", "compute ms", "comm ms", "wait ms", "costs ms", ("host ms", 1)),
+    *numbers(("held ms", 3), ("last", 2), ("tokens", 4), ("received", 5)),
     Column("GPU", text=True, spare=7),
 )
 
@@ -107,10 +103,9 @@ def _rank(row: RankTimes, straggler: int | None) -> list[str]:
 
 _COLLECTIVES = (
     Column("kind", text=True),
-    *numbers("bytes", "calls", "transfer µs", "wait µs"),
-    Column("calm µs", spare=3),
-    Column("bus GB/s", spare=1),
-    Column("bound", spare=4),
+    *numbers(
+        "bytes", "calls", "transfer µs", "wait µs", ("calm µs", 3), ("bus GB/s", 1), ("bound", 4)
+    ),
     Column("class", text=True),
     Column("group", text=True, spare=5),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, heading, micro, number, table
+from solscope.report.layout.tables import Column, heading, micro, number, numbers, table
 from solscope.text import clean
 from solscope.whatif.predict import Prediction, Predictions
 
@@ -48,10 +48,7 @@ def _one(p: Prediction, width: int, top: int) -> list[Printable]:
     if changed:
         columns = [
             Column("operator", text=True),
-            Column("recorded µs"),
-            Column("predicted µs"),
-            Column("low", spare=1),
-            Column("high", spare=1),
+            *numbers("recorded µs", "predicted µs", ("low", 1), ("high", 1)),
         ]
         cells = [
             (
@@ -70,12 +67,7 @@ def _one(p: Prediction, width: int, top: int) -> list[Printable]:
 def _several(result: Predictions, width: int) -> list[Printable]:
     columns = [
         Column("scenario", text=True),
-        Column("step ms"),
-        Column("low", spare=2),
-        Column("high", spare=2),
-        Column("speedup"),
-        Column("tokens/s", spare=1),
-        Column("GPU ms", spare=3),
+        *numbers("step ms", ("low", 2), ("high", 2), "speedup", ("tokens/s", 1), ("GPU ms", 3)),
         Column("limit", text=True, spare=4),
     ]
     rows = [

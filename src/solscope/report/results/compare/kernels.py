@@ -16,17 +16,14 @@ from solscope.report.layout.tables import (
     heading,
     mean_count,
     number,
+    numbers,
     table,
     warning_lines,
 )
 from solscope.text import clean
 
 _COLUMNS = (
-    Column("diff ms"),
-    Column("95 % interval", spare=4),
-    Column("before ms", spare=3),
-    Column("after ms", spare=2),
-    Column("calls", spare=5),
+    *numbers("diff ms", ("95 % interval", 4), ("before ms", 3), ("after ms", 2), ("calls", 5)),
     Column("what", text=True),
     Column("role", text=True, spare=1),
     Column("kernel", text=True, gives=True),

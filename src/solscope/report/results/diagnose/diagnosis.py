@@ -49,10 +49,7 @@ _OUTCOME = (
 _WATERFALL = (
     Column("ms"),
     Column("bar", text=True, spare=2, style=lambda bar: "red" if MORE in bar else "green"),
-    Column("share"),
-    Column("by calls", spare=3),
-    Column("by time per call", spare=3),
-    Column("q", spare=4),
+    *numbers("share", ("by calls", 3), ("by time per call", 3), ("q", 4)),
     Column("state", text=True, spare=1),
     Column("phase", text=True, spare=5),
     Column("component", text=True, code=True),

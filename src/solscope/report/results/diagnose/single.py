@@ -10,7 +10,7 @@ from solscope.report.layout.blocks import Block, block_markdown, block_text
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import Ready, markdown_cell
 from solscope.report.layout.sparkline import sparkline, top_of
-from solscope.report.layout.tables import Column, counted, heading, number
+from solscope.report.layout.tables import Column, counted, heading, number, numbers
 from solscope.report.results.diagnose.diagnosis import (
     MISSING,
     MOST_MISSING,
@@ -29,10 +29,7 @@ from solscope.text import clean, percent
 _STYLES = {"steady": "bold green", "cannot_tell": "bold yellow"}
 _STEPS = (Column("steps"), Column("in order", text=True, style="cyan"))
 _COMPONENTS = (
-    Column("usual ms"),
-    Column("slow ms"),
-    Column("more"),
-    Column("share"),
+    *numbers("usual ms", "slow ms", "more", "share"),
     Column("phase", text=True, spare=1),
     Column("component", text=True, code=True),
 )

@@ -125,9 +125,7 @@ def _category_table(s: Summary, width: int, draw: bool) -> Printable:
 
 def _kernel_table(s: Summary, width: int, full_names: bool) -> Printable:
     columns = [
-        *numbers("ms", "share"),
-        Column("calls", spare=1),
-        Column("mean µs", spare=2),
+        *numbers("ms", "share", ("calls", 1), ("mean µs", 2)),
         Column("category", text=True),
         Column("kernel", text=True, code=True),
     ]
@@ -158,13 +156,8 @@ def _step_table(s: Summary, width: int, times: StepTimes) -> Printable:
     several = any(len(phase_times) > 1 for phase_times in times.values())
     columns = [
         Column("phase", text=True),
-        *numbers("steps", "p50 ms"),
-        Column("p90 ms", spare=4),
-        Column("p99 ms", spare=5),
-        Column("gap p50 ms", spare=2),
-        Column("requests", spare=1),
-        Column("tokens", spare=1),
-        *numbers("tokens/s", "TPOT ms"),
+        *numbers("steps", "p50 ms", ("p90 ms", 4), ("p99 ms", 5), ("gap p50 ms", 2)),
+        *numbers(("requests", 1), ("tokens", 1), "tokens/s", "TPOT ms"),
         *([Column("in order", text=True, spare=3, style="cyan")] if several else []),
     ]
     size = min(max(LINE, width - STEP_NUMBERS), LONGEST_LINE)
@@ -190,14 +183,8 @@ def _step_table(s: Summary, width: int, times: StepTimes) -> Printable:
 def _device_table(s: Summary, width: int) -> Printable:
     columns = [
         Column("rank", text=True, spare=1),
-        Column("GPU"),
-        Column("kernels", spare=4),
-        Column("span ms", spare=1),
-        Column("busy ms", spare=3),
-        Column("busy"),
-        Column("kernel ms", spare=2),
-        Column("comm ms", spare=1),
-        Column("exposed"),
+        *numbers("GPU", ("kernels", 4), ("span ms", 1), ("busy ms", 3)),
+        *numbers("busy", ("kernel ms", 2), ("comm ms", 1), "exposed"),
         Column("name", text=True),
     ]
     rows = [

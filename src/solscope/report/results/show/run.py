@@ -17,11 +17,7 @@ def show_run(run: Run, members: Sequence[Summary], width: int) -> list[Printable
     longest = computes_longest(run)
     columns = [
         Column("rank", text=True),
-        Column("kernels", spare=3),
-        Column("span ms", spare=2),
-        *numbers("busy", "compute ms"),
-        Column("comm ms", spare=1),
-        Column("exposed"),
+        *numbers(("kernels", 3), ("span ms", 2), "busy", "compute ms", ("comm ms", 1), "exposed"),
         Column("GPU", text=True),
     ]
     rows = [

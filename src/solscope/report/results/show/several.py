@@ -70,9 +70,9 @@ def show_rows(summaries: Sequence[Summary], width: int) -> list[Printable]:
     """A row per profile, for many."""
     names = distinct_names([s.path for s in summaries])
     columns = [
-        *numbers("kernels", "span ms", "busy in step", "kernel ms"),
-        Column("exp. comm", spare=1),
-        Column("classified", spare=4),
+        *numbers(
+            "kernels", "span ms", "busy in step", "kernel ms", ("exp. comm", 1), ("classified", 4)
+        ),
         Column("GPU", text=True, spare=3),
         Column("verdict", text=True, spare=2),
         Column("profile", text=True),

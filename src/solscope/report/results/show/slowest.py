@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from solscope.report.forms import Screen, form, one_below_the_other
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, number, pct, table
+from solscope.report.layout.tables import Column, number, numbers, pct, table
 from solscope.text import clean
 from solscope.views.step_rows import StepRow, StepTable
 
@@ -28,11 +28,7 @@ def _page(steps: StepTable, width: int, top: int) -> list[Printable]:
     columns = [
         Column("step"),
         Column("phase", text=True, spare=2),
-        Column("at ms", spare=4),
-        Column("ms"),
-        Column("usual ms", spare=1),
-        Column("more ms"),
-        Column("kernels", spare=3),
+        *numbers(("at ms", 4), "ms", ("usual ms", 1), "more ms", ("kernels", 3)),
         Column("unusual, ms", text=True),
     ]
     rows = [_cells(row) for row in steps.steps[:top]]
