@@ -28,7 +28,7 @@ from solscope.bench.results import score as bench_score
 from solscope.cli import app, run
 from solscope.compare import gate, parts, profiles
 from solscope.demo import copying, ended
-from solscope.diagnose import classic, diagnosis, slow_rank
+from solscope.diagnose import classic, compared, diagnosis, slow_rank
 from solscope.diagnose.changes import counters, decompose, tails
 from solscope.diagnose.statistics import two_samples
 from solscope.diagnose.verdict import latent, outliers, ranking
@@ -194,8 +194,8 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     score.Confusion,
     score.Rate,
     diagnosis.Diagnosis,
-    diagnosis.RunSummary,
-    diagnosis.Comparability,
+    compared.RunSummary,
+    compared.Comparability,
     decompose.Component,
     counters.CounterChange,
     two_samples.Comparison,

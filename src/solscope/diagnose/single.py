@@ -16,7 +16,7 @@ from solscope.attribution import Attributed
 from solscope.diagnose.causes import UNKNOWN
 from solscope.diagnose.changes.decompose import Component
 from solscope.diagnose.changes.steadiness import Movement, movement
-from solscope.diagnose.diagnosis import RunSummary, summary_of
+from solscope.diagnose.compared import RunSummary, summary_of
 from solscope.diagnose.findings.findings import Findings, find
 from solscope.diagnose.matching.parts import Parts, compare_parts
 from solscope.diagnose.matching.units import Side, fit_steps

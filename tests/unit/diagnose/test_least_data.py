@@ -11,11 +11,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from solscope.diagnose.diagnosis import _direction, diagnose_runs
+from solscope.diagnose.diagnosis import diagnose_runs
 from solscope.diagnose.evidence import gpu, host, work
 from solscope.diagnose.findings.findings import Findings, find
 from solscope.diagnose.matching.units import match
 from solscope.diagnose.thresholds import Thresholds
+from solscope.diagnose.verdict.judging import _direction
 from solscope.readers.packed import KernelClass, Observations
 from tests.unit.diagnose.making import EAGER, GRAPH, Made
 from tests.unit.diagnose.test_causes import slower_host, slower_section

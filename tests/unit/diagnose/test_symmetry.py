@@ -8,7 +8,8 @@ from itertools import chain, combinations
 import numpy as np
 import pytest
 
-from solscope.diagnose.diagnosis import OPPOSITE, Diagnosis, diagnose_runs
+from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
+from solscope.diagnose.verdict.judging import OPPOSITE
 from solscope.lab import edits
 from solscope.lab.strip import PARTS, Part, stripped
 from solscope.readers.packed import Observations

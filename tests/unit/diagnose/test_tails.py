@@ -7,7 +7,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs, ranking_of_tail
+from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
+from solscope.diagnose.verdict.naming import ranking_of_tail
 from solscope.diagnose.verdict.ranking import Excluded, NamedCause, Ranking, unknown
 from solscope.readers.packed import Observations
 from tests.unit.diagnose.making import EAGER, GRAPH

@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 
 from solscope.diagnose import thresholds
-from solscope.diagnose.diagnosis import _shifted, diagnose_runs
+from solscope.diagnose.diagnosis import diagnose_runs
 from solscope.diagnose.evidence import gpu, host, work
 from solscope.diagnose.evidence.base import Check
 from solscope.diagnose.findings.findings import Findings, find
 from solscope.diagnose.matching.mix import Share
 from solscope.diagnose.matching.units import match
 from solscope.diagnose.thresholds import Thresholds
+from solscope.diagnose.verdict.judging import _shifted
 from solscope.readers.packed import Observations
 from tests.unit.diagnose import test_least_data
 from tests.unit.diagnose.making import EAGER, GRAPH, PAGEABLE, PINNED, Made

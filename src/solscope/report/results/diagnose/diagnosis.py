@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from solscope.diagnose.changes.counters import CounterChange
 from solscope.diagnose.changes.decompose import Component
 from solscope.diagnose.changes.trends import Pair, Trends
-from solscope.diagnose.diagnosis import Diagnosis, RunSummary
+from solscope.diagnose.compared import RunSummary
+from solscope.diagnose.diagnosis import Diagnosis
 from solscope.diagnose.verdict.ranking import NamedCause
 from solscope.report.forms import Screen, form
 from solscope.report.layout.blocks import Block, block_markdown, block_text

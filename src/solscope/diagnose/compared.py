@@ -1,0 +1,135 @@
+"""The runs of a diagnosis: what each is, and how well they can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from solscope.diagnose.findings.findings import Findings
+from solscope.diagnose.matching.units import Side, Units
+from solscope.intervals import Int64s
+
+
+class RunSummary(msgspec.Struct, frozen=True):
+    """One side of the comparison."""
+
+    path: str
+    steps: int
+    """Steps compared, including those of a phase missing in the other run if the mix changed."""
+    p50_ms: float | None
+    p99_ms: float | None
+    mean_ms: float | None
+    """Mean step time; the components of a side sum to it."""
+    steps_in_recording: int
+    dropped: dict[str, int]
+    """Steps left out, by reason."""
+    overhead_ms: float
+    """Time per step that the profiler recorded as its own."""
+    samples: int
+    """Most samples of any sensor inside the steps."""
+
+
+class Comparability(msgspec.Struct, frozen=True):
+    """Whether the runs can be compared at all, and how well."""
+
+    level: Literal["good", "weak", "refuse"]
+    reasons: list[str]
+    factor: float
+    """Abnormal units in one normal unit; 1 when they are alike."""
+    matched_pct: list[float]
+    """Share of the fit steps that are compared like for like, in each run."""
+    phases: dict[str, list[float]]
+    """Share of each phase among the fit steps of both runs, in percent."""
+    noise_floor_pct: float | None
+    """How much two halves of the normal run differ (99 % quantile, as for runs of its length)."""
+    run_noise_pct: float | None
+    """How much two starts of the same program may differ; see docs/explain/diagnosis.md."""
+
+
+def summaries_of(units: Units, findings: Findings | None) -> list[RunSummary]:
+    """Both runs; with findings, the steps of the abnormal one in units of the normal one."""
+    if findings is None:
+        means: tuple[float | None, float | None] = (None, None)
+        factors = (1.0, 1.0)
+    else:
+        means = (findings.parts.normal_ms, findings.parts.abnormal_ms)
+        factors = (1.0, units.factor)
+    rows = zip(*((stratum.normal, stratum.abnormal) for stratum in units.strata), strict=True)
+    compared = [np.concatenate(steps) for steps in rows] or [np.empty(0, np.int64)] * 2
+    sides = (units.normal, units.abnormal)
+    return [summary_of(*given) for given in zip(sides, compared, means, factors, strict=True)]
+
+
+def summary_of(
+    side: Side,
+    rows: Int64s,
+    mean_ms: float | None,
+    factor: float = 1.0,
+) -> RunSummary:
+    """One side, with its steps as multiples of `factor`."""
+    values = factor * side.wall[rows] / 1e6
+    steps = max(1, len(side.run.steps))
+    return RunSummary(
+        path=side.run.run.name,
+        steps=int(values.size),
+        p50_ms=float(np.quantile(values, 0.5)) if values.size else None,
+        p99_ms=float(np.quantile(values, 0.99)) if values.size else None,
+        mean_ms=mean_ms,
+        steps_in_recording=len(side.run.steps),
+        dropped=side.dropped,
+        overhead_ms=side.run.run.overhead_ns / steps / 1e6,
+        samples=max((c.n for c in side.run.counters), default=0),
+    )
+
+
+def comparability_of(units: Units, findings: Findings | None) -> Comparability:
+    """Whether the runs can be compared; noise between starts is part of the findings."""
+    return Comparability(
+        level=units.comparable,
+        reasons=units.reasons,
+        factor=units.factor,
+        matched_pct=[100 * share for share in units.matched],
+        phases={
+            phase or "unnamed": [100 * share.normal, 100 * share.abnormal]
+            for phase, share in units.mix.items()
+        },
+        noise_floor_pct=None if units.noise is None else 100 * units.noise,
+        run_noise_pct=None if findings is None else 100 * findings.outcome.run_noise,
+    )
+
+
+def warnings_of(units: Units, findings: Findings | None = None) -> list[str]:
+    """What weakens the comparison: how the runs were recorded, and what could not be tested."""
+    warnings = [
+        f"{label}: {warning}"
+        for label, side in (("normal", units.normal), ("abnormal", units.abnormal))
+        for warning in _recording_warnings(side)
+    ]
+    return warnings if findings is None else [*warnings, *_untested(units, findings)]
+
+
+def _recording_warnings(side: Side) -> Iterator[str]:
+    run = side.run.run
+    yield from run.warnings
+    if not side.run.counters:
+        yield "no sensor samples within its steps; causes that only sensors tell apart stay open"
+    if run.stacks:
+        yield "Python frames were recorded, which slows the host down"
+    if run.processes > 1 or run.devices > 1:
+        yield (
+            f"{run.processes} processes and {run.devices} GPUs; the first process and its busiest "
+            "GPU are compared"
+        )
+
+
+def _untested(units: Units, findings: Findings) -> Iterator[str]:
+    if not any(stratum.tested for stratum in units.strata):
+        sizes = ", ".join(f"{s.normal.size}/{s.abnormal.size}" for s in units.common)
+        yield f"not tested: too few steps (n = {sizes})"
+    untested = [counter.name for counter in findings.counters if counter.state == "not_tested"]
+    if untested:
+        names = ", ".join(dict.fromkeys(untested))
+        yield f"not tested, too few samples within the steps: {names}"
