@@ -13,8 +13,8 @@ import polars as pl
 
 from solscope.events import EVENT_COLUMNS
 
-SCHEMA_VERSION = 1
-"""Stored in the metadata of `profiles`; a store of another version is refused."""
+SCHEMA_VERSION = 2
+"""Stored in the metadata of `profiles`; `corpus migrate` brings an older store to it."""
 VERSION_KEY = "solscope.schema"
 
 
@@ -61,6 +61,7 @@ PROFILE_COLUMNS = (
     StoreColumn("times_rows", _COUNT, "Rows in `times`."),
     StoreColumn("times_sha256", _TEXT, "Hash of those rows; `corpus verify` compares it."),
     StoreColumn("steps_sha256", _TEXT, "Hash of the rows in `steps`."),
+    StoreColumn("batch", _COUNT, "The commit that added it; null before schema 2."),
 )
 
 KEY_COLUMNS = (
@@ -108,6 +109,16 @@ EVENT_STORE_COLUMNS = (
         for c in EVENT_COLUMNS
     ),
 )
+BATCH_COLUMNS = (
+    StoreColumn("batch", _COUNT, "Number of the commit to `profiles`, from 1 without gaps."),
+    StoreColumn("kind", _TEXT, "add, remove, sweep, migrate or accept (a loss)."),
+    StoreColumn("of_batch", _COUNT, "The batch whose profiles it added or removed; 0: schema 1."),
+    StoreColumn("profiles", _COUNT, "Profiles added, or removed as a negative number."),
+    StoreColumn(
+        "writer", _TEXT, "Drawn for each commit; `repair` where a repair wrote the record."
+    ),
+    StoreColumn("written_ns", _COUNT, "When, by the clock of the writer, Unix time, ns."),
+)
 
 TABLES = {
     "times": TIME_COLUMNS,
@@ -115,7 +126,10 @@ TABLES = {
     "events": EVENT_STORE_COLUMNS,
     "profiles": PROFILE_COLUMNS,
 }
-"""All tables, in the order in which they are written: `profiles` last."""
+"""Tables of profiles, in the order in which they are written: `profiles` last."""
+BATCHES = "batches"
+"""One row per commit to `profiles`, written after it: what must be there, for `corpus verify`."""
+ALL_TABLES = {**TABLES, BATCHES: BATCH_COLUMNS}
 ROW_COUNTS = {"times": "times_rows", "steps": "steps", "events": "kept_events"}
 """The column of `profiles` that says how many rows a profile has in each other table."""
 KEYS = tuple(column.name for column in KEY_COLUMNS)
@@ -125,7 +139,7 @@ METADATA = ("model", "framework", "version", "gpu", "tp", "ep", "dp", "host")
 
 def schema(table: str) -> pl.Schema:
     """The columns of one table."""
-    return pl.Schema({column.name: column.dtype for column in TABLES[table]})
+    return pl.Schema({column.name: column.dtype for column in ALL_TABLES[table]})
 
 
 def plain_text(path: str) -> str:

@@ -97,6 +97,7 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     "corpus_query": [("corpus", "query", "{store}", "select id, gpu from profiles")],
     "corpus_verify": [("corpus", "verify", "{store}")],
     "corpus_repair": [("corpus", "repair", "{store}")],
+    "corpus_migrate": [("corpus", "migrate", "{store}")],
     "corpus_compact": [("corpus", "compact", "{store}")],
     "corpus_export_suite": [("corpus", "export-suite", "{store}", "{tmp}/suite.json")],
     "corpus_remove": [("corpus", "remove", "{store}", GRAPH)],

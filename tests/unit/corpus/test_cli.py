@@ -47,7 +47,7 @@ def asked(capsys: Captured, *words: str, code: int = 0) -> Any:
 def test_status(store: str, capsys: Captured) -> None:
     found = asked(capsys, "status", store)
     assert {"profiles", "events", "bytes", "store_schema", "engine"} <= set(found)
-    assert (found["profiles"], found["events"], found["store_schema"]) == (3, 48, 1)
+    assert (found["profiles"], found["events"], found["store_schema"]) == (3, 48, 2)
     assert found["bytes"] > 0
     assert found["engine"].startswith("deltalake ")
     assert run(["corpus", "status", store]) == 0

@@ -12,6 +12,7 @@ import pytest
 from solscope.cli import run
 from solscope.corpus import conflicts
 from solscope.corpus.ingest.extract import extract
+from solscope.corpus.maintenance.compaction import compact
 from solscope.corpus.maintenance.repair import repair
 from solscope.corpus.store import Corpus, create_corpus
 from solscope.errors import MissingToolError, SolscopeError
@@ -76,7 +77,7 @@ def test_every_way_of_writing_is_refused(
     for write in (
         lambda: corpus.append([more]),
         lambda: corpus.remove(corpus.known()),
-        corpus.compact,
+        lambda: compact(corpus),
     ):
         with pytest.raises(MissingToolError, match="nothing was written"):
             write()

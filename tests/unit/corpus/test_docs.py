@@ -12,7 +12,7 @@ import pytest
 from solscope.corpus import schema, status
 from solscope.corpus.ingest import add
 from solscope.corpus.ingest.engines import ENGINES
-from solscope.corpus.maintenance import verify
+from solscope.corpus.maintenance import migrate, repair, verify
 from solscope.corpus.queries import importance, listing, published, shapes, trend
 from solscope.corpus.store import create_corpus
 from solscope.suite.atrex import load_suite
@@ -29,6 +29,11 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     listing.ListedProfile,
     verify.Verification,
     verify.Problem,
+    repair.RepairResult,
+    repair.TableRepair,
+    repair.Unrepaired,
+    repair.LostBatch,
+    migrate.Migration,
     importance.Importance,
     importance.ImportanceGroup,
     importance.ImportanceRow,
@@ -48,9 +53,9 @@ def test_every_json_field_is_documented(struct: type[msgspec.Struct]) -> None:
     assert set(struct.__struct_fields__) <= words
 
 
-@pytest.mark.parametrize("name", ["profiles", "times", "steps"])
+@pytest.mark.parametrize("name", ["profiles", "times", "steps", "batches"])
 def test_columns_are_documented_as_declared(name: str) -> None:
-    rows = [f"| `{c.name}` | {_type(c)} | {c.meaning} |\n" for c in schema.TABLES[name]]
+    rows = [f"| `{c.name}` | {_type(c)} | {c.meaning} |\n" for c in schema.ALL_TABLES[name]]
     expected = "| column | type | meaning |\n|---|---|---|\n" + "".join(rows)
     text = REFERENCE.read_text(encoding="utf-8")
     heading = f"## Table {name}\n"

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from solscope.corpus.ingest.add import add_profiles
+from solscope.corpus.maintenance.compaction import compact
 from solscope.corpus.maintenance.verify import verify
 from solscope.corpus.queries.importance import importance
 from solscope.corpus.store import Corpus, create_corpus, open_corpus
@@ -134,7 +135,7 @@ def test_removing_while_another_adds(tmp_path: Path) -> None:
     writer = start(script, corpus.url, 1, paths[4:])
     gone = corpus.profiles().filter(~corpus.profiles()["file"].is_in([paths[3]]))["id"].to_list()
     assert corpus.remove(gone) == sorted(gone)
-    corpus.compact()
+    compact(corpus)
     writer.communicate()
     assert writer.returncode == 0
     assert sorted(corpus.profiles()["file"].to_list()) == paths[3:]

@@ -19,6 +19,7 @@ from tests.unit.corpus.traces import write_trace
 WRITER = """
 import sys
 from solscope.corpus.ingest import add, extract
+from solscope.corpus.maintenance.compaction import compact
 from solscope.corpus.store import open_corpus
 
 def wait():
@@ -33,7 +34,7 @@ if __name__ == "__main__":
     wait()
     if late:
         add.add_profiles(corpus, late, workers=1)
-    corpus.compact()
+    compact(corpus)
 """
 EARLIER = 15
 """Batches that the store has before: with one more, a compaction has something to join."""

@@ -1,4 +1,4 @@
-"""Removing rows that a store holds more than once.
+"""Removing rows that a store holds more than once, and completing its records.
 
 A store should never get there: two compactions that both commit (deltalake 1.6.6), or rows that
 another program appended a second time, are how it can. `profiles` says how many rows each profile
@@ -16,7 +16,13 @@ from typing import Any, NamedTuple
 import msgspec
 import polars as pl
 
-from solscope.corpus import delta
+from solscope.corpus import commits, delta
+from solscope.corpus.maintenance.lost_batches import (
+    accept_loss,
+    lost,
+    read_chain,
+    write_missing_records,
+)
 from solscope.corpus.rows import rows_hash
 from solscope.corpus.schema import ROW_COUNTS, schema
 from solscope.corpus.store import Corpus
@@ -45,6 +51,13 @@ class Unrepaired(msgspec.Struct, frozen=True):
     reason: str
 
 
+class LostBatch(msgspec.Struct, frozen=True):
+    """A commit that is not there as it was written."""
+
+    batch: str
+    reason: str
+
+
 class RepairResult(msgspec.Struct, frozen=True):
     """What was doubled, and what became of it."""
 
@@ -56,11 +69,15 @@ class RepairResult(msgspec.Struct, frozen=True):
     tables: list[TableRepair]
     """Tables with doubled rows."""
     unrepaired: list[Unrepaired]
+    lost: list[LostBatch]
+    """Commits that are lost, in whole or in part: no repair can bring them back."""
+    accepted_loss: int
+    """Profiles that are lost and no longer expected, as was asked for."""
 
     @property
     def clean(self) -> bool:
-        """Whether the store has no doubled rows now."""
-        return not self.unrepaired and not (self.dry_run and self.rows)
+        """Whether the store has no doubled rows now and nothing is missing."""
+        return not self.unrepaired and not self.lost and not (self.dry_run and self.rows)
 
 
 class _Doubled(NamedTuple):
@@ -73,12 +90,18 @@ class _Doubled(NamedTuple):
     unrepaired: list[Unrepaired]
 
 
-def repair(corpus: Corpus, *, dry_run: bool = False) -> RepairResult:
+def repair(corpus: Corpus, *, dry_run: bool = False, accept: bool = False) -> RepairResult:
     """Remove every row that is there more than once, one commit per table.
 
-    Other processes may keep reading and writing. A repair that is killed can be run again.
+    Other processes may keep reading and writing. A repair that is killed can be run again. With
+    `accept`, lost commits are no longer expected to be there.
     """
     results = {name: _repair_table(corpus, name, dry_run) for name in ("profiles", *ROW_COUNTS)}
+    if not dry_run:
+        write_missing_records(corpus)
+    accepted = accept_loss(corpus) if accept and not dry_run else 0
+    now = corpus.snapshot()
+    chain = read_chain(now, now.raw("profiles").select("batch").collect())
     return RepairResult(
         dry_run=dry_run,
         profiles=len(frozenset().union(*(doubled.entries for doubled in results.values()))),
@@ -89,6 +112,8 @@ def repair(corpus: Corpus, *, dry_run: bool = False) -> RepairResult:
             if doubled.extra
         ],
         unrepaired=[row for doubled in results.values() for row in doubled.unrepaired],
+        lost=[LostBatch(where, what) for where, what in lost(chain)],
+        accepted_loss=accepted,
     )
 
 
@@ -101,8 +126,9 @@ def _repair_table(corpus: Corpus, name: str, dry_run: bool) -> _Doubled:
         return results[-1].rows
 
     url = corpus.table_url(name)
-    if not select(delta.scan(delta.open_existing(url))).is_empty() and not dry_run:
-        delta.replace(url, "entry", select)
+    columns = schema(name)
+    if not select(delta.scan(delta.open_existing(url), columns)).is_empty() and not dry_run:
+        commits.replace(url, "entry", columns, select)
     return results[-1]
 
 

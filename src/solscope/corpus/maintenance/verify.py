@@ -1,15 +1,25 @@
-"""Is a store whole? Every file readable, every sum and hash as it was when written."""
+"""Is a store whole? Every file readable, every sum and hash as written, no commit lost.
+
+All tables are read at one moment, so other processes may write meanwhile. Hashes of files that an
+earlier check found in order are not computed again, unless that is asked for.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 import polars as pl
 
 from solscope.corpus import delta
-from solscope.corpus.rows import rows_hash
-from solscope.corpus.schema import ROW_COUNTS, TABLES, schema
+from solscope.corpus.location import is_url
+from solscope.corpus.maintenance.checked_files import CheckedFiles
+from solscope.corpus.maintenance.lost_batches import lost, read_chain
+from solscope.corpus.rows import rows_hash, rows_hashes
+from solscope.corpus.schema import ROW_COUNTS, schema
 from solscope.corpus.store import Corpus
 from solscope.errors import SolscopeError
 
@@ -19,13 +29,24 @@ _UNREADABLE = (
     pl.exceptions.PolarsError,
     pl.exceptions.PanicException,
 )
+AT_ONCE = 200_000
+"""Rows that are held at one time."""
+HASHES = {"times": "times_sha256", "steps": "steps_sha256"}
+SUMS = {"times": {"gpu_ns": "time_ns", "activities": "launches"}, "steps": {}}
+"""Columns of `profiles` that are sums of a column of another table."""
+_WHAT = {
+    "gpu_ns": "GPU time in ns",
+    "activities": "GPU activities",
+    "times_sha256": "hash of times",
+    "steps_sha256": "hash of steps",
+}
 
 
 class Problem(msgspec.Struct, frozen=True):
     """Something that is not as it was written."""
 
     where: str
-    """A table, a file of it, or a profile."""
+    """A table, a file of it, a batch, or a profile."""
     what: str
 
 
@@ -39,121 +60,247 @@ class Verification(msgspec.Struct, frozen=True):
     """Attempts whose rows are not part of the store; harmless, removed by `corpus compact`."""
     doubled_profiles: int
     """Profiles with more rows than were written; `corpus repair` removes copies."""
+    unrecorded_batches: int
+    """Commits without a record in `batches`: a writer was stopped after its commit, and nothing is
+    missing; `corpus repair` writes the record."""
+    files_from_earlier_check: int
+    """Files whose contents an earlier check on this machine read and that have not changed."""
 
     @property
     def ok(self) -> bool:
         return not self.problems
 
 
-def verify(corpus: Corpus) -> Verification:
-    """Read every row of a store and compare it with what `profiles` says."""
+@dataclass
+class _Found:
+    """What was read of one table."""
+
+    counts: pl.DataFrame
+    """Rows by `entry`."""
+    problems: list[Problem]
+    wrong: dict[str, str] = field(default_factory=dict)
+    """The first thing that is wrong with an entry."""
+    skipped: int = 0
+
+
+def verify(corpus: Corpus, *, full: bool = False) -> Verification:
+    """Compare every row of a store with what `profiles` says; `full` trusts no earlier check."""
     problems: list[Problem] = []
-    files = 0
-    readable: dict[str, list[pl.DataFrame]] = {}
-    for name in TABLES:
-        try:
-            listed = corpus.files(name)
-        except _UNREADABLE as error:
-            problems.append(Problem(name, delta.first_line(error)))
-            continue
-        files += len(listed)
-        readable[name] = []
-        for uri, _ in listed:
-            rows = _read_file(uri, name)
-            if isinstance(rows, str):
-                problems.append(Problem(uri, rows))
-            else:
-                readable[name].append(rows)
-    profiles, leftovers, doubled = schema("profiles").to_frame(), 0, 0
-    if "profiles" in readable:
-        profiles = pl.concat([profiles, *readable["profiles"]])
-        problems += _doubles(profiles)
-        problems += _profiles(profiles, readable)
-        problems += _events(profiles, readable.get("events", []))
-        leftovers = _leftovers(profiles, readable)
-        doubled = len(_doubled(profiles, readable))
-    return Verification(profiles["id"].n_unique(), files, problems, leftovers, doubled)
-
-
-def _read_file(uri: str, name: str) -> pl.DataFrame | str:
-    """The rows of one file, or why it cannot be read; kept events are many, and only counted."""
     try:
-        rows = pl.read_parquet(uri)
-        if rows.schema != schema(name):
-            return "the columns are not those of this table"
+        now = corpus.snapshot()
+    except _UNREADABLE:
+        now = corpus  # A table is missing: the others are checked one by one.
+    listed = {name: _files(now, name, problems) for name in ("profiles", *ROW_COUNTS)}
+    profiles = _profiles(listed["profiles"], problems)
+    checked = CheckedFiles(corpus.url, _identity(now))
+    if not full:
+        checked.load()
+    found = {name: _check(name, listed[name], profiles, checked) for name in ROW_COUNTS}
+    checked.save()
+    problems += [problem for table in found.values() for problem in table.problems]
+    problems += _doubles(profiles)
+    problems += _by_profile(profiles, found)
+    unrecorded = _chain(now, profiles, problems)
+    return Verification(
+        profiles=profiles["id"].n_unique(),
+        files=sum(len(files) for files in listed.values()),
+        problems=problems,
+        leftover_entries=_leftovers(profiles, found),
+        doubled_profiles=len(_doubled(profiles, found)),
+        unrecorded_batches=unrecorded,
+        files_from_earlier_check=sum(table.skipped for table in found.values()),
+    )
+
+
+def _identity(corpus: Corpus) -> str:
+    try:
+        return str(corpus.open("profiles").metadata().id)
+    except _UNREADABLE:
+        return ""
+
+
+def _files(corpus: Corpus, name: str, problems: list[Problem]) -> list[str]:
+    """Files of a table that may be readable; problems for those that are not as written."""
+    try:
+        listed = corpus.files(name)
     except _UNREADABLE as error:
-        return f"cannot be read: {delta.first_line(error)}"
-    return rows.select("entry") if name == "events" else rows
+        problems.append(Problem(name, delta.first_line(error)))
+        return []
+    files = []
+    for file, size in listed:
+        try:
+            if not is_url(file) and (there := Path(file).stat().st_size) != size:
+                problems.append(Problem(file, f"bytes: {size:,} expected, {there:,} found"))
+            if not _has_columns(file, name):
+                problems.append(Problem(file, "the columns are not those of this table"))
+                continue
+        except _UNREADABLE as error:
+            problems.append(Problem(file, f"cannot be read: {delta.first_line(error)}"))
+            continue
+        files.append(file)
+    return files
+
+
+def _has_columns(file: str, name: str) -> bool:
+    there, declared = pl.read_parquet_schema(file), schema(name)
+    return all(declared.get(column) == dtype for column, dtype in there.items()) and (
+        set(declared) - set(there) <= {"batch"}
+    )
+
+
+def _profiles(files: list[str], problems: list[Problem]) -> pl.DataFrame:
+    columns = schema("profiles")
+    parts = [columns.to_frame()]
+    for file in files:
+        try:
+            parts.append(_scan(file, "profiles").collect())
+        except _UNREADABLE as error:
+            problems.append(Problem(file, f"cannot be read: {delta.first_line(error)}"))
+    return pl.concat(parts)
+
+
+def _scan(file: str, name: str) -> pl.LazyFrame:
+    return pl.scan_parquet(file, glob=False, schema=schema(name), missing_columns="insert")
+
+
+def _check(name: str, files: list[str], profiles: pl.DataFrame, checked: CheckedFiles) -> _Found:
+    """Count the rows of every profile in one table, and compare sums and hashes."""
+    empty = pl.Schema({"entry": pl.String(), "found": pl.Int64()}).to_frame()
+    found = _Found(empty, [])
+    counts = [empty]
+    split = schema(name).to_frame()
+    for file in files:
+        try:
+            here = _counts(file, name)
+            counts.append(here)
+            if name not in HASHES:
+                continue
+            own = profiles.join(here, on="entry").sort("entry", "id")
+            digest = _digest(own, name)
+            if checked.holds(file, digest):
+                found.skipped += 1
+                checked.passed(file, digest)
+                continue
+            before = len(found.wrong)
+            cut = _check_file(file, name, own, found)
+            split = pl.concat([split, cut])
+            if len(found.wrong) == before and cut.is_empty():
+                checked.passed(file, digest)
+        except _UNREADABLE as error:
+            found.problems.append(Problem(file, f"cannot be read: {delta.first_line(error)}"))
+    if not split.is_empty():
+        _compare(name, split, profiles, found)
+    found.counts = pl.concat(counts).group_by("entry").agg(pl.col("found").sum())
+    return found
+
+
+def _counts(file: str, name: str) -> pl.DataFrame:
+    return (
+        _scan(file, name)
+        .group_by("entry")
+        .agg(pl.len().cast(pl.Int64).alias("found"))
+        .collect(engine="streaming")
+    )
+
+
+def _digest(own: pl.DataFrame, name: str) -> str:
+    """What a file is checked against: figures of its profiles, and its rows of each."""
+    facts = own.select("entry", "found", ROW_COUNTS[name], HASHES[name], *SUMS[name])
+    return hashlib.sha256(facts.write_csv().encode()).hexdigest()
+
+
+def _check_file(file: str, name: str, own: pl.DataFrame, found: _Found) -> pl.DataFrame:
+    """Compare the profiles of one file; returns rows of those that it has only a part of."""
+    whole = own.filter(pl.col("found") == pl.col(ROW_COUNTS[name]))
+    waiting = schema(name).to_frame()
+    height = int(_scan(file, name).select(pl.len()).collect().item())
+    apart = [schema(name).to_frame()]
+    for start in range(0, height, AT_ONCE):
+        rows = pl.concat([waiting, _scan(file, name).slice(start, AT_ONCE).collect()])
+        apart.append(rows.join(own, on="entry", how="semi").join(whole, on="entry", how="anti"))
+        rows = rows.join(whole, on="entry", how="semi")
+        # The last profile may go on in the next slice.
+        last = rows["entry"][-1] if rows.height and start + AT_ONCE < height else None
+        waiting = rows.filter(pl.col("entry") == last) if last else schema(name).to_frame()
+        _compare(name, rows.filter(pl.col("entry") != last) if last else rows, own, found)
+    return pl.concat(apart)
+
+
+def _compare(name: str, rows: pl.DataFrame, profiles: pl.DataFrame, found: _Found) -> None:
+    """Sums and hashes of rows against their profiles."""
+    expected = profiles.select("entry", HASHES[name], *SUMS[name]).unique("entry", keep="any")
+    facts = {row["entry"]: row for row in expected.iter_rows(named=True)}
+    sums = rows.group_by("entry").agg(
+        pl.col(column).sum().alias(total) for total, column in SUMS[name].items()
+    )
+    for row in sums.iter_rows(named=True):
+        fact = facts.get(row["entry"], row)
+        for total in SUMS[name]:
+            if row[total] != fact[total]:
+                found.wrong.setdefault(row["entry"], _differs(total, fact[total], row[total]))
+    for entry, digest in rows_hashes(rows):
+        stored = facts[entry][HASHES[name]] if entry in facts else digest
+        if digest != stored:
+            found.wrong.setdefault(entry, _differs(HASHES[name], stored, digest))
+
+
+def _differs(what: str, expected: object, actual: object) -> str:
+    return f"{_WHAT.get(what, what)}: {expected} expected, {actual} found"
 
 
 def _doubles(profiles: pl.DataFrame) -> Iterator[Problem]:
-    twice = profiles.group_by("entry").len().filter(pl.col("len") > 1)
-    for entry in sorted(twice["entry"].to_list()):
-        yield Problem("profiles", f"entry {entry} is there more than once")
+    for what in ("entry", "id"):
+        twice = profiles.group_by(what).len().filter(pl.col("len") > 1)
+        for name in sorted(twice[what].to_list()):
+            yield Problem("profiles", f"{what} {name} is there more than once")
 
 
-def _profiles(profiles: pl.DataFrame, readable: dict[str, list[pl.DataFrame]]) -> Iterator[Problem]:
-    """Each profile against its rows in the other tables."""
-    times, steps = (_by_entry(name, readable) for name in ("times", "steps"))
-    for row in profiles.sort("id").iter_rows(named=True):
-        where = f"profile {row['id'][:12]} ({row['file']})"
-        own_times = times.get(row["entry"], schema("times").to_frame())
-        own_steps = steps.get(row["entry"], schema("steps").to_frame())
-        checks = (
-            ("rows in times", row["times_rows"], own_times.height),
-            ("GPU time in ns", row["gpu_ns"], int(own_times["time_ns"].sum())),
-            ("GPU activities", row["activities"], int(own_times["launches"].sum())),
-            ("rows in steps", row["steps"], own_steps.height),
-            ("hash of times", row["times_sha256"], rows_hash(own_times)),
-            ("hash of steps", row["steps_sha256"], rows_hash(own_steps)),
+def _by_profile(profiles: pl.DataFrame, found: dict[str, _Found]) -> Iterator[Problem]:
+    """The first thing that is wrong with each profile: counts of rows, then sums and hashes."""
+    wrong: dict[str, str] = {}
+    nothing = {name: rows_hash(schema(name).to_frame()) for name in HASHES}
+    for name, table in found.items():
+        counted = profiles.join(table.counts, on="entry", how="left").with_columns(
+            pl.col("found").fill_null(0)
         )
-        wrong = [
-            f"{what}: {expected} expected, {actual} found"
-            for what, expected, actual in checks
-            if expected != actual
-        ]
-        if wrong:
-            yield Problem(where, wrong[0])
+        count = ROW_COUNTS[name]
+        for row in counted.filter(pl.col(count) != pl.col("found")).iter_rows(named=True):
+            what = "events" if name == "events" else f"rows in {name}"
+            wrong.setdefault(row["entry"], f"{what}: {row[count]} expected, {row['found']} found")
+        if name in HASHES:
+            bare = counted.filter((pl.col("found") == 0) & (pl.col(HASHES[name]) != nothing[name]))
+            for row in bare.iter_rows(named=True):
+                text = _differs(HASHES[name], row[HASHES[name]], nothing[name])
+                wrong.setdefault(row["entry"], text)
+        for entry, text in table.wrong.items():
+            wrong.setdefault(entry, text)
+    known = profiles.filter(pl.col("entry").is_in(list(wrong))).unique("entry", keep="any")
+    for row in known.sort("id").iter_rows(named=True):
+        yield Problem(f"profile {row['id'][:12]} ({row['file']})", wrong[row["entry"]])
 
 
-def _by_entry(name: str, readable: dict[str, list[pl.DataFrame]]) -> dict[str, pl.DataFrame]:
-    rows = pl.concat([schema(name).to_frame(), *readable.get(name, [])])
-    parts = rows.partition_by("entry", as_dict=True)
-    return {str(key[0]): part for key, part in parts.items()}
+def _chain(corpus: Corpus, profiles: pl.DataFrame, problems: list[Problem]) -> int:
+    """Problems for lost commits; returns how many have no record."""
+    try:
+        chain = read_chain(corpus, profiles)
+    except _UNREADABLE as error:
+        problems.append(Problem("batches", delta.first_line(error)))
+        return 0
+    problems += [Problem(where, what) for where, what in lost(chain)]
+    return len(chain.unrecorded)
 
 
-def _events(profiles: pl.DataFrame, parts: list[pl.DataFrame]) -> Iterator[Problem]:
-    rows = pl.concat([schema("events").to_frame().select("entry"), *parts])
-    counts = rows.group_by("entry").agg(pl.len().cast(pl.Int64).alias("found"))
-    counted = profiles.join(counts, on="entry", how="left").with_columns(
-        pl.col("found").fill_null(0)
-    )
-    for row in counted.filter(pl.col("kept_events") != pl.col("found")).iter_rows(named=True):
-        where = f"profile {row['id'][:12]} ({row['file']})"
-        yield Problem(where, f"events: {row['kept_events']} expected, {row['found']} found")
-
-
-def _doubled(profiles: pl.DataFrame, readable: dict[str, list[pl.DataFrame]]) -> set[str]:
+def _doubled(profiles: pl.DataFrame, found: dict[str, _Found]) -> set[str]:
     """Entries with more rows in a table than `profiles` says."""
     entries = set(profiles.filter(pl.col("entry").is_duplicated())["entry"].to_list())
-    for name, written in ROW_COUNTS.items():
-        parts = [part.select("entry") for part in readable.get(name, [])]
-        counts = pl.concat([schema(name).to_frame().select("entry"), *parts])
-        counted = counts.group_by("entry").len("found")
-        more = profiles.join(counted, on="entry").filter(pl.col("found") > pl.col(written))
+    for name, table in found.items():
+        more = profiles.join(table.counts, on="entry").filter(
+            pl.col("found") > pl.col(ROW_COUNTS[name])
+        )
         entries |= set(more["entry"].to_list())
     return entries
 
 
-def _leftovers(profiles: pl.DataFrame, readable: dict[str, list[pl.DataFrame]]) -> int:
-    entries = set(profiles["entry"].to_list())
-    return len(
-        {
-            entry
-            for name, parts in readable.items()
-            if name != "profiles"
-            for part in parts
-            for entry in part["entry"].unique().to_list()
-            if entry not in entries
-        }
-    )
+def _leftovers(profiles: pl.DataFrame, found: dict[str, _Found]) -> int:
+    entries = pl.concat(table.counts.select("entry") for table in found.values()).unique()
+    return entries.join(profiles, on="entry", how="anti").height

@@ -9,8 +9,6 @@ from typing import Any, TypedDict
 import polars as pl
 
 from solscope.corpus.ingest.add import AddResult
-from solscope.corpus.maintenance.repair import RepairResult
-from solscope.corpus.maintenance.verify import Verification
 from solscope.corpus.queries.importance import UNMAPPED, Importance, ImportanceRow
 from solscope.corpus.queries.listing import ListedProfile
 from solscope.corpus.queries.shapes import HotShape, HotShapes
@@ -29,6 +27,7 @@ from solscope.report.layout.tables import (
     table,
     with_bars,
 )
+from solscope.report.results import corpus_maintenance as corpus_maintenance
 from solscope.report.results.operators import axes_text
 from solscope.text import clean, shorten
 from solscope.views.hotspots import TARGET_PCT
@@ -64,7 +63,7 @@ def status_parts(result: CorpusStatus, screen: Screen, *, url: str) -> list[Prin
     ]
     if result.leftover_entries:
         left = counted(result.leftover_entries, "unfinished attempt")
-        parts.append(Text(f"{left}: not part of the store, removed after a day"))
+        parts.append(Text(f"{left}: not part of the store, removed by `corpus compact`"))
     for title, counts in (
         ("GPU", result.gpus),
         ("model", result.models),
@@ -129,50 +128,6 @@ def date(nanoseconds: int | None) -> str:
     except (OverflowError, ValueError, OSError):
         return "-"
     return moment.strftime("%Y-%m-%d %H:%M")
-
-
-@form("corpus_verify", Verification)
-def verify_parts(result: Verification, screen: Screen, *, url: str) -> list[Printable]:
-    """What is wrong, or that nothing is."""
-    checked = f"{counted(result.profiles, 'profile')} in {counted(result.files, 'file')} checked"
-    problems = counted(len(result.problems), "problem") if result.problems else "all is well"
-    parts: list[Printable] = [Text(f"{checked}: {problems}", style="bold")]
-    if result.leftover_entries:
-        left = counted(result.leftover_entries, "unfinished attempt")
-        parts.append(Text(f"{left}: not part of the store, removed after a day"))
-    if result.problems:
-        columns = (Column("where", text=True, spare=1), Column("what", text=True))
-        rows = [[problem.where, problem.what] for problem in result.problems]
-        parts += [Text(""), table(columns, rows, screen.width, whole=True)]
-    if result.doubled_profiles:
-        have = "profile has" if result.doubled_profiles == 1 else "profiles have"
-        more = f"{result.doubled_profiles:,} {have} more rows than were written"
-        parts += [Text(""), Text(f"{more}: `solscope corpus repair {url}` removes duplicates")]
-    return parts
-
-
-@form("corpus_repair", RepairResult)
-def repair_parts(result: RepairResult, screen: Screen, *, url: str) -> list[Printable]:
-    """What was there more than once, and what became of it."""
-    if not result.rows and not result.unrepaired:
-        return [Text(f"{url}: no duplicate rows")]
-    done = "would remove" if result.dry_run else "removed"
-    rows = counted(result.rows, "duplicate row")
-    of = counted(result.profiles, "profile")
-    parts: list[Printable] = [Text(f"{done} {rows} of {of}", style="bold")]
-    if result.tables:
-        columns = (Column("rows"), Column("profiles"), Column("table", text=True))
-        cells = [[f"{row.rows:,}", f"{row.profiles:,}", row.table] for row in result.tables]
-        parts += [Text(""), table(columns, cells, screen.width)]
-    if result.unrepaired:
-        columns = (
-            Column("profile", text=True),
-            Column("table", text=True),
-            Column("not repaired", text=True),
-        )
-        cells = [[row.profile[:12], row.table, row.reason] for row in result.unrepaired]
-        parts += [Text(""), table(columns, cells, screen.width, whole=True)]
-    return parts
 
 
 class Rows(TypedDict):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import solscope
-from solscope.corpus import delta
+from solscope.corpus import commits
 from solscope.corpus.ingest import add, task
 from solscope.corpus.ingest.add import add_profiles
 from solscope.corpus.ingest.engines import local, make_engine
@@ -18,6 +18,7 @@ from solscope.corpus.ingest.engines.local import LocalEngine, Work
 from solscope.corpus.ingest.extract import ExtractOptions
 from solscope.corpus.ingest.inputs import find_items
 from solscope.corpus.ingest.task import Outcome, Task, process
+from solscope.corpus.maintenance.compaction import compact
 from solscope.corpus.maintenance.verify import verify
 from solscope.corpus.queries.importance import importance
 from solscope.corpus.queries.listing import find_ids
@@ -195,10 +196,10 @@ def test_adding_only_appends(
 ) -> None:
     """Joining files is a step of its own: processes that add must not rewrite what others read."""
     monkeypatch.setattr(add, "BATCH_PROFILES", 1)
-    monkeypatch.setattr(delta, "COMPACT_FROM", 3)
+    monkeypatch.setattr(commits, "COMPACT_FROM", 3)
     add_profiles(corpus, traces(tmp_path, 7), workers=1)
     assert len(corpus.files("times")) == 7
-    corpus.compact()
+    compact(corpus)
     assert len(corpus.files("times")) == 1
     assert verify(corpus).ok
 

@@ -225,6 +225,8 @@ def test_on_the_command_line(corpus: Corpus, capsys: pytest.CaptureFixture[str])
             {"table": "times", "profiles": 3, "rows": 9},
         ],
         "unrepaired": [],
+        "lost": [],
+        "accepted_loss": 0,
     }
     assert run(["corpus", "verify", corpus.url]) == 0
 

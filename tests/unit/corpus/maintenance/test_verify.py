@@ -107,3 +107,48 @@ def test_foreign_columns_are_found(corpus: Corpus) -> None:
     file = data_file(corpus, "steps")
     pl.DataFrame({"x": [1]}).write_parquet(file)
     assert "the columns are not those of this table" in problems(corpus)
+
+
+# --- A second check
+
+
+@pytest.fixture
+def cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SOLSCOPE_NO_CACHE")
+    monkeypatch.setenv("SOLSCOPE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("cached")
+def test_files_that_were_in_order_are_not_read_again(corpus: Corpus) -> None:
+    first, second = verify(corpus), verify(corpus)
+    assert (first.files_from_earlier_check, second.files_from_earlier_check) == (0, 2)
+    assert verify(corpus, full=True).files_from_earlier_check == 0
+
+
+@pytest.mark.usefixtures("cached")
+def test_a_file_that_has_changed_is_read_again(corpus: Corpus) -> None:
+    verify(corpus)
+    file = data_file(corpus, "times")
+    rows = pl.read_parquet(file)
+    rows.with_columns(pl.col("kernel").reverse().over("entry")).write_parquet(file)
+    assert "hash of times" in problems(corpus)
+    assert "hash of times" in problems(corpus)  # A file with a problem never counts as checked.
+
+
+@pytest.mark.usefixtures("cached")
+def test_a_changed_hash_in_profiles_is_found_by_a_second_check(corpus: Corpus) -> None:
+    verify(corpus)
+    file = data_file(corpus, "profiles")
+    rows = pl.read_parquet(file)
+    swapped = rows.with_columns(pl.col("times_sha256").reverse())
+    swapped.write_parquet(file)
+    assert problems(corpus)
+
+
+def test_long_tables_are_checked_in_slices(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solscope.corpus.maintenance.verify.AT_ONCE", 2)
+    assert verify(corpus, full=True).ok
+    file = data_file(corpus, "times")
+    rows = pl.read_parquet(file)
+    rows.with_columns(pl.col("kernel").reverse().over("entry")).write_parquet(file)
+    assert len(verify(corpus).problems) == 3

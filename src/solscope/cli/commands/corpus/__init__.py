@@ -225,34 +225,42 @@ def remove(store: str, profiles: tuple[str, ...], output: Output) -> None:
 
 @command.command("verify", short_help="Check hashes and sums.")
 @store_argument
+@click.option("--full", is_flag=True, help="Also read files that an earlier check found in order.")
 @json_option
-def verify_command(store: str, output: Output) -> int:
-    """Read the whole store and check hashes and sums. Exit code 1: something is wrong."""
+def verify_command(store: str, full: bool, output: Output) -> int:
+    """Check counts, hashes and sums of a store. Exit code 1: something is wrong.
+
+    Finds rows that are doubled, missing or changed, files that cannot be read, and commits that
+    were lost. Files that an earlier check on this machine read, and that have not changed since,
+    are not read again.
+    """
     from solscope.corpus.maintenance.verify import verify
     from solscope.corpus.store import open_corpus
 
     corpus = open_corpus(store)
-    result = verify(corpus)
+    result = verify(corpus, full=full)
     return present(result, output, failed=not result.ok, url=corpus.url)
 
 
 @command.command("repair", short_help="Remove duplicate rows.")
 @store_argument
 @click.option("--dry-run", is_flag=True, help="Show what would be removed and change nothing.")
+@click.option("--accept-loss", is_flag=True, help="Stop reporting commits that are lost for good.")
 @json_option
-def repair_command(store: str, dry_run: bool, output: Output) -> int:
+def repair_command(store: str, dry_run: bool, accept_loss: bool, output: Output) -> int:
     """Remove duplicate rows, which a faulty writer can leave in a store.
 
     A profile's duplicates are removed only if the remaining rows match the count and hash that
     were stored when it was added. Events have no hash: their duplicates are removed only if every
-    event is there the same multiple of times. The exit code is 1 while duplicates remain: after a
-    dry run, or where the original rows cannot be determined.
+    event is there the same multiple of times. Lost commits cannot be repaired; they are listed,
+    until --accept-loss says that their profiles are given up. The exit code is 1 while duplicates
+    or lost commits remain.
     """
     from solscope.corpus.maintenance.repair import repair
     from solscope.corpus.store import open_corpus
 
     corpus = open_corpus(store)
-    result = repair(corpus, dry_run=dry_run)
+    result = repair(corpus, dry_run=dry_run, accept=accept_loss)
     return present(result, output, failed=not result.clean, url=corpus.url)
 
 
@@ -260,12 +268,29 @@ def repair_command(store: str, dry_run: bool, output: Output) -> int:
 @store_argument
 @json_option
 def compact(store: str, output: Output) -> None:
-    """Merge small files, and remove leftovers of killed runs older than a day."""
+    """Merge small files, and remove leftovers of killed runs.
+
+    Others may read and write meanwhile. Only one process at a time compacts a store in a folder.
+    """
+    from solscope.corpus.maintenance.compaction import compact as compact_store
     from solscope.corpus.store import open_corpus
 
     corpus = open_corpus(store)
-    corpus.compact()
+    compact_store(corpus)
     _present_status(corpus, output)
+
+
+@command.command("migrate", short_help="Bring an older store to the current schema.")
+@store_argument
+@json_option
+def migrate_command(store: str, output: Output) -> None:
+    """Bring a store that an earlier solscope wrote to the current schema, in place.
+
+    No other process may write to the store meanwhile. Make a backup first.
+    """
+    from solscope.corpus.maintenance.migrate import migrate
+
+    present(migrate(store), output, url=store)
 
 
 @command.command("query", short_help="Run SQL on the tables.")

@@ -1,0 +1,141 @@
+"""Commits to `profiles` that are not there any more, found by what `batches` says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import polars as pl
+
+from solscope.corpus.commits import chain_number
+from solscope.corpus.delta import scan
+from solscope.corpus.schema import BATCHES, schema
+from solscope.corpus.store import BATCH, REMOVED, Corpus
+
+REPAIR = "repair"
+"""In place of a writer's name, in records that a repair wrote."""
+LOST = (
+    "restore the store from a backup, or add the files of this batch again; then "
+    "`corpus repair --accept-loss`"
+)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The commits to `profiles`, as both tables know them."""
+
+    last: int
+    """Number of the last one, as `profiles` knows it."""
+    records: pl.DataFrame
+    """Rows of `batches`, each batch once."""
+    found: pl.DataFrame
+    """Profiles by `batch`; 0 for those of schema 1."""
+
+    @property
+    def unrecorded(self) -> list[int]:
+        """Commits without a record: their writer was stopped or is at work, or it is lost."""
+        known = set(self.records["batch"].to_list())
+        return [batch for batch in range(1, self.last + 1) if batch not in known]
+
+    @property
+    def undone(self) -> pl.DataFrame:
+        """Records of commits that `profiles` knows nothing of."""
+        return self.records.filter(pl.col("batch") > self.last).sort("batch")
+
+    def differences(self) -> pl.DataFrame:
+        """Batches with fewer or more profiles than were added and not removed."""
+        expected = (
+            self.records.filter(pl.col("batch") <= self.last)
+            .group_by(pl.col("of_batch").alias("batch"))
+            .agg(pl.col("profiles").sum().alias("expected"))
+        )
+        joined = expected.join(self.found, on="batch", how="full", coalesce=True).fill_null(0)
+        return joined.filter(pl.col("expected") != pl.col("found")).sort("batch")
+
+
+def read_chain(corpus: Corpus, profiles: pl.DataFrame) -> Chain:
+    """The chain of a snapshot; `profiles` are all rows of that table."""
+    records = scan(corpus.open(BATCHES), schema(BATCHES)).collect()
+    found = profiles.group_by(pl.col("batch").fill_null(0)).agg(
+        pl.len().cast(pl.Int64).alias("found")
+    )
+    return Chain(
+        last=chain_number(corpus.open("profiles"), BATCH),
+        records=_once(records),
+        found=found,
+    )
+
+
+def _once(records: pl.DataFrame) -> pl.DataFrame:
+    """Records of repairs count only where the writer itself has not written one after all."""
+    unique = records.unique(["batch", "of_batch", "writer"], keep="any")
+    by_repair = pl.col("writer") == REPAIR
+    return unique.filter(~by_repair | by_repair.all().over("batch"))
+
+
+def lost(chain: Chain) -> Iterator[tuple[str, str]]:
+    """Where and what is wrong with the chain."""
+    for row in chain.undone.iter_rows(named=True):
+        change = f"{abs(row['profiles']):,} profiles were {_done(row['profiles'])}"
+        yield f"batch {row['batch']}", f"{change}, but this commit to `profiles` is lost; {LOST}"
+    open_ends = set(chain.unrecorded)
+    for row in chain.differences().iter_rows(named=True):
+        if row["batch"] in open_ends and row["expected"] == 0:
+            continue  # Only its record is missing.
+        text = f"{row['expected']:,} profiles expected, {row['found']:,} found"
+        yield f"batch {row['batch']}", f"{text}; {LOST}"
+
+
+def _done(profiles: int) -> str:
+    return "removed" if profiles < 0 else "added"
+
+
+def records_to_write(corpus: Corpus, chain: Chain) -> dict[int, tuple[str, dict[int, int]]]:
+    """What the missing records must say, for the batches of which that is known."""
+    found = dict(chain.found.iter_rows())
+    notes = _removals(corpus) if chain.unrecorded else {}
+    records = {}
+    for batch in chain.unrecorded:
+        if batch in notes:
+            records[batch] = ("remove", notes[batch])
+        elif batch in found:
+            records[batch] = ("add", {batch: found[batch]})
+    return records
+
+
+def write_missing_records(corpus: Corpus) -> list[int]:
+    """Write the records that stopped writers did not write; returns the batches without one."""
+    chain = read_chain(corpus, corpus.raw("profiles").select("batch").collect())
+    records = records_to_write(corpus, chain)
+    for batch, (kind, profiles) in records.items():
+        corpus.record(batch, kind, profiles, REPAIR)
+    return [batch for batch in chain.unrecorded if batch not in records]
+
+
+def accept_loss(corpus: Corpus) -> int:
+    """Take what is there for what should be there; returns how many profiles are given up."""
+    now = corpus.snapshot()
+    chain = read_chain(now, now.raw("profiles").select("batch").collect())
+    last = max([chain.last, *chain.records["batch"].to_list()])
+    whole = Chain(last, chain.records, chain.found)
+    wrong = whole.differences()
+    if wrong.is_empty() and last == chain.last and not chain.unrecorded:
+        return 0
+    number = corpus.claim("accept", last + 1)
+    changes = {batch: found - expected for batch, expected, found in wrong.iter_rows()}
+    if changes:
+        corpus.record(number, "accept", changes)
+    for batch in whole.unrecorded:
+        corpus.record(batch, "accept", {0: 0}, REPAIR)
+    return sum(expected - found for _, expected, found in wrong.iter_rows())
+
+
+def _removals(corpus: Corpus) -> dict[int, dict[int, int]]:
+    """Removals of which the log of `profiles` still has the entry."""
+    removals = {}
+    for entry in corpus.open("profiles").history():
+        if REMOVED in entry:
+            counts = msgspec.json.decode(entry[REMOVED], type=dict[str, int])
+            removals[int(entry[BATCH])] = {int(of): -count for of, count in counts.items()}
+    return removals

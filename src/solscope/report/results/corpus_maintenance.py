@@ -1,0 +1,80 @@
+"""`solscope corpus`: maintenance of a store, in the terminal."""
+
+from __future__ import annotations
+
+from solscope.corpus.maintenance.migrate import Migration
+from solscope.corpus.maintenance.repair import RepairResult
+from solscope.corpus.maintenance.verify import Verification
+from solscope.report.forms import Screen, form
+from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.tables import Column, counted, table
+
+
+@form("corpus_verify", Verification)
+def verify_parts(result: Verification, screen: Screen, *, url: str) -> list[Printable]:
+    """What is wrong, or that nothing is."""
+    checked = f"{counted(result.profiles, 'profile')} in {counted(result.files, 'file')} checked"
+    problems = counted(len(result.problems), "problem") if result.problems else "all is well"
+    parts: list[Printable] = [Text(f"{checked}: {problems}", style="bold")]
+    if result.files_from_earlier_check:
+        earlier = counted(result.files_from_earlier_check, "file")
+        parts.append(Text(f"{earlier} unchanged since an earlier check (--full reads all)"))
+    if result.leftover_entries:
+        left = counted(result.leftover_entries, "unfinished attempt")
+        parts.append(Text(f"{left}: not part of the store, removed by `corpus compact`"))
+    if result.unrecorded_batches:
+        batches = counted(result.unrecorded_batches, "commit")
+        parts.append(
+            Text(f"{batches} without a record, nothing is missing: `corpus repair` writes it")
+        )
+    if result.problems:
+        columns = (Column("where", text=True, spare=1), Column("what", text=True))
+        rows = [[problem.where, problem.what] for problem in result.problems]
+        parts += [Text(""), table(columns, rows, screen.width, whole=True)]
+    if result.doubled_profiles:
+        have = "profile has" if result.doubled_profiles == 1 else "profiles have"
+        more = f"{result.doubled_profiles:,} {have} more rows than were written"
+        parts += [Text(""), Text(f"{more}: `solscope corpus repair {url}` removes duplicates")]
+    return parts
+
+
+@form("corpus_repair", RepairResult)
+def repair_parts(result: RepairResult, screen: Screen, *, url: str) -> list[Printable]:
+    """What was there more than once, what is lost, and what became of it."""
+    parts: list[Printable] = []
+    if result.rows or result.unrepaired:
+        done = "would remove" if result.dry_run else "removed"
+        rows = counted(result.rows, "duplicate row")
+        of = counted(result.profiles, "profile")
+        parts.append(Text(f"{done} {rows} of {of}", style="bold"))
+    else:
+        parts.append(Text(f"{url}: no duplicate rows"))
+    if result.accepted_loss:
+        lost = counted(result.accepted_loss, "lost profile")
+        parts.append(Text(f"{lost} no longer expected"))
+    if result.tables:
+        columns = (Column("rows"), Column("profiles"), Column("table", text=True))
+        cells = [[f"{row.rows:,}", f"{row.profiles:,}", row.table] for row in result.tables]
+        parts += [Text(""), table(columns, cells, screen.width)]
+    if result.unrepaired:
+        columns = (
+            Column("profile", text=True),
+            Column("table", text=True),
+            Column("not repaired", text=True),
+        )
+        cells = [[row.profile[:12], row.table, row.reason] for row in result.unrepaired]
+        parts += [Text(""), table(columns, cells, screen.width, whole=True)]
+    if result.lost:
+        titles = (Column("commit", text=True), Column("cannot be repaired", text=True))
+        cells = [[row.batch, row.reason] for row in result.lost]
+        parts += [Text(""), table(titles, cells, screen.width, whole=True)]
+    return parts
+
+
+@form("corpus_migrate", Migration)
+def migrate_parts(result: Migration, _: Screen, *, url: str) -> list[Printable]:
+    """From which schema to which."""
+    profiles = counted(result.profiles, "profile")
+    if result.before == result.after:
+        return [Text(f"{url}: schema {result.after} already, {profiles}")]
+    return [Text(f"{url}: schema {result.before} brought to {result.after}, {profiles}")]

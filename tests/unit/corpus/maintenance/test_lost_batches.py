@@ -1,0 +1,123 @@
+"""Commits whose log entries are damaged or gone: found, and what a repair can and cannot do."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from solscope.cli import run
+from solscope.corpus import commits
+from solscope.corpus.ingest.extract import extract
+from solscope.corpus.maintenance.repair import repair
+from solscope.corpus.maintenance.verify import Verification, verify
+from solscope.corpus.schema import ALL_TABLES, BATCHES
+from solscope.corpus.store import Corpus, create_corpus, open_corpus
+from tests.unit.corpus.traces import write_trace
+
+ADDED = 4
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """A store with four batches of one profile each."""
+    folder = tmp_path_factory.mktemp("whole")
+    made = create_corpus(folder / "store")
+    for at in range(ADDED):
+        made.append([extract(str(write_trace(folder / f"t{at}.json", gemm_us=20 + at)))])
+    return made
+
+
+@pytest.fixture
+def corpus(whole: Corpus, tmp_path: Path) -> Corpus:
+    return open_corpus(shutil.copytree(whole.url, tmp_path / "store"))
+
+
+def entry(corpus: Corpus, table: str, version: int) -> Path:
+    return Path(corpus.url, table, "_delta_log", f"{version:020}.json")
+
+
+def found(checked: Verification) -> bool:
+    return not checked.ok or checked.unrecorded_batches > 0
+
+
+@pytest.mark.parametrize("damage", ["deleted", "emptied", "cut"])
+@pytest.mark.parametrize("version", [ADDED, 2])
+@pytest.mark.parametrize("table", [name for name in ALL_TABLES if name != "events"])
+def test_every_damaged_log_entry_is_found(
+    corpus: Corpus, table: str, version: int, damage: str
+) -> None:
+    log = entry(corpus, table, version)
+    if damage == "deleted":
+        log.unlink()
+    elif damage == "emptied":
+        log.write_bytes(b"")
+    else:
+        # The last line, with the files or numbers of the commit.
+        log.write_bytes(b"\n".join(log.read_bytes().splitlines()[:1]))
+    assert found(verify(corpus))
+
+
+def test_a_lost_commit_is_named_and_can_be_given_up(
+    corpus: Corpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry(corpus, "profiles", ADDED).unlink()
+    (problem,) = verify(corpus).problems
+    assert problem.where == "batch 4"
+    assert "1 profiles were added, but this commit to `profiles` is lost" in problem.what
+
+    assert run(["corpus", "repair", corpus.url]) == 1
+    assert "cannot be repaired" in capsys.readouterr().out
+    assert run(["corpus", "repair", corpus.url, "--accept-loss"]) == 0
+    assert "1 lost profile no longer expected" in capsys.readouterr().out
+    checked = verify(corpus)
+    assert (checked.problems, checked.unrecorded_batches) == ([], 0)
+    assert repair(corpus, accept=True).accepted_loss == 0
+
+
+def test_a_lost_commit_is_found_after_another_one_took_its_number(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    entry(corpus, "profiles", ADDED).unlink()
+    corpus.append([extract(str(write_trace(tmp_path / "new.json", gemm_us=90)))])
+    (problem,) = verify(corpus).problems
+    assert problem.where == "batch 4"
+    assert "2 profiles expected, 1 found" in problem.what
+    assert repair(corpus, accept=True).accepted_loss == 1
+    assert verify(corpus).ok
+
+
+def test_files_of_a_lost_commit_can_be_added_again(corpus: Corpus, tmp_path: Path) -> None:
+    entry(corpus, "profiles", ADDED).unlink()
+    path = write_trace(tmp_path / "again.json", gemm_us=20 + ADDED - 1)
+    assert len(corpus.append([extract(str(path))])) == 1
+    repair(corpus, accept=True)
+    assert verify(corpus).ok
+    assert corpus.profiles().height == ADDED
+
+
+def test_the_record_of_a_stopped_removal_comes_from_the_log(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Corpus, "record", lambda *_: None)
+        corpus.remove([corpus.profiles()["id"][0]])
+    checked = verify(corpus)
+    assert checked.unrecorded_batches == 1
+    assert not checked.ok  # One profile less than recorded, until the record is complete.
+    assert repair(corpus).clean
+    assert verify(corpus).ok
+    records = corpus.raw(BATCHES).collect()
+    assert records.filter(kind="remove")["profiles"].to_list() == [-1]
+
+
+def test_a_record_that_a_repair_and_its_writer_wrote_counts_once(corpus: Corpus) -> None:
+    corpus.record(2, "add", {2: 1}, "repair")
+    assert verify(corpus).ok
+
+
+def test_a_record_of_another_program_is_a_difference(corpus: Corpus) -> None:
+    rows = corpus.raw("profiles").collect().head(1)
+    commits.append(corpus.table_url("profiles"), rows)
+    assert any("more than once" in problem.what for problem in verify(corpus).problems)
