@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SOURCES := pyproject.toml setup.py constraints.txt src/solscope/_native/scanner.cpp
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: machine demo test test-long test-browser mutate check format commands schemas types docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
+.PHONY: machine demo test test-long test-browser fuzz mutate check format commands schemas types docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
 
 demo: $(CORE)
 	$(BIN)/solscope show demo:vllm-b200
@@ -28,6 +28,10 @@ test-long: $(STAMP)
 test-browser: $(STAMP)
 	scripts/install-chromium
 	$(BIN)/pytest -n 2 --dist loadfile -m browser
+
+# Damage files at random and run every command on them; what fails is saved in fuzz-findings/.
+fuzz: $(STAMP)
+	$(BIN)/python scripts/fuzz.py --seconds $(or $(SECONDS),600)
 
 # Do tests notice mistakes? Plant those of scripts/mutations.toml, one at a time: about half an hour.
 mutate: $(STAMP)

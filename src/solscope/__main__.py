@@ -1,5 +1,19 @@
-"""`python -m solscope`."""
+"""`solscope` and `python -m solscope`: start the program, and end quietly on Ctrl-C."""
 
-from solscope.cli import main
+import os
+import sys
 
-main()
+
+def main() -> None:
+    """Run the program. Ctrl-C can come while it is imported, too."""
+    try:
+        from solscope.cli import main as run_program
+
+        run_program()
+    except KeyboardInterrupt:
+        sys.stderr.write("solscope: interrupted\n")
+        os._exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,11 @@ that it imports.
 from __future__ import annotations
 
 import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any, AnyStr, cast
 
 
@@ -27,3 +32,34 @@ class _Lazy:
 def lazy_pattern(expression: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """`re.compile`, when it is first needed; an error in the expression shows then, too."""
     return cast("re.Pattern[AnyStr]", _Lazy(expression, flags))
+
+
+class SlowSearchError(Exception):
+    """A search took longer than it may."""
+
+
+@contextmanager
+def search_limit(seconds: float) -> Iterator[None]:
+    """Raise `SlowSearchError` when the searches inside take more processor time than this.
+
+    Python's expressions can take time that doubles with every character, as `(a+)+$` does. A search
+    looks for signals now and then, and only the main thread gets them: others are not limited.
+    """
+    if (
+        not hasattr(signal, "setitimer")
+        or threading.current_thread() is not threading.main_thread()
+        or signal.getitimer(signal.ITIMER_VIRTUAL)[0]
+    ):
+        yield
+        return
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise SlowSearchError
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)

@@ -139,7 +139,7 @@ class Redactor:
     def _scrub_json(self, text: str, kinds: set[str]) -> str:
         try:
             value = msgspec.json.decode(text)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return self._scrub(text, kinds)
         clean = self._value(value, kinds)
         return text if clean == value else msgspec.json.encode(clean).decode()

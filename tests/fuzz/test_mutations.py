@@ -5,18 +5,13 @@ Each case is fixed by its sample and its seed, which a failure names.
 
 from __future__ import annotations
 
-import contextlib
-import faulthandler
 import gzip
 import math
 import random
 import shutil
-import signal
-import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import NamedTuple
 
 import polars as pl
@@ -33,11 +28,11 @@ from solscope.readers.kineto_core import native_scanner
 from solscope.report.json import render_json
 from solscope.report.results.show import show_parts
 from solscope.views.summary import DeviceSummary, Summary
+from tests.fuzz.commands import time_limit
+from tests.fuzz.mutating import mutate
 from tests.printing import printed
 
 DATA = Path(__file__).parents[1] / "data"
-CASE_SECONDS = 120
-"""A case that takes longer counts as a hang; the slowest takes half a second on an idle machine."""
 
 
 class Sample(NamedTuple):
@@ -70,109 +65,6 @@ SAMPLES = {
     "metrics": Sample(DATA / "run.metrics.csv"),
     "behavior-csv": Sample(DATA / "behavior" / "normal_perf_data.csv"),
 }
-TOKENS = (
-    *(
-        b"\0",
-        b"\xff\xfe",
-        b"\n",
-        b'"',
-        b"\\",
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b",",
-        b":",
-        b"-",
-        b"\x1b[31m",
-    ),
-    *(b"null", b"NaN", b"-inf", b"1e999", b"1e18", b"9" * 19, b"9" * 40, b"-1", b"0.0000001"),
-    *(
-        b'"traceEvents": [',
-        b'},{"ph":"X","ts":',
-        b"\\ud800",
-        b'"[TP01] 7"',
-        b'"dur": -5, ',
-        b"[" * 3000,
-    ),
-)
-
-
-def mutate(data: bytes, rng: random.Random) -> bytes:
-    """`data` with one to three injuries."""
-    for _ in range(rng.choice((1, 1, 2, 3))):
-        data = rng.choice(INJURIES)(data, rng)
-    return data
-
-
-def _flip(data: bytes, rng: random.Random) -> bytes:
-    out = bytearray(data)
-    for _ in range(rng.choice((1, 1, 8, 64)) if out else 0):
-        out[rng.randrange(len(out))] ^= 1 << rng.randrange(8)
-    return bytes(out)
-
-
-def _delete(data: bytes, rng: random.Random) -> bytes:
-    at, size = _range(data, rng)
-    return data[:at] + data[at + size :]
-
-
-def _duplicate(data: bytes, rng: random.Random) -> bytes:
-    at, size = _range(data, rng)
-    return data[: at + size] + data[at:]
-
-
-def _truncate(data: bytes, rng: random.Random) -> bytes:
-    return data[: rng.randrange(len(data) + 1)]
-
-
-def _splice(data: bytes, rng: random.Random) -> bytes:
-    at, size = _range(data, rng)
-    to = rng.randrange(len(data) + 1)
-    return data[:to] + data[at : at + size] + data[to + rng.choice((0, size)) :]
-
-
-def _insert(data: bytes, rng: random.Random) -> bytes:
-    at = rng.randrange(len(data) + 1)
-    token = rng.choice(TOKENS)
-    return data[:at] + token + data[at + rng.choice((0, len(token))) :]
-
-
-def _number(data: bytes, rng: random.Random) -> bytes:
-    """Put something absurd in place of a digit near a random spot."""
-    at = rng.randrange(len(data) + 1)
-    near = next((i for i in range(at, min(at + 500, len(data))) if data[i : i + 1].isdigit()), at)
-    return data[:near] + rng.choice(TOKENS[13:22]) + data[near + 1 :]
-
-
-def _range(data: bytes, rng: random.Random) -> tuple[int, int]:
-    size = rng.choice((1, 4, 64, 1024, max(1, len(data) // 10)))
-    return rng.randrange(len(data) + 1), size
-
-
-INJURIES = (_flip, _flip, _delete, _duplicate, _truncate, _splice, _insert, _insert, _number)
-
-
-class Hang(BaseException):
-    """A case took too long."""
-
-
-@contextlib.contextmanager
-def time_limit() -> Iterator[None]:
-    """Raise `Hang` in Python code, end the process in native code."""
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        raise Hang
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(CASE_SECONDS)
-    faulthandler.dump_traceback_later(2 * CASE_SECONDS, exit=True, file=sys.__stderr__ or 2)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        faulthandler.cancel_dump_traceback_later()
-        signal.signal(signal.SIGALRM, before)
 
 
 def examine(path: Path, rules: RuleSet) -> bool:

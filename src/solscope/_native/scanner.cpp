@@ -741,6 +741,7 @@ class Scanner {
         }
         Row& row = rows.fresh();
         bool complete = false;
+        row_wild_ = 0;
         const char* stop = q;
         Status s = *q == '{' ? read_event(stop, end, row, complete) : Status::kBad;
         if (s == Status::kMore && static_cast<size_t>(end - q) > kMaxEventBytes) s = Status::kBad;
@@ -827,6 +828,7 @@ class Scanner {
     }
 
     void keep(Row& row) {
+        wild += row_wild_;
         if (row.dur == kNull) {
             ++absent_dur;
         } else if (row.dur < 0) {
@@ -994,14 +996,14 @@ class Scanner {
 
     int64_t integer(const Value& value) {
         const Number n = parse_number(value, 0);
-        if (n.wild) ++wild;
+        if (n.wild) ++row_wild_;
         return n.value;
     }
 
     int64_t time(const Value& value, int64_t most) {
         Number n = parse_number(value, 3);
         if (n.value != kNull && (n.value > most || n.value < -most)) n = {kNull, true};
-        if (n.wild) ++wild;
+        if (n.wild) ++row_wild_;
         return n.value;
     }
 
@@ -1016,6 +1018,7 @@ class Scanner {
     bool skip_string_ = false, skip_escape_ = false;
     std::string buffer_ = std::string(kPadding, '\0');  // the padding follows `length_` bytes of text
     size_t length_ = 0, at_ = 0, consumed_ = 0, wasted_ = 0;
+    int64_t row_wild_ = 0;  // counted when the event is kept: one that is cut is read again
     int64_t truncated_at_ = -1;
 };
 

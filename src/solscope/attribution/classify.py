@@ -19,7 +19,7 @@ import polars as pl
 from solscope.compiled import compiled, parse_toml
 from solscope.errors import InputError
 from solscope.names import demangle, functor, short_name
-from solscope.patterns import lazy_pattern
+from solscope.patterns import SlowSearchError, lazy_pattern, search_limit
 
 Category = Literal[
     "gemm",
@@ -53,6 +53,8 @@ MAX_RULES_BYTES = 1 << 22
 RULES_FILE = Path(__file__).with_name("rules.toml")
 ENTRY_POINTS = "solscope.rules"
 """Group of entry points under which another package registers the path of a rules file."""
+SEARCH_SECONDS = 2
+"""Processor time that a rule of a user may take for one name."""
 SEARCHED = 4096
 """Characters of a name that patterns see: names come from strangers' files and can be huge."""
 
@@ -141,7 +143,7 @@ class RuleSet:
         """`texts` has the `required_literals` of patterns for which they are known already."""
         self.rules = tuple(rules)
         known = texts or {}
-        self._matchers = tuple(_Matcher(rule) for rule in self.rules)
+        self._matchers = tuple(_Matcher(rule, rule.pattern in known) for rule in self.rules)
         self._rules_by_text: dict[str, list[int]] = {}
         self._always: list[int] = []
         for number, rule in enumerate(self.rules):
@@ -205,8 +207,10 @@ class RuleSet:
 
 
 class _Matcher:
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: Rule, trusted: bool) -> None:
         self.rule = rule
+        self._trusted = trusted
+        """Whether the rule is built in: its pattern is known to take no time."""
 
     @cached_property
     def regex(self) -> re.Pattern[str]:
@@ -219,6 +223,18 @@ class _Matcher:
     def search(self, text: str, op: str | None) -> re.Match[str] | None:
         if self.rule.op is not None and op is None:
             return None
+        if self._trusted:
+            return self._search(text, op)
+        try:
+            with search_limit(SEARCH_SECONDS):
+                return self._search(text, op)
+        except SlowSearchError:
+            raise InputError(
+                f"rule {self.rule.id!r}: its pattern takes more than {SEARCH_SECONDS} s for one "
+                "name; avoid repeats inside repeats, such as (a+)+"
+            ) from None
+
+    def _search(self, text: str, op: str | None) -> re.Match[str] | None:
         if self.op_regex is not None and not self.op_regex.search(op or ""):
             return None
         return self.regex.search(text)

@@ -180,8 +180,10 @@ def _imported_helpers(own: Path) -> set[Path]:
 
 def cache_folder() -> Path:
     """Where built solutions are kept."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "solscope" / "bench"
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not base.is_absolute():  # The XDG specification: a relative path is invalid and is ignored.
+        base = Path.home() / ".cache"
+    return base / "solscope" / "bench"
 
 
 def built_in() -> Registry[Solution]:
@@ -221,7 +223,7 @@ def _folder(path: Path) -> Solution:
         return Solution(name, path, About(title=name))
     try:
         about = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), About)
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise InputError(f"{file}: {error}") from None
     if about.base is None:
         return Solution(name, path, about)

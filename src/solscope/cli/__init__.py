@@ -160,7 +160,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         )
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("solscope: interrupted", err=True)
         return 130
     except click.exceptions.NoArgsIsHelpError as error:
@@ -188,6 +188,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     except MemoryError:
         return _fail("not enough memory for this profile")
     except Exception as error:  # noqa: BLE001 - the last resort: one line instead of a traceback
+        if COMPLETE in os.environ and isinstance(error, (KeyError, ValueError)):
+            return _fail("completion needs COMP_WORDS and COMP_CWORD, which the shell sets")
         return _bug(error)
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # raised when Polars panics

@@ -219,7 +219,7 @@ def _checked_json(column: pl.Series) -> pl.Series:
 def _is_json(text: str) -> bool:
     try:
         msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return False
     return True
 

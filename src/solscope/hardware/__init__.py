@@ -198,9 +198,12 @@ def _put_sources(document: dict[str, Any]) -> None:
     sources = document.pop("sources", {})
     for figure in _raw_figures(document):
         source = sources.get(figure.get("source"))
-        if source is not None:
-            figure["source"] = source["title"]
-            figure.setdefault("date", source["date"])
+        if source is None:
+            continue
+        if not isinstance(source, dict) or not {"title", "date"} <= source.keys():
+            raise ValueError(f"source {figure['source']!r} needs a title and a date")
+        figure["source"] = source["title"]
+        figure.setdefault("date", source["date"])
 
 
 def _raw_figures(document: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -100,7 +100,7 @@ def pair_lines(folder: Path) -> list[tuple[int, bytes]]:
 def _pair(file: Path, number: int, line: bytes) -> Pair:
     try:
         pair = msgspec.json.decode(line, type=Pair)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedFileError(f"{file}, line {number}: {error}") from error
     for name in (pair.normal, pair.abnormal):
         if Path(name).name != name or not name:

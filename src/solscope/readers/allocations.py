@@ -55,7 +55,7 @@ def read_allocations(path: Path, options: ReadOptions | None = None) -> pl.DataF
     for text in _found(path, options or ReadOptions()):
         try:
             event = decode(text)
-        except (msgspec.DecodeError, msgspec.ValidationError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
         start = _nanoseconds(bytes(event.ts))
         args = event.args

@@ -1,18 +1,16 @@
 """The pure-Python scanner of Chrome traces, on msgspec; `kineto_core.py` states its contract.
 
-It cuts the stream between two events, decodes the cut-off part as one JSON array and builds columns
-from it; a part that does not decode is salvaged event by event.
+It decodes whole runs of events as one JSON array and builds columns from them. Only around damage
+are events read one by one, by `kineto_lenient.py`, in the same states as in `_native/scanner.cpp`.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Sequence
-from itertools import islice, pairwise
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from solscope.readers.base import MAX_DUR_NS, MAX_TIME_NS
@@ -26,14 +24,25 @@ from solscope.readers.kineto_events import (
     decode_times,
     with_message,
 )
-from solscope.readers.kineto_repair import repair
+from solscope.readers.kineto_lenient import (
+    EVENT_START,
+    SPACE,
+    BadError,
+    MoreError,
+    find_event,
+    read_event,
+    skip_space,
+    text_end,
+    value_end,
+)
 
 MAX_EVENT_BYTES = 8 << 20
-
-_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
-_EVENT_START = re.compile(rb'\}\s*,\s*(\{)\s*"(?:ph|name|cat|ts|pid|tid|id|args|dur)"')
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+MAX_HEADER_BYTES = 4 << 20
+MAX_WASTED_BYTES = 256 << 20
+RUN_BYTES = 1 << 20
+"""Text that is decoded at once; less is left until more has come."""
+FEW_EVENTS = 8
+"""Events that are read one by one where a run of them does not decode."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -42,10 +51,14 @@ class PythonScanner:
 
     def __init__(self) -> None:
         self._buffer = b""
+        self._at = 0
         self._consumed = 0
-        self._state = "start"
-        self._searched = 0
+        self._wasted = 0
+        self._state: Callable[[bool], bool] = self._start
         self._bare = False
+        self._skip_depth = 0
+        self._skip_text = self._skip_escape = False
+        self._events: list[Event] = []
         self._rows: list[dict[str, Column]] = []
         self._held = 0
         self._texts = Interned()
@@ -66,21 +79,20 @@ class PythonScanner:
         }
 
     def feed(self, piece: bytes, /) -> int:
-        self._buffer += piece
-        if self._state == "start":
-            self._start()
-        if self._state == "events":
-            self._cut()
+        if self._state == self._done:
+            self._consumed += len(piece)
+            return self._held
+        self._consumed += self._at
+        self._buffer = self._buffer[self._at :] + piece
+        self._at = 0
+        self._run(final=False)
         return self._held
 
     def finish(self) -> None:
-        if self._state == "start":
-            self._start()
-        if self._state == "events":
-            self._last_part()
-        elif not self._stats["not_trace"]:
-            self._no_events()
-        self._buffer = b""
+        self._run(final=True)
+        if self._state != self._done and self._stats["truncated_at"] < 0:
+            self._stats["truncated_at"] = self._consumed + self._at
+        self._buffer, self._at = b"", 0
 
     def take(self) -> dict[str, Any]:
         parts, self._rows, self._held = self._rows, [], 0
@@ -101,175 +113,258 @@ class PythonScanner:
     def stats(self) -> ScanStats:
         return self._stats
 
-    def _start(self) -> None:
-        if _BYTE_ORDER_MARK.startswith(self._buffer):
-            return
-        text = self._buffer.removeprefix(_BYTE_ORDER_MARK).lstrip()
-        if not text:
-            return
-        if text[:1] == b"[":
-            self._bare = True
-            self._enter_events(text[1:])
-        elif text[:1] != b"{":
-            self._stats["not_trace"] = True
-            self._state = "done"
-        elif found := self._events_key(text):
-            head = text[: found.start()].rstrip().rstrip(b",")
-            self._members(head + b"}")
-            self._enter_events(text[found.end() :])
+    # States, as in the native scanner: each returns whether it got on
 
-    def _events_key(self, text: bytes) -> re.Match[bytes] | None:
-        """The member `traceEvents` of the outermost object; one nested deeper is another's."""
-        for found in _EVENTS_KEY.finditer(text, self._searched):
-            if _depth(text[: found.start()]) == 1:
-                return found
-        if len(text) > 8 * MAX_EVENT_BYTES:
-            self._give_up("the header does not end")
-        # The key may be split over two pieces.
-        self._searched = max(0, len(text) - 64)
-        return None
+    def _run(self, *, final: bool) -> None:
+        while self._state(final):
+            pass
+        self._add()
 
-    def _enter_events(self, rest: bytes) -> None:
-        self._consumed = len(self._buffer) - len(rest)
-        self._buffer = rest
-        self._stats["saw_events"] = True
-        self._state = "events"
-
-    def _no_events(self) -> None:
-        """No `traceEvents` in the whole file: JSON of another kind, or cut in its header."""
-        try:
-            _decode_members(self._buffer)
-        except BROKEN:
-            try:
-                json.loads(self._buffer)
-            except (ValueError, RecursionError):
-                self._stats["truncated_at"] = len(self._buffer)
-
-    def _cut(self) -> None:
-        """Decode everything before the last event that is seen to begin."""
-        if len(self._buffer) < 1 << 20:
-            return
-        if len(self._buffer) > 8 * MAX_EVENT_BYTES:
-            self._give_up("no event begins or ends here")
-            return
-        found = None
-        for reach in (1 << 14, MAX_EVENT_BYTES):
-            for match in _EVENT_START.finditer(self._buffer, max(0, len(self._buffer) - reach)):
-                found = match
-            if found is not None:
-                break
+    def _start(self, _: bool) -> bool:
+        if self._consumed + self._at == 0:
+            head = self._buffer[:3]
+            if head and _BYTE_ORDER_MARK.startswith(head):
+                if len(head) < 3:
+                    return False
+                self._at = 3
+        self._at = skip_space(self._buffer, self._at)
+        first = self._buffer[self._at : self._at + 1]
+        if not first:
+            return False
+        if first == b"{":
+            self._state = self._member
+        elif first == b"[":
+            self._state = self._event
+            self._bare = self._stats["saw_events"] = True
         else:
-            return
-        at = found.start(1)
-        part = self._buffer[:at].rstrip().removesuffix(b",")
-        if self._decode(part):
-            self._consumed += at
-            self._buffer = self._buffer[at:]
+            self._stats["not_trace"] = True
+            self._state = self._done
+            return True
+        self._at += 1
+        return True
 
-    def _give_up(self, why: str) -> None:
-        """What follows cannot be scanned in bounded memory."""
-        self._stats["truncated_at"] = self._consumed
-        self._note(0, why)
-        self._buffer = b""
-        self._state = "done"
+    def _member(self, _: bool) -> bool:
+        text, at = self._buffer, self._after_commas()
+        first = text[at : at + 1]
+        if not first:
+            return False
+        if first == b"}":
+            self._state = self._done
+            self._at = at + 1
+            return True
+        if first != b'"':
+            return self._give_up(at, "a member name was expected")
+        try:
+            end = text_end(text, at)
+        except MoreError:
+            if len(text) - self._at > MAX_HEADER_BYTES:
+                return self._give_up(self._at, "a member name does not end")
+            return False
+        key, colon = text[at + 1 : end - 1], skip_space(text, end)
+        if colon >= len(text):
+            return False
+        if text[colon] != ord(":"):
+            return self._give_up(colon, "':' was expected")
+        value = skip_space(text, colon + 1)
+        if value >= len(text):
+            return False
+        if key == b"traceEvents" and text[value] == ord("["):
+            self._state = self._event
+            self._stats["saw_events"] = True
+            self._at = value + 1
+            return True
+        return self._member_value(key, value)
 
-    def _decode(self, part: bytes) -> bool:
-        """Add the events of `part`; False when the event array ends inside it."""
-        array = b"[" + part + b"]"
+    def _member_value(self, key: bytes, value: int) -> bool:
+        text = self._buffer
+        try:
+            end = value_end(text, value)
+        except BadError:
+            return self._give_up(value, "a value was expected")
+        except MoreError:
+            if len(text) - value < MAX_HEADER_BYTES:
+                return False
+            if text[value : value + 1] not in (b"{", b"[", b'"'):
+                return self._give_up(value, "a number does not end")
+            # A member too large to keep: pass over it as it streams.
+            self._skip_text = text[value : value + 1] == b'"'
+            self._at = value + self._skip_text
+            self._skip_depth, self._skip_escape = 0, False
+            self._state = self._skip
+            return True
+        if len(self._header) < 256:
+            self._header.append((key, text[value:end]))
+        self._at = end
+        return True
+
+    def _skip(self, _: bool) -> bool:
+        for at in range(self._at, len(self._buffer)):
+            mark = self._buffer[at]
+            if self._skip_text:
+                if self._skip_escape:
+                    self._skip_escape = False
+                elif mark == ord("\\"):
+                    self._skip_escape = True
+                elif mark == ord('"'):
+                    self._skip_text = False
+                    if self._skip_depth == 0:
+                        return self._skipped(at)
+                continue
+            if mark == ord('"'):
+                self._skip_text = True
+            elif mark in b"{[":
+                self._skip_depth += 1
+            elif mark in b"}]":
+                self._skip_depth -= 1
+                if self._skip_depth == 0:
+                    return self._skipped(at)
+        self._at = len(self._buffer)
+        return False
+
+    def _skipped(self, at: int) -> bool:
+        self._at = at + 1
+        self._state = self._member
+        return True
+
+    def _event(self, final: bool) -> bool:
+        """Decode everything before the last event that is seen to begin, then that one."""
+        if not final and len(self._buffer) - self._at < RUN_BYTES:
+            return False
+        self._at = begin = self._after_commas()
+        begins = [found.start(1) for found in EVENT_START.finditer(self._buffer, begin)]
+        self._decode_runs([begin, *begins], final)
+        if self._at > begin or self._state != self._event:
+            return True
+        return self._one_event(final)
+
+    def _decode_runs(self, begins: list[int], final: bool) -> None:
+        """Decode events between the places where some begin, in runs as long as they are sound."""
+        runs = [(0, len(begins) - 1)]
+        while runs and self._state == self._event:
+            first, last = runs.pop()
+            first = max(first, bisect_right(begins, self._at) - 1)
+            if first >= last:
+                continue
+            if self._at == begins[first] and self._decode(begins[first], begins[last]):
+                self._at = begins[last]
+            elif last - first > FEW_EVENTS:
+                middle = (first + last) // 2
+                runs += [(middle, last), (first, middle)]
+            else:
+                while self._at < begins[last] and self._state == self._event:
+                    if not self._one_event(final):
+                        return
+
+    def _decode(self, begin: int, end: int) -> bool:
+        """Take the events of a part of the text, if it is valid JSON."""
+        array = b"[" + self._buffer[begin:end].rstrip(SPACE).removesuffix(b",") + b"]"
         try:
             events = decode_events(array)
         except BROKEN:
-            if self._array_end(part) is not None:
-                return False
-            self._salvage(part, final=False)
-            return True
-        self._add(events, array)
-        return True
-
-    def _array_end(self, part: bytes) -> int | None:
-        """Where the event array ends in `part`, in bytes; None if it does not, or unclear."""
-        text = "[" + part.decode("latin-1")
-        try:
-            _, end = json.JSONDecoder(strict=False).raw_decode(text)
-        except (ValueError, RecursionError):
-            return None
-        return end - 2
-
-    def _last_part(self) -> None:
-        end = self._array_end(self._buffer)
-        if end is not None:
-            self._decode(self._buffer[:end].rstrip().removesuffix(b","))
-            self._trailer(self._buffer[end + 1 :])
-            return
-        part, trailer = self._split_damaged(self._buffer)
-        self._salvage(part, final=trailer is None)
-        if trailer is not None:
-            self._trailer(trailer)
-
-    def _split_damaged(self, rest: bytes) -> tuple[bytes, bytes | None]:
-        """Events and trailer of a last part that is not valid JSON; no trailer if truncated."""
-        closes = [m.start() for m in re.finditer(rb"\](?=\s*[,}]|\s*$)", rest)]
-        for at in reversed(closes[-4096:]):
-            tail = rest[at + 1 :].strip()
-            if (self._bare and not tail) or (not self._bare and self._is_trailer(tail)):
-                return rest[:at], rest[at + 1 :]
-        return rest, None
-
-    @staticmethod
-    def _is_trailer(tail: bytes) -> bool:
-        try:
-            _decode_members(b"{" + tail.removeprefix(b","))
-        except BROKEN:
             return False
+        if any(type(e.ts) is float and abs(e.ts) >= EXACT_US for e in events):
+            for event, exact in zip(events, decode_times(array), strict=True):
+                event.ts = bytes(exact.ts).decode().strip('"')
+                event.dur = bytes(exact.dur).decode().strip('"')
+        self._stats["events"] += len(events)
+        self._stats["phased"] += sum(e.ph is not None for e in events)
+        self._events += [e for e in events if e.ph == "X"]
         return True
 
-    def _trailer(self, tail: bytes) -> None:
-        tail = tail.strip()
-        if self._bare:
-            return
-        if not tail.endswith(b"}"):
-            self._stats["truncated_at"] = self._consumed + len(self._buffer)
-            tail = b"}"
-        self._members(b"{" + tail.removeprefix(b","))
-
-    def _members(self, text: bytes) -> None:
+    def _one_event(self, final: bool) -> bool:
+        text = self._buffer
+        self._at = at = self._after_commas()
+        first = text[at : at + 1]
+        if not first:
+            return False
+        if first == b"]":
+            self._at = at + 1
+            self._state = self._done if self._bare else self._member
+            return True
+        ran_out = False
         try:
-            members = _decode_members(text.decode("utf-8", errors="replace").encode())
-        except BROKEN:
-            return
-        self._header += [(key.encode(), bytes(raw)) for key, raw in members.items()]
+            if first != b"{":
+                raise BadError
+            event, end = read_event(text, at)
+        except BadError:
+            pass
+        except MoreError:
+            ran_out = len(text) - at <= MAX_EVENT_BYTES
+            if ran_out and not final:
+                return False
+        else:
+            self._stats["events"] += 1
+            self._stats["phased"] += event.ph is not None
+            self._events += [event] if event.ph == "X" else []
+            self._at = end
+            return True
+        return self._resync(at, final, ran_out)
 
-    def _salvage(self, part: bytes, *, final: bool) -> None:
-        """Decode event by event; count those that are beyond repair."""
-        bounds = [0, *(m.start(1) for m in _EVENT_START.finditer(part)), len(part)]
-        good: list[bytes] = []
-        for at, until in pairwise(bounds):
-            piece = part[at:until].strip().removesuffix(b",").rstrip()
-            if not piece:
-                continue
-            event = repair(piece)
-            if event is not None:
-                good.append(event)
-            elif final and until == len(part):
-                self._stats["truncated_at"] = self._consumed + at
-                self._note(at, "the file ends inside an event")
-            else:
-                self._stats["events"] += 1
-                self._stats["damaged"] += 1
-                self._note(at, "an event is not valid JSON")
-        array = b"[" + b",".join(good) + b"]"
-        self._add(decode_events(array), array)
-        if final and self._stats["truncated_at"] < 0:
-            self._stats["truncated_at"] = self._consumed + len(part)
+    def _resync(self, at: int, final: bool, ran_out: bool) -> bool:
+        """The event at `at` is broken: go on where the next one seems to begin."""
+        size = len(self._buffer)
+        following = find_event(self._buffer, at + 1)
+        if following is None and not final:
+            if size - at <= MAX_EVENT_BYTES:
+                return False
+            self._at = size - 256
+            self._wasted += MAX_EVENT_BYTES
+            return self._too_damaged()
+        if following is None:
+            self._stats["truncated_at"] = self._consumed + at
+            self._note(
+                at, "the file ends inside an event" if ran_out else "unreadable up to the end"
+            )
+            self._stats["damaged"] += not ran_out
+            self._at = size
+            return False
+        self._stats["events"] += 1
+        self._stats["damaged"] += 1
+        self._note(at, "an event is not valid JSON")
+        self._wasted += size - at if ran_out else 0
+        self._at = following
+        self._too_damaged()
+        return True
+
+    def _too_damaged(self) -> bool:
+        """Stop before looking at every event up to the end of the text becomes quadratic."""
+        if self._wasted < MAX_WASTED_BYTES + 2 * (self._consumed + len(self._buffer)):
+            return False
+        self._stats["truncated_at"] = self._consumed + self._at
+        self._note(self._at, "too much of the file is damaged")
+        self._state = self._done
+        self._at = len(self._buffer)
+        return True
+
+    def _done(self, _: bool) -> bool:
+        self._at = len(self._buffer)
+        return False
+
+    def _give_up(self, at: int, why: str) -> bool:
+        self._note(at, why)
+        if self._stats["saw_events"]:
+            self._stats["truncated_at"] = self._consumed + at
+        else:
+            self._stats["not_trace"] = True
+        self._state = self._done
+        self._at = len(self._buffer)
+        return True
+
+    def _after_commas(self) -> int:
+        at, size = self._at, len(self._buffer)
+        while at < size and self._buffer[at] in b" \n\r\t,":
+            at += 1
+        return at
 
     def _note(self, at: int, why: str) -> None:
         if len(self._stats["damage"]) < 16:
             self._stats["damage"].append((self._consumed + at, why))
 
-    def _add(self, events: list[Event], array: bytes) -> None:
-        self._stats["events"] += len(events)
-        self._stats["phased"] += sum(e.ph is not None for e in events)
-        keep = [e for e in events if e.ph == "X"]
+    # Columns
+
+    def _add(self) -> None:
+        """Build columns from the events that were read."""
+        keep, self._events = self._events, []
         if not keep:
             return
         args = [with_message(e.args) if e.args else NO_ARGS for e in keep]
@@ -299,7 +394,7 @@ class PythonScanner:
             "graph_node": integers([a.graph_node for a in args]),
             "bytes": integers([a.bytes for a in args]),
         }
-        columns |= self._times(keep, array)
+        columns |= self._times(keep)
         columns |= self._numbered("pid", [e.pid for e in keep])
         columns |= self._numbered("tid", [e.tid for e in keep])
         self._stats["wild"] = self._numbers.wild
@@ -316,23 +411,11 @@ class PythonScanner:
             texts = self._texts.texts(labels)
         return {key: numbers, f"{key}_text": texts}
 
-    def _times(self, keep: list[Event], array: bytes) -> dict[str, Column]:
-        starts: list[Any] = [e.ts for e in keep]
-        durs: list[Any] = [e.dur for e in keep]
-        if any(abs(t) >= EXACT_US for t in starts if type(t) is float):
-            exact = [t for t in decode_times(array) if t.ph == "X"]
-            starts = [bytes(t.ts).decode().strip('"') for t in exact]
-            durs = [bytes(t.dur).decode().strip('"') for t in exact]
-        start_ns = self._numbers.nanoseconds(starts, MAX_TIME_NS)
-        dur_ns = self._numbers.nanoseconds(durs, MAX_DUR_NS)
+    def _times(self, keep: list[Event]) -> dict[str, Column]:
+        start_ns = self._numbers.nanoseconds([e.ts for e in keep], MAX_TIME_NS)
+        dur_ns = self._numbers.nanoseconds([e.dur for e in keep], MAX_DUR_NS)
         self._stats["absent_dur"] += int((dur_ns == NULL).sum())
         negative = (dur_ns < 0) & (dur_ns != NULL)
         self._stats["negative_dur"] += int(negative.sum())
         dur_ns[negative] = 0
         return {"start_ns": start_ns, "dur_ns": dur_ns}
-
-
-def _depth(text: bytes) -> int:
-    """How many objects and arrays are open at the end of JSON text."""
-    bare = _STRINGS.sub(b"", text)
-    return bare.count(b"{") + bare.count(b"[") - bare.count(b"}") - bare.count(b"]")

@@ -76,6 +76,7 @@ class Opening:
     def profile(self) -> Profile:
         """The profile, as `solscope.open` returns it."""
         from solscope.profile import is_saved_profile, load_saved
+        from solscope.readers.limits import check_limits
         from solscope.readers.metrics import attach_metrics
         from solscope.text import encodable
 
@@ -85,10 +86,10 @@ class Opening:
         if path.is_dir():
             if not is_saved_profile(path):
                 raise InputError(f"{path} is a folder, not a profile; pass a file in it")
-            return replace(load_saved(path), path=encodable(str(path)))
+            return check_limits(replace(load_saved(path), path=encodable(str(path))))
         profile = self._cached() or self._read()
         named = self._asked if self._asked.startswith(demo.PREFIX) else encodable(str(path))
-        return replace(attach_metrics(profile, path), path=named)
+        return check_limits(replace(attach_metrics(profile, path), path=named))
 
     @cached_property
     def entries(self) -> Entries | None:

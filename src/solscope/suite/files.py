@@ -112,7 +112,7 @@ def decode(content: bytes, source: str) -> SuiteFile:
     """A suite from JSON, checked; errors name the place."""
     try:
         head = msgspec.json.decode(content)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnknownFormatError(f"{source}: not JSON: {error}") from error
     schema = head.get("schema") if isinstance(head, dict) else None
     if schema != SCHEMA:

@@ -9,7 +9,6 @@ config, what has no cost from shapes becomes calls of roles (`views/model_costs.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -242,6 +241,6 @@ def _recorded(row: dict[str, Any]) -> OperatorAxes | str:
 def _parsed(text: str | None) -> list[Any]:
     try:
         value = msgspec.json.decode(text) if text else []
-    except (msgspec.DecodeError, json.JSONDecodeError):
+    except (msgspec.DecodeError, RecursionError):
         return []
     return value if isinstance(value, list) else []

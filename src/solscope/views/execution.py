@@ -296,7 +296,7 @@ def _narrower(a: str, b: str) -> str:
 def _strings(types: str) -> list[str]:
     try:
         values = msgspec.json.decode(types)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return []
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 

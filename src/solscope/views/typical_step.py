@@ -118,9 +118,9 @@ class _Sums(msgspec.Struct):
     comm: Totals = msgspec.field(default_factory=_zeros)
 
 
-def copy_direction(name: str) -> str:
+def copy_direction(name: str | None) -> str:
     """The direction that the name of a copy states: `HtoD` and so on, or `other`."""
-    match = _DIRECTION.search(name)
+    match = _DIRECTION.search(name or "")
     return match.group() if match else "other"
 
 

@@ -51,7 +51,7 @@ def read_results(paths: Iterable[Path | str]) -> list[ShapeResult]:
                 continue
             try:
                 results.append(_DECODER.decode(line))
-            except (msgspec.MsgspecError, RecursionError) as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 if number == len(lines) and _is_half(line):
                     continue
                 raise InputError(f"{path}: line {number} is not a result: {error}") from None
@@ -138,6 +138,6 @@ def _is_half(line: bytes) -> bool:
         return False
     try:
         msgspec.json.decode(line)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return True
     return False

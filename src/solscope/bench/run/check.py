@@ -95,7 +95,12 @@ def fetch(
         places.append((offset, shape, dtype))
         copies.append(OutputCopy(call, name, rows, offset, size))
         offset += aligned(size)
-    arena.reserve(offset)
+    try:
+        arena.reserve(offset)
+    except (MemoryError, RuntimeError, OverflowError, OSError) as error:
+        # Shapes are what a worker claims; those of outputs that are not compared can be anything.
+        why = f"its outputs would take {offset:,} bytes: {error}"
+        raise WorkerFailed("oom", why, dead=False) from None
     arena.data[:offset].fill_(0xFF)
     _sync(arena)
     worker().ask(CopyOutputs(copies), timeout_s)

@@ -108,7 +108,7 @@ def load_model(path: str | Path, batch: int | None = None, context: int | None =
         config = msgspec.json.decode(file.read_bytes(), type=Config)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path}: not a model's config: {error}") from None
     if config.hidden_size is None:
         raise InputError(f"{path}: not a model's config: it has no hidden_size")

@@ -1,0 +1,174 @@
+"""One event of a damaged Chrome trace, read as the native scanner reads it.
+
+Profilers write broken JSON: control characters and invalid UTF-8 in texts, inf and nan, trailing
+commas. Each function here is the twin of one in `_native/scanner.cpp`, so that both scanners keep
+the same events of a damaged file.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from solscope.readers.kineto_columns import NULL, NUMBER, Numbers
+from solscope.readers.kineto_events import Args, Event
+from solscope.readers.kineto_text import decode_text
+
+
+class MoreError(Exception):
+    """The text ends inside a value."""
+
+
+class BadError(Exception):
+    """The text is not a value."""
+
+
+SPACE = b" \n\r\t"
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_BARE = re.compile(rb'[^,}\] \n\r\t"{\[:]*')
+_BRACKET = re.compile(rb'["{}\[\]]')
+_SPACES = re.compile(rb"[ \n\r\t]*")
+_ENDS = b",}] \n\r\t"
+EVENT_START = re.compile(rb'\}\s*,\s*(\{)\s*"(?:ph|name|cat|ts|pid|tid|id|args|dur)"')
+"""Where an event seems to begin; `\\s` also has vertical tabs, which `find_event` rules out."""
+_NEXT_EVENT = re.compile(
+    rb'\}[ \n\r\t]*,[ \n\r\t]*(\{)[ \n\r\t]*"(?:ph|name|cat|ts|pid|tid|id|args|dur)"'
+)
+
+_EVENT_FIELDS = {b"cat": "cat", b"name": "name", b"pid": "pid", b"tid": "tid", b"ts": "ts",
+                 b"dur": "dur"}  # fmt: skip
+_ARGS = {field.encode_name.encode(): field for field in msgspec.structs.fields(Args)}
+_TEXT_FIELDS = frozenset({"cat", "name", "collective", "group", "group_ranks", "launched"})
+
+
+def skip_space(text: bytes, at: int) -> int:
+    """The first place from `at` on that is no white space."""
+    found = _SPACES.match(text, at)
+    assert found is not None
+    return found.end()
+
+
+def find_event(text: bytes, start: int) -> int | None:
+    """Where the next event seems to begin, if one does."""
+    found = _NEXT_EVENT.search(text, start)
+    return None if found is None else found.start(1)
+
+
+def text_end(text: bytes, at: int) -> int:
+    """Where the text whose opening quote is at `at` ends."""
+    found = _TEXT.match(text, at)
+    if found is None:
+        raise MoreError
+    return found.end()
+
+
+def value_end(text: bytes, at: int) -> int:
+    """Where the value that begins at `at` ends."""
+    first = text[at : at + 1]
+    if not first:
+        raise MoreError
+    if first == b'"':
+        return text_end(text, at)
+    if first not in b"{[":
+        return _bare_end(text, at)
+    depth = 0
+    while found := _BRACKET.search(text, at):
+        at = found.end()
+        mark = found.group()
+        if mark == b'"':
+            at = text_end(text, at - 1)
+        elif mark in b"{[":
+            depth += 1
+        else:
+            depth -= 1
+            if depth == 0:
+                return at
+    raise MoreError
+
+
+def _bare_end(text: bytes, at: int) -> int:
+    found = _BARE.match(text, at)
+    assert found is not None
+    end = found.end()
+    if end == len(text):
+        raise MoreError
+    if end == at or text[end] not in _ENDS:
+        raise BadError
+    return end
+
+
+def read_event(text: bytes, at: int) -> tuple[Event, int]:
+    """The event whose brace is at `at`, and where it ends."""
+    event = Event()
+    at, more = _first_key(text, at)
+    while more:
+        key, at = _key(text, at)
+        if key == b"args" and text[at : at + 1] == b"{":
+            event.args, at = _read_args(text, at)
+        else:
+            end = value_end(text, at)
+            if key == b"ph":
+                event.ph = "X" if text[at:end] == b'"X"' else ""
+            elif name := _EVENT_FIELDS.get(key):
+                setattr(event, name, _scalar(name, text[at:end]))
+            at = end
+        at, more = _next_key(text, at)
+    return event, at + 1
+
+
+def _read_args(text: bytes, at: int) -> tuple[Args, int]:
+    args = Args()
+    at, more = _first_key(text, at)
+    while more:
+        key, at = _key(text, at)
+        end = value_end(text, at)
+        if field := _ARGS.get(key):
+            raw = text[at:end]
+            is_raw = field.type is msgspec.Raw
+            setattr(args, field.name, msgspec.Raw(raw) if is_raw else _scalar(field.name, raw))
+        at, more = _next_key(text, end)
+    return args, at + 1
+
+
+def _scalar(name: str, raw: bytes) -> Any:
+    """What a column takes: a text, or a number as it is written."""
+    if raw[:1] == b'"':
+        return decode_text(raw[1:-1])
+    number = raw.decode("latin-1")
+    if name in _TEXT_FIELDS or not NUMBER.fullmatch(number):
+        return None
+    # A process or thread without a number that fits has no label either: it is not in quotes.
+    if name in ("pid", "tid") and Numbers().scaled(number, 1, 2**63 - 1, False) == NULL:
+        return None
+    return number
+
+
+def _first_key(text: bytes, at: int) -> tuple[int, bool]:
+    at = skip_space(text, at + 1)
+    return at, text[at : at + 1] != b"}"
+
+
+def _key(text: bytes, at: int) -> tuple[bytes, int]:
+    """The key at `at`, and where its value begins."""
+    if text[at : at + 1] != b'"':
+        raise MoreError if at >= len(text) else BadError
+    end = text_end(text, at)
+    colon = skip_space(text, end)
+    if text[colon : colon + 1] != b":":
+        raise MoreError if colon >= len(text) else BadError
+    begin = skip_space(text, colon + 1)
+    if begin >= len(text):
+        raise MoreError
+    return text[at + 1 : end - 1], begin
+
+
+def _next_key(text: bytes, at: int) -> tuple[int, bool]:
+    """Where the next key or the closing brace is; a comma may stand before that brace."""
+    at = skip_space(text, at)
+    if text[at : at + 1] == b",":
+        at = skip_space(text, at + 1)
+    elif text[at : at + 1] != b"}":
+        raise MoreError if at >= len(text) else BadError
+    return at, text[at : at + 1] != b"}"
