@@ -14,7 +14,8 @@ import polars as pl
 import pytest
 
 import solscope
-from solscope.attribution.link import enclosing, link
+from solscope.attribution.link import link
+from solscope.attribution.stacks import enclosing
 from solscope.profile import Profile
 from tests.recordings import recording
 

@@ -12,7 +12,7 @@ import pytest
 
 import solscope
 from solscope.attribution import Attributed
-from solscope.attribution.link import enclosing
+from solscope.attribution.stacks import enclosing
 from solscope.report.json import render_json
 from solscope.report.results.layers import markdown_layers
 from solscope.views.layers import LayerTable, Row, layers

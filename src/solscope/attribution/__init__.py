@@ -17,6 +17,7 @@ from solscope.attribution.classify import RuleSet, classify, load_rules
 from solscope.attribution.link import link
 from solscope.attribution.owners import find_owners
 from solscope.attribution.places import find_places
+from solscope.attribution.stacks import Stacks
 from solscope.attribution.steps import find_steps
 from solscope.profile import Profile
 
@@ -68,12 +69,12 @@ def attribute(
     activities = _add_operator(classify(activities, rules), rules)
     helpers: dict[str, str] = {r.id: r.helper for r in rules.rules if r.helper is not None}
     activities = activities.with_columns(find_owners(activities, helpers))
-    steps = find_steps(events, activities)
+    stacks = Stacks(events, activities)
+    steps = find_steps(stacks)
     if profile.metadata.framework in NOT_DECODERS:
         steps = steps.without_phases()
-    activities = find_places(
-        events, activities, steps, helpers, profile.metadata.framework not in NOT_DECODERS
-    )
+    decoder = profile.metadata.framework not in NOT_DECODERS
+    activities = find_places(stacks, steps, helpers, decoder)
     # Only a model that generates tokens has prefill and decode.
     steps = steps.without_guesses(activities["model"] == "encoder")
     activities = activities.with_columns(steps.pass_phase.alias("phase"))

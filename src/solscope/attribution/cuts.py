@@ -21,9 +21,9 @@ import numpy as np
 import polars as pl
 
 from solscope.arrays import positions, series
-from solscope.attribution.link import enclosing
 from solscope.attribution.markers import holds_passes, marked_passes
 from solscope.attribution.phases import PHASE_NAME
+from solscope.attribution.stacks import Stacks
 from solscope.intervals import Int64s, nest
 from solscope.patterns import lazy_pattern
 
@@ -48,17 +48,19 @@ class Cut(NamedTuple):
     found_by: str
 
 
-def cut_steps(events: pl.DataFrame, activities: pl.DataFrame) -> tuple[pl.Series, Cut]:
+def cut_steps(stacks: Stacks) -> tuple[pl.Series, Cut]:
     """The step number of each activity, null before the first, and the steps it was taken from."""
-    cut = _by_annotation(events, activities)
+    events, activities = stacks.events, stacks.activities
+    cut = _by_annotation(stacks)
     if cut is not None:
         return _inside(events["start_ns"].gather(activities["launch_row"]), cut), cut
     return _by_activities(events, activities)
 
 
-def _by_annotation(events: pl.DataFrame, activities: pl.DataFrame) -> Cut | None:
+def _by_annotation(stacks: Stacks) -> Cut | None:
     """Outermost annotations that launch GPU work; None when there are none."""
-    rows = enclosing(events, activities, "annotation")
+    events, activities = stacks.events, stacks.activities
+    rows = stacks.rows("annotation")
     used = set(rows.unique().drop_nulls().to_list())
     table = (
         events.lazy()

@@ -12,7 +12,16 @@ GRAPH_CALL = r"(?i)^(cu|cuda|hip)GraphLaunch"
 
 def graph_calls(events: pl.DataFrame) -> pl.Series:
     """Whether each event is a call that launches a graph; null without a name."""
-    return holds(events["name"], lambda texts: texts.str.contains(GRAPH_CALL))
+    return _launch_graphs(events["name"])
+
+
+def launched_by_graph(events: pl.DataFrame, launch_row: pl.Series) -> pl.Series:
+    """Whether each of these launches is such a call; false where the launch is not known."""
+    return _launch_graphs(events["name"].gather(launch_row)).fill_null(False)
+
+
+def _launch_graphs(names: pl.Series) -> pl.Series:
+    return holds(names, lambda texts: texts.str.contains(GRAPH_CALL))
 
 
 def replayed(events: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:
@@ -20,7 +29,7 @@ def replayed(events: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:
 
     `activities` have `kind`, `launch_row` and `graph_node`.
     """
-    launched = graph_calls(events).gather(activities["launch_row"]).fill_null(False)
+    launched = launched_by_graph(events, activities["launch_row"])
     # Writers put 0 where there is no node.
     node = activities["graph_node"].fill_null(0) != 0
     return (launched | node | (activities["kind"] == "graph")).alias("replayed")

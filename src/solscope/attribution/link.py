@@ -12,9 +12,10 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from solscope.arrays import positions, series
+from solscope.arrays import positions
+from solscope.attribution.stacks import open_at
 from solscope.events import GPU_KINDS, THREAD, correlation_key, is_launch
-from solscope.intervals import Int64s, innermost
+from solscope.intervals import Int64s
 
 LINKS = pl.Enum(["external_id", "nesting"])
 """How the operator of an activity was found."""
@@ -37,7 +38,7 @@ def operators_of(events: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
     by_id = _by_external_id(events, launches)
     # Nesting is asked only for launches whose operator the ids do not tell.
     unknown = launches.filter(by_id.is_null())
-    nested = positions("by_time", _enclosing(events, unknown, "cpu_op")).cast(pl.UInt32)
+    nested = positions("by_time", open_at(events, unknown, "cpu_op")).cast(pl.UInt32)
     by_time = unknown.select("launch_row", nested)
     found = launches.with_columns(by_id=by_id).join(
         by_time, on="launch_row", how="left", maintain_order="left"
@@ -51,22 +52,6 @@ def operators_of(events: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("nesting", LINKS))
         .alias("op_link"),
     )
-
-
-def enclosing(
-    events: pl.DataFrame, activities: pl.DataFrame, kind: str, names: set[str] | None = None
-) -> pl.Series:
-    """For each activity the row of the innermost event of `kind` open around its launch, or null.
-
-    `kind` is `annotation`, `python` or `cpu_op`; `names` restricts it to events of these names.
-    """
-    launched = activities["launch_row"]
-    # Kernels of one graph share a launch: each launch is looked up once.
-    rows, place = np.unique(launched.drop_nulls().to_numpy(), return_inverse=True)
-    calls = events.select("start_ns", *THREAD)[series("", rows)]
-    found = np.full(activities.height, -1, dtype=np.int64)
-    found[launched.is_not_null().to_numpy()] = _enclosing(events, calls, kind, names)[place]
-    return positions("found", found).cast(pl.UInt32)
 
 
 def _launches(events: pl.DataFrame, gpu: pl.DataFrame, key: list[str]) -> pl.DataFrame:
@@ -115,46 +100,6 @@ def _last(ids: Int64s, wanted: Int64s) -> Int64s:
     at = np.searchsorted(ordered, wanted, side="right") - 1
     place = np.maximum(at, 0)
     return np.where((at >= 0) & (ordered[place] == wanted), order[place], -1)
-
-
-def _enclosing(
-    events: pl.DataFrame, calls: pl.DataFrame, kind: str, names: set[str] | None = None
-) -> Int64s:
-    """Row of the innermost event of `kind` open on the calling thread at each call, or -1."""
-    found = np.full(calls.height, -1, dtype=np.int64)
-    if not calls.is_empty() and names != set():
-        threads = _by_thread(events, kind, names)
-        timed = calls.with_row_index("position").filter(pl.col("start_ns").is_not_null())
-        for key, part in timed.partition_by(THREAD, as_dict=True).items():
-            if (frames := threads.get(key)) is None:
-                continue
-            start = _array(frames["start_ns"])
-            index = innermost(_array(part["start_ns"]), start, start + _array(frames["dur_ns"]))
-            rows = _array(frames["row"].cast(pl.Int64))
-            found[_array(part["position"].cast(pl.Int64))] = np.where(
-                index >= 0, rows[np.maximum(index, 0)], -1
-            )
-    return found
-
-
-def _by_thread(
-    events: pl.DataFrame, kind: str, names: set[str] | None
-) -> dict[tuple[object, ...], pl.DataFrame]:
-    """Timed events of one kind, by thread."""
-    wanted = (pl.col("kind") == kind) & pl.all_horizontal(
-        pl.col("start_ns", "dur_ns").is_not_null()
-    )
-    if names is not None:
-        wanted &= pl.col("name").is_in(sorted(names))
-    return (
-        events.lazy()
-        .select("kind", "name", "start_ns", "dur_ns", *THREAD)
-        .with_row_index("row")
-        .filter(wanted)
-        .drop("kind", "name")
-        .collect()
-        .partition_by(THREAD, as_dict=True)
-    )
 
 
 def _array(values: pl.Series) -> Int64s:

@@ -19,8 +19,8 @@ from solscope.attribution.confidence import (
     MODULES_DIFFER,
     same_kind,
 )
-from solscope.attribution.link import enclosing
 from solscope.attribution.modules import MODULE, Tree, layer_modules
+from solscope.attribution.stacks import Stacks
 from solscope.patterns import lazy_pattern
 
 _INSTANCE = lazy_pattern(r"_\d+$")
@@ -36,14 +36,12 @@ _WORDS = lazy_pattern(r"[A-Z]?[a-z0-9_]+|[A-Z0-9_]+(?![a-z])")
 _LAYER = ["rank", "device", "pass", "layer"]
 
 
-def with_module_kinds(
-    table: pl.DataFrame, events: pl.DataFrame, activities: pl.DataFrame, tree: Tree
-) -> pl.DataFrame:
+def with_module_kinds(table: pl.DataFrame, stacks: Stacks, tree: Tree) -> pl.DataFrame:
     """`table` with one kind per layer, and its evidence; modules vote where they are recorded."""
     if not table["found_by"].is_in(["module", "both"]).any():
         return table
     known = {name: kind for name in layer_modules(tree) if (kind := _kind(tree, name))}
-    found = _by_activity(events, activities, known)
+    found = _by_activity(stacks, known)
     seen = (
         table.select(
             *_LAYER,
@@ -93,13 +91,8 @@ def _vote(seen: list[_Seen]) -> tuple[str | None, str | None]:
     return (kind, MODULES_AGREE) if same_kind(kind, module) else (module, MODULES_DIFFER)
 
 
-def _by_activity(
-    events: pl.DataFrame, activities: pl.DataFrame, known: dict[str, str]
-) -> pl.Series:
-    if not known:
-        return pl.Series("by_module", [None], dtype=pl.String).new_from_index(0, activities.height)
-    rows = enclosing(events, activities, "python", set(known))
-    names = events["name"].gather(rows).cast(pl.String)
+def _by_activity(stacks: Stacks, known: dict[str, str]) -> pl.Series:
+    names = stacks.names("python", known.keys()).cast(pl.String)
     return names.replace_strict(known, default=None, return_dtype=pl.String)
 
 

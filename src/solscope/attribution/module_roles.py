@@ -11,12 +11,13 @@ module that such a module uses is its output. That is a vote beside the order of
 from __future__ import annotations
 
 import re
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 import polars as pl
 
-from solscope.attribution.link import enclosing
 from solscope.attribution.modules import MODULE, Tree, layer_modules
+from solscope.attribution.stacks import Stacks
 from solscope.patterns import lazy_pattern
 
 _ATTENTION_ROLES = frozenset(
@@ -73,9 +74,7 @@ _REFINED = {
 """Roles that say more than what the order of linear modules tells."""
 
 
-def module_votes(
-    events: pl.DataFrame, activities: pl.DataFrame, tree: Tree, role: pl.Series
-) -> pl.DataFrame:
+def module_votes(stacks: Stacks, tree: Tree, role: pl.Series) -> pl.DataFrame:
     """`module_role`, and `module_fits`: whether modules confirm the role by order; null: no vote.
 
     `tree` has the modules of the profile; `role` the roles by the order of kernels.
@@ -83,10 +82,10 @@ def module_votes(
     inside_layers = {name for layer in layer_modules(tree) for name in _below(tree, layer)}
     by_module = {name: found for name in inside_layers if (found := _section(name)) is not None}
     linear = _linear_roles(tree, by_module)
-    inside = _innermost(events, activities, set(by_module))
-    product = _innermost(events, activities, set(linear))
+    inside = _innermost(stacks, by_module.keys())
+    product = _innermost(stacks, linear.keys())
     texts = role.cast(pl.String).to_list()
-    gemm = (activities["category"].cast(pl.String) == "gemm").to_list()
+    gemm = (stacks.activities["category"].cast(pl.String) == "gemm").to_list()
     rows = [
         _vote(text, by_module.get(section or ""), linear.get(leaf or "") if is_gemm else None)
         for text, section, leaf, is_gemm in zip(texts, inside, product, gemm, strict=True)
@@ -147,8 +146,5 @@ def _below(tree: Tree, name: str) -> list[str]:
     return list(out)
 
 
-def _innermost(events: pl.DataFrame, activities: pl.DataFrame, names: set[str]) -> list[str | None]:
-    if not names:
-        return [None] * activities.height
-    rows = enclosing(events, activities, "python", names)
-    return events["name"].gather(rows).cast(pl.String).to_list()
+def _innermost(stacks: Stacks, names: AbstractSet[str]) -> list[str | None]:
+    return stacks.names("python", names).cast(pl.String).to_list()

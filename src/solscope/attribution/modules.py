@@ -19,7 +19,7 @@ from functools import cached_property
 import polars as pl
 
 from solscope.arrays import holds
-from solscope.attribution.link import enclosing
+from solscope.attribution.stacks import Stacks
 from solscope.events import THREAD
 from solscope.intervals import nest
 from solscope.patterns import lazy_pattern
@@ -47,19 +47,15 @@ Numbers = dict[tuple[str, str | None], int]
 """Number of each layer, by its module and by the one that holds it and others, if any."""
 
 
-def module_layers(
-    events: pl.DataFrame, activities: pl.DataFrame, tree: Tree | None = None
-) -> pl.Series:
+def module_layers(stacks: Stacks, tree: Tree | None = None) -> pl.Series:
     """For each activity the number of the layer whose module was open at its launch, or null."""
-    numbers = (module_tree(events) if tree is None else tree).numbers
-    stated = _stated(events)
+    numbers = (module_tree(stacks.events) if tree is None else tree).numbers
+    stated = _stated(stacks.events)
     opened = pl.DataFrame(
         {
-            "part": _open(events, activities, "python", {part for part, _ in numbers}),
-            "wrapper": _open(
-                events, activities, "python", {w for _, w in numbers if w is not None}
-            ),
-            "range": _open(events, activities, "annotation", set(stated)),
+            "part": stacks.names("python", {part for part, _ in numbers}),
+            "wrapper": stacks.names("python", {w for _, w in numbers if w is not None}),
+            "range": stacks.names("annotation", stated.keys()),
         }
     )
     keys = opened.columns
@@ -73,14 +69,7 @@ def module_layers(
     return joined["layer"]
 
 
-def _open(events: pl.DataFrame, activities: pl.DataFrame, kind: str, names: set[str]) -> pl.Series:
-    """For each activity the innermost of these names that was open at its launch."""
-    if not names:
-        return pl.Series([None], dtype=pl.Categorical()).new_from_index(0, activities.height)
-    return events["name"].gather(enclosing(events, activities, kind, names))
-
-
-def module_paths(events: pl.DataFrame, activities: pl.DataFrame, tree: Tree) -> pl.Series:
+def module_paths(stacks: Stacks, tree: Tree) -> pl.Series:
     """For each activity the classes of the modules that were open at its launch, outermost first.
 
     From below the layer where there is one (`LlamaAttention.Linear`), else from below the model.
@@ -88,7 +77,7 @@ def module_paths(events: pl.DataFrame, activities: pl.DataFrame, tree: Tree) -> 
     above = {child: node for node, children in reversed(tree.items()) for child in children}
     layers = set(layer_modules(tree))
     known = {name: _path(name, above, layers) for name in {*tree, *above}}
-    names = _open(events, activities, "python", set(known)).cast(pl.String)
+    names = stacks.names("python", known.keys()).cast(pl.String)
     paths = names.replace_strict(known, default=None, return_dtype=pl.String)
     return paths.cast(pl.Categorical).alias("module")
 

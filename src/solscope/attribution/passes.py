@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import polars as pl
 
-from solscope.attribution.link import enclosing
 from solscope.attribution.phases import (
     PHASES,
     Query,
@@ -20,6 +19,7 @@ from solscope.attribution.phases import (
     phase_of_replays,
     queries_of,
 )
+from solscope.attribution.stacks import Stacks
 
 
 class Passes(NamedTuple):
@@ -32,11 +32,10 @@ class Passes(NamedTuple):
     """True where no name states the phase."""
 
 
-def find_passes(
-    events: pl.DataFrame, activities: pl.DataFrame, step: pl.Series, table: pl.DataFrame
-) -> Passes:
+def find_passes(stacks: Stacks, step: pl.Series, table: pl.DataFrame) -> Passes:
     """Split the steps of `table` into passes; fill in phases, requests and tokens it lacks."""
-    pass_id, pass_phase = _by_name(events, activities, step, table)
+    events, activities = stacks.events, stacks.activities
+    pass_id, pass_phase = _by_name(stacks, step, table)
     named = step.is_in(table.filter(pl.col("phase").is_not_null())["step"].to_list())
     guessed = pass_phase.is_null() & ~named.fill_null(False)
     queries = queries_of(events, activities)
@@ -55,10 +54,9 @@ def _or_else(phase: pl.Series, other: pl.Series) -> pl.Series:
     return phase.zip_with(phase.is_not_null(), other)
 
 
-def _by_name(
-    events: pl.DataFrame, activities: pl.DataFrame, step: pl.Series, table: pl.DataFrame
-) -> tuple[pl.Series, pl.Series]:
+def _by_name(stacks: Stacks, step: pl.Series, table: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
     """Runs through the model: by annotations that name a phase, else the step itself."""
+    events, activities = stacks.events, stacks.activities
     notes = events.select("kind", "name").filter(pl.col("kind") == "annotation")
     names = notes["name"].unique().drop_nulls()
     phases = {
@@ -66,7 +64,7 @@ def _by_name(
         for n in names
         if (f := facts_of(n)).phase in ("prefill", "decode", "draft", "verify")
     }
-    rows = enclosing(events, activities, "annotation", set(phases))
+    rows = stacks.rows("annotation", phases.keys())
     frame = pl.DataFrame(
         {"step": step, "mark": rows, "start_ns": activities["start_ns"]}
     ).with_row_index("at")

@@ -36,6 +36,7 @@ from solscope.attribution.products import Product, products_of
 from solscope.attribution.roles import OTHER, epilogue_roles, layer_roles, prologue_roles
 from solscope.attribution.sections import Layer
 from solscope.attribution.sequence import Letter, letters, units
+from solscope.attribution.stacks import Stacks
 from solscope.attribution.steps import Steps
 from solscope.attribution.structure import is_training
 from solscope.intervals import Int64s
@@ -70,13 +71,10 @@ _COLUMNS = {
 
 
 def find_places(
-    events: pl.DataFrame,
-    activities: pl.DataFrame,
-    steps: Steps,
-    helpers: dict[str, str],
-    decoder: bool = True,
+    stacks: Stacks, steps: Steps, helpers: dict[str, str], decoder: bool = True
 ) -> pl.DataFrame:
-    """`activities` with `step`, `pass`, `phase`, `layer` and the columns of a label."""
+    """Activities with `step`, `pass`, `phase`, `layer` and the columns of a label."""
+    events, activities = stacks.events, stacks.activities
     labels: dict[_Label, int] = {}
     code = np.full(activities.height, -1, dtype=np.int64)
     generates = np.full(activities.height, -1, dtype=np.int64)
@@ -100,12 +98,12 @@ def find_places(
         *_decode(labels, code),
     )
     tree = module_tree(events)
-    module = module_layers(events, activities, tree)
+    module = module_layers(stacks, tree)
     named = _with_modules(placed, module if decoder else module.clear(activities.height))
     if tree and decoder:
-        named = _with_module_roles(named, module_votes(events, activities, tree, named["role"]))
-    return _with_confidence(with_module_kinds(named, events, activities, tree)).with_columns(
-        module_paths(events, activities, tree)
+        named = _with_module_roles(named, module_votes(stacks, tree, named["role"]))
+    return _with_confidence(with_module_kinds(named, stacks, tree)).with_columns(
+        module_paths(stacks, tree)
     )
 
 

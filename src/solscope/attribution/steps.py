@@ -14,6 +14,7 @@ import polars as pl
 from solscope.attribution.cuts import BEFORE, Cut, cut_steps
 from solscope.attribution.passes import find_passes
 from solscope.attribution.phases import PHASES, facts_of
+from solscope.attribution.stacks import Stacks
 from solscope.intervals import find_stray
 
 STEP_SCHEMA = pl.Schema(
@@ -65,12 +66,16 @@ class Steps(NamedTuple):
         return self._replace(table=table, pass_phase=self.pass_phase.set(lost, None))
 
 
-def find_steps(events: pl.DataFrame, activities: pl.DataFrame) -> Steps:
+def find_steps(stacks: Stacks) -> Steps:
     """Cut the profile into steps and passes; ranks and processes of a merged one by themselves."""
+    activities = stacks.activities
     owner = activities.select(pl.struct("rank", "pid").rank("dense").cast(pl.Int32)).to_series()
     if owner.n_unique() < 2:
-        return _find_steps(events, activities)
-    parts = [_find_steps(events, activities.filter(owner == number)) for number in owner.unique()]
+        return _find_steps(stacks)
+    parts = [
+        _find_steps(Stacks(stacks.events, activities.filter(owner == number)))
+        for number in owner.unique()
+    ]
     return _merge(
         parts, [(owner == number).arg_true() for number in owner.unique()], activities.height
     )
@@ -100,13 +105,14 @@ def _merge(parts: list[Steps], rows: list[pl.Series], height: int) -> Steps:
     return Steps(pl.concat(tables), whole["0"], whole["1"], whole["2"], whole["3"])
 
 
-def _find_steps(events: pl.DataFrame, activities: pl.DataFrame) -> Steps:
-    step, cut = cut_steps(events, activities)
+def _find_steps(stacks: Stacks) -> Steps:
+    activities = stacks.activities
+    step, cut = cut_steps(stacks)
     step, has_head = _head(step, activities)
     step = _without_stray(step, activities)
     names = [BEFORE, *cut.names] if has_head else cut.names
     table = _describe(activities, step, cut._replace(names=names))
-    found = find_passes(events, activities, step, table)
+    found = find_passes(stacks, step, table)
     return Steps(found.table, step, found.pass_id, found.pass_phase, found.guessed)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from solscope.cli.libraries import import_numpy, import_polars
 from solscope.cli.options import ModelOptions, OpeningOptions, cache_forbidden
 from solscope.cli.progress import progress_line, start_bar
 
@@ -36,9 +36,10 @@ def open_model(given: ModelOptions, prefix: str = "") -> Model | None:
     `prefix` is what the command puts before the names of `--batch` and `--context`.
     """
     from solscope.errors import UsageError
-    from solscope.operators.from_config import load_model
 
     if given.path is not None:
+        from solscope.operators.from_config import load_model
+
         return load_model(given.path, given.batch, given.context)
     if given.batch is not None or given.context is not None:
         raise UsageError(f"--{prefix}batch and --{prefix}context need --model")
@@ -47,23 +48,11 @@ def open_model(given: ModelOptions, prefix: str = "") -> Model | None:
 
 def open_hardware(name: str | None) -> Hardware | None:
     """The GPU that `--hardware` names; null without it, which means the one of the profile."""
+    if name is None:
+        return None
     from solscope.views.operators import named_hardware
 
-    return None if name is None else named_hardware(name)
-
-
-def import_numpy() -> None:
-    """Import NumPy without the threads of its linear algebra: one per core, and nothing uses them.
-
-    Processes that are started later get their threads.
-    """
-    limit = "OPENBLAS_NUM_THREADS"
-    if "numpy" not in sys.modules and limit not in os.environ:
-        os.environ[limit] = "1"
-        try:
-            import_module("numpy")
-        finally:
-            del os.environ[limit]
+    return named_hardware(name)
 
 
 def each_profile(files: tuple[str, ...], analyze: Callable[[str], Any]) -> list[Any]:
@@ -109,6 +98,8 @@ def open_attributed(
     with _read_options(path, how.max_expansion) as options, opening(path, options) as main:
         main.start()
         import_numpy()
+        import_polars()
+        main.start_loading()
         from solscope.attribution.classify import load_rules
         from solscope.attribution.opening import attribute_opened, unreported
 
@@ -120,9 +111,11 @@ def open_attributed(
     return attributed
 
 
-def open_with_companion(path: str, how: OpeningOptions, companion: str | None) -> Attributed:
+def open_with_companion(
+    path: str, how: OpeningOptions, companion: str | None, uses: tuple[str, ...] = ()
+) -> Attributed:
     """Open one profile for a command that takes `--with`, and suggest `--with` where it helps."""
-    attributed = open_attributed(path, how, companion)
+    attributed = open_attributed(path, how, companion, uses)
     if companion is None:
         _suggest_captures(path, attributed)
     return attributed

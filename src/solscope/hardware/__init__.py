@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from solscope.compiled import compiled, parse_toml
 from solscope.errors import InputError, UsageError
 from solscope.hardware.base import CHIP, MEMORY, PIPES, SUSTAINED, UNITS, Figure, Hardware
 
@@ -83,6 +84,10 @@ def load(path: Path | str) -> Hardware:
         raise InputError(f"{file}: no such file") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{file}: not a hardware file: {error}") from None
+    return _hardware(file, document)
+
+
+def _hardware(file: Path, document: dict[str, Any]) -> Hardware:
     try:
         _put_sources(document)
         hardware = msgspec.convert(document, Hardware)
@@ -181,7 +186,8 @@ def _plain(name: str) -> str:
 
 @cache
 def _vendor_file(name: str) -> Hardware:
-    return load(FOLDER / f"{name}.toml")
+    path = FOLDER / f"{name}.toml"
+    return _hardware(path, compiled(path, __file__, parse_toml))
 
 
 def _is_measured(path: Path) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 from solscope.attribution import Attributed
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
+from solscope.views.costs import find_calls
 from solscope.views.hotspots import HotspotTable, hotspots
 from solscope.views.idle import CAUSES
 from solscope.views.kernels import KernelTable, kernels
@@ -77,14 +78,15 @@ def profile_page(
     card = hardware or hardware_of(attributed)
     single = not attributed.profile.is_aggregate
     table = kernels(attributed)
+    calls = find_calls(attributed, model) if single else None
     return ProfilePage(
         title=attributed.profile.path,
         summary=summarize(attributed),
         timeline=timeline(attributed),
         tree=time_tree(attributed),
         icicle=icicle(attributed) if single else None,
-        operators=operator_table(attributed, card, model=model) if single else None,
-        hotspots=hotspots(attributed, card, model=model) if single else None,
+        operators=operator_table(attributed, card, model=model, calls=calls) if single else None,
+        hotspots=hotspots(attributed, card, model=model, calls=calls) if single else None,
         roofs=None if card is None else roofs_of(card),
         kernels=msgspec.structs.replace(table, kernels=table.kernels[:MOST_KERNELS]),
         kernels_left_out=max(0, len(table.kernels) - MOST_KERNELS),

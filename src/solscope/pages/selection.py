@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from solscope.attribution import Attributed
 from solscope.bench.base import ShapeResult
@@ -10,12 +11,16 @@ from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
 from solscope.pages.bench import BenchPage, bench_page
 from solscope.pages.comparison import ComparisonPage, comparison_page
-from solscope.pages.diagnosis import DiagnosisPage, diagnosis_page
 from solscope.pages.profile import ProfilePage, profile_page
 from solscope.pages.ranks import RanksPage, ranks_pages
 from solscope.views.lanes.levels import IN_REPORT
 
-Page = ProfilePage | ComparisonPage | RanksPage | DiagnosisPage | BenchPage
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from solscope.pages.diagnosis import DiagnosisPage
+
+Page: TypeAlias = "ProfilePage | ComparisonPage | RanksPage | DiagnosisPage | BenchPage"
 
 
 def pages_of_profiles(
@@ -31,7 +36,11 @@ def pages_of_profiles(
     `labels` name the profiles on the pages that show more than one. `diagnose` takes two profiles,
     the normal one first.
     """
-    pages: list[Page] = [diagnosis_page(profiles, labels)] if diagnose else []
+    pages: list[Page] = []
+    if diagnose:
+        from solscope.pages.diagnosis import diagnosis_page
+
+        pages.append(diagnosis_page(profiles, labels))
     pages += ranks_pages(profiles)
     pages += [comparison_page(profiles, labels)] if len(profiles) > 1 else []
     most = IN_REPORT // max(1, len(profiles))

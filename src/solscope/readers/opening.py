@@ -21,6 +21,8 @@ from solscope.readers.base import EarlyReader, Head, Reader, Reading, ReadOption
 from solscope.readers.source import read_head
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from solscope.cache.entries import Entries
     from solscope.profile import Profile
 
@@ -49,6 +51,7 @@ class Opening:
         self._early = early
         self._started: tuple[EarlyReader, Reading] | None = None
         self._one_file = True
+        self._loading: Future[Profile | None] | None = None
 
     def start(self) -> None:
         """Begin to read the file on a thread, unless it is cached or its reader cannot do so.
@@ -64,6 +67,21 @@ class Opening:
                 self._started = (reader, reader.start(self._path, self._options))
         except SolscopeError:
             return
+
+    def start_loading(self) -> None:
+        """Begin to load the profile from the cache on a thread, when it is there.
+
+        For a caller that has imported Polars and has other modules to import meanwhile.
+        """
+        if self._loading is None and self.entries is not None and self._known_digest is not None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            import solscope.profile  # here, so that two threads do not import it at once
+
+            assert solscope.profile
+            pool = ThreadPoolExecutor(1, thread_name_prefix="solscope-load")
+            self._loading = pool.submit(self._from_cache)
+            pool.shutdown(wait=False)
 
     def __enter__(self) -> Opening:
         return self
@@ -164,6 +182,9 @@ class Opening:
         return entry_key("profile", digest, name, expansion, code_version())
 
     def _cached(self) -> Profile | None:
+        return self._from_cache() if self._loading is None else self._loading.result()
+
+    def _from_cache(self) -> Profile | None:
         digest = self._known_digest
         if self.entries is None or digest is None:
             return None

@@ -112,16 +112,18 @@ def operator_table(
     model: Model | None = None,
     *,
     bound: BoundKind = "corrected",
+    calls: CallTable | None = None,
 ) -> OperatorTable:
     """Cost, bound and score; `hardware` is that of the profile's device unless given.
 
-    `model` gives axes to kernels without recorded shapes whose role is known.
+    `model` gives axes to kernels without recorded shapes whose role is known. `calls` is what
+    `find_calls` gave for both, for a caller that has it.
     """
     check_kind(bound)
     if by not in ("shape", "operator"):
         raise UsageError(f"operators can be listed by shape or operator, not by {by!r}")
     card = hardware or hardware_of(attributed)
-    table = find_calls(attributed, model)
+    table = find_calls(attributed, model) if calls is None else calls
     total = int(table.calls["time_ns"].sum())
     per_kind = _per_kind(table.calls)
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from solscope.attribution import Attributed
-from solscope.attribution.graphs import graph_calls
+from solscope.attribution.graphs import launched_by_graph
 from solscope.attribution.structure import why_unplaced
 from solscope.intervals import find_stray, union
 from solscope.profile import ProfileWarning
@@ -83,7 +83,7 @@ def _unlinked(attributed: Attributed) -> Iterator[ProfileWarning]:
 
 def _graph_replay(attributed: Attributed) -> Iterator[ProfileWarning]:
     rows = attributed.activities
-    launched = graph_calls(attributed.profile.events).gather(rows["launch_row"]).fill_null(False)
+    launched = launched_by_graph(attributed.profile.events, rows["launch_row"])
     replayed = launched & rows["graph_node"].is_null()
     pct = share(rows.with_columns(replayed.alias("replayed")), pl.col("replayed")) or 0.0
     if pct >= _SAY_FROM_PCT:

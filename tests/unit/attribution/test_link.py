@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from solscope.attribution.link import enclosing, link
+from solscope.attribution.link import link
+from solscope.attribution.stacks import enclosing
 from tests.making import event, profile
 
 

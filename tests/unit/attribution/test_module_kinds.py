@@ -9,6 +9,7 @@ from solscope.attribution.confidence import MODULES_AGREE, MODULES_ALONE, MODULE
 from solscope.attribution.link import link
 from solscope.attribution.module_kinds import with_module_kinds
 from solscope.attribution.modules import module_tree
+from solscope.attribution.stacks import Stacks
 from tests.making import event, profile
 
 
@@ -40,7 +41,7 @@ def voted(events: pl.DataFrame, by_order: list[str | None]) -> pl.DataFrame:
         pl.lit("by order").alias("kind_evidence"),
         pl.lit("module").alias("found_by"),
     )
-    found = with_module_kinds(table, events, activities, module_tree(events))
+    found = with_module_kinds(table, Stacks(events, activities), module_tree(events))
     return found.select(pl.col("layer_kind", "kind_evidence").cast(pl.String)).unique()
 
 

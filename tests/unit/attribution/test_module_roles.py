@@ -8,6 +8,7 @@ import pytest
 from solscope.attribution.link import link
 from solscope.attribution.module_roles import module_votes
 from solscope.attribution.modules import module_tree
+from solscope.attribution.stacks import Stacks
 from tests.making import attributed, event, profile
 
 # Attention whose output projection is in a part of its own, and a feed-forward part.
@@ -51,7 +52,7 @@ def test_linear_modules_vote(by_order: str | None, role: list[str], fits: list[b
     events = stacked()
     activities = link(events).with_columns(pl.lit("gemm").alias("category"))
     roles = pl.Series("role", [by_order] * activities.height, dtype=pl.String)
-    votes = module_votes(events, activities, module_tree(events), roles)
+    votes = module_votes(Stacks(events, activities), module_tree(events), roles)
     assert votes["module_role"].to_list() == role * 2
     assert votes["module_fits"].to_list() == fits * 2
 

@@ -6,6 +6,7 @@ import pytest
 
 from solscope.attribution.link import link
 from solscope.attribution.modules import layer_numbers, module_layers
+from solscope.attribution.stacks import Stacks
 from tests.making import event, profile
 
 
@@ -123,7 +124,7 @@ def test_the_layer_around_a_launch_is_that_of_its_stack() -> None:
         event("kernel", "gemm", 1310, 30, correlation=311),
     ]
     events = profile(model, *stack("NeoXLayer_0", 100), *stack("NeoXLayer_1", 200), *alone).events
-    assert module_layers(events, link(events)).to_list() == [0, 1, None]
+    assert module_layers(Stacks(events, link(events))).to_list() == [0, 1, None]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_names_that_state_a_layer(kind: str, name: str, layer: int | None) -> No
         event("runtime", "cudaLaunchKernel", 10, 5, correlation=1),
         event("kernel", "gemm", 200, 30, correlation=1),
     ).events
-    assert module_layers(events, link(events)).to_list() == [layer]
+    assert module_layers(Stacks(events, link(events))).to_list() == [layer]
 
 
 def test_a_module_that_runs_under_one_of_its_name() -> None:

@@ -412,3 +412,34 @@ def test_the_home_of_an_unknown_user_is_named(
     monkeypatch.setenv("SOLSCOPE_CACHE_DIR", "~nobody-of-this-name/cache")
     assert run(["cache", "info"]) == 0
     assert "a user who is not known here" in capsys.readouterr().out
+
+
+def test_a_cached_profile_is_loaded_on_a_thread(
+    cache: Path, trace: Path, readings: list[str]
+) -> None:
+    first = solscope.open(trace)
+    background.wait()
+    with solscope.readers.opening(trace, None) as main:
+        main.start_loading()
+        assert main.profile().events.equals(first.events)
+    assert readings == [str(trace)]
+
+
+@pytest.mark.parametrize("damage", [b"", b"not Parquet"])
+def test_a_damaged_entry_that_is_loaded_on_a_thread_is_a_miss(
+    cache: Path, trace: Path, readings: list[str], damage: bytes
+) -> None:
+    first = solscope.open(trace)
+    background.wait()
+    for file in (cache / ENTRIES).rglob("events.parquet"):
+        file.write_bytes(damage)
+    with solscope.readers.opening(trace, None) as main:
+        main.start_loading()
+        assert main.profile().events.equals(first.events)
+    assert readings == [str(trace)] * 2
+
+
+def test_nothing_is_loaded_of_a_profile_that_was_never_read(cache: Path, trace: Path) -> None:
+    with solscope.readers.opening(trace, None) as main:
+        main.start_loading()
+        assert main._loading is None

@@ -15,7 +15,7 @@ from click.shell_completion import ShellComplete
 
 from solscope import __version__
 from solscope.cli import app, run
-from solscope.cli.opening import import_numpy
+from solscope.cli.libraries import import_numpy
 from solscope.demo import DEMOS
 
 SRC = Path(__file__).parents[3] / "src"
@@ -173,7 +173,7 @@ def test_the_limit_of_threads_is_not_handed_on(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     limits: list[str | None] = []
     monkeypatch.setattr(
-        "solscope.cli.opening.import_module",
+        "solscope.cli.libraries.import_module",
         lambda _: limits.append(os.environ.get("OPENBLAS_NUM_THREADS")),
     )
     import_numpy()

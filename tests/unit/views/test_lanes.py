@@ -16,7 +16,7 @@ from solscope.views.lanes.base import EventBlock
 from solscope.views.lanes.levels import Level, event_timeline, levels_of
 from solscope.views.lanes.pack import pack, unpack
 from solscope.views.lanes.ranges import next_event, range_sums
-from solscope.views.lanes.rows import MAX_DEPTH
+from solscope.views.lanes.rows import MAX_DEPTH, _labels, _stacked
 from tests.making import aggregate, attributed, event, profile
 
 
@@ -275,3 +275,36 @@ def test_a_block_says_which_level_it_has(demo: Attributed, asked: int, given: in
     levels = levels_of(demo)
     block = levels.block(asked, 0, levels.laned.span_ns)
     assert {part.level for part in block.parts} == {range(len(levels.levels))[given]}
+
+
+def test_lanes_of_overlapping_events_are_those_of_one_event_after_the_other() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        start = np.sort(random.integers(0, 300, 60))
+        end = start + random.integers(0, 12, 60)
+        free_at = [0] * 60
+        expected = []
+        for begin, until in zip(start.tolist(), end.tolist(), strict=True):
+            lane = next(lane for lane, free in enumerate(free_at) if free <= begin)
+            free_at[lane] = until
+            expected.append(lane)
+        assert _stacked(start, end).tolist() == expected
+
+
+@pytest.mark.parametrize("most", [1, 1 << 62])
+def test_labels_are_numbered_by_first_use(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Also where the product of the numbers of names, categories, roles, ... is too large."""
+    monkeypatch.setattr("solscope.views.lanes.rows.SPREAD", most)
+    texts = {
+        "name": ["b", "a", None, "b", "b"],
+        "category": ["x", "x", "x", None, "x"],
+        **dict.fromkeys(("role", "op", "full"), [None] * 5),
+    }
+    labels, label = _labels(pl.DataFrame(texts, schema=dict.fromkeys(texts, pl.Categorical())))
+    assert [(one.name, one.category) for one in labels] == [
+        ("b", "x"),
+        ("a", "x"),
+        ("(no name)", "x"),
+        ("b", None),
+    ]
+    assert label.to_list() == [0, 1, 2, 3, 0]

@@ -20,6 +20,9 @@ from solscope.cli.output import Output, form_options, present
 if TYPE_CHECKING:
     from solscope.views.efficiency import EfficiencyBy, EfficiencyTable
 
+USES = ("solscope.views.efficiency", "solscope.operators.recorded")
+"""Modules that are imported while a profile is read."""
+
 
 @click.command("efficiency", short_help="Compute MFU, MBU and the speed of light of a step.")
 @profiles_argument
@@ -49,12 +52,13 @@ def command(
       solscope efficiency graph.json.gz --with eager.json.gz
       solscope efficiency trace.json.gz --model config.json --json
     """
-    from solscope.views.efficiency import efficiency
-
     card = open_hardware(hardware)
     config = open_model(model)
 
     def analyze(path: str) -> EfficiencyTable:
-        return efficiency(open_with_companion(path, opening, companion), card, by, config)
+        attributed = open_with_companion(path, opening, companion, USES)
+        from solscope.views.efficiency import efficiency
+
+        return efficiency(attributed, card, by, config)
 
     present({"profiles": each_profile(files, analyze)}, output)

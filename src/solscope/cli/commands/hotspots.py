@@ -20,6 +20,9 @@ from solscope.cli.output import Output, form_options, present
 if TYPE_CHECKING:
     from solscope.views.hotspots import HotspotTable
 
+USES = ("solscope.views.hotspots", "solscope.operators.recorded")
+"""Modules that are imported while a profile is read."""
+
 
 @click.command("hotspots", short_help="Rank what to fix first, by time saved.")
 @profiles_argument
@@ -55,12 +58,13 @@ def command(
       solscope hotspots rank0.json.gz rank1.json.gz
       solscope hotspots --hardware H200 --target 70 trace.json.gz --json
     """
-    from solscope.views.hotspots import hotspots
-
     card = open_hardware(hardware)
     config = open_model(model)
 
     def analyze(path: str) -> HotspotTable:
-        return hotspots(open_with_companion(path, opening, companion), card, target, config)
+        attributed = open_with_companion(path, opening, companion, USES)
+        from solscope.views.hotspots import hotspots
+
+        return hotspots(attributed, card, target, config)
 
     present({"profiles": each_profile(files, analyze)}, output, top=top)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from solscope.roofline import BoundKind
     from solscope.views.operators import OperatorsBy, OperatorTable
 
+USES = ("solscope.views.operators", "solscope.operators.recorded")
+"""Modules that are imported while a profile is read."""
+
 
 @click.command("operators", short_help="Compare each operator with its roofline bound.")
 @profiles_argument
@@ -56,13 +59,13 @@ def command(
       solscope operators --model config.json --batch 32 --context 1024 trace.json.gz
       solscope operators --with eager.json.gz replay.json.gz
     """
-    from solscope.views.operators import operator_table
-
     card = open_hardware(hardware)
     config = open_model(model)
 
     def analyze(path: str) -> OperatorTable:
-        attributed = open_with_companion(path, opening, companion)
+        attributed = open_with_companion(path, opening, companion, USES)
+        from solscope.views.operators import operator_table
+
         return operator_table(attributed, card, by, config, bound=bound)
 
     results = each_profile(files, analyze)

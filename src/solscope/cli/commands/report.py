@@ -22,6 +22,9 @@ from solscope.cli.output import Output, check_one_stdout, json_option, present, 
 if TYPE_CHECKING:
     from solscope.pages.selection import Page
 
+USES = ("solscope.pages.selection", "solscope.operators.recorded", "solscope.report.html")
+"""Modules that are imported while a profile is read."""
+
 
 @click.command("report", short_help="Write one self-contained HTML file.")
 @click.argument("files", type=ProfilePath(), nargs=-1, required=True, metavar="FILE...")
@@ -83,16 +86,17 @@ def command(
         _write(pages_of_results(read_results(results), title), title, target, output)
         return
     from solscope import find_profiles
-    from solscope.pages.selection import pages_of_profiles
-    from solscope.report.layout.labels import short_labels
 
     paths = find_profiles(files, note_skipped)
     _check(target, paths, force)
     card = open_hardware(hardware)
     config = open_model(model)
-    profiles = [open_attributed(path, opening) for path in paths]
+    profiles = [open_attributed(path, opening, uses=USES) for path in paths]
     if diagnose and len(profiles) != 2:
         raise click.UsageError(f"--diagnose takes two different profiles, not {len(profiles)}")
+    from solscope.pages.selection import pages_of_profiles
+    from solscope.report.layout.labels import short_labels
+
     labels = short_labels([attributed.profile.path for attributed in profiles])
     pages = pages_of_profiles(profiles, labels, diagnose=diagnose, hardware=card, model=config)
     _write(pages, " · ".join(labels), target, output)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from solscope.cli.arguments import ProfilePath
-from solscope.cli.opening import import_numpy, open_hardware, open_model, open_with_companion
+from solscope.cli.libraries import import_numpy, import_polars
+from solscope.cli.opening import open_hardware, open_model, open_with_companion
 from solscope.cli.options import (
     ModelOptions,
     OpeningOptions,
@@ -137,6 +138,7 @@ def command(
       solscope whatif trace.json.gz --reach dense_gemm=80% --no-host-gaps
     """
     import_numpy()
+    import_polars()
     from solscope.whatif import Scenario, predict_many
 
     base = Scenario(graphs=graphs, fuse=fuse, reach=dict(reach), no_host_gaps=no_host_gaps)

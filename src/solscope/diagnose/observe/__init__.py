@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from solscope.attribution import Attributed
-from solscope.attribution.graphs import graph_calls
+from solscope.attribution.graphs import launched_by_graph
 from solscope.compare.units import WHOLE
 from solscope.diagnose.labels import copy_kind
 from solscope.diagnose.observe.behavior import observe_cycles
@@ -232,8 +232,7 @@ def _run(attributed: Attributed, window: _Window) -> Run:
     meta = profile.metadata
     events, activities = profile.events, window.activities
     total = max(1, int(activities["dur_ns"].sum()))
-    launched = graph_calls(events).gather(activities["launch_row"])
-    replayed = activities.filter(launched.fill_null(False))
+    replayed = activities.filter(launched_by_graph(events, activities["launch_row"]))
     linked = activities.filter(pl.col("launch_row").is_not_null())
     kinds = events["kind"]
     offset = meta.unix_offset_ns

@@ -41,18 +41,15 @@ def copies_between(calls: pl.DataFrame, table: CallTable, card: Hardware | None)
         for at, kind in enumerate(table.kinds)
         if kind.category == "memcpy"
     }
-    return {
-        call: kinds[kind]
-        for call, kind in calls.select("call", "kind").iter_rows()
-        if kind in kinds and (card is None or kinds[kind] != "DtoD")
-    }
+    kinds = {at: name for at, name in kinds.items() if card is None or name != "DtoD"}
+    copies = calls.select("call", "kind").filter(pl.col("kind").is_in(list(kinds)))
+    return {call: kinds[kind] for call, kind in copies.iter_rows()}
 
 
 def exposed_copies(
     attributed: Attributed, copies: Mapping[int, str], table: CallTable, window: Window
 ) -> list[Hotspot]:
     """Copies by direction: the part that nothing else hides."""
-    owner = dict(table.activities.select("row", "call").iter_rows())
     timed = pl.col("start_ns").is_not_null() & pl.col("dur_ns").is_not_null()
     rows = window.of(attributed.activities).filter(timed)
     devices = rows.partition_by(["rank", "device"], maintain_order=True)
@@ -65,8 +62,9 @@ def exposed_copies(
         first = np.minimum(np.maximum(start, before), end)
         other = union(*bounds(device.filter(pl.col("kind") != "memcpy")))
         exposed = end - first - overlap(first, end, other)
-        for row, time, shown in zip(copied["row"], end - start, exposed, strict=True):
-            if (direction := copies.get(owner[row])) is not None:
+        calls = copied.select("row").join(table.activities, on="row", maintain_order="left")["call"]
+        for call, time, shown in zip(calls, end - start, exposed, strict=True):
+            if (direction := copies.get(call)) is not None:
                 sums = spent[direction]
                 sums.count += 1
                 sums.time_ns += int(time)

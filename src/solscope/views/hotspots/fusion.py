@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import numpy as np
 import polars as pl
 
 from solscope.names import short_name
@@ -25,29 +26,27 @@ FUSIBLE = frozenset(
 
 def tiny_runs(calls: pl.DataFrame, table: CallTable) -> list[list[int]]:
     """Runs of tiny fusible calls, next to one another on their stream, within one step."""
-    fusible = [kind.category in FUSIBLE for kind in table.kinds]
+    fusible = np.array([kind.category in FUSIBLE for kind in table.kinds], dtype=bool)
     runs: list[list[int]] = []
     place = ["rank", "device", "stream", "step"]
     ordered = calls.filter(pl.col("start_ns").is_not_null()).sort("start_ns", maintain_order=True)
     for stream in ordered.partition_by(place, maintain_order=True):
-        run: list[int] = []
-        for call, kind, time in stream.select("call", "kind", "time_ns").iter_rows():
-            if fusible[kind] and time < TINY_NS:
-                run.append(call)
-                continue
-            runs.append(run)
-            run = []
-        runs.append(run)
-    return [run for run in runs if len(run) >= SHORTEST_RUN]
+        call = stream["call"].to_numpy()
+        tiny = fusible[stream["kind"].to_numpy()] & (stream["time_ns"].to_numpy() < TINY_NS)
+        begins, ends = np.flatnonzero(np.diff(tiny, prepend=False, append=False)).reshape(-1, 2).T
+        long = ends - begins >= SHORTEST_RUN
+        runs += (call[a:b].tolist() for a, b in zip(begins[long], ends[long], strict=True))
+    return runs
 
 
 def fusions(
     runs: list[list[int]], calls: pl.DataFrame, table: CallTable, window: Window
 ) -> list[Hotspot]:
     """Equal runs together: the same operators in the same order."""
+    chosen = calls.filter(pl.col("call").is_in([call for run in runs for call in run]))
     facts = {
         call: (kind, time)
-        for call, kind, time in calls.select("call", "kind", "time_ns").iter_rows()
+        for call, kind, time in chosen.select("call", "kind", "time_ns").iter_rows()
     }
     groups: dict[tuple[str, ...], list[list[int]]] = defaultdict(list)
     for run in runs:

@@ -57,7 +57,7 @@ def exposed_communication(
 ) -> list[Hotspot]:
     """Communication by collective: the part that no computation hides."""
     devices = _devices(attributed, window)
-    named = {call: table.kinds[kind].operator for call, kind in calls["call", "kind"].iter_rows()}
+    operators = _operators_of(devices, calls, table)
     spent: dict[str, _Comm] = defaultdict(_Comm)
     for device in devices:
         comm = device.filter(pl.col("category") == "comm").sort("start_ns", maintain_order=True)
@@ -70,13 +70,23 @@ def exposed_communication(
         exposed = alone - overlap(first, first + alone, union(*bounds(other)))
         rows = comm.select("op_row", pl.col("operator").cast(pl.String)).iter_rows()
         for (row, recorded), time, shown in zip(rows, end - start, exposed, strict=True):
-            kind = spent[named.get(row) or recorded or UNNAMED]
+            kind = spent[operators.get(row) or recorded or UNNAMED]
             kind.time_ns, kind.exposed_ns = kind.time_ns + int(time), kind.exposed_ns + int(shown)
             kind.count += 1
     least = _least(calls, table, card)
     return [
         _comm_row(name, comm, least.get(name), len(devices), window) for name, comm in spent.items()
     ]
+
+
+def _operators_of(
+    devices: list[pl.DataFrame], calls: pl.DataFrame, table: CallTable
+) -> dict[int, str | None]:
+    """The operator of each call that communicates."""
+    asked = [device.filter(pl.col("category") == "comm")["op_row"] for device in devices]
+    rows = {row for part in asked for row in part.drop_nulls()}
+    chosen = calls.select("call", "kind").filter(pl.col("call").is_in(list(rows)))
+    return {call: table.kinds[kind].operator for call, kind in chosen.iter_rows()}
 
 
 def idle_time(attributed: Attributed, window: Window) -> list[Hotspot]:

@@ -192,8 +192,10 @@ def _main_label(first: Int64s, label: Int64s, busy: Int64s) -> Int64s:
 
 def _same(values: Int64s, first: Int64s) -> NDArray[np.bool_]:
     """Which groups, each of which begins at `first`, have one value."""
-    low, high = np.minimum.reduceat(values, first), np.maximum.reduceat(values, first)
-    return np.asarray(low == high, dtype=np.bool_)
+    changes = np.empty(values.size, dtype=np.bool_)
+    np.not_equal(values[1:], values[:-1], out=changes[1:])
+    changes[first] = False
+    return ~np.logical_or.reduceat(changes, first)
 
 
 def _block(parts: list[tuple[int, Level]], from_ns: int, to_ns: int) -> EventBlock:

@@ -27,6 +27,8 @@ MAX_DEPTH = 128
 
 Deeper calls are counted. Further activities share the last lane, so that no GPU time is missing.
 """
+SPREAD = 1 << 62
+"""Labels that one number can tell apart."""
 _LABEL = ("name", "category", "role", "op", "full")
 _TEXT = pl.Categorical()
 _SCHEMA = pl.Schema(
@@ -278,10 +280,13 @@ def _nested(parent: Int64s) -> Int64s:
 
 def _stacked(start: Int64s, end: Int64s) -> Int64s:
     """The first lane that is free when an event starts; the last one when all are busy."""
-    depth = np.empty(start.size, dtype=np.int64)
+    depth = np.zeros(start.size, dtype=np.int64)
     free = list(range(MAX_DEPTH))
     busy: list[tuple[int, int]] = []
-    for index, (begin, until) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+    rows = _overlapping(start, end)
+    for index, begin, until in zip(
+        rows.tolist(), start[rows].tolist(), end[rows].tolist(), strict=True
+    ):
         while busy and busy[0][0] <= begin:
             heappush(free, heappop(busy)[1])
         if free:
@@ -292,12 +297,32 @@ def _stacked(start: Int64s, end: Int64s) -> Int64s:
     return depth
 
 
+def _overlapping(start: Int64s, end: Int64s) -> Int64s:
+    """Events that are not alone from their start to their end; the others need no second lane."""
+    # Where everything before has ended, all lanes are free again.
+    begins = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])
+    return np.flatnonzero(~(begins & np.append(begins[1:], True)))
+
+
 def _labels(events: pl.DataFrame) -> tuple[list[Label], pl.Series]:
     """The distinct labels, and which one each event has."""
-    distinct = events.select(_LABEL).unique(maintain_order=True).with_row_index("label")
-    label = events.select(_LABEL).join(
-        distinct, on=_LABEL, how="left", nulls_equal=True, maintain_order="left"
+    keys = events.select(_number(events).alias("key"))
+    distinct = keys.with_row_index("row").unique("key", keep="first", maintain_order=True)
+    label = keys.join(
+        distinct.with_row_index("label"), on="key", how="left", maintain_order="left"
     )["label"]
-    rows = distinct.select(pl.col(_LABEL).cast(pl.String))
+    rows = events.select(_LABEL)[distinct["row"]].select(pl.col(_LABEL).cast(pl.String))
     rows = rows.with_columns(pl.col("name").fill_null("(no name)"))
     return [Label(*row) for row in rows.iter_rows()], label
+
+
+def _number(events: pl.DataFrame) -> pl.Expr:
+    """One value per distinct label: a number, unless numbers would become too large."""
+    key, size = pl.lit(0, pl.Int64), 1
+    for name in _LABEL:
+        # Null is 0, and everything else one more than its code.
+        codes = events[name].to_physical()
+        most = int(codes.max() or 0) + 2  # type: ignore[arg-type]
+        size *= most
+        key = key * most + (pl.col(name).to_physical().cast(pl.Int64) + 1).fill_null(0)
+    return key if size <= SPREAD else pl.struct(pl.col(_LABEL).to_physical())

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+CHECK = """
+import sys
+from solscope.cli.libraries import LATE, import_polars
+import_polars()
+loaded = [name for name in LATE if type(sys.modules[name]).__name__ != "_Late"]
+
+import json, polars
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+import importlib.metadata
+with ThreadPoolExecutor(8) as pool:
+    texts = set(pool.map(json.dumps, [[1]] * 64))
+import subprocess
+print(json.dumps({
+    "loaded": loaded,
+    "texts": sorted(texts),
+    "version": version("polars") == importlib.metadata.version("polars") == polars.__version__,
+    "real": [type(sys.modules[name]).__name__ for name in LATE if name != "subprocess"],
+    "status": subprocess.run([sys.executable, "-c", ""]).returncode,
+}))
+"""
+
+
+def test_modules_that_polars_hardly_needs_come_when_they_are_used() -> None:
+    done = subprocess.run([sys.executable, "-c", CHECK], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == {
+        "loaded": [],
+        "texts": ["[1]"],
+        "version": True,
+        "real": ["module", "module"],
+        "status": 0,
+    }
