@@ -8,12 +8,12 @@ from solscope.attribution import Attributed
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
 from solscope.views.costs import find_calls
-from solscope.views.hotspots import HotspotTable, hotspots
+from solscope.views.hotspots import HotspotTable, hotspots_of_calls
 from solscope.views.idle import CAUSES
 from solscope.views.kernels import KernelTable, kernels
 from solscope.views.lanes.base import EventTimeline
 from solscope.views.lanes.levels import event_timeline
-from solscope.views.operators import OperatorTable, hardware_of, operator_table
+from solscope.views.operators import OperatorTable, hardware_of, operators_of_calls
 from solscope.views.summary import Summary, summarize
 from solscope.views.timeline import Timeline, timeline
 from solscope.views.tree import TimeNode, icicle, time_tree
@@ -85,8 +85,8 @@ def profile_page(
         timeline=timeline(attributed),
         tree=time_tree(attributed),
         icicle=icicle(attributed) if single else None,
-        operators=operator_table(attributed, card, model=model, calls=calls) if single else None,
-        hotspots=hotspots(attributed, card, model=model, calls=calls) if single else None,
+        operators=None if calls is None else operators_of_calls(attributed, calls, card),
+        hotspots=None if calls is None else hotspots_of_calls(attributed, calls, card),
         roofs=None if card is None else roofs_of(card),
         kernels=msgspec.structs.replace(table, kernels=table.kernels[:MOST_KERNELS]),
         kernels_left_out=max(0, len(table.kernels) - MOST_KERNELS),

@@ -112,18 +112,26 @@ def operator_table(
     model: Model | None = None,
     *,
     bound: BoundKind = "corrected",
-    calls: CallTable | None = None,
 ) -> OperatorTable:
     """Cost, bound and score; `hardware` is that of the profile's device unless given.
 
-    `model` gives axes to kernels without recorded shapes whose role is known. `calls` is what
-    `find_calls` gave for both, for a caller that has it.
+    `model` gives axes to kernels without recorded shapes whose role is known.
     """
     check_kind(bound)
     if by not in ("shape", "operator"):
         raise UsageError(f"operators can be listed by shape or operator, not by {by!r}")
     card = hardware or hardware_of(attributed)
-    table = find_calls(attributed, model) if calls is None else calls
+    return operators_of_calls(attributed, find_calls(attributed, model), card, by, bound)
+
+
+def operators_of_calls(
+    attributed: Attributed,
+    table: CallTable,
+    card: Hardware | None,
+    by: OperatorsBy = "shape",
+    bound: BoundKind = "corrected",
+) -> OperatorTable:
+    """`operator_table` of calls that were found before."""
     total = int(table.calls["time_ns"].sum())
     per_kind = _per_kind(table.calls)
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)

@@ -43,30 +43,33 @@ def hotspots(
     hardware: Hardware | None = None,
     target_pct: float = TARGET_PCT,
     model: Model | None = None,
-    *,
-    calls: CallTable | None = None,
 ) -> HotspotTable:
     """Rank what could be saved; `hardware` is that of the profile's device unless given.
 
-    `model` gives axes to kernels without recorded shapes whose role is known. `calls` is what
-    `find_calls` gave for both, for a caller that has it.
+    `model` gives axes to kernels without recorded shapes whose role is known.
     """
     if not 0 < target_pct <= 100:
         raise UsageError(f"target must be a percentage of the bound, not {target_pct}")
     card = hardware or hardware_of(attributed)
+    return hotspots_of_calls(attributed, find_calls(attributed, model), card, target_pct)
+
+
+def hotspots_of_calls(
+    attributed: Attributed, table: CallTable, card: Hardware | None, target_pct: float = TARGET_PCT
+) -> HotspotTable:
+    """`hotspots` of calls that were found before."""
     window = step_window(attributed)
-    table = find_calls(attributed, model) if calls is None else calls
-    ours = window.of(table.calls)
-    runs = tiny_runs(ours, table)
-    copies = copies_between(ours, table, card)
+    calls = window.of(table.calls)
+    runs = tiny_runs(calls, table)
+    copies = copies_between(calls, table, card)
     elsewhere = {*copies, *(c for run in runs for c in run)}
-    alone = ours.filter(~pl.col("call").is_in(list(elsewhere)))
+    alone = calls.filter(~pl.col("call").is_in(list(elsewhere)))
     candidates = [
         *slow_operators(
-            alone, table, card, window, target_pct, streamed_bytes(ours, table, card, window)
+            alone, table, card, window, target_pct, streamed_bytes(calls, table, card, window)
         ),
-        *fusions(runs, ours, table, window),
-        *exposed_communication(attributed, ours, table, card, window),
+        *fusions(runs, calls, table, window),
+        *exposed_communication(attributed, calls, table, card, window),
         *exposed_copies(attributed, copies, table, window),
         *idle_time(attributed, window),
     ]
@@ -80,7 +83,7 @@ def hotspots(
         steps=window.count,
         step_ms=window.step_ns / 1e6,
         target_pct=target_pct,
-        coverage=HotspotCoverage(_cost_pct(ours, table), replays_graphs(attributed)),
+        coverage=HotspotCoverage(_cost_pct(calls, table), replays_graphs(attributed)),
         hotspots=[msgspec.structs.replace(h, rank=at) for at, h in enumerate(ranked, start=1)],
     )
 
