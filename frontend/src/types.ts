@@ -234,9 +234,12 @@ export interface Difference {
 export interface Entry {
   solution: string;
   weighted_s: number | null;
+  s_covered: number | null;
   covered: number;
   shapes_passed: number;
   shapes_failed: number;
+  shapes_unsupported: number;
+  declined: number;
   wins: number;
   operators: Record<string, number | null>;
 }
@@ -603,6 +606,7 @@ export interface OperatorScore {
   operator: string;
   importance: number;
   s: number | null;
+  s_passed: number | null;
   shapes_passed: number;
   shapes: number;
   covered_weight: number;
@@ -847,7 +851,7 @@ export interface Score {
   method: string;
   solutions: string[];
   weighted_s: number | null;
-  weighted_s_all: number | null;
+  s_covered: number | null;
   covered: number;
   recoverable: number | null;
   operators: OperatorScore[];

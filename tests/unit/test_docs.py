@@ -22,6 +22,7 @@ import solscope
 from solscope import environment, events
 from solscope.attribution.classify import CATEGORIES, Explanation, Match, Rule
 from solscope.attribution.roles import GROUPS, ROLES
+from solscope.bench import audit
 from solscope.bench import base as bench_base
 from solscope.bench.results import contrast, leaderboard
 from solscope.bench.results import score as bench_score
@@ -217,6 +218,8 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     contrast.ShapeContrast,
     leaderboard.Leaderboard,
     leaderboard.Entry,
+    audit.Audit,
+    audit.Finding,
 )
 
 

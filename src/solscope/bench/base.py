@@ -38,6 +38,12 @@ FAILURES: tuple[Status, ...] = (
 METHODS = {"cold": "cold-v1", "warm": "warm-v1", "graph": "graph-v2"}
 """How calls are timed on a GPU, by name; the id changes with what a number of it means."""
 
+SETS = 3
+"""Draws that the timed calls rotate over."""
+EVALUATOR = 2
+"""Version of the evaluator: what it draws, checks and tolerates. 2: draws that vary what traffic
+varies, values that `setup` cannot reach, rows changed between timed calls."""
+
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
 """A time, a count or a share; sums of larger ones would stop being numbers."""
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -147,6 +153,27 @@ class ShapeResult(msgspec.Struct, frozen=True):
     solution_hash: str = ""
     run: dict[str, Any] = msgspec.field(default_factory=dict)
     """Command, time, versions and machine."""
+    evaluator: int = 1
+    """Version of the evaluator that checked it (`EVALUATOR`)."""
+    declined: list[str] = msgspec.field(default_factory=list)
+    """Extra cases for which the solution raised NotImplementedError."""
+    sets_checked: int | None = None
+    """Of the draws that timed calls rotate over, those that were compared with a reference; null
+    where lines of the first evaluator do not say."""
+    digest: str = ""
+    """Of everything else in the line; empty in lines that were written without."""
+    run_digest: str = ""
+    """Of the digests of this run's lines up to this one, so that a missing line shows."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of a passed line must know."""
+        notes = ["noisy"] if any(timing.noisy for timing in self.methods.values()) else []
+        if self.declined:
+            notes.append(f"declines {len(self.declined)} extra cases")
+        if self.sets_checked is not None and self.median_us and self.sets_checked < SETS:
+            notes.append(f"{self.sets_checked} of {SETS} sets checked")
+        return notes
 
     @property
     def key(self) -> tuple[str | float, ...]:

@@ -54,16 +54,18 @@ CHIP = (
     "sm.count",
     "clock.boost",
     "clock.base",
+    "clock.tensor",
     "interconnect.bandwidth",
     "host.bandwidth",
     "launch.floor",
     "graph.floor",
     "serial.step",
 )
-"""What `chip` may hold. `launch.floor` is the device time of an empty kernel, `graph.floor` the
-time per kernel in a graph of empty ones, `serial.step` the least time from one step of a recurrence
-to the next. `interconnect.bandwidth` (links to other GPUs) and `host.bandwidth` (PCIe or what else
-leads to the host) count both directions."""
+"""What `chip` may hold. `clock.tensor` is the clock at which the vendor states the rates of tensor
+cores, fp64 aside, where that is not `clock.boost`. `launch.floor` is the device time of an empty
+kernel, `graph.floor` the time per kernel in a graph of empty ones, `serial.step` the least time
+from one step of a recurrence to the next. `interconnect.bandwidth` (links to other GPUs) and
+`host.bandwidth` (PCIe or what else leads to the host) count both directions."""
 
 UNITS = ("FLOP/s", "op/s", "byte/s", "byte", "Hz", "count", "s")
 

@@ -75,6 +75,7 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     "bench_score": [("bench", "score", "demo:bench-h200")],
     "bench_compare": [("bench", "compare", "demo:bench-h200", "demo:bench-h200")],
     "bench_leaderboard": [("bench", "leaderboard", "demo:bench-h200")],
+    "bench_verify": [("bench", "verify", "demo:bench-h200")],
     "capture": [("capture", "-o", "{tmp}/run.metrics.csv", "--", sys.executable, "-c", "pass")],
     "capture_list": [("capture", "--list")],
     "lab_score": [("lab", "score", "demo:lab")],

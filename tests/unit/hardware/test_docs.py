@@ -25,6 +25,7 @@ TABLES = {
         "host.bandwidth",
         "serial.step",
         "clock.base",
+        "clock.tensor",
     ),
 }
 

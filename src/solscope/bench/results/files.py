@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 
@@ -40,24 +40,27 @@ def _begins_as_ours(path: Path) -> bool:
 
 def read_results(paths: Iterable[Path | str]) -> list[ShapeResult]:
     """All lines of several files; the last line of a file may have been cut off by a crash."""
-    results = []
-    for path in map(Path, paths):
-        try:
-            lines = path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            raise InputError(f"{path}: no such file") from None
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                results.append(_DECODER.decode(line))
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                if number == len(lines) and _is_half(line):
-                    continue
-                raise InputError(f"{path}: line {number} is not a result: {error}") from None
+    results = [result for path in paths for _, _, result in raw_lines(path)]
     if not results:
         raise InputError(f"{', '.join(map(str, paths))}: no results")
     return results
+
+
+def raw_lines(path: Path | str) -> Iterator[tuple[int, bytes, ShapeResult]]:
+    """Number, text and content of each line of a file."""
+    try:
+        lines = Path(path).read_bytes().split(b"\n")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            yield number, line, _DECODER.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            if number == len(lines) and _is_half(line):
+                continue
+            raise InputError(f"{path}: line {number} is not a result: {error}") from None
 
 
 def is_cut_off(path: Path) -> bool:
@@ -68,8 +71,17 @@ def is_cut_off(path: Path) -> bool:
 
 
 def latest(results: Sequence[ShapeResult]) -> list[ShapeResult]:
-    """Of several lines for the same shape by the same solution on the same device, the last."""
-    last = {(r.operator, r.shape, r.solution, r.scale, r.suite, r.device): r for r in results}
+    """Of several lines for the same shape by the same solution on the same device, the last.
+
+    Of a solution whose files changed, the lines of its last version alone: the shapes of one
+    operator by two versions are no result of either.
+    """
+    newest = {(r.operator, r.solution, r.suite, r.device): r.solution_hash for r in results}
+    last = {
+        (r.operator, r.shape, r.solution, r.scale, r.suite, r.device): r
+        for r in results
+        if r.solution_hash == newest[r.operator, r.solution, r.suite, r.device]
+    }
     return list(last.values())
 
 

@@ -15,10 +15,17 @@ class Entry(msgspec.Struct, frozen=True):
 
     solution: str
     weighted_s: float | None
+    """Over the whole suite, with 0 for what it did not pass."""
+    s_covered: float | None
+    """Over what it passed."""
     covered: float
-    """Importance of the operators that it has an S for."""
+    """Share of production's time in the shapes that it passed."""
     shapes_passed: int
     shapes_failed: int
+    shapes_unsupported: int
+    """Shapes that it does not take, or whose package is missing."""
+    declined: int
+    """Extra cases for which it raised NotImplementedError, over its operators."""
     wins: int
     """Shapes on which it is the fastest that passed."""
     operators: dict[str, float | None]
@@ -41,7 +48,7 @@ def leaderboard(
     method: str | None = None,
     suite: str | None = None,
 ) -> Leaderboard:
-    """Rank the solutions by S times the importance that they cover."""
+    """Rank the solutions by S over the whole suite."""
     chosen = select(results, None, device, method, suite)
     best = score(results, None, device, method, suite)
     winners: dict[str, int] = {}
@@ -56,12 +63,15 @@ def leaderboard(
             Entry(
                 solution=name,
                 weighted_s=own.weighted_s,
+                s_covered=own.s_covered,
                 covered=own.covered,
                 shapes_passed=sum(r.status == "passed" for r in lines),
                 shapes_failed=sum(r.status in FAILURES for r in lines),
+                shapes_unsupported=sum(r.status == "unsupported" for r in lines),
+                declined=len({(r.operator, case) for r in lines for case in r.declined}),
                 wins=winners.get(name, 0),
                 operators={entry.operator: entry.s for entry in own.operators},
             )
         )
-    entries.sort(key=lambda entry: (-(entry.weighted_s or 0.0) * entry.covered, -entry.wins))
+    entries.sort(key=lambda entry: (-(entry.weighted_s or 0.0), -entry.wins))
     return Leaderboard(best.device, best.suite, best.method, best, entries)

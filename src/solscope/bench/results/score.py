@@ -1,13 +1,16 @@
 """The score: what share of production's GPU time runs at the hardware's limit.
 
     S of a shape      = bound / median
-    S of an operator  = sum(n bound) / sum(n median)    n: calls of the shape
-    S over all        = sum(importance S) / sum(importance)
-    recoverable       = sum(importance (1 - S))
+    S where passed    = sum(n bound) / sum(n median)    n: calls of the shape
+    S of an operator  = S where passed x share of the operator's time in shapes that passed
+    S over all        = sum(importance S) over all operators of the suite
+    recoverable       = sum(importance covered (1 - S where passed))
 
-Only shapes that passed count, at full size; of several solutions the fastest counts for each shape.
-Where a suite gives shares of time instead of calls, n is share / median.
-What did not pass is left out of S and reported separately: `shapes_passed` of `shapes`, `covered`.
+A shape that is missing, failed or is not supported counts as 0, and so does an operator without
+any; `covered` says for how much of the time there is a measurement. Of several solutions the
+fastest counts for each shape, and of a solution whose files changed the last version. Sizes must be
+full. Where a suite gives shares of time instead of calls, n is share / median.
+Weights and bounds are the suite's, not those that a results file states (`restate.py`).
 Nothing is clipped: S above 1 means that the bound is wrong, and `faster_than_bound` never passes.
 """
 
@@ -20,6 +23,7 @@ import msgspec
 
 from solscope.bench.base import ShapeResult, is_called
 from solscope.bench.results.files import latest
+from solscope.bench.results.restate import restate
 from solscope.bench.workloads import DEFAULT_SUITE, workloads
 from solscope.errors import InputError, UsageError
 
@@ -34,7 +38,9 @@ class OperatorScore(msgspec.Struct, frozen=True):
     importance: float
     """Share in production's GPU time; all operators of the suite are 1."""
     s: float | None
-    """Null when no shape with a bound passed."""
+    """With 0 for the shapes that did not pass; null when no shape with a bound passed."""
+    s_passed: float | None
+    """Over the shapes that passed."""
     shapes_passed: int
     shapes: int
     """All shapes of the suite."""
@@ -47,7 +53,7 @@ class OperatorScore(msgspec.Struct, frozen=True):
     published_s: float | None
     """S against the bound that the public suite states."""
     recoverable: float | None
-    """importance (1 - s)."""
+    """importance covered_weight (1 - s_passed)."""
     best: dict[str, int]
     """How many shapes each solution is the fastest on."""
 
@@ -60,13 +66,13 @@ class Score(msgspec.Struct, frozen=True):
     method: str
     solutions: list[str]
     weighted_s: float | None
-    """Over the operators that have an S."""
-    weighted_s_all: float | None
-    """With 0 for the operators that have none."""
+    """Over the whole suite, with 0 for what did not pass or was not run; null without any S."""
+    s_covered: float | None
+    """Over what passed."""
     covered: float
-    """Importance of the operators that have an S."""
+    """Share of production's time, by importance and weight, in the shapes that passed."""
     recoverable: float | None
-    """Share of production's GPU time that would be saved at the bound, over operators with an S."""
+    """Share of production's GPU time that would be saved at the bound, over what passed."""
     operators: list[OperatorScore]
 
 
@@ -92,15 +98,15 @@ def score(
         if any(r.operator == name for r in chosen)
     ]
     scored = [operator for operator in scores if operator.s is not None]
-    covered = sum(operator.importance for operator in scored)
-    total = sum(operator.importance * operator.s for operator in scored if operator.s is not None)
+    covered = sum(operator.importance * operator.covered_weight for operator in scored)
+    total = sum(operator.importance * (operator.s or 0.0) for operator in scored)
     return Score(
         device=chosen[0].device,
         suite=suite,
         method=", ".join(sorted({r.method for r in chosen if r.median_us})) or chosen[0].method,
         solutions=sorted({r.solution for r in chosen}),
-        weighted_s=total / covered if covered else None,
-        weighted_s_all=total if covered else None,
+        weighted_s=total if scored else None,
+        s_covered=total / covered if covered else None,
         covered=covered,
         recoverable=sum(operator.recoverable or 0.0 for operator in scored) if scored else None,
         operators=scores,
@@ -137,7 +143,7 @@ def select(
         raise InputError(
             "every result is of a scaled shape (--scale, --small); only full sizes are scored"
         )
-    full = _asked(full, suite=suite, device=device, solution=solution)
+    full = restate(_asked(full, suite=suite, device=device, solution=solution))
     for what, option in _ONE_OF.items():
         values = sorted({getattr(r, what) for r in full})
         if len(values) > 1:
@@ -199,21 +205,23 @@ def _operator(name: str, importance: float, shapes: int, best: list[ShapeResult]
     least = sum(n * (r.bound_us or 0.0) for n, r in zip(calls, bounded, strict=True))
     stated = sum(n * (r.published_us or 0.0) for n, r in zip(calls, bounded, strict=True))
     has_stated = bool(bounded) and all(r.published_us is not None for r in bounded)
-    s = least / spent if spent else None
+    s_passed = least / spent if spent else None
+    covered = min(1.0, sum(r.weight for r in bounded))
     winners: dict[str, int] = {}
     for result in best:
         winners[result.solution] = winners.get(result.solution, 0) + 1
     return OperatorScore(
         operator=name,
         importance=importance,
-        s=s,
+        s=None if s_passed is None else s_passed * covered,
+        s_passed=s_passed,
         shapes_passed=len(best),
         shapes=shapes,
-        covered_weight=sum(r.weight for r in best),
+        covered_weight=covered,
         bound_us=least / sum(calls) if any(calls) else None,
         median_us=spent / sum(calls) if any(calls) else None,
         published_s=stated / spent if spent and has_stated else None,
-        recoverable=None if s is None else importance * (1 - s),
+        recoverable=None if s_passed is None else covered * importance * (1 - s_passed),
         best=dict(sorted(winners.items(), key=lambda pair: -pair[1])),
     )
 

@@ -64,6 +64,8 @@ class Checked:
     seeds: dict[str, list[int]] = field(default_factory=dict)
     reference: dict[str, str] = field(default_factory=dict)
     extra_cases: int = 0
+    declined: list[str] = field(default_factory=list)
+    """Extra cases for which the solution raised NotImplementedError."""
     timeouts: int = 0
     everywhere: Verdict | None = None
     """A failure that applies to every shape without its own verdict."""
@@ -192,6 +194,8 @@ class OperatorCheck:
             verdict = self._judge(slot, sets, right)
             checked = self.found[slot.candidate.key]
             checked.extra_cases += verdict.status not in ("unsupported", "oom", "timeout")
+            if verdict.status == "unsupported":
+                checked.declined.append(label)
             checked.timeouts += verdict.status == "timeout"
             patient = verdict.status == "timeout" and checked.timeouts < MAX_TIMEOUTS
             if verdict.status in FAILURES and verdict.status != "oom" and not patient:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import NamedTuple, TypeVar
 
-from solscope.bench.base import ShapeResult, Status
+from solscope.bench.base import SETS, ShapeResult, Status
 from solscope.bench.pool.arena import Arena, Arenas
 from solscope.bench.pool.device_memory import MemoryBudget, is_short, release
 from solscope.bench.pool.process import Spawner
 from solscope.bench.pool.slot import Candidate, WorkerSlot
+from solscope.bench.results.digest import with_digests
 from solscope.bench.results.files import append_result, require_appendable
 from solscope.bench.run.agenda import Agenda, OperatorRun, Options, Progress
 from solscope.bench.run.check import Verdict
@@ -27,7 +28,7 @@ from solscope.bench.run.failures import EVALUATOR_ERRORS, own_failure
 from solscope.bench.run.lines import Lines
 from solscope.bench.run.machine import describe_run, device_name
 from solscope.bench.run.sensors import BUSY_PCT, Watch
-from solscope.bench.run.timing import SETS, Measured, OperatorTiming
+from solscope.bench.run.timing import Measured, OperatorTiming
 from solscope.bench.workloads import Workload, rehearsal
 from solscope.errors import UsageError
 from solscope.hardware import Hardware, find, match_device, with_measured
@@ -69,6 +70,8 @@ class Evaluation:
         self.memory_budget = MemoryBudget(0.7 * memory if memory else float("inf"))
         self.agenda = Agenda(options, self.device, memory, progress)
         self._lock = threading.Lock()
+        self._digest = ""
+        """The running digest of the lines so far."""
 
     def run(self) -> list[ShapeResult]:
         """Run everything; the lines that were written."""
@@ -292,6 +295,8 @@ class Evaluation:
 
     def _write(self, result: ShapeResult) -> None:
         with self._lock:
+            result = with_digests(result, self._digest)
+            self._digest = result.run_digest
             self.results.append(result)
             if self.options.out is not None:
                 append_result(self.options.out, result)

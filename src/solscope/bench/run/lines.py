@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from solscope.bench.base import Sensors, ShapeResult, Status, Timing
+from solscope.bench.base import EVALUATOR, Sensors, ShapeResult, Status, Timing
+from solscope.bench.bounds import ShapeBound, shape_bound
 from solscope.bench.pool.slot import Candidate
-from solscope.bench.run.bounds import ShapeBound, shape_bound
 from solscope.bench.run.correctness import Checked
 from solscope.bench.run.statistics import median
 from solscope.bench.run.timing import Measured
@@ -76,6 +76,8 @@ class Lines:
             suite=shape.suite,
             solution_hash=candidate.hash,
             run=self.about,
+            evaluator=EVALUATOR,
+            declined=list(checked.declined),
         )
 
     def timed(

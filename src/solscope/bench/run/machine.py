@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import secrets
 import shlex
 import sys
 from importlib import metadata
@@ -51,6 +52,7 @@ def describe_run(device: str, command: list[str]) -> dict[str, Any]:
             continue
     versions["torch"] = str(torch.__version__)
     about: dict[str, Any] = {
+        "id": secrets.token_hex(8),
         "command": shlex.join(command),
         "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "versions": versions,

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from solscope.bench.base import Timing
+from solscope.bench.base import SETS, Timing
 from solscope.bench.pool.arena import Arena
 from solscope.bench.pool.device_memory import is_short, release
 from solscope.bench.pool.inputs import InputSets
@@ -37,8 +37,6 @@ from solscope.bench.worker.messages import (
 from solscope.operators.base import Operator
 from solscope.operators.task import Task
 
-SETS = 3
-"""Draws that the timed calls rotate over."""
 MIN_CACHED_SPEEDUP = 2.0
 """A call on values seen before that is more than this many times faster was not computed.
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import time
 
+from solscope.bench.base import SETS
 from solscope.bench.pool.slot import WorkerSlot
 from solscope.bench.run.statistics import is_noisy
 from solscope.bench.run.timed_calls import check_calls
-from solscope.bench.run.timing import CACHED_REASON, SETS, Trial, is_cached, looks_cached
+from solscope.bench.run.timing import CACHED_REASON, Trial, is_cached, looks_cached
 from solscope.bench.worker.messages import CallSets, OutputFacts, RestoreInputs
 
 SAMPLE_US = 2000.0

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from solscope.bench.base import METHODS
+from solscope.bench.base import METHODS, SETS
 from solscope.bench.pool.inputs import InputSets
 from solscope.bench.pool.process import WorkerFailed, clean_text
 from solscope.bench.pool.slot import WorkerSlot
@@ -21,7 +21,6 @@ from solscope.bench.run.statistics import is_noisy, median
 from solscope.bench.run.timed_calls import check_calls
 from solscope.bench.run.timing import (
     CACHED_REASON,
-    SETS,
     Measured,
     Trial,
     is_cached,

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TypedDict
 
+from solscope.bench.audit import Audit
 from solscope.bench.base import FAILURES, ShapeResult
 from solscope.bench.results.contrast import ONE_PROCESS, RESOLUTION, Contrast
 from solscope.bench.results.leaderboard import Leaderboard
@@ -16,6 +17,8 @@ from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.tables import Column, counted, heading, number, numbers, pct, table
 from solscope.text import clean
 
+MOST_FINDINGS = 40
+"""How many findings of `verify` are printed; JSON has them all."""
 REASONS = 8
 """How many reasons are printed in full; JSON has them all."""
 
@@ -77,7 +80,7 @@ def results_parts(document: BenchResults, screen: Screen) -> list[Printable]:
             _us(graph[1].median_us if (graph := r.by("graph")) else None),
             _us(r.bound_us),
             _share(r.s),
-            r.reason or ("noisy" if any(t.noisy for t in r.methods.values()) else ""),
+            r.reason or "; ".join(r.notes),
         )
         for r in results
     ]
@@ -141,8 +144,8 @@ def score_parts(score: Score, screen: Screen) -> list[Printable]:
     public = score.suite == DEFAULT_SUITE
     whose = "production's GPU time" if public else "the time that the suite's weights represent"
     notes = [
-        f"S over {_share(score.covered)} of the importance: {_share(score.weighted_s)}; "
-        f"with 0 for the rest {_share(score.weighted_s_all)}",
+        f"S of the suite: {_share(score.weighted_s)}, with 0 for what did not pass or was not run",
+        f"S of what passed: {_share(score.s_covered)}, over {_share(score.covered)} of its time",
         f"recoverable: {_share(score.recoverable)} of {whose} at the bound",
     ]
     if score.weighted_s is None:
@@ -159,6 +162,35 @@ def _no_score(score: Score) -> str:
         f"no S: no bound is known for {score.device} (solscope hardware lists the GPUs that have "
         "one); bench compare sets two solutions side by side without"
     )
+
+
+@form("bench_verify", Audit)
+def audit_parts(audit: Audit, screen: Screen) -> list[Printable]:
+    """What is wrong, line by line, and how many lines could be checked."""
+    columns = (
+        Column("line"),
+        Column("what", text=True),
+        Column("operator", text=True),
+        Column("shape", text=True),
+        Column("solution", text=True, spare=1),
+        Column("file", text=True, spare=2),
+    )
+    cells = [
+        (str(one.line), clean(one.what), one.operator, one.shape, one.solution, one.file)
+        for one in audit.findings[:MOST_FINDINGS]
+    ]
+    parts: list[Printable] = [table(columns, cells, screen.width), Text("")] if cells else []
+    left = len(audit.findings) - len(cells)
+    notes = [f"and {left} more; --json has them all"] if left else []
+    notes.append(
+        f"{counted(audit.lines, 'line')}: {audit.intact} as written, {audit.no_digest} with no "
+        f"digest, {len({(one.file, one.line) for one in audit.findings})} with findings"
+    )
+    if audit.other_solution:
+        notes.append(
+            f"{counted(audit.other_solution, 'line')} of a built-in solution that has changed since"
+        )
+    return [*parts, *map(Text, notes)]
 
 
 @form("bench_compare", Contrast)
@@ -219,15 +251,19 @@ def leaderboard_parts(board: Leaderboard, screen: Screen) -> list[Printable]:
     """Solutions over all, then S by operator."""
     overall = table(
         (
-            *numbers("S", "of importance", "passed", "failed", "fastest on"),
+            *numbers("S", "covered", "S covered", "passed", "failed"),
+            Column("declined", spare=2),
+            Column("fastest on", spare=1),
             Column("solution", text=True),
         ),
         [
             (
                 _share(one.weighted_s),
                 _share(one.covered),
+                _share(one.s_covered),
                 str(one.shapes_passed),
                 str(one.shapes_failed),
+                str(one.shapes_unsupported + one.declined),
                 str(one.wins),
                 one.solution,
             )
@@ -256,13 +292,9 @@ def leaderboard_parts(board: Leaderboard, screen: Screen) -> list[Printable]:
     title = f"{board.device}, suite {board.suite}, {board.method}"
     notes = [
         f"best of all per shape: S {_share(board.best.weighted_s)}",
-        "in the order of S times the importance it covers",
+        "S: over the whole suite, 0 for what did not pass; S covered: over what passed",
     ]
-    if any(
-        (entry.operators.get(one.operator) or 0.0) > (one.s or 0.0)
-        for one in board.best.operators
-        for entry in board.entries
-    ):
-        notes.append("S of a solution is over the shapes it passed: best, over more, can be lower")
+    if any(one.shapes_unsupported or one.declined for one in board.entries):
+        notes.append("declined: shapes and extra cases that a solution does not take")
     lines = [*map(Text, notes)]
     return [heading(title), overall, Text(""), by_operator, Text(""), *lines]

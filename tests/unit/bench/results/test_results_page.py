@@ -64,8 +64,8 @@ def table(found: Score, in_graphs: Score) -> str:
 def by_solution(lines: Sequence[ShapeResult]) -> str:
     """How much of the suite each solution was measured on, and its S there."""
     rows = [
-        "| solution | operators | shapes passed | failed | S of what it covers | importance |",
-        "|---|--:|--:|--:|--:|--:|",
+        "| solution | operators | shapes passed | failed | S | covered | S of what it covers |",
+        "|---|--:|--:|--:|--:|--:|--:|",
     ]
     names = Counter(one.solution for one in lines)
     for name, _ in names.most_common():
@@ -74,7 +74,8 @@ def by_solution(lines: Sequence[ShapeResult]) -> str:
         found = score(passed)
         rows.append(
             f"| `{name}` | {len({one.operator for one in passed})} | {len(passed)} | "
-            f"{len(own) - len(passed)} | {pct(found.weighted_s)} | {pct(found.covered)} |"
+            f"{len(own) - len(passed)} | {pct(found.weighted_s)} | {pct(found.covered)} | "
+            f"{pct(found.s_covered)} |"
         )
     return "\n".join(rows) + "\n"
 

@@ -22,6 +22,12 @@ from tests.printing import printed
 JITTER = (0.995, 1.0, 1.0, 1.005, 0.998, 1.002)
 
 
+@pytest.fixture(autouse=True)
+def stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take bounds and weights as the lines state them, so that sums can be done by hand."""
+    monkeypatch.setattr("solscope.bench.results.score.restate", list)
+
+
 def line(operator: str, shape: str, median_us: float, **more: Any) -> ShapeResult:
     """A passed line: bound 10 us, six samples in each of two processes."""
     samples = [median_us * factor for factor in JITTER]
@@ -47,7 +53,8 @@ def line(operator: str, shape: str, median_us: float, **more: Any) -> ShapeResul
 def test_an_operator_is_weighted_by_calls_not_by_ratios() -> None:
     rows = [line("rms_norm", "0", 20.0, calls=3.0), line("rms_norm", "1", 100.0, calls=1.0)]
     (found,) = score(rows).operators
-    assert found.s == pytest.approx((3 * 10 + 1 * 10) / (3 * 20 + 1 * 100))
+    assert found.s_passed == pytest.approx((3 * 10 + 1 * 10) / (3 * 20 + 1 * 100))
+    assert (found.s, found.covered_weight) == (found.s_passed, 1.0)
     assert found.published_s == pytest.approx(4 * 12 / 160)
     assert (found.shapes_passed, found.shapes) == (2, 56)
     assert found.recoverable == pytest.approx(found.importance * (1 - 0.25))
@@ -66,12 +73,40 @@ def test_all_operators_are_weighted_by_importance_and_what_lacks_is_told() -> No
     rows = [line("rms_norm", "0", 20.0), line("l2_norm", "0", 100.0)]
     found = score(rows)
     norms = {one.operator: one.importance for one in found.operators}
-    covered = norms["rms_norm"] + norms["l2_norm"]
-    wanted = norms["rms_norm"] * 0.5 + norms["l2_norm"] * 0.1
+    covered = (
+        0.5 * norms["rms_norm"] + 0.5 * norms["l2_norm"]
+    )  # each has one shape of half the time
+    wanted = 0.5 * norms["rms_norm"] * 0.5 + 0.5 * norms["l2_norm"] * 0.1
     assert found.covered == pytest.approx(covered)
-    assert found.weighted_s == pytest.approx(wanted / covered)
-    assert found.weighted_s_all == pytest.approx(wanted)
+    assert found.weighted_s == pytest.approx(wanted)
+    assert found.s_covered == pytest.approx(wanted / covered)
     assert found.recoverable == pytest.approx(covered - wanted)
+
+
+def test_what_failed_or_was_declined_counts_as_nothing() -> None:
+    whole = [line("rms_norm", at, 20.0) for at in "01"]
+    for status in ("unsupported", "wrong_numbers"):
+        half = [whole[0], msgspec.structs.replace(whole[1], status=status, solution="mine")]
+        assert score(half).operators[0].s == pytest.approx(0.5 * 0.5)
+        assert score(half).operators[0].s_passed == pytest.approx(0.5)
+    declining = [
+        msgspec.structs.replace(one, solution="half", declined=["tokens = 3"])
+        for one in (whole[0], msgspec.structs.replace(whole[1], status="unsupported"))
+    ]
+    board = leaderboard([*whole, *declining])
+    assert [one.solution for one in board.entries] == ["mine", "half"]
+    last = board.entries[-1]
+    assert (last.shapes_unsupported, last.declined) == (1, 1)
+
+
+def test_versions_of_a_solution_do_not_mix() -> None:
+    rows = [
+        line("rms_norm", "0", 20.0, solution_hash="old"),
+        line("rms_norm", "1", 20.0, solution_hash="old"),
+        line("rms_norm", "0", 40.0, solution_hash="new"),
+    ]
+    assert [(one.shape, one.median_us) for one in latest(rows)] == [("0", 40.0)]
+    assert [one.shape for one in latest([*rows, rows[1]])] == ["0", "1"]
 
 
 def test_the_fastest_that_passed_counts_and_one_solution_can_be_asked_for() -> None:
@@ -81,8 +116,8 @@ def test_the_fastest_that_passed_counts_and_one_solution_can_be_asked_for() -> N
         line("rms_norm", "0", 5.0, solution="evil", status="faster_than_bound"),
     ]
     (found,) = score(rows).operators
-    assert (found.s, found.best) == (0.5, {"fast": 1})
-    assert score(rows, "slow").weighted_s == 0.25
+    assert (found.s_passed, found.best) == (0.5, {"fast": 1})
+    assert score(rows, "slow").s_covered == 0.25
     assert score(rows, "evil").weighted_s is None
     board = leaderboard(rows)
     assert [(one.solution, one.wins) for one in board.entries] == [
@@ -97,7 +132,7 @@ def test_another_method_has_its_own_score() -> None:
     graph = {"graph-v1": Timing(median_us=12.5, samples=[12.5] * 5, samples_per_restart=[5])}
     rows = [line("rms_norm", "0", 20.0, methods=graph), line("rms_norm", "1", 20.0)]
     found = score(rows, method="graph-v1")
-    assert (found.method, found.weighted_s) == ("graph-v1", 0.8)
+    assert (found.method, found.s_covered) == ("graph-v1", 0.8)
     assert found.operators[0].shapes_passed == 1
     without = line("rms_norm", "2", 20.0, methods={"kineto": Timing(reason="no spans")})
     for unknown in ("gra", ""):
@@ -116,7 +151,7 @@ def test_by_its_name_the_newest_version_of_a_method_is_taken() -> None:
     both = line("rms_norm", "0", 20.0, methods=timed(v2=25.0, v10=10.0, v9=50.0))
     assert (old.by("graph"), both.by("warm")) == (("graph-v1", old.methods["graph-v1"]), None)
     found = score([both], method="graph")
-    assert (found.method, found.weighted_s) == ("graph-v10", 1.0)
+    assert (found.method, found.s_covered) == ("graph-v10", 1.0)
     assert score([both], method="cold") == score([both])
     with pytest.raises(InputError, match=r"by graph-v1, B by graph-v10.*both have: no method"):
         contrast([old], [both], method="graph")
@@ -316,8 +351,8 @@ def test_a_later_run_on_another_card_replaces_nothing(
     file = tmp_path / "r.jsonl"
     append_result(file, line("rms_norm", "0", 20.0))
     append_result(file, line("rms_norm", "0", 40.0, device="NVIDIA B200"))
-    assert score(read_results([file]), device="NVIDIA H200").weighted_s == 0.5
-    assert score(read_results([file]), device="NVIDIA B200").weighted_s == 0.25
+    assert score(read_results([file]), device="NVIDIA H200").s_covered == 0.5
+    assert score(read_results([file]), device="NVIDIA B200").s_covered == 0.25
     assert run(["bench", "score", str(file)]) == 2
     several = "several devices (NVIDIA B200, NVIDIA H200); choose one with --on DEVICE"
     assert several in capsys.readouterr().err
@@ -384,7 +419,7 @@ def test_commands_print_and_exit(tmp_path: Path, capsys: pytest.CaptureFixture[s
     append_result(after, line("rms_norm", "0", 25.0, solution="other"))
     assert run(["bench", "score", str(before), "--json"]) == 0
     found = msgspec.json.decode(capsys.readouterr().out)
-    assert (found["device"], found["weighted_s"]) == ("NVIDIA H200", 0.5)
+    assert (found["device"], found["s_covered"]) == ("NVIDIA H200", 0.5)
     assert found["operators"][0].keys() >= {
         "operator",
         "importance",
@@ -416,10 +451,10 @@ def test_notes_say_what_a_reader_would_take_for_a_mistake(
     assert run(["bench", "compare", str(file), str(other), "--solution-b", "yours"]) == 1
     assert "--solution-a" not in capsys.readouterr().out
     assert run(["bench", "leaderboard", str(file)]) == 0
-    assert "can be lower" not in capsys.readouterr().out
-    append_result(file, line("rms_norm", "1", 100.0, solution="other"))
+    assert "declined:" not in capsys.readouterr().out
+    append_result(file, line("rms_norm", "1", 100.0, solution="other", declined=["tokens = 1"]))
     assert run(["bench", "leaderboard", str(file)]) == 0
-    assert "best, over more, can be lower" in capsys.readouterr().out
+    assert "declined: shapes and extra cases" in capsys.readouterr().out
 
 
 def test_a_check_shows_its_reasons_in_full_and_no_empty_columns() -> None:

@@ -9,11 +9,11 @@ import pytest
 pytest.importorskip("torch")
 
 from solscope.bench.base import FAILURES, Sensors, ShapeResult, Status
+from solscope.bench.bounds import ShapeBound
 from solscope.bench.catalog import find_solution
 from solscope.bench.results.files import read_results
 from solscope.bench.results.score import best_per_shape
 from solscope.bench.run.agenda import Options
-from solscope.bench.run.bounds import ShapeBound
 from solscope.bench.run.check import Verdict
 from solscope.bench.run.evaluate import evaluate
 from solscope.bench.run.lines import MIN_SHARE_OF_BOUND, Lines

@@ -9,10 +9,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from solscope.bench.base import SETS  # noqa: E402
 from solscope.bench.catalog import find_solution  # noqa: E402
 from solscope.bench.pool import arena as memory  # noqa: E402
 from solscope.bench.run.reference import CPU_EFFORT  # noqa: E402
-from solscope.bench.run.timing import SETS, OperatorTiming, Plan, looks_cached  # noqa: E402
+from solscope.bench.run.timing import OperatorTiming, Plan, looks_cached  # noqa: E402
 from solscope.bench.worker.messages import CallSets, Done, Request, SetupTimes  # noqa: E402
 from solscope.operators import operator  # noqa: E402
 from solscope.operators.task import Draw  # noqa: E402

@@ -14,7 +14,7 @@ import click
 
 from solscope.cli import completion
 from solscope.cli.arguments import OutputPath, output_folder_option
-from solscope.cli.commands.bench.results import compare, leaderboard, score
+from solscope.cli.commands.bench.results import compare, leaderboard, score, verify
 from solscope.cli.options import Decorator, choice_option, number_option
 from solscope.cli.output import FAILED, Output, json_option, present
 from solscope.cli.progress import progress_line
@@ -331,5 +331,5 @@ def new(operator: str, target: Path | None, language: str, force: bool, output: 
     click.echo(f"solscope: next: solscope bench check {folder} --op {operator}{hint}", err=True)
 
 
-for _command in (score, compare, leaderboard):
+for _command in (score, compare, leaderboard, verify):
     command.add_command(_command)

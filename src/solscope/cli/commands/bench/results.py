@@ -1,4 +1,4 @@
-"""`solscope bench score|compare|leaderboard`: evaluate results."""
+"""`solscope bench score|compare|leaderboard|verify`: evaluate results."""
 
 from __future__ import annotations
 
@@ -46,10 +46,27 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _read(files: Sequence[Path]) -> list[ShapeResult]:
-    """All lines; warns about a truncated file, whose last result does not count."""
-    from solscope.bench.results.files import is_cut_off, read_results
+    """All lines; warns about edited lines and a truncated last one, which do not count."""
+    from solscope.bench.results.digest import edited
+    from solscope.bench.results.files import is_cut_off, raw_lines, read_results
+    from solscope.errors import InputError
 
     results = read_results(files)
+    wrong = {path: lines for path, lines in edited(files).items() if lines}
+    for name, lines in wrong.items():
+        numbers = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
+        plural = "" if len(lines) == 1 else "s"
+        warning = f"{name}: ignored edited line{plural} {numbers}; bench verify says what is wrong"
+        click.echo(f"solscope: {warning}", err=True)
+    if wrong:
+        results = [
+            line
+            for path in files
+            for number, _, line in raw_lines(path)
+            if number not in wrong.get(str(path), ())
+        ]
+        if not results:
+            raise InputError(f"{', '.join(map(str, files))}: every line was edited")
     for path in dict.fromkeys(files):
         if path.is_file() and is_cut_off(path):
             warning = f"{path}: ignored the truncated last line; continue with bench run --resume"
@@ -134,3 +151,18 @@ def leaderboard(
     from solscope.bench.results.leaderboard import leaderboard as rank
 
     present(rank(_read(files), device, method, suite), output)
+
+
+@click.command("verify", short_help="Check that result files are as they were written.")
+@files_argument
+@form_options
+def verify(files: tuple[Path, ...], output: Output) -> int:
+    """Check result files for edited, missing or contradictory lines.
+
+    Every line carries a digest of itself and one of its run. Weights, bounds and medians are
+    computed again. Exit code 1: something does not fit.
+    """
+    from solscope.bench.audit import audit
+
+    found = audit(files)
+    return present(found, output, failed=not found.ok)

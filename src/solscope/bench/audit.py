@@ -1,0 +1,137 @@
+"""Whether results files are as they were written: `solscope bench verify`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from solscope.bench.base import FAILURES, ShapeResult
+from solscope.bench.catalog import built_in
+from solscope.bench.results.digest import chained, digest_of
+from solscope.bench.results.files import raw_lines
+from solscope.bench.results.restate import suite_bound, suite_shapes, true_median
+
+SAME = 1e-6
+"""Relative difference of two numbers that were computed in the same way."""
+CLOCKS = 1.1
+"""By how much bounds of the first evaluator, with tensor rates at a lower clock, may be larger."""
+MIN_S = 0.98
+"""As `lines.MIN_SHARE_OF_BOUND`: what passed is not faster than this share of the bound."""
+
+Kind = Literal["edited", "broken_run", "inconsistent"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something wrong with a line."""
+
+    file: str
+    line: int
+    """Counted from 1."""
+    kind: Kind
+    """`edited`: its digest does not fit. `broken_run`: a line before it is missing, added or
+    moved. `inconsistent`: its numbers contradict each other, the suite or the bound."""
+    what: str
+    operator: str
+    shape: str
+    solution: str
+
+
+class Audit(msgspec.Struct, frozen=True):
+    """What was found in some results files."""
+
+    files: list[str]
+    lines: int
+    intact: int
+    """Lines whose digest fits."""
+    no_digest: int
+    """Lines that were written without one."""
+    other_solution: int
+    """Lines of a built-in solution whose files have changed since."""
+    findings: list[Finding]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing contradicts the files."""
+        return not self.findings
+
+
+def audit(paths: Iterable[Path | str]) -> Audit:
+    """Compare every line with its digest, its run, the suite and itself."""
+    files = [str(path) for path in paths]
+    findings: list[Finding] = []
+    total = intact = bare = others = 0
+    shipped = _shipped()
+    for file in files:
+        running: dict[str, str] = {}
+        for number, raw, result in raw_lines(file):
+            total += 1
+            others += shipped(result) not in (None, result.solution_hash)
+            document: dict[str, Any] = json.loads(raw)
+            own = digest_of(document)
+            bare += not result.digest
+            intact += result.digest == own
+            problems = [*_digest_problems(result, own, running), *inconsistencies(result)]
+            findings += [
+                Finding(file, number, kind, what, result.operator, result.shape, result.solution)
+                for kind, what in problems
+            ]
+    return Audit(files, total, intact, bare, others, findings)
+
+
+def _digest_problems(
+    result: ShapeResult, own: str, running: dict[str, str]
+) -> Iterator[tuple[Kind, str]]:
+    """`running` holds the digest of each run so far, and is brought up to date."""
+    if not result.digest:
+        return
+    if result.digest != own:
+        yield "edited", "its digest does not fit what it says"
+    run = str(result.run.get("id", ""))
+    if result.run_digest != chained(running.get(run, ""), result.digest):
+        yield "broken_run", f"lines of run {run or '?'} before it are missing, added or moved"
+    running[run] = result.run_digest
+
+
+def inconsistencies(result: ShapeResult) -> Iterator[tuple[Kind, str]]:
+    """Contradictions between the numbers of a line, and with the suite."""
+    if result.median_us and true_median(result) != result.median_us:
+        yield "inconsistent", f"its median is {result.median_us:g} us, its samples say otherwise"
+    if result.s and not _same(result.s, (result.bound_us or 0.0) / (result.median_us or 1.0)):
+        yield "inconsistent", "s is not bound_us / median_us"
+    if result.status == "passed" and result.s and result.s * MIN_S > 1:
+        yield "inconsistent", f"passed with S = {result.s:.2f}, faster than the bound"
+    if result.status in FAILURES and not result.reason:
+        yield "inconsistent", "failed without a reason"
+    listed = suite_shapes(result.suite).get((result.operator, result.shape))
+    if result.scale != 1 or listed is None:
+        return
+    if result.axes != listed.axes:
+        yield "inconsistent", f"its axes are not those of shape {result.shape} of {result.suite}"
+        return
+    for name in ("weight", "calls", "importance"):
+        if not _same(getattr(result, name) or 0.0, getattr(listed, name) or 0.0):
+            yield "inconsistent", f"its {name} is not the suite's"
+    bound = suite_bound(result.suite, result.operator, result.shape, result.device).bound_us
+    room = CLOCKS if result.evaluator < 2 else 1.0
+    if bound and (result.bound_us or 0.0) > bound * room * (1 + SAME):
+        yield "inconsistent", f"its bound is {result.bound_us:g} us, the suite gives {bound:g}"
+
+
+def _same(one: float, other: float) -> bool:
+    return abs(one - other) <= SAME * max(abs(one), abs(other))
+
+
+def _shipped() -> Callable[[ShapeResult], str | None]:
+    """A function that gives the hash that a line's solution has now; null if it does not ship."""
+    solutions = built_in()
+
+    @cache
+    def current(name: str, operator: str) -> str | None:
+        return solutions.get(name).hash(operator) if name in solutions.names() else None
+
+    return lambda result: current(result.solution, result.operator)

@@ -1,0 +1,62 @@
+"""Digests of results: an edited, removed or added line shows.
+
+The digest of a line is the SHA-256 of its other fields. The running digest of a run is the SHA-256
+of the one before and of the line's own, so a missing line breaks it. Neither is a signature: who
+edits a line can compute both anew. They show what was changed by hand, by a script that does not
+know them, or by a merge gone wrong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from solscope.bench.base import ShapeResult
+from solscope.bench.results.files import raw_lines
+
+OWN = ("digest", "run_digest")
+"""Fields that a digest leaves out."""
+LENGTH = 32
+"""Hexadecimal digits of a digest."""
+
+
+def digest_of(line: dict[str, Any]) -> str:
+    """The digest of a decoded line; fields with their defaults count as they were written.
+
+    Keys in order and Python's shortest floats: how the JSON was written does not matter.
+    """
+    rest = {name: value for name, value in line.items() if name not in OWN}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return _sha(text)
+
+
+def chained(before: str, digest: str) -> str:
+    """The running digest of a run after a line with this digest."""
+    return _sha(f"{before}\0{digest}")
+
+
+def with_digests(result: ShapeResult, before: str) -> ShapeResult:
+    """The line with its digest, and the running one after it."""
+    own = digest_of(msgspec.json.decode(msgspec.json.encode(result)))
+    return msgspec.structs.replace(result, digest=own, run_digest=chained(before, own))
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]
+
+
+def edited(paths: Sequence[Path | str]) -> dict[str, list[int]]:
+    """By file, the lines whose digest does not fit: they do not count."""
+    return {
+        str(path): [
+            number
+            for number, raw, result in raw_lines(path)
+            if result.digest and digest_of(json.loads(raw)) != result.digest
+        ]
+        for path in paths
+    }

@@ -1,0 +1,147 @@
+"""Edits of results files show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from solscope.bench.audit import audit, inconsistencies
+from solscope.bench.base import EVALUATOR, ShapeResult
+from solscope.bench.results.digest import with_digests
+from solscope.bench.results.files import append_result
+from solscope.bench.results.restate import suite_bound
+from solscope.bench.results.score import select
+from solscope.bench.workloads import workloads
+from solscope.cli import run
+
+ROOT = Path(__file__).parents[3]
+SHAPES = workloads("atrex")["rms_norm"]
+
+
+def honest(at: int, solution: str = "mine") -> ShapeResult:
+    """A line as a run writes it, without digests."""
+    shape, device = SHAPES[at], "NVIDIA H200"
+    bound = suite_bound("atrex", "rms_norm", shape.shape, device).bound_us or 0.0
+    facts = {name: getattr(shape, name) for name in ("axes", "weight", "calls", "importance")}
+    return ShapeResult(
+        "rms_norm",
+        shape.shape,
+        solution,
+        "passed",
+        device,
+        "cold-v1",
+        median_us=4 * bound,
+        samples=[4 * bound] * 3,
+        samples_per_restart=[3],
+        bound_us=bound,
+        s=0.25,
+        suite="atrex",
+        evaluator=EVALUATOR,
+        run={"id": "run-1"},
+        **facts,
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Three lines of one run."""
+    path, before = tmp_path / "r.jsonl", ""
+    for at in range(3):
+        result = with_digests(honest(at), before)
+        before = result.run_digest
+        append_result(path, result)
+    return path
+
+
+def change(file: Path, number: int, **fields: Any) -> None:
+    lines = file.read_bytes().splitlines()
+    lines[number] = msgspec.json.encode({**msgspec.json.decode(lines[number]), **fields})
+    file.write_bytes(b"\n".join(lines) + b"\n")
+
+
+def kinds(file: Path) -> list[tuple[int, str]]:
+    return [(one.line, one.kind) for one in audit([file]).findings]
+
+
+def test_what_was_not_touched_is_intact(file: Path) -> None:
+    found = audit([file])
+    assert (found.lines, found.intact, found.no_digest, found.findings) == (3, 3, 0, [])
+    # another writer of the same JSON changes nothing
+    lines = [msgspec.json.decode(line) for line in file.read_bytes().splitlines()]
+    text = b"\n".join(msgspec.json.encode(dict(reversed(one.items()))) for one in lines)
+    file.write_bytes(text)
+    assert audit([file]).intact == 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"median_us": 0.1}, "its samples say otherwise"),
+        ({"bound_us": 1e6}, "the suite gives"),
+        ({"weight": 1.0}, "its weight is not the suite's"),
+        ({"importance": 1.0}, "its importance is not the suite's"),
+        ({"s": 5.0}, "s is not bound_us / median_us"),
+        ({"axes": {"tokens": 1, "hidden": 1}}, "its axes are not those of shape"),
+        ({"status": "crashed"}, "failed without a reason"),
+        ({"solution": "theirs"}, "its digest does not fit"),
+        ({"samples": [1.0, 1.0, 1.0]}, "its samples say otherwise"),
+    ],
+)
+def test_every_edit_shows(file: Path, fields: dict[str, Any], what: str) -> None:
+    change(file, 1, **fields)
+    findings = audit([file]).findings
+    assert {one.line for one in findings} == {2}
+    assert findings[0].kind == "edited"
+    assert any(what in one.what for one in findings), findings
+
+
+def test_a_line_that_is_gone_or_added_breaks_its_run(file: Path) -> None:
+    whole = file.read_bytes()
+    first, second, third = whole.splitlines()
+    file.write_bytes(b"\n".join([first, third]) + b"\n")
+    assert kinds(file) == [(2, "broken_run")]
+    file.write_bytes(b"\n".join([first, second, second, third]) + b"\n")
+    assert kinds(file) == [(3, "broken_run")]
+    file.write_bytes(whole)
+    append_result(file, with_digests(honest(4), ""))
+    assert kinds(file) == [(4, "broken_run")]
+
+
+def test_a_ratio_of_five_does_not_pass() -> None:
+    line = honest(0)
+    fast = msgspec.structs.replace(line, median_us=(line.bound_us or 0) / 5, samples=[], s=5.0)
+    assert [what for _, what in inconsistencies(fast)] == [
+        "passed with S = 5.00, faster than the bound"
+    ]
+
+
+def test_weights_bounds_and_medians_are_not_believed() -> None:
+    line = honest(0)
+    edited = msgspec.structs.replace(
+        line, weight=1.0, importance=1.0, bound_us=1e6, median_us=0.1, s=1e7
+    )
+    (found,) = select([edited])
+    assert found == msgspec.structs.replace(line, s=found.s)
+    assert found.s == pytest.approx(0.25)
+    lower = msgspec.structs.replace(line, bound_us=0.1)  # a draw with less to do than the axes say
+    assert select([lower])[0].bound_us == 0.1
+
+
+def test_an_edited_line_does_not_count(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change(file, 1, samples=[0.1] * 3, median_us=0.1)
+    assert run(["bench", "score", str(file), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert f"{file}: ignored edited line 2; bench verify says what is wrong" in err
+    assert msgspec.json.decode(out)["operators"][0]["shapes_passed"] == 2
+    assert run(["bench", "verify", str(file)]) == 1
+    assert "3 lines: 2 as written, 0 with no digest, 1 with findings" in capsys.readouterr().out
+
+
+def test_committed_results_are_consistent() -> None:
+    found = audit(sorted((ROOT / "results" / "bench").glob("*.jsonl")))
+    assert found.findings == []
+    assert found.intact + found.no_digest == found.lines
+    assert found.other_solution == 0
