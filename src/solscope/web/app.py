@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +22,13 @@ from solscope.report.html import asset, digest
 from solscope.text import encodable
 from solscope.web.api import ENDPOINTS, Endpoint
 from solscope.web.background_thread import run_in_thread
+from solscope.web.connections import BodyDeadline
 from solscope.web.dispatch import answer
 from solscope.web.guard import Guard
 from solscope.web.library import Library, NotShownError
 from solscope.web.openapi import openapi
 from solscope.web.page import is_known, page
-from solscope.web.upload import take_upload
+from solscope.web.upload import room, take_upload
 
 JSON = "application/json"
 ICON = (
@@ -41,10 +43,11 @@ _CHARTS = "engine.js"
 
 @dataclass(frozen=True)
 class Uploads:
-    """Where uploaded profiles go, and how large one may be."""
+    """Where uploaded profiles go, how large one may be, and how large all may be together."""
 
     folder: Path
     max_bytes: int
+    quota_bytes: int = sys.maxsize
 
 
 def create_app(
@@ -71,7 +74,8 @@ def create_app(
     ]
     # Level 5: within a few percent of the smallest answers, in a third of the time.
     packing = Middleware(GZipMiddleware, minimum_size=1_000, compresslevel=5)
-    return Guard(Starlette(routes=routes, middleware=[packing]), hosts, token)
+    slow = Middleware(BodyDeadline)
+    return Guard(Starlette(routes=routes, middleware=[slow, packing]), hosts, token)
 
 
 def _handler(endpoint: Endpoint, library: Library) -> Callable[[Request], Awaitable[Response]]:
@@ -98,7 +102,7 @@ def _uploader(library: Library, uploads: Uploads) -> Callable[[Request], Awaitab
                 uploads.folder,
                 asked.get("name", ""),
                 request.stream(),
-                uploads.max_bytes,
+                min(uploads.max_bytes, room(uploads.folder, uploads.quota_bytes)),
                 asked.get("store") == "1" and library.has_store,
             )
         except LimitError as error:

@@ -20,11 +20,15 @@ from solscope.report.html import asset, digest
 COOKIE = "solscope_token"
 HEADERS = {
     "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
 """Sent with every answer."""
+STRICT_TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
+"""Sent over TLS: the browser asks for no unencrypted page of this host for a year."""
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 
 
@@ -44,9 +48,11 @@ class Guard:
             return
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
 
+        added = [*self._headers, STRICT_TRANSPORT] if scope["scheme"] == "https" else self._headers
+
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *self._headers]
+                message["headers"] = [*message.get("headers", []), *added]
             await send(message)
 
         refusal = self._refusal(scope, headers)
@@ -58,7 +64,7 @@ class Guard:
             return PlainTextResponse("unknown host: open the address that was printed", 421)
         if scope["method"] not in ("GET", "HEAD"):
             origin = headers.get("origin")
-            if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+            if origin is not None and _place(origin) != headers.get("host"):
                 return PlainTextResponse("a page of another site may not change anything here", 403)
             if "x-solscope" not in headers:
                 return PlainTextResponse("changes need the header X-Solscope", 403)
@@ -70,7 +76,14 @@ class Guard:
         if same(asked, self._token):
             # One slash: "//host" would lead elsewhere.
             answer = RedirectResponse("/" + scope["path"].lstrip("/\\"), 303)
-            answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
+            answer.set_cookie(
+                COOKIE,
+                self._token,
+                httponly=True,
+                samesite="strict",
+                secure=scope["scheme"] == "https",
+                path=scope.get("root_path") or "/",
+            )
             return answer
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if same(bearer, self._token) or same(_cookie(headers), self._token):
@@ -85,6 +98,14 @@ def policy(script: str) -> str:
         "img-src data:; connect-src 'self'; base-uri 'none'; form-action 'self'; "
         "frame-ancestors 'none'"
     )
+
+
+def _place(origin: str) -> str | None:
+    """Host and port of an origin; null for one that is damaged."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def host_name(host: str) -> str:

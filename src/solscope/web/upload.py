@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +19,8 @@ from solscope.web.library import Library, ProfileEntry
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 MAX_NAME_LENGTH = 120
+_UNFINISHED = re.compile(r"\.[A-Za-z0-9][A-Za-z0-9._-]*\.[a-z0-9_]{8}")
+"""Names of the folders in which `new_file` writes."""
 _TAKING: set[Path] = set()
 """Folder of unfinished uploads."""
 
@@ -25,6 +30,39 @@ class Uploaded(ProfileEntry, frozen=True):
 
     stored: bool
     """Whether it is new in the store; false when it was there, or was not to go there."""
+
+
+def room(folder: Path, quota_bytes: int) -> int:
+    """How many bytes of the quota are left, uploads that are coming in included."""
+    if not folder.is_dir():
+        return quota_bytes  # Writing says what is wrong.
+    used = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    if used >= quota_bytes:
+        raise LimitError(f"the uploads here have reached {quota_bytes:,} bytes: remove some first")
+    return quota_bytes - used
+
+
+@contextmanager
+def uploading_to(folder: Path) -> Iterator[None]:
+    """Remove what uploads left that a kill ended, and hold the folder while serving.
+
+    Another server that takes uploads into the same folder holds it, too: then nothing is removed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pass
+        else:
+            for left in folder.glob(".*"):
+                if left.is_dir() and _UNFINISHED.fullmatch(left.name):
+                    shutil.rmtree(left, ignore_errors=True)
+        fcntl.flock(held, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(held)
 
 
 async def take_upload(

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.options import number_option
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def _proxies(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (given or "").split(",") if name.strip())
+
+
+def _prefix(_: click.Context, __: click.Parameter, given: str) -> str:
+    """`/solscope` for `solscope/` and the like."""
+    plain = given.strip("/")
+    if plain and not all(
+        part.replace("-", "").replace("_", "").isalnum() for part in plain.split("/")
+    ):
+        raise click.BadParameter("a path of letters, digits, - and _")
+    return f"/{plain}" if plain else ""
 
 
 @click.command("serve", short_help="Start a local dashboard.")
@@ -27,8 +44,48 @@ from solscope.cli.options import number_option
     help="Allow uploads from the browser and save them in FOLDER.",
 )
 @number_option("--max-upload", 512, click.IntRange(min=1), "Largest upload, in MB.", metavar="MB")
+@number_option(
+    "--upload-quota", 20_000, click.IntRange(min=1), "All uploads together, in MB.", metavar="MB"
+)
+@click.option(
+    "--token", is_flag=True, help="Require a token on loopback, too: for shared machines."
+)
+@click.option(
+    "--token-file",
+    type=_FILE,
+    metavar="FILE",
+    help="Take the token from FILE (or from SOLSCOPE_TOKEN) instead of making one.",
+)
+@click.option(
+    "--root-path",
+    default="",
+    callback=_prefix,
+    metavar="PATH",
+    help="Prefix that a reverse proxy removes from addresses of the API.",
+)
+@click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    callback=_proxies,
+    metavar="ADDRESS,...",
+    help="Proxies whose X-Forwarded-For and X-Forwarded-Proto headers are believed.",
+)
+@click.option("--tls-cert", "certificate", type=_FILE, metavar="FILE", help="Certificate, as PEM.")
+@click.option("--tls-key", "key", type=_FILE, metavar="FILE", help="Its private key, as PEM.")
+@click.option(
+    "--audit-log",
+    type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help="Append one JSON line per request to FILE; - is stderr. No token is written.",
+)
 def command(
-    sources: tuple[str, ...], host: str, port: int, upload: Path | None, max_upload: int
+    sources: tuple[str, ...],
+    host: str,
+    port: int,
+    upload: Path | None,
+    max_upload: int,
+    upload_quota: int,
+    **exposed: Any,
 ) -> None:
     """Start a local dashboard for profiles, profile stores, benchmark results and the suite.
 
@@ -40,8 +97,16 @@ def command(
       solscope serve profiles/
       solscope serve store/ results.jsonl --upload dropped/
       solscope serve h100.json.gz mi300.json.gz --port 9000
+      solscope serve store/ --host 0.0.0.0 --tls-cert me.pem --tls-key me.key --token-file token
     """
-    from solscope.web.serve import serve
+    from solscope.web.serve import Exposure, serve
 
-    uploads = None if upload is None else (upload, max_upload * 1_000_000)
-    serve(sources, host, port, lambda line: click.echo(line, err=True), uploads)
+    if (exposed["certificate"] is None) != (exposed["key"] is None):
+        raise click.UsageError("TLS needs both --tls-cert and --tls-key")
+    megabyte = 1_000_000
+    uploads = None if upload is None else (upload, max_upload * megabyte, upload_quota * megabyte)
+    serve(sources, host, port, _say, uploads, Exposure(**exposed))
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)

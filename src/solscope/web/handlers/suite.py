@@ -25,6 +25,9 @@ from solscope.suite.tables import (
 )
 from solscope.web.library import Library, Query
 
+MAX_HARDWARE = 32
+"""GPUs of one question: more than there are hardware files."""
+
 
 class Fastest(msgspec.Struct, frozen=True):
     """The fastest solution that passed on one shape."""
@@ -118,7 +121,9 @@ def shapes_page(library: Library, query: Query) -> ShapesPage:
 
 
 def _hardware(query: Query) -> list[str]:
-    asked = [name for name in query.get("hardware", "").split(",") if name]
+    asked = list(dict.fromkeys(name for name in query.get("hardware", "").split(",") if name))
+    if len(asked) > MAX_HARDWARE:
+        raise UsageError(f"choose at most {MAX_HARDWARE} GPUs at a time")
     return [find(by_name(name)).name for name in asked] or list(PUBLISHED_ON)
 
 
