@@ -105,6 +105,7 @@ def _call(
         "group": ",".join(map(str, range(program.ranks))),
         "bytes": program.bytes,
         "stream": 7,
+        "hidden_ns": 0,
         "start_ns": _shown(program, rank, start),
         "end_ns": _shown(program, rank, end),
         "step": step,
@@ -130,3 +131,79 @@ def _rank(
         steps=pl.DataFrame(steps, schema=STEP_SCHEMA),
         work=WORK_SCHEMA.to_frame(),
     )
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A pipeline: every stage computes a microbatch and sends it on; the last one broadcasts."""
+
+    stages: int = 4
+    steps: int = 10
+    microbatches: int = 4
+    compute: Callable[[int], int] = lambda stage: 500 * US
+    held: Callable[[int], int] = lambda stage: 0
+    """Of that: launched, but not run."""
+    transfer: int = 60 * US
+    jitter: int = 120 * US
+    """Microbatches differ: without that, one step looks like the next on a clock that is off."""
+    offset: Callable[[int], int] = lambda stage: 0
+
+
+def make_pipeline(program: Stages) -> Run:
+    """The run of a pipeline, with receives that begin as soon as a stage is free."""
+    last = program.stages - 1
+    draw = np.random.default_rng(5)
+    group = ",".join(map(str, range(program.stages)))
+    rows: list[list[dict[str, object]]] = [[] for _ in range(program.stages)]
+    bounds: list[list[dict[str, object]]] = [[] for _ in range(program.stages)]
+    free = [0] * program.stages
+
+    def call(stage: int, step: int, kind: str, peer: int, begin: int, end: int) -> None:
+        zero = 1_700_000_000 * 10**9 + program.offset(stage)
+        known = {"kind": kind, "name": "nccl", "group": group, "peer": peer, "bytes": 65536}
+        times = {"start_ns": begin + zero, "end_ns": end + zero, "step": step, "hidden_ns": 0}
+        rows[stage].append(dict.fromkeys(CALL_SCHEMA) | known | times)
+
+    for step in range(program.steps):
+        begun = list(free)
+        for _ in range(program.microbatches):
+            sent = 0
+            extra = int(draw.integers(0, program.jitter + 1))
+            for stage in range(program.stages):
+                if stage:
+                    arrived = max(sent, free[stage]) + program.transfer
+                    call(stage, step, "receive", stage - 1, free[stage], arrived)
+                    free[stage] = arrived
+                free[stage] += program.compute(stage) + extra
+                sent = free[stage]
+                if stage < last:
+                    call(stage, step, "send", stage + 1, sent, sent + 15 * US)
+                    free[stage] = sent + 15 * US
+        root = free[last]
+        for stage in range(program.stages):
+            end = max(root, free[stage]) + 40 * US
+            call(stage, step, "broadcast", last, free[stage], end)
+            free[stage] = end
+        free = [max(free)] * program.stages
+        for stage in range(program.stages):
+            zero = 1_700_000_000 * 10**9 + program.offset(stage)
+            held = program.microbatches * program.held(stage)
+            whole = program.microbatches * program.compute(stage)
+            bounds[stage].append(
+                dict.fromkeys(STEP_SCHEMA)
+                | {"step": step, "cut": False, "tokens": 16, "held_ns": held}
+                | {"start_ns": begun[stage] + zero, "end_ns": free[stage] + zero}
+                | {"compute_ns": whole - held, "comm_ns": 0, "overlap_ns": 0, "idle_ns": 0}
+            )
+    ranks = [
+        Rank(
+            rank=stage,
+            path=f"rank{stage}.json",
+            metadata=Metadata(rank=stage, world_size=program.stages),
+            calls=pl.DataFrame(rows[stage], schema=CALL_SCHEMA),
+            steps=pl.DataFrame(bounds[stage], schema=STEP_SCHEMA),
+            work=WORK_SCHEMA.to_frame(),
+        )
+        for stage in range(program.stages)
+    ]
+    return make_run("pipeline", ranks)

@@ -26,6 +26,8 @@ CALL_SCHEMA = pl.Schema(
         "launch_ns": pl.Int64(),
         "step": pl.Int32(),
         "layer": pl.Int32(),
+        "role": pl.String(),
+        "hidden_ns": pl.Int64(),
         "busy_ns": pl.Int64(),
         "held_ns": pl.Int64(),
         "idle_ns": pl.Int64(),
@@ -35,8 +37,9 @@ CALL_SCHEMA = pl.Schema(
 )
 """One row per collective on the GPU, in order of start.
 
-`busy_ns`, `held_ns` and `idle_ns` split the time since the collective before it ended: other work
-ran on the GPU; work was launched, but did not run; nothing was launched. `group` is the ranks of
+`hidden_ns` is the part during which the GPU computes as well. `busy_ns`, `held_ns` and `idle_ns`
+split the time since the collective before it ended: other work ran on the GPU; work was launched,
+but did not run; nothing was launched. `group` is the ranks of
 the process group (`0,1,2,3`), else `group NAME`; null where the recording has neither.
 """
 STEP_SCHEMA = pl.Schema(

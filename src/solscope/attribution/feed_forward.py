@@ -68,6 +68,7 @@ def moe_roles(text: str, shapes: Sequence[Product | None]) -> list[str]:
     experts = _experts(text, choice, shapes)
     first, last = (experts[0], experts[-1]) if experts else (len(text), -1)
     chosen = _end_of_choice(text, choice, first)
+    back = _way_back(text, router, first, last)
     names = []
     for at in range(len(text)):
         if at <= router:
@@ -76,9 +77,32 @@ def moe_roles(text: str, shapes: Sequence[Product | None]) -> list[str]:
             names.append(_routed(text, at, chosen, router))
         elif at <= last:
             names.append(_expert(text, at, experts))
+        elif at in back:
+            names.append("combine")
         else:
             names.append(_returned(text, at, last))
     return names
+
+
+def _way_back(text: str, router: int, first: int, last: int) -> range:
+    """Communication that brings tokens back from the experts that communication took them to.
+
+    Whatever it is built from (send and receive, all-to-all, all-gather and reduce-scatter), what
+    is sent between router and experts comes back right behind the experts; a reduction over ranks
+    that share each expert has no such counterpart. Kernels that say what they are need no guess.
+    """
+    sent = Letter.COMMUNICATION in text[router + 1 : first]
+    start = text.find(Letter.COMMUNICATION, last + 1)
+    ends = text.find(Letter.GEMM, last + 1)
+    if not sent or start < 0 or Letter.EXPERT_RETURN in text[last + 1 :] or 0 <= ends < start:
+        return range(0)
+    carries = (Letter.COMMUNICATION, Letter.COPY)
+    while start - 1 > last and text[start - 1] in carries:
+        start -= 1
+    end = start + 1
+    while end < len(text) and text[end] in carries:
+        end += 1
+    return range(start, end)
 
 
 def _experts(text: str, choice: int, shapes: Sequence[Product | None]) -> list[int]:

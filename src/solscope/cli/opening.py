@@ -180,7 +180,7 @@ def open_ranks(names: tuple[str, ...], how: OpeningOptions) -> Run:
         return open_run(
             *names,
             rules=how.rule_files,
-            options=ReadOptions(max_expansion=how.max_expansion),
+            options=ReadOptions(max_expansion=how.max_expansion, cache=not cache_forbidden()),
             progress=lambda done, total, path: say(f"read {done} of {total} ranks: {path}"),
             skipped=note_skipped,
         )

@@ -140,11 +140,6 @@ def opening_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return rules_option(expansion_option(no_cache_option(_takes_opening(command))))
 
 
-def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for the ranks of a run, which are not cached."""
-    return rules_option(expansion_option(_takes_opening(command)))
-
-
 def _takes_opening(command: Callable[..., Any]) -> Callable[..., Any]:
     """Pass both options to the command as one `OpeningOptions`."""
 

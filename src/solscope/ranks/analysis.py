@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -12,9 +12,10 @@ from solscope.ranks.clock import Clock, Times, align
 from solscope.ranks.lengths import step_lengths
 from solscope.ranks.load import Imbalance, imbalance, received
 from solscope.ranks.match import Matched, match, step_shifts
+from solscope.ranks.pipeline import Pipeline, Stages, describe, find_stages, stage_costs
 from solscope.ranks.straggler import Charge, Suspect, find_suspect
 from solscope.ranks.waiting import Waiting, waiting
-from solscope.ranks.why import Why, Work, explain
+from solscope.ranks.why import Why, Work, explain, explain_stage
 from solscope.run import Run
 
 Floats = NDArray[np.float64]
@@ -40,6 +41,8 @@ class Analysis:
     received: list[float | None]
     """Rows that reach each rank's experts per step."""
     imbalance: Imbalance
+    pipeline: Pipeline | None
+    """Stages; null where ranks do not hand work to one another."""
 
     def rank_steps(self, at: int) -> pl.DataFrame:
         """Steps of one rank that figures are about."""
@@ -68,7 +71,8 @@ def analyze(run: Run) -> Analysis:
         {step - shift for step in steps} & set(rank.steps["step"].to_list())
         for rank, shift in zip(run.ranks, shifts, strict=True)
     ]
-    charge = _charge(run, matched, split, np.array(sorted(steps), np.int64), shifts)
+    stages = find_stages(run, matched)
+    charge = _charge(run, matched, split, stages, np.array(sorted(steps), np.int64), shifts)
     suspect = find_suspect(charge, matched.ranks)
     tables = [received(rank, steps, shift) for rank, shift in zip(run.ranks, shifts, strict=True)]
     totals = [
@@ -76,9 +80,9 @@ def analyze(run: Run) -> Analysis:
         for table, mine in zip(tables, own, strict=True)
     ]
     tokens = [_mean(run.ranks[at].steps, own[at], "tokens") for at in range(len(run.ranks))]
-    why = _why(run, matched, split, suspect, own, charge, tokens, totals)
+    why = _why(run, matched, split, stages, suspect, own, charge, tokens, totals)
     layers = [_by_layer(table, len(mine)) for table, mine in zip(tables, own, strict=True)]
-    return Analysis(
+    analysis = Analysis(
         run=run,
         matched=matched,
         clock=clock,
@@ -91,7 +95,14 @@ def analyze(run: Run) -> Analysis:
         why=why,
         received=totals,
         imbalance=imbalance([rank.rank for rank in run.ranks], tokens, totals, layers),
+        pipeline=None,
     )
+    if stages is None:
+        return analysis
+    own_steps = [analysis.rank_steps(at) for at in range(len(run.ranks))]
+    lengths = [analysis.rank_length_ns(at) for at in range(len(run.ranks))]
+    found = describe(run, matched, split, stages, analysis.counted, own_steps, lengths)
+    return replace(analysis, pipeline=found)
 
 
 def _whole_steps(run: Run, shifts: list[int]) -> set[int]:
@@ -108,7 +119,12 @@ def _whole_steps(run: Run, shifts: list[int]) -> set[int]:
 
 
 def _charge(
-    run: Run, matched: Matched, split: Waiting, steps: NDArray[np.int64], shifts: list[int]
+    run: Run,
+    matched: Matched,
+    split: Waiting,
+    stages: Stages | None,
+    steps: NDArray[np.int64],
+    shifts: list[int],
 ) -> Charge:
     """What each rank's lateness cost in each step, and the length of the steps."""
     cost = np.zeros((steps.size, len(run.ranks)))
@@ -116,9 +132,14 @@ def _charge(
     place = np.searchsorted(steps, step)
     counted = np.isin(step, steps)
     late = counted & (split.last >= 0)
+    if stages is not None:
+        # Stages wait for one another by turns: there only what all ranks enter at once is charged.
+        late &= matched.table["synchronizing"].to_numpy()
     np.add.at(cost, (place[late], split.last[late]), split.cost[late])
     busy = counted & (split.busiest >= 0)
     np.add.at(cost, (place[busy], split.busiest[busy]), split.uneven[busy])
+    if stages is not None:
+        cost += stage_costs(run, stages, steps, shifts)
     lengths = [
         {step + shift: length for step, length in step_lengths(rank.steps).items()}
         for rank, shift in zip(run.ranks, shifts, strict=True)
@@ -133,6 +154,7 @@ def _why(
     run: Run,
     matched: Matched,
     split: Waiting,
+    stages: Stages | None,
     suspect: Suspect,
     own: list[set[int]],
     charge: Charge,
@@ -147,6 +169,8 @@ def _why(
     requests = [_mean(rank.steps, own[n], "requests") for n, rank in enumerate(run.ranks)]
     sums = {"tokens": tokens, "requests": requests, "rows received by its experts": totals}
     work = {name: Work(values[at], _middle_of_others(values, at)) for name, values in sums.items()}
+    if stages is not None and stages.of[at] >= 0:
+        return explain_stage(run, at, own, work)
     mine = (split.busiest == at) & np.isin(step, charge.steps)
     return explain(run, split, at, rows, own, work, float(split.uneven[mine].sum()))
 

@@ -25,6 +25,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from solscope.ranks.causality import Limits, limits
 from solscope.ranks.match import Matched
 from solscope.run import Run
 
@@ -56,7 +57,9 @@ class Clock(msgspec.Struct, frozen=True):
     """How the ranks' clocks were brought together."""
 
     method: str
-    """`collectives`: by the ends of collectives; `durations`: there is no common clock."""
+    """`collectives`: by the ends of collectives; `recorded`: as recorded, which no message
+    contradicts; `messages`: between the limits that messages set; `durations`: there is no common
+    clock."""
     error_us: float | None
     """The largest error of a rank's clock."""
     spread_us: float | None
@@ -110,11 +113,27 @@ def align(run: Run, matched: Matched) -> tuple[Clock, Times]:
         for at, line in enumerate(lines)
     ]
     if spread is None:
+        zeros = np.array(bases) - bases[0] if bases else np.empty(0)
+        found = limits(run, matched, start + zeros, end + zeros) if len(bases) > 1 else None
+        if found is not None:
+            return _by_messages(run, found), Times(
+                *(t + zeros - found.offset for t in (start, end))
+            )
         why = "fewer than two ranks share collectives whose ends can be compared"
         return Clock("durations", None, None, None, why, rows), times
     apart = [row.offset_us for row in rows if row.offset_us is not None]
     error = max(row.error_us for row in rows if row.error_us is not None)
     return Clock("collectives", error, spread / 1e3, max(apart) - min(apart), None, rows), times
+
+
+def _by_messages(run: Run, found: Limits) -> Clock:
+    rows = [
+        RankClock(rank.rank, offset / 1e3, None, error / 1e3, rank.calls.height)
+        for rank, offset, error in zip(run.ranks, found.offset, found.error, strict=True)
+    ]
+    method = "recorded" if found.recorded else "messages"
+    apart = float(np.ptp(found.offset)) / 1e3
+    return Clock(method, float(found.error.max()) / 1e3, None, apart, None, rows)
 
 
 def _matrix(run: Run, matched: Matched, name: str, bases: list[int]) -> Floats:

@@ -12,16 +12,17 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.intervals import Intervals, overlap, union
-from solscope.operators.tensors import Tensor, full_type
-from solscope.ranks.groups import group_labels
+from solscope.operators.tensors import Tensor, UnclearError, full_type
+from solscope.ranks.groups import group_labels, members
 from solscope.ranks.kinds import kind_of
 from solscope.ranks.lengths import step_bounds
 from solscope.run import CALL_SCHEMA, STEP_SCHEMA, WORK_SCHEMA, Rank
 
 _MOST_BYTES = (1 << 63) - 1
 """What the column holds; a larger product is a damaged shape."""
+_ROOT = 3
 _SPLITS = slice(5, 7)
-"""Where torch records the sizes of the parts among the arguments of a collective."""
+"""Where torch records the root and the sizes of the parts among the arguments of a collective."""
 
 
 def rank_facts(attributed: Attributed, number: int) -> list[Rank]:
@@ -77,17 +78,20 @@ def _calls(attributed: Attributed, rows: pl.DataFrame) -> tuple[pl.Series, pl.Da
         launch.alias("launch_ns"),
         pl.col("step"),
         pl.col("layer").cast(pl.Int32),
+        pl.col("role").cast(pl.String),
     ).filter(is_call)
     table = table.with_columns(
         pl.Series("bytes", [m[0] for m in messages], dtype=pl.Int64),
         pl.Series("sent_rows", [m[1] for m in messages], dtype=pl.List(pl.Int64)),
         pl.Series("received_rows", [m[2] for m in messages], dtype=pl.List(pl.Int64)),
     )
+    table = _with_roots(table, events["concrete_inputs"].gather(rows["op_row"]).filter(is_call))
     ends = (start + rows["dur_ns"].fill_null(0)).to_numpy()
     others = (~is_call).to_numpy()
     work = union(start.to_numpy()[others], ends[others])
-    pending = _pending(events, rows)
-    return is_call, table.with_columns(_before(table, work, pending))
+    hidden = overlap(table["start_ns"].to_numpy(), table["end_ns"].to_numpy(), work)
+    before = _before(table, work, _pending(events, rows))
+    return is_call, table.with_columns(pl.Series("hidden_ns", hidden), *before)
 
 
 _MESSAGE = ("input_dims", "input_types", "concrete_inputs")
@@ -112,6 +116,25 @@ def _message(
     return _bytes(_decoded(dims), _decoded(types)), *_splits(_decoded(concrete))
 
 
+def _with_roots(table: pl.DataFrame, arguments: pl.Series) -> pl.DataFrame:
+    """The root of broadcasts as their `peer`, from the arguments of their operators."""
+    rows = table.select("kind", "group", "peer").iter_rows()
+    peers = [
+        _root(members(group), given) if kind == "broadcast" else peer
+        for (kind, group, peer), given in zip(rows, arguments.cast(pl.String), strict=True)
+    ]
+    return table.with_columns(pl.Series("peer", peers, dtype=pl.Int64))
+
+
+def _root(ranks: tuple[int, ...] | None, arguments: str | None) -> int | None:
+    """torch counts the root inside the group."""
+    given = _decoded(arguments)
+    text = given[_ROOT] if len(given) > _ROOT else None
+    if ranks is None or not isinstance(text, str) or not re.fullmatch(r"\d{1,9}", text):
+        return None
+    return ranks[int(text)] if int(text) < len(ranks) else None
+
+
 def _decoded(text: str | None) -> list[Any]:
     try:
         value = msgspec.json.decode(text) if text else []
@@ -131,7 +154,7 @@ def _bytes(dims: list[Any], types: list[Any]) -> int | None:
     elements = sum(math.prod(shape) for shape in shapes)
     try:
         size = elements * Tensor((1,), full_type(kind)).bytes
-    except (KeyError, ValueError, ArithmeticError):
+    except (KeyError, ValueError, ArithmeticError, UnclearError):
         return None
     return size if size <= _MOST_BYTES else None
 

@@ -51,6 +51,12 @@ SURE = 4.0
 """By how many standard deviations more calls end together than would by chance."""
 
 
+PEERS = "peers "
+"""What the group of a send and its receive begins with."""
+MOSTLY = 0.9
+"""Share of the messages that must be matched by their ends; else they are matched in turn."""
+
+
 @dataclass(frozen=True)
 class Matched:
     """The collectives of a run: one row per collective, one column per rank."""
@@ -92,7 +98,7 @@ def match(run: Run) -> Matched:
             for at, table in enumerate(tables)
             if (calls := _calls_of(table, group, codes, zero)).row.size
         }
-        index, by, pairs = _match_group(members, len(tables))
+        index, by, pairs = _match_group(members, len(tables), group.startswith(PEERS))
         parts.append(index)
         how += by
         related |= pairs
@@ -119,7 +125,7 @@ def _keyed(rank: Rank) -> pl.DataFrame:
     even = pl.col("kind").is_in(list(EVEN))
     low = pl.min_horizontal(pl.col("peer"), pl.lit(rank.rank))
     high = pl.max_horizontal(pl.col("peer"), pl.lit(rank.rank))
-    peers = pl.concat_str(pl.lit("peers "), low, pl.lit(","), high)
+    peers = pl.concat_str(pl.lit(PEERS), low, pl.lit(","), high)
     alone = pl.col("kind").is_in(list(POINT_TO_POINT)) & pl.col("peer").is_not_null()
     # A send and its receive are the two sides of one transfer, and have a direction.
     sender = pl.when(pl.col("kind") == "send").then(pl.lit(rank.rank)).otherwise("peer")
@@ -147,7 +153,9 @@ def _calls_of(table: pl.DataFrame, group: str, codes: dict[str, int], zero: int)
     )
 
 
-def _match_group(members: dict[int, _Calls], width: int) -> tuple[Ints, list[str], set[int]]:
+def _match_group(
+    members: dict[int, _Calls], width: int, peers: bool
+) -> tuple[Ints, list[str], set[int]]:
     """Rows of one group's collectives by rank, how each was matched, and which ranks were."""
     if not members:
         return np.full((0, width), -1, np.int64), [], set()
@@ -160,7 +168,7 @@ def _match_group(members: dict[int, _Calls], width: int) -> tuple[Ints, list[str
     for at, calls in members.items():
         if at == reference:
             continue
-        mine, theirs, by = _align(base, calls)
+        mine, theirs, by = _align_peers(base, calls) if peers else _align(base, calls)
         index[mine, at] = calls.row[theirs]
         if mine.size:
             related |= {reference, at}
@@ -191,6 +199,45 @@ def _align(base: _Calls, other: _Calls) -> tuple[Ints, Ints, list[str]]:
     theirs = np.concatenate((theirs, np.array([b for _, b in more], np.int64)))
     order = np.argsort(mine, kind="stable")
     return mine[order], theirs[order], [by[at] for at in order]
+
+
+def _align_peers(base: _Calls, other: _Calls) -> tuple[Ints, Ints, list[str]]:
+    """Sends and receives of two ranks: by their ends, else in turn.
+
+    A send may end long before its receive, which waits for a stage to be free: their ends need not
+    lie together. But messages of one direction do not overtake one another.
+    """
+    found = _align(base, other)
+    if found[0].size >= MOSTLY * min(base.row.size, other.row.size):
+        return found
+    mine, theirs = [], []
+    for key in np.intersect1d(base.key, other.key):
+        a, b = np.flatnonzero(base.key == key), np.flatnonzero(other.key == key)
+        skip_a, skip_b = _first_in_common(base, a, other, b)
+        count = min(a.size - skip_a, b.size - skip_b)
+        mine.append(a[skip_a : skip_a + count])
+        theirs.append(b[skip_b : skip_b + count])
+    pairs = np.concatenate(mine), np.concatenate(theirs)
+    order = np.argsort(pairs[0], kind="stable")
+    return pairs[0][order], pairs[1][order], ["order"] * order.size
+
+
+def _first_in_common(base: _Calls, a: Ints, other: _Calls, b: Ints) -> tuple[int, int]:
+    """How many messages only one of the two ranks recorded at the beginning.
+
+    As many on both sides are the same messages. Else the recordings overlap in part, and by the
+    recorded clocks each message begins closest to the one that it is.
+    """
+    if a.size == b.size:
+        return 0, 0
+    few, many = (a, b) if a.size < b.size else (b, a)
+    few_end, many_end = (base.end[a], other.end[b]) if few is a else (other.end[b], base.end[a])
+    apart = [
+        float(np.median(np.abs(many_end[skip : skip + few.size] - few_end)))
+        for skip in range(min(many.size - few.size, MOST_SHIFTS) + 1)
+    ]
+    skip = int(np.argmin(apart))
+    return (0, skip) if few is a else (skip, 0)
 
 
 def _by_sequence(base: _Calls, other: _Calls) -> tuple[Ints, Ints, list[str]]:

@@ -7,24 +7,27 @@ multiple of the trace that it reads.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from solscope.attribution import attribute
+from solscope.attribution import Attributed
 from solscope.attribution.classify import load_rules
+from solscope.attribution.opening import open_attributed
+from solscope.cache import background
 from solscope.cores import cores
 from solscope.errors import InputError, SolscopeError
 from solscope.profile import Metadata, ProcessGroup, ProfileWarning
 from solscope.ranks.facts import rank_facts
 from solscope.ranks.find import host_in_name, number_ranks, run_files, run_name
 from solscope.readers import ReadOptions
-from solscope.readers import open as open_profile
 from solscope.readers.find import Skipped
 from solscope.run import MAX_RANKS, Rank, Run, listed
 
@@ -41,6 +44,12 @@ Progress = Callable[[int, int, str], None]
 """Called with the ranks that are done, all ranks, and the file that was read last."""
 
 
+T = TypeVar("T")
+View = Callable[[Attributed], T]
+"""What is made of the profile of one rank where it is read; a function of a module, so that it can
+pass to another process."""
+
+
 def open_run(
     *inputs: str | os.PathLike[str],
     rules: Sequence[Path] = (),
@@ -54,15 +63,47 @@ def open_run(
     Each rank is reduced to its collectives, steps and kernel times (`solscope.run`); ranks are read
     in several processes where that is worth their start.
     """
+    run, _ = read_run(
+        inputs,
+        None,
+        rules=rules,
+        options=options,
+        progress=progress,
+        skipped=skipped,
+        processes=processes,
+    )
+    return run
+
+
+def read_run(
+    inputs: Iterable[str | os.PathLike[str]],
+    view: View[T] | None,
+    *,
+    rules: Sequence[Path] = (),
+    options: ReadOptions | None = None,
+    progress: Progress | None = None,
+    skipped: Skipped | None = None,
+    processes: int | None = None,
+) -> tuple[Run, dict[int, T]]:
+    """Open a run, and make `view` of each rank's profile while it is at hand, by rank.
+
+    A profile is dropped before the next one is read in the same process, so memory does not grow
+    with the number of ranks.
+    """
     paths = run_files(inputs, skipped)
     if not paths:
         raise InputError("no profile was given")
-    done: dict[str, list[Rank]] = {}
-    for path, ranks in _read_all(paths, tuple(rules), options or ReadOptions(), processes):
-        done[path] = ranks
+    # A callback cannot pass to another process.
+    quiet = replace(options or ReadOptions(), progress=None)
+    read = partial(_read, rules=tuple(rules), options=quiet, view=view)
+    done: dict[str, tuple[list[Rank], T | None]] = {}
+    for path, found in _read_all(paths, read, processes):
+        done[path] = found
         if progress is not None:
             progress(len(done), len(paths), path)
-    return make_run(run_name(paths), [rank for path in paths for rank in done[path]])
+    run = make_run(run_name(paths), [rank for path in paths for rank in done[path][0]])
+    made = {rank.rank: done[rank.path][1] for rank in run.ranks}
+    return run, {rank: value for rank, value in made.items() if value is not None}
 
 
 def make_run(name: str, ranks: Sequence[Rank]) -> Run:
@@ -119,29 +160,29 @@ def _groups(ranks: Sequence[Rank]) -> tuple[ProcessGroup, ...]:
     return tuple(dict.fromkeys(group for rank in ranks for group in rank.metadata.groups))
 
 
-_Job = tuple[str, tuple[Path, ...], int]
+_Found = tuple[list[Rank], T | None]
 
 
 def _read_all(
-    paths: Sequence[str], rules: tuple[Path, ...], options: ReadOptions, processes: int | None
-) -> Iterator[tuple[str, list[Rank]]]:
+    paths: Sequence[str], read: Callable[[str], _Found[T]], processes: int | None
+) -> Iterator[tuple[str, _Found[T]]]:
     """Ranks by file, as they are done."""
-    jobs = [(path, rules, options.max_expansion) for path in paths]
     sizes = [_json_bytes(path) for path in paths]
     workers = _workers(sizes) if processes is None else processes
     if workers < 2 or len(paths) < 2 or (processes is None and sum(sizes) < SMALL_BYTES):
-        for job in jobs:
-            yield job[0], _read(job)
+        for path in paths:
+            yield path, read(path)
         return
     context = get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context) as pool:
-        waiting = {pool.submit(_read_or_error, job): job[0] for job in jobs}
+    with ProcessPoolExecutor(min(workers, len(paths)), mp_context=context) as pool:
+        job: Callable[[str], _Found[T] | SolscopeError] = partial(_found_or_error, read)
+        waiting = {pool.submit(job, path): path for path in paths}
         try:
             for future in as_completed(waiting):
                 result = future.result()
                 if isinstance(result, SolscopeError):
                     raise result
-                yield waiting[future], result
+                yield waiting.pop(future), result
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -162,13 +203,16 @@ def _workers(sizes: Sequence[int]) -> int:
     return max(1, min(cores(), MEMORY_BYTES // max(1, need)))
 
 
-def _read(job: _Job) -> list[Rank]:
-    path, rules, max_expansion = job
-    profile = open_profile(path, options=ReadOptions(max_expansion=max_expansion))
-    attributed = attribute(profile, load_rules(rules))
-    stated = profile.metadata.rank
+def _read(
+    path: str, rules: tuple[Path, ...], options: ReadOptions, view: View[T] | None
+) -> _Found[T]:
+    attributed = open_attributed(path, options=options, rules=load_rules(rules))
+    stated = attributed.profile.metadata.rank
     facts = rank_facts(attributed, -1 if stated is None else stated)
-    return [replace(rank, metadata=_with_host(rank.metadata, path)) for rank in facts]
+    made = None if view is None else view(attributed)
+    # What is written to the cache holds the whole profile in memory.
+    background.wait()
+    return [replace(rank, metadata=_with_host(rank.metadata, path)) for rank in facts], made
 
 
 def _with_host(metadata: Metadata, path: str) -> Metadata:
@@ -176,9 +220,9 @@ def _with_host(metadata: Metadata, path: str) -> Metadata:
     return msgspec.structs.replace(metadata, host=host)
 
 
-def _read_or_error(job: _Job) -> list[Rank] | SolscopeError:
+def _found_or_error(read: Callable[[str], _Found[T]], path: str) -> _Found[T] | SolscopeError:
     """Errors of ours as values: they pass from process to process whole."""
     try:
-        return _read(job)
+        return read(path)
     except SolscopeError as error:
         return error

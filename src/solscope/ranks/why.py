@@ -87,6 +87,24 @@ def explain(
     return Why(why, late, parts, _evidence(why, parts, excess, slower, uneven, work))
 
 
+def explain_stage(run: Run, at: int, steps: list[set[int]], work: dict[str, Work]) -> Why:
+    """Why the stage of a rank is occupied longer than the others: its GPU, or its load."""
+    held = [
+        int(rank.steps.filter(pl.col("step").is_in(sorted(own)))["held_ns"].sum())
+        for rank, own in zip(run.ranks, steps, strict=True)
+    ]
+    count = max(1, len(steps[at]))
+    others = held[:at] + held[at + 1 :]
+    excess = max(0.0, held[at] - float(np.median(others or [0]))) / count / 1e6
+    slower, more = _kernels(run, at, steps)
+    parts = {"host": 0.0, "gpu": excess + slower, "load": more, "link": 0.0}
+    late = sum(parts.values())
+    most = max(parts, key=lambda name: parts[name])
+    why = most if late > 0 and parts[most] >= ENOUGH * late else "unknown"
+    shown = {"late": 0.0, "busy": slower + more, "held": excess, "idle": 0.0}
+    return Why(why, late, parts, _evidence(why, parts, shown, slower, 0.0, work))
+
+
 def _beyond(values: Floats, at: int) -> Floats:
     """What the rank at `at` has more than the middle of the others, by collective."""
     others = np.delete(values, at, axis=1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from solscope.errors import SolscopeError
 from solscope.hardware import match_device
@@ -17,6 +18,7 @@ from solscope.ranks.analysis import Analysis, analyze
 from solscope.ranks.clock import Clock
 from solscope.ranks.groups import members
 from solscope.ranks.load import Imbalance
+from solscope.ranks.pipeline import Pipeline
 from solscope.run import Run
 
 
@@ -67,6 +69,9 @@ class CollectiveRow(msgspec.Struct, frozen=True, rename={"kind_class": "class"})
     transfer_us: float
     wait_us: float
     """Mean over calls and ranks."""
+    hidden_us: float
+    """Of transfer and waiting: while the rank's GPU computes as well, such as another batch, or a
+    shared expert during the combine."""
     baseline_us: float | None
     """Transfer of calls of this size in which nobody waits."""
     algbw_gbs: float | None
@@ -124,6 +129,8 @@ class RunRanks(msgspec.Struct, frozen=True):
     unmatched_by_rank: dict[int, int]
     straggler: Straggler
     imbalance: Imbalance
+    pipeline: Pipeline | None
+    """Stages and their bubbles; null where ranks do not hand work to one another."""
     warnings: list[ProfileWarning]
 
 
@@ -146,6 +153,7 @@ def rank_table(run: Run | Analysis) -> RunRanks:
         unmatched_by_rank={r: n for r, n in analysis.matched.unmatched.items() if n},
         straggler=straggler,
         imbalance=analysis.imbalance,
+        pipeline=analysis.pipeline,
         warnings=_warnings(analysis),
     )
 
@@ -210,6 +218,8 @@ def _verdict(analysis: Analysis, straggler: Straggler) -> str:
     if analysis.suspect.reason is not None:
         return f"Cannot tell who waits for whom: {analysis.suspect.reason}."
     share = straggler.step_share_pct or 0.0
+    if analysis.pipeline is not None:
+        return _pipeline_verdict(analysis.pipeline, straggler)
     if straggler.rank is not None:
         reasons = {"gpu": "its GPU", "host": "its host", "load": "its load", "link": "its link"}
         why = reasons.get(straggler.why, "a reason that is not known")
@@ -226,6 +236,38 @@ def _verdict(analysis: Analysis, straggler: Straggler) -> str:
         f"No rank stands out: rank {straggler.leader} costs the others most, "
         f"{share:.1f} % of the step."
     )
+
+
+def _pipeline_verdict(pipeline: Pipeline, straggler: Straggler) -> str:
+    bubbles = (
+        f"A pipeline of {len(pipeline.stages)} stages, which wait for one another for "
+        f"{pipeline.bubble_pct:.1f} % of the step"
+    )
+    if straggler.rank is None:
+        longest = pipeline.stages[pipeline.occupied_longest]
+        busy = longest.compute_ms + longest.held_ms
+        return (
+            f"{bubbles}: no stage stands out; stage {longest.stage} occupies its GPU longest, "
+            f"{busy:.2f} ms per step."
+        )
+    stage = next(row.stage for row in pipeline.stages if straggler.rank in row.ranks)
+    reasons = {"gpu": "its GPU", "load": "its load"}
+    why = reasons.get(straggler.why, "a reason that is not known")
+    return (
+        f"{bubbles}: they wait for stage {stage} (rank {straggler.rank}), "
+        f"{straggler.step_share_pct or 0.0:.1f} % of the step, because of {why} "
+        f"(confidence {straggler.confidence:.2f})."
+    )
+
+
+def _hidden_us(analysis: Analysis, at: NDArray[np.int64]) -> float:
+    """Mean time per call and rank in which the GPU computes as well."""
+    total, count = 0, 0
+    for place, rank in enumerate(analysis.run.ranks):
+        rows = analysis.matched.index[at, place]
+        hidden = rank.calls["hidden_ns"].gather(rows[rows >= 0])
+        total, count = total + int(hidden.sum()), count + hidden.len()
+    return total / max(1, count) / 1e3
 
 
 def _collectives(analysis: Analysis) -> list[CollectiveRow]:
@@ -269,6 +311,7 @@ def _collective(analysis: Analysis, alike: pl.DataFrame) -> CollectiveRow:
         calls=alike.height,
         transfer_us=transfer,
         wait_us=float(np.nanmean(split.wait[at])) / 1e3,
+        hidden_us=_hidden_us(analysis, at),
         baseline_us=None if baseline is None else baseline / 1e3,
         algbw_gbs=algorithm,
         busbw_gbs=bus,

@@ -351,6 +351,19 @@ def test_communication_follows_o_proj_and_down() -> None:
     assert (groups(layer)[6], groups(layer)[-1]) == ("attention", "mlp")
 
 
+def test_what_is_sent_to_experts_comes_back_as_the_combine() -> None:
+    # Send and receive, or all-gather and reduce-scatter: the kernels do not say which way they go.
+    layer = "NGRKAGNGOtCCEPSPcCEuri"
+    assert roles(layer)[10:] == words(
+        "dispatch dispatch dispatch up_gate activation down combine combine combine combine "
+        "combine residual"
+    )
+    # Experts that are shared by ranks need no dispatch: there it is a sum over ranks.
+    assert roles("NGRKAGNGODPSPFC")[-1] == "all_reduce"
+    # A kernel that says that it is the combine leaves the sum over ranks to the other one.
+    assert roles("NGRKAGNGOCPSPbC")[-1] == "all_reduce"
+
+
 def test_an_all_reduce_fused_with_the_norm_is_the_norm_it_stands_for() -> None:
     assert roles("NGRKAGYGSGN"[:-1] + "Y") == words(
         "input_norm qkv rope kv_write attention o_proj post_norm up_gate activation down all_reduce"

@@ -9,12 +9,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from solscope import cli
+from solscope.attribution import Attributed
 from solscope.errors import InputError
 from solscope.ranks.facts import _message
 from solscope.ranks.find import host_in_name, number_ranks, rank_in_name, run_files
 from solscope.ranks.groups import group_labels, members
 from solscope.ranks.kinds import kind_of
-from solscope.ranks.read import make_run, open_run
+from solscope.ranks.read import make_run, open_run, read_run
 from solscope.readers.recording import process_groups
 from solscope.run import listed
 from tests.ranks_making import Program, make
@@ -53,6 +55,33 @@ def write(path: Path, rank: int | None = None, world: int = 2) -> None:
 )
 def test_ranks_in_names(name: str, rank: int | None) -> None:
     assert rank_in_name(name) == rank
+
+
+def test_the_cache_is_used_unless_it_is_forbidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("SOLSCOPE_CACHE_DIR", str(cache))
+    monkeypatch.setenv("SOLSCOPE_NO_CACHE", "")
+    monkeypatch.setenv("SOLSCOPE_CACHE_MIN_BYTES", "0")
+    for rank in range(2):
+        write(tmp_path / f"run/rank{rank}.json", rank)
+    assert cli.run(["ranks", str(tmp_path / "run"), "--no-cache", "--json"]) == 0
+    assert not cache.exists()
+    assert cli.run(["ranks", str(tmp_path / "run"), "--json"]) == 0
+    assert cache.exists()
+
+
+def test_a_view_is_made_of_each_rank(tmp_path: Path) -> None:
+    for rank in range(3):
+        write(tmp_path / f"rank{rank}.json", rank, 3)
+    run, made = read_run([tmp_path], _kernels)
+    assert [rank.rank for rank in run.ranks] == [0, 1, 2]
+    assert made == {0: 1, 1: 1, 2: 1}
+
+
+def _kernels(attributed: Attributed) -> int:
+    return attributed.activities.height
 
 
 def test_the_header_decides_before_the_name() -> None:

@@ -8,13 +8,13 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import open_ranks
-from solscope.cli.options import OpeningOptions, run_options
+from solscope.cli.options import OpeningOptions, opening_options
 from solscope.cli.output import Output, form_options, present
 
 
 @click.command("ranks", short_help="Find the rank that the others wait for, and why.")
 @click.argument("runs", type=ProfilePath(), nargs=-1, required=True, metavar="RUN [RUN2]...")
-@run_options
+@opening_options
 @form_options
 def command(
     runs: tuple[str, ...],

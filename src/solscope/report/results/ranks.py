@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
+from solscope.ranks.pipeline import Pipeline
 from solscope.report.forms import Screen, form, one_below_the_other
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.tables import (
@@ -44,6 +46,8 @@ def ranks_parts(result: RunRanks, screen: Screen) -> list[Printable]:
         parts.append(Text(f"About rank {straggler.leader}, which costs the others most:"))
     parts += [Text(f"  {clean(line)}") for line in straggler.evidence]
     parts += [Text(""), _ranks(result, screen.width, screen.draw)]
+    if result.pipeline is not None:
+        parts += [Text(""), heading("Stages, ms per step"), _stages(result.pipeline, screen.width)]
     if result.collectives:
         parts += [
             Text(""),
@@ -81,7 +85,29 @@ def _ranks(result: RunRanks, width: int, draw: bool) -> Printable:
         100 * row.wait_ms / row.step_ms if row.wait_ms and row.step_ms else 0
         for row in result.ranks
     ]
-    return table(*with_bars(_RANKS, rows, shares, at=5, draw=draw, cells=10, spare=6), width)
+    columns, rows = _with_hidden(
+        "hidden ms", _RANKS, rows, [row.overlap_ms or 0.0 for row in result.ranks], at=4
+    )
+    at = 5 + len(columns) - len(_RANKS)
+    return table(*with_bars(columns, rows, shares, at=at, draw=draw, cells=10, spare=6), width)
+
+
+def _with_hidden(
+    title: str,
+    columns: Sequence[Column],
+    rows: list[list[str]],
+    hidden: Sequence[float],
+    at: int,
+) -> tuple[list[Column], list[list[str]]]:
+    """The table with communication that computing hides, where there is some."""
+    if max(hidden, default=0.0) < 0.005:
+        return list(columns), rows
+    digits = 2 if title.endswith("ms") else 1
+    wider = [
+        [*row[:at], number(value, digits), *row[at:]]
+        for row, value in zip(rows, hidden, strict=True)
+    ]
+    return [*columns[:at], Column(title), *columns[at:]], wider
 
 
 def _rank(row: RankTimes, straggler: int | None) -> list[str]:
@@ -101,6 +127,31 @@ def _rank(row: RankTimes, straggler: int | None) -> list[str]:
     ]
 
 
+_STAGES = (
+    Column("stage"),
+    Column("ranks", text=True),
+    *numbers("compute", "receive", "send", "other", "held", "host", "bubble"),
+)
+
+
+def _stages(pipeline: Pipeline, width: int) -> Printable:
+    rows = [
+        [
+            str(row.stage),
+            listed(row.ranks),
+            number(row.compute_ms),
+            number(row.receive_ms),
+            number(row.send_ms),
+            number(row.other_ms),
+            number(row.held_ms),
+            number(row.host_ms),
+            pct(row.bubble_pct),
+        ]
+        for row in pipeline.stages
+    ]
+    return table(_STAGES, rows, width)
+
+
 _COLLECTIVES = (
     Column("kind", text=True),
     *numbers(
@@ -112,7 +163,10 @@ _COLLECTIVES = (
 
 
 def _collectives(result: RunRanks, width: int) -> Printable:
-    return table(_COLLECTIVES, [_collective(row) for row in result.collectives[:12]], width)
+    shown = result.collectives[:12]
+    rows = [_collective(row) for row in shown]
+    hidden = [row.hidden_us for row in shown]
+    return table(*_with_hidden("hidden µs", _COLLECTIVES, rows, hidden, at=5), width)
 
 
 def _collective(row: CollectiveRow) -> list[str]:
@@ -156,8 +210,14 @@ def _clock(result: RunRanks) -> str:
         what = (uneven.of or "tokens").replace("_", " ")
         load = f"; {what}: max / mean {uneven.tokens_max_over_mean:.2f}, most on rank {uneven.rank}"
     share = pct(result.straggler.all_share_pct)
+    ways = {
+        "collectives": "by the ends of collectives",
+        "recorded": "as recorded, which no message contradicts",
+        "messages": "between the limits that messages set",
+    }
+    apart = f" (recorded clocks were {clock.recorded_apart_us or 0.0:,.1f} µs apart)"
     return (
-        f"clock: by the ends of collectives, within {clock.error_us:.1f} µs (recorded clocks were "
-        f"{clock.recorded_apart_us or 0.0:,.1f} µs apart); late arrivals of all ranks cost {share} "
+        f"clock: {ways[clock.method]}, within {clock.error_us:.1f} µs"
+        f"{'' if clock.method == 'recorded' else apart}; late arrivals of all ranks cost {share} "
         f"of the step{load}"
     )
