@@ -22,6 +22,8 @@ class PhaseSteps(msgspec.Struct, frozen=True):
     phase: str | None
     count: int
     p50_ms: float
+    """Of the time from the first start to the last end of a step's activities; so are the others.
+    """
     p90_ms: float
     p99_ms: float
     gap_p50_ms: float | None

@@ -47,6 +47,7 @@ def command(
 
     \b
     Examples:
+      solscope efficiency demo:h200-normal
       solscope efficiency trace.json.gz
       solscope efficiency --by layer trace.json.gz
       solscope efficiency graph.json.gz --with eager.json.gz

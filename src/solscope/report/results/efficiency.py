@@ -12,9 +12,14 @@ from solscope.views.efficiency import LEAST_COST_PCT, EfficiencyTable, Rates
 
 _HEADS = {"phase": "phase", "step": "step", "layer": "kind of layer"}
 _NOTE = (
-    "MFU = FLOP / peak, MBU = weights and caches / HBM, both over the time; SOL = sum of bounds, "
+    "MFU = FLOP / peak, MBU = weights and caches / HBM, both over ms; SOL = sum of bounds, "
     "overlapped: the busiest unit alone; costed = GPU time whose FLOP and bytes are known"
 )
+_TIME = {
+    "phase": "ms = mean time from the start of a step to the start of the next; ",
+    "step": "ms = from the start of a step to the start of the next; ",
+    "layer": "ms = mean GPU time of a layer; ",
+}
 
 
 class EfficiencyTables(TypedDict):
@@ -47,12 +52,16 @@ def _page(found: EfficiencyTable, width: int) -> list[Printable]:
         Text(""),
         table(columns, [_cells(row) for row in found.rows], width),
         Text(""),
-        Text(_NOTE),
+        Text(_TIME[found.by] + _NOTE),
     ]
     if any((row.cost_pct or 0.0) < LEAST_COST_PCT for row in found.rows):
-        why = "kernels of graphs have no recorded shapes" if found.graph_replays else "few shapes"
+        why = (
+            "kernels of graphs have no recorded shapes; add --with an eager profile, or "
+            if found.graph_replays
+            else "operators without recorded shapes or a cost model take the rest; add "
+        )
         parts.append(
-            Text(f"-: too little is costed ({why}); add --with an eager profile, or --model CONFIG")
+            Text(f"-: less than {LEAST_COST_PCT:.0f} % is costed: {why}--model CONFIG.json")
         )
     return parts
 

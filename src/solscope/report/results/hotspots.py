@@ -51,10 +51,15 @@ def hotspots_parts(result: HotspotTable, screen: Screen, *, top: int) -> list[Pr
             for row in shown
         ),
         Text(""),
+        Text(_NOTE.format(target=result.target_pct)),
         Text(known_costs(result.coverage.cost_pct, result.coverage.graph_replays)),
     ]
 
 
+_NOTE = (
+    "S = bound / µs; an operator saves what is above {target:.4g} % of its bound, or of a longer "
+    "time that its line names"
+)
 _COLUMNS = (
     *numbers("#", "saves µs", "of step", "µs", ("bound µs", 3), ("S", 2)),
     Column("limit", text=True, spare=4),
@@ -68,7 +73,10 @@ _COLUMNS = (
 def _heading(result: HotspotTable) -> str:
     card = result.hardware or "unknown hardware: no bounds (name it with --hardware)"
     phase = f"{result.phase} " if result.phase else ""
-    unit = f"per {phase}step of {result.step_ms:.3f} ms, mean of {result.steps}"
+    unit = (
+        f"per {phase}step of {result.step_ms:.3f} ms from first start to last end, "
+        f"mean of {result.steps}"
+    )
     whole = f"no whole step found: per profile of {result.step_ms:.3f} ms"
     return clean(f"{result.profile} on {card}; {unit if result.steps else whole}")
 

@@ -21,8 +21,8 @@ def whatif_parts(result: Predictions, screen: Screen, *, top: int) -> list[Print
     parts: list[Printable] = [
         Text(
             f"{clean(result.profile)} on {result.hardware}: a {phase}step of "
-            f"{number(result.recorded_ms, 3)} ms, {number(result.recorded_gpu_ms, 3)} ms of it on "
-            f"the GPU{known}",
+            f"{number(result.recorded_ms, 3)} ms to the start of the next, "
+            f"{number(result.recorded_gpu_ms, 3)} ms of it on the GPU{known}",
             style="bold",
         ),
         Text(""),

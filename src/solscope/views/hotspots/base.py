@@ -92,6 +92,7 @@ class HotspotTable(msgspec.Struct, frozen=True):
     steps: int
     """Whole steps that the means are over; 0 when none was found: then per profile."""
     step_ms: float
+    """Mean time of these steps, from the first start to the last end of their activities."""
     target_pct: float
     coverage: HotspotCoverage
     hotspots: list[Hotspot]

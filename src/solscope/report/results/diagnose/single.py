@@ -84,7 +84,7 @@ def _facts(result: SingleDiagnosis) -> Iterator[str]:
     if run.mean_ms is not None:
         yield (
             f"mean {number(run.mean_ms, 3)} ms, p50 {number(run.p50_ms, 3)} ms, "
-            f"p99 {number(run.p99_ms, 3)} ms"
+            f"p99 {number(run.p99_ms, 3)} ms, to the start of the next step, all phases"
         )
     for point in result.change_points:
         yield (

@@ -149,7 +149,7 @@ def _steps_title(s: Summary) -> str:
     how = s.steps.found_by or ""
     # The name of an anchor is that of a function, and stays as it is.
     how = how if how.startswith("anchor ") else how.replace("_", " ")
-    return f"{counted(s.steps.count, 'step')} (found by {how}{cut})"
+    return f"{counted(s.steps.count, 'step')} (found by {how}{cut}), from first start to last end"
 
 
 def _step_table(s: Summary, width: int, times: StepTimes) -> Printable:

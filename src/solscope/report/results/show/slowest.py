@@ -24,7 +24,7 @@ def slowest_parts(result: StepTables, screen: Screen, *, top: int) -> list[Print
 
 
 def _page(steps: StepTable, width: int, top: int) -> list[Printable]:
-    head = f"{clean(steps.profile)}: {_slow(steps)}"
+    head = f"{clean(steps.profile)}: {_slow(steps)}; a step lasts to the start of the next"
     columns = [
         Column("step"),
         Column("phase", text=True, spare=2),
