@@ -6,9 +6,6 @@ export interface Asked<T> { value: T | null; error: string | null; again: () => 
 /** Answers that came with the page, by question; each is taken once. */
 const given = new Map([...document.querySelectorAll<HTMLScriptElement>("script[data-answer]")].map((one) => [one.dataset["answer"] as string, one]));
 
-/** Whether this view has charts: their engine is then made ready while an answer is awaited, not after it. */
-const hasCharts = document.querySelector('link[rel="modulepreload"]') !== null;
-
 function take<T>(question: string | null): T | null {
   const found = question === null ? undefined : given.get(question);
   if (!found || question === null) return null;
@@ -39,7 +36,6 @@ export function ask<T>(path: string | null, period?: number): Asked<T> {
       return;
     }
     const stop = new AbortController();
-    if (hasCharts) setTimeout(() => void import("./engine"));
     fetch(question, { signal: stop.signal })
       .then(async (response) => {
         const body: unknown = await response.json();

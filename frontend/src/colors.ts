@@ -18,10 +18,9 @@ export const FAMILIES: { name: string; color: string; categories: string[] }[] =
   { name: "GEMM, convolution", color: HUES.blue, categories: ["gemm", "conv"] },
   { name: "attention", color: HUES.orange, categories: ["attention", "linear_attention", "softmax"] },
   { name: "MoE", color: HUES.violet, categories: ["moe"] },
-  { name: "communication", color: HUES.red, categories: ["comm"] },
+  { name: "communication", color: HUES.pink, categories: ["comm"] },
   { name: "norm, reduction", color: HUES.teal, categories: ["norm", "reduce", "pool"] },
-  { name: "element-wise", color: HUES.green, categories: ["elementwise", "activation", "rope", "optimizer"] },
-  { name: "quantization", color: HUES.pink, categories: ["quant"] },
+  { name: "element-wise, quantization", color: HUES.green, categories: ["elementwise", "activation", "rope", "optimizer", "quant"] },
   { name: "memory", color: HUES.olive, categories: ["memcpy", "memset", "copy", "kv_cache"] },
   { name: "sampling, embedding", color: HUES.amber, categories: ["sampling", "embedding", "sort_scan"] },
   { name: "other", color: HUES.gray, categories: ["other"] },
@@ -29,19 +28,24 @@ export const FAMILIES: { name: string; color: string; categories: string[] }[] =
 
 const CATEGORY = new Map(FAMILIES.flatMap((family) => family.categories.map((category) => [category, family.color] as const)));
 
+const FAMILY = new Map(FAMILIES.flatMap((family) => family.categories.map((category) => [category, family.name] as const)));
+
+/** What a category counts as in a legend. */
+export const familyOf = (category: string | null): string => FAMILY.get(category ?? "") ?? "other";
+
 export const categoryColor = (category: string | null): string => CATEGORY.get(category ?? "") ?? HUES.gray;
 
 const PHASE: Record<string, string> = { prefill: HUES.orange, decode: HUES.blue, mixed: HUES.violet, draft: HUES.teal, verify: HUES.pink };
 
 export const phaseColor = (phase: string | null): string => (phase && PHASE[phase]) || HUES.gray;
 
-/** Causes of idle time. */
-export const IDLE: Record<string, string> = { host: HUES.red, sync: HUES.amber, alloc: HUES.violet, launch: HUES.pink, unlinked: HUES.gray };
+/** Causes of idle time: tints of red, which nothing that runs has. */
+export const IDLE: Record<string, string> = { host: HUES.red, launch: "#fdd7e7", sync: "#810303", alloc: "#974869", unlinked: "#770d39" };
 
-export const causeColor = (cause: string): string => IDLE[cause] ?? HUES.gray;
+export const causeColor = (cause: string): string => IDLE[cause] ?? HUES.red;
 
 /** Calls of the host into the GPU runtime. */
-const CALL: Record<string, string> = { launch: HUES.blue, sync: HUES.amber, alloc: HUES.violet };
+const CALL: Record<string, string> = { launch: HUES.blue, sync: IDLE["sync"] as string, alloc: IDLE["alloc"] as string };
 
 export const callColor = (kind: string | null): string => (kind && CALL[kind]) || HUES.gray;
 

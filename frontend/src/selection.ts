@@ -1,10 +1,13 @@
-// What the reader chose: one kernel, role, layer or step, and a range of time. All views of a page follow it, and it stands
+// What the reader chose: one kernel, role, operator, layer or step, and a range of time. All views of a page follow it, and it stands
 // in the address, so that the back button undoes it and a link shows the same.
 import { useEffect, useState } from "preact/hooks";
 
 export interface Selection {
   kernel: string | null;
   role: string | null;
+  /** The name of an operator, and of its shapes the one that was chosen. */
+  operator: string | null;
+  shape: string | null;
   layer: number | null;
   step: number | null;
   /** Nanoseconds from the origin of the time line. */
@@ -13,7 +16,7 @@ export interface Selection {
   view: [number, number] | null;
 }
 
-export const NOTHING: Selection = { kernel: null, role: null, layer: null, step: null, range: null, view: null };
+export const NOTHING: Selection = { kernel: null, role: null, operator: null, shape: null, layer: null, step: null, range: null, view: null };
 
 const listeners = new Set<() => void>();
 
@@ -25,7 +28,7 @@ const wholeOf = (text: string | null): number | null => (text !== null && /^\d{1
 
 function read(): Selection {
   const query = new URLSearchParams(window.location.search);
-  return { kernel: query.get("kernel"), role: query.get("role"), layer: wholeOf(query.get("layer")), step: wholeOf(query.get("step")), range: rangeOf(query.get("range")), view: rangeOf(query.get("view")) };
+  return { kernel: query.get("kernel"), role: query.get("role"), operator: query.get("operator"), shape: query.get("shape"), layer: wholeOf(query.get("layer")), step: wholeOf(query.get("step")), range: rangeOf(query.get("range")), view: rangeOf(query.get("view")) };
 }
 
 let now = read();
@@ -67,7 +70,7 @@ export function select(change: Partial<Selection>, quiet = false): void {
 }
 
 /** Choose this, or nothing where it is chosen already. */
-export function toggle(change: Partial<Pick<Selection, "kernel" | "role" | "layer" | "step">>): void {
+export function toggle(change: Partial<Omit<Selection, "range" | "view">>): void {
   const same = Object.entries(change).every(([name, value]) => now[name as keyof Selection] === value);
   select(same ? Object.fromEntries(Object.keys(change).map((name) => [name, null])) : change);
 }

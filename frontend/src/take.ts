@@ -15,9 +15,11 @@ export const csvOf = ({ titles, rows }: Cells): string => [titles, ...rows].map(
 export const markdownOf = ({ titles, rows }: Cells): string => [titles, titles.map(() => "---"), ...rows].map((row) => `| ${row.map((cell) => String(cell ?? "").replaceAll("|", "\\|").replaceAll("\n", " ")).join(" | ")} |`).join("\n") + "\n";
 
 /** Let the browser save a text. */
-export function save(name: string, text: string, type: string): void {
+export const save = (name: string, text: string, type: string): void => saveBlob(name, new Blob([text], { type }));
+
+export function saveBlob(name: string, blob: Blob): void {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);

@@ -812,6 +812,8 @@ export interface Roofs {
   name: string;
   title: string;
   hbm_tbps: number | null;
+  l2_tbps: number | null;
+  l1_tbps: number | null;
   peaks_tflops: Record<string, number>;
   measured: boolean;
 }

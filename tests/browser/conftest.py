@@ -93,7 +93,7 @@ def drawn(page: Page) -> None:
 def treemap(page: Page) -> None:
     """Show the areas of the time by role and kernel in place of the icicle."""
     page.get_by_role("button", name="Treemap").click()
-    page.wait_for_selector("#tree .chart svg")
+    page.wait_for_selector("#tree .areas svg")
 
 
 @contextmanager

@@ -117,7 +117,9 @@ def test_names_break_where_their_words_end(browser: Browser, address: str) -> No
         assert "".join(lines).strip() == "gated_delta_rule_update"
 
 
-LABELS = """[...document.querySelectorAll("#tree svg text")].map((one) => one.textContent.trim())"""
+LABELS = (
+    """[...document.querySelectorAll("#tree .areas text")].map((one) => one.textContent.trim())"""
+)
 
 
 @pytest.mark.parametrize("width", [1440, 800])
@@ -146,7 +148,7 @@ def test_areas_too_small_for_a_name_have_none(browser: Browser, tmp_path: Path, 
 INKS = """() => {
   const charts = [...document.querySelectorAll(".chart svg")];
   const texts = [...document.querySelectorAll(".chart svg text")];
-  const own = texts.filter((one) => getComputedStyle(one).stroke === "none" && one.textContent);
+  const own = texts.filter((one) => getComputedStyle(one).stroke === "none" && !one.dataset.on);
   return {
     inks: [...new Set(own.map((one) => one.getAttribute("fill")))].sort(),
     widths: [...new Set(charts.map((one) => one.clientWidth))],

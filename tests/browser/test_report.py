@@ -49,7 +49,7 @@ def test_the_page_draws_itself_without_errors(opened: tuple[Page, Problems]) -> 
     page, problems = opened
     titles = page.locator("main h2").all_inner_texts()
     assert titles[:4] == ["Verdict", "Summary", "Steps", "Where the time goes"]
-    assert page.locator(".chart svg path").count() > 50
+    assert page.locator(".chart svg [data-tip]").count() > 50
     wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert page.evaluate(wider) == 0
     assert problems == []
@@ -109,7 +109,7 @@ def test_hostile_names_do_not_run(browser: Browser, tmp_path: Path) -> None:
         drawn(page)
         page.hover("#tree .icicle")
         treemap(page)
-        page.hover("#tree .chart")
+        page.hover("#tree .areas .chart")
         page.wait_for_timeout(200)
         assert page.locator("img").count() == 0
         assert page.locator("#kernels").get_by_text("alert(1)").count() > 0
@@ -149,7 +149,7 @@ def test_a_diagnosis_shows_its_verdict_and_adds_up(browser: Browser, tmp_path: P
         assert problems == []
 
 
-ARROWS = "[...document.querySelectorAll('#tree text')].filter(e => /▶/.test(e.textContent)).length"
+ARROWS = "[...document.querySelectorAll('#tree .areas text')].filter(e => /▶/.test(e.textContent)).length"
 """Areas of the tree that have more below them."""
 
 
@@ -181,7 +181,7 @@ def test_several_devices_are_listed(browser: Browser, tmp_path: Path) -> None:
 def test_paper_is_white(browser: Browser, report: Path, dark: bool) -> None:
     with watched(browser, dark=dark) as (page, problems):
         page.goto(f"file://{report}?page=2")
-        page.wait_for_selector("#tree svg")
+        page.wait_for_selector("#tree .chart svg")
         page.emulate_media(media="print", color_scheme="dark" if dark else "light")
         color = "getComputedStyle(document.querySelector('h1')).color"
         assert page.evaluate(color) == "rgb(29, 33, 41)"
@@ -240,19 +240,21 @@ def test_areas_are_entered_and_left_again(browser: Browser, report: Path) -> Non
     with watched(browser) as (page, problems):
         page.goto(f"file://{report}?page=2")
         treemap(page)
-        labels = "[...document.querySelectorAll('#tree svg text')].map(e => e.textContent)"
+        labels = "[...document.querySelectorAll('#tree .areas text')].map(e => e.textContent)"
         before = page.evaluate(labels)
         assert "all_reduce  22.8 %" in before
-        page.locator("#tree .chart").click(position={"x": 60, "y": 200})  # A kernel of up_gate.
+        page.locator("#tree .areas .chart").click(
+            position={"x": 60, "y": 200}
+        )  # A kernel of up_gate.
         crumbs = page.locator("#tree .crumbs button")
         page.wait_for_selector("#tree .crumbs >> text=up_gate")
         assert [one.split()[0] for one in crumbs.all_inner_texts()] == ["GPU", "prefill", "up_gate"]
-        page.wait_for_selector("#tree svg text")
+        page.wait_for_selector("#tree .areas svg text")
         inside = page.evaluate(labels)
         assert 0 < len(inside) < len(before)
         assert not any("all_reduce" in one for one in inside)
         crumbs.first.focus()
         page.keyboard.press("Enter")
-        page.wait_for_selector("#tree svg text >> text=all_reduce")
+        page.wait_for_selector("#tree .areas svg text >> text=all_reduce")
         assert page.evaluate(labels) == before
         assert problems == []

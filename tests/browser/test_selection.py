@@ -53,15 +53,58 @@ def test_a_kernel_of_the_table_is_followed_and_the_back_button_leaves_it(
 def test_layers_in_a_strip_and_time_from_phase_to_kernel(browser: Browser, report: str) -> None:
     with watched(browser) as (page, problems):
         opened(page, report)
-        assert page.locator(".heat .row svg").first.locator("rect").count() == 36
-        page.locator(".heat .row svg").first.locator("rect").nth(7).click()
+        cells = page.locator(".heat .cell")
+        assert cells.count() % 36 == 0
+        cells.nth(7).click()
         assert "layer=7" in page.url
-        assert page.locator(".heat rect.on").count() == 1
+        assert page.locator(".heat rect[stroke-width='2']:not([stroke=none])").count() == 1
         page.get_by_role("button", name="Hide idle").click()
         page.locator(".icicle button[aria-label^='layer 3:']").click()
         crumbs = page.get_by_label("Shown part of the time")
         assert "layer 3" in crumbs.inner_text()
         assert page.locator(".icicle button[aria-label^='up_gate:']").count() == 1
+        assert problems == []
+
+
+def test_a_point_of_the_roofline_is_followed(browser: Browser, report: str) -> None:
+    with watched(browser) as (page, problems):
+        opened(page, report)
+        chart = page.locator("#operators .chart")
+        chart.locator("circle[data-tip^='aten::mm']").click()
+        page.wait_for_selector("#operators tr.follow.on")
+        assert "operator=aten%3A%3Amm" in page.url
+        assert "aten::mm" in page.locator("#operators tr.follow.on").inner_text()
+        wanted = "document.querySelector('.timeline').timeline.narrowed.labels"
+        assert page.evaluate(f"{wanted}.reduce((sum, one) => sum + one, 0)") >= 1
+        page.locator("#operators tr.follow.on td").last.click()
+        page.wait_for_selector("#operators tr.follow.on", state="detached")
+        assert "operator=" not in page.url
+        assert problems == []
+
+
+def test_charts_explain_themselves_to_the_arrow_keys(browser: Browser, report: str) -> None:
+    with watched(browser) as (page, problems):
+        opened(page, report)
+        page.locator("#operators .chart").focus()
+        page.keyboard.press("ArrowRight")
+        told = page.get_by_role("status").filter(has_text="TFLOP/s").inner_text()
+        page.keyboard.press("ArrowRight")
+        assert page.get_by_role("status").filter(has_text="TFLOP/s").inner_text() != told
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#operators tr.follow.on")
+        assert problems == []
+
+
+@pytest.mark.parametrize("place", ["#operators", "#timeline"])
+def test_charts_can_be_taken_along(browser: Browser, report: str, place: str) -> None:
+    with watched(browser) as (page, problems):
+        opened(page, report)
+        with page.expect_download() as download:
+            page.locator(place).get_by_role("button", name="PNG").first.click(force=True)
+        assert download.value.suggested_filename.endswith(".png")
+        data = Path(download.value.path()).read_bytes()
+        assert data.startswith(b"\x89PNG")
+        assert len(data) > 5_000
         assert problems == []
 
 

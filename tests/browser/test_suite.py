@@ -98,7 +98,7 @@ def test_the_roofline_switches_its_hardware_at_an_address_of_its_own(
         chart.wait_for()
         drawn(page)
         assert "H200" in (chart.get_attribute("aria-label") or "")
-        hollow = chart.locator("path[stroke='#4778e5']").count()
+        hollow = chart.locator("circle[stroke='#4778e5']").count()
         page.locator("#roofline").get_by_role("button", name="XPU-A").click()
         page.wait_for_selector("#roofline .chart[aria-label*='XPU-A']")
         assert "roof=XPU-A" in page.url

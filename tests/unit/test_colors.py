@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -106,9 +106,27 @@ def test_hues_can_be_told_apart(eyes: str) -> None:
     assert near == {}
 
 
+def idle() -> dict[str, str]:
+    found = re.search(r"IDLE: Record<string, string> = \{([^}]*)\}", COLORS)
+    assert found is not None
+    pairs = re.findall(r'(\w+): (?:HUES\.(\w+)|"(#\w{6})")', found[1])
+    return {cause: HUES[hue] if hue else tint for cause, hue, tint in pairs}
+
+
+@pytest.mark.parametrize("eyes", SEEN)
+def test_idle_time_looks_like_nothing_that_runs(eyes: str) -> None:
+    def seen(color: str) -> Color:
+        return lab(SEEN[eyes] @ linear(color))
+
+    running = {color for name, color in HUES.items() if f"color: HUES.{name}," in COLORS}
+    assert len(running) == 9
+    causes = idle()
+    pairs = [*combinations(causes.values(), 2), *product(causes.values(), running)]
+    near = [(a, b) for a, b in pairs if difference(seen(a), seen(b)) < LEAST]
+    assert near == []
+
+
 def test_every_category_and_cause_has_a_color() -> None:
     families = " ".join(re.findall(r"categories: \[([^\]]*)\]", COLORS))
     assert sorted(re.findall(r'"(\w+)"', families)) == sorted(CATEGORIES)
-    idle = re.search(r"IDLE: Record<string, string> = \{([^}]*)\}", COLORS)
-    assert idle is not None
-    assert set(re.findall(r"(\w+): HUES", idle[1])) == set(CAUSES)
+    assert set(idle()) == set(CAUSES)

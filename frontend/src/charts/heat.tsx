@@ -4,6 +4,7 @@ import { categoryColor } from "../colors";
 import { percent, time } from "../format";
 import { select, useSelection } from "../selection";
 import type { TimeNode } from "../types";
+import { HeatMap, type HeatRow } from "./heatmap";
 
 const LAYER = "layer ";
 /** Roles that are shown: those with the most time. */
@@ -36,29 +37,26 @@ export function HeatStrip({ tree }: { tree: TimeNode }) {
   const phase = phases[Math.min(at, phases.length - 1)];
   const found = useMemo(() => phase && rowsOf(phase), [phase]);
   if (!phase || !found) return null;
-  const size = { width: 100 / found.layers.length };
+  const rows = found.rows.map((row): HeatRow => ({
+    name: row.role,
+    color: categoryColor(row.category),
+    note: time(row.total / found.layers.length),
+    cells: row.cells.map((cell, at) => {
+      const layer = found.layers[at] ?? null;
+      return cell && {
+        share: (cell.time_ns / row.most) ** 2,
+        tip: [`layer ${layer}, ${row.role}: ${time(cell.time_ns)}`, `${percent((100 * cell.time_ns) / row.most)} of the slowest`],
+        on: selection.layer === layer && (selection.role === null || selection.role === row.role),
+        pick: () => select({ layer, role: row.role, kernel: null, operator: null, shape: null, step: null }),
+      };
+    }),
+  }));
   return (
     <>
       <h3>Do layers differ?</h3>
       <p class="about">Each row is a role, each column a layer; the darker, the closer to the slowest layer of that role. An even row means that layers take the same time. Click a cell to follow that role of that layer.</p>
       {phases.length > 1 && <div class="choice" role="group" aria-label="Phase">{phases.map((one, index) => <button key={one.name} type="button" aria-pressed={one === phase} onClick={() => setAt(index)}>{one.name}</button>)}</div>}
-      <div class="heat">
-        {found.rows.map((row) => (
-          <div key={row.role} class="row">
-            <span class="role" title={row.role}>{row.role}</span>
-            <svg role="img" aria-label={`${row.role}: ${time(row.total)} over ${found.layers.length} layers, at most ${time(row.most)}`} preserveAspectRatio="none" viewBox="0 0 100 10">
-              {row.cells.map((cell, layer) => cell && (
-                <rect key={layer} x={layer * size.width} y={0} width={size.width * 0.94} height={10} fill={categoryColor(row.category)} fill-opacity={0.08 + 0.92 * (cell.time_ns / row.most) ** 2} class={selection.layer === found.layers[layer] && (selection.role === null || selection.role === row.role) ? "on" : undefined}
-                  onClick={() => select({ layer: found.layers[layer] ?? null, role: row.role, kernel: null, step: null })}>
-                  <title>{`layer ${found.layers[layer]}, ${row.role}: ${time(cell.time_ns)}, ${percent((100 * cell.time_ns) / row.most)} of the slowest`}</title>
-                </rect>
-              ))}
-            </svg>
-            <span class="number small">{time(row.total / found.layers.length)}</span>
-          </div>
-        ))}
-        <div class="row"><span class="role" /><span class="ends small faint"><span>layer {found.layers[0]}</span><span>layer {found.layers[found.layers.length - 1]}</span></span><span class="number small faint">mean</span></div>
-      </div>
+      <HeatMap label={`Time of ${rows.length} roles in ${found.layers.length} layers of ${phase.name}`} rows={rows} columns={found.layers.map((layer) => `layer ${layer}`)} noteTitle="mean" />
       {found.left > 0 && <p class="about">{found.left} roles with less time are left out.</p>}
     </>
   );

@@ -1,25 +1,45 @@
 // One sensor over the time of the steps, both runs overlaid.
-import { useCallback } from "preact/hooks";
-import { axisOf, Chart, gridOf, tip, tooltipOf, type Ink, type Option } from "../chart";
+import { Chart, mark, type Frame } from "../chart";
 import { SIDES } from "../colors";
 import { ms, number } from "../format";
 import type { SensorLine } from "../types";
+import { boxOf, lineOf, XAxis, YAxis } from "./axes";
+import { linear } from "./scale";
+
+/** Samples up to which each has a symbol. */
+const FEW = 40;
 
 export function Sensor({ line, labels, unit }: { line: SensorLine; labels: string[]; unit: string }) {
-  const option = useCallback(
-    (ink: Ink): Option => ({
-      tooltip: { ...tooltipOf(ink), formatter: (params: { seriesName: string; value: [number, number] }) => tip(`${params.seriesName}: ${number(params.value[1])} ${unit}`, `at ${ms(params.value[0])}`) },
-      grid: gridOf(64, 18, 10, 26),
-      xAxis: { type: "value", ...axisOf(ink), splitLine: { show: false } },
-      yAxis: { type: "value", scale: true, ...axisOf(ink), axisLabel: { color: ink.faint, hideOverlap: true, formatter: (value: number) => number(value, 4) } },
-      series: labels.map((label, side) => ({ type: "line", name: label, showSymbol: (line.values[side]?.length ?? 0) < 40, symbolSize: 4, itemStyle: { color: SIDES[side] }, lineStyle: { width: 1.5 }, data: (line.times_ms[side] ?? []).map((at, index) => [at, line.values[side]?.[index] ?? null]) })),
-    }),
-    [line, labels, unit],
-  );
+  const values = line.values.flat();
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  // An axis that begins elsewhere makes a small change look large: it begins at 0 unless that would hide the change.
+  const start = low >= 0 && high - low > 0.2 * high ? 0 : low;
+  const draw = (frame: Frame) => {
+    const { ink } = frame;
+    const box = boxOf(frame, 52, 10, 8, 24);
+    const times = line.times_ms.flat();
+    const x = linear(Math.min(...times), Math.max(...times), [box.left, box.right]);
+    const y = linear(start, high, [box.bottom, box.top], true);
+    return (
+      <>
+        <XAxis scale={x} box={box} ink={ink} />
+        <YAxis scale={y} box={box} ink={ink} format={(value) => number(value, 4)} />
+        {labels.map((label, side) => {
+          const points = (line.times_ms[side] ?? []).map((at, index): [number, number, number, number] => [at, line.values[side]?.[index] ?? 0, x(at), y(line.values[side]?.[index] ?? 0)]);
+          return (
+            <g key={side}>
+              <path d={lineOf(points.map(([, , px, py]) => [px, py]))} fill="none" stroke={SIDES[side]} stroke-width="1.5" />
+              {points.length < FEW && points.map(([at, value, px, py], index) => <circle key={index} cx={px} cy={py} r="3" fill={SIDES[side]} {...mark(`${label}: ${number(value)} ${unit}`, `at ${ms(at)}`)} />)}
+            </g>
+          );
+        })}
+      </>
+    );
+  };
   return (
     <figure class="sensor">
-      <figcaption>{line.name}{line.device === null ? "" : ` (GPU ${line.device})`} <span class="faint">{unit}</span></figcaption>
-      <Chart label={`${line.name} in both runs`} height={150} paper={215} option={option} />
+      <figcaption>{line.name}{line.device === null ? "" : ` (GPU ${line.device})`} <span class="faint">{unit}{start > 0 ? `, axis from ${number(start)}` : ""}</span></figcaption>
+      <Chart label={`${line.name} in both runs${start > 0 ? `; the axis does not start at 0` : ""}`} height={150} paper={215} draw={draw} />
     </figure>
   );
 }

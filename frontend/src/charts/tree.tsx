@@ -1,26 +1,11 @@
-// Where the time goes: nested areas, phase over layer over role over kernel; a click goes in.
-import { useCallback, useState } from "preact/hooks";
-import { Chart, tip, tooltipOf, widthOf, type Area, type Ink, type Option } from "../chart";
-import { categoryColor } from "../colors";
+// Where the time goes: nested areas, phase over role over kernel; a click goes in.
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { Chart, mark, widthOf, type Frame, type Ink } from "../chart";
+import { categoryColor, inkOn } from "../colors";
 import { counted, percent, shorten, time } from "../format";
 import type { TimeNode } from "../types";
-
-/** A node as ECharts has it: without the nodes below, which it would copy once per level; `at` leads to it. */
-interface Leaf { name: string; value: number; calls: number; category: string | null; at: number[]; itemStyle: { color: string }; children?: Leaf[] }
-
-const leaf = (node: TimeNode, at: number[]): Leaf => ({
-  name: node.name,
-  value: node.time_ns,
-  calls: node.calls,
-  category: node.category,
-  at,
-  itemStyle: { color: categoryColor(node.category) },
-  ...(node.children.length ? { children: leaves(node, at) } : {}),
-});
-
-const leaves = (node: TimeNode, at: number[] = []): Leaf[] => node.children.map((child, index) => leaf(child, [...at, index]));
-
-interface Labeled { dataIndex: number; data: Leaf }
+import { areasOf, type Rect } from "./areas";
 
 const LEAF = { size: 11, line: 14 };
 const HEAD = { size: 12, line: 20 };
@@ -28,6 +13,9 @@ const HEAD = { size: 12, line: 20 };
 const MARGIN = 12;
 /** Letters below which what is left of a name tells nothing, and from which on both its ends are shown. */
 const [LEAST, ENDS] = [8, 18];
+/** Pixels below which an area is not drawn. */
+const SEEN = 1;
+const HEIGHT = 410;
 
 /** A name as far as it can be read in that width; nothing where that is too little. */
 export function readable(name: string, room: number, size: number): string {
@@ -41,75 +29,64 @@ export function readable(name: string, room: number, size: number): string {
 }
 
 /** Name and share of a leaf, in one line or two. */
-function leafLabel(name: string, share: string, area: Area): string {
-  const room = area.width - 2 * area.borderWidth - MARGIN;
-  const text = readable(area.isLeafRoot ? `▶ ${name}` : name, room, LEAF.size);
-  const lines = Math.floor((area.height - 2 * area.borderWidth - 2) / LEAF.line);
-  if (!text || lines < 1) return "";
-  return lines > 1 && widthOf(share, LEAF.size) <= room ? `${text}\n${share}` : text;
+function leafLabel(name: string, share: string, area: Rect): string[] {
+  const room = area.width - MARGIN;
+  const text = readable(name, room, LEAF.size);
+  const lines = Math.floor((area.height - 2) / LEAF.line);
+  if (!text || lines < 1) return [];
+  return lines > 1 && widthOf(share, LEAF.size) <= room ? [text, share] : [text];
 }
 
 /** Name and share of what lies below, the share only beside a whole name. */
-function headLabel(name: string, share: string, area: Area): string {
-  const room = area.width - 2 * area.borderWidth - MARGIN;
+function headLabel(name: string, share: string, area: Rect): string {
+  const room = area.width - MARGIN;
   const both = `${name}  ${share}`;
   return widthOf(both, HEAD.size) <= room ? both : readable(name, room, HEAD.size);
 }
 
-/** The nodes that `at` leads through, as far as they have others below them. */
-function follow(root: TimeNode, [first, ...rest]: number[]): TimeNode[] {
-  const child = first === undefined ? undefined : root.children[first];
-  return child?.children.length ? [child, ...follow(child, rest)] : [];
+interface Context { all: number; depth: number; ink: Ink; enter: (path: TimeNode[]) => void }
+
+const about = (node: TimeNode, all: number) => mark(node.name, `${time(node.time_ns)} · ${percent((100 * node.time_ns) / all)} of GPU time`, `${counted(node.calls, "call")}${node.category ? ` · ${node.category}` : ""}`);
+
+/** The areas of a node's children; those with room and children of their own are divided again. */
+function Areas({ node, path, rect, level, context }: { node: TimeNode; path: TimeNode[]; rect: Rect; level: number; context: Context }) {
+  const { all, depth, ink, enter } = context;
+  const children = [...node.children].sort((a, b) => b.time_ns - a.time_ns);
+  const areas = areasOf(children.map((child) => child.time_ns), rect);
+  const found: ComponentChildren[] = [];
+  children.forEach((child, at) => {
+    const area = areas[at] as Rect;
+    if (area.width < SEEN || area.height < SEEN) return;
+    const inside = [...path, child];
+    const share = percent((100 * child.time_ns) / all);
+    const divided = child.children.length > 0 && level + 1 < depth && area.height > HEAD.line + 12 && area.width > 24;
+    const color = categoryColor(child.category);
+    const lines = divided ? [] : leafLabel(child.children.length ? `▶ ${child.name}` : child.name, share, area);
+    const head = divided ? headLabel(child.name, share, area) : "";
+    found.push(
+      <g key={at}>
+        <rect class="pick" x={area.x} y={area.y} width={Math.max(0.5, area.width - 1)} height={Math.max(0.5, area.height - 1)} fill={divided ? ink.line : color} onClick={() => enter(child.children.length ? inside : path)} {...about(child, all)} />
+        {head && <text x={area.x + 5} y={area.y + 14} font-size={HEAD.size} fill={ink.text} data-on={ink.line} pointer-events="none" xml:space="preserve">{head}</text>}
+        {lines.map((line, row) => <text key={row} x={area.x + 5} y={area.y + 13 + LEAF.line * row} font-size={LEAF.size} fill={inkOn(color)} data-on={color} pointer-events="none">{line}</text>)}
+        {divided && <Areas node={child} path={inside} rect={{ x: area.x + 1, y: area.y + HEAD.line, width: area.width - 3, height: area.height - HEAD.line - 2 }} level={level + 1} context={context} />}
+      </g>,
+    );
+  });
+  return <g>{found}</g>;
 }
 
 export function TimeTree({ tree, depth }: { tree: TimeNode; depth: number }) {
   const [path, setPath] = useState<TimeNode[]>([]);
   const root = path[path.length - 1] ?? tree;
-  // Into what was clicked, or, for a kernel, into what it is part of.
-  const enter = useCallback(({ data }: { data: unknown }) => {
-    const at = (data as Leaf | null)?.at;
-    if (at) setPath([...path, ...follow(root, at)]);
-  }, [path, root]);
-  const option = useCallback(
-    (ink: Ink, narrow: boolean, areaOf: (dataIndex: number) => Area | undefined): Option => {
-      const border = (width: number) => ({ borderColor: ink.surface, borderWidth: width, gapWidth: 1 });
-      const labeled = (write: typeof leafLabel) => ({ dataIndex, data }: Labeled) => {
-        const area = areaOf(dataIndex);
-        return area ? write(data.name, percent((100 * data.value) / tree.time_ns), area) : "";
-      };
-      const head = { show: true, height: HEAD.line, padding: [0, 4], color: ink.text, fontSize: HEAD.size, formatter: labeled(headLabel) };
-      return {
-        tooltip: { ...tooltipOf(ink), formatter: ({ data }: { data?: Leaf }) => (data?.at ? tip(data.name, `${time(data.value)} · ${percent((100 * data.value) / tree.time_ns)} of GPU time`, `${counted(data.calls, "call")}${data.category ? ` · ${data.category}` : ""}`) : "") },
-        series: [{
-          type: "treemap",
-          name: "GPU time",
-          data: leaves(root),
-          left: 0, right: 0, top: 0, bottom: 0,
-          roam: false,
-          leafDepth: depth - (narrow ? 1 : 0),
-          nodeClick: false,
-          breadcrumb: { show: false },
-          drillDownIcon: "",
-          label: { show: true, padding: 2, formatter: labeled(leafLabel), fontSize: LEAF.size, lineHeight: LEAF.line, color: "#fff", textBorderColor: "rgba(0,0,0,.6)", textBorderWidth: 2 },
-          upperLabel: head,
-          levels: [
-            { itemStyle: border(0), upperLabel: { show: false } },
-            { itemStyle: { ...border(2), borderColor: ink.line }, upperLabel: head },
-            { itemStyle: { ...border(1), borderColor: ink.line }, upperLabel: head },
-            { itemStyle: border(1) },
-          ],
-        }],
-      };
-    },
-    [tree, root, depth],
-  );
   if (!tree.time_ns) return <p class="about">Nothing ran on a GPU in this profile.</p>;
+  // Into what was clicked, or, for a kernel, into what it is part of.
+  const draw = ({ width, height, ink, narrow }: Frame) => <Areas node={root} path={path} rect={{ x: 0, y: 0, width, height }} level={0} context={{ all: tree.time_ns, depth: depth - (narrow ? 1 : 0), ink, enter: setPath }} />;
   return (
     <>
       <nav class="crumbs" aria-label="Shown part of the time">
         {[tree, ...path].map((one, at) => <button key={at} type="button" aria-current={at === path.length ? "true" : undefined} onClick={() => setPath(path.slice(0, at))}>{at ? one.name : "GPU time"} <span class="faint">{percent((100 * one.time_ns) / tree.time_ns)}</span></button>)}
       </nav>
-      <Chart label="GPU time by phase, layer, role and kernel: larger areas take more time. The kernel table below has the same figures as text." height={410} option={option} onClick={enter} />
+      <div class="areas"><Chart label="GPU time by phase, role and kernel: larger areas take more time. The kernel table below has the same figures as text." height={HEIGHT} draw={draw} /></div>
     </>
   );
 }

@@ -1,8 +1,10 @@
 // From one total to another, part by part; the bars add up.
-import { useCallback, useMemo } from "preact/hooks";
-import { axisOf, Chart, gridOf, tip, tooltipOf, type Ink, type Option } from "../chart";
+import { useMemo } from "preact/hooks";
+import { Chart, mark, widthOf, type Frame } from "../chart";
 import { BETTER, SIDES, WORSE } from "../colors";
 import { ms, number, percent, shorten, signed } from "../format";
+import { boxOf, XAxis } from "./axes";
+import { linear } from "./scale";
 
 export interface WaterfallPart { name: string; delta_ms: number; note?: string }
 
@@ -13,39 +15,47 @@ interface Props { before: number; after: number; beforeName: string; afterName: 
 /** Parts below this share of all that changed are drawn as one. */
 const SMALL = 0.004;
 
+/** Height of a bar with its space. */
+const ROW = 27;
+
 export function Waterfall({ before, after, beforeName, afterName, parts, most = 14 }: Props) {
   const steps = useMemo(() => fold(before, after, beforeName, afterName, parts, most), [before, after, beforeName, afterName, parts, most]);
   const start = axisStart(steps);
-  const option = useCallback(
-    (ink: Ink, narrow: boolean): Option => ({
-      tooltip: { ...tooltipOf(ink), trigger: "item", formatter: (params: { dataIndex: number }) => {
-        const step = steps[params.dataIndex];
-        return step ? tip(step.name, step.note) : "";
-      } },
-      grid: gridOf(roomFor(steps, narrow), 84, 8, 44),
-      xAxis: { type: "value", min: start, name: "ms", nameLocation: "middle", nameGap: 26, ...axisOf(ink), axisLabel: { color: ink.faint, hideOverlap: true, formatter: (value: number) => number(value, 4) } },
-      yAxis: { type: "category", inverse: true, data: steps.map((step) => step.name), ...axisOf(ink), splitLine: { show: false }, axisLabel: { color: ink.text, interval: 0, formatter: (name: string) => short(name, narrow) } },
-      series: [
-        { type: "bar", stack: "all", silent: true, itemStyle: { color: "transparent" }, data: steps.map((step) => (step.total ? start : Math.min(step.from, step.to))) },
-        { type: "bar", stack: "all", barMaxWidth: 20, barMinHeight: 1, label: { show: true, position: "right", color: ink.text, formatter: (params: { dataIndex: number }) => label(steps[params.dataIndex]) }, data: steps.map((step) => ({ value: step.total ? step.to - start : Math.abs(step.to - step.from), itemStyle: { color: step.color } })) },
-      ],
-    }),
-    [steps, start],
-  );
+  const draw = (frame: Frame) => {
+    const { ink, narrow } = frame;
+    const names = steps.map((step) => shorten(step.name, narrow ? 16 : 34));
+    const box = boxOf(frame, 14 + Math.max(...names.map((name) => widthOf(name, 12))), 92, 4, 44);
+    const ends = steps.flatMap((step) => (step.total ? [step.to] : [step.from, step.to]));
+    const x = linear(start, Math.max(...ends), [box.left, box.right]);
+    return (
+      <>
+        <XAxis scale={x} box={box} ink={ink} title="ms" format={(value) => number(value, 4)} lines />
+        {steps.map((step, at) => {
+          const [first, last] = step.total ? [start, step.to] : [Math.min(step.from, step.to), Math.max(step.from, step.to)];
+          const top = box.top + at * ROW;
+          const next = steps[at + 1];
+          return (
+            <g key={at} {...mark(step.name, step.note)}>
+              <rect x={0} y={top} width={frame.width} height={ROW} fill="transparent" />
+              <text x={box.left - 8} y={top + 17} font-size="12" text-anchor="end" fill={ink.text}>{names[at]}</text>
+              <rect x={x(first)} y={top + 4} width={Math.max(1, x(last) - x(first))} height={18} fill={step.color} />
+              {next && <line x1={x(step.to)} x2={x(step.to)} y1={top + 4} y2={top + ROW + 22} stroke={ink.faint} stroke-opacity="0.5" />}
+              <text x={x(last) + 6} y={top + 17} font-size="12" fill={ink.text}>{label(step)}</text>
+            </g>
+          );
+        })}
+      </>
+    );
+  };
   return (
     <>
-      <Chart label={`From ${beforeName}, ${ms(before)}, to ${afterName}, ${ms(after)}, part by part`} height={56 + steps.length * 27} option={option} />
+      <Chart label={`From ${beforeName}, ${ms(before)}, to ${afterName}, ${ms(after)}, part by part`} height={50 + steps.length * ROW} draw={draw} />
       {start > 0 && <p class="about">The axis starts at {ms(start)}, not at 0, to make the parts visible: compare the differences, not the lengths of the totals.</p>}
     </>
   );
 }
 
-const short = (name: string, narrow: boolean): string => shorten(name, narrow ? 16 : 34);
-
-/** Width for the names of the parts. */
-const roomFor = (steps: Step[], narrow: boolean): number => Math.max(narrow ? 112 : 220, ...steps.map((step) => 16 + 7.2 * short(step.name, narrow).length));
-
-const label = (step: Step | undefined): string => (step ? (step.total ? ms(step.to) : signed(step.to - step.from, ms)) : "");
+const label = (step: Step): string => (step.total ? ms(step.to) : signed(step.to - step.from, ms));
 
 /** 0, unless everything happens in the last part of the axis. */
 function axisStart(steps: Step[]): number {

@@ -1,6 +1,8 @@
 // Results of the benchmark: who is fastest, how far from the limit, and how sure.
-import { useCallback, useMemo } from "preact/hooks";
-import { axisOf, Chart, gridOf, tip, tooltipOf, type Ink, type Option } from "../chart";
+import { useMemo } from "preact/hooks";
+import { Chart, mark, type Frame } from "../chart";
+import { boxOf, XAxis, YAxis } from "../charts/axes";
+import { linear } from "../charts/scale";
 import { SIDES } from "../colors";
 import { axesText, NONE, number, percent, shorten, us } from "../format";
 import { Bar, Begin, Facts, Section } from "../parts";
@@ -80,15 +82,18 @@ function Shapes({ page, operator }: { page: BenchPage; operator: string }) {
 
 /** Every sample of one result, in the order in which they were taken. */
 function Samples({ row }: { row: BenchShape }) {
-  const option = useCallback(
-    (ink: Ink): Option => ({
-      tooltip: { ...tooltipOf(ink), formatter: (params: { dataIndex: number; value: number }) => tip(`sample ${params.dataIndex + 1}: ${us(params.value)}`) },
-      grid: gridOf(64, 12, 10, 24),
-      xAxis: { type: "category", data: row.samples.map((_, at) => at + 1), ...axisOf(ink) },
-      yAxis: { type: "value", scale: true, name: "µs", ...axisOf(ink) },
-      series: [{ type: "scatter", symbolSize: 5, itemStyle: { color: SIDES[0] }, data: row.samples }],
-    }),
-    [row],
-  );
-  return <Chart label={`${row.samples.length} samples of ${row.solution}`} height={150} option={option} />;
+  const draw = (frame: Frame) => {
+    const { ink } = frame;
+    const box = boxOf(frame, 64, 12, 10, 24);
+    const x = linear(1, row.samples.length, [box.left, box.right]);
+    const y = linear(Math.min(...row.samples), Math.max(...row.samples), [box.bottom, box.top], true);
+    return (
+      <>
+        <XAxis scale={x} box={box} ink={ink} ticks={x.ticks.filter(Number.isInteger)} />
+        <YAxis scale={y} box={box} ink={ink} title="µs" format={(value) => number(value, 5)} />
+        {row.samples.map((value, at) => <circle key={at} cx={x(at + 1)} cy={y(value)} r="2.5" fill={SIDES[0]} {...mark(`sample ${at + 1}: ${us(value)}`)} />)}
+      </>
+    );
+  };
+  return <Chart label={`${row.samples.length} samples of ${row.solution}`} height={150} draw={draw} />;
 }

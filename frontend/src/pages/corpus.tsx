@@ -1,19 +1,14 @@
 // A profile store: what matters in it, at which shapes, and how it changes.
-import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { go, part, useAddress } from "../address";
 import { ask } from "../ask";
-import { axisOf, Chart, gridOf, tip, tooltipOf, type Ink, type Option } from "../chart";
-import { SIDES, WORSE } from "../colors";
+import { TrendChart } from "../charts/trend";
 import { counted, axesText, bytes, ms, NONE, number, percent, shorten, us } from "../format";
 import { Breaking, Facts, Problem, Section } from "../parts";
 import { Table, type Column } from "../table";
 import type { CorpusPage, HotShape, HotShapes, ImportancePage, ImportanceRow, StoreProfile, Trend } from "../types";
 
 const BY = ["operator", "shape", "category", "role", "kernel"];
-/** Changes whose size can be written above the chart without overlap. */
-const MOST_LABELS = 10;
-/** Most symbols that stay distinguishable. */
-const MOST_SYMBOLS = 150;
 const FACTS = ["model", "framework", "version", "gpu"];
 
 /** How fast the store grows while someone adds to it. */
@@ -159,34 +154,12 @@ function TrendSection({ what, chosen, version, set }: { what: string; chosen: st
   const asked = ask<Trend>(`/api/corpus/trend?what=${encodeURIComponent(what)}${chosen && `&${chosen}`}`);
   useNewest(asked, version);
   const trend = asked.value;
-  const option = useCallback(
-    (ink: Ink, narrow: boolean): Option => {
-      const points = trend?.points ?? [];
-      const changes = trend?.changes ?? [];
-      const label = (change: number | null): string => (change === null ? "" : `${change > 0 ? "+" : ""}${change.toFixed(0)} %`);
-      return {
-        tooltip: { ...tooltipOf(ink), trigger: "axis", formatter: (params: { seriesIndex: number; dataIndex: number }[]) => {
-          const point = points[params.find((one) => one.seriesIndex === 0)?.dataIndex ?? -1];
-          return point ? tip(point.label, point.file, `${number(point.value)} ${trend?.unit}`) : "";
-        } },
-        grid: gridOf(92, 44, 24, 34),
-        xAxis: { type: "category", data: points.map((point) => point.label.slice(0, 10)), ...axisOf(ink) },
-        yAxis: [{ type: "value", name: trend?.unit, nameLocation: "middle", nameGap: 70, ...axisOf(ink) }, { show: false, min: 0, max: 1 }],
-        series: [
-          { type: "line", symbolSize: 6, showSymbol: points.length <= MOST_SYMBOLS, showAllSymbol: true, data: points.map((point) => point.value), itemStyle: { color: SIDES[0] }, lineStyle: { width: 1 } },
-          // One line that goes up at every change: many mark lines take longer than all the rest.
-          { type: "line", yAxisIndex: 1, silent: true, tooltip: { show: false }, symbolSize: 0, showSymbol: changes.length <= (narrow ? 3 : MOST_LABELS), showAllSymbol: true, lineStyle: { color: WORSE, width: 1, type: "dashed", opacity: changes.length > (narrow ? 12 : 40) ? 0.35 : 1 }, data: changes.flatMap((change) => [[change.at, 0], { value: [change.at, 1], label: { show: true, color: ink.text, formatter: label(change.change_pct) } }, [change.at, null]]) },
-        ],
-      };
-    },
-    [trend],
-  );
   return (
     <Section id="trend" title="Over time" about={trend ? `The latest ${counted(trend.points.length, "profile")} by date${trend.left_out ? `; ${number(trend.left_out)} others are older, or have no date or no data for it` : ""}. Dashed lines mark change points.` : undefined}>
       <label class="field">of{" "}
         <input key={what} defaultValue={what} onChange={(event) => set(event.currentTarget.value)} aria-label="Operator, category or step" />
       </label>
-      {asked.error ? <Problem text={asked.error} /> : trend && <Chart label={`${trend.what} over ${trend.points.length} profiles`} height={240} option={option} />}
+      {asked.error ? <Problem text={asked.error} /> : trend && <TrendChart trend={trend} />}
     </Section>
   );
 }

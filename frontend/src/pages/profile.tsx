@@ -192,12 +192,13 @@ const OPERATORS: Column<OperatorRow>[] = [
 ];
 
 function Operators({ page }: { page: ProfilePage }) {
+  const selection = useSelection();
   const table = page.operators;
   if (!table) return null;
   return (
-    <Section id="operators" title="Roofline" about={<>Every operator and shape with a cost, as a point{page.roofs && ` under the roofs of ${page.roofs.title}${page.roofs.measured ? " (measured)" : ""}`}; larger points take more time.{!page.roofs && ` The peaks of ${page.summary.devices[0] ?? "the GPU"} are unknown, so there are no roofs and no bounds; choose a GPU with --hardware.`} Cost is known for {percent(table.cost_pct)} of the GPU time.</>}>
+    <Section id="operators" title="Roofline" about={<>Every operator and shape with a cost, as a point{page.roofs && ` under the roofs of ${page.roofs.title}${page.roofs.measured ? " (measured)" : ""}`}. The area of a point is its share of the GPU time; click one to follow the operator in all views.{!page.roofs && ` The peaks of ${page.summary.devices[0] ?? "the GPU"} are unknown, so there are no roofs and no bounds; choose a GPU with --hardware.`} Cost is known for {percent(table.cost_pct)} of the GPU time.</>}>
       <Roofline rows={table.operators} roofs={page.roofs} />
-      {table.operators.length > 0 && <Table caption="Operators and shapes" columns={OPERATORS} rows={table.operators} most={20} sort={{ id: "pct", down: true }} search={(row) => `${row.op} ${row.operator} ${row.category} ${axesText(row.axes)}`} detail={(row) => <p>{row.operator}: {axesText(row.axes)}; {number(row.flop)} FLOP and {bytes(row.bytes)} per call, {number(row.intensity)} FLOP per byte</p>} />}
+      {table.operators.length > 0 && <Table caption="Operators and shapes" columns={OPERATORS} rows={table.operators} most={20} sort={{ id: "pct", down: true }} search={(row) => `${row.op} ${row.operator} ${row.category} ${axesText(row.axes)}`} choice={{ on: (row) => row.op === selection.operator && (selection.shape === null || selection.shape === axesText(row.axes)), pick: (row) => toggle({ operator: row.op, shape: axesText(row.axes) }) }} detail={(row) => <p>{row.operator}: {axesText(row.axes)}; {number(row.flop)} FLOP and {bytes(row.bytes)} per call, {number(row.intensity)} FLOP per byte</p>} />}
       {table.no_cost.length > 0 && (
         <details>
           <summary>Without a cost: {percent(table.no_cost.reduce((sum, row) => sum + row.pct, 0))} of the GPU time</summary>

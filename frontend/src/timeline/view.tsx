@@ -3,10 +3,12 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { categoryColor, causeColor, FAMILIES } from "../colors";
 import { useDark } from "../dark";
 import { counted, number, percent, time } from "../format";
+import { pngOfCanvases } from "../picture";
 import { onSelection, select, selected, useSelection } from "../selection";
 import type { EventTimeline, Label } from "../types";
 import { Drawing, HEAD, type Hit } from "./drawing";
 import { follow } from "./gestures";
+import { inkOf } from "./ink";
 import { matching, nextEvent } from "./search";
 
 interface Props { timeline: EventTimeline; address: string | null; causes: Record<string, string> }
@@ -75,7 +77,7 @@ export function TimeLine({ timeline, address, causes }: Props) {
   useEffect(() => {
     const made = drawing.current;
     if (!made) return;
-    const labels = found ?? byName(timeline, selection.kernel, selection.role);
+    const labels = found ?? byName(timeline, selection.kernel, selection.role, selection.operator);
     made.narrowed = { labels, layer: selection.layer, step: selection.step };
     made.range = selection.range;
     made.chosen = chosen;
@@ -113,6 +115,7 @@ export function TimeLine({ timeline, address, causes }: Props) {
         <span class="buttons">
           <button type="button" onClick={() => drawing.current?.show(...timeline.focus)}>Fit</button>
           <button type="button" onClick={() => drawing.current && select({ range: [Math.max(0, drawing.current.from), Math.min(timeline.span_ns, drawing.current.to)] })}>Choose range in sight</button>
+          <button type="button" onClick={() => head.current && body.current && pngOfCanvases([head.current, body.current], inkOf(body.current).surface, "time-line.png")}>PNG</button>
           {hasStacks && <button type="button" aria-pressed={stacks} onClick={() => setStacks(!stacks)}>Host calls</button>}
         </span>
       </div>
@@ -129,10 +132,10 @@ export function TimeLine({ timeline, address, causes }: Props) {
   );
 }
 
-/** Labels of a kernel or role that was chosen anywhere on the page. */
-function byName(timeline: EventTimeline, kernel: string | null, role: string | null): Uint8Array | null {
-  if (kernel === null && role === null) return null;
-  return Uint8Array.from(timeline.labels, (label) => ((kernel === null || label.name === kernel) && (role === null || label.role === role) ? 1 : 0));
+/** Labels of a kernel, role or operator that was chosen anywhere on the page. */
+function byName(timeline: EventTimeline, kernel: string | null, role: string | null, operator: string | null): Uint8Array | null {
+  if (kernel === null && role === null && operator === null) return null;
+  return Uint8Array.from(timeline.labels, (label) => ((kernel === null || label.name === kernel) && (role === null || label.role === role) && (operator === null || label.op === operator) ? 1 : 0));
 }
 
 /** A click chooses the kernel, layer or step for the whole page; one beside everything chooses nothing. */
@@ -141,10 +144,11 @@ function choose(timeline: EventTimeline, hit: Hit | null, drawing: Drawing | nul
   drawing?.invalidate();
   const kind = hit && timeline.lanes[hit.lane]?.kind;
   const name = hit && (timeline.labels[hit.label]?.name ?? null);
-  if (!hit) select({ kernel: null, role: null, layer: null, step: null });
-  else if (kind === "gpu") select({ kernel: name, role: null, layer: null, step: null });
-  else if (kind === "layer") select({ layer: hit.layer, kernel: null, role: null, step: null });
-  else if (kind === "step") select({ step: hit.step, kernel: null, role: null, layer: null });
+  const nothing = { kernel: null, role: null, operator: null, shape: null, layer: null, step: null };
+  if (!hit) select(nothing);
+  else if (kind === "gpu") select({ ...nothing, kernel: name });
+  else if (kind === "layer") select({ ...nothing, layer: hit.layer });
+  else if (kind === "step") select({ ...nothing, step: hit.step });
 }
 
 function Tip({ timeline, hit, x, y, place }: { timeline: EventTimeline; hit: Hit; x: number; y: number; place: HTMLElement | null }) {

@@ -28,6 +28,9 @@ class Roofs(msgspec.Struct, frozen=True):
     name: str
     title: str
     hbm_tbps: float | None
+    l2_tbps: float | None
+    l1_tbps: float | None
+    """All multiprocessors together; null, like the others, where no source states it."""
     peaks_tflops: dict[str, float]
     """By pipe: `tensor.bf16`, `vector.fp32`, ..."""
     measured: bool
@@ -57,11 +60,17 @@ class ProfilePage(msgspec.Struct, frozen=True, tag="profile", tag_field="kind"):
 
 def roofs_of(card: Hardware) -> Roofs:
     """The roofs of one GPU."""
-    bandwidth = card.value("hbm.bandwidth")
+
+    def tbps(memory: str) -> float | None:
+        bandwidth = card.value(f"{memory}.bandwidth")
+        return None if bandwidth is None else bandwidth / 1e12
+
     return Roofs(
         name=card.name,
         title=card.title,
-        hbm_tbps=None if bandwidth is None else bandwidth / 1e12,
+        hbm_tbps=tbps("hbm"),
+        l2_tbps=tbps("l2"),
+        l1_tbps=tbps("l1"),
         peaks_tflops={pipe: f.value / 1e12 for pipe, f in card.peaks.items() if pipe != "sfu"},
         measured=card.measured,
     )

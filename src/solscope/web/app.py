@@ -18,7 +18,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from solscope.errors import LimitError, SolscopeError
-from solscope.report.html import asset, digest
 from solscope.text import encodable
 from solscope.web.api import ENDPOINTS, Endpoint
 from solscope.web.background_thread import run_in_thread
@@ -37,8 +36,6 @@ ICON = (
     '<path d="M2 12 7 5h7" fill="none" stroke="#fff" stroke-width="2"/></svg>'
 )
 """A roofline."""
-_CHARTS = "engine.js"
-"""The chart library, a separate file that is loaded only when needed."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,6 @@ def create_app(
     """The dashboard over `library`; with a token, only for those who know it."""
     routes = [
         *([Route("/api/upload", _uploader(library, uploads), methods=["POST"])] if uploads else []),
-        Route(f"/assets/{_CHARTS}", _charts, methods=["GET"]),
         *(
             Route(endpoint.path, _handler(endpoint, library), methods=["GET"])
             for endpoint in ENDPOINTS
@@ -118,15 +114,6 @@ def _uploader(library: Library, uploads: Uploads) -> Callable[[Request], Awaitab
         return Response(msgspec.json.encode(entry), 201, media_type=JSON)
 
     return handle
-
-
-async def _charts(request: Request) -> Response:
-    text = asset(_CHARTS)
-    # Asked for again each time: another version of the program would draw with an old engine.
-    headers = {"cache-control": "no-cache", "etag": f'"{digest(text)}"'}
-    if request.headers.get("if-none-match") == headers["etag"]:
-        return Response(status_code=304, headers=headers)
-    return Response(text, media_type="text/javascript", headers=headers)
 
 
 async def _icon(_: Request) -> Response:

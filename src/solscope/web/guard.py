@@ -37,7 +37,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] = (), token: str | None = None) -> None:
         self._app = app
-        sent = {**HEADERS, "content-security-policy": policy(asset("dashboard.js"))}
+        sent = {**HEADERS, "content-security-policy": policy(asset("app.js"))}
         self._headers = [(name.encode(), value.encode()) for name, value in sent.items()]
         self._hosts = LOOPBACK | {host.lower() for host in hosts}
         self._token = token
@@ -92,9 +92,9 @@ class Guard:
 
 
 def policy(script: str) -> str:
-    """What a page may load and run: files from here, and the one script that it carries."""
+    """What a page may load and run: answers from here, and the one script that it carries."""
     return (
-        f"default-src 'none'; script-src 'self' '{digest(script)}'; style-src 'unsafe-inline'; "
+        f"default-src 'none'; script-src '{digest(script)}'; style-src 'unsafe-inline'; "
         "img-src data:; connect-src 'self'; base-uri 'none'; form-action 'self'; "
         "frame-ancestors 'none'"
     )

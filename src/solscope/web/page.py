@@ -23,15 +23,13 @@ USUAL_HARDWARE = "H20,XPU-A,H200"
 """GPUs that the suite shows when the address names none."""
 MAX_EMBEDDED_BYTES = 1_000_000
 """Larger answers are not embedded; the browser requests them separately."""
-_CHARTS = ("profile", "compare", "diagnose", "corpus", "suite", "bench")
-"""Views with charts."""
+_VIEWS = ("profile", "compare", "diagnose", "corpus", "suite", "bench")
 
 
 def page(library: Library, path: str, query: Query) -> str:
     """The page at an address."""
-    links, answers = [], []
-    if path.split("/")[1] in _CHARTS:
-        links.append('<link rel="modulepreload" href="/assets/engine.js">')
+    links: list[str] = []
+    answers: list[str] = []
     for asked in first_questions(path, query):
         name = escape(asked)
         found = _at_hand(library, asked)
@@ -46,7 +44,7 @@ def page(library: Library, path: str, query: Query) -> str:
         links="\n".join(links),
         style=asset("app.css"),
         answers="\n".join(answers),
-        script=asset("dashboard.js"),
+        script=asset("app.js"),
     )
 
 
@@ -55,7 +53,7 @@ def is_known(library: Library, path: str) -> bool:
     view, _, rest = path.strip("/").partition("/")
     if view == "profile":
         return unquote(rest) in {entry.id for entry in library.entries}
-    return (view in _CHARTS and (view == "suite" or not rest)) or (not view and not rest)
+    return (view in _VIEWS and (view == "suite" or not rest)) or (not view and not rest)
 
 
 def first_questions(path: str, query: Query) -> list[str]:

@@ -20,6 +20,8 @@ from solscope.pages.profile import profile_page
 from solscope.report.html import asset, render_html, script_data
 from tests.making import attributed, event
 
+MOST_BYTES = 250_000
+"""Of a report, but for its data: script, style and frame."""
 HOSTILE = "</script><script>alert(1)</script><!--<img src=x onerror=alert(2)>\u2028&amp;"
 
 
@@ -50,12 +52,16 @@ def test_only_the_built_script_may_run() -> None:
     assert scripts == [' type="application/json" id="solscope-data"', ""]
 
 
-@pytest.mark.parametrize("name", ["app.js", "app.css", "dashboard.js", "engine.js"])
+@pytest.mark.parametrize("name", ["app.js", "app.css"])
 def test_assets_load_nothing_and_close_nothing(name: str) -> None:
     text = asset(name)
     assert "</script" not in text.lower()
     assert "</style" not in text.lower()
     assert not re.search(r"""@import|url\(\s*['"]?https?:|importScripts""", text)
+
+
+def test_a_report_without_data_is_small() -> None:
+    assert len(render_html([], "nothing").encode()) <= MOST_BYTES
 
 
 def test_names_of_a_profile_stay_text() -> None:
