@@ -13,6 +13,9 @@ const HUES = {
   gray: "#8a8f98",
 };
 
+/** All of them, for what has no color of its own. */
+export const HUE_LIST: readonly string[] = Object.values(HUES);
+
 /** Families of kernel categories: what does like work has one color. */
 export const FAMILIES: { name: string; color: string; categories: string[] }[] = [
   { name: "GEMM, convolution", color: HUES.blue, categories: ["gemm", "conv"] },

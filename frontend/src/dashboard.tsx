@@ -3,7 +3,8 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ask, type Asked } from "./ask";
 import { go, Link, part, useAddress } from "./address";
-import { bytes, counted, fileName, us } from "./format";
+import { Diverging } from "./charts/bench";
+import { bytes, counted, fileName, signed, us } from "./format";
 import { Keys } from "./keys";
 import { BenchView } from "./pages/bench";
 import { CorpusView } from "./pages/corpus";
@@ -11,7 +12,7 @@ import { ComparisonView } from "./pages/comparison";
 import { DiagnosisView } from "./pages/diagnosis";
 import { ProfileView } from "./pages/profile";
 import { SuiteView } from "./pages/suite";
-import { Breaking, Problem, Section, ThemeChoice, WithParts } from "./parts";
+import { Breaking, CopyLink, Problem, Section, ThemeChoice, WithParts } from "./parts";
 import { Table } from "./table";
 import type { BenchPage, ComparisonPage, Contrast, DiagnosisPage, Overview, ProfilePage, Working } from "./types";
 
@@ -36,6 +37,7 @@ export function Dashboard() {
           {overview.value && overview.value.results.length > 0 && <Link to="/bench" current={first === "bench"}>Benchmark</Link>}
           <Link to="/suite" current={first === "suite"}>Suite</Link>
         </nav>
+        <CopyLink />
         <ThemeChoice />
       </header>
       <Keys />
@@ -220,15 +222,16 @@ function RunDiff({ overview }: { overview: Asked<Overview> }) {
         </label>
       ))}
       {a && b && <Answer<Contrast> key={`${a} ${b}`} path={`/api/bench/compare?${part(query, ["a", "b", ...OF])}`} show={(found) => <>
-        <p>{b} is <strong>{found.verdict}</strong> than {a}: ×{found.ratio.toFixed(3)} [{found.low.toFixed(3)}, {found.high.toFixed(3)}] of its time; faster on {found.faster}, slower on {found.slower}, cannot tell on {counted(found.cannot_tell, "shape")}.</p>
+        <p>{b} is <strong>{found.verdict}</strong> than {a}: ×{found.ratio.toFixed(3)} [{found.low.toFixed(3)}, {found.high.toFixed(3)}] of its time; faster on {found.faster}, slower on {found.slower}, cannot tell on {counted(found.cannot_tell, "shape")}.{found.operators[0] && ` ${found.operators[0].operator} decides: it alone changes the time by ${signed(found.operators[0].change_pct, (value) => value.toFixed(1))} %.`}{found.only_a > 0 && ` ${counted(found.only_a, "shape")} passed with ${a} alone.`}{found.only_b > 0 && ` ${counted(found.only_b, "shape")} passed with ${b} alone.`}</p>
+        <Diverging operators={found.operators} a={a} b={b} />
         <Table caption="Shapes" rows={found.shapes} most={25} sort={{ id: "ratio", down: false }} search={(row) => row.operator} columns={[
           { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator },
-          { id: "shape", title: "#", text: true, tight: true, value: (row) => row.shape },
-          { id: "a", spare: 2, title: "A", value: (row) => row.a_us, show: (row) => us(row.a_us) },
-          { id: "b", spare: 1, title: "B", value: (row) => row.b_us, show: (row) => us(row.b_us) },
+          { id: "shape", spare: 1, title: "#", text: true, tight: true, value: (row) => row.shape },
+          { id: "a", title: "A", value: (row) => row.a_us, show: (row) => us(row.a_us) },
+          { id: "b", title: "B", value: (row) => row.b_us, show: (row) => us(row.b_us) },
           { id: "ratio", title: "B / A", value: (row) => row.ratio, show: (row) => row.ratio.toFixed(3) },
           { id: "interval", spare: 3, title: "Interval", value: (row) => row.low, show: (row) => `${row.low.toFixed(3)} to ${row.high.toFixed(3)}` },
-          { id: "verdict", title: "B is", text: true, tight: true, value: (row) => row.verdict },
+          { id: "verdict", spare: 2, title: "B is", text: true, tight: true, value: (row) => row.verdict },
         ]} />
       </>} />}
     </Section>

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { categoryColor } from "./colors";
 import { choose, chosen, type Choice } from "./dark";
 import { ms, NONE, percent } from "./format";
+import { copy } from "./take";
 import type { CoverageSummary, Headline, ProfileWarning, Verdict } from "./types";
 
 /** What a page begins with: one sentence, up to three figures, and the command that looks further. */
@@ -114,6 +115,15 @@ export function CoverageTable({ coverage, more }: { coverage: CoverageSummary; m
       </table>
     </div>
   );
+}
+
+/** Copy the address of what is in sight, with all that was chosen. */
+export function CopyLink() {
+  const [done, setDone] = useState(false);
+  return <button type="button" class="link" aria-live="polite" onClick={() => void copy(window.location.href).then((copied) => {
+    setDone(copied);
+    setTimeout(() => setDone(false), 2000);
+  })}>{done ? "Copied" : "Copy link"}</button>;
 }
 
 export function ThemeChoice() {

@@ -7,7 +7,7 @@ import { ComparisonView } from "./pages/comparison";
 import { DiagnosisView } from "./pages/diagnosis";
 import { ProfileView } from "./pages/profile";
 import { RanksView } from "./pages/ranks";
-import { Breaking, ThemeChoice, WithParts } from "./parts";
+import { Breaking, CopyLink, ThemeChoice, WithParts } from "./parts";
 import type { Page, ReportData } from "./types";
 
 const titleOf = (page: Page): string => (page.kind === "profile" ? fileName(page.title) : page.title);
@@ -56,6 +56,7 @@ export function Report({ data }: { data: ReportData }) {
             {data.pages.map((one, index) => <button key={index} type="button" title={one.title} aria-current={index === at ? "page" : undefined} onClick={() => open(index)}>{tabOf(one, data.pages)}</button>)}
           </nav>
         )}
+        <CopyLink />
         <ThemeChoice />
       </header>
       <Keys />

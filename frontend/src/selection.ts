@@ -1,6 +1,7 @@
 // What the reader chose: one kernel, role, operator, layer or step, and a range of time. All views of a page follow it, and it stands
 // in the address, so that the back button undoes it and a link shows the same.
 import { useEffect, useState } from "preact/hooks";
+import { params, setParams } from "./params";
 
 export interface Selection {
   kernel: string | null;
@@ -27,7 +28,7 @@ const rangeOf = (text: string | null): [number, number] | null => {
 const wholeOf = (text: string | null): number | null => (text !== null && /^\d{1,9}$/.test(text) ? Number(text) : null);
 
 function read(): Selection {
-  const query = new URLSearchParams(window.location.search);
+  const query = params();
   return { kernel: query.get("kernel"), role: query.get("role"), operator: query.get("operator"), shape: query.get("shape"), layer: wholeOf(query.get("layer")), step: wholeOf(query.get("step")), range: rangeOf(query.get("range")), view: rangeOf(query.get("view")) };
 }
 
@@ -55,17 +56,7 @@ export function select(change: Partial<Selection>, quiet = false): void {
   const next = { ...now, ...change };
   if (JSON.stringify(next) === JSON.stringify(now)) return;
   now = next;
-  const query = new URLSearchParams(window.location.search);
-  for (const [name, value] of Object.entries(next)) {
-    const text = textOf(value as Selection[keyof Selection]);
-    if (text === null) query.delete(name);
-    else query.set(name, text);
-  }
-  try {
-    window.history[quiet ? "replaceState" : "pushState"](null, "", `${window.location.pathname}${query.size ? `?${query}` : ""}${window.location.hash}`);
-  } catch {
-    // Viewers that show a file in a frame of their own have no history for it.
-  }
+  setParams(Object.fromEntries(Object.entries(next).map(([name, value]) => [name, textOf(value as Selection[keyof Selection])])), quiet);
   for (const tell of listeners) tell();
 }
 

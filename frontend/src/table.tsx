@@ -4,7 +4,8 @@ import { useMemo, useState } from "preact/hooks";
 import { useFit } from "./fit";
 import { number } from "./format";
 import { Breaking } from "./parts";
-import { csvOf, fileNameOf, markdownOf, save } from "./take";
+import { useParam } from "./params";
+import { csvOf, fileNameOf, markdownOf, save, slug } from "./take";
 
 export interface Column<Row> {
   id: string;
@@ -22,12 +23,20 @@ export interface Column<Row> {
   long?: boolean;
 }
 
+interface Order { id: string; down: boolean }
+
+/** An order as the address has it, if the table has such a column. */
+function orderOf<Row>(text: string | null, columns: Column<Row>[]): Order | undefined {
+  const id = text?.replace(/-(up|down)$/, "");
+  return columns.some((column) => column.id === id) ? { id: id as string, down: text?.endsWith("-down") ?? false } : undefined;
+}
+
 interface Props<Row> {
   caption: string;
   columns: Column<Row>[];
   rows: Row[];
   search?: (row: Row) => string;
-  sort?: { id: string; down: boolean };
+  sort?: Order;
   most?: number;
   detail?: (row: Row) => ComponentChildren;
   /** A row can be followed in all views of the page. */
@@ -41,8 +50,12 @@ const CHUNK = 150;
 const MANY = 10;
 
 export function Table<Row>({ caption, columns: all, rows, search, sort, most = 50, detail, choice }: Props<Row>) {
-  const [order, setOrder] = useState(sort);
-  const [query, setQuery] = useState("");
+  const name = slug(caption);
+  const [sorting, setSorting] = useParam(`sort.${name}`);
+  const [finding, setQuery] = useParam(`find.${name}`);
+  const query = finding ?? "";
+  const order = useMemo(() => orderOf(sorting, all) ?? sort, [sorting, all, sort?.id, sort?.down]);
+  const setOrder = (next: Order) => setSorting(next.id === sort?.id && next.down === sort.down ? null : `${next.id}${next.down ? "-down" : "-up"}`);
   const [long, setLong] = useState(false);
   const [open, setOpen] = useState<ReadonlySet<Row>>(new Set());
   const found = useMemo(() => {
@@ -69,7 +82,7 @@ export function Table<Row>({ caption, columns: all, rows, search, sort, most = 5
           {searches && (
             <label class="search">
               <span class="hidden">Filter {caption}</span>
-              <input type="search" placeholder="Filter…" value={query} onInput={(event) => setQuery(event.currentTarget.value)} />
+              <input type="search" placeholder="Filter…" value={query} onInput={(event) => setQuery(event.currentTarget.value, true)} />
               <span class="faint" aria-live="polite">{found.length === rows.length ? `${number(rows.length)} rows` : `${number(found.length)} of ${number(rows.length)} rows`}</span>
             </label>
           )}

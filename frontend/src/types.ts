@@ -1,6 +1,13 @@
 // The answers of the JSON API and the pages of reports. Written by `make types`
 // (scripts/generate_types.py) from the Python types: change those.
 
+export interface Allocating {
+  op: string;
+  calls: number;
+  bytes: number;
+  pct: number | null;
+}
+
 export interface Band {
   runs: number;
   mean_ms: number;
@@ -59,6 +66,31 @@ export interface CategoryTime {
   pct: number;
 }
 
+export interface Clock {
+  method: string;
+  error_us: number | null;
+  spread_us: number | null;
+  recorded_apart_us: number | null;
+  reason: string | null;
+  ranks: RankClock[];
+}
+
+export interface CollectiveRow {
+  kind: string;
+  group: string | null;
+  ranks: number;
+  bytes: number | null;
+  calls: number;
+  transfer_us: number;
+  wait_us: number;
+  baseline_us: number | null;
+  algbw_gbs: number | null;
+  busbw_gbs: number | null;
+  bound_gbs: number | null;
+  class: string;
+  by_class: Record<string, number>;
+}
+
 export interface CollectiveSkew {
   ranks: RankWait[];
   slowest: number | null;
@@ -82,6 +114,7 @@ export interface ComparisonPage {
   comparison: ProfilesComparison;
   layers: LayerTable | null;
   no_layers: string | null;
+  kernels: KernelComparison | null;
   summaries: Summary[];
 }
 
@@ -118,6 +151,7 @@ export interface Contrast {
   only_a: number;
   only_b: number;
   uneven: number;
+  operators: OperatorContrast[];
   shapes: ShapeContrast[];
 }
 
@@ -231,6 +265,15 @@ export interface Difference {
   ratio: number | null;
 }
 
+export interface EfficiencyTable {
+  profile: string;
+  hardware: string;
+  by: "layer" | "phase" | "step";
+  peaks: Record<string, number>;
+  rows: Rates[];
+  graph_replays: boolean;
+}
+
 export interface Entry {
   solution: string;
   weighted_s: number | null;
@@ -330,6 +373,30 @@ export interface Headline {
   next: string | null;
 }
 
+export interface HostTable {
+  profile: string;
+  span_ms: number;
+  waiting_ms: number;
+  waiting_pct: number | null;
+  sections: Waiting[];
+  operators: Waiting[];
+  frames: Waiting[];
+  between_steps_ms: number | null;
+  between: Waiting[];
+  launches: number;
+  launches_per_s: number | null;
+  launch_us: number | null;
+  faster_launches_us: number;
+  faster_ms: number | null;
+  queue_mean: number | null;
+  queue_empty_pct: number | null;
+  path_gpu_ms: number;
+  path_host_ms: number;
+  path_launch_ms: number;
+  path_sync_ms: number;
+  path: PathPart[];
+}
+
 export interface HotShape {
   id: string;
   axes: Record<string, unknown>;
@@ -393,7 +460,15 @@ export interface IdleCause {
   gaps: number;
 }
 
+export interface Imbalance {
+  tokens_max_over_mean: number | null;
+  of: string | null;
+  rank: number | null;
+  by_layer: LayerLoad[];
+}
+
 export interface ImportancePage {
+  headline: Headline;
   definition: string;
   by: "category" | "kernel" | "operator" | "role" | "shape";
   weight: string;
@@ -427,6 +502,29 @@ export interface ImportanceRow {
   axes: Record<string, unknown> | null;
 }
 
+export interface KernelChange {
+  relation: "changed" | "fused" | "gone" | "new" | "replaced" | "same" | "split";
+  matched_by: "family" | "launch" | "name" | "operator" | "order" | "position" | "role" | null;
+  group: string | null;
+  role: string | null;
+  category: string;
+  before: KernelUse[];
+  after: KernelUse[];
+  before_ms: number;
+  after_ms: number;
+  diff_ms: number;
+  low_ms: number | null;
+  high_ms: number | null;
+  differs: boolean | null;
+}
+
+export interface KernelComparison {
+  before: string;
+  after: string;
+  phases: PhaseKernels[];
+  warnings: ProfileWarning[];
+}
+
 export interface KernelRow {
   name: string;
   short_name: string;
@@ -457,6 +555,14 @@ export interface KernelTable {
 export interface KernelTime {
   name: string;
   time_us: number;
+}
+
+export interface KernelUse {
+  name: string;
+  calls_per_step: number;
+  mean_us: number;
+  total_ns: number;
+  absorbed: boolean;
 }
 
 export interface Label {
@@ -503,6 +609,13 @@ export interface LayerKind {
   groups: Group[];
 }
 
+export interface LayerLoad {
+  layer: number;
+  tokens: (number | null)[];
+  max_over_mean: number;
+  rank: number;
+}
+
 export interface LayerTable {
   profiles: string[];
   phase: string | null;
@@ -546,6 +659,24 @@ export interface MeasuredShapes {
   shapes: Record<string, Fastest>;
 }
 
+export interface MemoryTable {
+  profile: string;
+  device: number;
+  events: number;
+  first_bytes: number;
+  peak_bytes: number;
+  last_bytes: number;
+  reserved_bytes: number;
+  fragmentation_pct: number | null;
+  peak_op: string;
+  peak_step: number | null;
+  steps: number;
+  allocations_per_step: number | null;
+  allocated_per_step: number | null;
+  growth_per_step: number | null;
+  operators: Allocating[];
+}
+
 export interface NamedCause {
   id: string;
   family: string;
@@ -573,6 +704,16 @@ export interface OneSided {
   by: "category" | "kernel" | "role";
   name: string;
   time_ms: (number | null)[];
+}
+
+export interface OperatorContrast {
+  operator: string;
+  shapes: number;
+  faster: number;
+  slower: number;
+  share_pct: number;
+  ratio: number;
+  change_pct: number;
 }
 
 export interface OperatorRow {
@@ -679,6 +820,13 @@ export interface Part {
   pct: (number | null)[];
 }
 
+export interface PathPart {
+  category: string;
+  time_ms: number;
+  on_path_ms: number;
+  idle_after_ms: number;
+}
+
 export interface PhaseComparison {
   phase: string | null;
   per: "profile" | "step";
@@ -692,6 +840,18 @@ export interface PhaseComparison {
   only: OneSided[];
 }
 
+export interface PhaseKernels {
+  phase: string | null;
+  per: "profile" | "step";
+  steps: (number | null)[];
+  devices: (number | null)[];
+  before_ms: number;
+  after_ms: number;
+  diff_ms: number;
+  matched_pct: number[];
+  rows: KernelChange[];
+}
+
 export interface PhaseSteps {
   phase: string | null;
   count: number;
@@ -703,6 +863,18 @@ export interface PhaseSteps {
   tokens: number | null;
   tokens_per_s: number | null;
   tpot_ms: number | null;
+}
+
+export interface ProcessGroup {
+  name: string;
+  parallelism: string | null;
+  ranks: number[];
+}
+
+export interface ProfileDetails {
+  host: HostTable | null;
+  no_host: string | null;
+  memory: MemoryTable[];
 }
 
 export interface ProfileEntry {
@@ -725,6 +897,8 @@ export interface ProfilePage {
   kernels: KernelTable;
   kernels_left_out: number;
   idle_causes: Record<string, string>;
+  efficiency: EfficiencyTable | null;
+  details: ProfileDetails | null;
   events: EventTimeline | null;
 }
 
@@ -764,6 +938,30 @@ export interface RankCause {
   evidence: string[];
 }
 
+export interface RankClock {
+  rank: number;
+  offset_us: number | null;
+  drift_ppm: number | null;
+  error_us: number | null;
+  collectives: number;
+}
+
+export interface RankLane {
+  rank: number;
+  start_us: number[];
+  wait_us: number[];
+  transfer_us: number[];
+  kind: number[];
+}
+
+export interface RankLanes {
+  kinds: string[];
+  span_us: number;
+  steps: [number, number][];
+  lanes: RankLane[];
+  left_out: number;
+}
+
 export interface RankRow {
   rank: number;
   path: string;
@@ -780,6 +978,26 @@ export interface RankRow {
   memcpy_ms: number | null;
 }
 
+export interface RankTimes {
+  rank: number;
+  path: string;
+  device: string | null;
+  host: string | null;
+  steps: number;
+  step_ms: number | null;
+  compute_ms: number | null;
+  comm_ms: number | null;
+  wait_ms: number | null;
+  overlap_ms: number | null;
+  held_ms: number | null;
+  host_ms: number | null;
+  cost_ms: number | null;
+  last: number;
+  requests: number | null;
+  tokens: number | null;
+  received_tokens: number | null;
+}
+
 export interface RankWait {
   rank: number;
   collectives: number;
@@ -792,7 +1010,28 @@ export interface RanksPage {
   title: string;
   headline: Headline;
   run: Run;
+  table: RunRanks;
+  lanes: RankLanes | null;
   summaries: Summary[];
+}
+
+export interface Rates {
+  name: string;
+  count: number;
+  time_ms: number;
+  gpu_ms: number;
+  cost_pct: number | null;
+  tflop: number;
+  model_gb: number;
+  all_gb: number;
+  mfu_pct: number | null;
+  mbu_pct: number | null;
+  hbm_pct: number | null;
+  sol_ms: number | null;
+  sol_pct: number | null;
+  overlap_sol_ms: number | null;
+  overlap_sol_pct: number | null;
+  tokens_per_s: number | null;
 }
 
 export interface RooflineRow {
@@ -833,6 +1072,23 @@ export interface Run {
   ranks: RankRow[];
   missing: number[];
   skew: CollectiveSkew | null;
+}
+
+export interface RunRanks {
+  name: string;
+  verdict: string;
+  world_size: number | null;
+  missing: number[];
+  steps: number;
+  clock: Clock;
+  groups: ProcessGroup[];
+  ranks: RankTimes[];
+  collectives: CollectiveRow[];
+  unmatched: number;
+  unmatched_by_rank: Record<string, number>;
+  straggler: Straggler;
+  imbalance: Imbalance;
+  warnings: ProfileWarning[];
 }
 
 export interface RunSummary {
@@ -979,6 +1235,19 @@ export interface StoreProfile {
   decode_pct: number | null;
 }
 
+export interface Straggler {
+  rank: number | null;
+  confidence: number;
+  step_share_pct: number | null;
+  why: string;
+  evidence: string[];
+  leader: number | null;
+  pattern: string;
+  all_share_pct: number | null;
+  steps: number[];
+  parts_ms: Record<string, number>;
+}
+
 export interface SuitePage {
   hardware: string[];
   operators: RooflineRow[];
@@ -1117,6 +1386,12 @@ export interface Verdict {
   busy_pct: number | null;
   phase: string | null;
   steps: number;
+}
+
+export interface Waiting {
+  name: string;
+  wait_ms: number;
+  pct: number | null;
 }
 
 export interface Working {

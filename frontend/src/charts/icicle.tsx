@@ -1,9 +1,14 @@
 // Where the time goes: phase, layer, role, kernel from top to bottom, idle time beside them; a click goes in.
-import { useMemo, useState } from "preact/hooks";
+import { render } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { FONT } from "../chart";
 import { categoryColor, causeColor, inkOn, phaseColor } from "../colors";
 import { counted, percent, time } from "../format";
+import { useParam } from "../params";
+import { pngOf } from "../picture";
 import { toggle, useSelection, type Selection } from "../selection";
 import type { TimeNode } from "../types";
+import { readable } from "./tree";
 
 /** Share of the width below which a node is not drawn. */
 const LEAST = 0.0008;
@@ -60,10 +65,48 @@ function working(node: TimeNode): TimeNode {
   return { ...node, children, time_ns: children.reduce((sum, child) => sum + child.time_ns, 0) };
 }
 
+/** The nodes that an address leads through, and whether it is one of this tree. */
+function follow(tree: TimeNode, place: string | null): [TimeNode[], boolean] {
+  const path: TimeNode[] = [];
+  let node = tree;
+  for (const step of place?.split(".") ?? []) {
+    const next = node.children[Number(step)];
+    if (!next?.children.length) return [[], false];
+    path.push(next);
+    node = next;
+  }
+  return [path, true];
+}
+
+function placeOf(tree: TimeNode, path: TimeNode[]): string | null {
+  const places = path.map((node, at) => (path[at - 1] ?? tree).children.indexOf(node));
+  return places.length && !places.includes(-1) ? places.join(".") : null;
+}
+
+/** The picture as SVG, to be saved. */
+function svgOf(placed: Placed[], width: number, height: number, surface: string): SVGSVGElement {
+  const holder = document.createElement("div");
+  render(
+    <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} font-family={FONT} font-size="12" data-surface={surface}>
+      {placed.map((one, at) => {
+        const text = readable(one.node.name, one.width * width - 8, 12);
+        return <g key={at}><rect x={one.left * width} y={one.level * 30} width={Math.max(0.5, one.width * width - 0.5)} height={29} fill={one.color} />{text && <text x={one.left * width + 4} y={one.level * 30 + 19} fill={inkOn(one.color)}>{text}</text>}</g>;
+      })}
+    </svg>, holder);
+  return holder.firstElementChild as SVGSVGElement;
+}
+
 export function Icicle({ tree: all }: { tree: TimeNode }) {
   const [idle, setIdle] = useState(true);
   const tree = useMemo(() => (idle ? all : working(all)), [all, idle]);
-  const [path, setPath] = useState<TimeNode[]>([]);
+  const [part, setPart] = useParam("part");
+  const [path, found] = useMemo(() => follow(tree, part), [tree, part]);
+  const setPath = (nodes: TimeNode[]) => setPart(placeOf(tree, nodes));
+  const area = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    // An address of another recording.
+    if (part && !found) setPart(null, true);
+  }, [part, found]);
   const selection = useSelection();
   const root = path[path.length - 1] ?? tree;
   const placed = useMemo(() => place(root, path), [root, path]);
@@ -78,7 +121,8 @@ export function Icicle({ tree: all }: { tree: TimeNode }) {
       <nav class="crumbs" aria-label="Shown part of the time">
         {[tree, ...path].map((one, at) => <button key={at} type="button" aria-current={at === path.length ? "true" : undefined} onClick={() => setPath(path.slice(0, at))}>{at ? one.name : "All time"} <span class="faint">{percent((100 * one.time_ns) / tree.time_ns)}</span></button>)}
       </nav>
-      <div class="icicle" style={{ height: `${levels * 30}px` }}>
+      <div class="plot">
+      <div class="icicle" ref={area} style={{ height: `${levels * 30}px` }}>
         {placed.map((one, at) => {
           const named = one.width >= NAMED;
           const text = `${one.node.name}: ${time(one.node.time_ns)}, ${percent((100 * one.node.time_ns) / tree.time_ns)}; ${counted(one.node.calls, one.node.kind === "idle" || one.node.kind === "cause" ? "gap" : "call")}`;
@@ -94,6 +138,8 @@ export function Icicle({ tree: all }: { tree: TimeNode }) {
             </button>
           );
         })}
+      </div>
+      <button type="button" class="png" aria-label="Where the time goes as PNG" onClick={() => area.current && void pngOf(svgOf(placed, area.current.clientWidth, levels * 30, getComputedStyle(area.current).getPropertyValue("--surface").trim()), "where-the-time-goes.png")}>PNG</button>
       </div>
     </>
   );

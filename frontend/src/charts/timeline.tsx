@@ -3,6 +3,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { Chart, mark, type Frame } from "../chart";
 import { phaseColor } from "../colors";
 import { ms, number, percent } from "../format";
+import { useParam } from "../params";
 import { toggle, useSelection } from "../selection";
 import type { TimelineStep } from "../types";
 import { boxOf, Clip, Keys, newClip, XAxis, YAxis } from "./axes";
@@ -22,12 +23,14 @@ export function StepTimeline({ steps: all, span }: { steps: TimelineStep[]; span
   const selection = useSelection();
   const steps = useMemo(() => drawnSteps(all), [all]);
   const clip = useMemo(newClip, []);
-  const [zoom, setZoom] = useState<[number, number] | null>(null);
+  const [zoomed, setZoomed] = useParam("steps");
+  const zoom = zoomed === null ? null : (zoomed.split("-").map(Number) as [number, number]);
+  const setZoom = (range: [number, number] | null) => setZoomed(range && range.map((at) => at.toFixed(3)).join("-"));
   const [drag, setDrag] = useState<[number, number] | null>(null);
   const moved = useRef(false);
   const start = steps.length < all.length ? Math.min(...steps.map((step) => step.start_ms)) : 0;
   const end = steps.length < all.length ? Math.max(...steps.map((step) => step.start_ms + step.time_ms)) : span;
-  const [from, to] = zoom ?? [start, end];
+  const [from, to] = zoom && zoom.length === 2 && zoom[1] > zoom[0] ? zoom : [start, end];
   const phases = [...new Set(steps.map((step) => step.phase ?? "unknown"))];
   const draw = (frame: Frame) => {
     const { ink } = frame;

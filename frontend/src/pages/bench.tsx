@@ -1,6 +1,7 @@
 // Results of the benchmark: who is fastest, how far from the limit, and how sure.
 import { useMemo } from "preact/hooks";
 import { Chart, mark, type Frame } from "../chart";
+import { ReachedShare, ShapeTimes, SolutionHeat } from "../charts/bench";
 import { boxOf, XAxis, YAxis } from "../charts/axes";
 import { linear } from "../charts/scale";
 import { SIDES } from "../colors";
@@ -29,6 +30,12 @@ export function BenchView({ page }: { page: BenchPage }) {
   return (
     <>
       <Begin headline={page.headline} />
+      <Section id="reached" title="Where the time is, and how close to the limit" about="One bar per operator: as wide as its share of production's GPU time, as high as S of its best solution. The area above the bars is what could be recovered.">
+        <ReachedShare operators={best.operators} />
+      </Section>
+      <Section id="solutions" title="Who reaches what" about="S of every solution on every operator, in percent; the most important operators first, the best solution of each outlined. Empty: nothing passed.">
+        <SolutionHeat operators={best.operators} entries={leaderboard.entries} />
+      </Section>
       <Section id="score" title="Score" about="S is the bound divided by the measured time. Operators are weighted by importance, shapes by their share of production time.">
         <Facts facts={[
           ["GPU", leaderboard.device],
@@ -77,7 +84,7 @@ const SHAPES: Column<BenchShape>[] = [
 
 function Shapes({ page, operator }: { page: BenchPage; operator: string }) {
   const rows = useMemo(() => page.shapes.filter((row) => row.operator === operator), [page, operator]);
-  return <Table caption={`Shapes of ${operator}`} columns={SHAPES} rows={rows} most={40} sort={{ id: "shape", down: false }} search={(row) => `${row.solution} ${row.status} ${axesText(row.axes)}`} detail={(row) => (row.samples.length ? <Samples row={row} /> : <p>{row.reason ?? "not timed"}</p>)} />;
+  return <><ShapeTimes rows={rows} /><Table caption={`Shapes of ${operator}`} columns={SHAPES} rows={rows} most={40} sort={{ id: "shape", down: false }} search={(row) => `${row.solution} ${row.status} ${axesText(row.axes)}`} detail={(row) => (row.samples.length ? <Samples row={row} /> : <p>{row.reason ?? "not timed"}</p>)} /></>;
 }
 
 /** Every sample of one result, in the order in which they were taken. */

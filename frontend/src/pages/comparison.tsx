@@ -4,7 +4,7 @@ import { Waterfall } from "../charts/waterfall";
 import { ms, NONE, number, percent, shorten, signed, times, us } from "../format";
 import { Begin, Breaking, Dot, Section } from "../parts";
 import { Table, type Column } from "../table";
-import type { ComparisonPage, Difference, Group, LayerTable, Part, PhaseComparison } from "../types";
+import type { ComparisonPage, Difference, Group, KernelChange, KernelUse, LayerTable, Part, PhaseComparison, PhaseKernels } from "../types";
 
 export function ComparisonView({ page }: { page: ComparisonPage }) {
   const { comparison } = page;
@@ -26,6 +26,7 @@ export function ComparisonView({ page }: { page: ComparisonPage }) {
         {comparison.left_out.length > 0 && <p class="about">Not compared: {comparison.left_out.join(", ")}.</p>}
       </Section>
       {comparison.phases.map((phase, at) => <Phase key={at} phase={phase} labels={labels} />)}
+      {page.kernels?.phases.map((phase, at) => <Kernels key={at} phase={phase} labels={labels} />)}
       {page.layers ? <Layers table={page.layers} /> : <Section id="layers" title="Layers" about={page.no_layers}>{null}</Section>}
     </>
   );
@@ -35,6 +36,7 @@ function Phase({ phase, labels }: { phase: PhaseComparison; labels: string[] }) 
   const name = phase.phase ?? (phase.per === "step" ? "Steps" : "Whole profiles");
   const id = `phase-${phase.phase ?? phase.per}`;
   const total = (at: number) => phase.steps[at]?.time_ms ?? phase.gpu_ms[at] ?? 0;
+  const step = phase.per === "step" ? total(0) : null;
   return (
     <Section id={id} title={`${name[0]?.toUpperCase()}${name.slice(1)}: ${labels.map((label, at) => `${label} ${ms(total(at)).replace(" ", "\u00a0")}`).join(" · ")}`} about={phase.per === "step" ? "Per step of this phase and per GPU. The others are compared with the first profile." : "Totals of whole profiles, whose work may differ: read shares, not speed."}>
       {labels.slice(1).map((label, index) => {
@@ -42,30 +44,62 @@ function Phase({ phase, labels }: { phase: PhaseComparison; labels: string[] }) 
         if (phase.per !== "step" || !differences.length) return null;
         return <Waterfall key={label} before={total(0)} after={total(index + 1)} beforeName={labels[0] ?? ""} afterName={label} parts={differences.map((one) => ({ name: partName(one), delta_ms: one.diff_ms }))} />;
       })}
-      <Parts caption={`${name} by category`} parts={phase.categories} labels={labels} dots />
+      <Parts caption={`${name} by category`} parts={phase.categories} labels={labels} step={step} dots />
       <details>
         <summary>By catalog operator</summary>
-        <Parts caption={`${name} by operator`} parts={phase.operators} labels={labels} />
+        <Parts caption={`${name} by operator`} parts={phase.operators} labels={labels} step={step} />
       </details>
-      {phase.kernels.length > 0 && <Parts caption={`${name} by kernel`} parts={phase.kernels} labels={labels} />}
+      {phase.kernels.length > 0 && <Parts caption={`${name} by kernel`} parts={phase.kernels} labels={labels} step={step} />}
+    </Section>
+  );
+}
+
+const RELATION: Record<string, string> = { same: "same kernel", replaced: "replaced", split: "split", fused: "fused", changed: "changed", new: "only after", gone: "only before" };
+
+const namesOf = (uses: KernelUse[]): string => uses.map((use) => use.name).join(" + ");
+
+function kernelColumns(labels: string[]): Column<KernelChange>[] {
+  return [
+    { id: "kernel", title: "Kernel", text: true, long: true, value: (row) => namesOf(row.before) || namesOf(row.after), show: (row) => <span class="opener"><Dot category={row.category} /><span><Breaking text={shorten(namesOf(row.before) || namesOf(row.after), 60)} />{row.relation !== "same" && row.before.length > 0 && row.after.length > 0 && <span class="faint block">→ <Breaking text={shorten(namesOf(row.after), 60)} /></span>}</span></span> },
+    { id: "role", spare: 5, title: "Role", text: true, tight: true, value: (row) => row.role ?? NONE },
+    { id: "relation", spare: 4, title: "Match", text: true, tight: true, value: (row) => RELATION[row.relation] ?? row.relation },
+    { id: "before", spare: 2, title: labels[0] ?? "before", value: (row) => row.before_ms, show: (row) => ms(row.before_ms) },
+    { id: "after", spare: 1, title: labels[1] ?? "after", value: (row) => row.after_ms, show: (row) => ms(row.after_ms) },
+    { id: "diff", title: "Difference", value: (row) => row.diff_ms, show: (row) => <span class={row.differs ? (row.diff_ms > 0 ? "worse" : "better") : ""}>{signed(row.diff_ms, ms)}</span> },
+    { id: "interval", spare: 3, title: "95 % interval", value: (row) => row.low_ms, show: (row) => (row.low_ms === null ? "too few steps" : `${signed(row.low_ms, ms)} to ${signed(row.high_ms, ms)}`) },
+  ];
+}
+
+/** What got slower, kernel by kernel. */
+function Kernels({ phase, labels }: { phase: PhaseKernels; labels: string[] }) {
+  const columns = useMemo(() => kernelColumns(labels), [labels]);
+  const name = phase.phase ?? (phase.per === "step" ? "step" : "whole profile");
+  return (
+    <Section id={`kernels-${phase.phase ?? phase.per}`} title={`Kernel by kernel: ${name}`} about={<>Kernels that do the same work, also where they were renamed, fused or split; {phase.per === "step" ? "per step and GPU" : "totals of whole profiles, whose work may differ"}. {percent(phase.matched_pct[0])} and {percent(phase.matched_pct[1])} of the GPU time is in rows that both have. Colored where 0 is outside the interval.</>}>
+      <Table caption={`Kernels of ${name}`} columns={columns} rows={phase.rows} most={20} search={(row) => `${namesOf(row.before)} ${namesOf(row.after)} ${row.role ?? ""} ${row.category} ${row.relation}`} />
     </Section>
   );
 }
 
 const partName = (one: Difference): string => [one.group, one.name].filter(Boolean).join(" / ");
 
-function Parts({ caption, parts, labels, dots }: { caption: string; parts: Part[]; labels: string[]; dots?: boolean }) {
+/** Share of a step below which a difference is not colored: without a test it may well be noise. */
+const COLORED = 0.01;
+
+interface PartsProps { caption: string; parts: Part[]; labels: string[]; dots?: boolean; /** Time of a step; null where the work may differ, so that no difference is good or bad. */ step: number | null }
+
+function Parts({ caption, parts, labels, dots, step }: PartsProps) {
   const columns = useMemo<Column<Part>[]>(() => [
     { id: "name", title: "Part", text: true, tight: dots, long: !dots, value: (row) => row.name, show: (row) => <>{dots && <Dot category={row.name} />}<Breaking text={shorten(row.name, 50)} /></> },
     ...labels.map((label, at): Column<Part> => ({ id: `time-${at}`, spare: at + 1, title: label, value: (row) => row.time_ms[at], show: (row) => ms(row.time_ms[at]) })),
-    ...labels.slice(1).map((label, index): Column<Part> => ({ id: `diff-${index}`, title: labels.length === 2 ? "Difference" : `Δ ${label}`, help: `${label} minus ${labels[0]}`, value: (row) => change(row, index + 1), show: (row) => <Change value={change(row, index + 1)} /> })),
-  ], [parts, labels, dots]);
+    ...labels.slice(1).map((label, index): Column<Part> => ({ id: `diff-${index}`, title: labels.length === 2 ? "Difference" : `Δ ${label}`, help: `${label} minus ${labels[0]}`, value: (row) => change(row, index + 1), show: (row) => <Change value={change(row, index + 1)} colored={step !== null && Math.abs(change(row, index + 1)) >= COLORED * step} /> })),
+  ], [parts, labels, dots, step]);
   return <Table caption={caption} columns={columns} rows={parts} most={20} sort={{ id: "time-0", down: true }} search={(row) => row.name} />;
 }
 
 const change = (row: Part, at: number): number => (row.time_ms[at] ?? 0) - (row.time_ms[0] ?? 0);
 
-const Change = ({ value }: { value: number }) => <span class={value > 0 ? "worse" : value < 0 ? "better" : ""}>{signed(value, ms)}</span>;
+const Change = ({ value, colored }: { value: number; colored: boolean }) => <span class={!colored ? "" : value > 0 ? "worse" : "better"}>{signed(value, ms)}</span>;
 
 function Layers({ table }: { table: LayerTable }) {
   const sums: [string, number[]][] = [

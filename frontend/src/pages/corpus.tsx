@@ -1,10 +1,10 @@
 // A profile store: what matters in it, at which shapes, and how it changes.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { go, part, useAddress } from "../address";
-import { ask } from "../ask";
+import { ask, type Asked } from "../ask";
 import { TrendChart } from "../charts/trend";
 import { counted, axesText, bytes, ms, NONE, number, percent, shorten, us } from "../format";
-import { Breaking, Facts, Problem, Section } from "../parts";
+import { Begin, Breaking, Facts, Problem, Section } from "../parts";
 import { Table, type Column } from "../table";
 import type { CorpusPage, HotShape, HotShapes, ImportancePage, ImportanceRow, StoreProfile, Trend } from "../types";
 
@@ -31,8 +31,10 @@ export function CorpusView({ total }: { total: number }) {
   const asked = ask<CorpusPage>(`/api/corpus?${chosen}`);
   useEffect(() => { if (asked.value && asked.value.status.profiles !== total) asked.again(); }, [total]);
   const by = query.get("by") ?? "operator";
+  const find = query.get("find") ?? "";
+  const importance = ask<ImportancePage>(`/api/corpus/importance?by=${by}${find ? `&find=${encodeURIComponent(find)}` : ""}${chosen.toString() && `&${chosen}`}`);
   const set = (name: string, value: string) => {
-    const next = new URLSearchParams(query);
+    const next = new URLSearchParams(window.location.search);
     if (value) next.set(name, value);
     else next.delete(name);
     go(`/corpus?${next}`);
@@ -43,6 +45,7 @@ export function CorpusView({ total }: { total: number }) {
   return (
     <>
       <h1>Profile store</h1>
+      {importance.value && <Begin headline={importance.value.headline} />}
       {page && <Growing profiles={page.status.profiles} />}
       {page && <Facts facts={[["Profiles", number(page.status.profiles)], ["Chosen", number(page.profiles.length)], ["GPU time", ms(page.status.gpu_ms)], ["Events", number(page.status.events)], ["Size", bytes(page.status.bytes)], ["Kept by", page.status.engine]]} />}
       <div class="choose">
@@ -61,7 +64,7 @@ export function CorpusView({ total }: { total: number }) {
           <select value={by} onChange={(event) => set("by", event.currentTarget.value)}>{BY.map((value) => <option key={value} value={value}>{value}</option>)}</select>
         </label>
       </div>
-      <Importance by={by} find={query.get("find") ?? ""} chosen={chosen.toString()} version={version} set={(find) => set("find", find)} />
+      <Importance asked={importance} by={by} find={find} chosen={chosen.toString()} version={version} set={(text) => set("find", text)} />
       <TrendSection what={query.get("what") ?? "step"} chosen={chosen.toString()} version={version} set={(what) => set("what", what)} />
       <Section id="profiles" title="Profiles">
         {page && <Table caption="Profiles of the store" columns={PROFILES} rows={page.profiles} most={25} search={(row) => `${row.file} ${row.model ?? ""} ${row.gpu ?? ""} ${row.framework ?? ""} ${Object.values(row.tags).join(" ")}`} />}
@@ -79,10 +82,9 @@ function useNewest(asked: { again: () => void }, version: number | string): void
   }, [version]);
 }
 
-interface ImportanceProps { by: string; find: string; chosen: string; version: number | string; set: (find: string) => void }
+interface ImportanceProps { asked: Asked<ImportancePage>; by: string; find: string; chosen: string; version: number | string; set: (find: string) => void }
 
-function Importance({ by, find, chosen, version, set }: ImportanceProps) {
-  const asked = ask<ImportancePage>(`/api/corpus/importance?by=${by}${find ? `&find=${encodeURIComponent(find)}` : ""}${chosen && `&${chosen}`}`);
+function Importance({ asked, by, find, chosen, version, set }: ImportanceProps) {
   useNewest(asked, version);
   const most = Math.max(1, ...(asked.value?.rows.map((row) => row.ci95_pct?.[1] ?? row.importance_pct) ?? []));
   const columns = useMemo<Column<ImportanceRow>[]>(() => [

@@ -20,8 +20,13 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
     <>
       <section id="verdict" aria-labelledby="verdict-title" class={`verdict ${found.verdict}`}>
         <h2 id="verdict-title">{title(found.verdict)}</h2>
-        <p class="sentence">{found.sentence}</p>
-        <p class="about">{found.next_step && <>Next: <Sentence text={found.next_step} /></>}</p>
+        <p class="sentence">{found.sentence.replace(new RegExp(`^${title(found.verdict)}: (.)`), (_, first: string) => first.toUpperCase())}</p>
+        <dl class="figures">
+          <div><dt>{normal}</dt><dd>{ms(found.normal.p50_ms)}</dd></div>
+          <div><dt>{abnormal}</dt><dd>{ms(found.abnormal.p50_ms)}</dd></div>
+          <div><dt>ratio</dt><dd>{found.ratio === null ? NONE : `×${found.ratio.toFixed(2)}`}</dd></div>
+        </dl>
+        {found.next_step && <p class="about next">Next: <Sentence text={found.next_step} /></p>}
         <Facts facts={[
           ["Unit", found.unit],
           ["Ratio", found.ratio === null ? NONE : <>×{found.ratio.toFixed(2)}{found.ratio_ci95 && <span class="faint"> [{found.ratio_ci95.map((value) => value.toFixed(2)).join(", ")}]</span>}</>],
@@ -85,14 +90,16 @@ function Cause({ cause }: { cause: NamedCause }) {
   );
 }
 
-const Delta = ({ value }: { value: number }) => <span class={value > 0 ? "worse" : value < 0 ? "better" : ""}>{signed(value, ms)}</span>;
+/** Colored where the test over steps says that it is no noise. */
+const Delta = ({ value, q }: { value: number; q: number | null }) => <span class={q === null || q >= SURE ? "" : value > 0 ? "worse" : value < 0 ? "better" : ""}>{signed(value, ms)}</span>;
+const SURE = 0.05;
 
 const COMPONENTS: Column<Component>[] = [
   { id: "component", title: "Component", text: true, long: true, value: (row) => row.component },
   { id: "phase", spare: 8, title: "Phase", text: true, value: (row) => row.phase ?? NONE },
   { id: "normal", spare: 4, title: "Normal", value: (row) => row.normal_ms, show: (row) => ms(row.normal_ms) },
   { id: "abnormal", spare: 3, title: "Abnormal", value: (row) => row.abnormal_ms, show: (row) => ms(row.abnormal_ms) },
-  { id: "delta", title: "Difference", value: (row) => row.delta_ms, show: (row) => <Delta value={row.delta_ms} /> },
+  { id: "delta", title: "Difference", value: (row) => row.delta_ms, show: (row) => <Delta value={row.delta_ms} q={row.q} /> },
   { id: "count", spare: 7, title: "By count", value: (row) => row.count_effect_ms, show: (row) => signed(row.count_effect_ms, ms) },
   { id: "duration", spare: 6, title: "By duration", value: (row) => row.duration_effect_ms, show: (row) => signed(row.duration_effect_ms, ms) },
   { id: "share", title: "Of difference", value: (row) => row.share_of_delta_pct, show: (row) => percent(row.share_of_delta_pct) },
@@ -115,7 +122,7 @@ function sensorOrder(page: DiagnosisPage): [DiagnosisPage["sensors"][number], st
   const about = new Map(page.diagnosis.counters.map((one) => [`${one.name} ${one.device}`, one]));
   const rank = (key: string): number => sensorRank(about.get(key));
   return page.sensors
-    .filter((line) => line.values.every((values) => values.length > 1))
+    .filter((line) => line.values.every((values) => values.length > 1) && line.values.flat().some((value) => value !== 0))
     .map((line): [DiagnosisPage["sensors"][number], string] => [line, about.get(`${line.name} ${line.device}`)?.unit ?? ""])
     .sort(([a], [b]) => rank(`${a.name} ${a.device}`) - rank(`${b.name} ${b.device}`));
 }

@@ -13,6 +13,7 @@ import { reread, toggle, useSelection } from "../selection";
 import { Table, type Column } from "../table";
 import { useRange, type InRange } from "../timeline/range";
 import { aboutTimeline, TimeLine } from "../timeline/view";
+import { Details, Efficiency } from "./details";
 import type { CategoryTime, DeviceSummary, EventTimeline, Hotspot, KernelRow, OperatorRow, PhaseSteps, ProfilePage, RangeSums } from "../types";
 
 /** `address` is where the dashboard asks for more of this profile; null in a report. */
@@ -44,6 +45,7 @@ export function ProfileView({ page, address = null }: { page: ProfilePage; addre
         {summary.categories.length > 0 && <Categories rows={events && range.sums ? categoriesIn(events, range.sums) : summary.categories} />}
         {summary.per_device.length > 1 && <><h3>Devices</h3><Table caption="Devices" columns={summary.per_device.some((one) => one.rank !== null) ? DEVICES : DEVICES.slice(1)} rows={summary.per_device} /></>}
       </Section>
+      {page.efficiency && page.efficiency.rows.length > 0 && <Efficiency table={page.efficiency} />}
       {page.operators && (events ? events.lanes.length > 0 : address !== null) && (
         <Section id="timeline" title="Time line" about={events ? aboutTimeline(events, address === null) : undefined}>
           {events ? <TimeLine timeline={events} address={address} causes={page.idle_causes} /> : asked.error ? <Problem text={asked.error} /> : <p class="faint" role="status">Reading the events…</p>}
@@ -62,6 +64,7 @@ export function ProfileView({ page, address = null }: { page: ProfilePage; addre
       </Section>
       {summary.kernels > 0 && <Hotspots page={page} />}
       {summary.kernels > 0 && <Operators page={page} />}
+      <Details given={page.details} address={page.operators ? address : null} />
       {summary.idle.length > 0 && <Idle page={page} events={events} range={range} />}
       {page.kernels.calls > 0 && <Kernels page={page} events={events} range={range} />}
       <Section id="coverage" title="Coverage and warnings" about="The share of GPU time for which each fact is known. Unknown values are shown as unknown, never guessed.">

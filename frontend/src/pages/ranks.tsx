@@ -1,10 +1,11 @@
 // The ranks of one run: what each did with its time, and for which the others wait.
 import { useMemo } from "preact/hooks";
 import { categoryColor } from "../colors";
-import { fileName, ms, number, percent } from "../format";
+import { ExpertLoad, RankTimeline } from "../charts/ranks";
+import { bytes, fileName, ms, number, percent, us } from "../format";
 import { Begin, Breaking, Section } from "../parts";
 import { Table, type Column } from "../table";
-import type { RankRow, RanksPage, Summary } from "../types";
+import type { CollectiveRow, RankRow, RanksPage, Summary } from "../types";
 
 interface Row extends RankRow { summary: Summary | undefined; wait_ms: number | undefined }
 
@@ -20,7 +21,22 @@ export function RanksView({ page }: { page: RanksPage }) {
   const columns = useMemo(() => [...COLUMNS.slice(0, 3), ...stepColumns(page.summaries), ...COLUMNS.slice(3)], [page]);
   return (
     <>
-      <Begin headline={page.headline} />
+      <Begin headline={page.headline} warnings={page.table.warnings.filter((one) => one.code === "no_common_clock")} />
+      {page.lanes && (
+        <Section id="timeline" title="All ranks on one time line" about={<>Collectives of the ranks on their common clock{page.table.clock.error_us !== null && <> (within {number(page.table.clock.error_us)} µs)</>}. Red is waiting for the rank that comes last; that rank itself does not wait. Drag to zoom in.</>}>
+          <RankTimeline lanes={page.lanes} straggler={page.table.straggler.rank} />
+        </Section>
+      )}
+      {page.table.imbalance.by_layer.length > 0 && (
+        <Section id="load" title="Rows that reach the experts" about="Per step, layer by layer; the darker, the more.">
+          <ExpertLoad layers={page.table.imbalance.by_layer} ranks={page.table.ranks.map((row) => row.rank)} />
+        </Section>
+      )}
+      {page.table.collectives.length > 0 && (
+        <Section id="collectives" title="Collectives" about="By kind, group and size of the message. Waiting ends when the last rank arrives; the transfer begins then.">
+          <Table caption="Collectives" columns={COLLECTIVES} rows={page.table.collectives} most={20} />
+        </Section>
+      )}
       <Section id="ranks" title={`${number(run.ranks.length)} ranks${run.world_size ? ` of ${number(run.world_size)}` : ""}`} about="Each rank from a file of its own. Waiting is what a rank spends in collectives beyond the shortest of all ranks; clocks are not compared.">
         {run.missing.length > 0 && <p class="warnings plain">No file for rank {run.missing.join(", ")}.</p>}
         <Table caption="Ranks" columns={columns} rows={rows} most={64} search={(row) => `${row.rank} ${row.path} ${row.device}`} />
@@ -41,6 +57,18 @@ export function RanksView({ page }: { page: RanksPage }) {
     </>
   );
 }
+
+const COLLECTIVES: Column<CollectiveRow>[] = [
+  { id: "kind", title: "Collective", text: true, value: (row) => row.kind.replaceAll("_", " ") },
+  { id: "bytes", title: "Message", value: (row) => row.bytes, show: (row) => bytes(row.bytes) },
+  { id: "ranks", spare: 5, title: "Ranks", value: (row) => row.ranks },
+  { id: "calls", spare: 4, title: "Calls", value: (row) => row.calls },
+  { id: "wait", title: "Waiting", help: "Mean over calls and ranks", value: (row) => row.wait_us, show: (row) => us(row.wait_us) },
+  { id: "transfer", title: "Transfer", help: "Mean over calls and ranks", value: (row) => row.transfer_us, show: (row) => us(row.transfer_us) },
+  { id: "bus", spare: 2, title: "Bus GB/s", help: "By the transfer alone, as NCCL's tests count it", value: (row) => row.busbw_gbs, show: (row) => number(row.busbw_gbs) },
+  { id: "bound", spare: 3, title: "Link GB/s", help: "What the links can do in one direction", value: (row) => row.bound_gbs, show: (row) => number(row.bound_gbs) },
+  { id: "class", spare: 1, title: "Mostly", text: true, tight: true, value: (row) => row.class },
+];
 
 const COLUMNS: Column<Row>[] = [
   { id: "rank", title: "Rank", text: true, tight: true, value: (row) => row.rank },

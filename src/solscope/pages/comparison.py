@@ -7,11 +7,15 @@ from collections.abc import Sequence
 import msgspec
 
 from solscope.attribution import Attributed
+from solscope.compare.kernels import KernelComparison, compare_kernels
 from solscope.compare.profiles import Comparison, compare_profiles
 from solscope.errors import InputError, UsageError
 from solscope.pages.headline import Headline, of_comparison
 from solscope.views.layers import LayerTable, layers
 from solscope.views.summary import Summary, summarize
+
+MOST_KERNELS = 500
+"""Rows of a phase: those that differ most. `solscope compare --kernels --json` has all."""
 
 
 class ComparisonPage(msgspec.Struct, frozen=True, tag="comparison", tag_field="kind"):
@@ -23,6 +27,8 @@ class ComparisonPage(msgspec.Struct, frozen=True, tag="comparison", tag_field="k
     layers: LayerTable | None
     no_layers: str | None
     """Why there is no table of layers."""
+    kernels: KernelComparison | None
+    """Two profiles kernel by kernel; null for more, and for summaries."""
     summaries: list[Summary]
 
 
@@ -36,6 +42,7 @@ def comparison_page(profiles: Sequence[Attributed], labels: Sequence[str]) -> Co
         comparison=comparison,
         layers=table,
         no_layers=reason,
+        kernels=_kernels(profiles),
         summaries=[summarize(profile) for profile in profiles],
     )
 
@@ -47,3 +54,13 @@ def _layers(
         return layers(profiles, labels), None
     except (InputError, UsageError) as error:
         return None, str(error)
+
+
+def _kernels(profiles: Sequence[Attributed]) -> KernelComparison | None:
+    if len(profiles) != 2 or any(one.profile.is_aggregate for one in profiles):
+        return None
+    found = compare_kernels(profiles[0], profiles[1])
+    return msgspec.structs.replace(
+        found,
+        phases=[msgspec.structs.replace(one, rows=one.rows[:MOST_KERNELS]) for one in found.phases],
+    )

@@ -13,6 +13,7 @@ import msgspec
 
 from solscope.bench.results.leaderboard import Leaderboard
 from solscope.compare.profiles import Comparison, PhaseComparison
+from solscope.corpus.queries.importance import Importance
 from solscope.text import as_percent
 from solscope.views.runs import Run
 from solscope.views.verdict import Figure
@@ -149,6 +150,28 @@ def of_bench(board: Leaderboard) -> Headline:
     ]
     if best.recoverable is not None:
         figures.append(Figure("recoverable GPU time", 100 * best.recoverable, "%"))
+    return Headline(f"{sentence}.", figures, None)
+
+
+def of_importance(found: Importance) -> Headline:
+    """What takes the most time in a store, and where the most of it can be recovered."""
+    rows = [row for row in found.rows if not row.key.startswith("(")]
+    if not rows:
+        return Headline("The store has no GPU time that a name is known for.", [], None)
+    first = max(rows, key=lambda row: row.importance_pct)
+    sentence = (
+        f"{first.key} takes the most GPU time over {found.profiles:,} "
+        f"profile{'' if found.profiles == 1 else 's'} ({as_percent(first.importance_pct / 100, 1)})"
+    )
+    figures = [Figure(f"importance of {first.key}", first.importance_pct, "%")]
+    if first.s_pct is not None:
+        figures.append(Figure("its S", first.s_pct, "%"))
+    left = [row for row in rows if row.recoverable_pct]
+    if left:
+        most = max(left, key=lambda row: row.recoverable_pct or 0.0)
+        share = as_percent((most.recoverable_pct or 0.0) / 100, 1)
+        sentence += f"; {most.key} has the most to recover ({share} of GPU time)"
+        figures.append(Figure(f"recoverable of {most.key}", most.recoverable_pct or 0.0, "%"))
     return Headline(f"{sentence}.", figures, None)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from solscope.attribution import Attributed
+from solscope.errors import InputError
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
+from solscope.pages.details import ProfileDetails, profile_details
 from solscope.views.costs import find_calls
+from solscope.views.efficiency import EfficiencyTable, efficiency
 from solscope.views.hotspots import HotspotTable, hotspots_of_calls
 from solscope.views.idle import CAUSES
 from solscope.views.kernels import KernelTable, kernels
@@ -54,6 +57,10 @@ class ProfilePage(msgspec.Struct, frozen=True, tag="profile", tag_field="kind"):
     kernels_left_out: int
     idle_causes: dict[str, str]
     """What each cause of idle time means."""
+    efficiency: EfficiencyTable | None
+    """By phase; null for a summary, and where the GPU or a whole step is not known."""
+    details: ProfileDetails | None
+    """Of a report; the dashboard asks for them."""
     events: EventTimeline | None
     """The time line of a report; the dashboard asks for it by range."""
 
@@ -82,8 +89,12 @@ def profile_page(
     model: Model | None = None,
     *,
     most_events: int = 0,
+    whole: bool = False,
 ) -> ProfilePage:
-    """Everything about one profile, with at most about `most_events` rows of its time line."""
+    """Everything about one profile, with at most about `most_events` rows of its time line.
+
+    `whole` adds the details, which take longer than the rest.
+    """
     card = hardware or hardware_of(attributed)
     single = not attributed.profile.is_aggregate
     table = kernels(attributed)
@@ -100,5 +111,16 @@ def profile_page(
         kernels=msgspec.structs.replace(table, kernels=table.kernels[:MOST_KERNELS]),
         kernels_left_out=max(0, len(table.kernels) - MOST_KERNELS),
         idle_causes=CAUSES,
+        efficiency=_efficiency(attributed, card, model) if single else None,
+        details=profile_details(attributed) if single and whole else None,
         events=event_timeline(attributed, most_events) if single and most_events else None,
     )
+
+
+def _efficiency(
+    attributed: Attributed, card: Hardware | None, model: Model | None
+) -> EfficiencyTable | None:
+    try:
+        return efficiency(attributed, card, model=model)
+    except InputError:
+        return None

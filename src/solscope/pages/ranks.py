@@ -9,10 +9,12 @@ import msgspec
 
 from solscope.attribution import Attributed
 from solscope.pages.headline import Headline, of_ranks
+from solscope.ranks.analysis import analyze
 from solscope.ranks.facts import rank_facts
 from solscope.ranks.read import make_run
 from solscope.ranks.skew import collective_calls
-from solscope.views.ranks import rank_table
+from solscope.views.rank_lanes import RankLanes, rank_lanes
+from solscope.views.ranks import RunRanks, rank_table
 from solscope.views.runs import Run, computes_longest, runs
 from solscope.views.summary import Summary, summarize
 
@@ -23,6 +25,10 @@ class RanksPage(msgspec.Struct, frozen=True, tag="ranks", tag_field="kind"):
     title: str
     headline: Headline
     run: Run
+    table: RunRanks
+    """Who waits for whom, and why."""
+    lanes: RankLanes | None
+    """All ranks on one time line; null where they have no common clock."""
     summaries: list[Summary]
     """Of the files, in the order of the ranks."""
 
@@ -37,18 +43,22 @@ def ranks_pages(profiles: Sequence[Attributed]) -> list[RanksPage]:
     candidates = runs(list(summaries.values()), calls)
     by_path = {attributed.profile.path: attributed for attributed in ranked}
     return [
-        RanksPage(
-            title=Path(run.name).name,
-            headline=of_ranks(run, _waits_for(run, by_path), computes_longest(run)),
-            run=run,
-            summaries=[summaries[row.path] for row in run.ranks],
-        )
+        _page(run, by_path, [summaries[row.path] for row in run.ranks])
         for run in candidates
         # One file that merges its ranks lists them on its own page.
         if len({row.path for row in run.ranks}) > 1
     ]
 
 
-def _waits_for(run: Run, profiles: Mapping[str, Attributed]) -> str:
+def _page(run: Run, profiles: Mapping[str, Attributed], summaries: list[Summary]) -> RanksPage:
     facts = [rank for row in run.ranks for rank in rank_facts(profiles[row.path], row.rank)]
-    return rank_table(make_run(run.name, facts)).verdict
+    analysis = analyze(make_run(run.name, facts))
+    table = rank_table(analysis)
+    return RanksPage(
+        title=Path(run.name).name,
+        headline=of_ranks(run, table.verdict, computes_longest(run)),
+        run=run,
+        table=table,
+        lanes=rank_lanes(analysis),
+        summaries=summaries,
+    )

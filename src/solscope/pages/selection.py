@@ -44,7 +44,7 @@ def pages_of_profiles(
     pages += ranks_pages(profiles)
     pages += [comparison_page(profiles, labels)] if len(profiles) > 1 else []
     most = IN_REPORT // max(1, len(profiles))
-    pages += [profile_page(one, hardware, model, most_events=most) for one in profiles]
+    pages += [profile_page(one, hardware, model, most_events=most, whole=True) for one in profiles]
     return pages
 
 

@@ -66,6 +66,12 @@ ENDPOINTS = (
         files=("id",),
     ),
     Endpoint(
+        "/api/profile/{id}/details",
+        "The host side of one profile, and the memory of its GPUs",
+        "profiles:details",
+        files=("id",),
+    ),
+    Endpoint(
         "/api/profile/{id}/timeline",
         "The time line of one profile: its lanes, and as many events as fit",
         "timelines:whole",

@@ -55,6 +55,22 @@ class ShapeContrast(msgspec.Struct, frozen=True):
     """In which A and B were timed."""
 
 
+class OperatorContrast(msgspec.Struct, frozen=True):
+    """The shapes of one operator that both have, each with its share in production's time."""
+
+    operator: str
+    shapes: int
+    faster: int
+    slower: int
+    """Shapes; it cannot be told of the others."""
+    share_pct: float
+    """Of A's time; all operators are 100."""
+    ratio: float
+    """Time of B over time of A."""
+    change_pct: float
+    """What the operator adds to the time, in percent of A's; all operators are `ratio` - 1."""
+
+
 class Contrast(msgspec.Struct, frozen=True):
     """All shapes that both have, and what only one has."""
 
@@ -77,6 +93,8 @@ class Contrast(msgspec.Struct, frozen=True):
     only_b: int
     uneven: int
     """Shapes that other solutions were timed on in A than in B: the best of more is faster."""
+    operators: list[OperatorContrast]
+    """Those that change the time most first: the first one decides."""
     shapes: list[ShapeContrast]
 
 
@@ -121,8 +139,35 @@ def contrast(
         only_a=len(best_a) - len(pairs),
         only_b=len(best_b) - len(pairs),
         uneven=_uneven(pairs, lines_a, lines_b),
+        operators=_operators(contrasts, _shares([before for before, _ in pairs])),
         shapes=contrasts,
     )
+
+
+def _operators(
+    contrasts: Sequence[ShapeContrast], shares: Sequence[float]
+) -> list[OperatorContrast]:
+    by_name: defaultdict[str, list[tuple[ShapeContrast, float]]] = defaultdict(list)
+    for shape, share in zip(contrasts, shares, strict=True):
+        by_name[shape.operator].append((shape, share))
+    total = sum(share * shape.a_us for shape, share in zip(contrasts, shares, strict=True))
+    found = []
+    for operator, rows in by_name.items():
+        a_us = sum(share * shape.a_us for shape, share in rows)
+        b_us = sum(share * shape.b_us for shape, share in rows)
+        verdicts = [shape.verdict for shape, _ in rows]
+        found.append(
+            OperatorContrast(
+                operator=operator,
+                shapes=len(rows),
+                faster=verdicts.count("faster"),
+                slower=verdicts.count("slower"),
+                share_pct=100 * a_us / total,
+                ratio=b_us / a_us if a_us else 1.0,
+                change_pct=100 * (b_us - a_us) / total,
+            )
+        )
+    return sorted(found, key=lambda row: -abs(row.change_pct))
 
 
 def _require_alike(a: ShapeResult, b: ShapeResult) -> None:

@@ -14,6 +14,7 @@ from solscope.corpus.queries.shapes import HotShapes, hot_shapes
 from solscope.corpus.queries.trend import Trend, TrendBy, trend
 from solscope.corpus.status import CorpusStatus
 from solscope.errors import UsageError
+from solscope.pages.headline import Headline, of_importance
 from solscope.web.api import FACTS
 from solscope.web.library import Library, Query
 
@@ -47,6 +48,7 @@ class CorpusPage(msgspec.Struct, frozen=True):
 class ImportancePage(msgspec.Struct, frozen=True):
     """The most important rows of a table that may have thousands."""
 
+    headline: Headline
     definition: str
     by: ImportanceBy
     weight: str
@@ -99,6 +101,7 @@ def importance_page(library: Library, query: Query) -> ImportancePage:
     found = [row for row in whole.rows if all(word in row.key.lower() for word in words)]
     rows = found[: _count(query, "most", MAX_ROWS)]
     return ImportancePage(
+        headline=of_importance(whole),
         definition=whole.definition,
         by=by,
         weight=weight,

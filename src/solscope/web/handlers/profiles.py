@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from solscope.errors import UsageError
 from solscope.pages.comparison import ComparisonPage, comparison_page
+from solscope.pages.details import ProfileDetails, profile_details
 from solscope.pages.diagnosis import DiagnosisPage, diagnosis_page
 from solscope.pages.profile import ProfilePage, profile_page
 from solscope.views.operators import named_hardware
@@ -20,6 +21,12 @@ def profile(library: Library, query: Query) -> ProfilePage:
     chosen = named_hardware(by_name(card)) if card else None
     with watched(library, query["id"]):
         return profile_page(library.profile(query["id"]), chosen)
+
+
+def details(library: Library, query: Query) -> ProfileDetails:
+    """The host side and the memory of one profile."""
+    with watched(library, query["id"]):
+        return profile_details(library.profile(query["id"]))
 
 
 def compare(library: Library, query: Query) -> ComparisonPage:
