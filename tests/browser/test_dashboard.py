@@ -143,6 +143,8 @@ def test_the_benchmark_ranks_solutions_and_sets_two_against_each_other(
         page.goto(f"{address}/bench")
         page.wait_for_selector("#leaderboard tbody tr")
         assert page.locator("#leaderboard tbody tr").count() == 3
+        assert page.locator("#reached [data-tip*='recoverable']").count() > 1
+        assert page.locator("#solutions [data-tip*='best of all']").count() > 3
         page.locator("#operators").get_by_role("button", name="Open").first.click()
         page.wait_for_selector("tr.detail tbody tr")
         page.locator("tr.detail").get_by_role("button", name="Open").first.click()
@@ -151,6 +153,8 @@ def test_the_benchmark_ranks_solutions_and_sets_two_against_each_other(
         page.locator("#diff select").nth(1).select_option("torch-compile")
         page.wait_for_selector("#diff table")
         assert "torch-compile is" in page.locator("#diff").inner_text()
+        assert "decides" in page.locator("#diff").inner_text()
+        assert page.locator("#diff .chart [data-tip]").count() >= 1
         assert problems == []
 
 

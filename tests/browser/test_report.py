@@ -48,7 +48,8 @@ def opened(
 def test_the_page_draws_itself_without_errors(opened: tuple[Page, Problems]) -> None:
     page, problems = opened
     titles = page.locator("main h2").all_inner_texts()
-    assert titles[:4] == ["Verdict", "Summary", "Steps", "Where the time goes"]
+    assert titles[:3] == ["Verdict", "Summary", "How much of the hardware is used"]
+    assert titles[3:5] == ["Steps", "Where the time goes"]
     assert page.locator(".chart svg [data-tip]").count() > 50
     wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert page.evaluate(wider) == 0
@@ -218,10 +219,36 @@ def test_ranks_of_one_run_have_a_page(browser: Browser, tmp_path: Path) -> None:
         part = page.locator("#ranks")
         assert "Cannot tell who waits for whom" in page.locator("body").inner_text()
         assert "No file for rank 2" in part.inner_text()
-        assert part.locator("tbody tr").count() == 3
-        assert part.locator("tbody tr").first.inner_text().split()[-2:] == ["20.00", "µs"]
+        assert part.get_by_role("region", name="Ranks", exact=True).locator("tbody tr").count() == 3
+        assert part.locator("tbody").last.locator("tr").first.inner_text().split()[-2:] == [
+            "20.00",
+            "µs",
+        ]
         widths = "[...document.querySelectorAll('#time .stack')].map(e => e.style.width)"
         assert page.evaluate(widths)[0] == "100%"
+        assert problems == []
+
+
+def test_ranks_stand_on_one_time_line(browser: Browser, tmp_path: Path) -> None:
+    demo = [attribute(solscope.open(path)) for path in solscope.find_profiles(["demo:ranks"])]
+    write_html(ranks_pages(demo), "ranks", tmp_path / "ranks.html")
+    with watched(browser) as (page, problems):
+        page.goto(f"file://{tmp_path}/ranks.html")
+        chart = page.locator("#timeline .chart")
+        assert "wait for rank 2" in page.locator("#verdict").inner_text()
+        assert chart.get_by_text("rank 2").count() == 1
+        waiting = chart.locator("[data-tip*='for the last rank']")
+        before = waiting.count()
+        box = chart.bounding_box()
+        assert before > 50
+        assert box is not None
+        page.mouse.move(box["x"] + 300, box["y"] + 60)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 400, box["y"] + 60, steps=3)
+        page.mouse.up()
+        page.get_by_role("button", name="Show all").wait_for()
+        assert 0 < waiting.count() < before
+        assert "ranks=" in page.url
         assert problems == []
 
 

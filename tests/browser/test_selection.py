@@ -108,6 +108,30 @@ def test_charts_can_be_taken_along(browser: Browser, report: str, place: str) ->
         assert problems == []
 
 
+def test_order_filter_and_place_are_in_the_address(browser: Browser, report: str) -> None:
+    with watched(browser) as (page, problems):
+        opened(page, report)
+        kernels = page.locator("#kernels")
+        kernels.get_by_role("button", name="Calls").click()
+        kernels.get_by_role("searchbox").fill("kernel")
+        page.get_by_role("button", name="Hide idle").click()
+        page.locator(".icicle button[aria-label^='layer 3:']").click()
+        where = page.url
+        rows = kernels.locator("tbody tr").all_inner_texts()
+        page.go_back()
+        page.wait_for_selector(".crumbs >> text=layer 3", state="detached")
+    with watched(browser) as (page, problems):
+        opened(page, where)
+        assert page.locator("#kernels tbody tr").all_inner_texts() == rows
+        assert page.locator("#kernels th[aria-sort=descending]").inner_text().startswith("Calls")
+        assert "layer 3" in page.get_by_label("Shown part of the time").inner_text()
+        page.locator("#kernels").get_by_role("button", name="Total").click()
+        page.locator("#kernels").get_by_role("searchbox").fill("")
+        assert "sort." not in page.url
+        assert "find." not in page.url
+        assert problems == []
+
+
 def test_tables_can_be_taken_along(browser: Browser, report: str) -> None:
     with watched(browser) as (page, problems):
         opened(page, report)

@@ -16,8 +16,9 @@ export function SolutionHeat({ operators, entries }: { operators: OperatorScore[
     color: SIDES[0] as string,
     note: share(row.importance),
     cells: entries.map((entry) => {
+      const best = Math.max(...entries.map((one) => one.operators[row.operator] ?? 0));
       const s = entry.operators[row.operator];
-      return s == null ? null : { share: s, text: (100 * s).toFixed(0), tip: [`${entry.solution} on ${row.operator}`, `S ${share(s)}`, `best of all ${share(row.s)}; importance ${share(row.importance)}`], on: s === row.s && entries.length > 1 };
+      return s == null ? null : { share: s, text: (100 * s).toFixed(0), tip: [`${entry.solution} on ${row.operator}`, `S ${share(s)}`, `best of all ${share(row.s)}; importance ${share(row.importance)}`], on: s === best && s > 0 && entries.length > 1 };
     }),
   }));
   return <HeatMap label={`S of ${entries.length} solutions on ${rows.length} operators, in percent`} rows={rows} columns={entries.map((entry) => entry.solution)} noteTitle="importance" tall={22} />;
@@ -48,6 +49,7 @@ export function ReachedShare({ operators }: { operators: OperatorScore[] }) {
               <rect x={left} y={box.top} width={Math.max(0.5, right - left)} height={box.bottom - box.top} fill="transparent" />
               <rect x={left} y={top} width={Math.max(0.5, right - left - 0.7)} height={box.bottom - top} fill={SIDES[0]} />
               {upright ? <text x={(left + right) / 2} y={top - 5 < box.top + 8 ? top + 13 : top - 5} text-anchor="middle" fill={top - 5 < box.top + 8 ? inkOn(SIDES[0] as string) : ink.text} {...(top - 5 < box.top + 8 ? { "data-on": SIDES[0] } : {})}>{name}</text>
+                : right - left > 13 && box.bottom - top > widthOf(name, 11) + 12 && top - box.top <= widthOf(name, 11) + 10 ? <text transform={`translate(${(left + right) / 2 + 4} ${box.bottom - 6}) rotate(-90)`} fill={inkOn(SIDES[0] as string)} data-on={SIDES[0]}>{name}</text>
                 : right - left > 13 && top - box.top > widthOf(name, 11) + 10 && <text transform={`translate(${(left + right) / 2 + 4} ${top - 6}) rotate(-90)`} fill={ink.text}>{name}</text>}
             </g>
           );

@@ -5,7 +5,7 @@ import { ExpertLoad, RankTimeline } from "../charts/ranks";
 import { bytes, fileName, ms, number, percent, us } from "../format";
 import { Begin, Breaking, Section } from "../parts";
 import { Table, type Column } from "../table";
-import type { CollectiveRow, RankRow, RanksPage, Summary } from "../types";
+import type { CollectiveRow, RankRow, RankTimes, RanksPage, Summary } from "../types";
 
 interface Row extends RankRow { summary: Summary | undefined; wait_ms: number | undefined }
 
@@ -37,7 +37,8 @@ export function RanksView({ page }: { page: RanksPage }) {
           <Table caption="Collectives" columns={COLLECTIVES} rows={page.table.collectives} most={20} />
         </Section>
       )}
-      <Section id="ranks" title={`${number(run.ranks.length)} ranks${run.world_size ? ` of ${number(run.world_size)}` : ""}`} about="Each rank from a file of its own. Waiting is what a rank spends in collectives beyond the shortest of all ranks; clocks are not compared.">
+      <Section id="ranks" title={`${number(run.ranks.length)} ranks${run.world_size ? ` of ${number(run.world_size)}` : ""}`} about={page.table.steps > 0 ? `Means over ${page.table.steps} steps that all ranks recorded whole, and below them whole recordings: the first collective of those holds the different starts of the ranks.` : "Each rank from a file of its own. Waiting is what a rank spends in collectives beyond the shortest of all ranks; clocks are not compared."}>
+        {page.table.steps > 0 && <Table caption="Ranks per step" columns={TIMES} rows={page.table.ranks} most={64} />}
         {run.missing.length > 0 && <p class="warnings plain">No file for rank {run.missing.join(", ")}.</p>}
         <Table caption="Ranks" columns={columns} rows={rows} most={64} search={(row) => `${row.rank} ${row.path} ${row.device}`} />
       </Section>
@@ -57,6 +58,18 @@ export function RanksView({ page }: { page: RanksPage }) {
     </>
   );
 }
+
+const TIMES: Column<RankTimes>[] = [
+  { id: "rank", title: "Rank", text: true, tight: true, value: (row) => row.rank },
+  { id: "step", title: "Step", help: "From the start of a step to the start of the next", value: (row) => row.step_ms, show: (row) => ms(row.step_ms) },
+  { id: "compute", title: "Computing", value: (row) => row.compute_ms, show: (row) => ms(row.compute_ms) },
+  { id: "comm", spare: 3, title: "Communication", help: "Waiting included", value: (row) => row.comm_ms, show: (row) => ms(row.comm_ms) },
+  { id: "waits", title: "Waiting", help: "In collectives, for the rank that came last", value: (row) => row.wait_ms, show: (row) => ms(row.wait_ms) },
+  { id: "overlap", spare: 5, title: "Overlap", help: "Computing and communication at the same time", value: (row) => row.overlap_ms, show: (row) => ms(row.overlap_ms) },
+  { id: "host", spare: 4, title: "Waits for host", help: "The GPU runs nothing and nothing is launched", value: (row) => row.host_ms, show: (row) => ms(row.host_ms) },
+  { id: "cost", title: "Costs others", help: "What its late arrivals cost the others", value: (row) => row.cost_ms, show: (row) => ms(row.cost_ms) },
+  { id: "tokens", spare: 6, title: "Tokens", value: (row) => row.received_tokens ?? row.tokens, show: (row) => number(row.received_tokens ?? row.tokens) },
+];
 
 const COLLECTIVES: Column<CollectiveRow>[] = [
   { id: "kind", title: "Collective", text: true, value: (row) => row.kind.replaceAll("_", " ") },

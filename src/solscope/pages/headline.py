@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -15,6 +16,7 @@ from solscope.bench.results.leaderboard import Leaderboard
 from solscope.compare.profiles import Comparison, PhaseComparison
 from solscope.corpus.queries.importance import Importance
 from solscope.text import as_percent
+from solscope.views.ranks import RunRanks
 from solscope.views.runs import Run
 from solscope.views.verdict import Figure
 
@@ -103,7 +105,7 @@ def _step_ms(phase: PhaseComparison, at: int) -> float | None:
     return None if times is None else times.time_ms
 
 
-def of_ranks(run: Run, waits_for: str, longest: Sequence[int]) -> Headline:
+def of_ranks(run: Run, table: RunRanks, longest: Sequence[int]) -> Headline:
     """Which rank the others wait for, and how uneven their work is."""
     names = ", ".join(map(str, longest))
     computes = (
@@ -111,6 +113,33 @@ def of_ranks(run: Run, waits_for: str, longest: Sequence[int]) -> Headline:
         if longest
         else "All ranks compute about as long."
     )
+    folders = {str(Path(row.path).parent) for row in run.ranks}
+    named = list(folders) if len(folders) == 1 else [row.path for row in run.ranks]
+    return Headline(
+        f"{table.verdict} {computes}",
+        _of_steps(table) or _of_recording(run),
+        f"solscope ranks {shlex.join(named)}",
+    )
+
+
+def _of_steps(table: RunRanks) -> list[Figure]:
+    """Means per step; empty where no step is whole on every rank."""
+    steps = [row.step_ms for row in table.ranks if row.step_ms is not None]
+    waits = [row.wait_ms for row in table.ranks if row.wait_ms is not None]
+    if not steps or not waits:
+        return []
+    figures = [
+        Figure("step", max(steps), "ms"),
+        Figure("most waiting of a rank, per step", max(waits), "ms"),
+    ]
+    share = table.straggler.step_share_pct
+    leader = table.straggler.leader
+    if share is not None and leader is not None:
+        figures.append(Figure(f"rank {leader} costs, of the step", share, "%"))
+    return figures
+
+
+def _of_recording(run: Run) -> list[Figure]:
     known = [row.compute_ms for row in run.ranks if row.compute_ms is not None]
     figures = (
         [
@@ -123,11 +152,7 @@ def of_ranks(run: Run, waits_for: str, longest: Sequence[int]) -> Headline:
     if run.skew is not None and run.skew.ranks:
         most = max(one.wait_ms for one in run.skew.ranks)
         figures.append(Figure("most waiting of a rank", most, "ms"))
-    return Headline(
-        f"{waits_for} {computes}",
-        figures,
-        f"solscope ranks {shlex.join(row.path for row in run.ranks)}",
-    )
+    return figures
 
 
 def of_bench(board: Leaderboard) -> Headline:

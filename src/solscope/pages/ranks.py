@@ -55,10 +55,16 @@ def _page(run: Run, profiles: Mapping[str, Attributed], summaries: list[Summary]
     analysis = analyze(make_run(run.name, facts))
     table = rank_table(analysis)
     return RanksPage(
-        title=Path(run.name).name,
-        headline=of_ranks(run, table.verdict, computes_longest(run)),
+        title=_title(run),
+        headline=of_ranks(run, table, computes_longest(run)),
         run=run,
         table=table,
         lanes=rank_lanes(analysis),
         summaries=summaries,
     )
+
+
+def _title(run: Run) -> str:
+    """The folder of the ranks where a pattern names them."""
+    name = Path(run.name)
+    return name.parent.name if "*" in name.name and name.parent.name else name.name

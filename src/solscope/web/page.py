@@ -66,7 +66,7 @@ def first_questions(path: str, query: Query) -> list[str]:
     asked = ["/api/overview"]
     if view == "profile" and name:
         asked.append(question(f"/api/profile/{name}", {"hardware": given["hardware"]}))
-        asked.append(question(f"/api/profile/{name}/timeline", {}))
+        asked += [question(f"/api/profile/{name}/{part}", {}) for part in ("timeline", "details")]
     elif view in ("compare", "diagnose") and all(two.values()):
         asked.append(question(f"/api/{view}", two))
     elif view == "bench":

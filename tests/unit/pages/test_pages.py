@@ -14,7 +14,9 @@ from solscope import attribute
 from solscope.bench.results.files import read_results
 from solscope.errors import UsageError
 from solscope.pages.bench import bench_page
+from solscope.pages.comparison import comparison_page
 from solscope.pages.diagnosis import diagnosis_page
+from solscope.pages.profile import profile_page
 from solscope.pages.ranks import ranks_pages
 from tests.making import attributed, event, profile
 from tests.recordings import attributed_recording
@@ -64,7 +66,7 @@ def test_ranks_of_one_run_make_a_page_and_other_profiles_none() -> None:
         for rank, path in ((1, "d/rank1.json"), (0, "d/rank0.json"), (0, "other.json"))
     ]
     (page,) = ranks_pages([*made, attributed(event("kernel", "gemm", 0, 10))])
-    assert page.title == "*.json"
+    assert page.title == "d"
     assert [row.rank for row in page.run.ranks] == [0, 1]
     assert [one.path for one in page.summaries] == ["d/rank0.json", "d/rank1.json"]
     assert ranks_pages(made[1:]) == []
@@ -88,5 +90,54 @@ def test_the_page_of_ranks_says_what_ranks_says() -> None:
     verdict = solscope.rank_table(solscope.open_run("demo:ranks")).verdict
     assert page.headline.sentence.startswith(verdict)
     assert "wait for rank 2" in page.headline.sentence
-    assert page.headline.next is not None
-    assert page.headline.next.startswith("solscope ranks ")
+    assert page.headline.next == "solscope ranks demo:ranks"
+    assert [one.name for one in page.headline.figures][-1] == "rank 2 costs, of the step"
+
+
+def test_ranks_stand_on_one_time_line_with_their_waiting() -> None:
+    demo = [attribute(solscope.open(path)) for path in solscope.find_profiles(["demo:ranks"])]
+    (page,) = ranks_pages(demo)
+    lanes = page.lanes
+    assert lanes is not None
+    assert [lane.rank for lane in lanes.lanes] == [row.rank for row in page.table.ranks]
+    assert len(lanes.steps) == page.table.steps
+    for lane, row in zip(lanes.lanes, page.table.ranks, strict=True):
+        assert lane.start_us == sorted(lane.start_us)
+        waited = sum(lane.wait_us) / row.steps / 1e3
+        assert row.wait_ms == pytest.approx(waited, abs=1e-3)
+    without = [
+        attribute(
+            replace(profile(event("kernel", "gemm", 0, 10), rank=rank), path=f"d/rank{rank}.json")
+        )
+        for rank in (0, 1)
+    ]
+    (page,) = ranks_pages(without)
+    assert page.lanes is None
+
+
+def test_a_report_has_the_host_side_and_the_dashboard_asks_for_it() -> None:
+    demo = attribute(solscope.open("demo:vllm-b200"))
+    assert profile_page(demo).details is None
+    page = profile_page(demo, whole=True)
+    assert page.details is not None
+    assert page.details.host is not None
+    assert page.details.host.span_ms == pytest.approx(page.summary.gpu_span_ms)
+    assert page.details.memory == []
+    assert page.efficiency is not None
+    assert [row.name for row in page.efficiency.rows] == ["prefill"]
+    alone = profile_page(attributed(event("kernel", "gemm", 0, 10)), whole=True)
+    assert alone.details is not None
+    assert alone.details.host is None
+    assert alone.details.no_host is not None
+    assert alone.efficiency is None
+
+
+def test_two_profiles_are_compared_kernel_by_kernel_and_three_are_not() -> None:
+    made = [
+        attributed(event("kernel", "gemm", 0, dur), event("kernel", "b", 50, 5)) for dur in (10, 20)
+    ]
+    page = comparison_page(made, ["a", "b"])
+    assert page.kernels is not None
+    (phase,) = page.kernels.phases
+    assert phase.diff_ms == pytest.approx(1e-5)
+    assert comparison_page([*made, made[0]], ["a", "b", "c"]).kernels is None

@@ -41,15 +41,20 @@ def opened(library: Library, path: str) -> tuple[dict[str, Any], set[str]]:
     return {unescape(name): json.loads(data) for name, data in found}, {*map(unescape, asked)}
 
 
+def asked_of(profile: str) -> set[str]:
+    return {profile, f"{profile}/timeline", f"{profile}/details"}
+
+
 def test_a_page_carries_the_answers_that_are_at_hand() -> None:
     library = Library([DEMO])
     (entry,) = library.entries
     question = f"/api/profile/{entry.id}"
     answers, asked = opened(library, f"/profile/{entry.id}")
-    assert (set(answers), asked) == ({"/api/overview"}, {question, f"{question}/timeline"})
+    assert (set(answers), asked) == ({"/api/overview"}, asked_of(question))
     client = TestClient(create_app(library), base_url="http://localhost")
     page = client.get(question).json()
-    client.get(f"{question}/timeline")
+    for more in asked_of(question):
+        client.get(more)
     answers, asked = opened(library, f"/profile/{entry.id}")
     assert (answers[question], asked) == (page, set())
     assert answers["/api/overview"] == client.get("/api/overview").json()
@@ -77,7 +82,7 @@ def test_no_name_ends_the_script_that_it_stands_in(tmp_path: Path) -> None:
     assert name in answers["/api/overview"]["profiles"][0]["path"]
     answers, asked = opened(library, '/profile/"><script>alert(1)<')
     question = "/api/profile/%22%3E%3Cscript%3Ealert%281%29%3C"
-    assert asked == {question, f"{question}/timeline"}
+    assert asked == asked_of(question)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +93,11 @@ def test_no_name_ends_the_script_that_it_stands_in(tmp_path: Path) -> None:
         (
             "/profile/abc",
             {"hardware": "H200"},
-            ["/api/profile/abc?hardware=H200", "/api/profile/abc/timeline"],
+            [
+                "/api/profile/abc?hardware=H200",
+                "/api/profile/abc/timeline",
+                "/api/profile/abc/details",
+            ],
         ),
         ("/compare", {"a": "1"}, []),
         ("/compare", {"a": "1", "b": "2"}, ["/api/compare?a=1&b=2"]),

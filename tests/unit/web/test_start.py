@@ -80,8 +80,8 @@ def test_kept_answers_are_served_without_the_libraries_that_made_them(
     monkeypatch.setattr(library.idle, "wait", lambda *_: None)
     warm(library)
     (entry,) = library.entries
-    for question in (f"/api/profile/{entry.id}", f"/api/profile/{entry.id}/timeline"):
-        endpoint, query = endpoint_of(question)
+    for part in ("", "/timeline", "/details"):
+        endpoint, query = endpoint_of(f"/api/profile/{entry.id}{part}")
         answer(endpoint, library, query)
     paths = ["/", "/corpus", "/corpus?by=shape", "/bench", f"/profile/{entry.id}"]
     paths += ["/suite", "/suite/rms_norm"]

@@ -180,6 +180,9 @@ def test_a_difference_is_told_only_when_there_is_one(factor: float, verdict: str
     after = [line("rms_norm", "0", 20.0 * factor), line("rms_norm", "2", 1.0)]
     found = contrast(before, after)
     assert (found.verdict, found.shapes[0].verdict) == (verdict, verdict)
+    (row,) = found.operators
+    assert (row.operator, row.shapes, row.share_pct) == ("rms_norm", 1, 100.0)
+    assert row.change_pct == pytest.approx(100 * (found.ratio - 1))
     assert found.low <= found.ratio <= found.high
     assert found.ratio == pytest.approx(factor)
     assert (found.only_a, found.only_b) == (1, 1)
