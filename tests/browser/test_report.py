@@ -150,7 +150,10 @@ def test_a_diagnosis_shows_its_verdict_and_adds_up(browser: Browser, tmp_path: P
         assert problems == []
 
 
-ARROWS = "[...document.querySelectorAll('#tree .areas text')].filter(e => /▶/.test(e.textContent)).length"
+ARROWS = (
+    "[...document.querySelectorAll('#tree .areas text')]"
+    ".filter(e => /▶/.test(e.textContent)).length"
+)
 """Areas of the tree that have more below them."""
 
 
