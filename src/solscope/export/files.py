@@ -20,7 +20,7 @@ from solscope.export.perfetto import perfetto_json
 from solscope.files import new_file, new_folder
 from solscope.profile import is_saved_profile
 from solscope.readers.source import zlib_module
-from solscope.redact import KINDS, redact
+from solscope.redact import KINDS, Redactor, redact
 
 Format = Literal["perfetto", "parquet", "csv"]
 
@@ -54,8 +54,8 @@ def export(attributed: Attributed, form: Format, target: Path, *, force: bool = 
     return Written(str(target), form, events, _size(target))
 
 
-def redact_attributed(attributed: Attributed) -> tuple[Attributed, dict[str, int]]:
-    """The same without its private parts, and how many texts were changed, by kind."""
+def redact_attributed(attributed: Attributed) -> tuple[Attributed, Redactor]:
+    """The same without its private parts, and what did it, which knows what was replaced."""
     profile, redactor = redact(attributed.profile)
     tables = {
         field.name: redactor.table(value)
@@ -63,7 +63,7 @@ def redact_attributed(attributed: Attributed) -> tuple[Attributed, dict[str, int
         if isinstance(value := getattr(attributed, field.name), pl.DataFrame)
     }
     changes: dict[str, Any] = {"profile": profile, **tables}
-    return replace(attributed, **changes), redactor.counts
+    return replace(attributed, **changes), redactor
 
 
 def _write_perfetto(attributed: Attributed, target: Path) -> int:
@@ -147,3 +147,11 @@ def say_redacted(counts: dict[str, int]) -> str:
     """One line: how many texts were changed, and why."""
     parts = [f"{count:,} with {KINDS[kind]}" for kind, count in counts.items() if count]
     return "redacted: " + (", ".join(parts) if parts else "nothing to redact was found")
+
+
+def write_report(redactor: Redactor, target: Path) -> None:
+    """List what was replaced by what; the originals are in it, so only its owner may read it."""
+    text = msgspec.json.format(msgspec.json.encode(redactor.replacements))
+    with new_file(target) as work:
+        work.touch(mode=0o600)
+        work.write_bytes(text + b"\n")

@@ -389,7 +389,8 @@ def exported_bytes(result: Attributed, folder: Path, monkeypatch: pytest.MonkeyP
 def test_a_redacted_sample_gives_nothing_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result, counts = redact_attributed(load(DATA / "rocprofv3.json.gz"))
+    result, redactor = redact_attributed(load(DATA / "rocprofv3.json.gz"))
+    counts = redactor.counts
     data = exported_bytes(result, tmp_path, monkeypatch)
     for secret in (b"example-host", b"hunter2", b"/srv/", b"/opt/", b"rocprofv3.json.gz"):
         assert secret not in data
@@ -563,3 +564,22 @@ def test_a_failure_leaves_nothing_behind(
     assert list(out.iterdir()) == []
     expected = "interrupted" if fail is interrupted else "No space left on device"
     assert expected in capsys.readouterr().err
+
+
+def test_a_report_lists_what_was_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace, report = tmp_path / "t.json", tmp_path / "replaced.json"
+    kernel = {"ph": "X", "cat": "kernel", "ts": 1, "dur": 1, "args": {"device": 0, "stream": 7}}
+    events = [{**kernel, "name": name} for name in ("load /data/x", "k", "free /data/x")]
+    trace.write_text(json.dumps({"traceEvents": events}))
+    words = ["export", str(trace), "--csv", str(tmp_path / "c.csv"), "--redact-report", str(report)]
+    assert run(words) == 2
+    assert "needs --redact" in capsys.readouterr().err
+    assert run([*words, "--redact"]) == 0
+    path = {"kind": "path", "token": "<path1>", "original": "/data/x"}
+    (listed,) = json.loads(report.read_text())
+    assert {key: listed[key] for key in path} == path
+    assert report.stat().st_mode & 0o077 == 0
+    assert "/data/x" not in (tmp_path / "c.csv").read_text()
+    assert "load <path1>" in (tmp_path / "c.csv").read_text()

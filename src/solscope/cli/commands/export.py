@@ -38,6 +38,12 @@ _FILE = OutputPath(stdout=True)
     is_flag=True,
     help="Remove hosts, users, paths, addresses, secrets and header fields.",
 )
+@click.option(
+    "--redact-report",
+    type=OutputPath(),
+    metavar="OUT",
+    help="List what --redact replaced, with the originals, as JSON: for you, not for sharing.",
+)
 @step_options
 @click.option("--force", is_flag=True, help="Replace existing files.")
 @opening_options
@@ -48,6 +54,7 @@ def command(
     parquet: Path | None,
     csv: Path | None,
     redact: bool,
+    redact_report: Path | None,
     step: int | None,
     slowest: bool,
     force: bool,
@@ -65,23 +72,37 @@ def command(
       solscope export trace.json.gz --perfetto annotated.json.gz
       solscope export report.sqlite --parquet run.solscope --csv activities.csv
       solscope export trace.json.gz --redact --perfetto shareable.json.gz
+      solscope export trace.json.gz --redact --redact-report replaced.json --csv activities.csv
       solscope export trace.json.gz --slowest --perfetto slow-step.json.gz
     """
     asked: dict[Format, Path | None] = {"perfetto": perfetto, "parquet": parquet, "csv": csv}
     targets = {form: path for form, path in asked.items() if path is not None}
     if not targets:
         raise click.UsageError("choose an output: --perfetto, --parquet or --csv")
-    from solscope.export.files import check_target, export, redact_attributed, say_redacted
+    if redact_report is not None and not redact:
+        raise click.UsageError("--redact-report needs --redact")
+    from solscope.export.files import (
+        check_target,
+        export,
+        redact_attributed,
+        say_redacted,
+        write_report,
+    )
 
     check_one_stdout(*targets.values(), as_json=output.as_json)
     for form, path in targets.items():
         if path != STDOUT:
             check_target(path, file, force=force, folder=form == "parquet")
+    if redact_report is not None:
+        check_target(redact_report, file, force=force)
     whole, counts = open_attributed(file, opening), None
     attributed = pick_step(whole, step, slowest, cut=True)
     if redact:
-        attributed, counts = redact_attributed(attributed)
+        attributed, redactor = redact_attributed(attributed)
+        counts = redactor.counts
         click.echo(say_redacted(counts), err=True)
+        if redact_report is not None:
+            write_report(redactor, redact_report)
     done = []
     for form, path in targets.items():
         with written(path) as work:

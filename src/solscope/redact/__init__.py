@@ -1,9 +1,10 @@
 """Redact: take out of a profile what says who made it, where, and with which data.
 
-Removed: host and user names, paths, URLs, e-mail and network addresses, secrets, object addresses
-and header fields. Kept: names of kernels, operators and Python functions, files of packages
-relative to the package, shapes, times, devices, versions. Every text is looked at, whatever its
-column; the same text always gives the same result, so that tables still join.
+Removed: host and user names, paths, URLs, e-mail and network addresses, secrets, identifiers,
+object addresses and header fields. Kept: names of kernels, operators and Python functions, files of
+packages relative to the package, shapes, times, devices, versions. Every text is looked at,
+whatever its column. The same name always becomes the same token, `<host1>`, so that tables still
+join and one can see that two texts are about the same host.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import msgspec
 import polars as pl
 
 from solscope.profile import Metadata, Profile, ProfileWarning
+from solscope.redact.patterns import BARE_SECRET, PATTERNS, SECRET_KEY, looks_random
 
 KINDS = {
     "secret": "passwords, keys and tokens",
@@ -26,6 +28,7 @@ KINDS = {
     "email": "e-mail addresses",
     "path": "file paths",
     "ip": "network addresses",
+    "id": "identifiers of GPUs, jobs and machines",
     "host": "host names",
     "user": "user names",
     "address": "object addresses",
@@ -50,46 +53,19 @@ _MACHINE = "app data home local mnt nfs opt private root scratch srv tmp usr use
 _MACHINE_FOLDERS = frozenset(_MACHINE.split())
 _FRAME = re.compile(r"(?s)(?P<file>.*[^)>])(?P<line>\(\d+\): .*)")
 _INSTALLED = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python[\d.]+)/")
-_HOME = re.compile(r"[/\\](?:home|Users)[/\\]([^/\\\s]+)[/\\]")
+_HOME = re.compile(r"[/\\](?:home|Users)[/\\]+([^/\\\s\"']+)(?=[/\\\"'\s]|$)")
 _HOST_IN_FILE = re.compile(r"^([\w.-]+?)_\d+\.\d{10,}\.pt\.trace\.json")
 _HOST_FACT = re.compile(r"(?:^|[._])(?:node|nodename|hostname|fqdn)$", re.IGNORECASE)
 _RANDOM = re.compile(r"(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[\w+/=.-]{32,}")
 
-# In this order: a URL holds a path, a secret may look like anything.
-_PATTERNS = (
-    (
-        "secret",
-        re.compile(
-            r"\b(?:hf_|sk-|gh[opsu]_|github_pat_|glpat-|xox[abprs]-|AKIA|eyJ[\w-]{4,400}\.)[\w.-]{8,}"
-            r"|(?i:(?<=bearer )[\w.~+/=-]{8,})"
-            r"|(?i:\b[\w-]{0,40}(?:passw(?:or)?d|secret|api[-_]?key|credential|(?:auth|access)[-_]?token"
-            r"|(?<!\w)token)(?:['\"]?\s*[=:]\s*|\s+(?=\S*\d))['\"]?(?!\d+\b)[^\s'\",;)]{4,})"
-        ),
-    ),
-    ("url", re.compile(r"\b[a-zA-Z][\w+.-]{1,15}://[^\s\"'<>]+")),
-    ("email", re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}\.[A-Za-z]{2,}\b")),
-    (
-        "path",
-        re.compile(
-            r"(?<![\w.>)\]}/~-])~?/(?=[\w.~])(?:[^/\n\"'<>|]{1,255}/)*[^\s/\"'<>|,;:)\]]*"
-            r"|(?<!\w)[A-Za-z]:\\[^\n\"'<>|]+|\\\\[\w.-]+\\[^\n\"'<>|]+"
-        ),
-    ),
-    (
-        "ip",
-        re.compile(
-            r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?|[\da-fA-F:]{6,39})(?![\w:]|\.\d)"
-        ),
-    ),
-    (
-        "host",
-        re.compile(
-            r"\bip-\d+-\d+-\d+-\d+\b|\b(?=[\w.]{0,80}[\d-])[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}"
-            r"\.(?:local|internal|lan|corp|cluster|com|net|org|edu)\b(?![\w(])"
-        ),
-    ),
-    ("address", re.compile(r"\b0x[\da-fA-F]{5,16}\b")),
-)
+
+class Replacement(msgspec.Struct, frozen=True):
+    """One private text, what stands in its place, and how many texts had it."""
+
+    kind: str
+    token: str
+    original: str
+    texts: int
 
 
 class Redactor:
@@ -98,14 +74,24 @@ class Redactor:
     def __init__(self, hosts: Iterable[str] = (), users: Iterable[str] = ()) -> None:
         self.counts = dict.fromkeys(KINDS, 0)
         self._known: dict[tuple[str, object], str] = {}
+        self._tokens: dict[tuple[str, str], str] = {}
+        self._replaced: dict[tuple[str, str], int] = {}
         self._words = tuple(
             (kind, re.compile(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])", re.IGNORECASE))
             for kind, words in (("host", hosts), ("user", users))
             for word in sorted(set(words), key=len, reverse=True)
         )
 
+    @property
+    def replacements(self) -> list[Replacement]:
+        """What was replaced, with the originals: for whoever redacts, not for whoever receives."""
+        return [
+            Replacement(kind, self._token(kind, original), original, texts)
+            for (kind, original), texts in self._replaced.items()
+        ]
+
     def text(self, text: str) -> str:
-        """`text` without its private parts, each replaced by `<kind>`."""
+        """`text` without its private parts, each replaced by a token such as `<host1>`."""
         return self._once(text, self._scrub)
 
     def json(self, text: str) -> str:
@@ -120,7 +106,8 @@ class Redactor:
 
     def _column(self, column: pl.Series) -> pl.Series:
         change = self.json if column.name == "concrete_inputs" else self.text
-        distinct = column.unique().drop_nulls().cast(pl.String).to_list()
+        # In order, so that tokens have the same numbers each time.
+        distinct = sorted(column.unique().drop_nulls().cast(pl.String).to_list())
         changed = {old: new for old in distinct if (new := change(old)) != old}
         if not changed:
             return column
@@ -148,14 +135,18 @@ class Redactor:
         if isinstance(value, list):
             return [self._value(item, kinds) for item in value]
         if isinstance(value, dict):
-            return {self._scrub(str(k), kinds): self._value(v, kinds) for k, v in value.items()}
+            return {self._scrub(str(k), kinds): self._member(k, v, kinds) for k, v in value.items()}
         if not isinstance(value, str):
             return value
         whole = "path" if _is_path(value) else "secret" if _RANDOM.fullmatch(value) else None
         if whole is None:
             return self._scrub(value, kinds)
-        kinds.add(whole)
-        return f"<{whole}>"
+        return self._replaced_by(whole, value, kinds)
+
+    def _member(self, key: str, value: Any, kinds: set[str]) -> Any:
+        if isinstance(value, str) and value and SECRET_KEY.search(key):
+            return self._replaced_by("secret", value, kinds)
+        return self._value(value, kinds)
 
     def _scrub(self, text: str, kinds: set[str]) -> str:
         if frame := _FRAME.fullmatch(text):
@@ -166,19 +157,39 @@ class Redactor:
         return self._replace(text, kinds)
 
     def _replace(self, text: str, kinds: set[str]) -> str:
-        for kind, pattern in (*_PATTERNS, *self._words):
-            if not pattern.search(text):
-                continue
-            if kind == "ip":
-                changed = pattern.sub(
-                    lambda m: "<ip>" if _is_address(m.group()) else m.group(), text
-                )
-            else:
-                changed = pattern.sub(f"<{kind}>", text)
-            if changed != text:
-                kinds.add(kind)
-            text = changed
-        return text
+        lowered = text.lower()
+        for kind, hints, pattern in PATTERNS:
+            if any(hint in lowered for hint in hints):
+                text = self._sub(kind, pattern, text, kinds)
+        for kind, pattern in self._words:
+            text = self._sub(kind, pattern, text, kinds)
+        return self._sub("secret", BARE_SECRET, text, kinds) if len(text) >= 40 else text
+
+    def _sub(self, kind: str, pattern: re.Pattern[str], text: str, kinds: set[str]) -> str:
+        accept = _ACCEPT.get(pattern) or _ACCEPT.get(kind)
+
+        def token(found: re.Match[str]) -> str:
+            original = found.group()
+            if accept is not None and not accept(original):
+                return original
+            return self._replaced_by(kind, original, kinds)
+
+        return pattern.sub(token, text)
+
+    def _replaced_by(self, kind: str, original: str, kinds: set[str]) -> str:
+        kinds.add(kind)
+        self._replaced[kind, original] = self._replaced.get((kind, original), 0) + 1
+        return self._token(kind, original)
+
+    def _token(self, kind: str, original: str) -> str:
+        """The same for the same name; all secrets share one token, as do addresses of objects."""
+        if kind in ("secret", "address"):
+            return f"<{kind}>"
+        name = original.lower().partition(".")[0] if kind == "host" else original
+        if (kind, name) not in self._tokens:
+            number = 1 + sum(known == kind for known, _ in self._tokens)
+            self._tokens[kind, name] = f"<{kind}{number}>"
+        return self._tokens[kind, name]
 
 
 def module_file(file: str) -> str:
@@ -231,9 +242,10 @@ def redactor_for(profile: Profile) -> Redactor:
     if match := _HOST_IN_FILE.match(PurePath(profile.path).name):
         hosts.add(match.group(1))
     hosts |= {host.partition(".")[0] for host in hosts}
-    names = profile.events["name"].unique().drop_nulls().cast(pl.String)
-    users = {user for name in names for user in _HOME.findall(name)}
-    users |= set(_HOME.findall(profile.path))
+    texts = [profile.path, *map(str, meta.about.values()), *meta.versions.values()]
+    for column in ("name", "concrete_inputs"):
+        texts += profile.events[column].unique().drop_nulls().cast(pl.String).to_list()
+    users = {user for text in texts for user in _HOME.findall(text)}
     return Redactor(
         (host for host in hosts if len(host) > 2),
         (user for user in users if len(user) > 2 and user.lower() not in _EVERYBODY),
@@ -253,7 +265,7 @@ def _is_path(text: str) -> bool:
     return bool(separator) and " " not in head and "://" not in text
 
 
-def _is_address(text: str) -> bool:
+def _is_network(text: str) -> bool:
     """True for an IPv4 or IPv6 address, with or without a port, and for a MAC address."""
     if re.fullmatch(r"[\da-fA-F]{2}(?::[\da-fA-F]{2}){5}", text):
         return True
@@ -262,3 +274,7 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+_ACCEPT: dict[object, Callable[[str], bool]] = {"ip": _is_network, BARE_SECRET: looks_random}
+"""What must hold of a match, by kind or by pattern, where a pattern cannot say it."""
