@@ -21,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from store_scale import as_json, scale
 from vary import real_traces, write_variants
 
 HERE = Path(__file__).resolve().parent
@@ -184,10 +185,22 @@ def main() -> None:
     parser.add_argument("--engine", default="local", choices=["local", "ray"])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--scale",
+        metavar="N,N,...",
+        help="only measure stores of so many profiles each, e.g. 1600,6400,100000",
+    )
     given = parser.parse_args()
     traces = real_traces(DATA)
     if not traces:
         sys.exit(f"no traces in {DATA}")
+    if given.scale:
+        sizes = [int(size) for size in given.scale.split(",")]
+        rows = scale(sizes, traces, CACHE)
+        if given.json:
+            document = {"scale": as_json(rows), "machine": describe()}
+            given.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        return
     variants = CACHE / "variants"
     write_variants(traces, variants, range(given.profiles))
     builds = []

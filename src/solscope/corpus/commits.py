@@ -33,7 +33,7 @@ ATTEMPTS = 24
 """How often a commit is tried when other writers get in between."""
 COMPACT_FROM = 16
 """Small files from which on a table is rewritten into few."""
-TARGET_BYTES = 64 << 20
+TARGET_BYTES = 32 << 20
 """Size of a file after compaction, at most about."""
 ROW_GROUP = 65_536
 """Rows of a group in a Parquet file: what a reader takes or skips as a whole."""

@@ -22,22 +22,26 @@ def to_bits(nanoseconds: pl.Expr) -> pl.Expr:
     return nanoseconds // width * width + width // 2
 
 
-def quantiles(rows: pl.LazyFrame, key: list[str], shares: tuple[float, ...]) -> pl.LazyFrame:
-    """Quantiles by `key` of rows with `durations_ns` and `durations_calls`, as `q50`, `q90`, ...
-
-    The quantile is the smallest duration that at least that share of the calls does not exceed.
-    """
-    counts = (
-        rows.select(*key, "durations_ns", "durations_calls")
-        .explode("durations_ns", "durations_calls")
-        .drop_nulls(["durations_ns"])
-        .group_by(*key, "durations_ns")
-        .agg(pl.col("durations_calls").sum())
-        .sort("durations_ns")
+def counts(rows: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:
+    """Calls by duration (`value`) and `by`, of rows with `durations_ns` and `durations_calls`."""
+    return (
+        rows.select(*by, pl.col("durations_ns").alias("value"), "durations_calls")
+        .explode("value", "durations_calls")
+        .drop_nulls(["value"])
+        .group_by(*by, "value")
+        .agg(pl.col("durations_calls").sum().alias("calls"))
     )
-    return counts.group_by(key).agg(
-        pl.col("durations_ns")
-        .filter(pl.col("durations_calls").cum_sum() >= share * pl.col("durations_calls").sum())
+
+
+def quantiles_of(found: pl.LazyFrame, by: list[str], shares: tuple[float, ...]) -> pl.LazyFrame:
+    """Quantiles by `by` of such counts, as `q50`, `q90`, ...
+
+    The quantile is the smallest value that at least that share of the calls does not exceed.
+    """
+    ordered = found.group_by(*by, "value").agg(pl.col("calls").sum()).sort("value")
+    return ordered.group_by(by).agg(
+        pl.col("value")
+        .filter(pl.col("calls").cum_sum() >= share * pl.col("calls").sum())
         .first()
         .alias(f"q{round(100 * share)}")
         for share in shares

@@ -83,6 +83,11 @@ class Corpus:
         # Also after too many attempts: rows that a removal took meanwhile then seem to be missing.
         return replace(self, pinned=tables)
 
+    def in_memory(self, name: str) -> bool:
+        """Whether the rows of a table are held in memory, and not in files."""
+        del name
+        return False
+
     def open(self, name: str) -> DeltaTable:
         """One Delta table."""
         return self.pinned.get(name) or delta.open_existing(self.table_url(name))

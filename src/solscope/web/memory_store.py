@@ -16,6 +16,12 @@ class MemoryCorpus(Corpus):
 
     frames: dict[str, pl.DataFrame]
 
+    def in_memory(self, name: str) -> bool:
+        return name in self.frames
+
+    def snapshot(self) -> Corpus:
+        return self
+
     def raw(self, name: str) -> pl.LazyFrame:
         return self.frames[name].lazy() if name in self.frames else super().raw(name)
 

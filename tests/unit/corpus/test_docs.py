@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from solscope.corpus import schema, status
+from solscope.corpus import schema, spool, status
 from solscope.corpus.ingest import add
 from solscope.corpus.ingest.engines import ENGINES
-from solscope.corpus.maintenance import migrate, repair, verify
+from solscope.corpus.maintenance import backup, exchange, migrate, repair, verify
 from solscope.corpus.queries import importance, listing, published, shapes, trend
 from solscope.corpus.store import create_corpus
 from solscope.suite.atrex import load_suite
@@ -34,6 +34,10 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     repair.Unrepaired,
     repair.LostBatch,
     migrate.Migration,
+    spool.SpoolResult,
+    backup.Backup,
+    exchange.Exported,
+    exchange.Imported,
     importance.Importance,
     importance.ImportanceGroup,
     importance.ImportanceRow,

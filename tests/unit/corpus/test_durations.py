@@ -5,7 +5,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solscope.corpus.durations import quantiles, to_bits
+from solscope.corpus.durations import counts, quantiles_of, to_bits
 
 
 def rounded(values: list[int]) -> list[int]:
@@ -32,7 +32,7 @@ def test_quantiles_of_merged_counts_are_those_of_all_calls() -> None:
             for part in calls
         ]
     )
-    found = quantiles(rows.lazy(), ["key"], (0.5, 0.9)).collect()
+    found = quantiles_of(counts(rows.lazy(), ["key"]), ["key"], (0.5, 0.9)).collect()
     for name, share in (("q50", 0.5), ("q90", 0.9)):
         exact = np.quantile(np.concatenate(calls), share, method="inverted_cdf")
         assert abs(found[name][0] / exact - 1) < 0.008

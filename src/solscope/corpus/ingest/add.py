@@ -16,6 +16,7 @@ import msgspec
 
 from solscope.cores import cores
 from solscope.corpus.ingest.engines import make_engine
+from solscope.corpus.ingest.engines.base import NO_LIMITS, Limits
 from solscope.corpus.ingest.extract import ExtractOptions
 from solscope.corpus.ingest.inputs import find_items
 from solscope.corpus.ingest.task import Outcome, Task
@@ -65,10 +66,13 @@ def add_profiles(
     workers: int | None = None,
     address: str | None = None,
     report: Report | None = None,
+    limits: Limits | None = None,
 ) -> AddResult:
     """Add the profiles behind files, folders, globs and URLs."""
     items = find_items(inputs)
-    runner = make_engine(engine, _workers(engine, workers, len(items)), address)
+    runner = make_engine(
+        engine, _workers(engine, workers, len(items)), address, limits or NO_LIMITS
+    )
     run = _Run(corpus, [item.path for item in items], report)
     tasks = (Task(item, options or ExtractOptions()) for item in items)
     for outcome in runner.run(tasks, corpus.known()):

@@ -20,7 +20,7 @@ from solscope.errors import InputError, MissingToolError
 from solscope.profile import is_saved_profile
 
 URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
-_BESIDE = (SIDECAR, ".metrics.csv", ".metrics.parquet")
+BESIDE = (SIDECAR, ".metrics.csv", ".metrics.parquet")
 """Suffixes of files that accompany a profile and are not profiles."""
 
 
@@ -80,7 +80,7 @@ def _in_folder(folder: Path) -> Iterator[Item]:
 def _is_candidate(path: Path) -> bool:
     if path.is_dir():
         return is_saved_profile(path)
-    return path.is_file() and not path.name.endswith(_BESIDE)
+    return path.is_file() and not path.name.endswith(BESIDE)
 
 
 def _is_table(folder: Path) -> bool:
@@ -91,10 +91,10 @@ def _in_bucket(url: str) -> Iterator[Item]:
     """Objects below a URL, through fsspec; a URL of one object is that object."""
     system, path = filesystem(url)
     if glob.has_magic(path):
-        objects = [name for name in sorted(system.glob(path)) if not name.endswith(_BESIDE)]
+        objects = [name for name in sorted(system.glob(path)) if not name.endswith(BESIDE)]
         named = True
     elif system.isdir(path):
-        objects = [name for name in sorted(system.find(path)) if not name.endswith(_BESIDE)]
+        objects = [name for name in sorted(system.find(path)) if not name.endswith(BESIDE)]
         named = False
     else:
         objects, named = [path], True

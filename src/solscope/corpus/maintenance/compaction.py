@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from solscope.corpus import commits, delta
+from solscope.corpus.aggregates.stored import store_parts
 from solscope.corpus.commits import Chain, chain_number
 from solscope.corpus.location import is_url
 from solscope.corpus.maintenance.lock import compaction_lock
@@ -42,6 +43,7 @@ def compact(corpus: Corpus) -> None:
                 commits.commit(url, commits.merge_files)
             if not is_url(url):
                 remove_uncommitted(Path(url))
+        store_parts(corpus)
 
 
 def _drop_second_rows(corpus: Corpus) -> None:

@@ -10,27 +10,20 @@ importances add up to 100 %.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from solscope.corpus.durations import quantiles
-from solscope.corpus.queries.select import Selection, groups, select, weights
+from solscope.corpus.queries.call_times import call_times
+from solscope.corpus.queries.select import Selection, select, weights
+from solscope.corpus.queries.shares import Cells, Floats, Ints, Means, group_means, read_cells
 from solscope.corpus.store import Corpus
 from solscope.errors import InputError, UsageError
-from solscope.resample import mean_intervals, pools_of
-from solscope.views.hotspots import TARGET_PCT
 
 ImportanceBy = Literal["operator", "shape", "category", "role", "kernel"]
 UNMAPPED = "(unmapped)"
 NO_SHAPES = "(no shapes)"
-MOST_INTERVALS = 1000
-"""Rows, from the most important on, that get an interval."""
-Floats = npt.NDArray[np.float64]
 
 
 class ImportanceRow(msgspec.Struct, frozen=True):
@@ -114,31 +107,47 @@ def importance(
         raise UsageError(f"importance is by {', '.join(get_args(ImportanceBy))}, not by {by!r}")
     selection = select(corpus, where)
     weight_of = weights(selection.profiles, weight)
-    rows = _keyed(groups(selection, list(group_by)), by, list(group_by)).collect()
-    whole = _table(rows, weight_of, by)
-    if not whole.profiles:
+    whole = _tables(selection, weight_of, by, [])
+    if not whole.tables:
         raise InputError(f"{corpus.url}: these profiles have no GPU time")
+    (table,) = whole.tables
+    grouped = _tables(selection, weight_of, by, list(group_by)).tables if group_by else []
     return Importance(
         definition=definition(weight),
         by=by,
         weight=weight,
-        profiles=whole.profiles,
-        total_gpu_ms=whole.total_gpu_ms,
-        rows=whole.rows,
-        groups=_groups(rows, weight_of, by, list(group_by)) if group_by else [],
-        warnings=[*_more_than_written(selection, rows), *_beyond_the_bound(whole.rows)],
+        profiles=table.profiles,
+        total_gpu_ms=table.total_gpu_ms,
+        rows=table.rows,
+        groups=sorted(grouped, key=lambda g: (-g.total_gpu_ms, list(g.group.values()))),
+        warnings=[
+            *_other_than_written(selection, whole.totals),
+            *_beyond_the_bound(table.rows),
+            *_sampled(whole.sampled, selection.profiles.height),
+        ],
     )
 
 
-def _more_than_written(selection: Selection, rows: pl.DataFrame) -> list[str]:
-    """A warning where profiles have more GPU time in `times` than was written for them."""
-    stored = rows.group_by("at").agg(pl.col("time_ns").sum())
-    more = selection.profiles.join(stored, on="at").filter(pl.col("time_ns") > pl.col("gpu_ns"))
-    if more.is_empty():
+def _other_than_written(selection: Selection, totals: Ints) -> list[str]:
+    """A warning where profiles have other GPU time in `times` than was written for them."""
+    written = selection.profiles["gpu_ns"].to_numpy()
+    more, less = int((totals > written).sum()), int((totals < written).sum())
+    if selection.phase is not None:
+        less = 0
+    if not more and not less:
+        return []
+    which, why = ("more", "duplicated") if more else ("less", "missing")
+    return [
+        f"{more or less} of {selection.profiles.height} profiles have {which} GPU time than was "
+        f"written: rows are {why}; run `solscope corpus verify`, then `corpus repair`"
+    ]
+
+
+def _sampled(sampled: int, profiles: int) -> list[str]:
+    if not sampled:
         return []
     return [
-        f"{more.height} of {selection.profiles.height} profiles have more GPU time than was "
-        "written: rows are duplicated; run `solscope corpus verify`, then `corpus repair`"
+        f"medians and 90 % quantiles are of {sampled:,} of {profiles:,} profiles, chosen at random"
     ]
 
 
@@ -166,157 +175,60 @@ def definition(weight: str) -> str:
     )
 
 
-def _keyed(rows: pl.LazyFrame, by: ImportanceBy, names: list[str]) -> pl.LazyFrame:
-    """Rows of `times` with their key, as one or two columns, and what they add to it."""
-    keys = key_columns(by)
-    reference = pl.max_horizontal("bound_ns", "expected_ns")
-    spared = pl.col("call_ns") - (reference * (100 / TARGET_PCT)).round().cast(pl.Int64)
-    return rows.select(
-        *("at", "time_ns", "calls", "call_ns", "bound_ns", "durations_ns", "durations_calls"),
-        *(pl.col(name).alias(f"group:{name}") for name in names),
-        *(pl.col(name).alias(f"key:{at}") for at, name in enumerate(keys)),
-        pl.when(pl.col("bound_ns").is_not_null())
-        .then(spared.clip(lower_bound=0))
-        .alias("recoverable_ns"),
+class _Tables(NamedTuple):
+    tables: list[ImportanceGroup]
+    totals: Ints
+    """GPU time of each unit (`shares`)."""
+    sampled: int
+    """Profiles that quantiles are of, when not of all."""
+
+
+def _tables(
+    selection: Selection, weight_of: Floats, by: ImportanceBy, group_by: list[str]
+) -> _Tables:
+    """One table per group; profiles without GPU time in it do not count."""
+    cells = read_cells(selection, by, group_by)
+    times = call_times(selection, cells, by)
+    totals = cells.totals()
+    facts = (
+        cells.sums.join(times.quantiles, on=["group", "code"], how="left")
+        .with_columns(pl.Series("name", _names(cells, cells.sums["code"])))
+        .sort("group", "time_ns", "name", descending=[False, True, False])
     )
-
-
-def key_columns(by: ImportanceBy) -> list[str]:
-    """Columns of `times` that make the key."""
-    return ["operator", "axes"] if by == "shape" else [by]
-
-
-@dataclass(frozen=True)
-class _Table:
-    profiles: int
-    total_gpu_ms: float
-    rows: list[ImportanceRow]
-
-
-def _groups(
-    rows: pl.DataFrame, weight_of: Floats, by: ImportanceBy, names: list[str]
-) -> list[ImportanceGroup]:
-    groups = []
-    for values, part in rows.partition_by([f"group:{n}" for n in names], as_dict=True).items():
-        table = _table(part, weight_of, by)
-        if table.profiles:
-            group = dict(zip(names, map(str, values), strict=True))
-            groups.append(ImportanceGroup(group, table.profiles, table.total_gpu_ms, table.rows))
-    return sorted(groups, key=lambda g: (-g.total_gpu_ms, list(g.group.values())))
-
-
-def _table(rows: pl.DataFrame, weight_of: Floats, by: ImportanceBy) -> _Table:
-    """All keys of some rows; profiles without GPU time in them do not count."""
-    keys = [name for name in rows.columns if name.startswith("key:")]
-    totals = rows.group_by("at").agg(pl.col("time_ns").sum()).filter(pl.col("time_ns") > 0)
-    totals = totals.sort("at").with_row_index("profile")
-    if totals.is_empty():
-        return _Table(0, 0.0, [])
-    # Keys are long texts: from here on each is a number.
-    names = rows.select(keys).unique().sort(keys, nulls_last=True).with_row_index("code")
-    coded = rows.join(names, on=keys, nulls_equal=True).drop(keys)
-    facts = _facts(coded).join(names, on="code", maintain_order="left")
-    cells = (
-        coded.lazy()
-        .group_by("at", "code")
-        .agg(pl.col("time_ns").sum(), pl.col("recoverable_ns").sum())
-        .join(totals.lazy().select("at", "profile", total="time_ns"), on="at")
-        .join(facts.lazy().select("code", "number"), on="code")
-        .sort("profile", "number")
-        .collect()
-    )
-    means = _Means.of(cells, totals, weight_of, facts.height)
-    table_rows = [
-        _row(fact, means, keys, by) for fact in facts.sort("number").iter_rows(named=True)
-    ]
-    table_rows.sort(key=lambda row: (row.key == UNMAPPED, -row.importance_pct, row.key))
-    return _Table(totals.height, int(totals["time_ns"].sum()) / 1e6, table_rows)
-
-
-def _facts(rows: pl.DataFrame) -> pl.DataFrame:
-    """Sums and quantiles of each key over all profiles, most time first."""
-    bounded = pl.col("bound_ns").is_not_null()
-    sums = (
-        rows.lazy()
-        .group_by("code")
-        .agg(
-            pl.col("at").filter(pl.col("time_ns") > 0).n_unique().alias("profiles"),
-            pl.col("time_ns", "calls").sum(),
-            pl.col("bound_ns").sum(),
-            pl.col("call_ns").filter(bounded).sum().alias("bounded_ns"),
-            pl.col("calls").filter(bounded).sum().alias("bounded_calls"),
-            bounded.any().alias("bounded"),
+    tables = []
+    for number, texts in enumerate(cells.groups):
+        inside = (cells.group_of == number) & (totals > 0)
+        if not inside.any():
+            continue
+        own = facts.filter(pl.col("group") == number)
+        means = group_means(cells, number, totals, weight_of, own["code"].to_numpy())
+        rows = [_row(fact, means, cells, by) for fact in own.iter_rows(named=True)]
+        rows.sort(key=lambda row: (row.key == UNMAPPED, -row.importance_pct, row.key))
+        tables.append(
+            ImportanceGroup(
+                group=dict(zip(group_by, texts, strict=True)),
+                profiles=int(inside.sum()),
+                total_gpu_ms=int(totals[inside].sum()) / 1e6,
+                rows=rows,
+            )
         )
-    )
-    times = quantiles(rows.lazy(), ["code"], (0.5, 0.9))
-    limits = (
-        rows.lazy()
-        .filter(bounded & (pl.col("calls") > 0))
-        .select("code", "calls", (pl.col("bound_ns") / pl.col("calls")).alias("each"))
-        .sort("each")
-        .group_by("code")
-        .agg(
-            pl.col("each").filter(pl.col("calls").cum_sum() >= 0.5 * pl.col("calls").sum()).first()
-        )
-    )
-    return (
-        sums.join(times, on="code", how="left")
-        .join(limits, on="code", how="left")
-        .sort("time_ns", "code", descending=[True, False])
-        .collect()
-        .with_row_index("number")
-    )
+    return _Tables(tables, totals, times.sampled)
 
 
-@dataclass(frozen=True)
-class _Means:
-    """Weighted means by number of the key."""
-
-    importance: Floats
-    recoverable: Floats
-    frequency: Floats
-    intervals: Floats | None
-
-    @classmethod
-    def of(cls, cells: pl.DataFrame, totals: pl.DataFrame, weight_of: Floats, keys: int) -> _Means:
-        weight = weight_of[totals["at"].to_numpy()]
-        if not weight.sum() > 0:
-            weight = np.ones(weight.size)
-        profile, number = cells["profile"].to_numpy(), cells["number"].to_numpy()
-        scale = weight[profile] / cells["total"].to_numpy()
-
-        def mean(values: Floats) -> Floats:
-            sums: Floats = np.bincount(number, weights=values, minlength=keys) / weight.sum()
-            return sums
-
-        shares = scale * cells["time_ns"].to_numpy()
-        block = pools_of(totals.height)
-        first = min(keys, MOST_INTERVALS)
-        parts = np.zeros((int(block.max()) + 1, first))
-        shown = number < first
-        np.add.at(parts, (block[profile[shown]], number[shown]), shares[shown])
-        return cls(
-            importance=mean(shares),
-            recoverable=mean(scale * cells["recoverable_ns"].to_numpy()),
-            frequency=mean(weight[profile] * (cells["time_ns"].to_numpy() > 0)),
-            intervals=mean_intervals(parts, np.bincount(block, weights=weight).astype(np.float64)),
-        )
-
-    def interval(self, number: int) -> tuple[float, float] | None:
-        if self.intervals is None or number >= self.intervals.shape[1]:
-            return None
-        low, high = (100 * float(bound) for bound in self.intervals[:, number])
-        return low, high
+def _names(cells: Cells, codes: pl.Series) -> list[str]:
+    texts = [_key(list(name)) for name in cells.names.iter_rows()]
+    return [texts[code] for code in codes.to_list()]
 
 
-def _row(fact: dict[str, Any], means: _Means, keys: list[str], by: ImportanceBy) -> ImportanceRow:
-    number, time = fact["number"], fact["time_ns"]
-    importance, frequency = float(means.importance[number]), float(means.frequency[number])
-    name = [fact[key] for key in keys]
+def _row(fact: dict[str, Any], means: Means, cells: Cells, by: ImportanceBy) -> ImportanceRow:
+    code, time = fact["code"], fact["time_ns"]
+    importance, frequency = float(means.importance[code]), float(means.frequency[code])
+    name = cells.names.row(code)
+    interval = means.intervals.get(code)
     return ImportanceRow(
-        key=_key(name),
+        key=_key(list(name)),
         importance_pct=100 * importance,
-        ci95_pct=means.interval(number),
+        ci95_pct=None if interval is None else (100 * interval[0], 100 * interval[1]),
         profiles=fact["profiles"],
         frequency_pct=100 * frequency,
         share_pct=100 * importance / frequency if frequency else 0.0,
@@ -328,10 +240,10 @@ def _row(fact: dict[str, Any], means: _Means, keys: list[str], by: ImportanceBy)
         ),
         p50_us=_micro(fact["q50"]),
         p90_us=_micro(fact["q90"]),
-        bound_p50_us=_micro(fact["each"]),
+        bound_p50_us=_micro(fact["limit"]),
         s_pct=100 * fact["bound_ns"] / fact["bounded_ns"] if fact["bounded_ns"] else None,
         bound_cover_pct=min(100.0, 100 * fact["bounded_ns"] / time) if time else 0.0,
-        recoverable_pct=100 * float(means.recoverable[number]) if fact["bounded"] else None,
+        recoverable_pct=100 * float(means.recoverable[code]) if fact["bounded"] else None,
         operator=name[0] if by == "shape" else None,
         axes=msgspec.json.decode(name[1]) if by == "shape" and name[1] else None,
     )

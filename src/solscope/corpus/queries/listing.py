@@ -77,6 +77,21 @@ def find_ids(corpus: Corpus, names: Iterable[str]) -> list[str]:
     return list(ids)
 
 
+def choose_ids(corpus: Corpus, where: Mapping[str, str], before_ns: int | None = None) -> list[str]:
+    """Ids of profiles with these metadata or tags that were recorded before a time.
+
+    A profile without a recording date counts as recorded when it was added.
+    """
+    if PHASE in where:
+        raise UsageError("a profile may have several phases; profiles are chosen by metadata")
+    rows = corpus.profiles()
+    for name, value in where.items():
+        rows = rows if rows.is_empty() else rows.filter(fact(rows, name) == value)
+    if before_ns is not None:
+        rows = rows.filter(pl.coalesce("recorded_ns", "added_ns") < before_ns)
+    return list(rows["id"].to_list())
+
+
 def _listed(row: dict[str, Any]) -> ListedProfile:
     total = row["gpu_ns"]
     shares = {

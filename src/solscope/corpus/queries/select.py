@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -23,27 +23,26 @@ UNKNOWN = "(unknown)"
 
 @dataclass(frozen=True)
 class Selection:
-    """Profiles, sorted by id, and their rows of `times` with the number of the profile, `at`."""
+    """Profiles, sorted by id and numbered by `at`, and the store as it was when they were read."""
 
     profiles: pl.DataFrame
-    times: pl.LazyFrame
+    corpus: Corpus
+    phase: str | None
+    """The only phase that counts; null for all."""
 
 
 def select(corpus: Corpus, where: Mapping[str, str] | None = None) -> Selection:
     """Profiles and rows whose metadata, tags or phase are as `where` says."""
     wanted = dict(where or {})
     phase = wanted.pop(PHASE, None)
-    profiles = corpus.profiles()
+    now = corpus.snapshot()
+    profiles = now.profiles()
     for name, value in wanted.items():
         profiles = profiles.filter(fact(profiles, name) == value)
     if profiles.is_empty():
         asked = f" with {_written(where)}" if where else ""
         raise InputError(f"{corpus.url}: no profile{asked} in this store")
-    profiles = profiles.with_row_index("at")
-    times = corpus.raw("times").join(profiles.lazy().select("entry", "at"), on="entry")
-    if phase is not None:
-        times = times.filter(pl.col(PHASE).fill_null(UNKNOWN) == phase)
-    return Selection(profiles, times)
+    return Selection(profiles.with_row_index("at"), now, phase)
 
 
 def fact(profiles: pl.DataFrame, name: str) -> pl.Series:
@@ -92,21 +91,6 @@ def weights(profiles: pl.DataFrame, weight: str) -> npt.NDArray[np.float64]:
     if not weights_of.sum() > 0:
         raise InputError(f"tag {name!r} is 0 for every profile")
     return weights_of
-
-
-def groups(selection: Selection, names: Sequence[str]) -> pl.LazyFrame:
-    """The rows of `times` with one column per name in `names`."""
-    facts = selection.profiles.select(
-        "at", *(fact(selection.profiles, name) for name in names if name != PHASE)
-    )
-    rows = selection.times.with_columns(pl.col(PHASE).fill_null(UNKNOWN))
-    return (
-        rows
-        if names in ([], [PHASE])
-        else rows.drop([name for name in facts.columns if name != "at"], strict=False).join(
-            facts.lazy(), on="at"
-        )
-    )
 
 
 def _written(where: Mapping[str, str] | None) -> str:

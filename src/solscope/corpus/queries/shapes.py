@@ -18,8 +18,10 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from solscope.corpus.aggregates.stored import parts
+from solscope.corpus.queries.call_times import MOST_PROFILES
 from solscope.corpus.queries.importance import ImportanceRow, importance
-from solscope.corpus.queries.select import select
+from solscope.corpus.queries.select import UNKNOWN, Selection, select
 from solscope.corpus.store import Corpus
 from solscope.errors import UsageError
 from solscope.registry import Registry
@@ -229,7 +231,11 @@ def _axes_text(axes: Mapping[str, Any]) -> str:
 def _origins(
     corpus: Corpus, where: Mapping[str, str] | None, chosen: dict[str, list[_Bucket]]
 ) -> Origins:
-    """Where the shapes that represent the chosen buckets were seen."""
+    """Where the shapes that represent the chosen buckets were seen.
+
+    GPUs, models, frameworks, phases and the number of profiles are of all profiles; roles and
+    kernels of the example of each shape and of at most `MOST_PROFILES` others.
+    """
     wanted = [
         (name, _axes_text(bucket.members[0].axes or {}))
         for name, buckets in chosen.items()
@@ -237,27 +243,82 @@ def _origins(
     ]
     keys = pl.DataFrame(wanted, schema={"operator": pl.String, "axes": pl.String}, orient="row")
     selection = select(corpus, where)
-    facts = selection.profiles.lazy().select("at", "id", "gpu", "model", "framework")
-    names = {"gpu": "gpus", "model": "models", "framework": "frameworks", "phase": "phases"}
-    names["role"] = "roles"
-    rows = (
-        selection.times.join(keys.lazy(), on=["operator", "axes"])
-        .join(facts, on="at")
-        .sort("time_ns", "id", descending=[True, False])
+    seen = _seen(selection, keys)
+    details = _details(selection, keys, seen["example_at"])
+    rows = seen.join(details, on=["operator", "axes"], how="left").drop("example_at")
+    lists = [pl.col(name).fill_null([]) for name in ("roles", "kernels")]
+    return {
+        (row.pop("operator"), row.pop("axes")): ShapeOrigin(**row)
+        for row in rows.with_columns(lists).iter_rows(named=True)
+    }
+
+
+def _seen(selection: Selection, keys: pl.DataFrame) -> pl.DataFrame:
+    """Profiles of each shape, what they are, and the one in which it takes most time."""
+    facts = selection.profiles.select("at", "entry", "id", "gpu", "model", "framework")
+    cells = []
+    for part in parts(selection.corpus, "shape"):
+        names = part.names.with_row_index("name").rename({"name:0": "operator", "name:1": "axes"})
+        phases = part.phases.with_row_index("phase_number")
+        cells.append(
+            part.cells.select("entry", "name", "phase", "time_ns")
+            .join(names.join(keys, on=["operator", "axes"]), on="name")
+            .join(phases, left_on="phase", right_on="phase_number")
+            .drop("phase", "name")
+            .rename({"phase_right": "phase"})
+            .join(
+                part.entries.with_row_index("number").join(facts, on="entry").drop("entry"),
+                left_on="entry",
+                right_on="number",
+            )
+        )
+    found = pl.concat(cells)
+    if selection.phase is not None:
+        found = found.filter(pl.col("phase").fill_null(UNKNOWN) == selection.phase)
+    names_of_lists = {"gpu": "gpus", "model": "models", "framework": "frameworks"}
+    names_of_lists["phase"] = "phases"
+    longest = pl.col("time_ns").arg_max()
+    return (
+        found.group_by("operator", "axes", "at", "id", *names_of_lists)
+        .agg(pl.col("time_ns").sum())
+        .sort("id")
         .group_by("operator", "axes")
         .agg(
             pl.col("at").n_unique().alias("profiles"),
             *(
                 pl.col(n).drop_nulls().unique().sort().head(_NAMED).alias(a)
-                for n, a in names.items()
+                for n, a in names_of_lists.items()
             ),
-            pl.col("kernel").filter(pl.col("calls") > 0).unique(maintain_order=True).head(_NAMED),
-            pl.col("id").first().alias("example"),
+            pl.col("id").get(longest).alias("example"),
+            pl.col("at").get(longest).alias("example_at"),
         )
-        .rename({"kernel": "kernels"})
+    )
+
+
+def _details(selection: Selection, keys: pl.DataFrame, examples: pl.Series) -> pl.DataFrame:
+    """Roles and kernels of each shape."""
+    profiles = selection.profiles.select("at", "entry")
+    some = pl.concat([profiles.head(MOST_PROFILES), profiles.filter(pl.col("at").is_in(examples))])
+    rows = selection.corpus.raw("times").filter(
+        pl.col("entry").is_in(some["entry"].unique().to_list())
+        & pl.col("operator").is_in(keys["operator"].unique().to_list())
+    )
+    if selection.phase is not None:
+        rows = rows.filter(pl.col("phase").fill_null(UNKNOWN) == selection.phase)
+    return (
+        rows.select("operator", "axes", "role", "kernel", "calls", "time_ns")
+        .join(keys.lazy(), on=["operator", "axes"])
+        .group_by("operator", "axes", "role", "kernel")
+        .agg(pl.col("calls").sum(), pl.col("time_ns").max())
+        .sort("time_ns", "kernel", descending=[True, False])
+        .group_by("operator", "axes")
+        .agg(
+            pl.col("role").drop_nulls().unique().sort().head(_NAMED).alias("roles"),
+            pl.col("kernel")
+            .filter(pl.col("calls") > 0)
+            .unique(maintain_order=True)
+            .head(_NAMED)
+            .alias("kernels"),
+        )
         .collect()
     )
-    return {
-        (row.pop("operator"), row.pop("axes")): ShapeOrigin(**row)
-        for row in rows.iter_rows(named=True)
-    }

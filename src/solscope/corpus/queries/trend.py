@@ -17,7 +17,9 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from solscope.corpus.aggregates.part import KeyKind
 from solscope.corpus.queries.change_points import LONGEST, change_points
+from solscope.corpus.queries.profile_sums import profile_keys, profile_sums
 from solscope.corpus.queries.select import PHASE, UNKNOWN, Selection, select
 from solscope.corpus.store import Corpus
 from solscope.errors import InputError, UsageError
@@ -96,7 +98,7 @@ def trend(
         values, phase = _steps(corpus, selection, (where or {}).get(PHASE))
         metric = "step"
     else:
-        values = _parts(corpus, selection, what, metric, (where or {}).get(PHASE))
+        values = _parts(selection, what, metric, (where or {}).get(PHASE))
     joined = selection.profiles.join(values, on="at").with_columns(_order(by))
     dated = joined.filter(pl.col("value").is_finite() & pl.col("order").is_not_null())
     if dated.is_empty():
@@ -123,26 +125,23 @@ def trend(
     )
 
 
-def _parts(
-    corpus: Corpus, selection: Selection, what: str, metric: TrendMetric, phase: str | None
-) -> pl.DataFrame:
+def _parts(selection: Selection, what: str, metric: TrendMetric, phase: str | None) -> pl.DataFrame:
     """One value per profile for an operator or a category."""
-    for column in ("operator", "category"):
-        rows = selection.times.filter(pl.col(column) == what)
-        sums = rows.group_by("at").agg(pl.col("time_ns", "calls").sum()).collect()
+    kinds: tuple[KeyKind, ...] = ("operator", "category")
+    for kind in kinds:
+        sums = profile_sums(selection, kind, what)
         if not sums.is_empty():
             break
     else:
-        seen = selection.times.select(pl.col("operator").unique().drop_nulls()).collect()
-        names = ", ".join(sorted(seen["operator"].to_list()))
+        names = ", ".join(profile_keys(selection, "operator"))
         raise UsageError(f"no operator or category {what!r} in these profiles (available: {names})")
     if metric == "call":
         return sums.select("at", (pl.col("time_ns") / pl.col("calls") / 1e3).alias("value"))
     if metric == "share":
-        whole = selection.times.group_by("at").agg(pl.col("time_ns").sum().alias("whole")).collect()
+        whole = profile_sums(selection, "category", None).select("at", whole="time_ns")
         value = 100 * pl.col("time_ns") / pl.col("whole")
         return sums.join(whole, on="at").select("at", value.alias("value"))
-    steps = _step_rows(corpus, selection)
+    steps = _step_rows(selection)
     if phase is not None:
         steps = steps.filter(pl.col("phase") == phase)
     value = pl.col("time_ns") / pl.col("steps") / 1e3
@@ -150,11 +149,13 @@ def _parts(
     return sums.join(counts, on="at").select("at", value.alias("value"))
 
 
-def _step_rows(corpus: Corpus, selection: Selection) -> pl.DataFrame:
+def _step_rows(selection: Selection) -> pl.DataFrame:
     """Steps of the first process of each profile: the others run the same ones."""
     own = selection.profiles.lazy().select("entry", "at")
-    rows = corpus.raw("steps").join(own, on="entry").filter(pl.col("process") == 0)
-    return rows.with_columns(pl.col("phase").fill_null(UNKNOWN)).collect()
+    needed = ("entry", "process", "phase", "cut", "dur_ns")
+    first = selection.corpus.raw("steps").select(needed).filter(pl.col("process") == 0)
+    rows = first.join(own, on="entry").drop("entry", "process")
+    return rows.with_columns(pl.col("phase").fill_null(UNKNOWN)).collect(engine="streaming")
 
 
 def _steps(
@@ -162,7 +163,7 @@ def _steps(
 ) -> tuple[pl.DataFrame, str | None]:
     """Median time of the whole steps of one phase, by default the one that takes most time."""
     whole = ~pl.col("cut") & pl.col("dur_ns").is_not_null()
-    rows = _step_rows(corpus, selection).filter(whole)
+    rows = _step_rows(selection).filter(whole)
     if rows.is_empty():
         raise InputError(f"{corpus.url}: these profiles have no complete steps")
     if phase is None:

@@ -372,8 +372,11 @@ class Removed(TypedDict):
     """The ids of `solscope corpus remove`."""
 
     removed: list[str]
+    dry_run: bool
 
 
 @form("corpus_remove", Removed)
 def _removed(result: Removed, _: Screen) -> str:
-    return "\n".join(f"removed {identity}" for identity in result["removed"])
+    done = "would remove" if result["dry_run"] else "removed"
+    lines = [f"{done} {identity}" for identity in result["removed"]]
+    return "\n".join(lines or ["nothing to remove"])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from solscope.corpus.maintenance.backup import Backup
+from solscope.corpus.maintenance.exchange import Exported, Imported
 from solscope.corpus.maintenance.migrate import Migration
 from solscope.corpus.maintenance.repair import RepairResult
 from solscope.corpus.maintenance.verify import Verification
+from solscope.corpus.spool import SpoolResult
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.tables import Column, counted, table
@@ -78,3 +81,38 @@ def migrate_parts(result: Migration, _: Screen, *, url: str) -> list[Printable]:
     if result.before == result.after:
         return [Text(f"{url}: schema {result.after} already, {profiles}")]
     return [Text(f"{url}: schema {result.before} brought to {result.after}, {profiles}")]
+
+
+@form("corpus_spool", SpoolResult)
+def spool_parts(result: SpoolResult, screen: Screen) -> list[Printable]:
+    """Counts, and a row per file that was set aside."""
+    counts = f"added {result.added:,}, skipped {result.skipped:,} (known content)"
+    parts: list[Printable] = [Text(f"{counts}, set aside {len(result.failed):,}")]
+    if result.compactions:
+        parts.append(Text(f"compacted the store {counted(result.compactions, 'time')}"))
+    if result.failed:
+        columns = (Column("file", text=True, spare=1), Column("reason", text=True))
+        rows = [[row.file, row.reason] for row in result.failed]
+        parts += [Text(""), table(columns, rows, screen.width, whole=True)]
+    return parts
+
+
+@form("corpus_backup", Backup)
+@form("corpus_restore", Backup)
+def backup_parts(result: Backup, _: Screen) -> list[Printable]:
+    """What was copied."""
+    size = f"{result.bytes / 1e6:,.1f} MB in {counted(result.files, 'file')}"
+    return [Text(f"{result.path}: {counted(result.profiles, 'profile')}, {size}")]
+
+
+@form("corpus_export", Exported)
+def export_parts(result: Exported, _: Screen) -> list[Printable]:
+    """What was written."""
+    size = f"{result.bytes / 1e6:,.1f} MB"
+    return [Text(f"{result.path}: {counted(result.profiles, 'profile')}, {size}")]
+
+
+@form("corpus_import", Imported)
+def import_parts(result: Imported, _: Screen) -> list[Printable]:
+    """What was added."""
+    return [Text(f"added {result.added:,}, skipped {result.skipped:,} (known content)")]

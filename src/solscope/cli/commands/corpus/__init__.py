@@ -11,11 +11,15 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.commands.corpus.options import (
+    limit_options,
+    make_limits,
     parse_where,
     store_argument,
     where_option,
 )
 from solscope.cli.commands.corpus.questions import COMMANDS as QUESTIONS
+from solscope.cli.commands.corpus.transfer import COMMANDS as TRANSFER
+from solscope.cli.commands.corpus.upkeep import COMMANDS as UPKEEP
 from solscope.cli.opening import open_model
 from solscope.cli.options import (
     ModelOptions,
@@ -72,8 +76,8 @@ def command() -> None:
     """
 
 
-for _question in QUESTIONS:
-    command.add_command(_question)
+for _command in (*QUESTIONS, *TRANSFER, *UPKEEP):
+    command.add_command(_command)
 
 
 @command.command("init", short_help="Create an empty store.")
@@ -113,6 +117,7 @@ def _present_status(corpus: Corpus, output: Output) -> None:
     metavar="N",
     help="Files to read in parallel. Default: one per core.",
 )
+@limit_options
 @click.option("--verbose", is_flag=True, help="Print each finished file on stderr.")
 @model_options
 @expansion_option
@@ -125,6 +130,8 @@ def add(
     engine: str,
     address: str | None,
     workers: int | None,
+    max_seconds: float,
+    max_memory: float,
     verbose: bool,
     model: ModelOptions,
     max_expansion: int,
@@ -149,7 +156,8 @@ def add(
     )
     corpus = open_corpus(store)
     with _progress(verbose) as report:
-        result = add_profiles(corpus, profiles, options, engine, workers, address, report)
+        limits = make_limits(max_seconds, max_memory)
+        result = add_profiles(corpus, profiles, options, engine, workers, address, report, limits)
     code = present(result, output, failed=bool(result.failed))
     if result.added and (files := len(corpus.files("profiles"))) >= MANY_FILES:
         click.echo(
@@ -208,89 +216,6 @@ def list_command(store: str, where: tuple[str, ...], output: Output) -> None:
 
     rows = list_profiles(open_corpus(store), parse_where(where))
     present({"profiles": rows}, output)
-
-
-@command.command("remove", short_help="Remove profiles.")
-@store_argument
-@click.argument("profiles", nargs=-1, required=True, metavar="ID...")
-@json_option
-def remove(store: str, profiles: tuple[str, ...], output: Output) -> None:
-    """Remove profiles by id, by the first digits of the id, or by the path they were added from."""
-    from solscope.corpus.queries.listing import find_ids
-    from solscope.corpus.store import open_corpus
-
-    corpus = open_corpus(store)
-    present({"removed": corpus.remove(find_ids(corpus, profiles))}, output)
-
-
-@command.command("verify", short_help="Check hashes and sums.")
-@store_argument
-@click.option("--full", is_flag=True, help="Also read files that an earlier check found in order.")
-@json_option
-def verify_command(store: str, full: bool, output: Output) -> int:
-    """Check counts, hashes and sums of a store. Exit code 1: something is wrong.
-
-    Finds rows that are doubled, missing or changed, files that cannot be read, and commits that
-    were lost. Files that an earlier check on this machine read, and that have not changed since,
-    are not read again.
-    """
-    from solscope.corpus.maintenance.verify import verify
-    from solscope.corpus.store import open_corpus
-
-    corpus = open_corpus(store)
-    result = verify(corpus, full=full)
-    return present(result, output, failed=not result.ok, url=corpus.url)
-
-
-@command.command("repair", short_help="Remove duplicate rows.")
-@store_argument
-@click.option("--dry-run", is_flag=True, help="Show what would be removed and change nothing.")
-@click.option("--accept-loss", is_flag=True, help="Stop reporting commits that are lost for good.")
-@json_option
-def repair_command(store: str, dry_run: bool, accept_loss: bool, output: Output) -> int:
-    """Remove duplicate rows, which a faulty writer can leave in a store.
-
-    A profile's duplicates are removed only if the remaining rows match the count and hash that
-    were stored when it was added. Events have no hash: their duplicates are removed only if every
-    event is there the same multiple of times. Lost commits cannot be repaired; they are listed,
-    until --accept-loss says that their profiles are given up. The exit code is 1 while duplicates
-    or lost commits remain.
-    """
-    from solscope.corpus.maintenance.repair import repair
-    from solscope.corpus.store import open_corpus
-
-    corpus = open_corpus(store)
-    result = repair(corpus, dry_run=dry_run, accept=accept_loss)
-    return present(result, output, failed=not result.clean, url=corpus.url)
-
-
-@command.command("compact", short_help="Merge small files and remove unused ones.")
-@store_argument
-@json_option
-def compact(store: str, output: Output) -> None:
-    """Merge small files, and remove leftovers of killed runs.
-
-    Others may read and write meanwhile. Only one process at a time compacts a store in a folder.
-    """
-    from solscope.corpus.maintenance.compaction import compact as compact_store
-    from solscope.corpus.store import open_corpus
-
-    corpus = open_corpus(store)
-    compact_store(corpus)
-    _present_status(corpus, output)
-
-
-@command.command("migrate", short_help="Bring an older store to the current schema.")
-@store_argument
-@json_option
-def migrate_command(store: str, output: Output) -> None:
-    """Bring a store that an earlier solscope wrote to the current schema, in place.
-
-    No other process may write to the store meanwhile. Make a backup first.
-    """
-    from solscope.corpus.maintenance.migrate import migrate
-
-    present(migrate(store), output, url=store)
 
 
 @command.command("query", short_help="Run SQL on the tables.")

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from solscope.cli.options import Decorator
+
+if TYPE_CHECKING:
+    from solscope.corpus.ingest.engines.base import Limits
 
 where_option: Decorator = click.option(
     "--where",
@@ -13,6 +19,33 @@ where_option: Decorator = click.option(
     help="Only profiles with this metadata or tag, or phase=decode. May be repeated.",
 )
 store_argument: Decorator = click.argument("store", metavar="DIR")
+
+
+def limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--max-seconds` and `--max-memory`, for one file each."""
+    seconds = click.option(
+        "--max-seconds",
+        type=click.FloatRange(min=0),
+        default=0,
+        metavar="S",
+        help="Give up on a file after so many seconds. 0 (default): never.",
+    )
+    memory = click.option(
+        "--max-memory",
+        type=click.FloatRange(min=0),
+        default=0,
+        metavar="GB",
+        help="Memory for reading one file, on Linux. 0 (default): no limit.",
+    )
+    decorated: Callable[..., Any] = seconds(memory(command))
+    return decorated
+
+
+def make_limits(max_seconds: float, max_memory: float) -> Limits:
+    """The limits that both options give."""
+    from solscope.corpus.ingest.engines.base import Limits
+
+    return Limits(max_seconds or None, round(max_memory * 1e9) or None)
 
 
 def parse_where(given: tuple[str, ...]) -> dict[str, str]:

@@ -9,7 +9,7 @@ for a file is the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from solscope.corpus.ingest.task import Outcome, Task
 
@@ -17,6 +17,17 @@ ATTEMPTS = 3
 """How often a file is tried before its reader is taken to be what ends the workers."""
 AHEAD = 2
 """Tasks given out per worker: one at work, one waiting."""
+
+
+class Limits(NamedTuple):
+    """What reading one file may cost; beyond that, it has failed. Null: no limit."""
+
+    seconds: float | None = None
+    memory_bytes: int | None = None
+    """Memory of its worker process, on Linux."""
+
+
+NO_LIMITS = Limits()
 
 
 class Engine(Protocol):
@@ -30,6 +41,12 @@ class Engine(Protocol):
     def run(self, tasks: Iterable[Task], stored_ids: frozenset[str]) -> Iterator[Outcome]:
         """Outcomes of all tasks, as they finish."""
         ...
+
+
+def overdue(task: Task, seconds: float) -> Outcome:
+    """The outcome of a file that takes too long."""
+    path = task.item.path
+    return Outcome(path, reason=f"{path}: not read within {seconds:g} s")
 
 
 def died(task: Task) -> Outcome:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,12 +19,21 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from solscope.corpus.ingest.engines.base import AHEAD, ATTEMPTS, died
+from solscope.corpus.ingest.engines.base import (
+    AHEAD,
+    ATTEMPTS,
+    NO_LIMITS,
+    Limits,
+    died,
+    overdue,
+)
 from solscope.corpus.ingest.task import Outcome, Task, process
 
 THREADS = "POLARS_MAX_THREADS"
 MOST_FILES = 200
 """Files after which a worker is replaced, so that nothing it keeps can grow for ever."""
+CHECK_S = 0.2
+"""How often it is looked for files that take too long."""
 PATIENCE_S = 5.0
 """How long workers get to end by themselves."""
 
@@ -35,16 +46,17 @@ class LocalEngine:
     name = "local"
     summary = "processes on this machine, one per core"
 
-    def __init__(self, workers: int, work: Work = process) -> None:
+    def __init__(self, workers: int, work: Work = process, limits: Limits = NO_LIMITS) -> None:
         self.workers = workers
         self.work = work
+        self.limits = limits
 
     def run(self, tasks: Iterable[Task], stored_ids: frozenset[str]) -> Iterator[Outcome]:
         """Outcomes as they finish; with one worker, in this process and in order."""
-        if self.workers == 1:
+        if self.workers == 1 and self.limits == NO_LIMITS:
             yield from (self.work(task, stored_ids) for task in tasks)
             return
-        pool = _Pool(self.workers, self.work, stored_ids, iter(tasks))
+        pool = _Pool(self.workers, self.work, stored_ids, iter(tasks), self.limits)
         try:
             yield from pool.outcomes()
         finally:
@@ -59,6 +71,8 @@ class _Worker:
     connection: Connection
     tasks: deque[Task] = field(default_factory=deque)
     taken: int = 0
+    since: float = 0.0
+    """When it began with the first of them."""
 
     def may_take(self, waiting: int) -> bool:
         """Whether it holds no more than so many files and has not done enough."""
@@ -69,9 +83,15 @@ class _Pool:
     """The workers of one run."""
 
     def __init__(
-        self, size: int, work: Work, stored_ids: frozenset[str], tasks: Iterator[Task]
+        self,
+        size: int,
+        work: Work,
+        stored_ids: frozenset[str],
+        tasks: Iterator[Task],
+        limits: Limits,
     ) -> None:
         self.size, self.work, self.stored_ids, self.tasks = size, work, stored_ids, tasks
+        self.limits = limits
         self.workers: list[_Worker] = []
         self.again: deque[Task] = deque()
         self.deaths: Counter[str] = Counter()
@@ -79,7 +99,7 @@ class _Pool:
     def outcomes(self) -> Iterator[Outcome]:
         while self._dispatch():
             busy = {w.connection: w for w in self.workers if w.tasks}
-            for connection in wait(list(busy)):
+            for connection in wait(list(busy), self.limits.seconds and CHECK_S):
                 worker = busy[connection]  # type: ignore[index]
                 try:
                     outcome = worker.connection.recv()
@@ -87,7 +107,23 @@ class _Pool:
                     yield from self._requeue(worker)
                     continue
                 worker.tasks.popleft()
+                worker.since = time.monotonic()
                 yield outcome
+            yield from self._stop_overdue()
+
+    def _stop_overdue(self) -> Iterator[Outcome]:
+        """End workers whose file takes too long."""
+        if self.limits.seconds is None:
+            return
+        now = time.monotonic()
+        for worker in [w for w in self.workers if w.tasks]:
+            if now - worker.since > self.limits.seconds and not worker.connection.poll():
+                self.workers.remove(worker)
+                worker.process.kill()
+                worker.process.join()
+                worker.connection.close()
+                yield overdue(worker.tasks.popleft(), self.limits.seconds)
+                self.again.extendleft(reversed(worker.tasks))
 
     def _dispatch(self) -> bool:
         """Give every worker as much as it may hold; false when there is nothing to wait for."""
@@ -105,6 +141,8 @@ class _Pool:
         return any(worker.tasks for worker in self.workers)
 
     def _send(self, worker: _Worker, task: Task) -> None:
+        if not worker.tasks:
+            worker.since = time.monotonic()
         worker.tasks.append(task)
         worker.taken += 1
         try:
@@ -121,7 +159,7 @@ class _Pool:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         made = context.Process(
-            target=_serve, args=(theirs, self.work, self.stored_ids), daemon=True
+            target=_serve, args=(theirs, self.work, self.stored_ids, self.limits), daemon=True
         )
         with _one_thread_each():
             made.start()
@@ -174,8 +212,12 @@ def _one_thread_each() -> Iterator[None]:
             os.environ[THREADS] = before
 
 
-def _serve(connection: Connection, work: Work, stored_ids: frozenset[str]) -> None:
+def _serve(connection: Connection, work: Work, stored_ids: frozenset[str], limits: Limits) -> None:
     """What a worker does: files in, outcomes out, until nobody listens."""
+    if limits.memory_bytes is not None and sys.platform == "linux":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (limits.memory_bytes,) * 2)
     # Ctrl-C ends the command, which then ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

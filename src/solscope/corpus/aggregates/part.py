@@ -1,0 +1,115 @@
+"""A part: one or more data files of `times`, summed by profile, phase and key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import polars as pl
+
+from solscope.corpus.durations import counts
+from solscope.views.hotspots import TARGET_PCT
+
+KeyKind = Literal["operator", "shape", "category", "role", "kernel"]
+KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
+SUMS = ("time_ns", "calls", "bound_ns", "bounded_ns", "bounded_calls", "recoverable_ns")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Sums of some profiles; names and profiles are numbered from 0 within the part."""
+
+    entries: pl.DataFrame
+    """`entry`: the profiles."""
+    names: pl.DataFrame
+    """`name:0` and, for shapes, `name:1`: operator and axes."""
+    phases: pl.DataFrame
+    """`phase`."""
+    cells: pl.DataFrame
+    """`entry`, `name`, `phase` as numbers, sorted, and `SUMS`."""
+    durations: pl.DataFrame
+    """`name`, `phase`, `value`, `calls`: how many calls took so many ns."""
+    limits: pl.DataFrame
+    """The same for the bound of a call."""
+
+
+FRAMES = ("entries", "names", "phases", "cells", "durations", "limits")
+
+
+def key_columns(kind: KeyKind) -> list[str]:
+    """Columns of `times` that make a key."""
+    return ["operator", "axes"] if kind == "shape" else [kind]
+
+
+def names_of(kind: KeyKind) -> list[str]:
+    """Columns of `Part.names`."""
+    return [f"name:{at}" for at in range(len(key_columns(kind)))]
+
+
+def build(rows: pl.LazyFrame, kind: KeyKind) -> Part:
+    """The part of some rows of `times`."""
+    texts = names_of(kind)
+    values = ("time_ns", "calls", "call_ns", "bound_ns", "expected_ns")
+    named = rows.select(
+        *("entry", "phase", *values, "durations_ns", "durations_calls"),
+        *(
+            pl.col(column).alias(text)
+            for text, column in zip(texts, key_columns(kind), strict=True)
+        ),
+    )
+    names = _distinct(named, texts)
+    phases = _distinct(named, ["phase"])
+    entries = _distinct(named, ["entry"])
+    # Texts are long: from here on each is a number.
+    coded = (
+        named.join(_numbered(names, "name"), on=texts, nulls_equal=True)
+        .join(_numbered(phases, "phase_number"), on="phase", nulls_equal=True)
+        .join(_numbered(entries, "entry_number"), on="entry")
+        .drop(*texts, "phase", "entry")
+        .rename({"phase_number": "phase", "entry_number": "entry"})
+        .with_columns(pl.col("phase").cast(pl.UInt8))
+        .collect()
+        .lazy()
+    )
+    order = ["name", "phase", "value"]
+    return Part(
+        entries=entries,
+        names=names,
+        phases=phases,
+        cells=_cells(coded).collect(),
+        durations=counts(coded, ["name", "phase"]).sort(order).collect(),
+        limits=bounds_of_calls(coded, ["name", "phase"]).sort(order).collect(),
+    )
+
+
+def _cells(rows: pl.LazyFrame) -> pl.LazyFrame:
+    bounded = pl.col("bound_ns").is_not_null()
+    reference = pl.max_horizontal("bound_ns", "expected_ns")
+    spared = pl.col("call_ns") - (reference * (100 / TARGET_PCT)).round().cast(pl.Int64)
+    return (
+        rows.group_by("entry", "name", "phase")
+        .agg(
+            pl.col("time_ns", "calls", "bound_ns").sum(),
+            pl.col("call_ns").filter(bounded).sum().alias("bounded_ns"),
+            pl.col("calls").filter(bounded).sum().alias("bounded_calls"),
+            spared.clip(lower_bound=0).filter(bounded).sum().alias("recoverable_ns"),
+            bounded.any().alias("bounded"),
+        )
+        .sort("entry", "name", "phase")
+    )
+
+
+def _distinct(rows: pl.LazyFrame, columns: list[str]) -> pl.DataFrame:
+    found = rows.select(columns).unique().collect(engine="streaming")
+    return found.sort(columns, nulls_last=True)
+
+
+def _numbered(texts: pl.DataFrame, number: str) -> pl.LazyFrame:
+    return texts.with_row_index(number).lazy()
+
+
+def bounds_of_calls(rows: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:
+    """Bounds of a call, with the number of calls."""
+    each = (pl.col("bound_ns") / pl.col("calls")).alias("value")
+    some = rows.filter(pl.col("bound_ns").is_not_null() & (pl.col("calls") > 0))
+    return some.group_by(*by, each).agg(pl.col("calls").sum())

@@ -1,0 +1,134 @@
+"""Stored parts never change an answer, whether they are there, missing, old or damaged."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from solscope.corpus import commits
+from solscope.corpus.aggregates import stored
+from solscope.corpus.aggregates.part import KINDS
+from solscope.corpus.ingest.extract import ExtractOptions, extract
+from solscope.corpus.maintenance.compaction import compact
+from solscope.corpus.queries import call_times
+from solscope.corpus.queries.importance import Importance, importance
+from solscope.corpus.queries.shapes import hot_shapes
+from solscope.corpus.queries.trend import trend
+from solscope.corpus.store import Corpus, create_corpus, open_corpus
+from tests.unit.corpus.traces import write_trace
+
+PROFILES = 6
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """A store of six profiles in six files, without parts."""
+    folder = tmp_path_factory.mktemp("plain")
+    corpus = create_corpus(folder / "store")
+    for at in range(PROFILES):
+        path = write_trace(folder / f"t{at}.json", gemm_us=20 + at, m=64 << at % 3, day=at)
+        options = ExtractOptions(tags=(("team", f"team{at % 2}"),))
+        corpus.append([extract(str(path), options)])
+    return corpus
+
+
+@pytest.fixture
+def merged(plain: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
+    """The same in one file, with stored parts."""
+    monkeypatch.setattr(commits, "COMPACT_FROM", 2)
+    monkeypatch.setattr(stored, "SMALLEST", 1)
+    corpus = open_corpus(shutil.copytree(plain.url, tmp_path / "store"))
+    compact(corpus)
+    assert len(stored._index(corpus.url)) == 1
+    return corpus
+
+
+def answers(corpus: Corpus) -> list[object]:
+    """All kinds of questions."""
+    found: list[object] = [importance(corpus, kind) for kind in KINDS]
+    found += [
+        importance(corpus, "kernel", ["team", "phase"], "gpu-time"),
+        importance(corpus, "operator", where={"team": "team1"}),
+        importance(corpus, "shape", where={"phase": "(unknown)"}),
+        hot_shapes(corpus, buckets=True),
+        trend(corpus, "dense_gemm"),
+        trend(corpus, "gemm", metric="share"),
+    ]
+    return found
+
+
+def test_answers_are_the_same_with_and_without_parts(plain: Corpus, merged: Corpus) -> None:
+    assert answers(merged) == answers(plain)
+
+
+def test_parts_are_read_where_they_are(merged: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = importance(merged)
+
+    def fails(*_: object) -> None:
+        raise AssertionError("rows were read")
+
+    monkeypatch.setattr(stored, "build", fails)
+    assert importance(merged) == before
+
+
+def test_a_damaged_or_missing_part_is_made_again(plain: Corpus, merged: Corpus) -> None:
+    expected = importance(plain)
+    (part,) = stored._index(merged.url)
+    cells = Path(merged.url, "aggregates", stored.FORMAT, part, "operator-cells.parquet")
+    cells.write_bytes(cells.read_bytes()[:100])
+    assert importance(merged) == expected
+    shutil.rmtree(cells.parent)
+    assert importance(merged) == expected
+
+
+def test_profiles_added_and_removed_later_count(
+    plain: Corpus, merged: Corpus, tmp_path: Path
+) -> None:
+    other = open_corpus(shutil.copytree(plain.url, tmp_path / "other"))
+    more = extract(str(write_trace(tmp_path / "more.json", gemm_us=90)))
+    gone = plain.profiles()["id"][2]
+    for corpus in (merged, other):
+        corpus.append([more])
+        corpus.remove([gone])
+    assert importance(merged) == importance(other)
+
+
+def test_parts_of_files_out_of_use_are_removed(merged: Corpus) -> None:
+    (before,) = stored._index(merged.url)
+    merged.remove([merged.profiles()["id"][0]])
+    compact(merged)
+    (after,) = stored._index(merged.url)
+    assert before != after
+    folders = Path(merged.url, "aggregates", stored.FORMAT).glob("*/")
+    assert [folder.name for folder in folders if folder.is_dir()] == [after]
+
+
+def test_parts_that_are_made_in_groups_give_the_same(
+    plain: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = answers(plain)
+    monkeypatch.setattr(stored, "AT_ONCE", 1)
+    assert len(list(stored.parts(plain, "operator"))) == PROFILES
+    assert answers(plain) == before
+
+
+def quantiles(result: Importance) -> list[tuple[float | None, float | None]]:
+    return [(row.p50_us, row.p90_us) for row in result.rows]
+
+
+def test_a_sample_is_said_to_be_one(plain: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = importance(plain, where={"team": "team1"})
+    assert whole.warnings == []
+    monkeypatch.setattr(call_times, "MOST_PROFILES", 2)
+    sampled = importance(plain, where={"team": "team1"})
+    assert sampled.warnings == [
+        "medians and 90 % quantiles are of 2 of 3 profiles, chosen at random"
+    ]
+    assert [row.importance_pct for row in sampled.rows] == [
+        row.importance_pct for row in whole.rows
+    ]
+    assert quantiles(sampled) != quantiles(whole)
+    # Without a filter, counts of whole files are used, which need no sample.
+    assert importance(plain).warnings == []
