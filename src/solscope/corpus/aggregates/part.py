@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from solscope.corpus.durations import counts
@@ -44,6 +46,12 @@ def key_columns(kind: KeyKind) -> list[str]:
 def names_of(kind: KeyKind) -> list[str]:
     """Columns of `Part.names`."""
     return [f"name:{at}" for at in range(len(key_columns(kind)))]
+
+
+def first_of(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Where a new pair begins in two columns of sorted cells."""
+    new = (np.diff(first, prepend=-1) != 0) | (np.diff(second, prepend=-1) != 0)
+    return np.flatnonzero(new)
 
 
 def build(rows: pl.LazyFrame, kind: KeyKind) -> Part:

@@ -16,8 +16,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
 
+from solscope.corpus.aggregates.part import first_of
 from solscope.corpus.aggregates.stored import parts
 from solscope.corpus.queries.call_times import MOST_PROFILES
 from solscope.corpus.queries.importance import ImportanceRow, importance
@@ -28,6 +30,7 @@ from solscope.registry import Registry
 
 LOAD_AXES = ("tokens", "m", "rows", "batch", "queries", "keys")
 """Axes that follow the load, not the model."""
+_FACTS = ("gpu", "model", "framework")
 _NAMED = 8
 """Names of a kind that provenance lists at most."""
 
@@ -245,7 +248,12 @@ def _origins(
     selection = select(corpus, where)
     seen = _seen(selection, keys)
     details = _details(selection, keys, seen["example_at"])
-    rows = seen.join(details, on=["operator", "axes"], how="left").drop("example_at")
+    ids = selection.profiles.select(pl.col("at").alias("example_at"), example="id")
+    rows = (
+        seen.join(details, on=["operator", "axes"], how="left")
+        .join(ids, on="example_at")
+        .drop("example_at")
+    )
     lists = [pl.col(name).fill_null([]) for name in ("roles", "kernels")]
     return {
         (row.pop("operator"), row.pop("axes")): ShapeOrigin(**row)
@@ -255,43 +263,81 @@ def _origins(
 
 def _seen(selection: Selection, keys: pl.DataFrame) -> pl.DataFrame:
     """Profiles of each shape, what they are, and the one in which it takes most time."""
-    facts = selection.profiles.select("at", "entry", "id", "gpu", "model", "framework")
-    cells = []
+    kinds = selection.profiles.select(_FACTS).unique(maintain_order=True).with_row_index("facts")
+    facts = selection.profiles.join(kinds, on=list(_FACTS), nulls_equal=True, maintain_order="left")
+    own = facts.select("at", "entry", "facts")
+    counted, seen, phases = [], [], []
     for part in parts(selection.corpus, "shape"):
-        names = part.names.with_row_index("name").rename({"name:0": "operator", "name:1": "axes"})
-        phases = part.phases.with_row_index("phase_number")
-        cells.append(
+        names = part.names.rename({"name:0": "operator", "name:1": "axes"}).with_row_index("name")
+        wanted = names.join(keys.with_row_index("shape"), on=["operator", "axes"])
+        texts = part.phases.with_columns(pl.col("phase").fill_null(UNKNOWN))
+        texts = texts.with_row_index("number").rename({"phase": "text"})
+        if selection.phase is not None:
+            texts = texts.filter(pl.col("text") == selection.phase)
+        cells = (
             part.cells.select("entry", "name", "phase", "time_ns")
-            .join(names.join(keys, on=["operator", "axes"]), on="name")
-            .join(phases, left_on="phase", right_on="phase_number")
-            .drop("phase", "name")
-            .rename({"phase_right": "phase"})
+            .join(wanted.select("name", "shape"), on="name", maintain_order="left")
             .join(
-                part.entries.with_row_index("number").join(facts, on="entry").drop("entry"),
+                part.entries.with_row_index("number").join(own, on="entry").drop("entry"),
                 left_on="entry",
                 right_on="number",
+                maintain_order="left",
             )
+            .filter(pl.col("phase").is_in(texts["number"].to_list()))
         )
-    found = pl.concat(cells)
-    if selection.phase is not None:
-        found = found.filter(pl.col("phase").fill_null(UNKNOWN) == selection.phase)
-    names_of_lists = {"gpu": "gpus", "model": "models", "framework": "frameworks"}
-    names_of_lists["phase"] = "phases"
+        phases.append(
+            cells.select("shape", "phase")
+            .unique()
+            .join(texts, left_on="phase", right_on="number")
+            .select("shape", "text")
+        )
+        seen.append(cells.select("shape", "facts").unique())
+        counted.append(_longest(cells))
+    return _origin_facts(keys, kinds, pl.concat(counted), pl.concat(seen), pl.concat(phases))
+
+
+def _longest(cells: pl.DataFrame) -> pl.DataFrame:
+    """By shape: profiles of one part, and the one with most time; phases are put together."""
+    at, shape = cells["at"].to_numpy(), cells["shape"].to_numpy()
+    new = first_of(at.astype("i8"), shape.astype("i8"))
+    time = np.add.reduceat(cells["time_ns"].to_numpy(), new) if new.size else new
+    frame = pl.DataFrame({"shape": shape[new], "at": at[new], "time_ns": time})
     longest = pl.col("time_ns").arg_max()
+    return frame.group_by("shape").agg(
+        pl.len().alias("profiles"), pl.col("at").get(longest), pl.col("time_ns").max()
+    )
+
+
+def _origin_facts(
+    keys: pl.DataFrame,
+    kinds: pl.DataFrame,
+    counted: pl.DataFrame,
+    seen: pl.DataFrame,
+    phases: pl.DataFrame,
+) -> pl.DataFrame:
+    """What all parts together say."""
+    lists = {"gpu": "gpus", "model": "models", "framework": "frameworks"}
+    facts = seen.unique().join(kinds, on="facts").group_by("shape")
+    named = phases.filter(pl.col("text") != UNKNOWN).unique().sort("text").group_by("shape")
     return (
-        found.group_by("operator", "axes", "at", "id", *names_of_lists)
-        .agg(pl.col("time_ns").sum())
-        .sort("id")
-        .group_by("operator", "axes")
-        .agg(
-            pl.col("at").n_unique().alias("profiles"),
-            *(
+        counted.sort("time_ns", "at", descending=[True, False])
+        .group_by("shape", maintain_order=True)
+        .agg(pl.col("profiles").sum(), pl.col("at").first().alias("example_at"))
+        .join(
+            facts.agg(
                 pl.col(n).drop_nulls().unique().sort().head(_NAMED).alias(a)
-                for n, a in names_of_lists.items()
+                for n, a in lists.items()
             ),
-            pl.col("id").get(longest).alias("example"),
-            pl.col("at").get(longest).alias("example_at"),
+            on="shape",
         )
+        .join(
+            named.agg(pl.col("text").unique().sort().head(_NAMED).alias("phases")),
+            on="shape",
+            how="left",
+        )
+        .with_columns(pl.col("phases").fill_null([]))
+        .join(keys.with_row_index("shape"), on="shape")
+        .drop("shape")
     )
 
 

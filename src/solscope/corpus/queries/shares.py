@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from solscope.corpus.aggregates.part import SUMS, KeyKind, Part, names_of
+from solscope.corpus.aggregates.part import SUMS, KeyKind, Part, first_of, names_of
 from solscope.corpus.aggregates.stored import parts
 from solscope.corpus.queries.select import PHASE, UNKNOWN, Selection, fact
 from solscope.errors import InputError
@@ -152,8 +152,7 @@ class _Reader:
     def _take_cells(self, cells: pl.DataFrame, units: Ints, codes: Ints) -> None:
         if not cells.height:
             return
-        # Cells are sorted by profile, key and phase: phases of one unit follow each other.
-        new = np.flatnonzero((np.diff(units, prepend=-1) != 0) | (np.diff(codes, prepend=-1) != 0))
+        new = first_of(units, codes)
         sums = {name: np.add.reduceat(cells[name].to_numpy(), new) for name in SUMS}
         bounded = np.add.reduceat(cells["bounded"].cast(pl.Int64).to_numpy(), new)
         units, codes = units[new], codes[new]
@@ -193,12 +192,12 @@ class _Reader:
         )
 
     def _renumbered(self, counts: pl.DataFrame, code: Ints, phase: Ints) -> pl.DataFrame:
-        found = counts.with_columns(
+        return counts.select(
             pl.Series("code", code[counts["name"].to_numpy()]),
             pl.Series("phase", phase[counts["phase"].to_numpy()]),
+            "value",
+            "calls",
         ).filter(pl.col("phase") >= 0)
-        by = ["code", "phase", "value"] if self.by_phase else ["code", "value"]
-        return found.group_by(by).agg(pl.col("calls").sum())
 
     def _mixed(self, units: Ints) -> Ints:
         """Facts and phase of each unit as one number."""
@@ -244,11 +243,7 @@ class _Reader:
             joined = joined.with_columns(pl.Series("group", group[joined["phase"].to_numpy()]))
         else:
             joined = joined.with_columns(group=pl.lit(0, pl.Int64))
-        return (
-            joined.group_by("group", "code", "value")
-            .agg(pl.col("calls").sum())
-            .select(pl.col(column).cast(dtype) for column, dtype in schema.items())
-        )
+        return joined.select(pl.col(column).cast(dtype) for column, dtype in schema.items())
 
 
 @dataclass(frozen=True)
