@@ -302,9 +302,9 @@ def _longest(cells: pl.DataFrame) -> pl.DataFrame:
     new = first_of(at.astype("i8"), shape.astype("i8"))
     time = np.add.reduceat(cells["time_ns"].to_numpy(), new) if new.size else new
     frame = pl.DataFrame({"shape": shape[new], "at": at[new], "time_ns": time})
-    longest = pl.col("time_ns").arg_max()
+    longest = pl.col("time_ns") == pl.col("time_ns").max()
     return frame.group_by("shape").agg(
-        pl.len().alias("profiles"), pl.col("at").get(longest), pl.col("time_ns").max()
+        pl.len().alias("profiles"), pl.col("at").filter(longest).min(), pl.col("time_ns").max()
     )
 
 
@@ -344,7 +344,9 @@ def _origin_facts(
 def _details(selection: Selection, keys: pl.DataFrame, examples: pl.Series) -> pl.DataFrame:
     """Roles and kernels of each shape."""
     profiles = selection.profiles.select("at", "entry")
-    some = pl.concat([profiles.head(MOST_PROFILES), profiles.filter(pl.col("at").is_in(examples))])
+    some = pl.concat(
+        [profiles.head(MOST_PROFILES), profiles.filter(pl.col("at").is_in(examples.to_list()))]
+    )
     rows = selection.corpus.raw("times").filter(
         pl.col("entry").is_in(some["entry"].unique().to_list())
         & pl.col("operator").is_in(keys["operator"].unique().to_list())
