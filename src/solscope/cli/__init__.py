@@ -38,26 +38,27 @@ COMPLETE = "_SOLSCOPE_COMPLETE"
 EPILOG = """\b
 Examples:
   solscope show trace.json.gz               where the GPU time goes
-  solscope show h100.json.gz mi300.json.gz  two profiles side by side
+  solscope show a.json.gz b.json.gz         two profiles side by side
   solscope show profiles/                   every rank of a run
   solscope kernels --top 20 report.sqlite   the most expensive kernels
-  solscope layers h100.json.gz mi300.json.gz  one layer, role by role, side by side
-  solscope operators --top 20 trace.json.gz  each operator and its roofline bound
-  solscope hotspots trace.json.gz           what to fix first, and how much it saves
-  solscope gate a.json.gz b.json.gz --max-regression 3%  fail a CI job that got slower
+  solscope layers a.json.gz b.json.gz       one layer, role by role
+  solscope operators trace.json.gz          operators and their roofline bound
+  solscope hotspots trace.json.gz           what to fix first
+  solscope gate a.json.gz b.json.gz --max-regression 3%  fail a slower CI job
   solscope report trace.json.gz             one self-contained HTML file
   solscope serve profiles/                  a local dashboard
-  solscope diagnose good.json.gz bad.json.gz  what changed between two runs, and why
-  solscope export trace.json.gz --perfetto out.json.gz  an annotated trace for Perfetto
-  solscope capture --pid 4711 -o run.metrics.csv  host and GPU sensors of a running server
-  solscope corpus importance store          what matters across thousands of profiles
+  solscope diagnose good.json.gz bad.json.gz  what changed, and why
+  solscope export a.json.gz --perfetto b.json.gz  a trace for Perfetto
+  solscope capture --pid 4711 -o run.metrics.csv  host and GPU sensors
+  solscope corpus importance store          what matters across many profiles
   solscope suite roofline --hardware H200   roofline bounds of 30 operators
-  solscope bench run --op rms_norm --solution torch-eager  check and time a kernel
-  solscope demo                             every command on bundled recordings
+  solscope bench run --op rms_norm --solution torch-eager  time a kernel
+  solscope demo                             every command on bundled data
   solscope show demo:vllm-b200              one of them
 
 \b
-Completion: eval "$(_SOLSCOPE_COMPLETE=bash_source solscope)"   (zsh_source, fish_source)
+Completion (also zsh_source, fish_source):
+  eval "$(_SOLSCOPE_COMPLETE=bash_source solscope)"
 """
 
 

@@ -7,7 +7,7 @@ from solscope.whatif.ranks import reduces_note
 from solscope.whatif.recorded_step import RecordedStep, usual_gap_us
 from solscope.whatif.scaling import PRODUCTS
 from solscope.whatif.scenario import Scenario
-from solscope.whatif.timing import QUANTIZE_US
+from solscope.whatif.timing import HOST_NOISE, QUANTIZE_US
 
 _UNMEASURED = "the error of this is not measured"
 
@@ -62,4 +62,7 @@ def _of_host(step: RecordedStep, scenario: Scenario) -> list[str]:
         ]
     if step.replayed:
         return []
-    return ["the host takes as long as recorded, the profiler's own time included"]
+    return [
+        "the host takes as long as recorded, the profiler's own time included; the interval lets "
+        f"it be {HOST_NOISE:g} x as fast or as slow"
+    ]

@@ -85,8 +85,8 @@ def command(
     \b
     Examples:
       solscope gate main.json.gz branch.json.gz --max-regression 3%
-      solscope gate main.json.gz branch.json.gz --max-regression 5% --strict --phase decode
-      solscope gate main.json.gz branch.json.gz --max-regression 3% --budget gemm=5%
+      solscope gate a.json.gz b.json.gz --max-regression 5% --strict
+      solscope gate a.json.gz b.json.gz --max-regression 3% --budget gemm=5%
     """
     before = open_attributed(baseline, opening)
     after = open_attributed(candidate, opening)

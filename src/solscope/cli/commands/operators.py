@@ -56,7 +56,7 @@ def command(
       solscope operators --top 20 trace.json.gz
       solscope operators --by operator trace.json.gz
       solscope operators --hardware H200 trace.json.gz --json
-      solscope operators --model config.json --batch 32 --context 1024 trace.json.gz
+      solscope operators trace.json.gz --model config.json --batch 32
       solscope operators --with eager.json.gz replay.json.gz
     """
     card = open_hardware(hardware)

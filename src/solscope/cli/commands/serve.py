@@ -97,7 +97,7 @@ def command(
       solscope serve profiles/
       solscope serve store/ results.jsonl --upload dropped/
       solscope serve h100.json.gz mi300.json.gz --port 9000
-      solscope serve store/ --host 0.0.0.0 --tls-cert me.pem --tls-key me.key --token-file token
+      solscope serve store/ --host 0.0.0.0 --tls-cert me.pem --tls-key me.key
     """
     from solscope.web.serve import Exposure, serve
 

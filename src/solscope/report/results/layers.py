@@ -91,6 +91,7 @@ def _table(
         *(Column(f"{name} µs") for name in headings([result.profiles[i] for i in shown], room)),
         # Of two profiles, the times are what is asked for, and what they are of.
         *([Column("diff µs", spare=int(kernels)), Column("ratio")] if pair else []),
+        Column("per", text=True, spare=2 if pair else 0),
         Column(
             "kernel" if kernels else "kernels",
             text=True,
@@ -106,12 +107,24 @@ def _table(
         indent = "  " if line.level == 1 else ""
         group, role = (line.group, line.role) if line.level < 2 else ("", "")
         kernel = f"  {line.kernel}" if line.level == 2 else line.kernel
-        rows.append([f"{indent}{group}", role, *_times(times, pair=pair), kernel])
+        rows.append(
+            [f"{indent}{group}", role, *_times(times, pair=pair), _per(result, line), kernel]
+        )
         shares.append(_share(line))
     # Bars of several profiles would look comparable although each has its own scale.
     alone = draw and len(result.profiles) == 1
     cells = BAR_WIDTH if width >= ROOMY else NARROW_BAR
     return table(*with_bars(columns, rows, shares, at=3, draw=alone, cells=cells), width)
+
+
+def _per(result: LayerTable, line: Line) -> str:
+    """What the times of a line are of; kernels have that of their role."""
+    if line.level == 2:
+        return ""
+    if not line.kind:
+        return "pass"
+    # Calls do not add up to a layer, so a sum is never per call.
+    return "layer" if result.per == "call" and line.role in ("", "sum") else result.per
 
 
 def _share(line: Line) -> float | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.tables import Column, heading, micro, number, numbers, table
 from solscope.text import clean
-from solscope.whatif.predict import Prediction, Predictions
+from solscope.whatif.predict import PredictedLine, Prediction, Predictions
 
 
 @form("whatif", Predictions)
@@ -60,8 +62,25 @@ def _one(p: Prediction, width: int, top: int) -> list[Printable]:
             )
             for row in changed
         ]
+        cells += list(_sums(p.operators, changed))
         parts += [Text(""), heading("GPU time per step"), table(columns, cells, width)]
     return [*parts, Text(""), heading("assumptions"), *_assumptions(p)]
+
+
+def _sums(rows: list[PredictedLine], shown: list[PredictedLine]) -> Iterator[tuple[str, ...]]:
+    """What is not listed, and all of it; calls that run at once count one by one."""
+    rest = len(rows) - len(shown)
+    listed = {row.operator for row in shown}
+    for name, part in (
+        (f"({rest} more)", [row for row in rows if row.operator not in listed]),
+        ("sum", rows),
+    ):
+        if part and (rest or name == "sum"):
+            sums = [
+                sum(getattr(row, field) for row in part)
+                for field in ("recorded_us", "predicted_us", "low_us", "high_us")
+            ]
+            yield (name, *(micro(1e3 * value) for value in sums))
 
 
 def _several(result: Predictions, width: int) -> list[Printable]:

@@ -135,7 +135,7 @@ def command() -> None:
     Examples:
       solscope bench new rms_norm -o mine
       solscope bench check mine --op rms_norm --device cpu --scale 0.01
-      solscope bench run --op rms_norm --solution mine --solution torch-eager --out r.jsonl
+      solscope bench run --op rms_norm --solution mine --out r.jsonl
       solscope bench score r.jsonl
       solscope bench compare before.jsonl after.jsonl
     """

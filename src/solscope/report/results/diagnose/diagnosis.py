@@ -204,7 +204,9 @@ def _blocks(result: Diagnosis, top: int, bar: int, drawn: Trends | None) -> Iter
         longest = top_of(*drawn.steps_ms)
         title = f"compared steps in order, from 0 to {longest:,.2f} ms"
         yield Block(title, _STEPS, list(_step_lines(drawn, longest)))
-    title = "from normal to abnormal, ms per average step (adds up exactly)"
+    over = any(abs(part.share_of_delta_pct or 0.0) > 100 for part in result.components[:top])
+    offset = "; parts above 100 % are offset by others" if over else ""
+    title = f"from normal to abnormal, ms per average step (adds up exactly{offset})"
     rows = list(_waterfall(result, top, bar))
     yield _without(Block(title, _WATERFALL, rows), None if bar else "bar")
     changed = [c for c in result.counters if c.state == "changed"]
