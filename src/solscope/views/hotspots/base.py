@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from solscope.views.percent import percent_of
+
 if TYPE_CHECKING:
     from solscope.views.hotspots.window import Window
 
@@ -15,11 +17,15 @@ def mean_count(count: float, noun: str, plural: str | None = None) -> str:
     return f"{count:.4g} {noun if count == 1 else plural or noun + 's'}"
 
 
+HotspotKind = Literal["operator", "fusion", "comm", "copy", "idle"]
+Confidence = Literal["high", "medium", "low"]
+
+
 class Hotspot(msgspec.Struct, frozen=True):
     """One thing to fix; times are per step."""
 
     rank: int
-    kind: Literal["operator", "fusion", "comm", "copy", "idle"]
+    kind: HotspotKind
     operator: str
     """Operator as recorded; the operators of a run; `memcpy` and its direction; the cause of idle
     time."""
@@ -37,35 +43,37 @@ class Hotspot(msgspec.Struct, frozen=True):
     recoverable_us: float
     """Of a step, above the target share of what the calls can reach: their bound, or HBM."""
     recoverable_pct_of_step: float
-    confidence: Literal["high", "medium", "low"]
+    confidence: Confidence
     why: str
     """The arithmetic."""
 
 
-def unbounded(
-    kind: Literal["copy", "idle"],
+def lost_time(
+    kind: HotspotKind,
     name: str,
     window: Window,
     *,
-    count: float,
+    calls_per_step: float,
     time_us: float,
     saved_us: float,
-    confidence: Literal["high", "medium", "low"],
+    confidence: Confidence,
     why: str,
+    bound_us: float | None = None,
+    limiter: str | None = None,
 ) -> Hotspot:
-    """A row for time that no bound explains; `count` is over all steps of the window."""
+    """A row for time that is not the work of one operator; not yet ranked."""
     return Hotspot(
         rank=0,
         kind=kind,
         operator=name,
         role=None,
         axes=None,
-        calls_per_step=count / max(1, window.count),
+        calls_per_step=calls_per_step,
         time_us=time_us,
-        bound_us=None,
-        limiter=None,
+        bound_us=bound_us,
+        limiter=limiter,
         expected_us=None,
-        efficiency_pct=None,
+        efficiency_pct=percent_of(bound_us, time_us),
         recoverable_us=saved_us,
         recoverable_pct_of_step=window.pct(saved_us),
         confidence=confidence,

@@ -14,7 +14,7 @@ from solscope.hardware import Hardware
 from solscope.intervals import overlap, union
 from solscope.views.costs import CallTable
 from solscope.views.device_time import bounds
-from solscope.views.hotspots.base import Hotspot, mean_count, unbounded
+from solscope.views.hotspots.base import Hotspot, lost_time, mean_count
 from solscope.views.hotspots.window import Window
 from solscope.views.typical_step import COPIES, copy_direction
 
@@ -77,11 +77,11 @@ def _row(direction: str, sums: _Spent, devices: int, window: Window) -> Hotspot:
     time_us, saved = (window.per_step(ns / devices) for ns in (sums.time_ns, sums.exposed_ns))
     where = COPIES.get(direction, "copies").removeprefix("copies")
     advice = ADVICE.get(direction, "overlap with compute could hide it")
-    return unbounded(
+    return lost_time(
         "copy",
         f"memcpy {direction}" if direction in COPIES else "memcpy",
         window,
-        count=sums.count / devices,
+        calls_per_step=per_step,
         time_us=time_us,
         saved_us=saved,
         confidence="low",

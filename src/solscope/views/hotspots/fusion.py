@@ -9,7 +9,7 @@ import polars as pl
 
 from solscope.names import short_name
 from solscope.views.costs import CallKind, CallTable
-from solscope.views.hotspots.base import Hotspot, mean_count
+from solscope.views.hotspots.base import Hotspot, lost_time, mean_count
 from solscope.views.hotspots.window import Window
 
 TINY_NS = 10_000
@@ -60,26 +60,20 @@ def _name(kind: CallKind) -> str:
 
 
 def _fusion(names: tuple[str, ...], times: list[list[int]], window: Window) -> Hotspot:
-    total = window.per_step(sum(map(sum, times)))
-    fused_ns = window.per_step(sum(map(max, times)))
+    total_us = window.per_step(sum(map(sum, times)))
+    fused_us = window.per_step(sum(map(max, times)))
     runs = len(times) / max(1, window.count)
-    return Hotspot(
-        rank=0,
-        kind="fusion",
-        operator=" + ".join(names),
-        role=None,
-        axes=None,
+    return lost_time(
+        "fusion",
+        " + ".join(names),
+        window,
         calls_per_step=runs * len(names),
-        time_us=total,
-        bound_us=None,
-        limiter="launch",
-        expected_us=None,
-        efficiency_pct=None,
-        recoverable_us=total - fused_ns,
-        recoverable_pct_of_step=window.pct(total - fused_ns),
+        time_us=total_us,
+        saved_us=total_us - fused_us,
         confidence="medium" if len(names) <= LONG_RUN else "low",
         why=(
-            f"{mean_count(runs, 'run')} of {len(names)} tiny kernels take {total / runs:.2f} µs "
-            f"each; one kernel as slow as the slowest of them would take {fused_ns / runs:.2f} µs"
+            f"{mean_count(runs, 'run')} of {len(names)} tiny kernels take {total_us / runs:.2f} µs "
+            f"each; one kernel as slow as the slowest of them would take {fused_us / runs:.2f} µs"
         ),
+        limiter="launch",
     )

@@ -17,10 +17,9 @@ from solscope.intervals import overlap, union
 from solscope.roofline import bound
 from solscope.views.costs import CallTable
 from solscope.views.device_time import bounds
-from solscope.views.hotspots.base import Hotspot, mean_count, unbounded
+from solscope.views.hotspots.base import Hotspot, lost_time, mean_count
 from solscope.views.hotspots.window import Window
 from solscope.views.idle import CAUSES, idle_gaps
-from solscope.views.percent import percent_of
 from solscope.views.typical_step import LAUNCH_GAP_NS
 
 MANY_GAPS = 20
@@ -139,22 +138,17 @@ def _comm_row(
     )
     if bound_us is not None:
         why += f"; interconnect bound: {bound_us:.2f} µs"
-    return Hotspot(
-        rank=0,
-        kind="comm",
-        operator=name,
-        role=None,
-        axes=None,
+    return lost_time(
+        "comm",
+        name,
+        window,
         calls_per_step=per_step,
         time_us=time_us,
-        bound_us=bound_us,
-        limiter=None if least is None else least.limiter,
-        expected_us=None,
-        efficiency_pct=percent_of(bound_us, time_us),
-        recoverable_us=saved,
-        recoverable_pct_of_step=window.pct(saved),
+        saved_us=saved,
         confidence="low",
         why=f"{why}; overlap with compute could hide it",
+        bound_us=bound_us,
+        limiter=None if least is None else least.limiter,
     )
 
 
@@ -192,11 +186,11 @@ def _idle_why(cause: str, count: float, short_pct: float, window: Window) -> str
 
 def _idle_row(cause: str, time_ns: float, count: float, short_ns: float, window: Window) -> Hotspot:
     time_us = window.per_step(time_ns)
-    return unbounded(
+    return lost_time(
         "idle",
         cause,
         window,
-        count=count,
+        calls_per_step=count / max(1, window.count),
         time_us=time_us,
         saved_us=time_us,
         confidence="low" if cause == "unlinked" else "medium",
