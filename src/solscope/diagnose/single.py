@@ -15,7 +15,7 @@ import numpy as np
 from solscope.attribution import Attributed
 from solscope.diagnose.causes import UNKNOWN
 from solscope.diagnose.changes.decompose import Component
-from solscope.diagnose.changes.steadiness import Movement, movement
+from solscope.diagnose.changes.steadiness import Drift, Movement, movement
 from solscope.diagnose.compared import RunSummary, summary_of
 from solscope.diagnose.findings.findings import Findings, find
 from solscope.diagnose.matching.parts import Parts, compare_parts
@@ -31,16 +31,6 @@ from solscope.resample import Floats
 from solscope.text import as_percent
 
 Steadiness = Literal["steady", "drift", "change_point", "bursty", "periodic", "cannot_tell"]
-
-
-class Drift(msgspec.Struct, frozen=True):
-    """Steps that get slower (or faster) over the whole run."""
-
-    ratio: float
-    """The last step over the first, on the line that fits best."""
-    low: float
-    """99 % interval."""
-    high: float
 
 
 class ChangePoint(msgspec.Struct, frozen=True):
@@ -101,7 +91,7 @@ class _Seen:
     side: Side
     times: Floats
     """Times of fit steps as multiples of the typical step of their phase."""
-    found: Movement
+    movement: Movement
 
 
 def diagnose_run(
@@ -111,7 +101,7 @@ def diagnose_run(
     run = recorded if isinstance(recorded, Observations) else observe(recorded)
     side = _timed(run, limits)
     if side.fit.size < limits.tail_steps:
-        return _untold(side, limits)
+        return _too_short(side, limits)
     times = relative_times(side, limits)
     seen = _Seen(run, side, times, movement(times, limits))
     verdict = _verdict(seen, limits)
@@ -136,11 +126,11 @@ def whole_steps_ms(run: Observations, limits: Thresholds = THRESHOLDS) -> list[f
 def _timed(run: Observations, limits: Thresholds) -> Side:
     """The fit steps of a run that take any time: the others have no ratio to a typical one."""
     side = fit_steps(run, limits)
-    some = side.wall[side.fit] > 0
-    if some.all():
+    timed = side.wall[side.fit] > 0
+    if timed.all():
         return side
-    dropped = {**side.dropped, "no time between its start and the next": int((~some).sum())}
-    return Side(run, side.fit[some], dropped)
+    dropped = {**side.dropped, "no time between its start and the next": int((~timed).sum())}
+    return Side(run, side.fit[timed], dropped)
 
 
 def relative_times(side: Side, limits: Thresholds) -> Floats:
@@ -160,36 +150,36 @@ def relative_times(side: Side, limits: Thresholds) -> Floats:
 
 def _verdict(seen: _Seen, limits: Thresholds) -> Steadiness:
     """What costs most of the time; nothing is steady that differs by much and fits no pattern."""
-    found, total = seen.found, float(seen.times.sum())
+    moves, total = seen.movement, float(seen.times.sum())
     costs: dict[Steadiness, float] = {"steady": limits.min_effect}
-    if found.changes:
-        least = min(level.typical for level in found.levels)
+    if moves.changes:
+        least = min(level.typical for level in moves.levels)
         costs["change_point"] = (
-            sum(level.size * (level.typical - least) for level in found.levels) / total
+            sum(level.size * (level.typical - least) for level in moves.levels) / total
         )
-    if found.slope is not None:
-        costs["drift"] = abs(float(np.log(found.slope.ratio))) / 2
-    if found.rest_share >= limits.min_effect:
-        costs["bursty" if found.spacing is None else "periodic"] = found.slow_share
+    if moves.slope is not None:
+        costs["drift"] = abs(float(np.log(moves.slope.ratio))) / 2
+    if moves.rest_share >= limits.min_effect:
+        costs["bursty" if moves.spacing is None else "periodic"] = moves.slow_share
     most = max(costs, key=lambda name: costs[name])
-    return "cannot_tell" if most == "steady" and found.uneven else most
+    return "cannot_tell" if most == "steady" and moves.uneven else most
 
 
 def _parts(seen: _Seen, verdict: Steadiness) -> Parts:
     """The usual and the slow part of the run, by indices of steps."""
-    fit, found = seen.side.fit, seen.found
+    fit, moves = seen.side.fit, seen.movement
     if verdict in ("bursty", "periodic"):
-        return Parts(np.delete(fit, found.slow), fit[found.slow])
+        return Parts(np.delete(fit, moves.slow), fit[moves.slow])
     if verdict == "drift":
         third = fit.size // 3
         first, last = fit[:third], fit[-third:]
-        rises = found.slope is not None and found.slope.ratio > 1
+        rises = moves.slope is not None and moves.slope.ratio > 1
         return Parts(first, last) if rises else Parts(last, first)
-    change = max(found.changes, key=lambda one: abs(np.log(one.ratio)))
-    edges = [0, *(one.at for one in found.changes), fit.size]
-    at = edges.index(change.at)
-    before, after = fit[edges[at - 1] : change.at], fit[change.at : edges[at + 1]]
-    return Parts(before, after) if change.ratio > 1 else Parts(after, before)
+    largest = max(moves.changes, key=lambda change: abs(np.log(change.ratio)))
+    edges = [0, *(change.start for change in moves.changes), fit.size]
+    edge = edges.index(largest.start)
+    before, after = fit[edges[edge - 1] : largest.start], fit[largest.start : edges[edge + 1]]
+    return Parts(before, after) if largest.ratio > 1 else Parts(after, before)
 
 
 # --- The answer
@@ -198,18 +188,16 @@ def _parts(seen: _Seen, verdict: Steadiness) -> Parts:
 def _diagnosis(
     seen: _Seen, verdict: Steadiness, findings: Findings | None, ranking: Ranking | None
 ) -> SingleDiagnosis:
-    found = seen.found
     causes = [] if ranking is None else ranking.causes
     summary = _summary(seen.side)
     compared = []
     if findings is not None:
         compared = [findings.units.normal.fit.size, findings.units.abnormal.fit.size]
-    slope = found.slope
     return SingleDiagnosis(
         verdict=verdict,
         sentence=_sentence(seen, verdict, findings, causes),
         run=summary,
-        drift=None if slope is None else Drift(slope.ratio, slope.low, slope.high),
+        drift=seen.movement.slope,
         change_points=_change_points(seen),
         outliers=_outliers(seen),
         compared=compared,
@@ -229,7 +217,7 @@ def _next_step(verdict: Steadiness, causes: list[NamedCause]) -> str:
     return causes[0].confirm if causes else ""
 
 
-def _untold(side: Side, limits: Thresholds) -> SingleDiagnosis:
+def _too_short(side: Side, limits: Thresholds) -> SingleDiagnosis:
     size = int(side.fit.size)
     return SingleDiagnosis(
         verdict="cannot_tell",
@@ -260,35 +248,35 @@ def _change_points(seen: _Seen) -> list[ChangePoint]:
     main = max(set(phases), key=phases.count)
     of_main = np.array([phase == main for phase in phases])
     walls = seen.side.wall[seen.side.fit] / 1e6
-    edges = [0, *(one.at for one in seen.found.changes), walls.size]
+    edges = [0, *(change.start for change in seen.movement.changes), walls.size]
 
     def typical(start: int, end: int) -> float:
         chosen = of_main[start:end]
-        part = walls[start:end]
-        return float(np.median(part[chosen] if chosen.any() else part))
+        level = walls[start:end]
+        return float(np.median(level[chosen] if chosen.any() else level))
 
     return [
         ChangePoint(
-            step=seen.run.steps[int(seen.side.fit[change.at])].number,
-            before_ms=typical(edges[n], change.at),
-            after_ms=typical(change.at, edges[n + 2]),
+            step=seen.run.steps[int(seen.side.fit[change.start])].number,
+            before_ms=typical(edges[n], change.start),
+            after_ms=typical(change.start, edges[n + 2]),
             ratio=change.ratio,
             p=change.p,
         )
-        for n, change in enumerate(seen.found.changes)
+        for n, change in enumerate(seen.movement.changes)
     ]
 
 
 def _outliers(seen: _Seen) -> SlowStepsOfRun | None:
-    slow: Int64s = seen.found.slow
+    slow: Int64s = seen.movement.slow
     if not slow.size:
         return None
-    spacing = seen.found.spacing
+    spacing = seen.movement.spacing
     return SlowStepsOfRun(
         steps=int(slow.size),
         of_steps=int(seen.times.size),
         numbers=[seen.run.steps[int(at)].number for at in seen.side.fit[slow]],
-        share_of_time_pct=100 * seen.found.slow_share,
+        share_of_time_pct=100 * seen.movement.slow_share,
         every=None if spacing is None else spacing.steps,
         p=None if spacing is None else spacing.p,
     )
@@ -297,13 +285,13 @@ def _outliers(seen: _Seen) -> SlowStepsOfRun | None:
 def _sentence(
     seen: _Seen, verdict: Steadiness, findings: Findings | None, causes: list[NamedCause]
 ) -> str:
-    found, size = seen.found, seen.times.size
-    slow = f"{found.slow.size} of {size} steps"
-    share = as_percent(found.slow_share)
+    moves, size = seen.movement, seen.times.size
+    slow = f"{moves.slow.size} of {size} steps"
+    share = as_percent(moves.slow_share)
     if verdict == "steady":
         few = ""
-        if found.slow.size:
-            few = f"; {slow} {'is' if found.slow.size == 1 else 'are'} slow, {share} of the time"
+        if moves.slow.size:
+            few = f"; {slow} {'is' if moves.slow.size == 1 else 'are'} slow, {share} of the time"
         return f"Steady: no drift, change point or period in {size} steps{few}."
     if verdict == "cannot_tell":
         walls = seen.side.wall[seen.side.fit] / 1e6
@@ -312,8 +300,8 @@ def _sentence(
             f"Cannot tell: steps differ by much ({low:.2f} to {high:.2f} ms, p10 to p90, of {size} "
             "steps), and no drift, change point or period describes it."
         )
-    if verdict == "drift" and found.slope is not None:
-        slope = found.slope
+    if verdict == "drift" and moves.slope is not None:
+        slope = moves.slope
         times = f"×{slope.ratio:.2f} [{slope.low:.2f}, {slope.high:.2f}]"
         head = f"Drift: over {size} steps, step time goes to {times}"
     elif verdict == "change_point":
@@ -324,9 +312,9 @@ def _sentence(
             f"Change at step {worst.step}: the typical step takes ×{worst.ratio:.2f} from there "
             f"on, {worst.before_ms:.2f} → {worst.after_ms:.2f} ms{more}"
         )
-    elif verdict == "periodic" and found.spacing is not None:
+    elif verdict == "periodic" and moves.spacing is not None:
         head = (
-            f"Periodic: a slow step every {found.spacing.steps} steps, {slow}, {share} of the time"
+            f"Periodic: a slow step every {moves.spacing.steps} steps, {slow}, {share} of the time"
         )
     else:
         head = f"Bursty: {slow} are slow, {share} of the time"

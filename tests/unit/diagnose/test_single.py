@@ -111,7 +111,7 @@ def test_levels_and_a_line_are_told_apart(size: int) -> None:
     at = np.arange(size)
     level = movement(np.where(at >= 0.7 * size, 1.5, 1.0) * noise)
     assert level.slope is None
-    assert [change.at for change in level.changes] == [int(0.7 * size)]
+    assert [change.start for change in level.changes] == [int(0.7 * size)]
     line = movement((1 + at / size) * noise)
     assert line.changes == []
     assert line.slope is not None
@@ -176,7 +176,7 @@ def noisy(*levels: tuple[float, int]) -> Floats:
 @pytest.mark.parametrize("first", [38, 30, 44])
 def test_change_points_lie_between_the_levels_that_all_of_them_leave(first: int) -> None:
     found = movement(noisy((4.0, first), (8.0, 40), (16.0, 40)))
-    assert [change.at for change in found.changes] == [first, first + 40]
+    assert [change.start for change in found.changes] == [first, first + 40]
     assert [change.ratio for change in found.changes] == pytest.approx([2.0, 2.0], rel=0.02)
     typical = [level.typical for level in found.levels]
     assert [b / a for a, b in pairwise(typical)] == [change.ratio for change in found.changes]

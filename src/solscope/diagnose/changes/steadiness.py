@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
@@ -59,21 +60,21 @@ class Level:
 class Change:
     """A change point."""
 
-    at: int
+    start: int
     """Position of the first step after it."""
     ratio: float
     """Typical step of the level after it over that of the level before it."""
     p: float
-    """Of the test that found it."""
+    """Of Pettitt's test."""
 
 
-@dataclass(frozen=True)
-class Slope:
-    """A drift over the whole run."""
+class Drift(msgspec.Struct, frozen=True):
+    """Steps that get slower (or faster) over the whole run."""
 
     ratio: float
-    """Last step over the first, on the fitted line."""
+    """The last step over the first, on the line that fits best."""
     low: float
+    """99 % interval."""
     high: float
 
 
@@ -93,7 +94,7 @@ class Movement:
 
     levels: list[Level]
     changes: list[Change]
-    slope: Slope | None
+    slope: Drift | None
     """Null where it is not significant, too small, or two levels fit better."""
     slow: Int64s
     """Positions of slow steps."""
@@ -138,16 +139,16 @@ def movement(times: Floats, limits: Thresholds = THRESHOLDS) -> Movement:
 
 def _changes(times: Floats, limits: Thresholds) -> list[Change]:
     """Change points in order, looked for in the whole run, then in its parts."""
-    found: list[Change] = []
+    changes: list[Change] = []
     parts = [(0, times.size)]
-    while parts and len(found) < LEVELS:
+    while parts and len(changes) < LEVELS:
         start, end = parts.pop(0)
         change = _change(times[start:end], limits)
         if change is not None:
-            at = start + change.at
-            found.append(Change(at, change.ratio, change.p))
-            parts += [(start, at), (at, end)]
-    return _settled(times, sorted(found, key=lambda change: change.at), limits)
+            middle = start + change.start
+            changes.append(Change(middle, change.ratio, change.p))
+            parts += [(start, middle), (middle, end)]
+    return _settled(times, sorted(changes, key=lambda change: change.start), limits)
 
 
 def _settled(times: Floats, changes: list[Change], limits: Thresholds) -> list[Change]:
@@ -167,7 +168,7 @@ def _settled(times: Floats, changes: list[Change], limits: Thresholds) -> list[C
 
 def _placed_again(times: Floats, changes: list[Change], least: int) -> list[Change]:
     """Each change point where it fits best between its neighbors, from left to right."""
-    edges = [0, *(change.at for change in changes), times.size]
+    edges = [0, *(change.start for change in changes), times.size]
     for n in range(1, len(edges) - 1):
         start, end = edges[n - 1], edges[n + 1]
         edges[n] = start + _placed(times[start:end], edges[n] - start, least)
@@ -243,7 +244,7 @@ def _placed(times: Floats, near: int, least: int) -> int:
 
 
 def _levels(times: Floats, changes: list[Change]) -> list[Level]:
-    edges = [0, *(change.at for change in changes), times.size]
+    edges = [0, *(change.start for change in changes), times.size]
     return [
         Level(start, end - start, float(np.median(times[start:end])))
         for start, end in pairwise(edges)
@@ -253,7 +254,7 @@ def _levels(times: Floats, changes: list[Change]) -> list[Level]:
 # --- Drift
 
 
-def _slope(times: Floats, limits: Thresholds) -> Slope | None:
+def _slope(times: Floats, limits: Thresholds) -> Drift | None:
     """The drift over the run; null when it is small, or its interval holds no drift."""
     times = _thinned(times)
     at = np.arange(times.size, dtype=np.float64)
@@ -270,7 +271,7 @@ def _slope(times: Floats, limits: Thresholds) -> Slope | None:
     sure = low > 0 or high < 0
     if not sure or abs(ratio) < np.log1p(limits.moved_within):
         return None
-    return Slope(*(float(np.exp(value)) for value in (ratio, low, high)))
+    return Drift(*(float(np.exp(value)) for value in (ratio, low, high)))
 
 
 def _thinned(times: Floats) -> Floats:
@@ -316,7 +317,7 @@ def _line_fits(times: Floats, changes: list[Change]) -> bool:
 # --- Slow steps
 
 
-def _usual(times: Floats, levels: list[Level], slope: Slope | None) -> Floats:
+def _usual(times: Floats, levels: list[Level], slope: Drift | None) -> Floats:
     """What each step would take if it were typical."""
     if slope is not None:
         return _line(times)
