@@ -30,11 +30,11 @@ EXTRAS = {
     "ray": ("ray", "`solscope corpus add --engine ray`"),
     "web": ("starlette", "`solscope serve`"),
 }
-"""Optional parts: the package each needs, and what it is for."""
+"""Optional features: the package each needs, and what it is for."""
 
 
-class Part(msgspec.Struct, frozen=True):
-    """One thing that is there or not."""
+class Capability(msgspec.Struct, frozen=True):
+    """Something that this installation can use, or cannot, and why."""
 
     name: str
     ok: bool
@@ -42,7 +42,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """All findings."""
+    """What this installation and this machine can do."""
 
     version: str
     python: str
@@ -50,13 +50,13 @@ class Environment(msgspec.Struct, frozen=True):
     reader_core: str
     """`native` or `python`."""
     reader_core_why: str
-    readers: list[Part]
-    packages: list[Part]
-    extras: list[Part]
-    tools: list[Part]
-    sensors: list[Part]
+    readers: list[Capability]
+    packages: list[Capability]
+    extras: list[Capability]
+    tools: list[Capability]
+    sensors: list[Capability]
     gpus: list[str]
-    cache: Part
+    cache: Capability
     """Whether profiles that were read are cached, and where."""
 
 
@@ -69,12 +69,17 @@ def examine() -> Environment:
         reader_core=_core(),
         reader_core_why=_why_core(),
         readers=[
-            *(Part(reader.name, True, reader.summary) for reader in readers()),
-            *(Part(failure.reader, False, failure.reason) for failure in other_readers().failed),
+            *(Capability(reader.name, True, reader.summary) for reader in readers()),
+            *(
+                Capability(failure.reader, False, failure.reason)
+                for failure in other_readers().failed
+            ),
         ],
         packages=[_package(name) for name in PACKAGES],
         extras=[_extra(name) for name in EXTRAS],
-        tools=[Part(name, shutil.which(name) is not None, use) for name, use in TOOLS.items()],
+        tools=[
+            Capability(name, shutil.which(name) is not None, use) for name, use in TOOLS.items()
+        ],
         sensors=_sensors(),
         gpus=_gpus(),
         cache=_cache(),
@@ -98,32 +103,34 @@ def _why_core() -> str:
     return "chosen by SOLSCOPE_CORE" if core_name() == "python" else "built"
 
 
-def _package(name: str) -> Part:
+def _package(name: str) -> Capability:
     try:
-        return Part(name, True, metadata.version(name))
+        return Capability(name, True, metadata.version(name))
     except metadata.PackageNotFoundError:
-        return Part(name, False, f"missing; pip install {name}")
+        return Capability(name, False, f"missing; pip install {name}")
 
 
-def _extra(name: str) -> Part:
+def _extra(name: str) -> Capability:
     package, use = EXTRAS[name]
     if find_spec(package) is not None:
-        return Part(name, True, f"{package} is installed; for {use}")
-    return Part(name, False, f"pip install 'solscope[{name}]' ({package}); for {use}")
+        return Capability(name, True, f"{package} is installed; for {use}")
+    return Capability(name, False, f"pip install 'solscope[{name}]' ({package}); for {use}")
 
 
-def _sensors() -> list[Part]:
+def _sensors() -> list[Capability]:
     """What `solscope capture` could read here, of this process and this machine."""
     sensors = find_sensors(os.getpid())
-    present = [Part(sensor.name, True, ", ".join(sensor.metrics)) for sensor in sensors.present]
-    return present + [Part(sensor.name, False, sensor.reason) for sensor in sensors.missing]
+    present = [
+        Capability(sensor.name, True, ", ".join(sensor.metrics)) for sensor in sensors.present
+    ]
+    return present + [Capability(sensor.name, False, sensor.reason) for sensor in sensors.missing]
 
 
-def _cache() -> Part:
+def _cache() -> Capability:
     cache = cache_info()
     if not cache.on:
-        return Part("cache", False, f"profiles are not cached: {cache.reason}")
-    return Part("cache", True, f"{cache.folder}, {cache.bytes / 2**20:.1f} MiB")
+        return Capability("cache", False, f"profiles are not cached: {cache.reason}")
+    return Capability("cache", True, f"{cache.folder}, {cache.bytes / 2**20:.1f} MiB")
 
 
 def _gpus() -> list[str]:

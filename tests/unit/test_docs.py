@@ -209,7 +209,7 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     Explanation,
     Match,
     environment.Environment,
-    environment.Part,
+    environment.Capability,
     Figure,
     Hardware,
     bench_score.Score,

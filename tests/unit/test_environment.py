@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from solscope import environment
-from solscope.environment import Part, examine
+from solscope.environment import Capability, examine
 from solscope.readers import READER_MODULES, kineto_core
 from solscope.readers.kineto_core import TraceScanner
 from solscope.readers.kineto_scan import PythonScanner
@@ -80,13 +80,13 @@ def test_a_missing_package_comes_with_the_command_that_installs_it(
 ) -> None:
     monkeypatch.setattr(environment, "PACKAGES", ("no-such-package-xyz",))
     assert examine().packages == [
-        Part("no-such-package-xyz", False, "missing; pip install no-such-package-xyz")
+        Capability("no-such-package-xyz", False, "missing; pip install no-such-package-xyz")
     ]
 
 
 def test_missing_tools_and_no_gpu() -> None:
     found = examine()
-    assert found.tools[0] == Part("nsys", False, "exports .nsys-rep files")
+    assert found.tools[0] == Capability("nsys", False, "exports .nsys-rep files")
     assert found.gpus == []
 
 

@@ -122,7 +122,7 @@ class Figure(msgspec.Struct, frozen=True):
 
     name: str
     value: float
-    unit: str
+    unit: Literal["ms", "%"]
 
 
 class Verdict(msgspec.Struct, frozen=True):

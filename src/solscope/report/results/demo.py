@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 import msgspec
 
@@ -20,8 +20,8 @@ class DemoRow(msgspec.Struct, frozen=True):
 
     name: str
     """As commands take it: `demo:NAME`."""
-    kind: str
-    """`profile`, `run` (several ranks), `results` (benchmark) or `lab` (pairs of recordings)."""
+    kind: Literal["profile", "run", "results", "lab"]
+    """One profile, the ranks of one run, benchmark results, or pairs of the fault lab."""
     bytes: int
     about: str
 

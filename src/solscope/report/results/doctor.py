@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solscope.environment import Environment, Part
+from solscope.environment import Capability, Environment
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.tables import Column, heading, table
@@ -36,7 +36,7 @@ def doctor_parts(environment: Environment, screen: Screen) -> list[Printable]:
     return parts
 
 
-def _parts(group: list[Part], width: int) -> Printable:
+def _parts(group: list[Capability], width: int) -> Printable:
     columns = [Column("", text=True), Column("", text=True), Column("", text=True)]
     rows = [("yes" if part.ok else "no", part.name, part.detail) for part in group]
     out = table(columns, rows, width)
