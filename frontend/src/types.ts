@@ -344,7 +344,7 @@ export interface Fastest {
 export interface Figure {
   name: string;
   value: number;
-  unit: string;
+  unit: "%" | "ms";
 }
 
 export interface Found {

@@ -16,7 +16,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import to_markdown
@@ -42,6 +42,7 @@ PAPER = Screen(WIDE)
 Layout = Callable[..., Sequence[Printable] | str | None]
 """From a result, a screen and options to parts or plain text; null where nothing is left to say."""
 AnyLayout = TypeVar("AnyLayout", bound=Layout)
+PageLayout = TypeVar("PageLayout", bound=Callable[..., Sequence[Printable]])
 
 
 class Form(NamedTuple):
@@ -64,6 +65,24 @@ def form(
 
     def declare(layout: AnyLayout) -> AnyLayout:
         _FORMS[name] = Form(document, layout, markdown)
+        return layout
+
+    return declare
+
+
+def form_of_each(
+    name: str, table: type, key: str = "profiles"
+) -> Callable[[PageLayout], PageLayout]:
+    """Declare a form with a list of tables, one below the other, by the layout of one of them."""
+    # Built when it is declared, because each form lists another type of table.
+    typed_dict: Any = TypedDict
+    document = typed_dict(f"{table.__name__}s", {key: list[table]})  # type: ignore[valid-type]
+
+    def declare(layout: PageLayout) -> PageLayout:
+        def pages(result: Mapping[str, Any], screen: Screen, **options: Any) -> list[Printable]:
+            return one_below_the_other(layout(each, screen, **options) for each in result[key])
+
+        _FORMS[name] = Form(document, pages, None)
         return layout
 
     return declare

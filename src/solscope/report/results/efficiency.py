@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
-from solscope.report.forms import Screen, form, one_below_the_other
+from solscope.report.forms import Screen, form_of_each
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.tables import Column, number, numbers, pct, table
 from solscope.text import clean
@@ -22,42 +20,32 @@ _TIME = {
 }
 
 
-class EfficiencyTables(TypedDict):
-    """One table per profile."""
-
-    profiles: list[EfficiencyTable]
-
-
-@form("efficiency", EfficiencyTables)
-def efficiency_parts(result: EfficiencyTables, screen: Screen) -> list[Printable]:
-    """One table per profile, one below the other."""
-    return one_below_the_other(_page(found, screen.width) for found in result["profiles"])
-
-
-def _page(found: EfficiencyTable, width: int) -> list[Printable]:
+@form_of_each("efficiency", EfficiencyTable)
+def efficiency_parts(result: EfficiencyTable, screen: Screen) -> list[Printable]:
+    """Rates by phase, step or kind of layer, after the peaks that they are compared with."""
     peaks = [
         f"{pipe.removeprefix('tensor.')} {rate / 1e12:,.4g} TFLOP/s"
-        for pipe, rate in found.peaks.items()
+        for pipe, rate in result.peaks.items()
         if pipe != "hbm"
     ]
-    if "hbm" in found.peaks:
-        peaks.append(f"HBM {found.peaks['hbm'] / 1e12:,.4g} TB/s")
+    if "hbm" in result.peaks:
+        peaks.append(f"HBM {result.peaks['hbm'] / 1e12:,.4g} TB/s")
     columns = [
         *numbers("ms", ("GPU ms", 3), "MFU", "MBU", ("all bytes", 5), ("SOL ms", 2), "SOL"),
         *numbers(("overlapped", 4), ("tokens/s", 1), "costed", ("count", 6)),
-        Column(_HEADS[found.by], text=True),
+        Column(_HEADS[result.by], text=True),
     ]
     parts: list[Printable] = [
-        Text(f"{clean(found.profile)} on {found.hardware}: {', '.join(peaks)}", style="bold"),
+        Text(f"{clean(result.profile)} on {result.hardware}: {', '.join(peaks)}", style="bold"),
         Text(""),
-        table(columns, [_cells(row) for row in found.rows], width),
+        table(columns, [_cells(row) for row in result.rows], screen.width),
         Text(""),
-        Text(_TIME[found.by] + _NOTE),
+        Text(_TIME[result.by] + _NOTE),
     ]
-    if any((row.cost_pct or 0.0) < LEAST_COST_PCT for row in found.rows):
+    if any((row.cost_pct or 0.0) < LEAST_COST_PCT for row in result.rows):
         why = (
             "kernels of graphs have no recorded shapes; add --with an eager profile, or "
-            if found.graph_replays
+            if result.graph_replays
             else "operators without recorded shapes or a cost model take the rest; add "
         )
         parts.append(

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
-from solscope.report.forms import Screen, form, one_below_the_other
+from solscope.report.forms import Screen, form_of_each
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.tables import Column, heading, number, numbers, pct, table
 from solscope.text import clean
 from solscope.views.host import HostTable, Waiting
 
 
-class HostTables(TypedDict):
-    """One table per profile."""
-
-    profiles: list[HostTable]
-
-
-@form("host", HostTables)
-def host_parts(result: HostTables, screen: Screen, *, top: int) -> list[Printable]:
-    """One page per profile, one below the other."""
-    return one_below_the_other(_page(found, screen.width, top) for found in result["profiles"])
-
-
-def _page(h: HostTable, width: int, top: int) -> list[Printable]:
+@form_of_each("host", HostTable)
+def host_parts(h: HostTable, screen: Screen, *, top: int) -> list[Printable]:
+    """What the GPU waits for, by section, operator and frame, then the critical path."""
     parts: list[Printable] = [
         Text(
             f"{clean(h.profile)}: the GPU waits {number(h.waiting_ms)} of {number(h.span_ms)} ms "
@@ -41,7 +29,7 @@ def _page(h: HostTable, width: int, top: int) -> list[Printable]:
         ("between steps", h.between),
     ):
         if rows:
-            parts += [Text(""), heading(f"waiting {title}"), _waiting(rows, width, top)]
+            parts += [Text(""), heading(f"waiting {title}"), _waiting(rows, screen.width, top)]
     total = h.path_gpu_ms + h.path_host_ms + h.path_launch_ms + h.path_sync_ms
     parts += [
         Text(""),
@@ -64,7 +52,7 @@ def _page(h: HostTable, width: int, top: int) -> list[Printable]:
                 )
                 for p in h.path[:top]
             ],
-            width,
+            screen.width,
         ),
     ]
     return parts

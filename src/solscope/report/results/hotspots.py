@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
-from solscope.report.forms import Screen, form, one_below_the_other
+from solscope.report.forms import Screen, form_of_each
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.tables import BAR_WIDTH, Column, number, numbers, pct, table, with_bars
 from solscope.report.results.operators import axes_text, known_costs
@@ -15,18 +13,7 @@ ROOMY, NARROW_BAR = 120, 5
 """In a terminal narrower than this, bars have fewer cells."""
 
 
-class HotspotTables(TypedDict):
-    """One table per profile."""
-
-    profiles: list[HotspotTable]
-
-
-@form("hotspots", HotspotTables)
-def _hotspots(result: HotspotTables, screen: Screen, *, top: int) -> list[Printable]:
-    pages = (hotspots_parts(table, screen, top=top) for table in result["profiles"])
-    return one_below_the_other(pages)
-
-
+@form_of_each("hotspots", HotspotTable)
 def hotspots_parts(result: HotspotTable, screen: Screen, *, top: int) -> list[Printable]:
     """The first rows of the work list, each with its arithmetic."""
     shown = result.hotspots[:top]

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
-from solscope.report.forms import Screen, form, one_below_the_other
+from solscope.report.forms import Screen, form_of_each
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.tables import Column, number, numbers, pct, table
 from solscope.text import clean
 from solscope.views.memory import MemoryTable
 
 
-class MemoryTables(TypedDict):
-    """One table per GPU of each profile."""
-
-    devices: list[MemoryTable]
-
-
-@form("memory", MemoryTables)
-def memory_parts(result: MemoryTables, screen: Screen, *, top: int) -> list[Printable]:
-    """One page per GPU, one below the other."""
-    return one_below_the_other(_page(found, screen.width, top) for found in result["devices"])
-
-
 def _megabytes(size: float | None) -> str:
     return number(None if size is None else size / 1e6)
 
 
-def _page(m: MemoryTable, width: int, top: int) -> list[Printable]:
+@form_of_each("memory", MemoryTable, "devices")
+def memory_parts(m: MemoryTable, screen: Screen, *, top: int) -> list[Printable]:
+    """The peak, what is reserved, and what allocates, on one GPU of a profile."""
     where = m.peak_op if m.peak_step is None else f"{m.peak_op}, step {m.peak_step}"
     parts: list[Printable] = [
         Text(
@@ -66,4 +54,4 @@ def _page(m: MemoryTable, width: int, top: int) -> list[Printable]:
                 f"({len(rest):,} more)",
             )
         )
-    return [*parts, Text(""), table(columns, rows, width)]
+    return [*parts, Text(""), table(columns, rows, screen.width)]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any
 
-from solscope.report.forms import Screen, form, one_below_the_other
+from solscope.report.forms import Screen, form_of_each
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import Ready
 from solscope.report.layout.tables import (
@@ -20,18 +20,7 @@ from solscope.text import clean
 from solscope.views.operators import MEMORIES, NoCost, OperatorRow, OperatorTable
 
 
-class OperatorTables(TypedDict):
-    """One table per profile."""
-
-    profiles: list[OperatorTable]
-
-
-@form("operators", OperatorTables)
-def _operators(result: OperatorTables, screen: Screen, *, top: int | None) -> list[Printable]:
-    pages = (operators_parts(table, screen, top=top) for table in result["profiles"])
-    return one_below_the_other(pages)
-
-
+@form_of_each("operators", OperatorTable)
 def operators_parts(result: OperatorTable, screen: Screen, *, top: int | None) -> list[Printable]:
     """A row per operator or shape, most time first, then what has no cost; shares sum to 100 %."""
     shown = result.operators[:top]

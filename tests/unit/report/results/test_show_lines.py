@@ -35,7 +35,7 @@ def test_dtypes_say_what_they_are_shares_of() -> None:
 )
 def test_the_number_of_slow_steps_is_a_sentence(slow: int, sentence: str) -> None:
     steps = StepTable("t.json", "annotation", 40, slow, 2.0, [])
-    (head, *_) = slowest_parts({"profiles": [steps]}, Screen(120), top=3)
+    (head, *_) = slowest_parts(steps, Screen(120), top=3)
     assert head.lines(160, False) == [f"t.json: {sentence}; a step lasts to the start of the next"]
 
 

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
-from solscope.report.forms import Screen, form, one_below_the_other
+from solscope.report.forms import Screen, form_of_each
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.tables import Column, number, numbers, pct, table
 from solscope.text import clean
 from solscope.views.step_rows import StepRow, StepTable
 
 
-class StepTables(TypedDict):
-    """One table per profile."""
-
-    profiles: list[StepTable]
-
-
-@form("show_slowest", StepTables)
-def slowest_parts(result: StepTables, screen: Screen, *, top: int) -> list[Printable]:
-    """One table per profile, one below the other."""
-    return one_below_the_other(_page(t, screen.width, top) for t in result["profiles"])
-
-
-def _page(steps: StepTable, width: int, top: int) -> list[Printable]:
+@form_of_each("show_slowest", StepTable)
+def slowest_parts(steps: StepTable, screen: Screen, *, top: int) -> list[Printable]:
+    """The slowest steps, each with what is unusual about it."""
     head = f"{clean(steps.profile)}: {_slow(steps)}; a step lasts to the start of the next"
     columns = [
         Column("step"),
@@ -32,7 +20,11 @@ def _page(steps: StepTable, width: int, top: int) -> list[Printable]:
         Column("unusual, ms", text=True),
     ]
     rows = [_cells(row) for row in steps.steps[:top]]
-    parts: list[Printable] = [Text(head, style="bold"), Text(""), table(columns, rows, width)]
+    parts: list[Printable] = [
+        Text(head, style="bold"),
+        Text(""),
+        table(columns, rows, screen.width),
+    ]
     if steps.slow:
         parts.append(Text("* slow: longer than usual by more than 10 % and five times the spread"))
     if rows:
