@@ -40,6 +40,26 @@ def number_option(
     )
 
 
+def name_option(
+    *names: str,
+    metavar: str,
+    complete: completion.Complete,
+    help_text: str,
+    default: str | None = None,
+    **others: Any,
+) -> Decorator:
+    """A name that the shell completes; the help shows its default where there is one."""
+    return click.option(
+        *names,
+        default=default,
+        show_default=default is not None,
+        metavar=metavar,
+        shell_complete=complete,
+        help=help_text,
+        **others,
+    )
+
+
 def context_flag(name: str, key: str, help_text: str) -> Decorator:
     """A flag that the command does not take: it is stored under `key` in `Context.meta`."""
 
@@ -66,12 +86,19 @@ rules_option: Decorator = click.option(
     metavar="FILE",
     help="Extra classification rules (TOML), tried before the built-in ones. May be repeated.",
 )
-hardware_option: Decorator = click.option(
-    "--hardware",
-    metavar="NAME",
-    shell_complete=completion.hardware_or_file,
-    help="GPU to compute bounds for, or a hardware file. Default: the GPU of the profile.",
-)
+
+
+def bounds_option(default_hardware: str) -> Decorator:
+    """`--hardware`: the GPU to compute bounds for, which is otherwise `default_hardware`."""
+    return name_option(
+        "--hardware",
+        metavar="NAME",
+        complete=completion.hardware_or_file,
+        help_text=f"GPU to compute bounds for, or a hardware file. Default: {default_hardware}.",
+    )
+
+
+hardware_option = bounds_option("the GPU of the profile")
 companion_option: Decorator = click.option(
     "--with",
     "companion",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli import completion
-from solscope.cli.options import Decorator, bound_option
+from solscope.cli.options import bound_option, name_option
 from solscope.cli.output import Output, form_options, json_option, present
 
 if TYPE_CHECKING:
@@ -21,25 +21,20 @@ def _names(_context: click.Context, _option: click.Parameter, text: str) -> list
     return names
 
 
-hardware_option: Decorator = click.option(
+hardware_option = name_option(
     "--hardware",
-    default="H20,XPU-A",
-    show_default=True,
-    callback=_names,
     metavar="NAME,...",
-    shell_complete=completion.several_hardware,
-    help="GPUs to compute bounds for.",
+    complete=completion.several_hardware,
+    help_text="GPUs to compute bounds for.",
+    default="H20,XPU-A",
+    callback=_names,
 )
-
-
-suite_option: Decorator = click.option(
+suite_option = name_option(
     "--suite",
-    "suite",
-    default="atrex",
-    show_default=True,
     metavar="NAME|FILE",
-    shell_complete=completion.suite_or_file,
-    help="atrex (public), decode, or a suite file.",
+    complete=completion.suite_or_file,
+    help_text="atrex (public), decode, or a suite file.",
+    default="atrex",
 )
 
 

@@ -15,7 +15,13 @@ import click
 from solscope.cli import completion
 from solscope.cli.arguments import OutputPath, output_folder_option
 from solscope.cli.commands.bench.results import compare, leaderboard, score, verify
-from solscope.cli.options import Decorator, choice_option, number_option
+from solscope.cli.options import (
+    Decorator,
+    bounds_option,
+    choice_option,
+    name_option,
+    number_option,
+)
 from solscope.cli.output import FAILED, Output, json_option, present
 from solscope.cli.progress import progress_line
 
@@ -27,14 +33,13 @@ if TYPE_CHECKING:
 def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options shared by `run` and `check`."""
     options: tuple[Decorator, ...] = (
-        click.option(
+        name_option(
             "--op",
             "operators",
-            default="all",
-            show_default=True,
             metavar="OP,...",
-            shell_complete=completion.operators_of_suite,
-            help="Operators to run, or all that have a reference.",
+            complete=completion.operators_of_suite,
+            help_text="Operators to run, or all that have a reference.",
+            default="all",
         ),
         click.option(
             "--shapes",
@@ -43,13 +48,12 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="IDS",
             help="Shape ids (1,4,7), all, or topN for the N with the largest weight.",
         ),
-        click.option(
+        name_option(
             "--suite",
-            default="atrex",
-            show_default=True,
             metavar="NAME",
-            help="Suite that provides the shapes.",
-            shell_complete=completion.suite_or_file,
+            complete=completion.suite_or_file,
+            help_text="Suite that provides the shapes.",
+            default="atrex",
         ),
         choice_option(
             "--device", ["cuda", "cpu"], "Where to run. Times taken on the CPU are CPU times."
@@ -142,14 +146,14 @@ def command() -> None:
 
 
 @command.command("run", short_help="Check and time solutions.")
-@click.option(
+@name_option(
     "--solution",
     "solutions",
+    metavar="S",
+    complete=completion.solution_or_file,
+    help_text="Name of a built-in solution, a Python file, or a folder. May be repeated.",
     multiple=True,
     required=True,
-    metavar="S",
-    shell_complete=completion.solution_or_file,
-    help="Name of a built-in solution, a Python file, or a folder. May be repeated.",
 )
 @click.option(
     "--methods",
@@ -172,12 +176,7 @@ def command() -> None:
     "Sampling time per shape, over all processes.",
     metavar="SECONDS",
 )
-@click.option(
-    "--hardware",
-    metavar="NAME",
-    shell_complete=completion.hardware_or_file,
-    help="GPU to compute bounds for, or a hardware file. Default: the device.",
-)
+@bounds_option("the device")
 @click.option("--allow-busy", is_flag=True, help="Measure even if another process uses the GPU.")
 @_run_options
 def run(solutions: tuple[str, ...], output: Output, **values: Any) -> int:

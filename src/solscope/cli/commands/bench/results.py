@@ -10,7 +10,7 @@ import click
 
 from solscope.cli import completion
 from solscope.cli.arguments import BundledPath
-from solscope.cli.options import Decorator
+from solscope.cli.options import Decorator, name_option
 from solscope.cli.output import Output, form_options, present
 
 if TYPE_CHECKING:
@@ -29,15 +29,20 @@ device_name_option: Decorator = click.option(
     metavar="DEVICE",
     help="Only results of this device; part of its name is enough.",
 )
-suite_name_option: Decorator = click.option(
+suite_name_option = name_option(
     "--suite",
     metavar="NAME",
-    help="Only results of this suite.",
-    shell_complete=completion.suite,
+    complete=completion.suite,
+    help_text="Only results of this suite.",
 )
 method_option: Decorator = click.option(
     "--method", metavar="METHOD", help="Timing method to use, e.g. graph."
 )
+
+
+def solution_option(name: str, help_text: str) -> Decorator:
+    """The name of a solution, among those of the results."""
+    return name_option(name, metavar="NAME", complete=completion.solution, help_text=help_text)
 
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,12 +81,7 @@ def _read(files: Sequence[Path]) -> list[ShapeResult]:
 
 @click.command("score", short_help="Compute S per operator and overall.")
 @files_argument
-@click.option(
-    "--solution",
-    metavar="NAME",
-    help="Score this solution. Default: the best one per shape.",
-    shell_complete=completion.solution,
-)
+@solution_option("--solution", "Score this solution. Default: the best one per shape.")
 @selection_options
 @form_options
 def score(
@@ -101,18 +101,8 @@ def score(
 @click.command("compare", short_help="Compare two result files: faster, slower, or cannot tell.")
 @click.argument("before", metavar="A", type=BundledPath("results", path_type=Path))
 @click.argument("after", metavar="B", type=BundledPath("results", path_type=Path))
-@click.option(
-    "--solution-a",
-    metavar="NAME",
-    help="Solution from A. Default: the best one per shape.",
-    shell_complete=completion.solution,
-)
-@click.option(
-    "--solution-b",
-    metavar="NAME",
-    help="Solution from B. Default: the best one per shape.",
-    shell_complete=completion.solution,
-)
+@solution_option("--solution-a", "Solution from A. Default: the best one per shape.")
+@solution_option("--solution-b", "Solution from B. Default: the best one per shape.")
 @selection_options
 @form_options
 def compare(
