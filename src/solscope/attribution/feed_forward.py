@@ -9,6 +9,7 @@ from solscope.attribution.products import (
     Product,
     closing_role,
     is_copy_for_communication,
+    product_role,
     served_role,
 )
 from solscope.attribution.sequence import CHOICES, PRODUCTS, Letter
@@ -44,10 +45,8 @@ def dense_roles(text: str) -> list[str]:
         products[last] = "down"
     names = []
     for at, letter in enumerate(text):
-        if at in products:
-            names.append(products[at])
-        elif served := served_role(text, at, products):
-            names.append(served)
+        if role := product_role(text, at, products):
+            names.append(role)
         elif at < first:
             names.append("residual" if letter == Letter.ADD else "post_norm")
         elif at < last:

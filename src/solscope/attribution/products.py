@@ -30,6 +30,11 @@ class Product(NamedTuple):
     outer: int
 
 
+def product_role(text: str, at: int, products: Mapping[int, str]) -> str | None:
+    """The role of a product, or of the one that a helper serves; else null."""
+    return products.get(at) or served_role(text, at, products)
+
+
 def served_role(text: str, at: int, products: Mapping[int, str]) -> str | None:
     """The role of the product that a helper serves: the one before it, or the next for fills."""
     if text[at] == Letter.GEMM_HELPER:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from solscope.attribution.feed_forward import dense_roles, moe_roles
 from solscope.attribution.modulation import modulation_end, with_modulation
-from solscope.attribution.products import Product, closing_role, served_role
+from solscope.attribution.products import Product, closing_role, product_role, served_role
 from solscope.attribution.sections import Layer, earlier_feed_forward
 from solscope.attribution.sequence import MIXERS, Letter
 
@@ -190,10 +190,8 @@ def _before(text: str, shapes: Sequence[Product | None], linear: bool, cached: b
     write, ready = _cache_write(text, first)
     names: list[str] = []
     for at, letter in enumerate(text):
-        if at in products:
-            names.append(products[at])
-        elif served := served_role(text, at, products):
-            names.append(served)
+        if role := product_role(text, at, products):
+            names.append(role)
         elif at < first:
             residual = letter == Letter.ADD and norm < 0
             scaled = 0 <= norm < at and letter != Letter.NORM
@@ -319,10 +317,8 @@ def _attention_tail(text: str, cached: bool) -> list[str]:
     gate = text.find(Letter.GATE)
     names = []
     for at in range(len(text)):
-        if at in products:
-            names.append(products[at])
-        elif served := served_role(text, at, products):
-            names.append(served)
+        if role := product_role(text, at, products):
+            names.append(role)
         elif at < last:
             names.append(_inside_attention(text, at, gate, cached))
         else:

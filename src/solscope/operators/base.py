@@ -121,6 +121,13 @@ class Operator:
     """How to read the axes from a recorded call, by the name under which profiles record it."""
 
     @property
+    def required_task(self) -> Task:
+        """The executable half of an operator that is run; one that cannot be is an error."""
+        if self.task is None:
+            raise AssertionError(f"{self.name} has no task")
+        return self.task
+
+    @property
     def axes(self) -> tuple[str, ...]:
         """Names of the axes that the cost cannot do without."""
         return self.cost.axes

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from solscope.bench.base import ShapeResult
-from solscope.bench.results.score import best_per_shape, select
+from solscope.bench.results.score import ResultSet, best_per_shape, select
 from solscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -71,12 +71,9 @@ class OperatorContrast(msgspec.Struct, frozen=True):
     """What the operator adds to the time, in percent of A's; all operators are `ratio` - 1."""
 
 
-class Contrast(msgspec.Struct, frozen=True):
+class Contrast(ResultSet, frozen=True):
     """All shapes that both have, and what only one has."""
 
-    device: str
-    suite: str
-    method: str
     a: list[str]
     """Solutions of A."""
     b: list[str]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from solscope.bench.base import FAILURES, ShapeResult
-from solscope.bench.results.score import Score, best_per_shape, score, select
+from solscope.bench.results.score import ResultSet, Score, best_per_shape, score, select
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -32,12 +32,9 @@ class Entry(msgspec.Struct, frozen=True):
     """S by operator."""
 
 
-class Leaderboard(msgspec.Struct, frozen=True):
+class Leaderboard(ResultSet, frozen=True):
     """All solutions of some results files, the best first, and the best of all per shape."""
 
-    device: str
-    suite: str
-    method: str
     best: Score
     entries: list[Entry]
 

@@ -58,12 +58,17 @@ class OperatorScore(msgspec.Struct, frozen=True):
     """How many shapes each solution is the fastest on."""
 
 
-class Score(msgspec.Struct, frozen=True):
-    """All operators of a suite."""
+class ResultSet(msgspec.Struct, frozen=True):
+    """Results that belong together: one device, one suite, one method of timing."""
 
     device: str
     suite: str
     method: str
+
+
+class Score(ResultSet, frozen=True):
+    """All operators of a suite."""
+
     solutions: list[str]
     weighted_s: float | None
     """Over the whole suite, with 0 for what did not pass or was not run; null without any S."""

@@ -38,7 +38,7 @@ from solscope.bench.worker.messages import (
 from solscope.bench.worker.outputs import is_out_of_memory
 from solscope.bench.workloads import Workload, beside, rehearsal
 from solscope.operators.base import Operator
-from solscope.operators.task import Output, Task, Variant
+from solscope.operators.task import Output, Variant
 
 if TYPE_CHECKING:
     import torch
@@ -91,10 +91,8 @@ class OperatorCheck:
         memory_budget: MemoryBudget,
         share: float | None = None,
     ) -> None:
-        if operator.task is None:
-            raise AssertionError(f"{operator.name} has no task")
         self.operator = operator
-        self.task: Task = operator.task
+        self.task = operator.required_task
         self.arenas = arenas
         self.device = arenas["inputs"].device
         self.memory_budget = memory_budget

@@ -126,10 +126,8 @@ class OperatorTiming:
     def __init__(
         self, operator: Operator, slots: Sequence[Sequence[WorkerSlot]], arenas: dict[str, Arena]
     ) -> None:
-        if operator.task is None:
-            raise AssertionError(f"{operator.name} has no task")
         self.operator = operator
-        self.task: Task = operator.task
+        self.task = operator.required_task
         self.slots = slots
         """By restart, then by candidate."""
         self.arenas = arenas
