@@ -1,4 +1,4 @@
-"""What all terminal reports share: safe text, short names, numbers with units, tables, bars.
+"""What all terminal reports share: safe text, short names, tables, bars.
 
 The same parts become Markdown (`report/markdown.py`), rendered with `WIDE` so that nothing is cut.
 """
@@ -9,40 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from solscope.report.layout.lines import Cell, Group, Printable, Text, cell_width, row_lines
-from solscope.text import clean, percent, shorten
+from solscope.text import clean, shorten
 
 if TYPE_CHECKING:
     from solscope.profile import ProfileWarning
-
-
-def number(value: float | None, digits: int = 2) -> str:
-    """A number with thousands separators; `-` for what does not exist."""
-    return "-" if value is None else f"{value:,.{digits}f}"
-
-
-def pct(value: float | None) -> str:
-    """A percentage with one decimal; `-` for what does not exist."""
-    return "-" if value is None else percent(value)
-
-
-def share_known(value: float | None) -> str:
-    """A share of what is known: "100.0 %" only when nothing at all is missing."""
-    return pct(value if value is None or value == 100 else min(value, 99.9))
-
-
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """`1 step`, `2 steps`."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
-
-
-def mean_count(value: float | None) -> str:
-    """A mean of counts: whole numbers without decimals."""
-    return number(value, 0 if value is not None and float(value).is_integer() else 1)
-
-
-def micro(value_ns: float | None) -> str:
-    """Nanoseconds as microseconds."""
-    return "-" if value_ns is None else f"{value_ns / 1e3:,.2f}"
 
 
 class Column(NamedTuple):

@@ -14,7 +14,8 @@ from solscope.bench.results.score import Score
 from solscope.bench.workloads import DEFAULT_SUITE
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, counted, heading, number, numbers, pct, table
+from solscope.report.layout.quantities import counted, number, pct
+from solscope.report.layout.tables import Column, heading, numbers, table
 from solscope.text import clean
 
 MOST_FINDINGS = 40

@@ -17,16 +17,8 @@ from solscope.corpus.status import CorpusStatus
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import Ready
-from solscope.report.layout.tables import (
-    Column,
-    counted,
-    heading,
-    number,
-    numbers,
-    pct,
-    table,
-    with_bars,
-)
+from solscope.report.layout.quantities import counted, number, pct
+from solscope.report.layout.tables import Column, heading, numbers, table, with_bars
 from solscope.report.results import corpus_maintenance as corpus_maintenance
 from solscope.report.results.operators import axes_text
 from solscope.text import clean, shorten

@@ -10,7 +10,8 @@ from solscope.corpus.maintenance.verify import Verification
 from solscope.corpus.spool import SpoolResult
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, counted, table
+from solscope.report.layout.quantities import counted
+from solscope.report.layout.tables import Column, table
 
 
 @form("corpus_verify", Verification)

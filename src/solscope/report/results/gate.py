@@ -6,7 +6,8 @@ from solscope.compare.gate import Check, GateResult
 from solscope.report.forms import Screen, form
 from solscope.report.layout.labels import short_labels
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, number, numbers, table, warning_lines
+from solscope.report.layout.quantities import number
+from solscope.report.layout.tables import Column, numbers, table, warning_lines
 from solscope.text import clean
 
 _WORDS = {"ok": "ok", "worse": "worse", "cannot_tell": "cannot tell"}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from solscope.report.forms import Screen, form_of_each
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, heading, number, numbers, pct, table
+from solscope.report.layout.quantities import number, pct
+from solscope.report.layout.tables import Column, heading, numbers, table
 from solscope.text import clean
 from solscope.views.host import HostTable, Waiting
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from solscope.report.forms import Screen, form_of_each
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import BAR_WIDTH, Column, number, numbers, pct, table, with_bars
+from solscope.report.layout.quantities import number, pct
+from solscope.report.layout.tables import BAR_WIDTH, Column, numbers, table, with_bars
 from solscope.report.results.operators import axes_text, known_costs
 from solscope.text import clean
 from solscope.views.hotspots import Hotspot, HotspotTable

@@ -8,14 +8,12 @@ from solscope.attribution.classify import Explanation
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import Ready
+from solscope.report.layout.quantities import micro, number, pct
 from solscope.report.layout.tables import (
     WIDE,
     Column,
     listing,
-    micro,
-    number,
     numbers,
-    pct,
     table,
     warning_lines,
     with_bars,

@@ -11,7 +11,8 @@ from solscope.lab.record import Summary as LabRecording
 from solscope.lab.score import SLOW, ControlScore, GroupScore, LabScore, Rate
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, number, table
+from solscope.report.layout.quantities import number
+from solscope.report.layout.tables import Column, table
 from solscope.report.layout.tables import heading as heading_line
 
 GROUPS = {

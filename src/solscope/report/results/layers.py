@@ -17,14 +17,8 @@ from solscope.report.layout.markdown import (
     markdown_code,
     markdown_table,
 )
-from solscope.report.layout.tables import (
-    BAR_WIDTH,
-    Column,
-    share_known,
-    table,
-    warning_lines,
-    with_bars,
-)
+from solscope.report.layout.quantities import share_known
+from solscope.report.layout.tables import BAR_WIDTH, Column, table, warning_lines, with_bars
 from solscope.text import clean, shorten
 from solscope.views.layers import LayerKind, LayerTable, Row
 

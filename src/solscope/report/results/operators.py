@@ -7,15 +7,8 @@ from typing import Any
 from solscope.report.forms import Screen, form_of_each
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import Ready
-from solscope.report.layout.tables import (
-    Column,
-    number,
-    numbers,
-    pct,
-    share_known,
-    table,
-    with_bars,
-)
+from solscope.report.layout.quantities import number, pct, share_known
+from solscope.report.layout.tables import Column, numbers, table, with_bars
 from solscope.text import clean
 from solscope.views.operators import MEMORIES, NoCost, OperatorRow, OperatorTable
 

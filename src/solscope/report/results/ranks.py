@@ -8,16 +8,8 @@ from typing import TypedDict
 from solscope.ranks.pipeline import Pipeline
 from solscope.report.forms import Screen, form, one_below_the_other
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import (
-    Column,
-    heading,
-    number,
-    numbers,
-    pct,
-    table,
-    warning_lines,
-    with_bars,
-)
+from solscope.report.layout.quantities import number, pct
+from solscope.report.layout.tables import Column, heading, numbers, table, warning_lines, with_bars
 from solscope.run import listed
 from solscope.text import clean
 from solscope.views.ranks import CollectiveRow, RankTimes, RunRanks

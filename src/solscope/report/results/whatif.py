@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, heading, micro, number, numbers, table
+from solscope.report.layout.quantities import micro, number
+from solscope.report.layout.tables import Column, heading, numbers, table
 from solscope.text import clean
 from solscope.whatif.predict import PredictedLine, Prediction, Predictions
 

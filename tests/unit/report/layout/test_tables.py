@@ -6,15 +6,12 @@ import pytest
 from rich.cells import cell_len
 
 from solscope.profile import ProfileWarning
+from solscope.report.layout.quantities import micro, number, pct, share_known
 from solscope.report.layout.tables import (
     Column,
     bar,
     heading,
     listing,
-    micro,
-    number,
-    pct,
-    share_known,
     table,
     to_text,
     warning_lines,

@@ -11,7 +11,8 @@ from solscope.report.layout.blocks import Block, block_markdown, block_text
 from solscope.report.layout.labels import headings
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import markdown_cell
-from solscope.report.layout.tables import Column, number, numbers, pct, share_known, warning_lines
+from solscope.report.layout.quantities import number, pct, share_known
+from solscope.report.layout.tables import Column, numbers, warning_lines
 from solscope.report.results.compare.kernels import KernelComparisons
 from solscope.text import clean
 

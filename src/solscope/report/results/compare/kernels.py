@@ -10,16 +10,8 @@ from solscope.names import short_name
 from solscope.report.forms import Screen, form, one_below_the_other
 from solscope.report.layout.labels import short_labels
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import (
-    Column,
-    counted,
-    heading,
-    mean_count,
-    number,
-    numbers,
-    table,
-    warning_lines,
-)
+from solscope.report.layout.quantities import counted, mean_count, number
+from solscope.report.layout.tables import Column, heading, numbers, table, warning_lines
 from solscope.text import clean
 
 _COLUMNS = (

@@ -9,8 +9,9 @@ from solscope.report.forms import Screen, form
 from solscope.report.layout.blocks import Block, block_markdown, block_text
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import Ready, markdown_cell
+from solscope.report.layout.quantities import counted, number
 from solscope.report.layout.sparkline import sparkline, top_of
-from solscope.report.layout.tables import Column, counted, heading, number, numbers
+from solscope.report.layout.tables import Column, heading, numbers
 from solscope.report.results.diagnose.diagnosis import (
     MISSING,
     MOST_MISSING,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import pct, share_known, warning_lines
+from solscope.report.layout.quantities import pct, share_known
+from solscope.report.layout.tables import warning_lines
 from solscope.text import clean
 from solscope.views.execution import Execution, GraphUse, Share
 from solscope.views.summary import Summary

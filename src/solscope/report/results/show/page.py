@@ -5,18 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from solscope.report.layout.lines import Printable, Text
+from solscope.report.layout.quantities import counted, mean_count, micro, number, pct
 from solscope.report.layout.sparkline import sparkline
 from solscope.report.layout.tables import (
     WIDE,
     Column,
-    counted,
     heading,
     listing,
-    mean_count,
-    micro,
-    number,
     numbers,
-    pct,
     table,
     warning_lines,
     with_bars,

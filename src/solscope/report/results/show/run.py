@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, heading, number, numbers, pct, table
+from solscope.report.layout.quantities import number, pct
+from solscope.report.layout.tables import Column, heading, numbers, table
 from solscope.report.results.show.lines import coverage_line, warnings_by_name
 from solscope.views.runs import Run, computes_longest
 from solscope.views.summary import Summary

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from solscope.report.layout.labels import distinct_names, headings
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, heading, number, numbers, pct, share_known, table
+from solscope.report.layout.quantities import number, pct, share_known
+from solscope.report.layout.tables import Column, heading, numbers, table
 from solscope.report.results.show.lines import warnings_by_name
 from solscope.text import clean, shorten
 from solscope.views.idle import CAUSES

@@ -10,7 +10,8 @@ from solscope.bench.verify import Verification
 from solscope.operators.task import Tolerance
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
-from solscope.report.layout.tables import Column, counted, heading, numbers, table
+from solscope.report.layout.quantities import counted
+from solscope.report.layout.tables import Column, heading, numbers, table
 from solscope.report.results.suite.published import percent_text, time_text
 from solscope.suite.show import InputRow, OperatorCard, OutputRow
 from solscope.suite.tables import ListedRow
