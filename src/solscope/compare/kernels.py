@@ -30,7 +30,7 @@ from solscope.compare.kernel_matching import (
     match_items,
 )
 from solscope.compare.profiles import chosen_phases, comparison_warnings
-from solscope.compare.units import Unit, steps_unit
+from solscope.compare.units import ComparedPhase, Unit, steps_unit
 from solscope.errors import UsageError
 from solscope.intervals import Int64s
 from solscope.profile import ProfileWarning
@@ -78,12 +78,9 @@ class KernelChange(msgspec.Struct, frozen=True):
     """Whether 0 is outside the interval; null when it is not known."""
 
 
-class PhaseKernels(msgspec.Struct, frozen=True):
+class PhaseKernels(ComparedPhase, frozen=True):
     """The kernels of one phase."""
 
-    phase: str | None
-    per: Literal["step", "profile"]
-    """`profile`: totals of whole profiles, which may have done different amounts of work."""
     steps: list[int | None]
     """Complete steps, before and after; null for totals."""
     devices: list[int | None]

@@ -9,14 +9,20 @@ names only say what one side has and the other has not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.compare.parts import Difference, OneSided, Part, differences, one_sided, parts_by
-from solscope.compare.units import Unit, phases_of, profile_unit, shared_phases, steps_unit
+from solscope.compare.units import (
+    ComparedPhase,
+    Unit,
+    phases_of,
+    profile_unit,
+    shared_phases,
+    steps_unit,
+)
 from solscope.errors import UsageError
 from solscope.profile import ProfileWarning
 from solscope.views.coverage import CoverageSummary, coverage
@@ -70,12 +76,9 @@ class StepTimes(msgspec.Struct, frozen=True):
     tokens: float | None
 
 
-class PhaseComparison(msgspec.Struct, frozen=True):
+class PhaseComparison(ComparedPhase, frozen=True):
     """One phase; lists have an entry per profile."""
 
-    phase: str | None
-    per: Literal["step", "profile"]
-    """`profile`: totals of whole profiles, whose units may differ."""
     steps: list[StepTimes | None]
     """Null for totals."""
     gpu_ns: list[int]

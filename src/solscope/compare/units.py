@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
@@ -25,6 +27,14 @@ WHOLE = "whole_profile"
 """`found_by` of a profile in which no steps were seen."""
 
 _KEYS = ("category", "operator", "group", "role", "name")
+
+
+class ComparedPhase(msgspec.Struct, frozen=True):
+    """A phase of several profiles, and what its times are per."""
+
+    phase: str | None
+    per: Literal["step", "profile"]
+    """`profile`: totals of whole profiles, which may have done different amounts of work."""
 
 
 @dataclass(frozen=True)

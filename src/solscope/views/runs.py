@@ -128,18 +128,6 @@ def _skew(members: list[Summary], collectives: Mapping[str, pl.DataFrame]) -> Co
 
 
 def _row(source: Summary | DeviceSummary, rank: int | None, path: str, device: str) -> RankRow:
-    return RankRow(
-        rank=rank or 0,
-        path=path,
-        device=device,
-        kernels=source.kernels,
-        gpu_span_ms=source.gpu_span_ms,
-        gpu_busy_ms=source.gpu_busy_ms,
-        gpu_busy_pct=source.gpu_busy_pct,
-        kernel_time_ms=source.kernel_time_ms,
-        compute_ms=source.compute_ms,
-        comm_ms=source.comm_ms,
-        exposed_comm_ms=source.exposed_comm_ms,
-        exposed_comm_pct=source.exposed_comm_pct,
-        memcpy_ms=source.memcpy_ms,
-    )
+    """The figures of a summary that a row has as well, under the same names."""
+    figures = set(RankRow.__struct_fields__) - {"rank", "path", "device"}
+    return RankRow(rank or 0, path, device, **{name: getattr(source, name) for name in figures})

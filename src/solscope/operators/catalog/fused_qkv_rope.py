@@ -23,11 +23,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Operator, cost_model, in_suite
-from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.cost import Axes, Cost, Published
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs
 from solscope.operators.tasks.draws import activations, torch_dtype
 from solscope.operators.tasks.judge import both, exactly
-from solscope.operators.tasks.rotation import rotated, rotation_judgement
+from solscope.operators.tasks.rotation import rotated, rotation_cost, rotation_judgement
 from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
@@ -37,14 +37,8 @@ if TYPE_CHECKING:
 @cost_model("tokens q_heads kv_heads head_dim rotary_dim", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Only the q and k heads move; angles are computed, not read."""
-    tokens, rotary = axes["tokens"], axes["rotary_dim"]
-    heads = axes["q_heads"] + axes["kv_heads"]
-    moved = element(axes) * tokens * heads * axes["head_dim"]
-    return Cost(
-        flops={"vector.fp32": 3 * tokens * heads * rotary, "sfu": tokens * rotary},
-        read_bytes={"activations": moved, "index": 4 * tokens},
-        write_bytes={"activations": moved},
-    )
+    angles = {"sfu": axes["tokens"] * axes["rotary_dim"]}
+    return rotation_cost(axes, index_bytes=4 * axes["tokens"], other_flops=angles)
 
 
 @in_suite(

@@ -20,12 +20,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Operator, cost_model, in_suite
-from solscope.operators.cost import Axes, Cost, Published, element
+from solscope.operators.cost import Axes, Cost, Published
 from solscope.operators.suite_axes import PAGED_HEADS
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task
 from solscope.operators.tasks.draws import activations, torch_dtype
 from solscope.operators.tasks.judge import both, exactly
-from solscope.operators.tasks.rotation import rotated, rotation_judgement
+from solscope.operators.tasks.rotation import rotated, rotation_cost, rotation_judgement
 
 if TYPE_CHECKING:
     import torch
@@ -34,14 +34,7 @@ if TYPE_CHECKING:
 @cost_model("tokens q_heads kv_heads head_dim rotary_dim", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Per frequency one axis is needed, so a third of the tables."""
-    tokens, rotary = axes["tokens"], axes["rotary_dim"]
-    heads = axes["q_heads"] + axes["kv_heads"]
-    moved = element(axes) * tokens * heads * axes["head_dim"]
-    return Cost(
-        flops={"vector.fp32": 3 * tokens * heads * rotary},
-        read_bytes={"activations": moved, "index": 4 * tokens * rotary},
-        write_bytes={"activations": moved},
-    )
+    return rotation_cost(axes, index_bytes=4 * axes["tokens"] * axes["rotary_dim"])
 
 
 @in_suite(

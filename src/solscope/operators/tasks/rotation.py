@@ -1,14 +1,16 @@
-"""How rotary embeddings are judged.
+"""What rotary embeddings cost, and how they are judged.
 
 A rotated value x cos - y sin may cancel: its error is that of its head's size, not of its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from solscope.operators.cost import Axes, Cost, element
 from solscope.operators.task import Judgement, Tolerance
 from solscope.operators.tasks.judge import within
 from solscope.operators.tasks.tolerances import UNIT, rounded
@@ -18,6 +20,20 @@ if TYPE_CHECKING:
 
 _WHY = "fp32 inside, one rounding; 2^-20 of the head's largest value where the two products cancel"
 _CANCELLED = 2.0**-20
+
+
+def rotation_cost(
+    axes: Axes, index_bytes: float, other_flops: Mapping[str, float] | None = None
+) -> Cost:
+    """Cost of turning the q and k heads in place: two products and a sum per value."""
+    heads = axes["q_heads"] + axes["kv_heads"]
+    moved = element(axes) * axes["tokens"] * heads * axes["head_dim"]
+    flops = {"vector.fp32": 3 * axes["tokens"] * heads * axes["rotary_dim"]}
+    return Cost(
+        flops={**flops, **(other_flops or {})},
+        read_bytes={"activations": moved, "index": index_bytes},
+        write_bytes={"activations": moved},
+    )
 
 
 def rotated(dtype: str) -> Tolerance:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from solscope.diagnose.changes.counters import CounterChange
 from solscope.diagnose.changes.decompose import Component
@@ -19,6 +20,9 @@ from solscope.report.layout.quantities import counted, number
 from solscope.report.layout.sparkline import sparkline, top_of
 from solscope.report.layout.tables import Column, heading, numbers
 from solscope.text import as_percent, clean, percent
+
+if TYPE_CHECKING:
+    from solscope.diagnose.single import SingleDiagnosis
 
 TitledLines = tuple[str, list[str]]
 """A title, and the lines below it."""
@@ -130,25 +134,31 @@ def rank_lines(result: Diagnosis) -> list[str]:
 
 def markdown_diagnosis(result: Diagnosis, *, top: int) -> str:
     """The same as Markdown."""
-    out = [
+    head = [
         f"# {markdown_cell(result.abnormal.path)} against {markdown_cell(result.normal.path)}",
         "",
         *(markdown_cell(line) for line in rank_lines(result)),
-        f"**{markdown_cell(result.sentence)}**",
-        "",
-        *(f"- {markdown_cell(line)}" for line in _comparability(result)),
     ]
-    for block in _blocks(result, top, BAR, None):
-        out += block_markdown(block)
-    return "\n".join([*out, *closing_markdown(_lists(result), result.warnings)]).rstrip() + "\n"
+    blocks = _blocks(result, top, BAR, None)
+    return markdown_page(head, result, _comparability(result), blocks, _lists(result))
 
 
-def closing_markdown(lists: Iterable[TitledLines], warnings: Sequence[str]) -> Iterator[str]:
-    """The same as `closing_parts` in Markdown."""
-    for title, lines in lists:
-        yield from ("", f"**{markdown_cell(title)}**", "", *map(list_item, lines))
-    yield ""
-    yield from (f"- warning {markdown_cell(text)}" for text in warnings)
+def markdown_page(
+    head: Sequence[str],
+    result: Diagnosis | SingleDiagnosis,
+    facts: Iterable[str],
+    blocks: Iterable[Block],
+    lists: Iterable[TitledLines],
+) -> str:
+    """A diagnosis as Markdown: its sentence, facts, tables, lists and warnings, under a head."""
+    lines = [*head, f"**{markdown_cell(result.sentence)}**", ""]
+    lines += [f"- {markdown_cell(fact)}" for fact in facts]
+    for block in blocks:
+        lines += block_markdown(block)
+    for title, items in lists:
+        lines += ["", f"**{markdown_cell(title)}**", "", *map(list_item, items)]
+    lines += ["", *(f"- warning {markdown_cell(text)}" for text in result.warnings)]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def list_item(line: str) -> str:

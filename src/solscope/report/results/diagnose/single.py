@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from solscope.diagnose.single import SingleDiagnosis
 from solscope.report.forms import Screen, form
-from solscope.report.layout.blocks import Block, block_markdown, block_text
+from solscope.report.layout.blocks import Block, block_text
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import Ready, markdown_cell
 from solscope.report.layout.quantities import counted, number
@@ -18,9 +18,9 @@ from solscope.report.results.diagnose.diagnosis import (
     STEP_LINE,
     TitledLines,
     cause_lines,
-    closing_markdown,
     closing_parts,
     list_line,
+    markdown_page,
     share_of,
     signed,
     steps_line,
@@ -67,16 +67,8 @@ def single_parts(
 
 def markdown_single(result: SingleDiagnosis, *, top: int) -> str:
     """The same as Markdown."""
-    out = [
-        f"# {markdown_cell(result.run.path)}",
-        "",
-        f"**{markdown_cell(result.sentence)}**",
-        "",
-        *(f"- {markdown_cell(line)}" for line in _facts(result)),
-    ]
-    for block in _blocks(result, top):
-        out += block_markdown(block)
-    return "\n".join([*out, *closing_markdown(_lists(result), result.warnings)]).rstrip() + "\n"
+    head = [f"# {markdown_cell(result.run.path)}", ""]
+    return markdown_page(head, result, _facts(result), _blocks(result, top), _lists(result))
 
 
 def _facts(result: SingleDiagnosis) -> Iterator[str]:
