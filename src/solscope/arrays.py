@@ -39,11 +39,11 @@ def positions(name: str, values: np.ndarray[Any, Any]) -> pl.Series:
 def holds(names: pl.Series, test: Callable[[pl.Series], pl.Series]) -> pl.Series:
     """`test` of the texts of a categorical series, asked once for each distinct text."""
     if names.null_count():
-        known = names.is_not_null()
-        found = holds(names.filter(known), test).to_numpy()
+        present = names.is_not_null()
+        matched = holds(names.filter(present), test).to_numpy()
         answer = np.zeros(names.len(), dtype=bool)
-        answer[known.to_numpy()] = found
-        return series("", answer).set(~known, None)
+        answer[present.to_numpy()] = matched
+        return series("", answer).set(~present, None)
     codes = names.to_physical().to_numpy()
     if not codes.size:
         return pl.Series(dtype=pl.Boolean)

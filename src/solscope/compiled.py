@@ -28,8 +28,8 @@ def compiled(source: Path, made_by: str, make: Callable[[str], Any]) -> Any:
     place = source.parent / "__pycache__" / f"{source.name}.json"
     key = [*_identity(source), *_identity(Path(made_by))]
     with contextlib.suppress(OSError, ValueError, TypeError):  # msgspec errors are ValueErrors
-        found, value = msgspec.json.decode(place.read_bytes())
-        if found == key:
+        stamp, value = msgspec.json.decode(place.read_bytes())
+        if stamp == key:
             return value
     value = make(source.read_text(encoding="utf-8"))
     if not sys.dont_write_bytecode:

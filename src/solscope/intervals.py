@@ -127,13 +127,13 @@ def innermost(at: Int64s, start: Int64s, end: Int64s) -> NDArray[np.int64]:
     s, e = start[order], end[order]
     parent = nest(s, e)
     if ((parent >= 0) & (e > e[np.maximum(parent, 0)])).any() or (s >= e).any():
-        found = _innermost_by_stack(at[where], s, e)
+        inner = _innermost_by_stack(at[where], s, e)
     else:
         position = np.searchsorted(s, at[where], side="right")
         depth = position - np.searchsorted(np.sort(e), at[where], side="right")
-        found = _last_at_depth(s, e, position, depth - 1)
+        inner = _last_at_depth(s, e, position, depth - 1)
     out = np.full(at.shape, -1, dtype=np.int64)
-    out[where] = np.where(found >= 0, order[np.maximum(found, 0)], -1)
+    out[where] = np.where(inner >= 0, order[np.maximum(inner, 0)], -1)
     return out
 
 

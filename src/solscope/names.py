@@ -242,7 +242,7 @@ def _from_mangled(symbol: str) -> str:
     first = ""
     for parts in _mangled_names(symbol):
         first = first or "::".join(parts)
-        name = "::".join(part for part in parts if part != "_GLOBAL__N_1")
+        name = "::".join(name_part for name_part in parts if name_part != "_GLOBAL__N_1")
         if name and not _WRAPPER.search(name):
             return name
     return first

@@ -158,11 +158,11 @@ def weighted_ratio(
     """Ratio of weighted sums of means over strata, with its interval."""
     means = resampled_means((*before, *after))
     below, above = (
-        sum(w * part for w, part in zip(weights, side, strict=True))
+        sum(w * steps for w, steps in zip(weights, side, strict=True))
         for side in (means[: len(before)], means[len(before) :])
     )
     sums = [
-        sum(w * float(part.mean()) for w, part in zip(weights, side, strict=True))
+        sum(w * float(steps.mean()) for w, steps in zip(weights, side, strict=True))
         for side in (before, after)
     ]
     low, high = _ratios(np.asarray(below), np.asarray(above), 1e-12, _ROUND_TAILS)
@@ -256,9 +256,9 @@ def _times_drawn(count: int) -> Floats:
 
 def nested_medians(processes: Sequence[Floats], draw: np.random.Generator) -> Floats:
     """`NESTED_DRAWS` medians: processes with replacement, then samples of each with replacement."""
-    size = min(part.size for part in processes)
+    size = min(samples.size for samples in processes)
     table = np.stack(
-        [part[draw.integers(0, part.size, (NESTED_DRAWS, size))] for part in processes]
+        [samples[draw.integers(0, samples.size, (NESTED_DRAWS, size))] for samples in processes]
     )
     picked = draw.integers(0, len(processes), (NESTED_DRAWS, len(processes)))
     chosen = table[picked, np.arange(NESTED_DRAWS)[:, None]]

@@ -126,4 +126,4 @@ def listed(numbers: list[int]) -> str:
             parts[-1][1:] = [number]
         else:
             parts.append([number])
-    return ", ".join("-".join(map(str, part)) for part in parts)
+    return ", ".join("-".join(map(str, span)) for span in parts)

@@ -31,9 +31,9 @@ def align(text: str, mixers: Sequence[Mixer]) -> list[int] | None:
 
     `mixers` has one entry per layer.
     """
-    short, kept = without_helpers(text)
-    at = {place: index for index, place in enumerate(kept)}
-    spans = [_span(at, kept, mixer) for mixer in mixers]
+    short, originals = without_helpers(text)
+    at = {place: index for index, place in enumerate(originals)}
+    spans = [_span(at, originals, mixer) for mixer in mixers]
     before = short[: spans[0][0]]
     gaps = [short[end:start] for (_, end), (start, _) in pairwise(spans)]
     after = short[spans[-1][1] :]
@@ -69,23 +69,23 @@ def align(text: str, mixers: Sequence[Mixer]) -> list[int] | None:
     starts = [first]
     starts += [end + cut for (_, end), cut in zip(spans, cuts, strict=False)]
     bounds = [*starts, spans[-1][1] + last]
-    return [_original(text, kept, bound) for bound in bounds]
+    return [_original(text, originals, bound) for bound in bounds]
 
 
-def _span(at: dict[int, int], kept: list[int], mixer: Mixer) -> tuple[int, int]:
+def _span(at: dict[int, int], originals: list[int], mixer: Mixer) -> tuple[int, int]:
     inside = [at[i] for i in range(mixer.start, mixer.end) if i in at]
     if inside:
         return inside[0], inside[-1] + 1
-    place = next((at[i] for i in kept if i >= mixer.end), len(kept))
+    place = next((at[i] for i in originals if i >= mixer.end), len(originals))
     return place, place
 
 
-def _original(text: str, kept: list[int], bound: int) -> int:
+def _original(text: str, originals: list[int], bound: int) -> int:
     """A boundary in the whole text: fills belong to the product after them, all else before."""
-    if bound >= len(kept):
+    if bound >= len(originals):
         return len(text)
-    place = kept[bound]
-    while place > 0 and text[place - 1] == Letter.FILL and text[kept[bound]] in PRODUCTS:
+    place = originals[bound]
+    while place > 0 and text[place - 1] == Letter.FILL and text[originals[bound]] in PRODUCTS:
         place -= 1
     return place
 
@@ -177,11 +177,11 @@ def _last_tail(after: str, tails: set[str]) -> int | None:
     """Length of the last layer's tail: a known one, else up to where it ends as others end."""
     # A cast at the end of a tail may be the input of the next norm.
     ends = tails | {tail.rstrip(Letter.COPY) for tail in tails}
-    known = [tail for tail in ends if tail and after.startswith(tail)]
-    if known:
-        return len(max(known, key=len))
-    found = [end for tail in tails if (end := _same_ending(after, tail)) is not None]
-    return max(found)[1] if found else None
+    repeated = [tail for tail in ends if tail and after.startswith(tail)]
+    if repeated:
+        return len(max(repeated, key=len))
+    endings = [end for tail in tails if (end := _same_ending(after, tail)) is not None]
+    return max(endings)[1] if endings else None
 
 
 def _cut_tail(after: str, tails: set[str]) -> int | None:

@@ -110,13 +110,13 @@ def _lendable(events: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
         activities = activities.with_columns(own.then(pl.col("op_row", "op")))
     rows = activities["op_row"]
     inputs = [events[column].gather(rows).alias(name) for name, column in INPUTS.items()]
-    known = pl.col("op_row").is_not_null()
+    has_operator = pl.col("op_row").is_not_null()
     number = (pl.struct(pl.col(*LENT).to_physical()).hash() // 2).cast(pl.Int64)
     turn = pl.col("start_ns").rank("ordinal").over("op_row").cast(pl.Int64) - 1
     return activities.with_columns(inputs).with_columns(
-        pl.when(known).then(number).alias("signature"),
-        pl.when(known).then(turn).alias("call_turn"),
-        pl.when(known).then(pl.len().over("op_row").cast(pl.Int64)).alias("call_kernels"),
+        pl.when(has_operator).then(number).alias("signature"),
+        pl.when(has_operator).then(turn).alias("call_turn"),
+        pl.when(has_operator).then(pl.len().over("op_row").cast(pl.Int64)).alias("call_kernels"),
     )
 
 

@@ -93,8 +93,8 @@ def match_captures(own: pl.DataFrame, nodes: pl.DataFrame) -> Matching:
                 refused.append(found._replace(replays=count))
                 continue
             number = len(members)
-            part = slice(sum(group[0].sizes[: graphs.start]), sum(group[0].sizes[: graphs.stop]))
-            members += [(number, step.at[part]) for step in group]
+            kernels = slice(sum(group[0].sizes[: graphs.start]), sum(group[0].sizes[: graphs.stop]))
+            members += [(number, step.at[kernels]) for step in group]
             places += [(number, fit) for _, fit in found]
             if len({size for size, _ in found}) > 1:
                 several.append(Refusal(_several(found), count, 1))
@@ -111,11 +111,11 @@ def _captures(nodes: pl.DataFrame) -> list[_Series]:
     rows = nodes.select("source", "batch", "capture", at=pl.int_range(pl.len(), dtype=pl.Int64))
     return [
         _Series(
-            part["at"].to_numpy(),
-            tuple(part.group_by("capture", maintain_order=True).len()["len"].to_list()),
-            part["batch"][0],
+            of_batch["at"].to_numpy(),
+            tuple(of_batch.group_by("capture", maintain_order=True).len()["len"].to_list()),
+            of_batch["batch"][0],
         )
-        for part in rows.partition_by("source", "batch")
+        for of_batch in rows.partition_by("source", "batch")
     ]
 
 
@@ -125,11 +125,11 @@ def _steps(own: pl.DataFrame) -> list[_Series]:
     rows = replays(own).with_columns(pl.coalesce(pl.col("step").cast(pl.Int64), alone))
     return [
         _Series(
-            np.array(part["at"].explode().to_list(), np.int64),
-            tuple(part["at"].list.len().to_list()),
-            part["tokens"][0],
+            np.array(step_rows["at"].explode().to_list(), np.int64),
+            tuple(step_rows["at"].list.len().to_list()),
+            step_rows["tokens"][0],
         )
-        for part in rows.partition_by("step")
+        for step_rows in rows.partition_by("step")
     ]
 
 

@@ -32,15 +32,15 @@ def find_chains(text: str) -> list[tuple[int, int, str]]:
     cores = [(m.start(), m.end()) for m in _NORM.finditer(text)]
     before_product = [_ending_before_product(text, start, end) for start, end in cores]
     common = _common(before_product)
-    found = [
+    chains = [
         (start, _end(text, end, common, own), "N")
         for (start, end), own in zip(cores, before_product, strict=True)
     ]
-    found += [(m.start(), m.end(), "l") for m in _L2_NORM.finditer(text)]
-    found += [(m.start(), m.end(), "N") for m in _SCALED.finditer(text)]
-    found += _cast_norms(text)
+    chains += [(m.start(), m.end(), "l") for m in _L2_NORM.finditer(text)]
+    chains += [(m.start(), m.end(), "N") for m in _SCALED.finditer(text)]
+    chains += _cast_norms(text)
     out: list[tuple[int, int, str]] = []
-    for chain in sorted(found):
+    for chain in sorted(chains):
         if not out or chain[0] >= out[-1][1]:
             out.append(chain)
     return out

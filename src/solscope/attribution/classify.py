@@ -280,21 +280,21 @@ _CHANGES_TEXT = lazy_pattern(r"\(\?[a-zA-Z]*[ix]")
 def _plain_pieces(pattern: str) -> list[list[str]]:
     branches: list[list[str]] = [[""]]
     depth = 0
-    for part in _PATTERN_PART.finditer("" if _CHANGES_TEXT.search(pattern) else pattern):
-        pieces, mark = branches[-1], part["mark"]
+    for token in _PATTERN_PART.finditer("" if _CHANGES_TEXT.search(pattern) else pattern):
+        pieces, mark = branches[-1], token["mark"]
         if mark in ("(", ")"):
             depth += 1 if mark == "(" else -1
             pieces.append("")
         elif depth:
             continue
-        elif part["text"]:
-            pieces[-1] += part["text"]
-        elif part["escape"] and not part["escape"].isalnum():
-            pieces[-1] += part["escape"]
+        elif token["text"]:
+            pieces[-1] += token["text"]
+        elif token["escape"] and not token["escape"].isalnum():
+            pieces[-1] += token["escape"]
         elif mark == "|":
             branches.append([""])
         else:
-            if part["maybe"]:  # the character before it may be absent
+            if token["maybe"]:  # the character before it may be absent
                 pieces[-1] = pieces[-1][:-1]
             pieces.append("")
     return branches

@@ -53,13 +53,15 @@ def unmatched(attributed: Attributed, companions: Iterable[Profile]) -> list[str
     if lent.all() and not lacking["dims_borrowed"].null_count():
         return []
     if not own["replayed"].any():
-        known = not rows["op_row"].null_count()
-        return ["all its kernels have operators of their own" if known else "it replays no graph"]
+        complete = not rows["op_row"].null_count()
+        return [
+            "all its kernels have operators of their own" if complete else "it replays no graph"
+        ]
     lending = lenders(list(companions), attributed.rules)
     nodes = all_nodes(lending)
     if nodes.height:
-        found = match_captures(own, nodes)
-        refused, several = found.refused, found.several_batches
+        matches = match_captures(own, nodes)
+        refused, several = matches.refused, matches.several_batches
     else:
         refused = refusals(own, pl.concat([_order(each.activities) for each in lending]))
         several = []

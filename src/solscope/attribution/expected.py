@@ -49,8 +49,8 @@ def verdicts(activities: pl.DataFrame, expected: Expected) -> dict[tuple[object,
     return {run: _verdict(kinds, expected.kinds) for run, kinds in passes.items()}
 
 
-def _verdict(found: dict[int, str | None], expected: Sequence[str | None]) -> Verdict:
-    kinds = tuple(found[number] for number in sorted(found))
+def _verdict(kind_of_layer: dict[int, str | None], expected: Sequence[str | None]) -> Verdict:
+    kinds = tuple(kind_of_layer[number] for number in sorted(kind_of_layer))
     pairs = zip(kinds, expected, strict=False)
     differing = tuple(
         number
@@ -62,11 +62,11 @@ def _verdict(found: dict[int, str | None], expected: Sequence[str | None]) -> Ve
 
 def with_expected(activities: pl.DataFrame, expected: Expected) -> pl.DataFrame:
     """`activities` with the confidence that agreement or contradiction leaves."""
-    found = verdicts(activities, expected)
-    if not found:
+    verdict_of = verdicts(activities, expected)
+    if not verdict_of:
         return activities
     votes = pl.DataFrame(
-        [(*run, verdict.agrees(expected)) for run, verdict in found.items()],
+        [(*run, verdict.agrees(expected)) for run, verdict in verdict_of.items()],
         schema={**{name: activities.schema[name] for name in RUN}, "agrees": pl.Boolean},
         orient="row",
     )

@@ -36,8 +36,8 @@ def marked_passes(activities: pl.DataFrame) -> Int64s:
         regular = [
             marks
             for category, ends in (("sampling", True), ("embedding", False))
-            for part in _candidates(ordered, category)
-            if (marks := _regular(ordered, mixers, part, ends=ends)) is not None
+            for candidates in _candidates(ordered, category)
+            if (marks := _regular(ordered, mixers, candidates, ends=ends)) is not None
         ]
         if regular:
             return max(regular, key=lambda marks: marks.mixers).starts
@@ -61,14 +61,14 @@ def _mixers(ordered: pl.DataFrame) -> list[Int64s]:
     written out has only its softmax.
     """
     choices = (_MIXERS, (*_MIXERS, "conv"), ("softmax",))
-    found = [ordered.filter(pl.col("category").is_in(names))["at"] for names in choices]
-    return [rows.cast(pl.Int64).to_numpy() for rows in found if not rows.is_empty()]
+    positions = [ordered.filter(pl.col("category").is_in(names))["at"] for names in choices]
+    return [rows.cast(pl.Int64).to_numpy() for rows in positions if not rows.is_empty()]
 
 
 def _candidates(ordered: pl.DataFrame, category: str) -> list[Int64s]:
     """Positions of all kernels of a category, and of each name among them."""
-    part = ordered.filter(pl.col("category") == category)
-    groups = [part, *part.partition_by("name", maintain_order=True)]
+    of_category = ordered.filter(pl.col("category") == category)
+    groups = [of_category, *of_category.partition_by("name", maintain_order=True)]
     return [group["at"].cast(pl.Int64).to_numpy() for group in groups if group.height > 1]
 
 

@@ -66,7 +66,7 @@ def _overlaps(span: tuple[int, int], ranges: Sequence[tuple[int, int]]) -> bool:
 
 def _softmax_mixers(text: str) -> list[tuple[int, int]]:
     """Attention written out: a softmax between two products, and no choice of experts."""
-    found = []
+    mixers = []
     for at, letter in enumerate(text):
         if letter != Letter.SOFTMAX:
             continue
@@ -74,8 +74,8 @@ def _softmax_mixers(text: str) -> list[tuple[int, int]]:
         left, right = before.rfind(Letter.GEMM), after.find(Letter.GEMM)
         chosen = after[: max(right, 0)]
         if left >= 0 and right >= 0 and not {Letter.SORT, Letter.TOPK} & set(chosen):
-            found.append((at - len(before) + left, at + 1 + right + 1))
-    return found
+            mixers.append((at - len(before) + left, at + 1 + right + 1))
+    return mixers
 
 
 def _mixer(text: str, start: int, end: int) -> Mixer:
@@ -90,5 +90,5 @@ def _mixer(text: str, start: int, end: int) -> Mixer:
 
 def without_helpers(text: str) -> tuple[str, list[int]]:
     """The text without kernels whose number varies, and where each of its letters stood."""
-    kept = [at for at, letter in enumerate(text) if letter not in HELPERS]
-    return "".join(text[at] for at in kept), kept
+    originals = [at for at, letter in enumerate(text) if letter not in HELPERS]
+    return "".join(text[at] for at in originals), originals

@@ -53,9 +53,9 @@ def attribute_opened(
     given = {"profile": profile, "rules": rules}
     key = _key(rules, main, twins, Opening.known_key)
     if main.entries is not None and key is not None:
-        found = main.entries.get(key, Attributed, given)
-        if found is not None:
-            return found
+        cached = main.entries.get(key, Attributed, given)
+        if cached is not None:
+            return cached
     result = attribute(profile, rules, [twin.profile() for twin in twins])
 
     def store() -> None:

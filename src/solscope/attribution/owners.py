@@ -35,24 +35,24 @@ def find_owners(activities: pl.DataFrame, helpers: dict[str, str]) -> pl.Series:
     ops = activities["op_row"].to_list()
     work = activities.select("rank", "device", "stream", "start_ns", at=pl.int_range(pl.len()))
     ordered = work.filter(pl.col("start_ns").is_not_null()).sort("start_ns", maintain_order=True)
-    for part in ordered.partition_by(["rank", "device", "stream"]):
-        at = part["at"].to_numpy()
+    for stream in ordered.partition_by(["rank", "device", "stream"]):
+        at = stream["at"].to_numpy()
         for position in np.flatnonzero([side[i] is not None for i in at]):
-            found = _owner_at(int(position), at, side, category, ops)
-            if found is not None:
-                owner[at[position]] = rows[found]
+            nearest = _owner_at(int(position), at, side, category, ops)
+            if nearest is not None:
+                owner[at[position]] = rows[nearest]
     return positions("owner_row", owner).cast(pl.UInt32)
 
 
 def _side(activities: pl.DataFrame, helpers: dict[str, str]) -> list[str | None]:
     """`previous` or `next` for helpers, null for all else; a memset may serve what follows."""
-    known = (
+    positions = (
         activities["rule"]
         .cast(pl.String)
         .replace_strict(helpers, default=None, return_dtype=pl.String)
     )
     fills = (activities["kind"] == "memset").fill_null(False)
-    return pl.select(pl.when(fills).then(pl.lit("next")).otherwise(known)).to_series().to_list()
+    return pl.select(pl.when(fills).then(pl.lit("next")).otherwise(positions)).to_series().to_list()
 
 
 def _owner_at(

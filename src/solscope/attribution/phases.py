@@ -90,12 +90,12 @@ def queries_of(events: pl.DataFrame, activities: pl.DataFrame) -> list[Query | N
         }
     )
     queries: list[Query | None] = [None] * keys.height
-    known: dict[tuple[str, str], Query | None] = {}
+    parsed: dict[tuple[str, str], Query | None] = {}
     # Few activities are attention: only those are looked at one by one.
     for row, op, dims in keys.with_row_index().drop_nulls().iter_rows():
-        if (op, dims) not in known:
-            known[op, dims] = _query(op, dims)
-        queries[row] = known[op, dims]
+        if (op, dims) not in parsed:
+            parsed[op, dims] = _query(op, dims)
+        queries[row] = parsed[op, dims]
     return queries
 
 

@@ -66,11 +66,11 @@ def products_of(
     """Shape of each product whose operator recorded its inputs; None for everything else."""
     rows = activities["op_row"].set(sequence != Letter.GEMM.value, None)
     dims = events["input_dims"].gather(rows).cast(pl.String)
-    known = {text: product_of(text) for text in dims.unique().drop_nulls()}
+    shapes = {text: product_of(text) for text in dims.unique().drop_nulls()}
     products: list[Product | None] = [None] * dims.len()
     rows_with = dims.is_not_null().arg_true()
     for row, text in zip(rows_with.to_list(), dims.drop_nulls().to_list(), strict=True):
-        products[row] = known[text]
+        products[row] = shapes[text]
     return products
 
 

@@ -55,9 +55,9 @@ def counterparts(own: pl.DataFrame, there: pl.DataFrame) -> Counterparts:
         key = (wanted.tobytes(), tokens)
         if key not in numbers:
             number = numbers[key] = len(numbers)
-            found = [p[i : i + at.size] for p, text in sources for i in find_in(text, wanted)]
-            least = least_size(tokens, (sizes[int(place[0])] for place in found))
-            fits = [p for p in found if least is None or sizes[int(p[0])] in (least, None)]
+            occurrences = [p[i : i + at.size] for p, text in sources for i in find_in(text, wanted)]
+            least = least_size(tokens, (sizes[int(place[0])] for place in occurrences))
+            fits = [p for p in occurrences if least is None or sizes[int(p[0])] in (least, None)]
             places += [(number, place) for place in fits]
         members.append((numbers[key], at))
     return Counterparts(positions_table(members, "at"), positions_table(places, "other"))
@@ -65,8 +65,8 @@ def counterparts(own: pl.DataFrame, there: pl.DataFrame) -> Counterparts:
 
 def least_size(tokens: int | None, sizes: Iterable[int | None]) -> int | None:
     """The least of these sizes that holds a step; null where it is not known or none does."""
-    known = [size for size in sizes if size is not None and tokens is not None and size >= tokens]
-    return min(known, default=None)
+    enough = [size for size in sizes if size is not None and tokens is not None and size >= tokens]
+    return min(enough, default=None)
 
 
 def refusals(own: pl.DataFrame, there: pl.DataFrame) -> list[Refusal]:
@@ -74,27 +74,27 @@ def refusals(own: pl.DataFrame, there: pl.DataFrame) -> list[Refusal]:
     ours, sources = _codes(own, there)
     names = own["name"].cast(pl.String)
     counts = Counter(ours[at].tobytes() for at, _ in _long_replays(own))
-    found: dict[bytes, Refusal] = {}
+    refused: dict[bytes, Refusal] = {}
     for at, _ in _long_replays(own):
         key = ours[at].tobytes()
-        if key in found:
+        if key in refused:
             continue
         same = max((_common_start(text, ours[at]) for _, text in sources), default=0)
         if same < at.size:
             here = short_name(str(names[int(at[same])]))
             reason = f"the order is the same for {same} of {at.size} kernels; the next is {here}"
-            found[key] = Refusal(reason, counts[key], same / at.size)
-    return by_reason(found.values())
+            refused[key] = Refusal(reason, counts[key], same / at.size)
+    return by_reason(refused.values())
 
 
 def by_reason(refused: Iterable[Refusal]) -> list[Refusal]:
     """One per reason, those of most replays first."""
-    found: dict[str, Refusal] = {}
+    reasons: dict[str, Refusal] = {}
     for each in refused:
-        before = found.get(each.reason)
+        before = reasons.get(each.reason)
         count = each.replays + (0 if before is None else before.replays)
-        found[each.reason] = each._replace(replays=count)
-    return sorted(found.values(), key=lambda refusal: -refusal.replays)
+        reasons[each.reason] = each._replace(replays=count)
+    return sorted(reasons.values(), key=lambda refusal: -refusal.replays)
 
 
 def replays(own: pl.DataFrame) -> pl.DataFrame:
@@ -117,9 +117,9 @@ def positions_table(parts: list[tuple[int, Int64s]], name: str) -> pl.DataFrame:
     """Positions of kernels, with the sequence and the turn of each."""
     empty = np.empty(0, np.int64)
     columns = {
-        "sequence": [np.full(part.size, number) for number, part in parts],
-        "turn": [np.arange(part.size) for _, part in parts],
-        name: [part for _, part in parts],
+        "sequence": [np.full(rows.size, number) for number, rows in parts],
+        "turn": [np.arange(rows.size) for _, rows in parts],
+        name: [rows for _, rows in parts],
     }
     return pl.DataFrame(
         {column: np.concatenate([empty, *arrays]) for column, arrays in columns.items()},
@@ -132,13 +132,13 @@ def find_in(text: np.ndarray, wanted: np.ndarray) -> list[int]:
     if wanted.size > text.size:
         return []
     candidates = np.flatnonzero(text[: text.size - wanted.size + 1] == wanted[0])
-    found: list[int] = []
+    starts: list[int] = []
     for at in candidates.tolist():
-        if found and at < found[-1] + wanted.size:
+        if starts and at < starts[-1] + wanted.size:
             continue
         if np.array_equal(text[at : at + wanted.size], wanted):
-            found.append(at)
-    return found
+            starts.append(at)
+    return starts
 
 
 def _codes(
@@ -161,7 +161,7 @@ def _ordered(table: pl.DataFrame) -> list[Int64s]:
     """Positions by device, in order of start."""
     work = table.select("rank", "device", "start_ns", at=pl.int_range(pl.len()).cast(pl.Int64))
     ordered = work.filter(pl.col("start_ns").is_not_null()).sort("start_ns", maintain_order=True)
-    return [part["at"].to_numpy() for part in ordered.partition_by(["rank", "device"])]
+    return [of_device["at"].to_numpy() for of_device in ordered.partition_by(["rank", "device"])]
 
 
 def _common_start(text: np.ndarray, wanted: np.ndarray) -> int:

@@ -102,12 +102,12 @@ def earlier_feed_forward(text: str, start: int, end: int) -> list[int]:
     """
     starts = [end]
     for at in range(end - 1, start - 1, -1):
-        part = text[at : starts[0]]
-        products = [i for i, letter in enumerate(part) if letter in PRODUCTS]
+        between = text[at : starts[0]]
+        products = [i for i, letter in enumerate(between) if letter in PRODUCTS]
         if (
             text[at] in NORMS
             and len(products) >= 2
-            and any(letter in _ACTIVATIONS for letter in part[products[0] : products[-1]])
+            and any(letter in _ACTIVATIONS for letter in between[products[0] : products[-1]])
             and any(letter in PRODUCTS for letter in text[start:at])
         ):
             starts.insert(0, at)

@@ -172,9 +172,9 @@ def letters(activities: pl.DataFrame, helpers: dict[str, str]) -> pl.Series:
     keys = activities.select("category", "rule", "name")
     distinct = keys.unique()
     texts = distinct.select(pl.all().cast(pl.String)).iter_rows()
-    found = [str(_letter(c, r, n, helpers)) for c, r, n in texts]
-    known = distinct.with_columns(pl.Series("letter", found, dtype=pl.String))
-    joined = keys.join(known, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")
+    distinct_letters = [str(_letter(c, r, n, helpers)) for c, r, n in texts]
+    table = distinct.with_columns(pl.Series("letter", distinct_letters, dtype=pl.String))
+    joined = keys.join(table, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")
     return joined["letter"]
 
 

@@ -29,8 +29,8 @@ def find_twins(activities: pl.DataFrame) -> dict[int, int]:
     """
     lost = activities["launch_row"].is_null() & activities["graph_node"].is_null()
     lost = lost & activities["op_row"].is_null() & (activities["kind"] != "graph")
-    known = activities["signature"].is_not_null()
-    if not lost.any() or not known.any():
+    signed = activities["signature"].is_not_null()
+    if not lost.any() or not signed.any():
         return {}
     facts = activities.select(
         pl.col("grid").to_physical().cast(pl.Int64).fill_null(-1),
@@ -38,16 +38,16 @@ def find_twins(activities: pl.DataFrame) -> dict[int, int]:
     ).fill_null(-1)
     table, streams = facts.to_numpy(), by_stream(activities)
     names = activities["name"].to_physical().cast(pl.UInt64).fill_null(NAMELESS).to_numpy()
-    open_, lenders = lost.to_numpy().copy(), known.to_numpy()
-    found: dict[int, int] = {}
+    open_, lenders = lost.to_numpy().copy(), signed.to_numpy()
+    twins: dict[int, int] = {}
     for before, after in REACHES:
         keys = np.zeros(activities.height, np.uint64)
         for at in streams:
             keys[at] = _sequences(names[at], before, after)
         fresh = _agreed(keys, table, open_, lenders)
-        found |= fresh
+        twins |= fresh
         open_[list(fresh)] = False
-    return found
+    return twins
 
 
 def by_stream(activities: pl.DataFrame) -> list[Int64s]:
@@ -89,12 +89,12 @@ def _agreed(
     by_key: dict[int, list[int]] = {key: [] for key in wanted}
     for at, key in zip(candidates.tolist(), keys[candidates].tolist(), strict=True):
         by_key[key].append(at)
-    found: dict[int, int] = {}
+    agreed: dict[int, int] = {}
     for at, key in zip(asked.tolist(), keys[asked].tolist(), strict=True):
         lenders_here = by_key[key]
         rows = table[lenders_here]
         fits = (rows[:, 0] == table[at, 0]) | (rows[:, 0] < 0) | (table[at, 0] < 0)
         same = rows[fits]
         if same.size and (same[:, 1:] == same[0, 1:]).all():
-            found[at] = lenders_here[int(np.flatnonzero(fits)[0])]
-    return found
+            agreed[at] = lenders_here[int(np.flatnonzero(fits)[0])]
+    return agreed

@@ -91,8 +91,8 @@ class Solution:
         """The file for an operator; null when it has none."""
         if self.place.is_file():
             return self.place
-        found = [self.place / f"{operator}{suffix}" for suffix in (".py", ".cu")]
-        return next((path for path in found if path.is_file()), None)
+        candidates = [self.place / f"{operator}{suffix}" for suffix in (".py", ".cu")]
+        return next((path for path in candidates if path.is_file()), None)
 
     def operators(self) -> list[str]:
         """Operators that have a file; empty for a single file, which is for whatever is asked."""

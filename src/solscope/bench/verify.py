@@ -210,11 +210,11 @@ def _sampled(task: Task, inputs: Inputs, wanted: Outputs) -> str:
     sampled = task.sampled(inputs, rows)
     if {*sampled, *task.unsampled} != set(task.outputs):
         return f"sampled gives {list(sampled)}, but {list(task.unsampled)} should be left out"
-    for name, part in sampled.items():
+    for name, chosen in sampled.items():
         whole = wanted[name][rows]
-        if part.shape != whole.shape:
-            return f"sampled {name} has shape {list(part.shape)}"
-        near = torch.isclose(part.double(), whole.double(), rtol=1e-4, atol=1e-5, equal_nan=True)
+        if chosen.shape != whole.shape:
+            return f"sampled {name} has shape {list(chosen.shape)}"
+        near = torch.isclose(chosen.double(), whole.double(), rtol=1e-4, atol=1e-5, equal_nan=True)
         if not bool(near.all()):
             return f"sampled {name} is not what the full reference has"
     return ""
@@ -234,11 +234,11 @@ def _same(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     """Bit by bit: NaN in unused cache slots equals itself."""
     import torch
 
-    def equal(one: Any, two: Any) -> bool:
-        if not isinstance(one, torch.Tensor):
-            return bool(one == two)
-        flat = [value.contiguous().view(-1).view(torch.uint8) for value in (one, two)]
-        return one.shape == two.shape and one.dtype == two.dtype and torch.equal(*flat)
+    def equal(first: Any, second: Any) -> bool:
+        if not isinstance(first, torch.Tensor):
+            return bool(first == second)
+        flat = [value.contiguous().view(-1).view(torch.uint8) for value in (first, second)]
+        return first.shape == second.shape and first.dtype == second.dtype and torch.equal(*flat)
 
     return first.keys() == second.keys() and all(equal(first[name], second[name]) for name in first)
 

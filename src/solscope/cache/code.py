@@ -25,8 +25,8 @@ PARTS = ("_native", "attribution", "cache", "hardware", "operators", "readers")
 def code_version() -> str:
     """Changes when reading or attribution may give another result."""
     files = _files(PACKAGE, deep=False)
-    for part in PARTS:
-        files += _files(PACKAGE / part, deep=True)
+    for package in PARTS:
+        files += _files(PACKAGE / package, deep=True)
     # The scanner must not change a result, but a comparison of the two has to run both.
     about = (__version__, pl.__version__, sys.version_info[:2], os.environ.get("SOLSCOPE_CORE"))
     return hashlib.blake2b(repr((about, sorted(files))).encode(), digest_size=16).hexdigest()

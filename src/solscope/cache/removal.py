@@ -62,15 +62,15 @@ def _delete(path: Path) -> None:
 
 def remove_all(cache: Path) -> None:
     """Remove all that solscope wrote into its cache, and folders that are empty then."""
-    for part in (ENTRIES, INDEX, ANSWERS):
-        for path in owned(cache / part, part):
+    for kind in (ENTRIES, INDEX, ANSWERS):
+        for path in owned(cache / kind, kind):
             remove(cache, path)
     for path in owned(cache / WORK, WORK):
         shutil.rmtree(path, ignore_errors=True)
-    for part in (ENTRIES, INDEX, ANSWERS, WORK):
+    for kind in (ENTRIES, INDEX, ANSWERS, WORK):
         # Not empty, or already removed by another process: both are fine.
         with contextlib.suppress(OSError):
-            (cache / part).rmdir()
+            (cache / kind).rmdir()
     with contextlib.suppress(OSError):
         if [path.name for path in cache.iterdir()] == [TAG]:
             (cache / TAG).unlink()

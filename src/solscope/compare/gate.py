@@ -180,8 +180,8 @@ def _judge(sample: _Sample) -> tuple[Ratio | None, Verdict, str]:
         return None, "cannot_tell", f"no {sample.what} time in the baseline"
     if np.array_equal(before, after):
         return Ratio(1.0, 1.0, 1.0), "ok", "the same values on both sides"
-    found = TwoSamples(before, after).ratio()
-    return found, *_against(found, limit)
+    ratio = TwoSamples(before, after).ratio()
+    return ratio, *_against(ratio, limit)
 
 
 def _against(found: Ratio, limit: float) -> tuple[Verdict, str]:

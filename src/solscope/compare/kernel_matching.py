@@ -203,7 +203,7 @@ def _pairs(by: MatchedBy, before: list[Item], after: list[Item]) -> list[Match]:
         sides = [sorted(side, key=lambda item: item.calls_per_step) for side in (before, after)]
         counts = [[item.calls_per_step for item in side] for side in sides]
         if counts[0] == counts[1] and len(set(counts[0])) == len(before):
-            return [Match(by, [one], [other]) for one, other in zip(*sides, strict=True)]
+            return [Match(by, [earlier], [later]) for earlier, later in zip(*sides, strict=True)]
     return [Match(by, before, after)]
 
 

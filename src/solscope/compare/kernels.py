@@ -277,12 +277,12 @@ def _aligned(
         if 2 * times[positions[pairs.sure]].sum() < times.sum():
             return {}
     trusted = pairs.sure | pairs.one_for_one
-    found = [
+    aligned = [
         step["item"].to_numpy()[positions[trusted]].tolist()
         for step, positions in zip(steps, (pairs.first, pairs.second), strict=True)
     ]
     return Counter(
-        (items[0][first], items[1][second]) for first, second in zip(*found, strict=True)
+        (items[0][first], items[1][second]) for first, second in zip(*aligned, strict=True)
     )
 
 

@@ -138,8 +138,8 @@ def _ms(sums: tuple[int, int] | None, unit: Unit) -> float | None:
 
 
 def _has_roles(unit: Unit) -> bool:
-    known = unit.rows.filter(pl.col("role").is_not_null() & (pl.col("role") != OTHER))
-    return int(known["total_ns"].sum()) >= ROLES_FROM * max(1, unit.gpu_ns)
+    with_role = unit.rows.filter(pl.col("role").is_not_null() & (pl.col("role") != OTHER))
+    return int(with_role["total_ns"].sum()) >= ROLES_FROM * max(1, unit.gpu_ns)
 
 
 def _times(unit: Unit, roles: bool) -> dict[Key, float]:

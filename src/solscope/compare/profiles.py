@@ -115,7 +115,7 @@ def compare_profiles(
     else:
         units = [[profile_unit(profile) for profile in profiles]]
     summaries = all(profile.profile.is_aggregate for profile in profiles)
-    known = dict.fromkeys(p for side in profiles for p in phases_of(side))
+    phases = dict.fromkeys(p for side in profiles for p in phases_of(side))
     return Comparison(
         profiles=[
             _side(profile, label, [row[at] for row in units])
@@ -125,7 +125,7 @@ def compare_profiles(
             _phase(p, row, labels, summaries)
             for p, row in zip(chosen or [phase], units, strict=True)
         ],
-        left_out=[p or "(not known)" for p in known if chosen and p not in chosen],
+        left_out=[p or "(not known)" for p in phases if chosen and p not in chosen],
         warnings=list(comparison_warnings(profiles, labels, phase, chosen, units)),
     )
 

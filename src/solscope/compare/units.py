@@ -119,7 +119,9 @@ def steps_unit(attributed: Attributed, phase: str | None) -> Unit:
         steps=steps.drop("phase"),
         rows=_activity_rows(rows),
         devices=max(1, rows.select("rank", "device").n_unique()),
-        busy_ns=sum(_busy(part) for part in rows.partition_by(["rank", "device", "step"])),
+        busy_ns=sum(
+            _busy(step_rows) for step_rows in rows.partition_by(["rank", "device", "step"])
+        ),
     )
 
 

@@ -82,25 +82,25 @@ def resolve(path: str) -> str:
     root = FOLDER / DEMOS[name].file
     if not within:
         return str(root)
-    found = root / within
-    if not (found.resolve().is_relative_to(root.resolve()) and found.exists()):
+    target = root / within
+    if not (target.resolve().is_relative_to(root.resolve()) and target.exists()):
         raise InputError(f"{path}: the demo {name} has no such file")
-    return str(found)
+    return str(target)
 
 
 def expand(path: str) -> list[str]:
     """The profiles behind `demo:NAME`: itself, or each rank of a run."""
-    found = Path(resolve(path))
-    if not found.is_dir():
+    target = Path(resolve(path))
+    if not target.is_dir():
         demo = DEMOS.get(path.removeprefix(PREFIX))
         if demo is not None and demo.kind == "results":
             raise InputError(f"{path} {_USE['results'].format(path)}")
         return [path]
     if DEMOS[path.removeprefix(PREFIX).partition("/")[0]].kind == "lab" and not any(
-        file.suffix == ".zst" for file in found.iterdir()
+        file.suffix == ".zst" for file in target.iterdir()
     ):
         raise InputError(f"{path} {_USE['lab'].format(path)}")
-    return [f"{path.rstrip('/')}/{file.name}" for file in sorted(found.iterdir())]
+    return [f"{path.rstrip('/')}/{file.name}" for file in sorted(target.iterdir())]
 
 
 def require_profile(path: str) -> None:

@@ -61,9 +61,9 @@ def diagnose_against(
 ) -> Diagnosis:
     """Diagnose a run against a set of recordings of the same program."""
     require_enough(len(baseline))
-    times = step_times([phase_means(one, limits) for one in (*baseline, run)])
+    times = step_times([phase_means(recording, limits) for recording in (*baseline, run)])
     typical = baseline[most_typical(times[:-1])]
-    ratios = [operator_ratio(typical, one, limits) for one in baseline]
+    ratios = [operator_ratio(typical, recording, limits) for recording in baseline]
     paces = np.log([ratio for ratio in ratios if ratio is not None])
     return against_typical(typical, run, predicted(times[:-1]), paces, times, limits)
 
@@ -104,8 +104,8 @@ def against_typical(
         limits, host_noise=noise, gpu_noise=noise, most_pace=pace
     )
     units = match(typical, run, learned_limits)
-    found = diagnose_units(units, learned_limits, usual=abs(apart) <= half)
-    return msgspec.structs.replace(found, baseline=band)
+    diagnosis = diagnose_units(units, learned_limits, usual=abs(apart) <= half)
+    return msgspec.structs.replace(diagnosis, baseline=band)
 
 
 def require_enough(runs: int) -> None:

@@ -56,9 +56,9 @@ def blame(normal: Analysis, abnormal: Analysis) -> RankCause:
     rank = abnormal.matched.ranks[at]
     if confidence >= SURE:
         # The reason was looked for at the rank that costs most, which need not be this one.
-        known = abnormal.why if abnormal.suspect.leader == rank else None
-        why = "unknown" if known is None else known.why
-        evidence = [] if known is None else list(known.evidence)
+        stated = abnormal.why if abnormal.suspect.leader == rank else None
+        why = "unknown" if stated is None else stated.why
+        evidence = [] if stated is None else list(stated.evidence)
         return RankCause(rank, round(confidence, 3), why, ratio, cost, evidence)
     if ratio < SLOWER:
         return RankCause(None, round(confidence, 3), "unknown", ratio, cost, [])
@@ -69,8 +69,8 @@ def blame(normal: Analysis, abnormal: Analysis) -> RankCause:
 def _of_same_ranks(normal: Analysis, abnormal: Analysis) -> NDArray[np.float64]:
     """Mean cost of the same ranks in the normal run; the mean of all where a rank is not there."""
     costs = normal.charge.cost.mean(0)
-    known = dict(zip(normal.matched.ranks, costs, strict=True))
-    return np.array([known.get(rank, costs.mean()) for rank in abnormal.matched.ranks])
+    normal_costs = dict(zip(normal.matched.ranks, costs, strict=True))
+    return np.array([normal_costs.get(rank, costs.mean()) for rank in abnormal.matched.ranks])
 
 
 def _confidence(normal: Analysis, abnormal: Analysis, at: int) -> float:

@@ -156,7 +156,7 @@ def _header(profile: Profile, zero: int) -> str:
 def _device(device: Device) -> dict[str, object]:
     # The last character of a gfx name is the stepping.
     match = re.fullmatch(r"sm_(\d+)(\d)|gfx(\d+)(\d)\w", device.arch or "")
-    major, minor = (int(part) for part in match.groups() if part) if match else (None, None)
+    major, minor = (int(digits) for digits in match.groups() if digits) if match else (None, None)
     facts = {
         "id": device.ordinal,
         "name": device.name,
@@ -254,15 +254,15 @@ def _track(track: Track, threads: Threads, zero: int) -> Iterator[pl.Series]:
     process = Process("solscope", track.rank, track.device)
     start = track.slices["start_ns"].to_numpy()
     lane = pl.Series("lane", lanes(start, start + track.slices["dur_ns"].to_numpy()))
-    for (number,), part in sorted(
+    for (number,), events in sorted(
         track.slices.with_columns(lane).partition_by(["lane"], as_dict=True).items()
     ):
         name = f"{track.name} ({number + 1})" if number else track.name
         tid = threads.tid(process, None, name)
-        yield part.select(
+        yield events.select(
             pl.concat_str(
                 pl.lit('{"ph":"X","cat":"Trace","name":'),
-                json_value(part["name"]).alias("quoted"),
+                json_value(events["name"]).alias("quoted"),
                 pl.lit(f',"pid":{threads.pid(process)},"tid":{tid},"ts":'),
                 *_microseconds(pl.col("start_ns") - zero),
                 pl.lit(',"dur":'),
@@ -292,5 +292,5 @@ def _microseconds(time_ns: pl.Expr) -> tuple[pl.Expr, ...]:
 def _short(names: pl.Series) -> pl.Series:
     texts = names.cast(pl.String)
     short = {text: short_name(text) for text in texts.unique().drop_nulls()}
-    found = texts.replace_strict(short, default=None, return_dtype=pl.String)
-    return found.alias("short_name")
+    shortened = texts.replace_strict(short, default=None, return_dtype=pl.String)
+    return shortened.alias("short_name")

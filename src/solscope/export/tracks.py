@@ -40,7 +40,7 @@ def added_tracks(attributed: Attributed) -> Iterator[Track]:
         pl.col("dur_ns").fill_null(0)
     )
     groups = timed.partition_by(_DEVICE, as_dict=True, maintain_order=True)
-    for key in sorted(groups, key=lambda key: [_number(part) for part in key]):
+    for key in sorted(groups, key=lambda key: [_number(number) for number in key]):
         rank, device = key
         for name, slices in _of_device(attributed, groups[key]):
             if not slices.is_empty():
@@ -92,9 +92,9 @@ def _of_device(attributed: Attributed, rows: pl.DataFrame) -> Iterator[tuple[str
     if len(streams) > _MANY_STREAMS:
         streams = {(None,): rows}
     for track, column in (("roles", "role"), ("categories", "category")):
-        for (stream,), part in sorted(streams.items(), key=lambda item: _number(item[0][0])):
+        for (stream,), of_stream in sorted(streams.items(), key=lambda item: _number(item[0][0])):
             where = "" if stream is None else f", stream {stream}"
-            yield track + where, _labels(part, column)
+            yield track + where, _labels(of_stream, column)
     yield "idle", _idle(attributed, rows)
 
 
@@ -105,10 +105,10 @@ def _number(value: object) -> int:
 
 def _steps(steps: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     bounds = _bounds(rows.filter(pl.col("step").is_not_null()), ["step"])
-    known = steps.select(
+    placed = steps.select(
         "step", *(name for name in ("name", "phase", "requests", "tokens", "cut") if name in steps)
     )
-    table = bounds.join(known, on="step", how="left", maintain_order="left")
+    table = bounds.join(placed, on="step", how="left", maintain_order="left")
     names = pl.coalesce("name", pl.format("step {}", "step"))
     return _slices(table, names, [c for c in table.columns if c not in ("name", *_TIMES)])
 

@@ -98,13 +98,13 @@ def lengthened(
     run: Observations, more: dict[Key, Int64s], thread: Thread = "running"
 ) -> Observations:
     """Time added to (or taken from) states of the GPU, step by step, in ns."""
-    known = {(tile.kind, tile.name): tile for tile in run.tiles}
+    tile_of = {(tile.kind, tile.name): tile for tile in run.tiles}
     zero = np.zeros(len(run.steps), dtype=np.int64)
     for key in more:
-        known.setdefault(key, Tile(*key, ns=zero.tolist()))
+        tile_of.setdefault(key, Tile(*key, ns=zero.tolist()))
     tiles = [
         _replace(tile, ns=np.maximum(0, np.array(tile.ns) + more.get(key, zero)).tolist())
-        for key, tile in known.items()
+        for key, tile in tile_of.items()
     ]
     walls = [sum(parts) for parts in zip(*(tile.ns for tile in tiles), strict=True)]
     starts, span = _starts(walls)
@@ -166,9 +166,9 @@ def slower_section(
         )
         return _replace(section, ns=ns, own_ns=own)
 
-    known = {section.name for section in run.sections}
+    sections = {section.name for section in run.sections}
     size = len(run.steps)
-    fresh = [] if name in known else [Section(name, [0] * size, *([0] * size for _ in range(3)))]
+    fresh = [] if name in sections else [Section(name, [0] * size, *([0] * size for _ in range(3)))]
     return _replace(longer, sections=[grown(s) for s in (*longer.sections, *fresh)])
 
 
@@ -289,13 +289,13 @@ def more_calls(run: Observations, kind: str, calls: Int64s, each_ns: int) -> Obs
     family = "sync" if kind == "sync" else "alloc"
     longer = lengthened(run, {("idle", family): calls * each_ns}, "running")
     size = len(run.steps)
-    known = [c for c in run.host_calls if c.kind == kind] or [
+    of_kind = [c for c in run.host_calls if c.kind == kind] or [
         HostCalls(kind, [0] * size, [0] * size)
     ]
     grown = _replace(
-        known[0],
-        calls=(np.array(known[0].calls) + calls).tolist(),
-        ns=(np.array(known[0].ns) + calls * each_ns).tolist(),
+        of_kind[0],
+        calls=(np.array(of_kind[0].calls) + calls).tolist(),
+        ns=(np.array(of_kind[0].ns) + calls * each_ns).tolist(),
     )
     return _replace(longer, host_calls=[*(c for c in run.host_calls if c.kind != kind), grown])
 

@@ -75,10 +75,10 @@ def _found(path: Path, options: ReadOptions) -> Iterator[bytes]:
         for piece in stream(path, options):
             text = rest + piece
             last = 0
-            for found in _EVENT.finditer(text):
-                last = found.end()
-                if found.end() - found.start() <= LONGEST:
-                    yield found.group()
+            for match in _EVENT.finditer(text):
+                last = match.end()
+                if match.end() - match.start() <= LONGEST:
+                    yield match.group()
             rest = text[max(last, len(text) - LONGEST) :]
     except TruncatedStream:
         return
@@ -86,7 +86,7 @@ def _found(path: Path, options: ReadOptions) -> Iterator[bytes]:
 
 def _nanoseconds(text: bytes) -> int | None:
     """Microseconds as written, without a float in between."""
-    whole, _, part = text.decode(errors="replace").strip('"').partition(".")
-    if not whole.lstrip("-").isdigit() or (part and not part.isdigit()):
+    whole, _, fraction = text.decode(errors="replace").strip('"').partition(".")
+    if not whole.lstrip("-").isdigit() or (fraction and not fraction.isdigit()):
         return None
-    return int(whole) * 1000 + int((part + "000")[:3])
+    return int(whole) * 1000 + int((fraction + "000")[:3])

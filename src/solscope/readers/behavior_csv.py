@@ -106,12 +106,12 @@ def _rows(data: bytes) -> pl.DataFrame:
     except pl.exceptions.PolarsError:
         table = _from_lines(body.decode("utf-8", errors="replace"), places)
     # A name that occurs twice means its first column.
-    known = dict(zip(reversed(names), reversed(places), strict=True))
+    column_of = dict(zip(reversed(names), reversed(places), strict=True))
     return table.select(
-        pl.col(known[name]).str.strip_chars().alias(name)
-        if name in known
+        pl.col(column_of[name]).str.strip_chars().alias(name)
+        if name in column_of
         else pl.lit(None, pl.String).alias(name)
-        for name in (*_USED, *sorted(_COUNTERS & known.keys()))
+        for name in (*_USED, *sorted(_COUNTERS & column_of.keys()))
     )
 
 
@@ -137,8 +137,8 @@ def _ns(column: str) -> pl.Expr:
     value = _number(column)
     whole = value.floor()
     fits = value.abs() * 1000.0 < float(MAX_TIME_NS)
-    part = ((value - whole) * 1000.0).round().cast(pl.Int64, strict=False)
-    return pl.when(fits).then(whole.cast(pl.Int64, strict=False) * 1000 + part)
+    fraction = ((value - whole) * 1000.0).round().cast(pl.Int64, strict=False)
+    return pl.when(fits).then(whole.cast(pl.Int64, strict=False) * 1000 + fraction)
 
 
 def _text(column: str) -> pl.Expr:

@@ -27,32 +27,32 @@ def find(
     skipped, and so are metrics files, which are loaded with their profile. `recognizes` raises for
     content that no reader recognizes.
     """
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for item in (os.fspath(given) for given in inputs):
         path = Path(item)
         if item.startswith(demo.PREFIX):
-            found |= dict.fromkeys(demo.expand(item))
+            paths |= dict.fromkeys(demo.expand(item))
         elif _is_saved(path):
-            found[item] = None
+            paths[item] = None
         elif path.is_dir():
-            found |= dict.fromkeys(_in_folder(path, recognizes, skipped))
+            paths |= dict.fromkeys(_in_folder(path, recognizes, skipped))
         elif not path.exists() and glob.has_magic(item):
-            found |= dict.fromkeys(_in_glob(item))
+            paths |= dict.fromkeys(_in_glob(item))
         else:
-            found[item] = None
-    return list(found)
+            paths[item] = None
+    return list(paths)
 
 
 def _in_glob(pattern: str) -> list[str]:
     matches = [Path(path) for path in sorted(glob.glob(pattern))]  # noqa: PTH207
-    found = [
+    paths = [
         str(path)
         for path in matches
         if _is_saved(path) or (path.is_file() and not _is_metrics(path))
     ]
-    if not found:
+    if not paths:
         raise InputError(f"{pattern}: no profile matches")
-    return found
+    return paths
 
 
 def _in_folder(
@@ -62,10 +62,10 @@ def _in_folder(
     for path in [path for path in entries if path.name.lower().startswith("rank")]:
         if path.is_dir() and not _is_saved(path):
             entries += _visible(path)
-    found, lost = [], {}
+    paths, lost = [], {}
     for path in entries:
         if path.is_dir():
-            found += [str(path)] if _is_saved(path) else []
+            paths += [str(path)] if _is_saved(path) else []
         elif path.is_file() and not _is_metrics(path):
             try:
                 recognizes(read_head(path))
@@ -74,13 +74,13 @@ def _in_folder(
             except InputError as error:
                 lost[str(path)] = str(error)
             else:
-                found.append(str(path))
-    if not found:
+                paths.append(str(path))
+    if not paths:
         raise InputError(f"{folder}: no profile in this folder{_hint(entries, lost)}")
     if skipped is not None:
         for name, reason in lost.items():
             skipped(name, reason)
-    return found
+    return paths
 
 
 def _visible(folder: Path) -> list[Path]:

@@ -125,11 +125,11 @@ class Numbers:
         # Whole and fraction apart, so that no digit is lost in a product.
         size = np.abs(values)
         whole = np.floor(size)
-        part = (size - whole) * 1000
-        rounded = (whole * 1000 + np.floor(part + 0.5)).astype(np.int64)
+        fraction = (size - whole) * 1000
+        rounded = (whole * 1000 + np.floor(fraction + 0.5)).astype(np.int64)
         column = np.where(values < 0, -rounded, rounded)
         # A tie in decimals is none in floats.
-        ties = (np.abs(part % 1 - 0.5) < 1e-3) & (size < 2**31)
+        ties = (np.abs(fraction % 1 - 0.5) < 1e-3) & (size < 2**31)
         for at in np.flatnonzero(ties):
             column[at] = self.scaled(float(values[at]), 1000, most, True)
         return column

@@ -85,8 +85,8 @@ def with_message(args: Args) -> Args:
     if not _WHOLE.fullmatch(elements) or not _PLAIN.fullmatch(dtype):
         return args
     ranks = bytes(args.ranks)
-    parts = (bytes(part) for part in (args.in_split, args.out_split))
-    splits = [part if _PLAIN.fullmatch(part) else b'""' for part in parts]
+    parts = (bytes(split) for split in (args.in_split, args.out_split))
+    splits = [split if _PLAIN.fullmatch(split) else b'""' for split in parts]
     size = b'"%s"' % ranks if _WHOLE.fullmatch(ranks) else b'""'
     concrete = b'["","","","","",%s,%s,"","",%s]' % (*splits, size)
     args.input_dims = msgspec.Raw(b"[[%s]]" % elements)

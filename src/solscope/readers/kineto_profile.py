@@ -114,8 +114,8 @@ def _devices(header: dict[str, Any], events: pl.DataFrame) -> tuple[Device, ...]
         if isinstance(item, dict) and isinstance(item.get("id"), int):
             described.setdefault(item["id"], _device(item, header))
     active = pl.col("kind").is_in(["kernel", "memcpy", "memset"])
-    found = events.select(pl.col("device").filter(active).unique())["device"]
-    ordinals = sorted(d for d in found.to_list() if d is not None)
+    active_devices = events.select(pl.col("device").filter(active).unique())["device"]
+    ordinals = sorted(d for d in active_devices.to_list() if d is not None)
     if len(described) == len(ordinals) and not described.keys() & set(ordinals):
         # ROCm numbers activities by agent, CPUs included, and the header by GPU.
         pairs = zip(ordinals, sorted(described), strict=True)
@@ -140,10 +140,10 @@ def _device(item: dict[str, Any], header: dict[str, Any]) -> Device:
 
 
 def _warnings(stats: ScanStats, cut: str | None, unknown: dict[str, int]) -> list[ProfileWarning]:
-    found = []
+    warnings = []
     if stats["truncated_at"] >= 0 or cut:
         where = f"at byte {stats['truncated_at']}" if stats["truncated_at"] >= 0 else "at its end"
-        found.append(
+        warnings.append(
             ProfileWarning(
                 "truncated",
                 f"the file breaks off {where}{f' ({cut})' if cut else ''}: the profiler was "
@@ -151,7 +151,7 @@ def _warnings(stats: ScanStats, cut: str | None, unknown: dict[str, int]) -> lis
             )
         )
     if stats["damaged"]:
-        found.append(
+        warnings.append(
             ProfileWarning(
                 "damaged_events",
                 f"{stats['damaged']} events are not valid JSON and were skipped "
@@ -163,16 +163,16 @@ def _warnings(stats: ScanStats, cut: str | None, unknown: dict[str, int]) -> lis
         "negative_duration": ("negative_dur", "events have a negative duration: taken as 0"),
         "absurd_number": ("wild", "numbers are out of any sensible range and were left out"),
     }
-    found += [
+    warnings += [
         ProfileWarning(code, f"{stats[key]} {text}")  # type: ignore[literal-required]
         for code, (key, text) in counted.items()
         if stats[key]  # type: ignore[literal-required]
     ]
     if unknown:
         listed = ", ".join(f"{n[:60]} ({count:,})" for n, count in sorted(unknown.items())[:8])
-        found.append(
+        warnings.append(
             ProfileWarning(
                 "unknown_category", f"events of unknown categories were left out: {listed}"
             )
         )
-    return found
+    return warnings

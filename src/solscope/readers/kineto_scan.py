@@ -231,7 +231,7 @@ class PythonScanner:
         if not final and len(self._buffer) - self._at < RUN_BYTES:
             return False
         self._at = begin = self._after_commas()
-        begins = [found.start(1) for found in EVENT_START.finditer(self._buffer, begin)]
+        begins = [match.start(1) for match in EVENT_START.finditer(self._buffer, begin)]
         self._decode_runs([begin, *begins], final)
         if self._at > begin or self._state != self._event:
             return True

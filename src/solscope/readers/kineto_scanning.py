@@ -81,9 +81,9 @@ class _Work:
         scanner = self._scanner
         scanner.finish()
         last = self._take()
-        found = Scanned(scanner.stats(), self._cut, last, scanner.jsons(), scanner.header())
+        scanned = Scanned(scanner.stats(), self._cut, last, scanner.jsons(), scanner.header())
         del self._scanner  # its memory is better used for the table
-        return found
+        return scanned
 
     def _take(self) -> Batch:
         texts = self._scanner.texts(self._texts)

@@ -125,7 +125,7 @@ class EventTable:
 def _frame(columns: dict[str, Any]) -> pl.DataFrame:
     """Raw columns as Polars, sentinels as nulls; numbers that no row has are left out."""
     height = memoryview(columns["start_ns"]).nbytes // 8
-    found, expressions = [], []
+    present, expressions = [], []
     for names, dtype, absent in ((CODES, np.uint32, NONE), (NUMBERS, np.int64, NULL)):
         for name in names:
             values = np.frombuffer(columns.pop(name), dtype)
@@ -134,10 +134,10 @@ def _frame(columns: dict[str, Any]) -> pl.DataFrame:
                 continue
             if not values.size:
                 values = np.full(height, absent, dtype)
-            found.append(series(name, values))
+            present.append(series(name, values))
             whole = absent not in (least, most)  # the sentinels are the ends of their types
             expressions.append(name if whole else pl.when(pl.col(name) != absent).then(name))
-    return pl.DataFrame(found).select(expressions)
+    return pl.DataFrame(present).select(expressions)
 
 
 def _place(batch: pl.DataFrame) -> pl.DataFrame:
@@ -197,15 +197,15 @@ def _kind_by_name(name: str) -> str | None:
 
 def _ranks(labels: dict[int, str]) -> dict[int, int]:
     """The rank of each label that names a process of a merged trace."""
-    found = {code: m for code, text in labels.items() if (m := _RANK_LABEL.match(text))}
-    names = sorted({m["label"] or m["rank"] for m in found.values()}, key=_natural)
+    labeled = {code: m for code, text in labels.items() if (m := _RANK_LABEL.match(text))}
+    names = sorted({m["label"] or m["rank"] for m in labeled.values()}, key=_natural)
     stated = [re.findall(r"\d+", name) for name in names]
     if all(len(numbers) == 1 and len(numbers[0]) < 7 for numbers in stated):
         order = {name: int(numbers[0]) for name, numbers in zip(names, stated, strict=True)}
     else:
         # `TP01-DP00`: several numbers, none of which is the rank; count in order of the labels.
         order = {name: rank for rank, name in enumerate(names)}
-    return {code: order[m["label"] or m["rank"]] for code, m in found.items()}
+    return {code: order[m["label"] or m["rank"]] for code, m in labeled.items()}
 
 
 def _numbers(labels: dict[int, str]) -> dict[int, int]:
@@ -226,4 +226,4 @@ def _number_in(label: str) -> int | None:
 
 def _natural(label: str) -> list[tuple[int, str]]:
     parts = re.split(r"(\d+)", label)
-    return [(int(part[:18]), "") if part.isdecimal() else (-1, part) for part in parts]
+    return [(int(piece[:18]), "") if piece.isdecimal() else (-1, piece) for piece in parts]

@@ -85,10 +85,10 @@ def _batch(rows: list[Any], source: Source) -> pl.DataFrame:
 def _strings(export: Export, ids: list[int], source: Source) -> dict[int, str]:
     strings: dict[int, str] = {}
     for i in range(0, len(ids) if "StringIds" in export.columns else 0, 500):
-        part = ids[i : i + 500]
-        marks = ",".join("?" * len(part))
+        some_ids = ids[i : i + 500]
+        marks = ",".join("?" * len(some_ids))
         sql = f"SELECT id, value FROM StringIds WHERE id IN ({marks})"  # noqa: S608
-        for batch in export.batches(sql, part):
+        for batch in export.batches(sql, some_ids):
             strings.update((key, _clean(str(value), source.kind)) for key, value in batch)
     return strings
 
@@ -117,7 +117,7 @@ def _spell(export: Export, kind: str) -> Callable[[str], str]:
     copies = {i: re.sub(r"(\w)\w*-to-(\w)\w*", r"\1to\2", text) for i, text in labels.items()}
 
     def memcpy(detail: str) -> str:
-        copy, source, target = (int(part) if part else None for part in detail.split(","))
+        copy, source, target = (int(field) if field else None for field in detail.split(","))
         name = f"Memcpy {copies.get(copy or 0, copy)}"
         if source is None or target is None:
             return name
@@ -130,13 +130,13 @@ def _namer(export: Export, source: Source) -> Callable[[pl.DataFrame], pl.DataFr
     """A function that adds `name` and `kind` to a batch and looks each string up only once."""
     key = "detail" if source.detail else "name_id"
     spell = _spell(export, source.kind) if source.detail else None
-    known: dict[Any, str] = {}
+    names: dict[Any, str] = {}
 
     def name(frame: pl.DataFrame) -> pl.DataFrame:
         wanted = frame[key].drop_nulls().unique().to_list()
-        new = [k for k in wanted if k not in known]
-        known.update({k: spell(k) for k in new} if spell else _strings(export, new, source))
-        found = {k: known[k] for k in wanted if k in known}
+        new = [k for k in wanted if k not in names]
+        names.update({k: spell(k) for k in new} if spell else _strings(export, new, source))
+        found = {k: names[k] for k in wanted if k in names}
         lookup = _lookup(found, source.kind).cast({"key": frame.schema[key]})
         named = frame.join(lookup, left_on=key, right_on="key", how="left", maintain_order="left")
         return named.with_columns(

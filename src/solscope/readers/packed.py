@@ -218,9 +218,9 @@ def save(observations: Observations, path: Path) -> Path:
         import zstandard
 
         data = zstandard.ZstdCompressor(level=19).compress(data)
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(data)
-    part.replace(path)
+    unfinished = path.with_name(f".{path.name}.part")
+    unfinished.write_bytes(data)
+    unfinished.replace(path)
     return path
 
 

@@ -151,9 +151,9 @@ def suite_medians() -> list[MedianRow]:
     """Median S of every operator, lowest first, as the public page lists them."""
     rows = []
     for op in load_suite().by_importance:
-        found = [row.s_pct for row in suite_shapes(op.name)]
+        scores = [row.s_pct for row in suite_shapes(op.name)]
         rows.append(
-            MedianRow(op.name, len(found), page.upper_median(found), min(found), max(found))
+            MedianRow(op.name, len(scores), page.upper_median(scores), min(scores), max(scores))
         )
     return sorted(rows, key=lambda row: row.s_median_pct)
 

@@ -55,8 +55,8 @@ def coverage(attributed: Attributed) -> CoverageSummary:
 def share(rows: pl.DataFrame, which: pl.Expr) -> float | None:
     """Share of `dur_ns` in the rows that `which` selects, percent; null if there is no time."""
     time = pl.col("dur_ns")
-    part, total = rows.select(time.filter(which).sum(), time.sum().alias("total")).row(0)
-    return percent_of(part, total)
+    covered, total = rows.select(time.filter(which).sum(), time.sum().alias("total")).row(0)
+    return percent_of(covered, total)
 
 
 def _classified(rows: pl.DataFrame) -> float | None:

@@ -41,7 +41,9 @@ def device_times(attributed: Attributed) -> list[DeviceTime]:
     if timed["start_ns"].null_count():
         timed = timed.filter(pl.col("start_ns").is_not_null())
     groups = timed.partition_by(["rank", "device"], as_dict=True, maintain_order=True)
-    order = sorted(groups, key=lambda key: tuple(-1 if part is None else part for part in key))
+    order = sorted(
+        groups, key=lambda key: tuple(-1 if number is None else number for number in key)
+    )
     return [_device(attributed, key, groups[key]) for key in order]
 
 

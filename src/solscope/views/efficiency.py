@@ -179,17 +179,17 @@ def _by_steps(
     by: EfficiencyBy,
     devices: int,
 ) -> list[Rates]:
-    found = []
+    works = []
     parts = steps.partition_by("phase" if by == "phase" else "step", maintain_order=True)
-    for part in parts:
-        own = calls.filter(pl.col("step").is_in(part["step"].to_list()))
-        tokens = part["tokens"]
+    for group in parts:
+        own = calls.filter(pl.col("step").is_in(group["step"].to_list()))
+        tokens = group["tokens"]
         stated = None if tokens.null_count() else int(tokens.sum())
-        phase = str(part["phase"][0] or "unknown phase")
-        name = phase if by == "phase" else f"step {part['step'][0]}, {phase}"
-        wall = int(part["wall"].sum())
-        found.append(_rates(name, part.height, wall, _counts(own), work, card, devices, stated))
-    return found if by == "step" else sorted(found, key=lambda row: -row.time_ms * row.count)
+        phase = str(group["phase"][0] or "unknown phase")
+        name = phase if by == "phase" else f"step {group['step'][0]}, {phase}"
+        wall = int(group["wall"].sum())
+        works.append(_rates(name, group.height, wall, _counts(own), work, card, devices, stated))
+    return works if by == "step" else sorted(works, key=lambda row: -row.time_ms * row.count)
 
 
 def _counts(calls: pl.DataFrame) -> list[tuple[int, int, int]]:
@@ -213,14 +213,14 @@ def _layers(
     joined = calls.join(first.drop("row"), on="call")
     if joined.is_empty():
         raise InputError(f"{attributed.profile.path}: no layers were found")
-    found = []
-    for part in joined.partition_by(["phase", "layer_kind"], maintain_order=True):
-        layers = part.select("rank", "device", "pass", "layer").n_unique()
-        kind = str(part["layer_kind"][0] or "unknown kind")
-        name = f"{part['phase'][0] or 'unknown phase'}: {kind}"
-        time = int(part["time_ns"].sum())
-        found.append(_rates(name, layers, time, _counts(part), work, card, 1, None))
-    return sorted(found, key=lambda row: -row.time_ms * row.count)
+    works = []
+    for rows in joined.partition_by(["phase", "layer_kind"], maintain_order=True):
+        layers = rows.select("rank", "device", "pass", "layer").n_unique()
+        kind = str(rows["layer_kind"][0] or "unknown kind")
+        name = f"{rows['phase'][0] or 'unknown phase'}: {kind}"
+        time = int(rows["time_ns"].sum())
+        works.append(_rates(name, layers, time, _counts(rows), work, card, 1, None))
+    return sorted(works, key=lambda row: -row.time_ms * row.count)
 
 
 def _rates(

@@ -171,8 +171,10 @@ def _graphs(
         pl.col("launch_row"),
     )
     calls = int(graph_calls(events).sum())
-    known = rows.filter(pl.col("phase").is_not_null()).partition_by("phase", maintain_order=True)
-    phases = [_use(part["phase"][0], part) for part in known]
+    phase_rows = rows.filter(pl.col("phase").is_not_null()).partition_by(
+        "phase", maintain_order=True
+    )
+    phases = [_use(rows_of_phase["phase"][0], rows_of_phase) for rows_of_phase in phase_rows]
     by_phase = phases if len(phases) > 1 else []
     return _use(None, rows), calls, sorted(by_phase, key=lambda use: -use.kernels)
 
@@ -202,10 +204,12 @@ def _regions(attributed: Attributed, unknown: dict[str, str]) -> int | None:
         unknown["compiled_regions"] = "no operators of the host were recorded"
         return None
     names = host["name"]
-    found = names.filter(holds(names, lambda texts: texts.str.contains(REGION))).cast(pl.String)
+    names_of_regions = names.filter(holds(names, lambda texts: texts.str.contains(REGION))).cast(
+        pl.String
+    )
     # A region calls its graph; both are annotated, and the outer one counts.
-    regions = found.filter(found.str.starts_with("Torch"))
-    return regions.len() or found.len()
+    regions = names_of_regions.filter(names_of_regions.str.starts_with("Torch"))
+    return regions.len() or names_of_regions.len()
 
 
 def _speculative(attributed: Attributed, unknown: dict[str, str]) -> bool | None:
@@ -262,14 +266,14 @@ def _concurrent(time: DeviceTime) -> int:
 def _dtypes(rows: pl.DataFrame, unknown: dict[str, str]) -> list[Share]:
     mixing = rows.filter(pl.col("category").is_in(MIXES))
     distinct = mixing.group_by("name", "types").agg(pl.col("ns").sum())
-    found: dict[str, int] = defaultdict(int)
+    time_of: dict[str, int] = defaultdict(int)
     for name, types, ns in distinct.iter_rows():
-        found[_dtype(name, types) or "unknown"] += ns
-    if not found:
+        time_of[_dtype(name, types) or "unknown"] += ns
+    if not time_of:
         unknown["dtypes"] = "no product or attention ran"
-    elif found.get("unknown"):
+    elif time_of.get("unknown"):
         unknown["dtypes"] = "neither recorded types nor the name of some kernels state it"
-    return list(_shares(found))
+    return list(_shares(time_of))
 
 
 def _dtype(name: str | None, types: str | None) -> str | None:
@@ -309,14 +313,14 @@ def _backend(
     if own.is_empty():
         unknown[category] = "no kernel of this category ran"
         return None
-    found: dict[str, int] = defaultdict(int)
+    time_of: dict[str, int] = defaultdict(int)
     for rule, ns in own.group_by("rule").agg(pl.col("ns").sum()).iter_rows():
-        found[str(rule).partition(".")[2] or str(rule)] += ns
-    return list(_shares(found))
+        time_of[str(rule).partition(".")[2] or str(rule)] += ns
+    return list(_shares(time_of))
 
 
-def _shares(found: dict[str, int]) -> Iterator[Share]:
-    total = sum(found.values())
-    for name, ns in sorted(found.items(), key=lambda item: (-item[1], item[0])):
+def _shares(time_of: dict[str, int]) -> Iterator[Share]:
+    total = sum(time_of.values())
+    for name, ns in sorted(time_of.items(), key=lambda item: (-item[1], item[0])):
         if total and 100.0 * ns / total >= SHARE_FROM:
             yield Share(name, 100.0 * ns / total)

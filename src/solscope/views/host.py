@@ -86,7 +86,7 @@ def host_table(attributed: Attributed, launch_us: float = LAUNCH_US) -> HostTabl
     times = [time for time in device_times(attributed) if time.rows["launch_row"].count()]
     if not times:
         raise InputError(f"{path}: no launch calls were recorded, so the host is not known")
-    time = max(times, key=lambda one: one.rows.height)
+    time = max(times, key=lambda device: device.rows.height)
     events = attributed.profile.events
     calls = host_calls(events)
     waits, thread = _waits(time, calls)
@@ -126,17 +126,17 @@ def _waits(time: DeviceTime, calls: pl.DataFrame) -> tuple[Intervals, dict[str, 
     idle = gaps(time.busy)
     launch = launch_ending(time.rows, idle, calls)
     begun = launch["start_ns"].fill_null(-1).to_numpy()
-    known = begun >= 0
-    end = np.clip(begun[known], idle.start[known], idle.end[known])
-    waits = union(idle.start[known], end)
+    launched = begun >= 0
+    end = np.clip(begun[launched], idle.start[launched], idle.end[launched])
+    waits = union(idle.start[launched], end)
     rows = pl.DataFrame({"row": time.rows["launch_row"]}).join(calls, on="row")
     most = rows.group_by(THREAD).len().sort("len", descending=True)
     return _nonempty(waits), dict(most.select(THREAD).row(0, named=True))
 
 
-def _nonempty(found: Intervals) -> Intervals:
-    keep = found.end > found.start
-    return Intervals(found.start[keep], found.end[keep])
+def _nonempty(intervals: Intervals) -> Intervals:
+    keep = intervals.end > intervals.start
+    return Intervals(intervals.start[keep], intervals.end[keep])
 
 
 Stack = tuple[list[str], Intervals]
@@ -154,17 +154,17 @@ def _stacks(events: pl.DataFrame, thread: dict[str, object]) -> dict[str, Stack]
         & pl.col("start_ns").is_not_null()
         & pl.col("dur_ns").is_not_null()
     ).sort("start_ns", maintain_order=True)
-    found = {}
+    stacks = {}
     for kind in kinds:
-        part = timed.filter(pl.col("kind") == kind)
-        start = part["start_ns"].to_numpy()
+        of_kind = timed.filter(pl.col("kind") == kind)
+        start = of_kind["start_ns"].to_numpy()
         # Python writes the address of an object into the name of its method.
-        names = part["name"].cast(pl.String).str.replace(_ADDRESS, "").fill_null("")
-        found[kind] = (
+        names = of_kind["name"].cast(pl.String).str.replace(_ADDRESS, "").fill_null("")
+        stacks[kind] = (
             names.to_list(),
-            Intervals(start, start + part["dur_ns"].to_numpy()),
+            Intervals(start, start + of_kind["dur_ns"].to_numpy()),
         )
-    return found
+    return stacks
 
 
 def _spent(names: list[str], held: Intervals, waits: Intervals, *, outer: bool) -> list[Waiting]:

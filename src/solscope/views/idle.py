@@ -73,19 +73,19 @@ def _tile(events: pl.DataFrame, activities: pl.DataFrame, idle: Intervals) -> di
     """Nanoseconds of each gap by cause; the causes of a gap sum to its length."""
     calls = host_calls(events)
     launch = launch_ending(activities, idle, calls)
-    known = launch["start_ns"].is_not_null().to_numpy()
-    begun = np.where(known, launch["start_ns"].fill_null(0).to_numpy(), idle.end)
+    launched = launch["start_ns"].is_not_null().to_numpy()
+    begun = np.where(launched, launch["start_ns"].fill_null(0).to_numpy(), idle.end)
     begun = np.clip(begun, idle.start, idle.end)
     late = begun - idle.start
     sync = _spent(calls, SYNC_CALL, launch, idle.start, begun)
     alloc = np.minimum(_spent(calls, ALLOC_CALL, launch, idle.start, begun), late - sync)
     zero = np.zeros_like(late)
     return {
-        "host": np.where(known, late - sync - alloc, zero),
-        "sync": np.where(known, sync, zero),
-        "alloc": np.where(known, alloc, zero),
-        "launch": np.where(known, idle.end - begun, zero),
-        "unlinked": np.where(known, zero, idle.end - idle.start),
+        "host": np.where(launched, late - sync - alloc, zero),
+        "sync": np.where(launched, sync, zero),
+        "alloc": np.where(launched, alloc, zero),
+        "launch": np.where(launched, idle.end - begun, zero),
+        "unlinked": np.where(launched, zero, idle.end - idle.start),
     }
 
 

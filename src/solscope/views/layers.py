@@ -200,9 +200,9 @@ class _Side:
         self.passes = rows.select(_RUN).n_unique()
         self.total_ns = int(rows["dur_ns"].sum())
         self.busy_ns = self.extent_ns = 0
-        for part in rows.partition_by(_RUN):
-            start = part["start_ns"].to_numpy()
-            busy = union(start, start + part["dur_ns"].to_numpy())
+        for run in rows.partition_by(_RUN):
+            start = run["start_ns"].to_numpy()
+            busy = union(start, start + run["dur_ns"].to_numpy())
             self.busy_ns += busy.length
             self.extent_ns += int(busy.end[-1] - busy.start[0])
         inside = rows.filter(pl.col("place") == "layer")
@@ -379,15 +379,15 @@ def _in_order(tables: Sequence[pl.DataFrame]) -> list[str]:
         where = table.group_by("role").agg(pl.col("offset").mean())
         for role, mean in where.iter_rows():
             far.setdefault(role, []).append(mean)
-    known = list(ROLES)
+    order = list(ROLES)
     return sorted(
-        far, key=lambda r: (sum(far[r]) / len(far[r]), known.index(r) if r in known else 0, r)
+        far, key=lambda r: (sum(far[r]) / len(far[r]), order.index(r) if r in order else 0, r)
     )
 
 
 def _operator(tables: Sequence[pl.DataFrame]) -> str | None:
     """The catalog operator with most time, if all profiles that have one agree."""
-    found: set[str] = set()
+    operators: set[str] = set()
     for table in tables:
         times = (
             table.filter(pl.col("operator").is_not_null())
@@ -395,8 +395,8 @@ def _operator(tables: Sequence[pl.DataFrame]) -> str | None:
             .agg(pl.col("dur_ns").sum())
         )
         if not times.is_empty():
-            found.add(str(times.sort("dur_ns", "operator", descending=True)["operator"][0]))
-    return found.pop() if len(found) == 1 else None
+            operators.add(str(times.sort("dur_ns", "operator", descending=True)["operator"][0]))
+    return operators.pop() if len(operators) == 1 else None
 
 
 def _time(table: pl.DataFrame, instances: int) -> float | None:

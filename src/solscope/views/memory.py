@@ -70,7 +70,9 @@ def memory_table(attributed: Attributed, allocations: pl.DataFrame) -> list[Memo
         pl.Series("step", _steps(attributed, allocations), dtype=pl.Int64),
     )
     parts = rows.partition_by("device", maintain_order=True)
-    return [_table(attributed, part) for part in sorted(parts, key=lambda p: p["device"][0])]
+    return [
+        _table(attributed, of_device) for of_device in sorted(parts, key=lambda p: p["device"][0])
+    ]
 
 
 def _table(attributed: Attributed, rows: pl.DataFrame) -> MemoryTable:
@@ -105,26 +107,26 @@ def _table(attributed: Attributed, rows: pl.DataFrame) -> MemoryTable:
 
 def _operators(attributed: Attributed, allocations: pl.DataFrame) -> list[str]:
     """The outermost operator that the allocating thread was in."""
-    found = [OUTSIDE] * allocations.height
+    operators = [OUTSIDE] * allocations.height
     ops = attributed.profile.events.filter(
         (pl.col("kind") == "cpu_op")
         & pl.col("start_ns").is_not_null()
         & pl.col("dur_ns").is_not_null()
     ).sort("start_ns", maintain_order=True)
     placed = allocations.with_row_index("at")
-    for (tid,), part in placed.partition_by(["tid"], as_dict=True).items():
+    for (tid,), of_thread in placed.partition_by(["tid"], as_dict=True).items():
         own = ops.filter(pl.col("tid").eq_missing(pl.lit(tid, pl.Int64)))
         start = own["start_ns"].to_numpy()
         end = start + own["dur_ns"].to_numpy()
         outer = nest(start, end) < 0
         start, end = start[outer], end[outer]
         names = own["name"].cast(pl.String).filter(pl.Series(outer)).to_list()
-        when = part["start_ns"].to_numpy()
+        when = of_thread["start_ns"].to_numpy()
         index = np.searchsorted(start, when, side="right") - 1
-        for row, which, moment in zip(part["at"], index.tolist(), when.tolist(), strict=True):
+        for row, which, moment in zip(of_thread["at"], index.tolist(), when.tolist(), strict=True):
             if which >= 0 and moment <= end[which]:
-                found[row] = names[which]
-    return found
+                operators[row] = names[which]
+    return operators
 
 
 def _steps(attributed: Attributed, allocations: pl.DataFrame) -> list[int | None]:

@@ -57,8 +57,8 @@ def expected_layers(config: Config) -> Expected | None:
 def _mixers(config: Config, count: int) -> Sequence[str | None]:
     types = config.layer_types or config.layers_block_type
     if types is not None:
-        known = [_mixer(name) for name in types]
-        return known if len(known) == count else [None] * count
+        mixers = [_mixer(name) for name in types]
+        return mixers if len(mixers) == count else [None] * count
     plain = config.num_attention_heads is not None and config.attn_layer_period is None
     return ["attention" if plain else None] * count
 
@@ -99,16 +99,16 @@ def _expert_count(config: Config) -> int | None:
 
 
 def _layers(attributed: Attributed, expected: Expected) -> Iterator[str]:
-    found = verdicts(attributed.activities, expected)
+    verdict_of = verdicts(attributed.activities, expected)
     wanted = len(expected.kinds)
-    counts = Counter(v.layers for v in found.values() if v.layers != wanted)
+    counts = Counter(v.layers for v in verdict_of.values() if v.layers != wanted)
     if counts:
         usual, passes = counts.most_common(1)[0]
         yield (
-            f"states {wanted} layers; {passes} of {len(found)} passes have {usual}: "
+            f"states {wanted} layers; {passes} of {len(verdict_of)} passes have {usual}: "
             "is it the config of this model, and is the whole model on this GPU?"
         )
-    others = [v for v in found.values() if v.differing]
+    others = [v for v in verdict_of.values() if v.differing]
     if others:
         first = others[0]
         number = first.differing[0]
@@ -153,7 +153,7 @@ def _heads(attributed: Attributed, config: Config) -> Iterator[str]:
     asked = rows.filter(names.str.contains("scaled_dot_product").fill_null(False))
     dims = attributed.profile.events["input_dims"].gather(asked["op_row"]).cast(pl.String)
     shapes = (first_shape(text) for text in dims.drop_nulls().unique())
-    found = Counter(shape[1] for shape in shapes if shape is not None and len(shape) == 4)
+    head_counts = Counter(shape[1] for shape in shapes if shape is not None and len(shape) == 4)
     fitting = {heads, None if heads is None else heads // ranks}
-    if heads is not None and found and not fitting & set(found):
-        yield f"states {heads} attention heads; calls were recorded with {max(found)}"
+    if heads is not None and head_counts and not fitting & set(head_counts):
+        yield f"states {heads} attention heads; calls were recorded with {max(head_counts)}"

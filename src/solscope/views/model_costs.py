@@ -50,27 +50,27 @@ def model_calls(
     ranks = max(1, attributed.profile.metadata.world_size or 1)
     groups = _groups(rows)
     call, op = rows["call"].to_list(), rows["op"].to_list()
-    known: dict[RoleCall, int] = {}
-    found: list[OperatorAxes | str] = []
+    number_of: dict[RoleCall, int] = {}
+    calls: list[OperatorAxes | str] = []
     placed: list[int | None] = [None] * rows.height
     for parts in groups.values():
-        free = [part for part in parts if part["call"] not in costed]
+        free = [unit for unit in parts if unit["call"] not in costed]
         if not _is_whole(parts, free):
             continue
         role_call = _role_call(free, steps.get(free[0]["step"]), ranks)
-        if role_call not in known:
-            known[role_call] = len(found)
-            found.append(axes_of(role_call, model))
-        for part in free:
-            at = part["at"]
-            call[at], op[at], placed[at] = -1 - free[0]["at"], role_call.role, known[role_call]
+        if role_call not in number_of:
+            number_of[role_call] = len(calls)
+            calls.append(axes_of(role_call, model))
+        for unit in free:
+            at = unit["at"]
+            call[at], op[at], placed[at] = -1 - free[0]["at"], role_call.role, number_of[role_call]
     moved = pl.Series("config", placed, dtype=pl.Int64)
     return rows.with_columns(
         pl.Series("call", call, dtype=pl.Int64),
         pl.Series("op", op, dtype=pl.String),
         *(pl.when(moved.is_null()).then(name).alias(name) for name in INPUTS),
         moved,
-    ), found
+    ), calls
 
 
 def _groups(rows: pl.DataFrame) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
@@ -126,5 +126,5 @@ def _role_call(parts: list[dict[str, Any]], step: dict[str, Any] | None, ranks: 
 
 
 def _sums(kind: re.Pattern[str], step: dict[str, Any]) -> Sums | None:
-    found = kind.search(str(step.get("name", "")))
-    return None if found is None else Sums(*(int(number) for number in found.groups()))
+    match = kind.search(str(step.get("name", "")))
+    return None if match is None else Sums(*(int(number) for number in match.groups()))

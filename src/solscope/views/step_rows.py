@@ -146,8 +146,8 @@ def cut_out_step(attributed: Attributed, number: int) -> Attributed:
         ],
         dtype=pl.Boolean,
     )
-    kept = keep.arg_true()
-    moved = dict(zip(kept.to_list(), range(kept.len()), strict=True))
+    rows = keep.arg_true()
+    moved = dict(zip(rows.to_list(), range(rows.len()), strict=True))
     pointers = [c for c in ("row", "launch_row", "op_row", "owner_row") if c in picked.activities]
     activities = picked.activities.with_columns(
         pl.col(c).replace_strict(moved, default=None, return_dtype=picked.activities[c].dtype)
@@ -170,10 +170,10 @@ def _check(attributed: Attributed, number: int) -> None:
     path = attributed.profile.path
     if attributed.profile.is_aggregate or attributed.activities.is_empty():
         raise InputError(f"{path}: no single activities were recorded, so there are no steps")
-    known = attributed.steps["step"].to_list()
-    if number not in known:
+    steps = attributed.steps["step"].to_list()
+    if number not in steps:
         raise UsageError(
-            f"{path}: no step {number}; there are {len(known)}, from {known[0]} to {known[-1]}"
+            f"{path}: no step {number}; there are {len(steps)}, from {steps[0]} to {steps[-1]}"
         )
 
 
@@ -219,8 +219,8 @@ def _parts(steps: pl.DataFrame, time: DeviceTime) -> dict[str, np.ndarray]:
     for cause in CAUSES:
         where, within = at(time.gaps["start_ns"].to_numpy())
         add(f"idle: {cause}", where, time.gaps[cause].to_numpy()[within])
-    known = np.sum([v for k, v in parts.items() if k != "kernels"], axis=0)
-    parts[OVERLAP] = (until - start) - known
+    explained = np.sum([v for k, v in parts.items() if k != "kernels"], axis=0)
+    parts[OVERLAP] = (until - start) - explained
     return parts
 
 
@@ -229,27 +229,27 @@ Medians = dict["str | None", "tuple[float, float, dict[str, float]] | None"]
 
 def _medians(phases: list[str | None], wall: np.ndarray, parts: dict[str, np.ndarray]) -> Medians:
     """By phase: median and spread of the wall time, and the median of every part."""
-    found: Medians = {}
+    by_phase: Medians = {}
     for phase in dict.fromkeys(phases):
         mine = np.array([p == phase for p in phases])
         if mine.sum() < FEW_STEPS:
-            found[phase] = None
+            by_phase[phase] = None
             continue
         typical = float(np.median(wall[mine]))
         spread = float(np.median(np.abs(wall[mine] - typical)))
         medians = {name: float(np.median(values[mine])) for name, values in parts.items()}
-        found[phase] = (typical, spread, medians)
-    return found
+        by_phase[phase] = (typical, spread, medians)
+    return by_phase
 
 
 def _row(
     origin: int, row: dict[str, object], wall: float, parts: dict[str, float], usual: Medians
 ) -> StepRow:
     phase = None if row["phase"] is None else str(row["phase"])
-    known = usual[phase]
+    median = usual[phase]
     idle = sum(value for name, value in parts.items() if name.startswith("idle: "))
-    excess = None if known is None else wall - known[0]
-    slow = known is not None and wall - known[0] > max(SLOW * known[0], SLOW_NOISE * known[1])
+    excess = None if median is None else wall - median[0]
+    slow = median is not None and wall - median[0] > max(SLOW * median[0], SLOW_NOISE * median[1])
     start, requests, tokens, number = (
         row[name] for name in ("start_ns", "requests", "tokens", "step")
     )
@@ -268,13 +268,13 @@ def _row(
         kernels=kernels,
         requests=requests,
         tokens=tokens,
-        typical_ms=None if known is None else known[0] / 1e6,
+        typical_ms=None if median is None else median[0] / 1e6,
         excess_ms=None if excess is None else excess / 1e6,
         slow=slow,
-        unusual=_unusual(parts, known[2], wall - known[0])
-        if known is not None and wall - known[0] > EXPLAIN * known[0]
+        unusual=_unusual(parts, median[2], wall - median[0])
+        if median is not None and wall - median[0] > EXPLAIN * median[0]
         else [],
-        kernels_more=None if known is None else kernels - round(known[2]["kernels"]),
+        kernels_more=None if median is None else kernels - round(median[2]["kernels"]),
     )
 
 

@@ -166,11 +166,11 @@ def _total(attributed: Attributed, devices: list[DeviceSummary]) -> dict[str, fl
     """The numbers of the whole profile: counts and sums over all activities, times over devices."""
     rows = time_rows(attributed)
     launched = rows.filter(pl.col("kind") == "kernel")
-    known = not rows.is_empty()
+    timed = not rows.is_empty()
     times = _no_times(rows) if not devices else _device_times(devices)
     return {
         "kernels": int(launched["calls"].sum()),
-        "kernel_time_ms": int(launched["total_ns"].sum()) / 1e6 if known else None,
+        "kernel_time_ms": int(launched["total_ns"].sum()) / 1e6 if timed else None,
         **times,
     }
 
@@ -179,8 +179,8 @@ def _no_times(rows: pl.DataFrame) -> dict[str, float | None]:
     """An aggregate has sums of what it lists, and nothing else."""
 
     def listed(which: pl.Expr) -> float | None:
-        part = rows.filter(which)
-        return None if part.is_empty() else int(part["total_ns"].sum()) / 1e6
+        chosen = rows.filter(which)
+        return None if chosen.is_empty() else int(chosen["total_ns"].sum()) / 1e6
 
     names = ("gpu_span_ms", "gpu_busy_ms", "gpu_busy_pct", "gpu_idle_pct", "compute_ms")
     exposed = ("exposed_comm_ms", "exposed_comm_pct", "exposed_memcpy_ms")
@@ -241,11 +241,11 @@ def _device_name(attributed: Attributed, ordinal: int | None) -> str:
 
 
 def _sum_idle(devices: list[DeviceSummary]) -> list[IdleCause]:
-    found: dict[str, IdleCause] = {}
+    by_cause: dict[str, IdleCause] = {}
     for device in devices:
-        for part in device.idle:
-            before = found.get(part.cause, IdleCause(part.cause, 0.0, 0))
-            found[part.cause] = IdleCause(
-                part.cause, before.time_ms + part.time_ms, before.gaps + part.gaps
+        for cause in device.idle:
+            before = by_cause.get(cause.cause, IdleCause(cause.cause, 0.0, 0))
+            by_cause[cause.cause] = IdleCause(
+                cause.cause, before.time_ms + cause.time_ms, before.gaps + cause.gaps
             )
-    return sorted(found.values(), key=lambda part: -part.time_ms)
+    return sorted(by_cause.values(), key=lambda cause: -cause.time_ms)

@@ -86,9 +86,9 @@ def icicle(attributed: Attributed) -> TimeNode:
     phases = {node.name: node for node in tree.children}
     for name, rows in idle.items():
         waits = _node("idle", "idle", rows, ["cause"], 0)
-        known = phases.get(name, TimeNode(name, "phase", None, 0, 0))
+        recorded = phases.get(name, TimeNode(name, "phase", None, 0, 0))
         phases[name] = msgspec.structs.replace(
-            known, time_ns=known.time_ns + waits.time_ns, children=[*known.children, waits]
+            recorded, time_ns=recorded.time_ns + waits.time_ns, children=[*recorded.children, waits]
         )
     children = sorted(phases.values(), key=_order)
     total = sum(node.time_ns for node in children)
@@ -115,8 +115,8 @@ def _idle(attributed: Attributed) -> dict[str, pl.DataFrame]:
         .agg(pl.col("time_ns").sum(), pl.len().cast(pl.Int64).alias("calls"))
         .with_columns(pl.lit(None, pl.String).alias("of"))
     )
-    found = sums.partition_by("phase", as_dict=True, maintain_order=True)
-    return {str(name): rows for (name,), rows in found.items()}
+    by_phase = sums.partition_by("phase", as_dict=True, maintain_order=True)
+    return {str(name): rows for (name,), rows in by_phase.items()}
 
 
 def _phase() -> pl.Expr:

@@ -128,19 +128,19 @@ def typical_step(attributed: Attributed, times: Sequence[DeviceTime]) -> Typical
     """The usual step of a profile; null where nothing ran on a GPU."""
     if not times:
         return None
-    phase, is_step, found = _find(attributed)
+    phase, is_step, devices = _find(attributed)
     sums = _Sums()
     overhead = _overhead(attributed)
     # A device without a step of this phase, as one that only prefills, says nothing about it.
-    meant = [(time, found.get(_process(attributed, time))) for time in times]
+    meant = [(time, devices.get(_process(attributed, time))) for time in times]
     chosen = [(time, steps) for time, steps in meant if steps is not None]
     if not chosen:
-        phase, is_step, found = None, False, {}
+        phase, is_step, devices = None, False, {}
         chosen = [(time, _recording(time)) for time in times]
     for time, steps in chosen:
         _add(sums, time, steps, overhead)
     left_out = np.concatenate(
-        [steps.left_out for steps in found.values()] or [np.zeros(0, np.int64)]
+        [steps.left_out for steps in devices.values()] or [np.zeros(0, np.int64)]
     )
     whole = [(time, _recording(time).windows) for time, _ in chosen]
     recorded = sum(window.length for _, window in whole)
@@ -155,8 +155,8 @@ def typical_step(attributed: Attributed, times: Sequence[DeviceTime]) -> Typical
         phase=phase,
         is_step=is_step,
         devices=len(chosen),
-        steps=max((s.windows.start.size for s in found.values()), default=1),
-        left_out=max((s.left_out.size for s in found.values()), default=0),
+        steps=max((s.windows.start.size for s in devices.values()), default=1),
+        left_out=max((s.left_out.size for s in devices.values()), default=0),
         left_out_ns=float(left_out.mean()) if left_out.size else 0.0,
         wall_ns=value["wall"],
         busy_ns=value["busy"],
@@ -194,14 +194,14 @@ def _find(attributed: Attributed) -> tuple[str | None, bool, dict[int, _Steps]]:
     by_phase = whole.group_by("phase", maintain_order=True).agg(pl.col("wall").sum())
     phase = by_phase.sort("wall", descending=True, maintain_order=True)["phase"][0]
     chosen = whole.filter(pl.col("phase").eq_missing(pl.lit(phase, pl.String)))
-    found = {}
-    for part in chosen.partition_by("process"):
-        usual = pl.col("wall") <= OUTLIER * part["wall"].median()  # type: ignore[operator]
-        rows, longer = part.filter(usual), part.filter(~usual)
+    sums = {}
+    for of_process in chosen.partition_by("process"):
+        usual = pl.col("wall") <= OUTLIER * of_process["wall"].median()  # type: ignore[operator]
+        rows, longer = of_process.filter(usual), of_process.filter(~usual)
         windows = Intervals(rows["start_ns"].to_numpy(), rows["until"].to_numpy())
         end = np.minimum(rows["end_ns"].to_numpy(), windows.end)
-        found[int(part["process"][0])] = _Steps(windows, end, longer["wall"].to_numpy())
-    return phase, True, found
+        sums[int(of_process["process"][0])] = _Steps(windows, end, longer["wall"].to_numpy())
+    return phase, True, sums
 
 
 def _process(attributed: Attributed, time: DeviceTime) -> int:
@@ -241,7 +241,7 @@ def _add(sums: _Sums, time: DeviceTime, steps: _Steps, overhead: Intervals) -> N
     kernels = rows.filter(pl.col("kind") == "kernel")
     computing = kernels.filter(pl.col("category") != "comm")
     sums.steps += windows.start.size
-    found = {
+    values = {
         "wall": windows.length,
         "busy": _covered(windows, time.busy),
         "working": _covered(windows, time.working),
@@ -253,7 +253,7 @@ def _add(sums: _Sums, time: DeviceTime, steps: _Steps, overhead: Intervals) -> N
         "kernel_time": int(computing["dur_ns"].sum()),
         "activity_time": int(rows["dur_ns"].sum()),
     }
-    for name, value in found.items():
+    for name, value in values.items():
         sums.values[name] += value
     _add_gaps(sums, time, steps)
     _add_activities(sums, rows)
@@ -293,9 +293,9 @@ def _add_gaps(sums: _Sums, time: DeviceTime, steps: _Steps) -> None:
         sums.idle[cause] += float((spent * share).sum())
         sums.between[cause] += float((spent * between).sum())
     # Before the first activity of a device and after its last, nothing says why it was idle.
-    known = float((length * share).sum())
+    explained = float((length * share).sum())
     idle = steps.windows.length - _covered(steps.windows, time.busy)
-    sums.idle["unlinked"] += max(0.0, idle - known)
+    sums.idle["unlinked"] += max(0.0, idle - explained)
     short = length <= LAUNCH_GAP_NS
     sums.values["launching"] += float((gaps["host"].to_numpy() * share)[short].sum())
     sums.values["long_gaps"] += float(share[~short & (gaps["cause"] == "host").to_numpy()].sum())

@@ -351,7 +351,7 @@ class _Sentence:
         if not self.step.is_step:
             return "the recording"
         article = "the" if self.step.steps + self.step.left_out == 1 else "a"
-        return " ".join(part for part in (article, self.step.phase, "step") if part)
+        return " ".join(word for word in (article, self.step.phase, "step") if word)
 
     def _of_wall(self, time_ns: float) -> str:
         return f"{self._ms(time_ns)} of {self._ms(self.step.wall_ns)} ms"

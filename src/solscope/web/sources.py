@@ -51,7 +51,9 @@ def find_sources(sources: Sequence[str], disk_cache: DiskCache) -> Found:
     """The profiles behind files, folders, globs and demos."""
     if all(source.startswith(PREFIX) for source in sources):
         profiles = [source for source in sources if not is_results(demo.resolve(source))]
-        return Found(list(dict.fromkeys(path for one in profiles for path in demo.expand(one))), [])
+        return Found(
+            list(dict.fromkeys(path for given in profiles for path in demo.expand(given))), []
+        )
     key = ("found", *map(state, sources))
     paths, skipped = json.loads(disk_cache.get(key, lambda: _find(sources)))
     return Found(paths, [(path, why) for path, why in skipped])
@@ -59,13 +61,13 @@ def find_sources(sources: Sequence[str], disk_cache: DiskCache) -> Found:
 
 def find_results(sources: Sequence[str]) -> list[str]:
     """Files of benchmark results among the sources, and in folders among them."""
-    found: list[str] = []
+    results: list[str] = []
     for source in map(demo.resolve, sources):
         if is_results(source):
-            found.append(source)
+            results.append(source)
         elif Path(source).is_dir() and not is_store(source):
-            found += results_in(Path(source))
-    return list(dict.fromkeys(found))
+            results += results_in(Path(source))
+    return list(dict.fromkeys(results))
 
 
 def state(source: str) -> object:
@@ -84,7 +86,7 @@ def held(source: str) -> object:
     """Changes when a folder holds other files than before, or a pattern matches others."""
     path = Path(source)
     if path.is_dir():
-        return [stamp(path), *(stamp(one) for one in sorted(path.glob("[rR][aA][nN][kK]*")))]
+        return [stamp(path), *(stamp(folder) for folder in sorted(path.glob("[rR][aA][nN][kK]*")))]
     return stamp(path) or sorted(glob.glob(source))  # noqa: PTH207
 
 
@@ -126,11 +128,11 @@ def _find(sources: Sequence[str]) -> bytes:
     paths: dict[str, None] = {}
     for source in sources:
         try:
-            found = find_profiles([source], lambda path, why: skipped.append((path, why)))
+            profiles = find_profiles([source], lambda path, why: skipped.append((path, why)))
         except InputError:
             if not find_results([source]):
                 raise
         else:
-            paths |= dict.fromkeys(found)
+            paths |= dict.fromkeys(profiles)
     # Not msgspec: a name need not be valid UTF-8.
     return json.dumps([list(paths), skipped]).encode()

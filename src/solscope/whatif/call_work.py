@@ -48,8 +48,8 @@ def is_costed(line: Line, card: Hardware) -> bool:
 def costed_pct(step: RecordedStep) -> float:
     """Share of the GPU time of a step that scales with the work."""
     total = sum(line.calls * line.time_us for line in step.lines)
-    known = sum(n.calls * n.time_us for n in step.lines if is_costed(n, step.card))
-    return 100.0 * known / total if total else 0.0
+    costed = sum(n.calls * n.time_us for n in step.lines if is_costed(n, step.card))
+    return 100.0 * costed / total if total else 0.0
 
 
 def refuse_unknown_peak(line: Line, after: Bound, card: Hardware, dtype: str | None) -> None:
@@ -70,8 +70,8 @@ def refuse_unknown_peak(line: Line, after: Bound, card: Hardware, dtype: str | N
 
 
 def _largest(least_time: Bound, ignored: set[str]) -> float:
-    known = (time for term, time in least_time.terms_us.items() if _unit(term) not in ignored)
-    return max(known, default=0.0)
+    times = (time for term, time in least_time.terms_us.items() if _unit(term) not in ignored)
+    return max(times, default=0.0)
 
 
 def _unit(term: str) -> str:

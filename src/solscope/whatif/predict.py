@@ -119,7 +119,7 @@ def predict_many(
 ) -> Predictions:
     """Predict the usual step for each scenario; `hardware` is that of the profile unless given."""
     step = recorded_step(attributed, model, hardware)
-    found = [predict(step, scenario) for scenario in scenarios]
+    predictions = [predict(step, scenario) for scenario in scenarios]
     return Predictions(
         profile=step.profile,
         phase=step.phase,
@@ -129,8 +129,8 @@ def predict_many(
         recorded_gpu_ms=step.busy_us / 1e3,
         batch=step.batch,
         context=step.context,
-        predictions=found,
-        knee=_knee(found),
+        predictions=predictions,
+        knee=_knee(predictions),
     )
 
 
@@ -197,8 +197,10 @@ def _check(step: RecordedStep, scenario: Scenario) -> None:
     names = {line.kind.operator for line in step.lines} | {line.name for line in step.lines}
     for name in scenario.reach:
         if name not in names:
-            known = ", ".join(sorted({str(n.kind.operator) for n in step.lines if n.kind.operator}))
-            raise InputError(f"{step.profile}: no operator {name!r} in this step; it has {known}")
+            present = ", ".join(
+                sorted({str(n.kind.operator) for n in step.lines if n.kind.operator})
+            )
+            raise InputError(f"{step.profile}: no operator {name!r} in this step; it has {present}")
     check_ranks(step, scenario)
     card = scenario.gpu or step.card
     for line in step.lines:
@@ -218,17 +220,19 @@ def _line_time(line: Line, step: RecordedStep, scenario: Scenario) -> Range:
     if works is None:
         return exactly(line.calls * time)
     before, after = works
-    found = carried_over(time, before, after)
+    estimate = carried_over(time, before, after)
     if scenario.dtype is not None and name in PRODUCTS and before != after:
-        found = Range(found.low * (1 - DTYPE_NOISE), found.middle, found.high * (1 + DTYPE_NOISE))
+        estimate = Range(
+            estimate.low * (1 - DTYPE_NOISE), estimate.middle, estimate.high * (1 + DTYPE_NOISE)
+        )
     share = scenario.reach.get(name, scenario.reach.get(line.name))
     if share is not None:
-        found = Range(*(min(value, max(after / share, 0.0)) for value in found))
-    found = found * line.calls
+        estimate = Range(*(min(value, max(after / share, 0.0)) for value in estimate))
+    estimate = estimate * line.calls
     if scenario.fuse and line.fused_us:
         left = 1 - line.fused_us / (line.calls * time)
-        found = found * left
-    return found
+        estimate = estimate * left
+    return estimate
 
 
 def _axes(line: Line, step: RecordedStep, scenario: Scenario) -> dict[str, object]:
@@ -330,18 +334,18 @@ def _wall(step: RecordedStep, scenario: Scenario, gpu: Range) -> Range:
 
 
 def _operators(times: list[tuple[Line, Range]]) -> list[PredictedLine]:
-    found: dict[str, tuple[float, Range]] = {}
+    times_of: dict[str, tuple[float, Range]] = {}
     for line, time in times:
         name = line.kind.operator or line.name
-        recorded, total = found.get(name, (0.0, exactly(0.0)))
-        found[name] = (recorded + line.calls * line.time_us, total.plus(time))
-    rows = [PredictedLine(n, was, t.middle, t.low, t.high) for n, (was, t) in found.items()]
+        recorded, total = times_of.get(name, (0.0, exactly(0.0)))
+        times_of[name] = (recorded + line.calls * line.time_us, total.plus(time))
+    rows = [PredictedLine(n, was, t.middle, t.low, t.high) for n, (was, t) in times_of.items()]
     return sorted(rows, key=lambda row: -abs(row.predicted_us - row.recorded_us))
 
 
-def _knee(found: list[Prediction]) -> int | None:
+def _knee(predictions: list[Prediction]) -> int | None:
     """The last batch of a sweep up to which doubling gives `KNEE_GAIN` times the tokens."""
-    points = [(p.batch, p.tokens_per_s) for p in found if p.batch and p.tokens_per_s]
+    points = [(p.batch, p.tokens_per_s) for p in predictions if p.batch and p.tokens_per_s]
     batches = [batch for batch, _ in points]
     if len(points) < 3 or batches != sorted(set(batches)):
         return None

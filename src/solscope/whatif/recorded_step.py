@@ -188,8 +188,8 @@ def _batch(window: Window, lines: list[Line]) -> int | None:
             stated = window.steps[name].median()
             if isinstance(stated, (int, float)):
                 return max(1, round(stated))
-    found = _attention(lines, "batch")
-    return None if found is None else max(1, round(found))
+    batch = _attention(lines, "batch")
+    return None if batch is None else max(1, round(batch))
 
 
 def _context(lines: list[Line]) -> float | None:
@@ -199,12 +199,12 @@ def _context(lines: list[Line]) -> float | None:
 
 def _attention(lines: list[Line], axis: str) -> float | None:
     """The value of an axis, of the attention calls that take most time."""
-    known: dict[float, float] = {}
+    weight_of: dict[float, float] = {}
     for line in lines:
         value = _axis(line.kind.axes, axis)
         if line.kind.operator in ATTENTION and value is not None:
-            known[value] = known.get(value, 0.0) + line.calls * line.time_us
-    return max(known, key=lambda value: known[value]) if known else None
+            weight_of[value] = weight_of.get(value, 0.0) + line.calls * line.time_us
+    return max(weight_of, key=lambda value: weight_of[value]) if weight_of else None
 
 
 def _axis(axes: dict[str, Any], axis: str) -> float | None:

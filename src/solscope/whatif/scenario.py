@@ -58,16 +58,16 @@ class Scenario(msgspec.Struct, frozen=True):
             "graphs" if self.graphs else None,
             "no host gaps" if self.no_host_gaps else None,
         ]
-        return ", ".join(part for part in parts if part) or "as recorded"
+        return ", ".join(setting for setting in parts if setting) or "as recorded"
 
     def stages(self) -> list[tuple[str, Scenario]]:
         """The scenario reached one change at a time, each with the name of what was added."""
-        found: list[tuple[str, Scenario]] = []
+        stages: list[tuple[str, Scenario]] = []
         now = Scenario()
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if value != getattr(now, name):
                 only = msgspec.structs.replace(Scenario(), **{name: value})
                 now = msgspec.structs.replace(now, **{name: value})
-                found.append((only.label, now))
-        return found
+                stages.append((only.label, now))
+        return stages

@@ -86,7 +86,7 @@ class Arena:
         if self._path is not None:
             return ArenaHandle(self.data.numel(), path=str(self._path))
         parts = self.data.untyped_storage()._share_cuda_()  # type: ignore[no-untyped-call]
-        plain = [{"hex": part.hex()} if isinstance(part, bytes) else part for part in parts]
+        plain = [{"hex": field.hex()} if isinstance(field, bytes) else field for field in parts]
         return ArenaHandle(self.data.numel(), cuda=plain)
 
     def close(self) -> None:

@@ -46,14 +46,14 @@ def timing(restarts: Sequence[Sequence[float]], clock: str, activities: float | 
 
     The median is over all samples, so that a process that differs widens the spread.
     """
-    values = [value for part in restarts for value in part]
+    values = [value for samples in restarts for value in samples]
     return Timing(
         median_us=round(median(values), 4),
         iqr_us=round(quantile(values, 0.75) - quantile(values, 0.25), 4),
         p20_us=round(quantile(values, 0.2), 4),
         p80_us=round(quantile(values, 0.8), 4),
         samples=[round(value, 3) for value in values],
-        samples_per_restart=[len(part) for part in restarts],
+        samples_per_restart=[len(samples) for samples in restarts],
         clock=clock,
         activities=activities,
         noisy=is_noisy(values),

@@ -41,15 +41,15 @@ class Numbers(click.ParamType["tuple[int, ...]"]):
         """The numbers, in order."""
         if isinstance(value, tuple):
             return value
-        found = _SWEEP.fullmatch(str(value))
-        if found:
-            first, last = int(found[1]), int(found[2])
+        sweep = _SWEEP.fullmatch(str(value))
+        if sweep:
+            first, last = int(sweep[1]), int(sweep[2])
             if not 0 < first <= last:
                 self.fail(f"{value}: a sweep goes up, from at least 1", param, ctx)
             doubled = [first << n for n in range((last // first).bit_length())]
             return (*doubled, *(() if doubled[-1] == last else (last,)))
         try:
-            numbers = tuple(int(part) for part in str(value).split(","))
+            numbers = tuple(int(number) for number in str(value).split(","))
         except ValueError:
             self.fail(f"{value!r} is not a number, a list 1,8,64 or a sweep 1..256", param, ctx)
         if min(numbers) < 1:
@@ -66,10 +66,10 @@ class Reach(click.ParamType["tuple[str, float]"]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, float]:
         """Operator and share, 0 to 1."""
-        found = re.fullmatch(r"([\w:.]+)=(\d+(?:\.\d+)?)\s*%?", str(value))
-        if not found or not 0 < float(found[2]) <= 100:
+        match = re.fullmatch(r"([\w:.]+)=(\d+(?:\.\d+)?)\s*%?", str(value))
+        if not match or not 0 < float(match[2]) <= 100:
             self.fail(f"{value!r}: write OPERATOR=80%, with 0 to 100 %", param, ctx)
-        return found[1], float(found[2]) / 100
+        return match[1], float(match[2]) / 100
 
 
 @click.command("whatif", short_help="Predict a step on other hardware, sizes or settings.")
@@ -150,7 +150,7 @@ def command(
 
 
 def _names(text: str | None) -> list[str | None]:
-    return [None] if text is None else [part.strip() for part in text.split(",")]
+    return [None] if text is None else [name.strip() for name in text.split(",")]
 
 
 def _cards(text: str | None) -> list[Hardware | None]:

@@ -209,8 +209,8 @@ def _mean(values: Floats) -> float:
 def _by_midpoint(calls: list[float], totals: list[float]) -> float:
     """mean(d) * delta(N); if one side has no calls, the other's d is used for both."""
     per_call = [t / n if n else None for n, t in zip(calls, totals, strict=True)]
-    known = [d for d in per_call if d is not None]
-    return (calls[1] - calls[0]) * sum(known) / len(known) if known else 0.0
+    measured = [d for d in per_call if d is not None]
+    return (calls[1] - calls[0]) * sum(measured) / len(measured) if measured else 0.0
 
 
 def _classes(

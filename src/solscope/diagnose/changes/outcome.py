@@ -54,8 +54,8 @@ def outcome_of(units: Units, parts: Decomposition, limits: Thresholds) -> Outcom
 
 def _typical(before: list[Floats], after: list[Floats], weights: list[float]) -> float | None:
     ratios = [hodges_lehmann_ratio(b, a) for b, a in zip(before, after, strict=True)]
-    known = [(r, w) for r, w in zip(ratios, weights, strict=True) if r is not None]
-    if not known:
+    weighted = [(r, w) for r, w in zip(ratios, weights, strict=True) if r is not None]
+    if not weighted:
         return None
-    total = sum(w for _, w in known)
-    return float(np.exp(sum(w * np.log(r) for r, w in known) / total))
+    total = sum(w for _, w in weighted)
+    return float(np.exp(sum(w * np.log(r) for r, w in weighted) / total))

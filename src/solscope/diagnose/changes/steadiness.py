@@ -278,7 +278,7 @@ def _thinned(times: Floats) -> Floats:
     """At most `MOST` values: medians of consecutive steps, since pairs of all are compared."""
     if times.size <= MOST:
         return times
-    return np.array([np.median(part) for part in np.array_split(times, MOST)])
+    return np.array([np.median(chunk) for chunk in np.array_split(times, MOST)])
 
 
 def _drift(at: Floats, times: Floats) -> float:

@@ -143,7 +143,7 @@ def _slow(units: Units, strata: list[Stratum], side: int, limits: Thresholds) ->
     for stratum in strata:
         walls, excess = _walls(units, stratum, side), _excess(units, stratum, side)
         # Phases differ in their spread: prefills of unlike prompts must not hide slow decodes.
-        noise = max(_noise(units, stratum, one) for one in (0, 1))
+        noise = max(_noise(units, stratum, which) for which in (0, 1))
         least = max(limits.slow_step, limits.slow_step_noise * noise)
         slow = excess > least
         limit = max(limit, least) if slow.any() else limit

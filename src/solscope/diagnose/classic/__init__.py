@@ -322,7 +322,7 @@ class _Moments(NamedTuple):
 
 def _moments(samples: Sequence[Floats]) -> list[_Moments]:
     """Mean and standard deviation of each sample, 0 where there is none; one size at a time."""
-    found = [_Moments()] * len(samples)
+    moments = [_Moments()] * len(samples)
     by_size: dict[int, list[int]] = {}
     for at, values in enumerate(samples):
         by_size.setdefault(values.size, []).append(at)
@@ -331,8 +331,8 @@ def _moments(samples: Sequence[Floats]) -> list[_Moments]:
         table = np.stack([samples[at] for at in places])
         stds = table.std(axis=1, ddof=1) if size > 1 else np.zeros(len(places))
         for at, mean, std in zip(places, table.mean(axis=1).tolist(), stds.tolist(), strict=True):
-            found[at] = _Moments(mean, std)
-    return found
+            moments[at] = _Moments(mean, std)
+    return moments
 
 
 def _z(normal: _Moments, abnormal: _Moments) -> float:
@@ -345,9 +345,9 @@ def _welch(normal: Floats, abnormal: Floats) -> float | None:
 
 
 def _findings(rows: Sequence[ClassicRow]) -> list[ClassicFinding]:
-    found: dict[tuple[str, str], list[ClassicRow]] = {}
+    rows_of: dict[tuple[str, str], list[ClassicRow]] = {}
     for row in rows:
         if row.suspicion_score > FINDING_FROM:
-            found.setdefault((row.function, row.device), []).append(row)
-    first = list(found.items())[:MOST_FINDINGS]
+            rows_of.setdefault((row.function, row.device), []).append(row)
+    first = list(rows_of.items())[:MOST_FINDINGS]
     return [ClassicFinding(function, device, rows) for (function, device), rows in first]

@@ -84,17 +84,19 @@ def cycles_of(observed: Observations) -> pl.DataFrame:
     sampled = [_read(observed, counter, cycles) for counter in observed.counters if counter.n]
     functions = list(_functions(observed, cycles))
     parts = [
-        part for at, function in enumerate(functions) for part in _parts(at, function, sampled)
+        reading
+        for at, function in enumerate(functions)
+        for reading in _parts(at, function, sampled)
     ]
     if not parts:
         return CYCLE_SCHEMA.to_frame()
     at, spent, calls, mu, few = (
-        np.concatenate([getattr(part, field) for part in parts])
+        np.concatenate([getattr(reading, field) for reading in parts])
         for field in ("at", "ns", "calls", "mu", "estimated")
     )
-    sizes = [part.at.size for part in parts]
-    of = np.repeat([part.function for part in parts], sizes)
-    metric = np.repeat([part.metric for part in parts], sizes)
+    sizes = [reading.at.size for reading in parts]
+    of = np.repeat([reading.function for reading in parts], sizes)
+    metric = np.repeat([reading.metric for reading in parts], sizes)
     table = pl.DataFrame(
         {
             "cycle": cycles.number[at],
@@ -165,8 +167,8 @@ def _functions(observed: Observations, cycles: _Cycles) -> Iterator[_Function]:
         return _Function(name, resource, device, time, count)
 
     for state, counter in _STATES.items():
-        for found in (c for c in observed.counters if c.name == counter and c.n):
-            spent = _spent(observed, found, cycles)
+        for sampled in (c for c in observed.counters if c.name == counter and c.n):
+            spent = _spent(observed, sampled, cycles)
             yield _Function(state, state, None, spent, np.ones_like(cycles.rows))
     for kernel in observed.kernels:
         yield made(

@@ -111,8 +111,8 @@ def _lost(
 ) -> Iterator[ProfileWarning]:
     lost = normal.without_reading + abnormal.without_reading
     if lost:
-        kept = {(row.function, row.device == "Host") for row in rows}
-        gone = _shares(normal_cycles, abnormal_cycles, kept)
+        compared = {(row.function, row.device == "Host") for row in rows}
+        gone = _shares(normal_cycles, abnormal_cycles, compared)
         named = "; ".join(
             f"{name[:40]} {a:.3g} -> {b:.3g} % of the cycle" for name, a, b in gone[:_NAMED]
         )
@@ -133,7 +133,7 @@ def _lost(
 
 
 def _shares(
-    normal: pl.DataFrame, abnormal: pl.DataFrame, kept: set[tuple[str, bool]]
+    normal: pl.DataFrame, abnormal: pl.DataFrame, compared: set[tuple[str, bool]]
 ) -> list[tuple[str, float, float]]:
     """Functions that no row of the report shows, with their mean shares, the most changed first."""
     means = []
@@ -146,7 +146,7 @@ def _shares(
                 for name, host, share in grouped.agg(pl.col("beta_pct").mean()).rows()
             }
         )
-    gone = sorted(({*means[0], *means[1]}) - kept)
+    gone = sorted(({*means[0], *means[1]}) - compared)
     pairs = [(key[0], *(side.get(key, 0.0) for side in means)) for key in gone]
     return sorted(((n, a, b) for n, a, b in pairs), key=lambda row: -abs(row[2] - row[1]))
 

@@ -47,18 +47,18 @@ def waits_though_launched(f: Findings) -> Answer:
     """Launched work starts later than before."""
     share = f.share("launch_wait")
     added = f.parts.by_family["launch_wait"]
-    part = f"{as_percent(share)} of the difference"
-    text = f"launched work waits {added:+.2f} ms longer per step ({part})"
+    share_text = f"{as_percent(share)} of the difference"
+    text = f"launched work waits {added:+.2f} ms longer per step ({share_text})"
     return Answer(f.delta_ms > 0 and share >= f.limits.part, text)
 
 
 def other_processes(f: Findings) -> Answer:
     """Another process is on the GPU."""
     counts = [f.sensors.counter(name) for name in ("gpu_other_processes", "gpu_processes")]
-    known = [count for count in counts if count is not None]
-    if not known:
+    sampled = [count for count in counts if count is not None]
+    if not sampled:
         return Answer(None, "processes on the GPU were not counted")
-    count = max(known, key=lambda pair: pair.delta)
+    count = max(sampled, key=lambda pair: pair.delta)
     text = f"{count.abnormal:.0f} processes on the GPU (normal {count.normal:.0f})"
     return Answer(count.delta >= 1, text)
 
@@ -96,10 +96,10 @@ def idle_share(f: Findings, side: int) -> float:
 def shared_gpu(f: Findings) -> Answer:
     """Another process is on the GPU, or uses it."""
     answers = (other_processes(f), foreign_gpu(f))
-    found = [answer for answer in answers if answer.holds]
-    text = "; ".join(answer.text for answer in found or answers)
+    holding = [answer for answer in answers if answer.holds]
+    text = "; ".join(answer.text for answer in holding or answers)
     unknown = all(answer.holds is None for answer in answers)
-    return Answer(None if unknown else bool(found), text)
+    return Answer(None if unknown else bool(holding), text)
 
 
 def alone(f: Findings) -> Answer:
@@ -181,17 +181,17 @@ def _slower_copies(f: Findings, *, pageable: bool) -> Answer:
 
 def pcie_traffic(f: Findings) -> Answer:
     """The link carries more than before."""
-    found = []
-    known = False
+    texts = []
+    sampled = False
     for name, way in (("gpu_pcie_receive", "to"), ("gpu_pcie_transmit", "from")):
         pair = f.sensors.counter(name)
         if pair is not None:
-            known = True
+            sampled = True
             if pair.ratio >= f.limits.pcie_grew and pair.delta > f.limits.pcie_more_mbps:
-                found.append(f"PCIe {way} the GPU {pair.abnormal:,.0f} MB/s ({pair.normal:,.0f})")
-    if not known:
+                texts.append(f"PCIe {way} the GPU {pair.abnormal:,.0f} MB/s ({pair.normal:,.0f})")
+    if not sampled:
         return Answer(None, "PCIe traffic was not sampled")
-    return Answer(bool(found), "; ".join(found) or "PCIe traffic is not higher than before")
+    return Answer(bool(texts), "; ".join(texts) or "PCIe traffic is not higher than before")
 
 
 def communication_slower(f: Findings) -> Answer:

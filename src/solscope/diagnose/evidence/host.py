@@ -18,8 +18,8 @@ def host_grew(f: Findings) -> Answer:
     """The GPU waits longer for the host."""
     share = f.share(*HOST)
     added = sum(f.parts.by_family[family] for family in HOST)
-    part = f"{as_percent(share)} of the difference"
-    text = f"the GPU waits {added:+.2f} ms per step for the host ({part})"
+    share_text = f"{as_percent(share)} of the difference"
+    text = f"the GPU waits {added:+.2f} ms per step for the host ({share_text})"
     return Answer(f.delta_ms > 0 and share >= f.limits.part, text)
 
 
@@ -219,7 +219,7 @@ def more_threads(f: Findings) -> Answer:
 
 def more_io(f: Findings) -> Answer:
     """The process reads or writes more, or waits for it."""
-    found, missing = [], True
+    texts, missing = [], True
     for name, unit, least in (
         ("write_bytes", 1e6, f.limits.io_bytes),
         ("read_bytes", 1e6, f.limits.io_bytes),
@@ -235,9 +235,9 @@ def more_io(f: Findings) -> Answer:
                 amount = (
                     f"{pair.abnormal:.3g}{' MB' if unit > 1 else ''} (normal {pair.normal:.3g})"
                 )
-                found.append(f"{name.replace('_', ' ')} per step {amount}")
-    text = "; ".join(found) or "reads and writes per step are as before"
-    return Answer(None if missing else bool(found), "I/O was not sampled" if missing else text)
+                texts.append(f"{name.replace('_', ' ')} per step {amount}")
+    text = "; ".join(texts) or "reads and writes per step are as before"
+    return Answer(None if missing else bool(texts), "I/O was not sampled" if missing else text)
 
 
 def io_pressure(f: Findings) -> Answer:
@@ -246,12 +246,12 @@ def io_pressure(f: Findings) -> Answer:
     iowait = f.sensors.counter("host_cpu_iowait")
     if waits is None and iowait is None:
         return Answer(None, "neither I/O pressure nor I/O wait was sampled")
-    found = []
+    texts = []
     if waits is not None and waits.delta >= 100 * f.limits.psi_share:
-        found.append(f"I/O pressure {waits.abnormal:.1f} % of time (normal {waits.normal:.1f})")
+        texts.append(f"I/O pressure {waits.abnormal:.1f} % of time (normal {waits.normal:.1f})")
     if iowait is not None and iowait.delta >= f.limits.iowait_pct:
-        found.append(f"I/O wait {iowait.abnormal:.1f} % (normal {iowait.normal:.1f})")
-    return Answer(bool(found), "; ".join(found) or "no more waiting for I/O than before")
+        texts.append(f"I/O wait {iowait.abnormal:.1f} % (normal {iowait.normal:.1f})")
+    return Answer(bool(texts), "; ".join(texts) or "no more waiting for I/O than before")
 
 
 def memory_pressure(f: Findings) -> Answer:
@@ -262,12 +262,12 @@ def memory_pressure(f: Findings) -> Answer:
     )
     if faults is None and pressure is None:
         return Answer(None, "neither page faults nor memory pressure were sampled")
-    found = []
+    texts = []
     if faults is not None and faults.delta >= f.limits.major_faults:
-        found.append(f"{faults.abnormal:.1f} major page faults per step ({faults.normal:.1f})")
+        texts.append(f"{faults.abnormal:.1f} major page faults per step ({faults.normal:.1f})")
     if pressure is not None and pressure.delta >= 100 * f.limits.psi_share:
-        found.append(f"memory pressure {pressure.abnormal:.1f} % of time ({pressure.normal:.1f})")
-    return Answer(bool(found), "; ".join(found) or "no major faults, no memory pressure")
+        texts.append(f"memory pressure {pressure.abnormal:.1f} % of time ({pressure.normal:.1f})")
+    return Answer(bool(texts), "; ".join(texts) or "no major faults, no memory pressure")
 
 
 # --- Where in the program
@@ -316,13 +316,13 @@ def between_operators(f: Findings) -> Answer:
     usual = sum(s.own_ms.normal for s in grown)
     if not total or not usual:
         return Answer(None, "no annotated section grew")
-    part = sum(max(0.0, s.python_ms.delta) for s in grown) / total
+    python_share = sum(max(0.0, s.python_ms.delta) for s in grown) / total
     before = sum(s.python_ms.normal for s in grown) / usual
     text = (
-        f"{as_percent(part)} of the sections' growth is outside operators "
+        f"{as_percent(python_share)} of the sections' growth is outside operators "
         f"({as_percent(before)} of their time)"
     )
-    return Answer(part - before >= f.limits.disproportion, text)
+    return Answer(python_share - before >= f.limits.disproportion, text)
 
 
 def everywhere(f: Findings) -> Answer:

@@ -32,8 +32,8 @@ def batch_differs(f: Findings) -> Answer:
                 "common size"
             )
             return Answer(True, text)
-    known = {batch.phase for batch in f.units.batches}
-    if all(stratum.phase in known for stratum in f.units.common):
+    phases = {batch.phase for batch in f.units.batches}
+    if all(stratum.phase in phases for stratum in f.units.common):
         return Answer(False, "steps hold the same numbers of requests")
     return _grids_scaled(f)
 
@@ -89,10 +89,10 @@ def _attention_shapes(run: Observations) -> dict[str, dict[str, Counter[str]]]:
             continue
         for text, launches in op.shapes.items():
             # Long lists are cut when they are kept: the first two inputs are enough.
-            found = re.match(r"\[(\[[\d,]*\]),(\[[\d,]*\])", text)
-            if found:
-                of_query = out.setdefault(op.name, {}).setdefault(found[1], Counter())
-                of_query[found[2]] += launches
+            match = re.match(r"\[(\[[\d,]*\]),(\[[\d,]*\])", text)
+            if match:
+                of_query = out.setdefault(op.name, {}).setdefault(match[1], Counter())
+                of_query[match[2]] += launches
     return out
 
 
@@ -105,10 +105,10 @@ def attention_alone(f: Findings) -> Answer:
     text = f"attention takes ×{attention:.2f} per call, products and norms ×{rest:.2f}"
     moved = abs(attention - 1) > f.limits.kernel_grew
     total = f.gpu.kernel_time()
-    part = (
+    attention_share = (
         f.gpu.kernel_time("attention", "linear_attention").delta / total.delta if total.delta else 0
     )
-    alone = abs(rest - 1) <= f.limits.kernel_same and part >= f.limits.attention_alone
+    alone = abs(rest - 1) <= f.limits.kernel_same and attention_share >= f.limits.attention_alone
     return Answer(moved and alone, text)
 
 
@@ -150,8 +150,8 @@ def prompts_differ(f: Findings) -> Answer:
 def _product_rows(run: Observations) -> set[int]:
     """Rows of the first matrix of products: tokens that went through the model together."""
     products = [op for op in run.host_ops if _PRODUCT.search(op.name)]
-    found = [_ROWS.match(text) for op in products for text in op.shapes]
-    return {int(one[1]) for one in found if one}
+    matches = [_ROWS.match(text) for op in products for text in op.shapes]
+    return {int(match[1]) for match in matches if match}
 
 
 def kernel_set_changed(f: Findings) -> Answer:

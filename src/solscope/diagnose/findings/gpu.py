@@ -34,7 +34,7 @@ class GpuFindings:
                 continue
             spent = self._per_kernel(pair, lambda kernel: kernel.ns)
             grids = [_usual_grid(kernel) for kernel in pair]
-            known = None not in grids
+            both_known = None not in grids
             blocks = [_blocks(grid) for grid in grids if grid is not None]
             out.append(
                 KernelPair(
@@ -42,8 +42,8 @@ class GpuFindings:
                     calls=calls,
                     ms=Pair(spent.normal / 1e6, spent.abnormal / 1e6),
                     per_call=Pair(*((k.p50_ns / 1e3 if k else 0.0) for k in pair)),
-                    same_grid=grids[0] == grids[1] if known else None,
-                    blocks=Pair(*blocks) if known else None,
+                    same_grid=grids[0] == grids[1] if both_known else None,
+                    blocks=Pair(*blocks) if both_known else None,
                 )
             )
         return out
@@ -132,7 +132,7 @@ def _usual_grid(kernel: KernelClass | None) -> str | None:
 
 
 def _blocks(grid: str) -> float:
-    sizes = [int(part) for part in re.findall(r"\d{1,10}", grid)]
+    sizes = [int(digits) for digits in re.findall(r"\d{1,10}", grid)]
     return float(np.prod(sizes, dtype=np.float64)) if sizes else 0.0
 
 

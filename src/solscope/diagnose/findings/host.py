@@ -104,8 +104,8 @@ class HostFindings:
 
     def _of_section(self, name: str, values: Callable[..., list[int]]) -> Pair:
         def of(run: Observations) -> Iterable[float]:
-            found = [s for s in run.sections if s.name == name]
-            return values(found[0]) if found else []
+            sections = [s for s in run.sections if s.name == name]
+            return values(sections[0]) if sections else []
 
         return self.steps.mean(of)
 
@@ -132,5 +132,5 @@ def _weighted_median(values: list[float], weights: list[float]) -> float:
 
 def _idle_of(run: Observations, section: str) -> list[float]:
     wanted = idle_label(section)
-    found = [tile for tile in run.tiles if tile.kind == "idle" and tile.name == wanted]
-    return list(found[0].ns) if found else []
+    tiles = [tile for tile in run.tiles if tile.kind == "idle" and tile.name == wanted]
+    return list(tiles[0].ns) if tiles else []

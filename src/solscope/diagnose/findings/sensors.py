@@ -24,12 +24,12 @@ class SensorFindings:
 
         Of several GPUs the one that changed most.
         """
-        found = [
+        changes = [
             Pair(c.normal, c.abnormal)
             for c in self.changes
             if c.name == name and c.normal is not None and c.abnormal is not None
         ]
-        return max(found, key=lambda pair: abs(pair.delta)) if found else None
+        return max(changes, key=lambda pair: abs(pair.delta)) if changes else None
 
     def per_step(self, name: str) -> Pair | None:
         """A counter that grows, per step and in its own unit times seconds."""

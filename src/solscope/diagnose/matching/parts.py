@@ -37,7 +37,7 @@ def compare_parts(
     """
     strata = []
     for phase in dict.fromkeys(step.phase for step in run.steps):
-        usual, slower = (_of_phase(run, part, phase) for part in (parts.usual, parts.slower))
+        usual, slower = (_of_phase(run, steps, phase) for steps in (parts.usual, parts.slower))
         enough = min(usual.size, slower.size) >= limits.min_steps
         stratum = Stratum(phase, usual, slower, tested=enough)
         if stratum.common:

@@ -203,24 +203,24 @@ def _strata(sides: tuple[Side, Side], limits: Thresholds, *, every: bool) -> lis
     All phases in common when none has enough, and for `every`, which is asked for when the mix of
     phases changed: what occurs more often is then part of the answer.
     """
-    found = []
+    strata = []
     for phase in _phases(sides):
         normal, abnormal = (_of_phase(side, phase) for side in sides)
         if normal.size and abnormal.size:
             normal, abnormal = _same_batch(sides, normal, abnormal, limits)
             enough = min(normal.size, abnormal.size) >= limits.min_steps
-            found.append(Stratum(phase, normal, abnormal, enough))
-    tested = [s for s in found if s.tested]
-    return found if every else tested or found
+            strata.append(Stratum(phase, normal, abnormal, enough))
+    tested = [s for s in strata if s.tested]
+    return strata if every else tested or strata
 
 
 def _alone(sides: tuple[Side, Side]) -> list[Stratum]:
     """Phases that only one run has."""
-    found = [
+    alone = [
         Stratum(phase, _of_phase(sides[0], phase), _of_phase(sides[1], phase), tested=False)
         for phase in _phases(sides)
     ]
-    return [s for s in found if not s.common and s.normal.size + s.abnormal.size]
+    return [s for s in alone if not s.common and s.normal.size + s.abnormal.size]
 
 
 def _only_in_one(stratum: Stratum) -> str:
@@ -241,10 +241,10 @@ def _same_batch(
         [side.run.steps[i].requests for i in rows.tolist()]
         for side, rows in zip(sides, (normal, abnormal), strict=True)
     ]
-    known = [set(column) - {None} for column in requests]
-    if not all(known):
+    stated = [set(column) - {None} for column in requests]
+    if not all(stated):
         return normal, abnormal
-    shared = (known[0] & known[1]) | {None}
+    shared = (stated[0] & stated[1]) | {None}
     masks = [np.array([r in shared for r in column], dtype=bool) for column in requests]
     if all(mask.mean() >= limits.matched_share for mask in masks):
         return normal[masks[0]], abnormal[masks[1]]
@@ -370,7 +370,7 @@ def _weights(run: Observations) -> set[str]:
     """Shapes of weights from matrix products; they do not depend on the batch."""
     products = [op for op in run.host_ops if _PRODUCT.search(op.name)]
     shapes = [_MATRIX.findall(text) for op in products for text in op.shapes]
-    return {found[-1] for found in shapes if len(found) > 1}
+    return {shape[-1] for shape in shapes if len(shape) > 1}
 
 
 def _no_steps(sides: tuple[Side, Side]) -> str:

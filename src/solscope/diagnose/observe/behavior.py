@@ -105,8 +105,8 @@ def _main_anchor(table: pl.DataFrame) -> pl.DataFrame:
 def _starts(cycles: pl.DataFrame) -> Int64s:
     """Starts from the first cycle on; back to back where none is recorded."""
     wall = cycles["anchor_ns"].to_numpy()
-    known = cycles["start_ns"].null_count() == 0
-    start: Int64s = cycles["start_ns"].to_numpy() if known else np.cumsum(wall) - wall
+    recorded = cycles["start_ns"].null_count() == 0
+    start: Int64s = cycles["start_ns"].to_numpy() if recorded else np.cumsum(wall) - wall
     return np.asarray(start - start[0], dtype=np.int64)
 
 
@@ -143,11 +143,11 @@ def _tiles(
     """Tiles that add up to the cycle, and thousandths by which GPU functions were cut down."""
     size = wall.size
     parts: dict[tuple[TileKind, str], Int64s] = {}
-    for name, part in _by_name(gpu):
+    for name, calls in _by_name(gpu):
         category = categories.get(name, "other")
         kind: TileKind = category if category in ("comm", "memcpy") else "compute"  # type: ignore[assignment]
         key = (kind, copy_kind(name) if kind == "memcpy" else category)
-        parts[key] = parts.get(key, np.zeros(size, np.int64)) + _spread(part, "dur_ns", size)
+        parts[key] = parts.get(key, np.zeros(size, np.int64)) + _spread(calls, "dur_ns", size)
     busy = sum(parts.values(), np.zeros(size, np.int64))
     # More GPU time than there is time: functions ran side by side, or reached beyond the cycle.
     scale = np.where(busy > wall, 1000 * wall // np.maximum(busy, 1), 1000)
@@ -163,35 +163,35 @@ def _tiles(
 
 
 def _by_name(table: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    for part in table.partition_by("name", maintain_order=True):
-        yield str(part["name"][0]), part
+    for rows in table.partition_by("name", maintain_order=True):
+        yield str(rows["name"][0]), rows
 
 
-def _per_call(part: pl.DataFrame) -> pl.Series:
+def _per_call(rows: pl.DataFrame) -> pl.Series:
     """Mean time of a call, cycle by cycle."""
-    return part["dur_ns"] / part["calls"].clip(lower_bound=1)
+    return rows["dur_ns"] / rows["calls"].clip(lower_bound=1)
 
 
 def _kernels(
     gpu: pl.DataFrame, categories: dict[str, str], scale: Int64s, size: int
 ) -> list[KernelClass]:
-    found = []
-    for name, part in _by_name(gpu):
-        ns = _spread(part, "dur_ns", size)
-        found.append(
+    classes = []
+    for name, rows in _by_name(gpu):
+        ns = _spread(rows, "dur_ns", size)
+        classes.append(
             KernelClass(
                 category=categories.get(name, "other"),
                 name=short_name(name)[:160],
                 dtype=dtype_in(name),
-                calls=_spread(part, "calls", size).tolist(),
+                calls=_spread(rows, "calls", size).tolist(),
                 ns=ns.tolist(),
                 exposed_ns=(ns * scale // 1000).tolist(),
-                p50_ns=int(_per_call(part).median() or 0),  # type: ignore[arg-type]
+                p50_ns=int(_per_call(rows).median() or 0),  # type: ignore[arg-type]
                 grids={},
                 bytes=0,
             )
         )
-    return found
+    return classes
 
 
 def _host_calls(host: pl.DataFrame, size: int) -> list[HostCalls]:
@@ -201,23 +201,23 @@ def _host_calls(host: pl.DataFrame, size: int) -> list[HostCalls]:
     )
     return [
         HostCalls(
-            part["kind"][0],
-            _spread(part, "calls", size).tolist(),
-            _spread(part, "dur_ns", size).tolist(),
+            rows["kind"][0],
+            _spread(rows, "calls", size).tolist(),
+            _spread(rows, "dur_ns", size).tolist(),
         )
-        for part in kinds.sort("kind").partition_by("kind", maintain_order=True)
+        for rows in kinds.sort("kind").partition_by("kind", maintain_order=True)
     ]
 
 
 def _host_ops(host: pl.DataFrame) -> list[HostOp]:
     """Time per call; of a state, per slice of a thread's time."""
-    found = []
-    for name, part in _by_name(host.filter(pl.col("resource") != "runq")):
-        each = _per_call(part)
-        total, calls = int(part["dur_ns"].sum()), max(1, int(part["calls"].sum()))
+    ops = []
+    for name, rows in _by_name(host.filter(pl.col("resource") != "runq")):
+        each = _per_call(rows)
+        total, calls = int(rows["dur_ns"].sum()), max(1, int(rows["calls"].sum()))
         middle, high = each.median(), each.quantile(0.99)
-        found.append(HostOp(name, calls, int(middle or 0), total // calls, int(high or 0), {}))  # type: ignore[arg-type]
-    return found
+        ops.append(HostOp(name, calls, int(middle or 0), total // calls, int(high or 0), {}))  # type: ignore[arg-type]
+    return ops
 
 
 def _counters(
@@ -235,8 +235,8 @@ def _counters(
     clocks, counters = cut_samples(_readings(table, cycles, ends), 0, span)
     first, samples = cycles["start_ns"][0], attributed.profile.metrics
     if samples is not None and first is not None:
-        known = [counter.name for counter in counters]
-        others = samples.filter(~pl.col("metric").cast(pl.String).is_in(known))
+        names = [counter.name for counter in counters]
+        others = samples.filter(~pl.col("metric").cast(pl.String).is_in(names))
         # A sample of every core or GPU has the same time: their mean counts once.
         each = others.group_by("t_ns", "metric", "device").agg(pl.col("value").mean())
         more, found = cut_samples(each, first, span)
@@ -256,8 +256,8 @@ def _readings(table: pl.DataFrame, cycles: pl.DataFrame, ends: Int64s) -> pl.Dat
     key = ["pid", "cycle", "start_ns"]
     middle = pl.Series("t_ns", ends - cycles["anchor_ns"].to_numpy() // 2)
     placed = table.join(cycles.select(key).with_columns(middle), on=key, nulls_equal=True)
-    known = placed.filter(pl.col("metric").is_not_null())
-    return known.group_by("t_ns", "metric", "device").agg(pl.col("mu").median().alias("value"))
+    named = placed.filter(pl.col("metric").is_not_null())
+    return named.group_by("t_ns", "metric", "device").agg(pl.col("mu").median().alias("value"))
 
 
 def _run(attributed: Attributed, cycles: pl.DataFrame, span_ns: int, processes: int) -> Run:

@@ -78,8 +78,8 @@ def host_lines(annotations: pl.DataFrame, calls: pl.DataFrame) -> HostLines:
 
 
 def _matching(names: pl.Series, pattern: re.Pattern[str]) -> pl.Series:
-    known = [n for n in names.unique().drop_nulls() if pattern.search(n)]
-    return names.cast(pl.String).is_in(known).fill_null(False)
+    matching = [n for n in names.unique().drop_nulls() if pattern.search(n)]
+    return names.cast(pl.String).is_in(matching).fill_null(False)
 
 
 def _cover(calls: pl.DataFrame | None) -> Intervals:
@@ -92,7 +92,7 @@ def _cover(calls: pl.DataFrame | None) -> Intervals:
 
 def _line(sections: pl.DataFrame | None, calls: dict[str, Intervals], default: str) -> Line:
     start, end, names = _bounds(sections)
-    ends: Iterable[Int64s] = [start, end, *(part for cover in calls.values() for part in cover)]
+    ends: Iterable[Int64s] = [start, end, *(bound for cover in calls.values() for bound in cover)]
     edges = np.unique(np.concatenate(list(ends)))
     if edges.size < 2:
         return Line(np.array([0, 1], np.int64), [default])

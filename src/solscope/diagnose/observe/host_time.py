@@ -121,8 +121,8 @@ def _own_pieces(start: Int64s, end: Int64s, edges: Int64s) -> Pieces:
     for index in np.argsort(depth, kind="stable").tolist():
         low, high = np.searchsorted(points, [start[index], end[index]])
         inner[low:high] = index
-    known = inner >= 0
-    return split(points[:-1][known], points[1:][known], inner[known], edges)
+    covered = inner >= 0
+    return split(points[:-1][covered], points[1:][covered], inner[covered], edges)
 
 
 def _op_cover(events: pl.DataFrame, main: tuple[object, ...]) -> Intervals:
@@ -154,11 +154,11 @@ def calls_by_kind(calls: pl.DataFrame, edges: Int64s) -> list[HostCalls]:
     table = table.filter((pl.col("at") >= 0) & (pl.col("at") < size))
     return [
         HostCalls(
-            kind=part["kind"][0],
-            calls=per_step(size, part["at"].to_numpy(), np.ones(part.height, np.int64)),
-            ns=per_step(size, part["at"].to_numpy(), part["dur_ns"].to_numpy()),
+            kind=of_kind["kind"][0],
+            calls=per_step(size, of_kind["at"].to_numpy(), np.ones(of_kind.height, np.int64)),
+            ns=per_step(size, of_kind["at"].to_numpy(), of_kind["dur_ns"].to_numpy()),
         )
-        for part in table.sort("kind").partition_by("kind", maintain_order=True)
+        for of_kind in table.sort("kind").partition_by("kind", maintain_order=True)
     ]
 
 
@@ -204,9 +204,9 @@ def _shapes(events: pl.DataFrame, activities: pl.DataFrame) -> dict[str, dict[st
     ]
     seen_in_order = table.drop_nulls().group_by("name", "input_dims", maintain_order=True).len()
     counts = seen_in_order.sort("len", descending=True, maintain_order=True)
-    found: dict[str, dict[str, int]] = {}
+    shapes: dict[str, dict[str, int]] = {}
     for name, dims, count in counts.iter_rows():
-        seen = found.setdefault(name, {})
+        seen = shapes.setdefault(name, {})
         if len(seen) < MOST_SHAPES:
             seen[dims[:120]] = count
-    return found
+    return shapes

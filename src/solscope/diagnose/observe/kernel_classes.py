@@ -58,8 +58,8 @@ def kernel_classes(activities: pl.DataFrame, busy: Pieces, steps: list[Step]) ->
     table = _merge_rare(table)
     whole = [step.whole for step in steps]
     return [
-        _kernel_class(part, size, whole)
-        for part in table.partition_by(["category", "short", "dtype"], maintain_order=True)
+        _kernel_class(members, size, whole)
+        for members in table.partition_by(["category", "short", "dtype"], maintain_order=True)
     ]
 
 
@@ -78,19 +78,19 @@ def _merge_rare(table: pl.DataFrame) -> pl.DataFrame:
     ).drop("kept")
 
 
-def _kernel_class(part: pl.DataFrame, size: int, whole: list[bool]) -> KernelClass:
-    at = part["index"].to_numpy()
-    in_whole = part.filter(pl.Series(np.array(whole)[at]))
-    median = (in_whole if not in_whole.is_empty() else part)["dur_ns"].median()
-    grids = part["grid"].drop_nulls().cast(pl.String).value_counts(sort=True).head(MOST_GRIDS)
+def _kernel_class(members: pl.DataFrame, size: int, whole: list[bool]) -> KernelClass:
+    at = members["index"].to_numpy()
+    in_whole = members.filter(pl.Series(np.array(whole)[at]))
+    median = (in_whole if not in_whole.is_empty() else members)["dur_ns"].median()
+    grids = members["grid"].drop_nulls().cast(pl.String).value_counts(sort=True).head(MOST_GRIDS)
     return KernelClass(
-        category=part["category"][0],
-        name=part["short"][0],
-        dtype=part["dtype"][0],
+        category=members["category"][0],
+        name=members["short"][0],
+        dtype=members["dtype"][0],
         calls=per_step(size, at, np.ones_like(at)),
-        ns=per_step(size, at, part["dur_ns"].to_numpy()),
-        exposed_ns=per_step(size, at, part["exposed"].to_numpy()),
+        ns=per_step(size, at, members["dur_ns"].to_numpy()),
+        exposed_ns=per_step(size, at, members["exposed"].to_numpy()),
         p50_ns=int(median or 0),  # type: ignore[arg-type]
         grids=dict(grids.iter_rows()),
-        bytes=int(part["bytes"].sum() or 0),
+        bytes=int(members["bytes"].sum() or 0),
     )

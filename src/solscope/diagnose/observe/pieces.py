@@ -21,8 +21,8 @@ class Pieces(NamedTuple):
 def split(start: Int64s, end: Int64s, owner: Int64s, edges: Int64s) -> Pieces:
     """Cut intervals at `edges` (ascending); parts outside of them are left out."""
     start, end = np.maximum(start, edges[0]), np.minimum(end, edges[-1])
-    kept = end > start
-    start, end, owner = start[kept], end[kept], owner[kept]
+    nonempty = end > start
+    start, end, owner = start[nonempty], end[nonempty], owner[nonempty]
     first = np.searchsorted(edges, start, side="right") - 1
     last = np.searchsorted(edges, end, side="left") - 1
     parts = last - first + 1

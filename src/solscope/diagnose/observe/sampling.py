@@ -27,13 +27,13 @@ def cut_samples(
     groups = inside.with_columns(pl.col("metric").cast(pl.String)).partition_by(
         ["metric", "device"], as_dict=True
     )
-    for (metric, device), part in sorted(groups.items(), key=lambda item: repr(item[0])):
+    for (metric, device), samples in sorted(groups.items(), key=lambda item: repr(item[0])):
         assert isinstance(metric, str)
         assert device is None or isinstance(device, int)
-        keep = _spaced(part.height)
-        ticks = (part["t_ns"].to_numpy()[keep] - start_unix_ns) // CLOCK_NS
+        keep = _spaced(samples.height)
+        ticks = (samples["t_ns"].to_numpy()[keep] - start_unix_ns) // CLOCK_NS
         clock = clocks.setdefault(tuple(ticks.tolist()), len(clocks))
-        values = part["value"].to_numpy()[keep]
+        values = samples["value"].to_numpy()[keep]
         cumulative = metric_kind(metric).counter
         if cumulative:
             values = values - values[0]

@@ -65,8 +65,8 @@ def _first_come(start: Int64s, end: Int64s) -> _Owned:
     """Of sorted intervals, what each covers and none before it does."""
     reach = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]))
     begin = np.maximum(start, reach[: start.size])
-    kept = end > begin
-    return _Owned(begin[kept], end[kept], np.flatnonzero(kept))
+    nonempty = end > begin
+    return _Owned(begin[nonempty], end[nonempty], np.flatnonzero(nonempty))
 
 
 def _outside(own: _Owned, cover: Intervals) -> list[_Owned]:
@@ -85,8 +85,10 @@ def _outside(own: _Owned, cover: Intervals) -> list[_Owned]:
     return [free, _Owned(cut.start[~hidden], cut.end[~hidden], cut.owner[~hidden])]
 
 
-def _join(one: Intervals, other: Intervals) -> Intervals:
-    return union(np.concatenate([one.start, other.start]), np.concatenate([one.end, other.end]))
+def _join(first: Intervals, second: Intervals) -> Intervals:
+    return union(
+        np.concatenate([first.start, second.start]), np.concatenate([first.end, second.end])
+    )
 
 
 def idle_pieces(
@@ -95,26 +97,26 @@ def idle_pieces(
     """Idle time between `edges`, by what the launching thread was doing."""
     start = activities["start_ns"].to_numpy()
     idle = gaps(union(start, start + activities["dur_ns"].to_numpy()))
-    kept = (idle.end > edges[0]) & (idle.start < edges[-1])
-    idle = Intervals(idle.start[kept], idle.end[kept])
+    inside = (idle.end > edges[0]) & (idle.start < edges[-1])
+    idle = Intervals(idle.start[inside], idle.end[inside])
     launch = launch_ending(activities, idle, calls)
-    known = launch["start_ns"].is_not_null().to_numpy()
-    begun = np.where(known, launch["start_ns"].fill_null(0).to_numpy(), idle.end)
+    launched = launch["start_ns"].is_not_null().to_numpy()
+    begun = np.where(launched, launch["start_ns"].fill_null(0).to_numpy(), idle.end)
     begun = np.clip(begun, idle.start, idle.end)
     called = launch["start_ns"].fill_null(0) + launch["dur_ns"].fill_null(0)
-    done = np.clip(np.where(known, called.to_numpy(), idle.end), begun, idle.end)
+    done = np.clip(np.where(launched, called.to_numpy(), idle.end), begun, idle.end)
     gap = np.arange(idle.start.size)
     out: list[tuple[Pieces, list[str]]] = []
     for mask, a, b, label in (
-        (~known, idle.start, idle.end, "unlinked"),
-        (known, begun, done, "launch_call"),
-        (known, done, idle.end, "launch_wait"),
+        (~launched, idle.start, idle.end, "unlinked"),
+        (launched, begun, done, "launch_call"),
+        (launched, done, idle.end, "launch_wait"),
     ):
         pieces = split(a[mask], b[mask], gap[mask], edges)
         out.append((pieces, [label] * pieces.start.size))
-    threads = launch.select(THREAD).with_row_index("gap").filter(pl.Series(known))
-    for key, part in threads.partition_by(THREAD, as_dict=True).items():
-        at = part["gap"].to_numpy()
+    threads = launch.select(THREAD).with_row_index("gap").filter(pl.Series(launched))
+    for key, of_thread in threads.partition_by(THREAD, as_dict=True).items():
+        at = of_thread["gap"].to_numpy()
         late = split(idle.start[at], begun[at], gap[at], edges)
         out += lines.label(key, late)
     pieces = Pieces(*(np.concatenate(c) for c in zip(*(p for p, _ in out), strict=True)))

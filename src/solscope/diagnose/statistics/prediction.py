@@ -55,8 +55,8 @@ def outside_when_left_out(values: Floats, level: float, least: float) -> int:
     """How many values lie outside the interval (at least `least` wide) that the others give."""
     if values.size <= FEWEST:
         return 0
-    found = 0
+    outside = 0
     for at in range(values.size):
         rest = predict(np.delete(values, at), level)
-        found += int(abs(values[at] - rest.center) > max(rest.half, least))
-    return found
+        outside += int(abs(values[at] - rest.center) > max(rest.half, least))
+    return outside

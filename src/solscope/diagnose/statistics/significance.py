@@ -28,7 +28,7 @@ def welch_p(first: Floats, second: Floats) -> float | None:
     if variance == 0.0:
         return None if difference == 0.0 else 0.0
     freedom = variance**2 / sum(
-        part**2 / (values.size - 1) for part, values in zip(parts, (first, second), strict=True)
+        term**2 / (values.size - 1) for term, values in zip(parts, (first, second), strict=True)
     )
     return student_p(difference / math.sqrt(variance), freedom)
 

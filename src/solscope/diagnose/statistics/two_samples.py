@@ -49,14 +49,14 @@ def compare(samples: TwoSamples, min_n: int, margin: float) -> Comparison:
     normal, abnormal = (float(np.median(v)) if v.size else None for v in (before, after))
     if min(n) < min_n:
         return Comparison(n, normal, abnormal)
-    known = before.mean() > 0
-    bounds = samples.ratio() if known and not np.array_equal(before, after) else None
+    positive = before.mean() > 0
+    bounds = samples.ratio() if positive and not np.array_equal(before, after) else None
     return Comparison(
         n=n,
         normal=normal,
         abnormal=abnormal,
         ratio=hodges_lehmann_ratio(before, after),
-        mean_ratio=float(after.mean() / before.mean()) if known else None,
+        mean_ratio=float(after.mean() / before.mean()) if positive else None,
         low=None if bounds is None else bounds.low,
         high=None if bounds is None else bounds.high,
         cliff=cliffs_delta(before, after),
@@ -120,9 +120,9 @@ def equivalence_p(before: Floats, after: Floats, margin: float) -> float | None:
     if error == 0.0:
         return 0.0 if abs(difference) < bound else 1.0
     freedom = sum(parts) ** 2 / sum(
-        part**2 / (values.size - 1)
-        for part, values in zip(parts, (before, after), strict=True)
-        if part
+        variance**2 / (values.size - 1)
+        for variance, values in zip(parts, (before, after), strict=True)
+        if variance
     )
     return max(
         _upper_tail((bound - difference) / error, freedom),

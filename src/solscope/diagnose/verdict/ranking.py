@@ -156,12 +156,12 @@ def _judge(findings: Findings, cause: Cause, required: list[Answer]) -> _Judged:
 
 def _once(texts: list[str]) -> list[str]:
     """Each text once; one that is a part of another says nothing new."""
-    kept: list[str] = []
+    distinct: list[str] = []
     for text in dict.fromkeys(texts):
-        said = {part for other in kept for part in other.split(SEPARATOR)}
+        said = {claim for other in distinct for claim in other.split(SEPARATOR)}
         if not set(text.split(SEPARATOR)) <= said:
-            kept.append(text)
-    return kept
+            distinct.append(text)
+    return distinct
 
 
 def _with_confidence(findings: Findings, ordered: list[_Judged]) -> list[NamedCause]:

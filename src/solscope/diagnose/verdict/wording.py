@@ -125,10 +125,12 @@ def _bounds(f: Findings) -> str:
 def _mixed(f: Findings, step: str) -> str:
     """The whole difference, the mix's part of it, and what is left like for like."""
     before, after = f.parts.normal_ms, f.parts.abnormal_ms
-    part = f" ({as_percent(f.parts.mix_ms / f.delta_ms)} of that by the mix)" if f.delta_ms else ""
+    by_mix = (
+        f" ({as_percent(f.parts.mix_ms / f.delta_ms)} of that by the mix)" if f.delta_ms else ""
+    )
     return (
-        f"the mean step takes ×{after / before:.2f}, {before:.2f} → {after:.2f} ms{part}; like for "
-        f"like, {step} take ×{f.outcome.ratio:.2f}{_bounds(f)}"
+        f"the mean step takes ×{after / before:.2f}, {before:.2f} → {after:.2f} ms{by_mix}; like "
+        f"for like, {step} take ×{f.outcome.ratio:.2f}{_bounds(f)}"
     )
 
 

@@ -53,10 +53,10 @@ def _cost(axes: Axes, taps: int) -> Cost:
 
 def _numbers(text: str, count: int) -> list[int]:
     """A list argument; one number stands for all dimensions."""
-    found = [int(number) for number in re.findall(r"-?\d+", text)]
-    if len(found) not in (1, count):
+    numbers = [int(number) for number in re.findall(r"-?\d+", text)]
+    if len(numbers) not in (1, count):
         raise UnclearError("stride, padding or dilation is not recorded")
-    return found * count if len(found) == 1 else found
+    return numbers * count if len(numbers) == 1 else numbers
 
 
 def _axes(x: Tensor, weight: Tensor, call: Recorded, first: int, groups: str) -> OperatorAxes:

@@ -29,8 +29,8 @@ def sparkline(values: Values, width: int, *, top: float | None = None) -> str:
 
 def top_of(*series: Values) -> float:
     """The largest value of several series, for a scale that they share; 0 when there is none."""
-    known = [_known(value) for values in series for value in values]
-    return max((value for value in known if value is not None), default=0.0)
+    checked = [_known(value) for values in series for value in values]
+    return max((value for value in checked if value is not None), default=0.0)
 
 
 def thinned(values: Values, most: int) -> list[float | None]:
@@ -39,17 +39,17 @@ def thinned(values: Values, most: int) -> list[float | None]:
     From each part the value furthest from the median of all is kept, of two as far the larger one:
     a single peak or dip stays, however many values there are.
     """
-    known = [_known(value) for value in values]
-    if len(known) <= most:
-        return known
+    checked = [_known(value) for value in values]
+    if len(checked) <= most:
+        return checked
     # Importing `statistics` takes longer than laying out a page, and most pages have no sparkline.
     from statistics import median
 
-    middle = median([value for value in known if value is not None] or [0.0])
-    edges = [len(known) * at // most for at in range(most + 1)]
+    middle = median([value for value in checked if value is not None] or [0.0])
+    edges = [len(checked) * at // most for at in range(most + 1)]
     return [
         max(
-            (value for value in known[begin:end] if value is not None),
+            (value for value in checked[begin:end] if value is not None),
             key=lambda value: (abs(value - middle), value),
             default=None,
         )

@@ -204,8 +204,8 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 def bar(share: float | None, cells: int = BAR_WIDTH) -> str:
     """A share in percent as a bar of up to `cells` cells, to an eighth of one."""
     eighths = round(8 * cells * min(max(share or 0.0, 0.0), 100.0) / 100)
-    whole, part = divmod(eighths, 8)
-    return "█" * whole + (_EIGHTHS[part] if part else "")
+    whole, eighth = divmod(eighths, 8)
+    return "█" * whole + (_EIGHTHS[eighth] if eighth else "")
 
 
 def with_bars(

@@ -62,7 +62,7 @@ class HardwareList(TypedDict):
 @form("hardware_list", HardwareList)
 def list_parts(result: HardwareList, screen: Screen) -> list[Printable]:
     """One line per GPU."""
-    known = result["hardware"]
+    cards = result["hardware"]
     columns = [
         Column("name", text=True),
         Column("arch", text=True, spare=3),
@@ -71,7 +71,7 @@ def list_parts(result: HardwareList, screen: Screen) -> list[Printable]:
     ]
     rows = [
         (gpu.name, gpu.arch or "-", *(_scaled(gpu, *column) for column in LIST_COLUMNS), gpu.title)
-        for gpu in known
+        for gpu in cards
     ]
     return [table(columns, rows, screen.width)]
 

@@ -44,8 +44,8 @@ def operators_parts(result: OperatorTable, screen: Screen, *, top: int | None) -
 def _without_empty(rows: list[list[str]]) -> tuple[list[Column], list[list[str]]]:
     """Columns and rows without the likely time, where no row has one."""
     likely = _COLUMNS.index(_LIKELY)
-    known = any(row[likely] for row in rows)
-    used = [at for at in range(len(_COLUMNS)) if at != likely or known]
+    any_likely = any(row[likely] for row in rows)
+    used = [at for at in range(len(_COLUMNS)) if at != likely or any_likely]
     return [_COLUMNS[at] for at in used], [[row[at] for at in used] for row in rows]
 
 

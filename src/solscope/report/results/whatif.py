@@ -20,12 +20,12 @@ def whatif_parts(result: Predictions, screen: Screen, *, top: int) -> list[Print
         None if result.batch is None else f"batch {result.batch}",
         None if result.context is None else f"context {result.context:,.0f}",
     ]
-    known = "".join(f", {size}" for size in sizes if size)
+    stated = "".join(f", {size}" for size in sizes if size)
     parts: list[Printable] = [
         Text(
             f"{clean(result.profile)} on {result.hardware}: a {phase}step of "
             f"{number(result.recorded_ms, 3)} ms to the start of the next, "
-            f"{number(result.recorded_gpu_ms, 3)} ms of it on the GPU{known}",
+            f"{number(result.recorded_gpu_ms, 3)} ms of it on the GPU{stated}",
             style="bold",
         ),
         Text(""),
@@ -110,12 +110,12 @@ def _several(result: Predictions, width: int) -> list[Printable]:
         parts += [Text(""), Text(knee)]
     elif len(set(batches)) > 2:
         parts += [Text(""), Text(f"no knee up to batch {max(batches)}")]
-    known = [said for p in result.predictions for said in p.assumptions]
+    assumptions = [said for p in result.predictions for said in p.assumptions]
     return [
         *parts,
         Text(""),
         heading("assumptions"),
-        *(Text(f"- {clean(said)}") for said in dict.fromkeys(known)),
+        *(Text(f"- {clean(said)}") for said in dict.fromkeys(assumptions)),
     ]
 
 

@@ -80,10 +80,10 @@ def _rows(levels: Levels, kind: LaneKind, from_ns: int, to_ns: int) -> list[Rang
     end = raw.start + raw.dur
     inside = np.isin(raw.lane, lanes) & (raw.start < to_ns) & (end > from_ns)
     label, dur = raw.label[inside], raw.dur[inside]
-    part = np.minimum(end[inside], to_ns) - np.maximum(raw.start[inside], from_ns)
+    inside_ns = np.minimum(end[inside], to_ns) - np.maximum(raw.start[inside], from_ns)
     names, at = np.unique(label, return_inverse=True)
     total, longest = np.zeros(names.size, dtype=np.int64), np.zeros(names.size, dtype=np.int64)
-    np.add.at(total, at, part)
+    np.add.at(total, at, inside_ns)
     np.maximum.at(longest, at, dur)
     calls = np.bincount(at, minlength=names.size)
     columns = (names.tolist(), calls.tolist(), total.tolist(), longest.tolist())

@@ -22,7 +22,7 @@ def sensors(profile: Profile, origin_ns: int, span_ns: int) -> tuple[list[Sensor
         (pl.col("at") >= 0) & (pl.col("at") <= span_ns) & pl.col("value").is_finite()
     )
     groups = inside.sort("at").partition_by(["metric", "device"], as_dict=True, maintain_order=True)
-    changing = {key: part for key, part in groups.items() if part["value"].n_unique() > 1}
+    changing = {key: samples for key, samples in groups.items() if samples["value"].n_unique() > 1}
     order = sorted(changing, key=lambda key: (str(key[0]), -1 if key[1] is None else key[1]))
     return [_sensor(key, changing[key]) for key in order], len(groups) - len(changing)
 
@@ -33,7 +33,7 @@ def _sensor(key: tuple[object, ...], samples: pl.DataFrame) -> Sensor:
     times, values = samples["at"].to_numpy(), samples["value"].to_numpy()
     if times.size > MOST_SAMPLES:
         parts = np.array_split(np.arange(times.size), MOST_SAMPLES // 2)
-        ends = [part[[values[part].argmin(), values[part].argmax()]] for part in parts]
+        ends = [chunk[[values[chunk].argmin(), values[chunk].argmax()]] for chunk in parts]
         kept = np.unique(np.concatenate(ends))
         times, values = times[kept], values[kept]
     return Sensor(

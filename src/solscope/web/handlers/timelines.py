@@ -40,7 +40,7 @@ class NextEvent(msgspec.Struct, frozen=True):
 
 def following(library: Library, query: Query) -> NextEvent:
     """The next event with one of these labels, or the one before."""
-    labels = [_int("labels", one) for one in query["labels"].split(",")]
+    labels = [_int("labels", label) for label in query["labels"].split(",")]
     with watched(library, query["id"]):
         levels = library.timeline(query["id"])
         return NextEvent(next_event(levels, labels, _number(query, "from"), "back" in query))

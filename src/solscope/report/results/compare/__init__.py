@@ -157,8 +157,8 @@ def _versus(values: Sequence[float | None]) -> list[str]:
     before, after = values
     if before is None and after is None:
         return ["", ""]
-    known = before is not None and after is not None and before > 0 and after >= 0
-    ratio = f"{after / before:.2f}" if known else ""  # type: ignore[operator]
+    comparable = before is not None and after is not None and before > 0 and after >= 0
+    ratio = f"{after / before:.2f}" if comparable else ""  # type: ignore[operator]
     return [f"{(after or 0.0) - (before or 0.0):+,.3f}", ratio]
 
 

@@ -39,11 +39,11 @@ def kernel_parts(
     """For each profile and phase, the largest differences."""
     return one_below_the_other(
         [
-            *_profiles(one),
-            *_tables(one, screen.width, top, full_names),
-            *warning_lines(one.warnings),
+            *_profiles(comparison),
+            *_tables(comparison, screen.width, top, full_names),
+            *warning_lines(comparison.warnings),
         ]
-        for one in result["comparisons"]
+        for comparison in result["comparisons"]
     )
 
 

@@ -35,8 +35,8 @@ def execution_lines(e: Execution) -> list[Printable]:
         None if not e.chunked_prefill else "chunked prefill",
         None if e.overlap_pct is None else f"communication {pct(e.overlap_pct)} overlapped",
     ]
-    known = [fact for fact in facts if fact]
-    return [Text(clean("how it runs: " + "; ".join(known)))] if known else []
+    stated = [fact for fact in facts if fact]
+    return [Text(clean("how it runs: " + "; ".join(stated)))] if stated else []
 
 
 def _graphs(e: Execution) -> str | None:
@@ -62,12 +62,12 @@ def _dtypes(shares: Sequence[Share]) -> str | None:
 
 def _list(head: str, shares: Sequence[Share]) -> str | None:
     """Names with their shares; the share is left out where one has everything."""
-    known = [s for s in shares if s.name != "unknown"]
-    if not known:
+    named = [s for s in shares if s.name != "unknown"]
+    if not named:
         return None
     if len(shares) == 1:
-        return head + known[0].name
-    return head + " + ".join(f"{s.name} {pct(s.pct)}" for s in known)
+        return head + named[0].name
+    return head + " + ".join(f"{s.name} {pct(s.pct)}" for s in named)
 
 
 def coverage_line(s: Summary) -> str:
@@ -82,8 +82,8 @@ def coverage_line(s: Summary) -> str:
         ("placed in a layer", c.layer_pct),
         ("with role", c.role_pct),
     )
-    known = [f"{label} {share_known(value)}" for label, value in shares if value is not None]
-    return "coverage of GPU time: " + (", ".join(known) or "nothing ran")
+    shares_text = [f"{label} {share_known(value)}" for label, value in shares if value is not None]
+    return "coverage of GPU time: " + (", ".join(shares_text) or "nothing ran")
 
 
 def warnings_by_name(summaries: Sequence[Summary], names: Sequence[str]) -> list[Printable]:
