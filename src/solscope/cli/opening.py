@@ -9,12 +9,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from solscope.cli.libraries import import_numpy, import_polars
-from solscope.cli.options import ModelOptions, OpeningOptions, cache_forbidden
+from solscope.cli.options import CostOptions, ModelOptions, OpeningOptions, cache_forbidden
 from solscope.cli.progress import progress_line, start_bar
 
 if TYPE_CHECKING:
@@ -72,6 +72,28 @@ def each_profile(files: tuple[str, ...], analyze: Callable[[str], Any]) -> list[
     if not results:
         raise InputError("none of these profiles could be used; see the reasons above")
     return results
+
+
+class Costing(NamedTuple):
+    """What costs and bounds are computed with where the profile does not say it."""
+
+    hardware: Hardware | None
+    model: Model | None
+
+
+def each_costed(
+    files: tuple[str, ...],
+    costs: CostOptions,
+    uses: tuple[str, ...],
+    analyze: Callable[[Attributed, Costing], Any],
+) -> list[Any]:
+    """Analyze every profile by costs and bounds of its operators; see `each_profile`."""
+    costing = Costing(open_hardware(costs.hardware), open_model(costs.model))
+
+    def analyze_path(path: str) -> Any:
+        return analyze(open_with_companion(path, costs.opening, costs.companion, uses), costing)
+
+    return each_profile(files, analyze_path)
 
 
 def note_skipped(path: str, reason: str) -> None:

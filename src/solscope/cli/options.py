@@ -219,6 +219,28 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
-def sizes_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--with` and the options of a model, where sizes of operators come from; how to open them."""
-    return companion_option(model_options(opening_options(command)))
+class CostOptions(NamedTuple):
+    """What costs and bounds of operators are computed from, besides the profile."""
+
+    hardware: str | None
+    companion: str | None
+    model: ModelOptions
+    opening: OpeningOptions
+
+
+def cost_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--with`, the options of a model and how to open; with `--hardware` as one `CostOptions`."""
+
+    @wraps(command)
+    def with_costs(
+        *arguments: Any,
+        hardware: str | None,
+        companion: str | None,
+        model: ModelOptions,
+        opening: OpeningOptions,
+        **others: Any,
+    ) -> Any:
+        costs = CostOptions(hardware, companion, model, opening)
+        return command(*arguments, costs=costs, **others)
+
+    return companion_option(model_options(opening_options(with_costs)))

@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import profiles_argument
-from solscope.cli.opening import each_profile, open_hardware, open_model, open_with_companion
-from solscope.cli.options import (
-    ModelOptions,
-    OpeningOptions,
-    choice_option,
-    hardware_option,
-    sizes_options,
-)
+from solscope.cli.opening import Costing, each_costed
+from solscope.cli.options import CostOptions, choice_option, cost_options, hardware_option
 from solscope.cli.output import Output, form_options, present
 
 if TYPE_CHECKING:
+    from solscope.attribution import Attributed
     from solscope.views.efficiency import EfficiencyBy, EfficiencyTable
 
 USES = ("solscope.views.efficiency", "solscope.operators.recorded")
@@ -28,15 +23,12 @@ USES = ("solscope.views.efficiency", "solscope.operators.recorded")
 @profiles_argument
 @choice_option("--by", ["phase", "step", "layer"], "What a row represents.")
 @hardware_option
-@sizes_options
+@cost_options
 @form_options
 def command(
     files: tuple[str, ...],
     by: EfficiencyBy,
-    hardware: str | None,
-    companion: str | None,
-    model: ModelOptions,
-    opening: OpeningOptions,
+    costs: CostOptions,
     output: Output,
 ) -> None:
     """Compute MFU, MBU and the speed of light of a step, phase or kind of layer.
@@ -53,13 +45,10 @@ def command(
       solscope efficiency graph.json.gz --with eager.json.gz
       solscope efficiency trace.json.gz --model config.json --json
     """
-    card = open_hardware(hardware)
-    config = open_model(model)
 
-    def analyze(path: str) -> EfficiencyTable:
-        attributed = open_with_companion(path, opening, companion, USES)
+    def analyze(attributed: Attributed, given: Costing) -> EfficiencyTable:
         from solscope.views.efficiency import efficiency
 
-        return efficiency(attributed, card, by, config)
+        return efficiency(attributed, given.hardware, by, given.model)
 
-    present({"profiles": each_profile(files, analyze)}, output)
+    present({"profiles": each_costed(files, costs, USES, analyze)}, output)

@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import profiles_argument
-from solscope.cli.opening import each_profile, open_hardware, open_model, open_with_companion
-from solscope.cli.options import (
-    ModelOptions,
-    OpeningOptions,
-    hardware_option,
-    number_option,
-    sizes_options,
-)
+from solscope.cli.opening import Costing, each_costed
+from solscope.cli.options import CostOptions, cost_options, hardware_option, number_option
 from solscope.cli.output import Output, form_options, present
 
 if TYPE_CHECKING:
+    from solscope.attribution import Attributed
     from solscope.views.hotspots import HotspotTable
 
 USES = ("solscope.views.hotspots", "solscope.operators.recorded")
@@ -35,16 +30,13 @@ USES = ("solscope.views.hotspots", "solscope.operators.recorded")
     metavar="PCT",
 )
 @number_option("--top", 10, click.IntRange(min=1), "Rows to print; JSON has all.")
-@sizes_options
+@cost_options
 @form_options
 def command(
     files: tuple[str, ...],
-    hardware: str | None,
     target: float,
     top: int,
-    companion: str | None,
-    model: ModelOptions,
-    opening: OpeningOptions,
+    costs: CostOptions,
     output: Output,
 ) -> None:
     """Rank what to fix first: slow operators, tiny kernels, communication, copies, idle time.
@@ -58,13 +50,10 @@ def command(
       solscope hotspots rank0.json.gz rank1.json.gz
       solscope hotspots --hardware H200 --target 70 trace.json.gz --json
     """
-    card = open_hardware(hardware)
-    config = open_model(model)
 
-    def analyze(path: str) -> HotspotTable:
-        attributed = open_with_companion(path, opening, companion, USES)
+    def analyze(attributed: Attributed, given: Costing) -> HotspotTable:
         from solscope.views.hotspots import hotspots
 
-        return hotspots(attributed, card, target, config)
+        return hotspots(attributed, given.hardware, target, given.model)
 
-    present({"profiles": each_profile(files, analyze)}, output, top=top)
+    present({"profiles": each_costed(files, costs, USES, analyze)}, output, top=top)

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import profiles_argument
-from solscope.cli.opening import each_profile, open_hardware, open_model, open_with_companion
+from solscope.cli.opening import Costing, each_costed
 from solscope.cli.options import (
-    ModelOptions,
-    OpeningOptions,
+    CostOptions,
     bound_option,
     choice_option,
+    cost_options,
     hardware_option,
-    sizes_options,
 )
 from solscope.cli.output import Output, form_options, present
 
 if TYPE_CHECKING:
+    from solscope.attribution import Attributed
     from solscope.roofline import BoundKind
     from solscope.views.operators import OperatorsBy, OperatorTable
 
@@ -32,17 +32,14 @@ USES = ("solscope.views.operators", "solscope.operators.recorded")
 @choice_option("--by", ["shape", "operator"], "What a row represents.")
 @bound_option("corrected")
 @click.option("--top", type=click.IntRange(min=1), help="Rows to print. Default: all.")
-@sizes_options
+@cost_options
 @form_options
 def command(
     files: tuple[str, ...],
-    hardware: str | None,
     by: OperatorsBy,
     bound: BoundKind,
     top: int | None,
-    companion: str | None,
-    model: ModelOptions,
-    opening: OpeningOptions,
+    costs: CostOptions,
     output: Output,
 ) -> None:
     """Compare each operator with its roofline bound: time, FLOP, bytes, bound and limiter.
@@ -59,16 +56,13 @@ def command(
       solscope operators trace.json.gz --model config.json --batch 32
       solscope operators --with eager.json.gz replay.json.gz
     """
-    card = open_hardware(hardware)
-    config = open_model(model)
 
-    def analyze(path: str) -> OperatorTable:
-        attributed = open_with_companion(path, opening, companion, USES)
+    def analyze(attributed: Attributed, given: Costing) -> OperatorTable:
         from solscope.views.operators import operator_table
 
-        return operator_table(attributed, card, by, config, bound=bound)
+        return operator_table(attributed, given.hardware, by, given.model, bound=bound)
 
-    results = each_profile(files, analyze)
+    results = each_costed(files, costs, USES, analyze)
     if output.as_json:
         import msgspec
 
