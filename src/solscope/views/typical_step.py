@@ -40,6 +40,25 @@ COPIES = {
 _DIRECTION = lazy_pattern(r"HtoD|DtoH|DtoD|PtoP")
 
 
+class StepIdle(msgspec.Struct, frozen=True):
+    """Time of a step in which nothing runs on the device, ns."""
+
+    by_cause: dict[str, float]
+    between: dict[str, float]
+    """The part of `by_cause` between one step and the next."""
+    launching_ns: float
+    """The part of `by_cause["host"]` in gaps that a launch could take."""
+    long_gaps: float
+    """Longer gaps in which the GPU waits mostly for the host."""
+    in_graphs_ns: float
+    """The part between two activities of one launch, which is that of a graph."""
+
+    @property
+    def total_ns(self) -> float:
+        """Of all causes."""
+        return sum(self.by_cause.values())
+
+
 class TypicalStep(msgspec.Struct, frozen=True):
     """One usual step; all times are ns per step and device."""
 
@@ -59,16 +78,8 @@ class TypicalStep(msgspec.Struct, frozen=True):
     compute_ns: float
     exposed_comm_ns: float
     exposed_copy_ns: float
-    idle_ns: dict[str, float]
-    """By cause; together `wall_ns - busy_ns`."""
-    between_ns: dict[str, float]
-    """The part of `idle_ns` between one step and the next."""
-    launching_ns: float
-    """The part of `idle_ns["host"]` in gaps that a launch could take."""
-    long_gaps: float
-    """Longer gaps in which the GPU waits mostly for the host."""
-    graph_gaps_ns: float
-    """The part of `idle_ns` between two activities of one launch, which is that of a graph."""
+    idle: StepIdle
+    """Together `wall_ns - busy_ns`."""
     activities: float
     kernels: float
     gaps: float
@@ -163,11 +174,13 @@ def typical_step(attributed: Attributed, times: Sequence[DeviceTime]) -> Typical
         compute_ns=value["compute"],
         exposed_comm_ns=value["working"] - value["compute"],
         exposed_copy_ns=value["busy"] - value["working"],
-        idle_ns=per_step["idle"],
-        between_ns=per_step["between"],
-        launching_ns=value["launching"],
-        long_gaps=value["long_gaps"],
-        graph_gaps_ns=value["graph_gaps"],
+        idle=StepIdle(
+            by_cause=per_step["idle"],
+            between=per_step["between"],
+            launching_ns=value["launching"],
+            long_gaps=value["long_gaps"],
+            in_graphs_ns=value["graph_gaps"],
+        ),
         activities=value["activities"],
         kernels=value["kernels"],
         gaps=value["gaps"],

@@ -173,8 +173,12 @@ class _Sentence:
 
     def _idle(self) -> Verdict:
         step = self.step
-        in_graph = min(step.graph_gaps_ns, step.idle_ns["launch"])
-        causes = {**step.idle_ns, "launch": step.idle_ns["launch"] - in_graph, "graph": in_graph}
+        in_graph = min(step.idle.in_graphs_ns, step.idle.by_cause["launch"])
+        causes = {
+            **step.idle.by_cause,
+            "launch": step.idle.by_cause["launch"] - in_graph,
+            "graph": in_graph,
+        }
         ranked = sorted(causes.items(), key=lambda item: -item[1])
         cause, time = ranked[0]
         kind, clause, label = _IDLE[cause]
@@ -212,14 +216,14 @@ class _Sentence:
         """Whether most activities wait for their own launch, which takes longer than they run."""
         step = self.step
         return (
-            2 * step.launching_ns >= step.idle_ns["host"]
-            and 2 * step.between_ns["host"] < step.idle_ns["host"]
+            2 * step.idle.launching_ns >= step.idle.by_cause["host"]
+            and 2 * step.idle.between["host"] < step.idle.by_cause["host"]
             and 2 * step.gaps >= step.activities
             and 2 * step.kernel_ns * step.kernels < step.wall_ns
         )
 
     def _host_details(self, time: float, kind: Kind) -> str:
-        between = self.step.between_ns["host"]
+        between = self.step.idle.between["host"]
         if kind == "launch_bound":
             only_kernels = self.step.kernels == self.step.activities
             every = self.step.wall_ns / max(1.0, self.step.activities)
@@ -229,9 +233,9 @@ class _Sentence:
             )
         if between >= time / 2:
             return f", {self._ms(between)} ms of that between steps"
-        long = self.step.idle_ns["host"] - self.step.launching_ns
+        long = self.step.idle.by_cause["host"] - self.step.idle.launching_ns
         if long >= time / 2:
-            count = round(self.step.long_gaps)
+            count = round(self.step.idle.long_gaps)
             several = f"{count} gaps of over 1 ms" if count else "gaps of over 1 ms"
             return f", {self._ms(long)} ms of that in {'one gap' if count == 1 else several}"
         return ""
@@ -269,7 +273,7 @@ class _Sentence:
         )
         idle = step.wall_ns - step.busy_ns
         if self._pct(idle) >= LOSS_PCT:
-            host = step.idle_ns["host"]
+            host = step.idle.by_cause["host"]
             why = f", {self._ms(host)} ms of that waiting for the host" if host >= idle / 2 else ""
             sentence += f"; it is idle for {self._ms(idle)} ms{why}"
         return self._made(kind, sentence, figure, share=("GPU computes", step.compute_ns))

@@ -97,7 +97,7 @@ def recorded_step(
     calls = window.of(table.calls)
     lines = _lines(calls, table, window)
     replayed = _replayed(attributed, window)
-    idle, between = sum(usual.idle_ns.values()), sum(usual.between_ns.values())
+    idle, between = usual.idle.total_ns, sum(usual.idle.between.values())
     time = sum(line.calls * line.time_us for line in lines)
     return RecordedStep(
         profile=path,

@@ -415,10 +415,12 @@ def test_a_real_step_adds_up(name: str) -> None:
     real: Attributed = attributed_recording(REAL / name)
     found = typical_step(real, device_times(real))
     assert found is not None
-    assert sum(found.idle_ns.values()) == pytest.approx(found.wall_ns - found.busy_ns, abs=1)
+    assert sum(found.idle.by_cause.values()) == pytest.approx(found.wall_ns - found.busy_ns, abs=1)
     parts = found.compute_ns + found.exposed_comm_ns + found.exposed_copy_ns
     assert parts == pytest.approx(found.busy_ns, abs=1)
-    assert all(found.between_ns[cause] <= found.idle_ns[cause] + 1 for cause in found.between_ns)
+    assert all(
+        found.idle.between[cause] <= found.idle.by_cause[cause] + 1 for cause in found.idle.between
+    )
     whole = real.steps.filter(~pl.col("cut"))
     assert found.steps + found.left_out <= max(1, whole.height)
 
