@@ -132,6 +132,8 @@ BATCHES = "batches"
 ALL_TABLES = {**TABLES, BATCHES: BATCH_COLUMNS}
 ROW_COUNTS = {"times": "times_rows", "steps": "steps", "events": "kept_events"}
 """The column of `profiles` that says how many rows a profile has in each other table."""
+HASHES = {"times": "times_sha256", "steps": "steps_sha256"}
+"""The column of `profiles` that has the hash of its rows in another table."""
 KEYS = tuple(column.name for column in KEY_COLUMNS)
 METADATA = ("model", "framework", "version", "gpu", "tp", "ep", "dp", "host")
 """Columns of `profiles` that a sidecar or a tag may set; `date` sets `recorded_ns`."""

@@ -169,6 +169,8 @@ class Thresholds(msgspec.Struct, frozen=True):
     takes as long in every step. Chosen."""
     python_section: float = 0.20
     """A section with a smaller part of its time in operators runs plain Python. Chosen."""
+    telling_weight: float = 2.0
+    """Weight of a supporting check from which on its absence leaves doubt. Chosen."""
     gc_pause_ms: float = 20.0
     """Pauses in plain Python from this length on, ms, suggest a collection of a large heap.
     Chosen."""

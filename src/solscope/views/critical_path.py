@@ -9,6 +9,7 @@ tile the span: each activity counts up to the start of the one that follows it o
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -30,7 +31,8 @@ class PathPart(msgspec.Struct, frozen=True):
     """Idle time of the GPU right after its activities, on the path or not."""
 
 
-class CriticalPath(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class CriticalPath:
     """The path of all steps in ns; `gpu_ns`, `host`, `launch_ns` and `sync_ns` add to the span."""
 
     gpu_ns: int

@@ -12,7 +12,14 @@ import pytest
 from solscope.corpus import schema, spool, status
 from solscope.corpus.ingest import add
 from solscope.corpus.ingest.engines import ENGINES
-from solscope.corpus.maintenance import backup, exchange, migrate, repair, verify
+from solscope.corpus.maintenance import (
+    backup,
+    exchange,
+    lost_batches,
+    migrate,
+    repair,
+    verify,
+)
 from solscope.corpus.queries import importance, listing, published, shapes, trend
 from solscope.corpus.store import create_corpus
 from solscope.suite.atrex import load_suite
@@ -32,7 +39,7 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     repair.RepairResult,
     repair.TableRepair,
     repair.Unrepaired,
-    repair.LostBatch,
+    lost_batches.LostBatch,
     migrate.Migration,
     spool.SpoolResult,
     backup.Backup,

@@ -74,17 +74,25 @@ def _once(records: pl.DataFrame) -> pl.DataFrame:
     return unique.filter(~by_repair | by_repair.all().over("batch"))
 
 
-def lost(chain: Chain) -> Iterator[tuple[str, str]]:
-    """Where and what is wrong with the chain."""
+class LostBatch(msgspec.Struct, frozen=True):
+    """A commit that is not there as it was written."""
+
+    batch: str
+    reason: str
+
+
+def lost(chain: Chain) -> Iterator[LostBatch]:
+    """Commits that are lost, in whole or in part."""
     for row in chain.undone.iter_rows(named=True):
         change = f"{abs(row['profiles']):,} profiles were {_done(row['profiles'])}"
-        yield f"batch {row['batch']}", f"{change}, but this commit to `profiles` is lost; {LOST}"
+        reason = f"{change}, but this commit to `profiles` is lost; {LOST}"
+        yield LostBatch(f"batch {row['batch']}", reason)
     open_ends = set(chain.unrecorded)
     for row in chain.differences().iter_rows(named=True):
         if row["batch"] in open_ends and row["expected"] == 0:
             continue  # Only its record is missing.
         text = f"{row['expected']:,} profiles expected, {row['found']:,} found"
-        yield f"batch {row['batch']}", f"{text}; {LOST}"
+        yield LostBatch(f"batch {row['batch']}", f"{text}; {LOST}")
 
 
 def _done(profiles: int) -> str:

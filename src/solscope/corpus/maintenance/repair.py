@@ -18,16 +18,16 @@ import polars as pl
 
 from solscope.corpus import commits, delta
 from solscope.corpus.maintenance.lost_batches import (
+    LostBatch,
     accept_loss,
     lost,
     read_chain,
     write_missing_records,
 )
 from solscope.corpus.rows import rows_hash
-from solscope.corpus.schema import ROW_COUNTS, schema
+from solscope.corpus.schema import HASHES, ROW_COUNTS, schema
 from solscope.corpus.store import Corpus
 
-HASHES = {"times": "times_sha256", "steps": "steps_sha256"}
 REMOVE = "remove the profile (`corpus remove`) and add its file again"
 
 
@@ -48,13 +48,6 @@ class Unrepaired(msgspec.Struct, frozen=True):
     profile: str
     """Its id."""
     file: str
-    reason: str
-
-
-class LostBatch(msgspec.Struct, frozen=True):
-    """A commit that is not there as it was written."""
-
-    batch: str
     reason: str
 
 
@@ -112,7 +105,7 @@ def repair(corpus: Corpus, *, dry_run: bool = False, accept: bool = False) -> Re
             if doubled.extra
         ],
         unrepaired=[row for doubled in results.values() for row in doubled.unrepaired],
-        lost=[LostBatch(where, what) for where, what in lost(chain)],
+        lost=list(lost(chain)),
         accepted_loss=accepted,
     )
 

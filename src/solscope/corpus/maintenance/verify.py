@@ -19,7 +19,7 @@ from solscope.corpus.location import is_url
 from solscope.corpus.maintenance.checked_files import CheckedFiles
 from solscope.corpus.maintenance.lost_batches import lost, read_chain
 from solscope.corpus.rows import rows_hash, rows_hashes
-from solscope.corpus.schema import ROW_COUNTS, schema
+from solscope.corpus.schema import HASHES, ROW_COUNTS, schema
 from solscope.corpus.store import Corpus
 from solscope.errors import SolscopeError
 
@@ -31,7 +31,6 @@ _UNREADABLE = (
 )
 AT_ONCE = 200_000
 """Rows that are held at one time."""
-HASHES = {"times": "times_sha256", "steps": "steps_sha256"}
 SUMS = {"times": {"gpu_ns": "time_ns", "activities": "launches"}, "steps": {}}
 """Columns of `profiles` that are sums of a column of another table."""
 _WHAT = {
@@ -286,7 +285,7 @@ def _chain(corpus: Corpus, profiles: pl.DataFrame, problems: list[Problem]) -> i
     except _UNREADABLE as error:
         problems.append(Problem("batches", delta.first_line(error)))
         return 0
-    problems += [Problem(where, what) for where, what in lost(chain)]
+    problems += [Problem(batch.batch, batch.reason) for batch in lost(chain)]
     return len(chain.unrecorded)
 
 

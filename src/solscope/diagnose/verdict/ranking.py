@@ -20,10 +20,6 @@ from solscope.diagnose.evidence.base import SEPARATOR, Answer
 from solscope.diagnose.findings.findings import Findings
 from solscope.text import as_percent
 
-MOST_NAMED = 6
-TELLING = 2.0
-"""Weight of a supporting check from which on its absence leaves doubt."""
-
 
 class NamedCause(msgspec.Struct, frozen=True):
     """A cause with the evidence for and against it."""
@@ -107,7 +103,8 @@ def rank(findings: Findings, among: Sequence[Cause] | None = None) -> Ranking:
 
 def _unanswered(findings: Findings, cause: Cause) -> list[str]:
     """What would rule the cause out or prove it, and was not recorded."""
-    telling = [*cause.forbidden, *(s.check for s in cause.supporting if s.weight >= TELLING)]
+    limit = findings.limits.telling_weight
+    telling = [*cause.forbidden, *(s.check for s in cause.supporting if s.weight >= limit)]
     answers = [check(findings) for check in telling]
     return list(dict.fromkeys(answer.text for answer in answers if answer.holds is None))
 
@@ -162,6 +159,10 @@ def _once(texts: list[str]) -> list[str]:
         if not set(text.split(SEPARATOR)) <= said:
             distinct.append(text)
     return distinct
+
+
+MOST_NAMED = 6
+"""Causes that are named at most, besides `unknown`."""
 
 
 def _with_confidence(findings: Findings, ordered: list[_Judged]) -> list[NamedCause]:
