@@ -29,16 +29,16 @@ RESAMPLES = 10_000
 SPLITS = 400
 """Random splits of one run that measure its noise."""
 POOLS = 1000
-"""Beyond so many profiles they are put together into so many pools, and pools are drawn."""
+"""More profiles than this are merged into this many pools, and pools are drawn."""
 POOL_DRAWS = 1000
 NESTED_DRAWS = 2000
 """Draws of processes and of samples within them."""
 _CELLS = 4_000_000
-"""Resampled blocks held at one time; bounds the memory for profiles with very many steps."""
+"""Resampled blocks held at a time; bounds the memory for profiles with very many steps."""
 _CACHED_CELLS = 1_000_000
 """Draws of samples with no more resampled blocks than this, 8 MB, are kept."""
 _COLUMNS = 256
-"""Columns computed at one time."""
+"""Columns computed at a time."""
 _NORMAL = 1.959964
 """97.5 % quantile of the normal distribution."""
 _TAILS = ((1 - LEVEL) / 2, 1 - (1 - LEVEL) / 2)

@@ -30,7 +30,7 @@ from solscope.attribution.sections import Layer
 from solscope.attribution.sequence import NORMS, PRODUCTS, Letter
 
 MIN_WITHOUT = 2
-"""Mixers without a feed-forward part from which on these are no accident."""
+"""Fewest mixers without a feed-forward part that are no accident."""
 
 
 def regroup(text: str, layers: Sequence[Layer]) -> list[Layer]:

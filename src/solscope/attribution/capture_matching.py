@@ -159,7 +159,7 @@ def _match(
 def _of_size(tokens: int | None, captures: list[_Series]) -> list[_Series] | Refusal:
     """Captures for the least batch size that holds a step, and those for an unknown one.
 
-    One size alone is taken for its own steps only: others may have been captured elsewhere.
+    One size alone is used for its own steps only: others may have been captured elsewhere.
     """
     sizes = sorted({c.tokens for c in captures if c.tokens is not None})
     if tokens is None or not sizes:

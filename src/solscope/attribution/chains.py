@@ -6,7 +6,7 @@
 A LayerNorm subtracts the mean first (`Mi`). What follows the scale differs from model to model
 (cast before or after the weight, one plus the weight, a bias) and may be followed by casts of the
 next operation. Norms right before a product show where they end, and all norms of a model are
-written alike: so the most common ending before products is taken for the others too.
+written alike: so the most common ending before products is assumed for the others too.
 """
 
 from __future__ import annotations

@@ -259,7 +259,7 @@ class _Matcher:
 
 
 def required_literals(pattern: str) -> tuple[str, ...]:
-    """Texts one of which must occur for `pattern` to match; empty when that cannot be told.
+    """Texts one of which must occur for `pattern` to match; empty when that is not known.
 
     Only plain text outside groups and classes counts: the longest piece of each alternative at the
     top level, when all of them have at least three characters.

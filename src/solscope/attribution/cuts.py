@@ -36,7 +36,7 @@ _STEP_NAME = lazy_pattern(
 _SEQUENCE_NUMBER = lazy_pattern(r",\s*seq\s*=")
 _GRAPH_LAUNCH = "GraphLaunch"
 _LARGE_GRAPH = 32
-"""Kernels in a graph from which on one replay is taken for a whole step."""
+"""Fewest kernels in a graph whose replay counts as a whole step."""
 
 
 class Cut(NamedTuple):

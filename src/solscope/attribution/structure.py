@@ -14,7 +14,7 @@ _MIXERS = ("attention", "linear_attention", "softmax")
 
 
 class Unplaced(NamedTuple):
-    """Why nothing is said about layers and roles."""
+    """Why layers and roles are not reported."""
 
     training: bool
     reason: str

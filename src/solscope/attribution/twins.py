@@ -14,7 +14,7 @@ import polars as pl
 from solscope.intervals import Int64s
 
 NAMELESS = 1 << 40
-"""Stands for the name of an activity that has none; no category has so many values."""
+"""Stands for the name of an activity that has none; no category has that many values."""
 REACHES = ((16, 16), (8, 8), (4, 4), (2, 2), (0, 8), (8, 0))
 """Neighbors before and after that must be the same, most first."""
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)

@@ -76,7 +76,7 @@ def max_bytes() -> int:
 
 
 def min_bytes() -> int:
-    """The size of a file from which on it is cached."""
+    """Least size of a file that is cached."""
     return _number("SOLSCOPE_CACHE_MIN_BYTES", MIN_BYTES)
 
 

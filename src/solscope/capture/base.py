@@ -37,7 +37,7 @@ class Sensor(Protocol):
 
     @property
     def slow(self) -> bool:
-        """Whether a sample costs so much, or changes so rarely, that every tick is too much."""
+        """Whether a sample is too expensive, or changes too rarely, to be read at every tick."""
 
     def sample(self, write: Write) -> None:
         """Write one sample of each metric; OSError when the source is gone."""

@@ -159,7 +159,7 @@ class GpuState:
         others = [process for process in running if not self._ours(process.pid)]
         self._write(write, gpu_processes=len(running))
         # In a container the driver may give the host's process numbers, none of which is ours:
-        # then it cannot be told who is another.
+        # then other processes cannot be identified.
         self._recognized = len(others) < len(running)
         if self._recognized or not running:
             used = [process.used for process in others]

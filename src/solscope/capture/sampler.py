@@ -78,7 +78,7 @@ class Sampler:
         return self._gone.wait(timeout_s) or self._ended()
 
     def _loop(self, sensors: list[tuple[Sensor, int]], period_ns: int) -> None:
-        """Read each sensor at every so many ticks."""
+        """Read each sensor whenever its number of ticks has passed."""
         lines: list[str] = []
         tick = 0
 

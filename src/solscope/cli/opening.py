@@ -113,7 +113,7 @@ def open_attributed(
 
     A thread reads the file while this one imports: the data libraries, attribution, and the modules
     that `uses` names because the caller needs them next. `companion` is what `--with` names; what
-    it did not give is said on stderr.
+    it could not provide is reported on stderr.
     """
     from solscope.readers import opening
 

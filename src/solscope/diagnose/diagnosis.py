@@ -72,7 +72,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     """Part of it that comes from phases occurring more or less often; the rest is within them."""
     scope: Scope | None
     """What changed: the typical step (`mean`), rare slow steps (`tail`), or both; null when nothing
-    did, or it cannot be told."""
+    did, or it is unclear."""
     outliers: Outliers | None
     """Slow steps of the abnormal run; null when there are none."""
     tails: list[TailQuantile]

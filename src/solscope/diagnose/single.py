@@ -34,7 +34,7 @@ Steadiness = Literal["steady", "drift", "change_point", "bursty", "periodic", "c
 
 
 class ChangePoint(msgspec.Struct, frozen=True):
-    """A step from which on steps take differently long."""
+    """A step at which the step time changes."""
 
     step: int
     """Number of the first step after it, as in the profile."""

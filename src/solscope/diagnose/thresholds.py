@@ -47,18 +47,17 @@ class Thresholds(msgspec.Struct, frozen=True):
     mix_p: float = 0.01
     """p of Fisher's test below which the share of a phase has changed. Chosen, as above."""
     host_noise: float = 0.15
-    """Runs whose steps wait for the host differ by so much from one start of the program to the
-    next with nothing changed; a change within it needs evidence of a cause to be called a
+    """Runs whose steps wait for the host differ by this much from one start of the program to
+    the next with nothing changed; a change within it needs evidence of a cause to be called a
     regression. Measured: 10 % between two recordings of one program."""
     most_pace: float = 1.75
-    """The host's pace (the typical call of its operators) differs by up to so much between
+    """The host's pace (the typical call of its operators) differs by up to this factor between
     recordings of the same program; a change that it explains needs a driver to be called one.
     Measured: 1.5."""
     gpu_noise: float = 0.04
     """As `host_noise`, for steps whose GPU is busy nearly all the time. Chosen."""
     host_bound: float = 0.15
-    """Part of a step in which the GPU waits for the host, from which on a step is host-bound.
-    Chosen."""
+    """Least share of a step in which the GPU waits for a host-bound program. Chosen."""
     equivalence: float = 0.03
     """Two one-sided tests: "unchanged" means proven to be within this. Chosen: `min_effect`."""
     fdr: float = 0.05
@@ -67,13 +66,13 @@ class Thresholds(msgspec.Struct, frozen=True):
     """A shift between phases that explains more of the difference is a change of workload.
     Chosen: most of it."""
     mix_shift: float = 0.10
-    """Change of the share of a phase's steps from which on the mix differs. Chosen."""
+    """Least change of a phase's share of the steps that makes the mix different. Chosen."""
 
     slow_step: float = 0.5
-    """A step is slow when it takes by so much longer than the typical step of its run and phase
+    """A step is slow when it takes longer than the typical step of its run and phase by this share
     ... Chosen."""
     slow_step_noise: float = 4.0
-    """... and by so many robust standard deviations of the steps of either run. Chosen."""
+    """... and by this many robust standard deviations of the steps of either run. Chosen."""
     slow_step_beyond: float = 2.5
     """Two slow steps that exceed everything in the normal run by this factor are no accident, also
     where there are too few steps for their number to be significant. Chosen."""
@@ -86,11 +85,10 @@ class Thresholds(msgspec.Struct, frozen=True):
     within_p: float = 0.01
     """p below which a change point or a period inside one run is no chance. Chosen, as `mix_p`."""
     moved_within: float = 0.15
-    """Change of the typical step inside a run from which on it counts. Chosen: `host_noise`, since
+    """Least change of the typical step inside a run that counts. Chosen: `host_noise`, since
     the host's pace moves inside a run as it does between runs."""
     periodic: float = 0.75
-    """Overlap of the slow steps with steps at one distance from which on they are periodic.
-    Chosen."""
+    """Least overlap of periodic slow steps with steps at one distance. Chosen."""
     level_steps: int = 5
     """Steps on each side of a change point at least. Chosen."""
 
@@ -98,14 +96,14 @@ class Thresholds(msgspec.Struct, frozen=True):
     part: float = 0.25
     """Part of the difference that a cause has to be able to explain to be named. Chosen."""
     most: float = 0.50
-    """Part of the difference from which on something explains most of it. Physics: the word."""
+    """Share of the difference that is most of it. Physics: the word."""
     kernel_grew: float = 0.06
     """Growth of the time per call of the same kernels that counts as slower. Chosen."""
     kernel_same: float = 0.05
     """Change of it that still counts as the same. Chosen."""
     kernel_interrupted: float = 0.05
-    """By so much more must the mean call grow than the median one, for calls that are interrupted
-    now and then. Chosen."""
+    """How much more the mean call must grow than the median one when some calls are interrupted.
+    Chosen."""
     kernel_categories: int = 3
     """Categories of kernels below which nothing is said about all of them. Chosen."""
     category_counts: float = 0.01
@@ -125,12 +123,12 @@ class Thresholds(msgspec.Struct, frozen=True):
     host_ops_shared: int = 3
     """Host operators in common below which their pace is unknown. Chosen."""
     set_changed: float = 0.05
-    """Part of GPU time in kernels that only one run has, from which on the kernels changed.
+    """Least share of GPU time in kernels that only one run has when the kernels changed.
     Chosen."""
     dtype_moved: float = 0.03
     """Part of the products of a data type that must leave it, when the type changed ... Chosen."""
     dtype_calls: float = 1.0
-    """... and so many products per step. Chosen: one."""
+    """... and this many products per step. Chosen: one."""
     calls_grew: float = 0.5
     """Growth of a call count that counts as more calls ... Chosen."""
     calls_more: float = 1.0
@@ -143,7 +141,7 @@ class Thresholds(msgspec.Struct, frozen=True):
     """Fall of the share of GPU time under graph replays, percent, that counts as graphs given up
     ... Chosen."""
     graph_launches: float = 0.03
-    """... if there are also by so much fewer replays per step. Chosen."""
+    """... if replays per step also fall by this share. Chosen."""
     large_copy_gbps: float = 1.0
     """Copies that are slower than this, GB/s, are too small for their bandwidth to mean anything.
     Chosen: PCIe gives tens of GB/s to large ones."""
@@ -157,10 +155,9 @@ class Thresholds(msgspec.Struct, frozen=True):
     concentrated: float = 0.60
     """Part of the host's growth in one section that makes it a matter of that section. Chosen."""
     disproportion: float = 0.25
-    """By so much more must a section's part of the growth exceed its part of the normal time.
-    Chosen."""
+    """How much a section's share of the growth must exceed its share of the normal time. Chosen."""
     section_grew: float = 2.0
-    """Factor, beyond the host's pace, from which on a section got slower. Measured: between
+    """Least factor, beyond the host's pace, of a section that got slower. Measured: between
     recordings of the same program sections differ by up to 1.7."""
     section_latent: float = 0.02
     """Part of the step by which a section must grow to be listed as a hidden change. Chosen."""
@@ -170,7 +167,7 @@ class Thresholds(msgspec.Struct, frozen=True):
     python_section: float = 0.20
     """A section with a smaller part of its time in operators runs plain Python. Chosen."""
     telling_weight: float = 2.0
-    """Weight of a supporting check from which on its absence leaves doubt. Chosen."""
+    """Least weight of a supporting check whose absence leaves doubt. Chosen."""
     gc_pause_ms: float = 20.0
     """Pauses in plain Python from this length on, ms, suggest a collection of a large heap.
     Chosen."""
@@ -179,8 +176,8 @@ class Thresholds(msgspec.Struct, frozen=True):
     min_samples_tested: int = 4
     """Samples on each side below which a sensor is not tested. Chosen: as `min_steps`."""
     of_added: float = 0.20
-    """Part of the added wall time spent in a state of the scheduler (running, waiting for a core,
-    blocked) from which on that state explains it. Chosen."""
+    """Least share of the added wall time that a state of the scheduler (running, waiting for a
+    core, blocked) must hold to explain it. Chosen."""
     runq_share: float = 0.03
     """Least growth of the part of time that the thread waits for a core. Chosen."""
     throttled_share: float = 0.05
@@ -192,12 +189,12 @@ class Thresholds(msgspec.Struct, frozen=True):
     """Use by other threads, in cores, below which they cannot show that the process was stopped.
     Chosen."""
     stopped_with_main: float = 0.5
-    """Of the part of time that the main thread lost, so much must the other threads have lost,
-    when the whole process was stopped. Chosen."""
+    """Share of the time lost by the main thread that the other threads must have lost too when
+    the whole process was stopped. Chosen."""
     preempted_factor: float = 2.0
     """Growth factor of involuntary switches that counts ... Chosen."""
     preempted_more: float = 10.0
-    """... if it is also so many per second. Chosen."""
+    """... if it is also this many per second. Chosen."""
     clock_fell: float = 0.05
     """Fall of a clock that counts. Chosen."""
     foreign_gpu: float = 10.0
@@ -206,7 +203,7 @@ class Thresholds(msgspec.Struct, frozen=True):
     """Growth of the CPU use of the machine, in percent of all cores, that counts as another load.
     Measured: without one it moves by 1 between recordings."""
     many_cores: float = 10.0
-    """The same, from which on the load can take the memory bandwidth. Chosen."""
+    """The same for a load that can take the memory bandwidth. Chosen."""
     own_threads: float = 0.15
     """Growth of the CPU time of the process's other threads, in cores, that counts. Chosen."""
     io_bytes: float = 65536.0
@@ -226,7 +223,7 @@ class Thresholds(msgspec.Struct, frozen=True):
     """Factor of PCIe traffic that counts as foreign traffic when our copies did not grow ...
     Chosen."""
     pcie_more_mbps: float = 100.0
-    """... if it is also so many MB/s. Chosen."""
+    """... if it is also this many MB/s. Chosen."""
     heap_grew: float = 0.10
     """Growth of the memory of the process that goes with a large heap to collect. Chosen."""
 
@@ -242,12 +239,12 @@ class Thresholds(msgspec.Struct, frozen=True):
     """Score that a cause loses for each check that would rule it out, or prove it, and that the
     recordings do not answer. Chosen."""
     driven: float = 2.0
-    """Odds of the first cause over `unknown` from which on a small change counts as explained.
+    """Least odds of the first cause over `unknown` for a small change to count as explained.
     Chosen."""
     margin: float = 0.15
     """Difference of confidence below which the first two causes are both named. Chosen."""
     sure: float = 0.60
-    """Confidence from which on the sentence names one cause without reservation. Chosen."""
+    """Least confidence at which the sentence names one cause without reservation. Chosen."""
 
 
 THRESHOLDS = Thresholds()

@@ -21,7 +21,7 @@ _DEVICE = ["rank", "device"]
 _MANY_STREAMS = 16
 """A device with more streams gets one role and one category track, in as many lanes as it needs."""
 _FAR = 64
-"""Activities between two of one layer from which on they are two runs through it."""
+"""Activities between two of one layer that make them two runs through it."""
 _END = pl.col("start_ns") + pl.col("dur_ns")
 
 

@@ -50,7 +50,7 @@ COPY_SIZES = (GIB // 2, 2 * GIB, 4 * GIB)
 SHAPES = ((8192, 8192, 8192), (16384, 8192, 8192), (8192, 8192, 16384))
 """m, n, k of the matrix products: all operands together exceed every L2 many times."""
 GRAPH_KERNELS = 1000
-"""Empty kernels in one graph: so many that the launch of the graph itself counts little."""
+"""Empty kernels in one graph: enough to make the launch of the graph itself negligible."""
 OPTIONAL = (RuntimeError, AttributeError, NotImplementedError, TypeError, ValueError, OSError)
 """Raised by torch for a type or function that this GPU or version does not support."""
 

@@ -47,7 +47,7 @@ GRACE_S = 15.0
 MEASURE_S = 0.3
 """Seconds of steps that give the time of a recording."""
 RAW_FREE_BYTES = 16 << 30
-"""Free bytes of shared memory from which on traces are written there first."""
+"""Free bytes of shared memory that are enough to write traces there first."""
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 
 Say = Callable[[str], None]

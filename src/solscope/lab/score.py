@@ -41,7 +41,7 @@ SLOW = 1.3
 TOP = 3
 """Causes of an answer that count as named."""
 MANY = 12
-"""From so many pairs on they are diagnosed in several processes."""
+"""Fewest pairs that are worth diagnosing in several processes."""
 RESULTS = "results/lab"
 """Where the repository keeps its own recordings."""
 

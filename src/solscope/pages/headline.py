@@ -37,7 +37,7 @@ class Headline(msgspec.Struct, frozen=True):
 def of_comparison(comparison: Comparison) -> Headline:
     """The profile whose step time differs most from the first one, and where the time goes.
 
-    Nothing is said of significance: that takes a diagnosis.
+    It makes no claim about significance: that takes a diagnosis.
     """
     first = comparison.profiles[0]
     found = _largest(comparison)

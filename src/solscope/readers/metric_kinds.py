@@ -3,7 +3,7 @@
 A counter says something only as a difference over time, a gauge at every moment. A *driver* can
 make a run slow: a clock, a queue, a quota, another process. A metric that is none only shows that
 it is slow: utilization, power, temperature. Files by other tools may hold other names: those that
-end like our counters are taken for counters.
+end like our counters are treated as counters.
 
 A new sensor is one line here, and the class in `capture/` that writes it.
 """

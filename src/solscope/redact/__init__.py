@@ -45,7 +45,7 @@ torchvision tqdm transformer_engine transformers triton unittest uvicorn uvloop 
 zmq
 """
 PACKAGES = frozenset(_PACKAGES.split())
-"""Folders from which on a path says which code ran, not whose machine it ran on."""
+"""Folders below which a path says which code ran, not whose machine it ran on."""
 
 _EVERYBODY = PACKAGES | {"app", "admin", "docker", "jovyan", "root", "runner", "ubuntu", "user"}
 """Names of home folders that name nobody."""

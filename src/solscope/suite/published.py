@@ -55,5 +55,5 @@ def s_pct(sol: float, prod: float) -> float:
 
 
 def half_up(value: float, digits: int) -> Decimal:
-    """`value` to so many decimals, halves away from zero; its exact binary value decides."""
+    """`value` rounded to `digits` decimals, halves away from zero, by its exact binary value."""
     return Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)

@@ -37,7 +37,7 @@ _QUANTILE = {"median": 0.5, "p90": 0.9}
 _RUN = ["rank", "device", "pass"]
 """One run through the model on one device."""
 SURE = 0.95
-"""Confidence from which on at most one claim in a hundred may be wrong."""
+"""Least confidence at which at most one claim in a hundred may be wrong."""
 UNKNOWN_KIND = "unknown kind"
 """Layers of which nothing but their place is known; their kernels without a role are `other`."""
 

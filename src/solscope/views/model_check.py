@@ -1,6 +1,6 @@
 """A model's config beside what a profile shows: number and kinds of layers, MLA, experts, heads.
 
-What contradicts the config is said in a warning, and is no longer sure; what agrees is evidence.
+What contradicts the config leads to a warning, and is no longer sure; what agrees is evidence.
 """
 
 from __future__ import annotations

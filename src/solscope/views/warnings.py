@@ -19,7 +19,7 @@ from solscope.views.coverage import share
 _SAY_FROM_PCT = 0.1
 """Shares of GPU time below this are not worth a warning."""
 STRAY_ONE_IN = 20
-"""At most one activity in so many lies on the lonely side of a gap that makes a span useless."""
+"""At most one activity in this many is on the sparse side of a gap that makes a span useless."""
 
 
 def warnings_of(attributed: Attributed) -> list[ProfileWarning]:

@@ -19,7 +19,7 @@ from solscope.errors import InputError, UsageError
 
 _DECODER = msgspec.json.Decoder(ShapeResult)
 _START = b'{"operator"'
-"""How every line begins; nothing else is taken for half a line."""
+"""How every line begins; nothing else counts as half a line."""
 
 
 def is_results(path: str) -> bool:

@@ -4,7 +4,7 @@ Steps are taken as multiples of the typical step of their phase, so that a prefi
 step. Four things are looked for, each with a test that keeps what neighboring steps have in common
 (blocks of them are shuffled, not single steps):
 
-- *change points*: steps before and after take differently long (Pettitt's rank test, by
+- *change points*: step times differ before and after (Pettitt's rank test, by
   permutation; repeated on both parts, then each is placed again between its neighbors);
 - *drift*: the slope of Theil and Sen over the run, with its 99 % interval from resampled blocks;
 - *slow steps*: much longer than the typical step of their level, as between two runs;
@@ -34,7 +34,7 @@ SHUFFLES = 999
 SLOPES = 300
 """Resampled runs that give the interval of a slope."""
 CELLS = 1_000_000
-"""Shuffled steps held at one time."""
+"""Shuffled steps held in memory at a time."""
 LONGEST = 64
 """Longest period looked for, in steps."""
 MOST = 150

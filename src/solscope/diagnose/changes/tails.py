@@ -28,7 +28,7 @@ from solscope.resample import Floats, generator
 QUANTILES = (0.9, 0.99)
 SHUFFLES = 1000
 CELLS = 1_000_000
-"""Shuffled steps held at one time."""
+"""Shuffled steps held in memory at a time."""
 
 
 class TailQuantile(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class SlowSteps:
     largest: float
     """Largest excess of any step, in typical steps."""
     least: float
-    """Excess from which on a step is slow, in the noisiest phase that has slow steps."""
+    """Least excess of a slow step, in the noisiest phase that has slow steps."""
     second: float
     """Second largest excess of any step, in typical steps: one accident does not count."""
 

@@ -13,7 +13,7 @@ from solscope.resample import Floats
 SAME = 1e-9
 """Values nearer to each other than this differ by rounding."""
 FEWEST = 5
-"""Values below which nothing is said about a further one."""
+"""Fewest values that allow a prediction of a further one."""
 
 
 class Prediction(NamedTuple):

@@ -83,7 +83,7 @@ def _sameness(f: Findings) -> float:
 
 
 def _pace(f: Findings) -> list[str]:
-    """What the host's pace alone makes of the step, where that is more than the noise."""
+    """How much the host's pace alone changes the step, where that is more than the noise."""
     if abs(f.host.paced_ratio - 1) <= f.outcome.floor:
         return []
     pace, step = f.host.pace, f.host.paced_ratio

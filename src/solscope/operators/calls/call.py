@@ -1,4 +1,4 @@
-"""One operator call as a profile records it, and what a rule makes of it."""
+"""One operator call as a profile records it, and what a rule derives from it."""
 
 from __future__ import annotations
 

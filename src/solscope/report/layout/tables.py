@@ -25,7 +25,7 @@ class Column(NamedTuple):
     """Where the terminal is too narrow, columns with the highest number here are left out first.
 
     Those with 0 stay. Those with 1 are worth more than a few more letters of a name: they leave
-    only when names have less than `LEAST_FOR_NAMES`. What was left out is said below the table.
+    only when names have less than `LEAST_FOR_NAMES`. A note below the table says what is missing.
     """
     style: str | Callable[[str], str] = ""
     """Style of its cells, or of a cell with this text, where there are colors."""

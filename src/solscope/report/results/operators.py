@@ -65,7 +65,7 @@ def _differs(row: OperatorRow) -> bool:
 
 
 CLEARLY = 1.2
-"""A share of HBM that is so many times S needs an explanation."""
+"""A share of HBM that exceeds S by this factor needs an explanation."""
 LITTLE_PCT = 80.0
 """If costs are known for less of the GPU time than this, print how to get more."""
 

@@ -62,7 +62,7 @@ def _code(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """For plain text, where the parameters of a template would be taken for HTML."""
+    """For plain text, where the parameters of a template would be read as HTML."""
     return _code(text).replace("<", "&lt;")
 
 

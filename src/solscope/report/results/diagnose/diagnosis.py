@@ -30,7 +30,7 @@ _NO_SENSOR = re.compile(r"^[^;]*\bnot (sampled|counted|recorded)\b")
 BAR = 24
 """Columns of the bars; half of it in a terminal narrower than `ROOMY`."""
 ROOMY = 120
-"""Columns of a terminal from which on there is room for everything."""
+"""Width of a terminal, in columns, that has room for everything."""
 MORE, LESS = "█", "░"
 LINE = 10
 """Columns of the line of a sensor in one run."""

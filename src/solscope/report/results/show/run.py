@@ -52,7 +52,7 @@ def show_run(run: Run, members: Sequence[Summary], width: int) -> list[Printable
 
 
 def _skew_lines(run: Run, width: int) -> list[Printable]:
-    """Waiting in collectives, or why it cannot be told."""
+    """Waiting in collectives, or why it is not known."""
     if run.skew is None:
         return []
     if run.skew.reason is not None:
