@@ -83,6 +83,7 @@ export interface CollectiveRow {
   calls: number;
   transfer_us: number;
   wait_us: number;
+  hidden_us: number;
   baseline_us: number | null;
   algbw_gbs: number | null;
   busbw_gbs: number | null;
@@ -865,6 +866,12 @@ export interface PhaseSteps {
   tpot_ms: number | null;
 }
 
+export interface Pipeline {
+  stages: Stage[];
+  bubble_pct: number;
+  occupied_longest: number;
+}
+
 export interface ProcessGroup {
   name: string;
   parallelism: string | null;
@@ -1088,6 +1095,7 @@ export interface RunRanks {
   unmatched_by_rank: Record<string, number>;
   straggler: Straggler;
   imbalance: Imbalance;
+  pipeline: Pipeline | null;
   warnings: ProfileWarning[];
 }
 
@@ -1188,6 +1196,18 @@ export interface Side {
   cut: number;
   compared_pct: number | null;
   coverage: CoverageSummary;
+}
+
+export interface Stage {
+  stage: number;
+  ranks: number[];
+  compute_ms: number;
+  receive_ms: number;
+  send_ms: number;
+  other_ms: number;
+  host_ms: number;
+  held_ms: number;
+  bubble_pct: number;
 }
 
 export interface StepSummary {
