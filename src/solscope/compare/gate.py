@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -45,7 +45,10 @@ class Check(msgspec.Struct, frozen=True):
     low: float | None
     """Bounds of the ratio's 95 % interval; null when not tested."""
     high: float | None
-    verdict: Verdict
+    verdict: Annotated[
+        Verdict,
+        msgspec.Meta(description="Of this check: is the candidate slower than the limit allows?"),
+    ]
     reason: str
     measured: Literal["start_to_start", "extent", "gpu_time"]
     """What a step's time is: `start_to_start`, to the start of the next step, which the profile's
@@ -61,7 +64,10 @@ class GateResult(msgspec.Struct, frozen=True):
     candidate: str
     max_regression_pct: float
     strict: bool
-    verdict: Verdict
+    verdict: Annotated[
+        Verdict,
+        msgspec.Meta(description="Of all checks: is the candidate slower than a limit allows?"),
+    ]
     """`worse` when any check is; `ok` when every tested check is."""
     passed: bool
     """False for `worse`, and with `strict` for `cannot_tell`."""

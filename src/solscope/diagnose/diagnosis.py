@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from solscope.attribution import Attributed
@@ -55,7 +57,9 @@ class Band(msgspec.Struct, frozen=True):
 class Diagnosis(msgspec.Struct, frozen=True):
     """What changed and why."""
 
-    verdict: Verdict
+    verdict: Annotated[
+        Verdict, msgspec.Meta(description="How the abnormal run differs from the normal one.")
+    ]
     sentence: str
     unit: str
     normal: RunSummary

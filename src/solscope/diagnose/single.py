@@ -7,7 +7,7 @@ with the beginning, as two runs would be.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
@@ -64,7 +64,9 @@ class SlowStepsOfRun(msgspec.Struct, frozen=True):
 class SingleDiagnosis(msgspec.Struct, frozen=True):
     """What one recording shows of itself."""
 
-    verdict: Steadiness
+    verdict: Annotated[
+        Steadiness, msgspec.Meta(description="How steady the steps of this one recording are.")
+    ]
     sentence: str
     run: RunSummary
     drift: Drift | None

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -111,7 +112,10 @@ class PairScore(msgspec.Struct, frozen=True):
     timed_ratio: float | None
     state: str
     """`moved`, `latent` or `control`."""
-    verdict: str | None
+    verdict: Annotated[
+        str | None,
+        msgspec.Meta(description="The verdict of the diagnosis of this pair; null for a baseline."),
+    ]
     named: list[str]
     """The first three causes of our diagnosis."""
     ranks: dict[str, int | None]

@@ -6,6 +6,8 @@ start of a recording ranks wait for one another's profilers.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 import numpy as np
 import polars as pl
@@ -114,7 +116,9 @@ class RunRanks(msgspec.Struct, frozen=True):
     """The ranks of a run."""
 
     name: str
-    verdict: str
+    verdict: Annotated[
+        str, msgspec.Meta(description="One sentence: which rank the others wait for, and why.")
+    ]
     """The answer in one sentence."""
     world_size: int | None
     missing: list[int]

@@ -12,7 +12,7 @@ profile are sums over them, and its percentages are shares of the summed spans.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import polars as pl
@@ -66,7 +66,12 @@ class DeviceSummary(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True):
     """One profile on one page. A value that does not exist for the format is null."""
 
-    verdict: Verdict
+    verdict: Annotated[
+        Verdict,
+        msgspec.Meta(
+            description="What limits a usual step of this profile, as a sentence with its numbers."
+        ),
+    ]
     path: str
     format: str
     devices: list[str]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
@@ -49,7 +49,9 @@ class ShapeContrast(msgspec.Struct, frozen=True):
     """b / a: below 1, B is faster."""
     low: float
     high: float
-    verdict: Verdict
+    verdict: Annotated[
+        Verdict, msgspec.Meta(description="Whether B is faster than A on this shape.")
+    ]
     """About B."""
     processes: tuple[int, int]
     """In which A and B were timed."""
@@ -81,7 +83,10 @@ class Contrast(ResultSet, frozen=True):
     """Time of B over time of A, each shape with the share that it has in production's time."""
     low: float
     high: float
-    verdict: Verdict
+    verdict: Annotated[
+        Verdict,
+        msgspec.Meta(description="Whether B is faster than A over all shapes that both have."),
+    ]
     faster: int
     slower: int
     cannot_tell: int

@@ -1,0 +1,125 @@
+"""What solscope consists of: pinned with hashes, attributed, and listed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def load(script: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(script, ROOT / "scripts" / f"{script}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def required() -> list[Requirement]:
+    extras = PROJECT["optional-dependencies"].values()
+    texts = [*PROJECT["dependencies"], *(text for extra in extras for text in extra)]
+    return [wanted for wanted in map(Requirement, texts) if wanted.name != "solscope"]
+
+
+def pinned(lines: list[str]) -> dict[str, str]:
+    pins = [Requirement(line) for line in lines]
+    return {canonicalize_name(pin.name): str(pin.specifier).removeprefix("==") for pin in pins}
+
+
+def constraints() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    return pinned([line for line in lines if line and not line.startswith("#")])
+
+
+def locked() -> dict[str, list[str]]:
+    """Hashes by `name==version`."""
+    text = (ROOT / "requirements.lock").read_text("utf-8").replace("\\\n", " ")
+    found = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            requirement, *hashes = line.split(" --hash=sha256:")
+            found[requirement.strip()] = [digest.strip() for digest in hashes]
+    return found
+
+
+def test_what_is_required_is_pinned() -> None:
+    names = {canonicalize_name(wanted.name) for wanted in required()}
+    assert names - constraints().keys() - {"tomli"} == set()
+
+
+def test_every_pin_has_hashes_in_the_lock() -> None:
+    assert (
+        pinned(list(locked())).items()
+        >= {k: v for k, v in constraints().items() if k != "torch"}.items()
+    )
+    assert "torch" not in pinned(list(locked()))
+    for requirement, hashes in locked().items():
+        assert hashes, requirement
+        assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in hashes), requirement
+
+
+@pytest.mark.parametrize("name", ["deltalake", "polars", "starlette", "uvicorn"])
+def test_what_can_corrupt_or_is_subclassed_has_an_upper_bound(name: str) -> None:
+    bounds = [str(r.specifier) for r in required() if r.name == name and r.specifier]
+    assert bounds
+    assert all("<" in bound for bound in bounds)
+
+
+def bundled() -> dict[str, dict[str, Any]]:
+    packages = json.loads((ROOT / "frontend" / "package-lock.json").read_text("utf-8"))["packages"]
+    return {
+        path.rpartition("node_modules/")[2]: entry
+        for path, entry in packages.items()
+        if path and not entry.get("dev")
+    }
+
+
+def test_bundled_scripts_are_attributed() -> None:
+    notice = (ROOT / "NOTICE").read_text("utf-8")
+    assert bundled()
+    for name, entry in bundled().items():
+        assert re.search(rf"\({re.escape(name)}\): {re.escape(entry['license'])}\.", notice), name
+
+
+def test_the_bill_of_materials_lists_what_is_inside() -> None:
+    sbom = load("sbom")
+    made = sbom.bill({"all"})
+    assert made == sbom.bill({"all"})
+    assert (made["bomFormat"], made["specVersion"]) == ("CycloneDX", "1.6")
+    names = [component["name"] for component in made["components"]]
+    assert len(names) == len(set(names))
+    assert {"polars", "msgspec", "click", "uvicorn", "deltalake", *bundled()} <= set(names)
+    assert "pytest" not in names
+    references = {component["bom-ref"] for component in made["components"]}
+    for entry in made["dependencies"]:
+        assert set(entry["dependsOn"]) <= references
+    for component in made["components"]:
+        assert component["purl"].startswith(("pkg:pypi/", "pkg:npm/"))
+        assert component["licenses"], component["name"]
+
+
+def test_advisories_are_checked() -> None:
+    workflow = yaml.safe_load(
+        (ROOT / ".github" / "workflows" / "advisories.yml").read_text("utf-8")
+    )
+    steps = [step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"]]
+    assert any("pip-audit" in step and "requirements.lock" in step for step in steps)
+    assert "schedule" in workflow[True]  # YAML reads `on` as a truth value.
