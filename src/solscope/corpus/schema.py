@@ -16,6 +16,8 @@ from solscope.events import EVENT_COLUMNS
 SCHEMA_VERSION = 2
 """Stored in the metadata of `profiles`; `corpus migrate` brings an older store to it."""
 VERSION_KEY = "solscope.schema"
+REDACT_KEY = "solscope.redact"
+"""Property of the table `profiles`: `true` where profiles are added only without private text."""
 
 
 class StoreColumn(NamedTuple):

@@ -35,6 +35,7 @@ from solscope.corpus.rows import Extract
 from solscope.corpus.schema import (
     ALL_TABLES,
     BATCHES,
+    REDACT_KEY,
     ROW_COUNTS,
     SCHEMA_VERSION,
     TABLES,
@@ -108,6 +109,11 @@ class Corpus:
     def profiles(self) -> pl.DataFrame:
         """One row per profile (`schema.PROFILE_COLUMNS`), sorted by id."""
         return live(self.raw("profiles").collect())
+
+    @property
+    def redacts(self) -> bool:
+        """Whether the store takes profiles only without private text."""
+        return self.open("profiles").metadata().configuration.get(REDACT_KEY) == "true"
 
     def known(self) -> frozenset[str]:
         """Ids of all profiles."""
@@ -280,8 +286,11 @@ def rows_written(table: DeltaTable) -> int | None:
     return int(counts["num_records"].sum())
 
 
-def create_corpus(url: str | os.PathLike[str]) -> Corpus:
-    """Make an empty store in a folder or at an object-store URL; one that exists is opened."""
+def create_corpus(url: str | os.PathLike[str], *, redact: bool = False) -> Corpus:
+    """Make an empty store in a folder or at an object-store URL; one that exists is opened.
+
+    With `redact` it takes profiles only without private text.
+    """
     text = normal(url)
     delta.require_writer()  # Before anything is made.
     if not _SCHEME.match(text):
@@ -293,8 +302,12 @@ def create_corpus(url: str | os.PathLike[str]) -> Corpus:
         folder.mkdir(parents=True, exist_ok=True)
     for name in (BATCHES, *TABLES):
         about = {VERSION_KEY: str(SCHEMA_VERSION)} if name == "profiles" else {}
-        delta.create(f"{text}/{name}", schema(name), f"solscope {name}", {**about})
-    return open_corpus(text)
+        policy = {REDACT_KEY: "true"} if redact and name == "profiles" else {}
+        delta.create(f"{text}/{name}", schema(name), f"solscope {name}", {**about, **policy})
+    corpus = open_corpus(text)
+    if redact and not corpus.redacts:
+        raise UsageError(f"{text}: this store exists and was made without --redact")
+    return corpus
 
 
 def open_corpus(url: str | os.PathLike[str]) -> Corpus:

@@ -120,10 +120,12 @@ def _check(work: Path) -> None:
 
 
 def _store(library: Library, path: Path) -> bool:
-    from solscope.corpus.ingest.extract import extract
+    from solscope.corpus.ingest.add import by_policy
+    from solscope.corpus.ingest.extract import ExtractOptions, extract
 
     store = library.store
-    added = store.newest.append([extract(str(path))])
+    options = by_policy(store.newest, ExtractOptions())
+    added = store.newest.append([extract(str(path), options)])
     store.look_again()
     return bool(added)
 

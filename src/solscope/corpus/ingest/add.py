@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import msgspec
@@ -74,12 +75,18 @@ def add_profiles(
         engine, _workers(engine, workers, len(items)), address, limits or NO_LIMITS
     )
     run = _Run(corpus, [item.path for item in items], report)
-    tasks = (Task(item, options or ExtractOptions()) for item in items)
+    chosen = by_policy(corpus, options or ExtractOptions())
+    tasks = (Task(item, chosen) for item in items)
     for outcome in runner.run(tasks, corpus.known()):
         run.take(outcome)
     run.commit()
     failed = sorted(run.failed, key=lambda row: row.file)
     return AddResult(run.added, run.skipped, failed, run.ignored)
+
+
+def by_policy(corpus: Corpus, options: ExtractOptions) -> ExtractOptions:
+    """The options as the store demands them: whoever adds to it cannot leave redaction out."""
+    return replace(options, redact=options.redact or corpus.redacts)
 
 
 class _Run:

@@ -22,6 +22,7 @@ from solscope._version import __version__
 from solscope.attribution import Attributed, attribute
 from solscope.corpus.durations import to_bits
 from solscope.corpus.ingest.describe import Description, describe
+from solscope.corpus.ingest.redaction import redacted_extract
 from solscope.corpus.rows import Extract, rows_hash
 from solscope.corpus.schema import KEYS, plain_text, schema
 from solscope.errors import InputError, SolscopeError
@@ -49,6 +50,8 @@ class ExtractOptions:
     model: Model | None = None
     """A model's config: sizes of kernels without recorded shapes."""
     read: ReadOptions = field(default_factory=lambda: ReadOptions(cache=False))
+    redact: bool = False
+    """Whether private text is removed before the store sees it."""
 
 
 def extract(path: str, options: ExtractOptions | None = None) -> Extract:
@@ -86,7 +89,8 @@ def reduce(path: str, profile: Profile, identity: str, options: ExtractOptions) 
         "times_sha256": rows_hash(times),
         "steps_sha256": rows_hash(steps),
     }
-    return Extract(row, times, steps, events)
+    extract = Extract(row, times, steps, events)
+    return redacted_extract(extract, profile) if options.redact else extract
 
 
 def content_id(path: str) -> str:

@@ -61,7 +61,7 @@ def _read(task: Task, local: str, stored_ids: frozenset[str]) -> Outcome:
         return Outcome(task.item.path, known=True)
     profile = open_profile(local, options=task.options.read)
     extract = reduce(local, profile, identity, task.options)
-    if local != task.item.path:
+    if local != task.item.path and not task.options.redact:
         extract.profile["file"] = task.item.path
     return Outcome(task.item.path, extract=extract)
 

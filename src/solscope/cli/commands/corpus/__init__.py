@@ -82,12 +82,15 @@ for _command in (*QUESTIONS, *TRANSFER, *UPKEEP):
 
 @command.command("init", short_help="Create an empty store.")
 @store_argument
+@click.option(
+    "--redact", is_flag=True, help="Take profiles only without private text, whoever adds them."
+)
 @json_option
-def init(store: str, output: Output) -> None:
+def init(store: str, redact: bool, output: Output) -> None:
     """Create an empty store in a folder or at a URL. An existing store is left unchanged."""
     from solscope.corpus.store import create_corpus
 
-    _present_status(create_corpus(store), output)
+    _present_status(create_corpus(store, redact=redact), output)
 
 
 def _present_status(corpus: Corpus, output: Output) -> None:
@@ -106,6 +109,11 @@ def _present_status(corpus: Corpus, output: Output) -> None:
 )
 @click.option(
     "--keep-events", is_flag=True, help="Also store all events, which makes the store large."
+)
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="Remove hosts, users, paths, addresses and secrets before anything is stored.",
 )
 @choice_option(
     "--engine", ["local", "ray"], "Read profiles in local processes or on a Ray cluster."
@@ -127,6 +135,7 @@ def add(
     profiles: tuple[str, ...],
     tags: tuple[str, ...],
     keep_events: bool,
+    redact: bool,
     engine: str,
     address: str | None,
     workers: int | None,
@@ -153,6 +162,7 @@ def add(
         keep_events=keep_events,
         model=open_model(model),
         read=ReadOptions(max_expansion=max_expansion, cache=False),
+        redact=redact,
     )
     corpus = open_corpus(store)
     with _progress(verbose) as report:
