@@ -11,6 +11,7 @@ import pytest
 from solscope.cli import run
 from solscope.corpus.ingest.add import add_profiles
 from solscope.corpus.ingest.extract import ExtractOptions, extract
+from solscope.corpus.maintenance.exchange import export_profiles, import_profiles
 from solscope.corpus.maintenance.verify import verify
 from solscope.corpus.store import create_corpus, open_corpus
 from solscope.errors import UsageError
@@ -73,3 +74,13 @@ def test_a_policy_is_not_added_later(tmp_path: Path) -> None:
     create_corpus(tmp_path / "store")
     with pytest.raises(UsageError, match="without --redact"):
         create_corpus(tmp_path / "store", redact=True)
+
+
+def test_an_export_of_a_store_without_the_policy_is_refused(tmp_path: Path) -> None:
+    plain, strict = create_corpus(tmp_path / "a"), create_corpus(tmp_path / "b", redact=True)
+    add_profiles(plain, [trace(tmp_path)], workers=1)
+    export_profiles(plain, plain.profiles(), tmp_path / "out")
+    with pytest.raises(UsageError, match="does not redact"):
+        import_profiles(strict, tmp_path / "out")
+    export_profiles(strict, strict.profiles(), tmp_path / "strict")
+    assert import_profiles(plain, tmp_path / "strict").added == 0

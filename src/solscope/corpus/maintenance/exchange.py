@@ -47,6 +47,8 @@ class Manifest(msgspec.Struct, frozen=True):
 
     store_schema: int
     profiles: int
+    redacted: bool = False
+    """Whether the store that it comes from takes profiles only without private text."""
 
 
 def export_profiles(
@@ -64,7 +66,7 @@ def export_profiles(
         for name in ROW_COUNTS:
             rows = corpus.raw(name).join(entries, on="entry", how="semi")
             rows.sink_parquet(work / f"{name}.parquet", compression="zstd")
-        manifest = Manifest(SCHEMA_VERSION, profiles.height)
+        manifest = Manifest(SCHEMA_VERSION, profiles.height, corpus.redacts)
         (work / MANIFEST).write_bytes(msgspec.json.encode(manifest))
     size = sum(file.stat().st_size for file in path.iterdir())
     return Exported(str(path), profiles.height, size)
@@ -74,6 +76,11 @@ def import_profiles(corpus: Corpus, source: str | os.PathLike[str]) -> Imported:
     """Add the profiles of an export that the store does not have."""
     path = Path(source)
     manifest = _manifest(path)
+    if corpus.redacts and not manifest.redacted:
+        raise UsageError(
+            f"{path}: exported from a store that does not redact, which {corpus.url} demands; "
+            "add the original profiles instead"
+        )
     profiles = pl.read_parquet(path / "profiles.parquet")
     if profiles.height != manifest.profiles:
         raise DamagedFileError(
