@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -42,7 +43,8 @@ class Imported(msgspec.Struct, frozen=True):
     """Profiles whose content the store had already."""
 
 
-class Manifest(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Manifest:
     """The file that makes a folder an export."""
 
     store_schema: int
