@@ -13,8 +13,9 @@ that made it (a behavior CSV) fills the *cycle table* as well.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 import polars as pl
 
 from solscope.errors import InputError
@@ -155,3 +156,12 @@ def conform(table: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
         pl.col(name).cast(dtype) if name in table.columns else pl.lit(None, dtype=dtype).alias(name)
         for name, dtype in schema.items()
     )
+
+
+def json_list(text: str | None) -> list[Any]:
+    """The list in a column of compact JSON; empty where there is none, or it is damaged."""
+    try:
+        value = msgspec.json.decode(text) if text else []
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    return value if isinstance(value, list) else []

@@ -6,11 +6,11 @@ import math
 import re
 from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
 
 from solscope.attribution import Attributed
+from solscope.events import json_list
 from solscope.intervals import Intervals, overlap, union
 from solscope.operators.tensors import Tensor, UnclearError, full_type
 from solscope.ranks.groups import group_labels, members
@@ -113,7 +113,7 @@ def _message(
     dims: str | None, types: str | None, concrete: str | None
 ) -> tuple[int | None, list[int] | None, list[int] | None]:
     """Bytes of what is sent, and rows to and from each rank of the group."""
-    return _bytes(_decoded(dims), _decoded(types)), *_splits(_decoded(concrete))
+    return _bytes(json_list(dims), json_list(types)), *_splits(json_list(concrete))
 
 
 def _with_roots(table: pl.DataFrame, arguments: pl.Series) -> pl.DataFrame:
@@ -128,19 +128,11 @@ def _with_roots(table: pl.DataFrame, arguments: pl.Series) -> pl.DataFrame:
 
 def _root(ranks: tuple[int, ...] | None, arguments: str | None) -> int | None:
     """torch counts the root inside the group."""
-    given = _decoded(arguments)
+    given = json_list(arguments)
     text = given[_ROOT] if len(given) > _ROOT else None
     if ranks is None or not isinstance(text, str) or not re.fullmatch(r"\d{1,9}", text):
         return None
     return ranks[int(text)] if int(text) < len(ranks) else None
-
-
-def _decoded(text: str | None) -> list[Any]:
-    try:
-        value = msgspec.json.decode(text) if text else []
-    except (msgspec.DecodeError, RecursionError):
-        return []
-    return value if isinstance(value, list) else []
 
 
 def _bytes(dims: list[Any], types: list[Any]) -> int | None:

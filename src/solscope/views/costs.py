@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
@@ -20,6 +19,7 @@ from solscope.attribution.borrow import BORROWED
 from solscope.attribution.collectives import RECORD, annotated_inputs
 from solscope.attribution.graphs import graph_calls
 from solscope.errors import InputError
+from solscope.events import json_list
 from solscope.operators import operator
 from solscope.operators.base import Cost
 from solscope.operators.from_config import Model
@@ -227,20 +227,12 @@ def _copied(row: dict[str, Any]) -> OperatorAxes | str:
 
 
 def _recorded(row: dict[str, Any]) -> OperatorAxes | str:
-    dims = _parsed(row["input_dims"])
+    dims = json_list(row["input_dims"])
     if not dims:
         driven = row["event"] in ("memcpy", "memset") and row["bytes"] is not None
         return _copied(row) if driven else "no input shapes recorded"
-    types, strides, concrete = (_parsed(row[name]) for name in INPUTS[1:])
+    types, strides, concrete = (json_list(row[name]) for name in INPUTS[1:])
     texts = [value if isinstance(value, str) else "" for value in types]
     scalars = [value if isinstance(value, str) else str(value) for value in concrete]
     name, grid = str(row["name"]), row["grid"] or ""
     return recognize(Recorded(str(row["op"]), dims, texts, strides, scalars, name, grid))
-
-
-def _parsed(text: str | None) -> list[Any]:
-    try:
-        value = msgspec.json.decode(text) if text else []
-    except (msgspec.DecodeError, RecursionError):
-        return []
-    return value if isinstance(value, list) else []

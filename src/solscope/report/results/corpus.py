@@ -19,7 +19,7 @@ from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import Ready
 from solscope.report.layout.quantities import counted, number, pct
 from solscope.report.layout.tables import Column, heading, numbers, table, with_bars
-from solscope.report.results import corpus_maintenance as corpus_maintenance
+from solscope.report.results import corpus_maintenance
 from solscope.report.results.operators import axes_text
 from solscope.text import clean, shorten
 from solscope.views.hotspots import TARGET_PCT
@@ -34,11 +34,7 @@ def add_parts(result: AddResult, screen: Screen) -> list[Printable]:
     parts: list[Printable] = [
         Text(f"{counts}, failed {len(result.failed):,}{others if result.ignored else ''}")
     ]
-    if result.failed:
-        columns = (Column("file", text=True, spare=1), Column("reason", text=True))
-        rows = [[row.file, row.reason] for row in result.failed]
-        parts += [Text(""), table(columns, rows, screen.width, whole=True)]
-    return parts
+    return parts + corpus_maintenance.failed_files(result.failed, screen.width)
 
 
 @form("corpus_compact", CorpusStatus)

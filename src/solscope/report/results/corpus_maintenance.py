@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from solscope.corpus.ingest.add import FailedFile
 from solscope.corpus.maintenance.backup import Backup
 from solscope.corpus.maintenance.exchange import Exported, Imported
 from solscope.corpus.maintenance.migrate import Migration
@@ -91,11 +94,14 @@ def spool_parts(result: SpoolResult, screen: Screen) -> list[Printable]:
     parts: list[Printable] = [Text(f"{counts}, set aside {len(result.failed):,}")]
     if result.compactions:
         parts.append(Text(f"compacted the store {counted(result.compactions, 'time')}"))
-    if result.failed:
-        columns = (Column("file", text=True, spare=1), Column("reason", text=True))
-        rows = [[row.file, row.reason] for row in result.failed]
-        parts += [Text(""), table(columns, rows, screen.width, whole=True)]
-    return parts
+    return parts + failed_files(result.failed, screen.width)
+
+
+def failed_files(failed: Sequence[FailedFile], width: int) -> list[Printable]:
+    """A row per file that was not added; nothing where all were."""
+    columns = (Column("file", text=True, spare=1), Column("reason", text=True))
+    rows = [[row.file, row.reason] for row in failed]
+    return [Text(""), table(columns, rows, width, whole=True)] if rows else []
 
 
 @form("corpus_backup", Backup)
