@@ -3,10 +3,7 @@
 A program has 128 rows, each a query head of a token: all query heads of one key head, so that they
 share its keys. Heads of 72 or 80 values are 64 and a rest of 16, not padded to 128. While a group
 of warps computes the weights of one tile of keys, its tensor cores sum up the values of the one
-before, and the other group's take turns with it.
-
-Where all keys of a sequence fit on the chip, and there are sequences for all processors, a program
-takes one sequence after another: keys and values are copied once, queries come in block by block.
+before, and the other group's take turns with it. Short prompts: `_short_prompts.py`.
 """
 
 import torch
@@ -14,7 +11,6 @@ import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
-    async_copy,
     fence_async_shared,
     mbarrier,
     tma,
@@ -26,10 +22,8 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 LOG2_E = 1.4426950408889634
 PAGE = 16
 """Keys per page: the rows of one copy."""
-ON_CHIP = 256
-"""Keys of a sequence that stay on the chip."""
-SHORT_TILE = 64
-LONG_TILE = 128
+TILE = 128
+"""Keys per step."""
 
 
 @gluon.jit
@@ -391,223 +385,6 @@ def long_kernel(
     )  # fmt: skip
 
 
-@gluon.jit
-def copy_sequences(
-    k_source,
-    v_source,
-    k_main,
-    v_main,
-    k_full,
-    v_full,
-    empty,
-    lengths,
-    table,
-    table_row,
-    kv_heads,
-    items,
-    DIM: gl.constexpr,
-    KEYS: gl.constexpr,
-):
-    """The copying warp: all keys of one sequence and head, then of the next."""
-    turn = 0
-    for item in range(gl.program_id(0), items, gl.num_programs(0)):
-        sequence = item // kv_heads
-        column = (item % kv_heads) * DIM
-        length = gl.load(lengths + sequence)
-        pages = table + sequence.to(gl.int64) * table_row
-        last_page = gl.maximum(length - 1, 0) // 16
-        tiles = (length + KEYS - 1) // KEYS
-        if tiles > 0:
-            mbarrier.wait(empty, (turn & 1) ^ 1)
-            turn += 1
-        for tile in range(tiles):
-            copy_tile(
-                k_source, k_source, k_main, k_main, k_full.index(tile), tile, tile, pages,
-                last_page, column, KEYS, DIM, 0,
-            )  # fmt: skip
-            copy_tile(
-                v_source, v_source, v_main, v_main, v_full.index(tile), tile, tile, pages,
-                last_page, column, KEYS, DIM, 0,
-            )  # fmt: skip
-
-
-@gluon.jit
-def rows_of(
-    begin,
-    queried,
-    kv_head,
-    block,
-    q_row,
-    GROUP: gl.constexpr,
-    DIM: gl.constexpr,
-    TOKENS: gl.constexpr,
-    COPY: gl.constexpr,
-):
-    """Where the rows of a block lie, and which of them are."""
-    row = gl.arange(0, 64, gl.SliceLayout(1, COPY))
-    dim = gl.arange(0, DIM, gl.SliceLayout(0, COPY))
-    token = block * TOKENS + row // GROUP
-    valid = (row < TOKENS * GROUP) & (token < queried)
-    place = (begin + token).to(gl.int64) * q_row + (kv_head * GROUP + row % GROUP) * DIM
-    return place[:, None] + dim[None, :], valid[:, None]
-
-
-@gluon.jit
-def attend_sequences(
-    q,
-    out,
-    q_blocks,
-    k_main,
-    v_main,
-    k_full,
-    v_full,
-    empty,
-    starts,
-    lengths,
-    kv_heads,
-    items,
-    q_row,
-    scale,
-    GROUP: gl.constexpr,
-    DIM: gl.constexpr,
-    KEYS: gl.constexpr,
-    TILES: gl.constexpr,
-    WHICH: gl.constexpr,
-):
-    """One group of warps: every other block of 64 rows of each sequence."""
-    TOKENS: gl.constexpr = 64 // GROUP
-    dtype: gl.constexpr = q_blocks.dtype
-    S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 16])
-    SUMS: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, DIM, 16])
-    WIDE: gl.constexpr = gl.NVMMASharedLayout(128, 16)
-    COPY: gl.constexpr = gl.BlockedLayout([1, 8], [2, 16], [4, 1], [1, 0])
-    LEFT: gl.constexpr = gl.DotOperandLayout(0, SUMS, 2)
-    turn = 0
-    for item in range(gl.program_id(0), items, gl.num_programs(0)):
-        sequence = item // kv_heads
-        kv_head = item % kv_heads
-        length = gl.load(lengths + sequence)
-        begin = gl.load(starts + sequence)
-        queried = gl.load(starts + sequence + 1) - begin
-        blocks = (queried + TOKENS - 1) // TOKENS
-        offset = length - queried
-        place, valid = rows_of(begin, queried, kv_head, WHICH, q_row, GROUP, DIM, TOKENS, COPY)
-        async_copy.async_copy_global_to_shared(q_blocks.index(2 * WHICH), q + place, mask=valid)
-        async_copy.commit_group()
-        odd = 0
-        cleared = 0
-        for block in range(WHICH, blocks, 2):
-            # The next block's queries come in while this one is computed.
-            next_place, next_valid = rows_of(
-                begin, queried, kv_head, block + 2, q_row, GROUP, DIM, TOKENS, COPY
-            )
-            async_copy.async_copy_global_to_shared(
-                q_blocks.index(2 * WHICH + (odd ^ 1)), q + next_place, mask=next_valid
-            )
-            async_copy.commit_group()
-            async_copy.wait_group(1)
-            fence_async_shared()
-            gl.thread_barrier()
-            queries = q_blocks.index(2 * WHICH + odd)
-            row = gl.arange(0, 64, gl.SliceLayout(1, S))
-            token = block * TOKENS + row // GROUP
-            position = gl.where((row < TOKENS * GROUP) & (token < queried), offset + token, 0)
-            visible = offset + block * TOKENS + 1
-            end = gl.minimum(offset + gl.minimum((block + 1) * TOKENS, queried), length)
-            best = gl.full([64], float("-inf"), gl.float32, gl.SliceLayout(1, S))
-            total = gl.zeros([64], gl.float32, gl.SliceLayout(1, S))
-            sums = gl.zeros([64, DIM], gl.float32, SUMS)
-            for tile in range((end + KEYS - 1) // KEYS):
-                mbarrier.wait(k_full.index(tile), turn & 1)
-                keys = tile_of(k_main, tile, TILES, KEYS, DIM, WIDE).permute((1, 0))
-                zero = gl.zeros([64, KEYS], gl.float32, S)
-                scores = warpgroup_mma(queries, keys, zero, use_acc=False)
-                weights, best, shrink, total = weigh(
-                    scores, tile, position, best, total, scale, visible, KEYS, S
-                )
-                left = gl.convert_layout(weights.to(dtype), LEFT)
-                sums = sums * gl.convert_layout(shrink, gl.SliceLayout(1, SUMS))[:, None]
-                mbarrier.wait(v_full.index(tile), turn & 1)
-                values = tile_of(v_main, tile, TILES, KEYS, DIM, WIDE)
-                if ((tile + 1) * KEYS > length) & (cleared == 0):
-                    clear_unused(values, tile, length, KEYS, COPY)
-                    fence_async_shared()
-                    gl.thread_barrier()
-                    cleared = 1
-                sums = warpgroup_mma(left, values, sums)
-            total = gl.where(total > 0, total, 1.0)
-            share = 1.0 / gl.convert_layout(total, gl.SliceLayout(1, SUMS))
-            queries.store((sums * share[:, None]).to(dtype))
-            gl.thread_barrier()
-            gl.store(out + place, queries.load(COPY), mask=valid)
-            gl.thread_barrier()
-            place = next_place
-            valid = next_valid
-            odd = odd ^ 1
-        async_copy.wait_group(0)
-        tiles = (length + KEYS - 1) // KEYS
-        # Not before all tiles are there: a group without a block could be a turn ahead.
-        for tile in range(tiles):
-            mbarrier.wait(k_full.index(tile), turn & 1)
-            mbarrier.wait(v_full.index(tile), turn & 1)
-        if tiles > 0:
-            mbarrier.arrive(empty)
-            turn += 1
-
-
-@gluon.jit
-def short_kernel(
-    q,
-    out,
-    k_source,
-    v_source,
-    starts,
-    lengths,
-    table,
-    scale,
-    kv_heads,
-    items,
-    q_row,
-    table_row,
-    GROUP: gl.constexpr,
-    DIM: gl.constexpr,
-    KEYS: gl.constexpr,
-    TILES: gl.constexpr,
-):
-    dtype: gl.constexpr = q.dtype.element_ty
-    WIDE: gl.constexpr = gl.NVMMASharedLayout(128, 16)
-    BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
-    PAGES: gl.constexpr = KEYS // 16
-    q_blocks = gl.allocate_shared_memory(dtype, [4, 64, DIM], WIDE)
-    k_main = gl.allocate_shared_memory(dtype, [TILES * DIM // 64 * PAGES, 16, 64], WIDE)
-    v_main = gl.allocate_shared_memory(dtype, [TILES * DIM // 64 * PAGES, 16, 64], WIDE)
-    k_full = gl.allocate_shared_memory(gl.int64, [TILES, 1], BARRIER)
-    v_full = gl.allocate_shared_memory(gl.int64, [TILES, 1], BARRIER)
-    empty = gl.allocate_shared_memory(gl.int64, [1], BARRIER)
-    for tile in gl.static_range(TILES):
-        mbarrier.init(k_full.index(tile), count=1)
-        mbarrier.init(v_full.index(tile), count=1)
-    mbarrier.init(empty, count=2)
-    gl.warp_specialize(
-        [
-            (attend_sequences, (
-                q, out, q_blocks, k_main, v_main, k_full, v_full, empty, starts, lengths,
-                kv_heads, items, q_row, scale, GROUP, DIM, KEYS, TILES, 0,
-            )),
-            (attend_sequences, (
-                q, out, q_blocks, k_main, v_main, k_full, v_full, empty, starts, lengths,
-                kv_heads, items, q_row, scale, GROUP, DIM, KEYS, TILES, 1,
-            )),
-            (copy_sequences, (
-                k_source, v_source, k_main, v_main, k_full, v_full, empty, lengths, table,
-                table_row, kv_heads, items, DIM, KEYS,
-            )),
-        ],
-        [4, 1],
-        [232, 40],
-    )  # fmt: skip
-
-
 def pages_of(cache: torch.Tensor, width: int) -> TensorDescriptor:
     """Copies of `width` values of one page."""
     rows = cache.view(cache.shape[0] * cache.shape[1], -1)
@@ -646,25 +423,6 @@ def attention(
     k_source, v_source = pages_of(k_cache, 64), pages_of(v_cache, 64)
     tensors = (starts, lengths, table, scale * LOG2_E)
     strides = (q.stride(0), table.stride(0))
-    items = sequences * kv_heads
-    processors = torch.cuda.get_device_properties(q.device).multi_processor_count
-    if longest_k <= ON_CHIP and dim in (64, 128) and items >= processors:
-        short_kernel[(processors,)](
-            q,
-            out,
-            k_source,
-            v_source,
-            *tensors,
-            kv_heads,
-            items,
-            *strides,
-            GROUP=group,
-            DIM=dim,
-            KEYS=SHORT_TILE,
-            TILES=ON_CHIP // SHORT_TILE,
-            num_warps=4,
-        )
-        return out
     main, rest = (128, 0) if dim == 128 else (64, 16 * (dim > 64))
     rests = (pages_of(k_cache, rest), pages_of(v_cache, rest)) if rest else (k_source, v_source)
     blocks = triton.cdiv(longest_q, 128 // group) * sequences
@@ -681,7 +439,7 @@ def attention(
         DIM=dim,
         MAIN=main,
         REST=rest,
-        KEYS=LONG_TILE,
+        KEYS=TILE,
         STAGES=2 if main == 128 else 3,
         num_warps=4,
     )

@@ -1,13 +1,19 @@
 """Both products of an MoE layer over blocks of one expert, in bf16 or with fp8 weights in blocks.
 
 The first product makes gate and up in one program and writes their activation; the second writes
-one weighted row per route, which are then added up.
+one weighted row per route, which are then added up. On Hopper experts with many rows take the
+kernels of `_experts.py`.
 """
 
 import torch
 import triton
 import triton.language as tl
 from _align import align
+
+try:
+    from _experts import ROWS, products, supports
+except ImportError:  # A Triton without Gluon.
+    supports = None
 
 SCALED = 128
 """Values per scale of fp8 operands."""
@@ -163,6 +169,9 @@ def experts(
     hidden, top_k = x.shape[1], ids.shape[1]
     count, inner = w1.shape[0], w2.shape[2]
     fp8, slots = scales is not None, ids.numel()
+    if supports is not None and supports(x, w1, w2, slots):
+        blocks = align(ids, count, ROWS)
+        return add_routes(products(x, w1, w2, weights, blocks, slots, scales), top_k, dtype)
     per_expert = slots / count
     rows = 16 if per_expert <= 16 else 32 if per_expert <= 32 else 64 if per_expert <= 192 else 128
     sorted_slots, experts_of, total = align(ids, count, rows)

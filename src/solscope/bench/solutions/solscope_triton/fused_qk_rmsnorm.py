@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 HEADS = 16
+"""Heads per program; a quarter where one token is all there is."""
 
 
 @triton.jit
@@ -44,7 +45,8 @@ def run(
 ) -> None:
     """Normalize q and k heads in place."""
     heads, dim = q_heads + kv_heads, q_weight.numel()
-    heads_kernel[(qkv.shape[0], triton.cdiv(heads, HEADS))](
+    together = HEADS // 4 if qkv.shape[0] == 1 else HEADS
+    heads_kernel[(qkv.shape[0], triton.cdiv(heads, together))](
         qkv,
         q_weight,
         k_weight,
@@ -54,6 +56,6 @@ def run(
         eps,
         DIM=dim,
         WIDTH=triton.next_power_of_2(dim),
-        HEADS=HEADS,
+        HEADS=together,
         num_warps=4,
     )

@@ -8,13 +8,15 @@ import triton.language as tl
 @triton.jit
 def copy_kernel(key, value, key_cache, value_cache, slots, width, WIDTH: tl.constexpr):
     token = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    inside = column < width
+    # All three loads are on their way before the first is needed.
     slot = tl.load(slots + token)
-    if slot >= 0:
-        column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
-        inside = column < width
-        source, target = token * width + column, slot * width + column
-        tl.store(key_cache + target, tl.load(key + source, mask=inside), mask=inside)
-        tl.store(value_cache + target, tl.load(value + source, mask=inside), mask=inside)
+    keys = tl.load(key + token * width + column, mask=inside)
+    values = tl.load(value + token * width + column, mask=inside)
+    written = inside & (slot >= 0)
+    tl.store(key_cache + slot * width + column, keys, mask=written)
+    tl.store(value_cache + slot * width + column, values, mask=written)
 
 
 def run(

@@ -1,7 +1,7 @@
 """Paged causal attention: blocks of queries times all heads of one key head; decode is split.
 
 Keys that every query of a block sees need no mask; only the tiles at the diagonal have one. On
-Hopper the prompts of most models take the kernels of `_hopper.py`.
+Hopper the prompts of most models take the kernels of `_hopper.py` and `_short_prompts.py`.
 """
 
 import torch
@@ -10,6 +10,7 @@ import triton.language as tl
 from _decode import LOG2_E, decode
 
 try:
+    import _short_prompts as short_prompts
     from _hopper import attention, supports
 except ImportError:  # A Triton without Gluon.
     supports = None
@@ -172,9 +173,13 @@ def run(
             v_strides=(*by_head, 1),
             x=triton.next_power_of_2(dim),
         )
+    hopper = supports is not None and supports(q, k_cache, v_cache)
+    if hopper and short_prompts.fits(q, k_cache, sequences, max_seqlen_k):
+        return short_prompts.attention(
+            q, k_cache, v_cache, cu_seqlens_q, seqused_k, block_table, softmax_scale
+        )
     # Blocks are counted by the longest prompt: not where most are much shorter.
-    even = sequences * max_seqlen_q <= 4 * tokens
-    if even and supports is not None and supports(q, k_cache, v_cache):
+    if hopper and sequences * max_seqlen_q <= 4 * tokens:
         lengths = (max_seqlen_q, max_seqlen_k)
         return attention(
             q, k_cache, v_cache, cu_seqlens_q, seqused_k, block_table, *lengths, softmax_scale
