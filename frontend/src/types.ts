@@ -159,6 +159,8 @@ export interface Contrast {
 export interface CorpusPage {
   status: CorpusStatus;
   profiles: StoreProfile[];
+  in_all: number;
+  start: number;
   facts: Record<string, string[]>;
 }
 

@@ -137,7 +137,7 @@ ENDPOINTS = (
         "/api/corpus",
         "The profiles of the store",
         "corpus:store_page",
-        FACTS,
+        ("start", "most", *FACTS),
         of_store=True,
     ),
     Endpoint(

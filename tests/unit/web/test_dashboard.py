@@ -311,6 +311,10 @@ def test_a_store_is_shown(tmp_path: Path) -> None:
     library = Library([str(tmp_path / "store")])
     client = TestClient(create_app(library), base_url="http://localhost")
     page = client.get("/api/corpus").json()
+    assert (page["in_all"], page["start"], len(page["profiles"])) == (1, 0, 1)
+    after = client.get("/api/corpus?start=1&most=5").json()
+    assert (after["in_all"], after["start"], after["profiles"]) == (1, 1, [])
+    assert client.get("/api/corpus?start=x").status_code == 422
     assert page["status"]["profiles"] == 1
     assert page["facts"]["gpu"] == ["B200"]
     rows = client.get("/api/corpus/importance", params={"by": "category"}).json()["rows"]

@@ -50,13 +50,24 @@ class ListedProfile(msgspec.Struct, frozen=True):
 
 def list_profiles(corpus: Corpus, where: Mapping[str, str] | None = None) -> list[ListedProfile]:
     """All profiles, or those whose metadata or tags are as `where` says, oldest recording first."""
+    return page_of_profiles(corpus, where)[1]
+
+
+def page_of_profiles(
+    corpus: Corpus,
+    where: Mapping[str, str] | None = None,
+    start: int = 0,
+    most: int | None = None,
+) -> tuple[int, list[ListedProfile]]:
+    """How many profiles there are, and so many of them from `start` on."""
     if PHASE in (where or {}):
         raise UsageError("a profile may have several phases; `corpus list` shows its share of each")
     rows = corpus.profiles()
     for name, value in (where or {}).items():
         rows = rows if rows.is_empty() else rows.filter(fact(rows, name) == value)
     ordered = rows.sort("recorded_ns", "file", "id", nulls_last=True)
-    return [_listed(row) for row in ordered.iter_rows(named=True)]
+    page = ordered.slice(start, most)
+    return ordered.height, [_listed(row) for row in page.iter_rows(named=True)]
 
 
 def find_ids(corpus: Corpus, names: Iterable[str]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import msgspec
 
 from solscope.corpus.queries.importance import Importance, ImportanceBy, ImportanceRow, importance
-from solscope.corpus.queries.listing import list_profiles
+from solscope.corpus.queries.listing import page_of_profiles
 from solscope.corpus.queries.select import PHASE, fact
 from solscope.corpus.queries.shapes import HotShapes, hot_shapes
 from solscope.corpus.queries.trend import Trend, TrendBy, trend
@@ -41,6 +41,11 @@ class CorpusPage(msgspec.Struct, frozen=True):
 
     status: CorpusStatus
     profiles: list[StoreProfile]
+    """Those of one page, oldest recording first."""
+    in_all: int
+    """Profiles that match."""
+    start: int
+    """Place of the first one of the page among them."""
     facts: dict[str, list[str]]
     """Values of each fact by which profiles can be chosen."""
 
@@ -66,6 +71,8 @@ class ImportancePage(msgspec.Struct, frozen=True):
     """What makes the whole table unsafe."""
 
 
+MAX_PROFILES = 2000
+"""Profiles in one answer, unless the question asks for more or fewer."""
 MAX_ROWS = 200
 """Rows of a long table in one answer, unless the question asks for more."""
 
@@ -75,12 +82,13 @@ def store_page(library: Library, query: Query) -> CorpusPage:
     store = library.store.corpus()
     everything = store.profiles()
     shown = StoreProfile.__struct_fields__
+    start, most = _count(query, "start", 0, least=0), _count(query, "most", MAX_PROFILES)
+    in_all, page = page_of_profiles(store, _where(query), start, most)
     return CorpusPage(
         status=library.store.status(),
-        profiles=[
-            StoreProfile(**{name: getattr(row, name) for name in shown})
-            for row in list_profiles(store, _where(query))
-        ],
+        profiles=[StoreProfile(**{name: getattr(row, name) for name in shown}) for row in page],
+        in_all=in_all,
+        start=start,
         facts={
             name: sorted(fact(everything, name).unique().to_list())
             for name in FACTS
@@ -126,10 +134,10 @@ def store_trend(library: Library, query: Query) -> Trend:
     return trend(library.store.corpus(), what, by, where=_where(query))
 
 
-def _count(query: Query, name: str, usual: int) -> int:
+def _count(query: Query, name: str, usual: int, least: int = 1) -> int:
     text = query.get(name) or str(usual)
-    if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) > 0):
-        raise UsageError(f"{name} must be a number of rows, at least 1")
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) >= least):
+        raise UsageError(f"{name} must be a number of rows, at least {least}")
     return int(text)
 
 

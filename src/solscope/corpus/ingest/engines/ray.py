@@ -31,7 +31,7 @@ QUIET = {
 
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Without it, Ray puts the address of the network interface in place of 127.0.0.1."""
-CONNECT_S = 5.0
+CONNECT_S = 1.0
 """Seconds until a cluster that does not answer is reported; Ray itself waits for minutes."""
 STARTS = 3
 """How often a cluster on this machine is started before it is given up."""
