@@ -23,6 +23,7 @@ GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 _LAYER = re.compile(
     r"(DecoderLayer|EncoderLayer|NeoXLayer|BertLayer|RobertaLayer|ElectraLayer|"
     r"DebertaV2Layer|ViTLayer|ViTNestLayer|Dinov2Layer|DINOv3ViTLayer|BeitLayer|TransformerBlock|"
+    r"AlbertLayer|RoFormerLayer|CLIPTextLayer|CLIPVisionLayer|EsmLayer|DeiTLayer|MPNetLayer|"
     r"(?<!Moe)(?<!MoE)(?<!Attn)(?<!Recurrent)Block)_\d+$"
 )
 """Layers, by the class of the outermost such module."""
@@ -30,7 +31,7 @@ _MIXER = re.compile(
     r"(MambaLayer|MambaMixer|Mamba2Mixer|Mixer|ShortConv|RecurrentBlock|LightningAttention|"
     r"GatedDeltaNet|DeltaAttention)_\d+$"
 )
-_ATTENTION = re.compile(r"(Attention|SelfAttn|CrossAttention|AttentionBlock)_\d+$")
+_ATTENTION = re.compile(r"(Attention|SelfAttn|CrossAttention|AttentionBlock|MLA)_\d+$")
 _FEED = re.compile(
     r"(MLP|Mlp|FFN|FeedForward|LayerFF|SwiGLUFFN|Intermediate|Output|MoE|Moe|MoeBlock|MoEBlock|MOE)_\d+$"
 )
@@ -39,7 +40,9 @@ _NORM = re.compile(r"Norm\w*_\d+$")
 _PRODUCT = re.compile(
     r"nvjet|gemm|gemv|splitK|GroupProblemShape|device_kern|cutlass", re.IGNORECASE
 )
-_MLA_CLASSES = re.compile(r"(DeepseekV\d|Glm4MoeLite|MiniCPM3|LongcatFlash|KimiLinear)")
+_MLA_CLASSES = re.compile(r"(DeepseekV\d|Glm4MoeLite|MiniCPM3|LongcatFlash|KimiLinear|Youtu)")
+_BESIDE = re.compile(r"LaurelBlock_\d+$")
+"""Blocks of a layer that are neither attention nor its feed-forward part; no role names them."""
 _MLA_ROLES = {
     # Linear layers of latent attention in the order of their first call.
     5: ("q_a_kv_a", "q_b", "q_a_kv_a", "kv_b", "o_proj"),
@@ -59,6 +62,8 @@ class Activity(NamedTuple):
     modules: tuple[str, ...]
     function: str
     """The innermost Python function, as `file.py:name`."""
+    call: float
+    """When the outermost layer around it was called; what each call of a shared layer has alone."""
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -92,7 +97,8 @@ def activities(document: dict[str, Any]) -> list[Activity]:
         if event.get("cat") not in GPU or event.get("ph") != "X":
             continue
         correlation = event["args"].get("correlation")
-        names = stacks.get(correlation, [])
+        frames_open = stacks.get(correlation, [])
+        names = [frame["name"] for frame in frames_open]
         launched = launches[correlation]["ts"] if correlation in launches else event["ts"]
         modules = tuple(n[len("nn.Module: ") :] for n in names if n.startswith("nn.Module: "))
         function = next((_function(n) for n in reversed(names) if _is_function(n)), "")
@@ -100,13 +106,14 @@ def activities(document: dict[str, Any]) -> list[Activity]:
             Activity(
                 *(event["ts"], event["dur"], event["name"], correlation),
                 *(launched, modules, function),
+                next((f["ts"] for f in frames_open if _LAYER.search(f["name"])), -1),
             )
         )
     return out
 
 
 def _stacks(launches: dict[int, Any], frames: dict[tuple[int, int], list[Any]]) -> dict[int, Any]:
-    """Names of the frames that were open at each launch, outermost first."""
+    """The frames that were open at each launch, outermost first."""
     asked: dict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
     for correlation, event in launches.items():
         asked[event["pid"], event["tid"]].append((event["ts"], correlation))
@@ -120,7 +127,7 @@ def _stacks(launches: dict[int, Any], frames: dict[tuple[int, int], list[Any]]) 
                 stack.append(waiting[entered])
                 entered += 1
             stack = [frame for frame in stack if frame["ts"] + frame["dur"] >= time]
-            out[correlation] = [frame["name"] for frame in stack]
+            out[correlation] = list(stack)
     return out
 
 
@@ -140,8 +147,7 @@ class Truth:
         self.recorded = recorded
         self.by_launch = sorted(range(len(recorded)), key=lambda i: recorded[i].launched)
         self.order = sorted(range(len(recorded)), key=lambda i: recorded[i].start)
-        self.number = self._numbers()
-        self.layer = [self._layer(activity) for activity in recorded]
+        self.layer = self._layers()
         self.passes = self._passes()
         self.place = self._places()
         self.linears = self._linears()
@@ -149,16 +155,28 @@ class Truth:
         self.kind: dict[int, tuple[str, str]] = {}
         self._judge()
 
-    def _numbers(self) -> dict[tuple[str, ...], int]:
-        """Layers by the path of their module, numbered by first use.
+    def _layers(self) -> list[int | None]:
+        """The layer of each activity: by the path of its module, numbered by first use.
 
-        A shared layer that runs under two parents is two layers of the model.
+        A shared layer that runs under two parents is two layers of the model, and so is each call
+        of the only layer that a model has.
         """
-        out: dict[tuple[str, ...], int] = {}
+        paths = {i: path for i in self.by_launch if (path := self._layer_path(self.recorded[i]))}
+        if len(set(paths.values())) == 1:
+            return self._shared_layers()
+        number = {path: at for at, path in enumerate(dict.fromkeys(paths.values()))}
+        return [number.get(paths.get(i, ())) for i in range(len(self.recorded))]
+
+    def _shared_layers(self) -> list[int | None]:
+        """Calls of the only layer, counted from the embedding on."""
+        out: list[int | None] = [None] * len(self.recorded)
+        called: dict[float, int] = {}
         for i in self.by_launch:
-            path = self._layer_path(self.recorded[i])
-            if path is not None:
-                out.setdefault(path, len(out))
+            activity = self.recorded[i]
+            if activity.call >= 0:
+                out[i] = called.setdefault(activity.call, len(called))
+            elif any("Embedding" in module for module in activity.modules):
+                called = {}
         return out
 
     @staticmethod
@@ -167,10 +185,6 @@ class Truth:
         found = (at for at, name in enumerate(activity.modules) if _LAYER.search(name))
         at = next(found, None)
         return None if at is None else activity.modules[: at + 1]
-
-    def _layer(self, activity: Activity) -> int | None:
-        path = self._layer_path(activity)
-        return None if path is None else self.number[path]
 
     def _passes(self) -> list[int]:
         """Runs through the model: a new one begins where the first layer runs again."""
@@ -293,6 +307,8 @@ class _LayerTruth:
                 return "attention"
             if re.search(r"(NormAttentionNorm|LayerSelfAttention|LayerCrossAttention)_\d+$", name):
                 continue
+            if _BESIDE.search(name):
+                return "beside"
             if _FEED.search(name) and not re.search(r"(Self|Cross)Output_\d+$", name):
                 return "feed"
         if any(_NORM.search(name) for name in path):
@@ -314,6 +330,8 @@ class _LayerTruth:
 
     def role(self, i: int) -> str | None:
         section = self.sections[self.turn[i]]
+        if section == "beside" or self._is_spare(i):
+            return None
         function = self.truth.recorded[i].function
         if "Modulation" in "/".join(self.paths[i]) or function.endswith(":_modulate"):
             return "modulation"
@@ -327,6 +345,19 @@ class _LayerTruth:
             scaled = "AUnaryFunctor" in self.truth.recorded[i].name
             return "residual o_proj qkv gating down other" if scaled else "residual"
         return self._experts(i) if self.moe else self._dense(i)
+
+    def _is_spare(self, i: int) -> bool:
+        """A linear module of the layer itself, where attention and feed-forward part have modules.
+
+        What it is for, mixing several residual streams say, has no role.
+        """
+        path = self.paths[i]
+        whole = {
+            section
+            for row, section in zip(self.rows, self.sections, strict=True)
+            if len(self.paths[row]) > 1
+        }
+        return len(path) == 1 and bool(_LINEAR.search(path[0])) and {"attention", "feed"} <= whole
 
     def _outer(self, i: int, pattern: re.Pattern[str]) -> str:
         return next(name for name in self.paths[i] if pattern.search(name))
@@ -350,11 +381,9 @@ class _LayerTruth:
             self.projected = role == "o_proj"
             return role
         if _NORM.search(leaf):
-            return (
-                self._norm(i)
-                if re.search(r"(Output|LayerSelfAttention|LayerCrossAttention)_\d+$", path[-2])
-                else "qk_norm"
-            )
+            if re.search(r"(Output|LayerSelfAttention|LayerCrossAttention)_\d+$", path[-2]):
+                return self._norm(i)
+            return self._norm_of_attention(i, outer)
         if re.search(r"rotary|rotate_half|rotate_every", function):
             return "rope"
         if "lazy_init" in function:
@@ -375,6 +404,17 @@ class _LayerTruth:
         if self.projected:
             return "residual o_proj"
         return ANY_MIXING + " attention_combine o_proj kv_write gating"
+
+    def _norm_of_attention(self, i: int, outer: str) -> str:
+        """A norm in the module of attention: before its projections, behind them, or of q and k."""
+        linear = [
+            self.turn[row]
+            for row in self.rows
+            if outer in self.paths[row] and any(_LINEAR.search(m) for m in self.paths[row])
+        ]
+        if not linear or linear[0] < self.turn[i] < linear[-1]:
+            return "qk_norm"
+        return "input_norm" if self.turn[i] < linear[0] else "post_norm"
 
     def _mixer(self, i: int) -> str | None:
         activity, path = self.truth.recorded[i], self.paths[i]
@@ -408,6 +448,8 @@ class _LayerTruth:
             return "post_norm input_norm"
         if "LayerSelfAttention" in path:
             return "input_norm"
+        if feeding and feeding[0] < at < mixing[-1]:
+            return "post_norm input_norm"  # before a second attention
         if feeding and at > feeding[-1]:
             return "post_norm residual other"
         return "post_norm"
@@ -422,7 +464,8 @@ class _LayerTruth:
         if len(path) > 1 and any(_FEED.search(m) for m in path[1:]):
             return "shared_expert"
         if any(re.search(r"MLP_\d+$", m) for m in path):
-            return "shared_expert"
+            # Beside the module of the experts: shared by all tokens, or a dense part of its own.
+            return "shared_expert up_gate activation down"
         if _LINEAR.search(path[-1]):
             return "router shared_expert"
         if any(_NORM.search(m) for m in path):

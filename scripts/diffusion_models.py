@@ -4,6 +4,7 @@
 * `SD3`: blocks in which text and image have weights of their own and share one attention.
 * `Flux`: such double blocks first, then single blocks with attention and MLP side by side.
 * `PixArt`: one modulation for all blocks, to which each adds a table; text by cross-attention.
+* `Lumina`: RMSNorm before and behind attention and a gated MLP, rotary positions, scales and gates.
 
 They stand in for the models of `diffusers`, which need not be installed where recordings are made.
 """
@@ -213,6 +214,72 @@ class PixArt(nn.Module):
         return self.out(self.norm(x))  # type: ignore[no-any-return]
 
 
+class GatedFeedForward(nn.Module):
+    """Two projections whose product is projected back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.up = (nn.Linear(HIDDEN, 2816, bias=False) for _ in range(2))
+        self.down = nn.Linear(2816, HIDDEN, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(F.silu(self.gate(x)) * self.up(x))  # type: ignore[no-any-return]
+
+
+class RotaryAttention(nn.Module):
+    """Attention over text and image as one sequence, with norms of queries and keys."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(HIDDEN, 3 * HIDDEN, bias=False)
+        self.norm_q, self.norm_k = (nn.RMSNorm(HIDDEN) for _ in range(2))
+        self.out = nn.Linear(HIDDEN, HIDDEN, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        mixed = _attend(_rotated(self.norm_q(q)), _rotated(self.norm_k(k)), v)
+        return self.out(mixed)  # type: ignore[no-any-return]
+
+
+class LuminaBlock(nn.Module):
+    """Norms around attention and around the MLP, scaled and gated but never shifted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.modulation = Modulation(4)
+        self.norms = nn.ModuleList(nn.RMSNorm(HIDDEN) for _ in range(4))
+        self.attention = RotaryAttention()
+        self.feed_forward = GatedFeedForward()
+
+    def forward(self, x: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
+        scale, gate, scale2, gate2 = (part[:, None] for part in self.modulation(time))
+        mixed = self.attention(self.norms[0](x) * (1 + scale))
+        x = x + gate.tanh() * self.norms[1](mixed)
+        fed = self.feed_forward(self.norms[2](x) * (1 + scale2))
+        return x + gate2.tanh() * self.norms[3](fed)  # type: ignore[no-any-return]
+
+
+class Lumina(nn.Module):
+    """One denoising step over text and image as one sequence."""
+
+    def __init__(self, blocks: int) -> None:
+        super().__init__()
+        self.patches = nn.Linear(64, HIDDEN)
+        self.words = nn.Sequential(nn.RMSNorm(768), nn.Linear(768, HIDDEN))
+        self.time = nn.Sequential(nn.Linear(256, HIDDEN), nn.SiLU(), nn.Linear(HIDDEN, HIDDEN))
+        self.blocks = nn.ModuleList(LuminaBlock() for _ in range(blocks))
+        self.norm = nn.LayerNorm(HIDDEN, elementwise_affine=False)
+        self.out = nn.Linear(HIDDEN, 64)
+
+    def forward(
+        self, latent: torch.Tensor, words: torch.Tensor, step: torch.Tensor
+    ) -> torch.Tensor:
+        x, time = torch.cat([self.words(words), self.patches(latent)], dim=1), self.time(step)
+        for block in self.blocks:
+            x = block(x, time)
+        return self.out(self.norm(x[:, -latent.shape[1] :]))  # type: ignore[no-any-return]
+
+
 class DiffusionTransformer(nn.Module):
     """One denoising step: embeddings, blocks, and the projection back to patches."""
 
@@ -244,7 +311,8 @@ class DiffusionTransformer(nn.Module):
 
 def build(kind: str, blocks: int) -> nn.Module:
     """The model of a name in `architectures.py`."""
-    return PixArt(blocks) if kind == "pixart" else DiffusionTransformer(kind, blocks)
+    written: dict[str, type[nn.Module]] = {"pixart": PixArt, "lumina": Lumina}
+    return written[kind](blocks) if kind in written else DiffusionTransformer(kind, blocks)
 
 
 def inputs(batch: int, device: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

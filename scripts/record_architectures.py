@@ -208,11 +208,13 @@ def record_encoder(recorder: Recorder, name: str, model_type: str, model: Any, b
     size = getattr(vision, "image_size", 224)
     pixels = torch.randn(batch, 3, size, size, device=device, dtype=dtype)
     kwargs: dict[str, Any]
-    if model_type in ("vit", "dinov2", "siglip_vision_model", "dinov3_vit", "beit"):
+    if model_type in ("vit", "dinov2", "siglip_vision_model", "dinov3_vit", "beit", "deit"):
         kwargs = {"pixel_values": pixels}
+    elif model_type == "wav2vec2":
+        kwargs = {"input_values": torch.randn(batch, 80000, device=device, dtype=dtype)}
     elif model_type == "siglip":
         kwargs = {"input_ids": ids, "pixel_values": pixels}
-    elif model_type in ("clip", "owlv2", "owlvit"):
+    elif model_type in ("clip", "owlv2", "owlvit", "chinese_clip"):
         kwargs = {
             "input_ids": ids[:, :16],
             "pixel_values": pixels,
@@ -221,7 +223,7 @@ def record_encoder(recorder: Recorder, name: str, model_type: str, model: Any, b
     elif model_type == "whisper":
         frames = torch.randn(batch, config.num_mel_bins, 3000, device=device, dtype=dtype)
         kwargs = {"input_features": frames, "decoder_input_ids": ids}
-    elif model_type in ("t5", "mt5", "bart"):
+    elif model_type in ("t5", "mt5", "umt5", "bart", "pegasus"):
         kwargs = {"input_ids": ids, "decoder_input_ids": ids}
     else:
         kwargs = {"input_ids": ids.repeat(1, 4)}

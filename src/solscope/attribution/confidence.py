@@ -18,9 +18,12 @@ import polars as pl
 from solscope.attribution.sections import Layer
 from solscope.compiled import compiled, parse_toml
 
-Model = Literal["decoder", "encoder"]
+Model = Literal["decoder", "encoder", "unknown"]
 """Whether a model generates tokens."""
-MODELS: tuple[Model, ...] = ("decoder", "encoder")
+MODELS: tuple[Model, ...] = ("decoder", "encoder", "unknown")
+
+Doubt = Literal["widths", "new", "alternating"]
+"""What speaks against an interpretation of a whole pass; see `patterns.py`."""
 
 MEASURED_FILE = Path(__file__).with_name("confidence.toml")
 UNSEEN = 0.5
@@ -47,29 +50,38 @@ def same_kind(kind: str, other: str) -> bool:
     return set(mixers) <= set(named) and feed == fed
 
 
-def grade(layer: Layer, model: Model) -> str:
+def grade(layer: Layer, model: Model, doubt: Doubt | None = None) -> str:
     """How the bounds of a layer were found, and whether it looks like one.
 
     Layers of models that do not generate tokens are judged apart, as are those of a second stack
-    and those with two attentions: fewer of these were recorded.
+    and those with two attentions: fewer of these were recorded. So are those of a pass about which
+    there is a `doubt`.
     """
     special = model == "encoder" or layer.stack or layer.blocks
     suffix = "-encoder" if special else ""
     if not layer.plausible:
         return f"doubtful{suffix}"
+    if doubt is not None:
+        return f"{doubt}{suffix}"
     if not layer.aligned:
         return f"landmarks{suffix}"
     return f"{'both' if layer.agreed else 'repeats'}{suffix}"
 
 
-def layer_evidence(place: str, grade: str) -> str:
-    """Evidence of the place of an activity by the order of kernels."""
-    return f"{'inside' if place == 'layer' else 'outside'} {grade}"
+def layer_evidence(place: str, grade: str, edge: bool = False) -> str:
+    """Evidence of the place of an activity by the order of kernels.
+
+    `edge`: before the first product of a layer, or right behind the last layer. A norm that stands
+    there can also end the layer before.
+    """
+    where = "edge" if edge else "inside" if place == "layer" else "outside"
+    return f"{where} {grade}"
 
 
-def role_evidence(role: str, grade: str, shapes: bool) -> str:
-    """Evidence of a role by the order of kernels."""
-    return f"{role} {grade} {'shapes' if shapes else 'order'}"
+def role_evidence(role: str, grade: str, shapes: bool, named: bool = True) -> str:
+    """Evidence of a role by the order of kernels; `named`: the kernel's name says what it does."""
+    seen = "shapes" if shapes else "order"
+    return f"{role} {grade} {seen if named else 'unnamed'}"
 
 
 def kind_evidence(kind: str, grade: str) -> str:
@@ -77,9 +89,10 @@ def kind_evidence(kind: str, grade: str) -> str:
     return f"{kind} {grade}"
 
 
-def confidence(right: float, architectures: int) -> float:
+def confidence(right: float, architectures: float) -> float:
     """The rule of succession over architectures: `right` is the sum of their shares of right time.
 
+    An architecture that has the evidence only when its kernels are changed counts less than one.
     One more architecture is thought to be half right, so that ten without a mistake give 0.95.
     """
     return (right + 0.5) / (architectures + 1)
@@ -96,6 +109,12 @@ def measured() -> dict[str, dict[str, float]]:
         }
         for subject in SUBJECTS
     }
+
+
+@cache
+def known_patterns() -> frozenset[str]:
+    """Patterns of parts that were right in recordings."""
+    return frozenset(compiled(MEASURED_FILE, __file__, parse_toml).get("patterns", ()))
 
 
 def lookup(evidence: pl.Series, subject: str) -> pl.Series:

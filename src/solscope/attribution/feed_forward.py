@@ -145,7 +145,7 @@ def _end_of_choice(text: str, choice: int, first: int) -> int:
     at = last + 1 if last >= 0 else choice
     while at < first and text[at] in _WEIGHTING:
         at += 1
-    if at == first and text[at - 1] == Letter.GATHER:
+    if at == first and text[at - 1 : at] == Letter.GATHER:
         # Right before the experts it gathers tokens, not scores.
         at -= 1
     # The weights are cast to the type of the tokens.

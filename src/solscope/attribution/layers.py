@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 from solscope.attribution.alignment import align
 from solscope.attribution.blocks import regroup
+from solscope.attribution.confidence import Model
 from solscope.attribution.landmarks import cut_at_landmarks
 from solscope.attribution.mixers import Mixer, by_layer, find_mixers
 from solscope.attribution.sections import Layer, feed_forward_kind, feed_forward_start
@@ -46,21 +47,41 @@ def find_layers(sequence: list[Unit]) -> list[Layer]:
     return _judged(text, regroup(text, _with_unrecognized(text, layers)))
 
 
-_GENERATION = frozenset((Letter.KV_WRITE, Letter.CONCATENATION, Letter.ROPE))
-"""Kernels between the projections and attention that only decoders have."""
+_TURNED = frozenset((Letter.CONCATENATION, Letter.ROPE))
+"""Kernels between the projections and attention that rotate queries and keys."""
 
 
-def generates(text: str, layers: Sequence[Layer]) -> bool:
-    """True when layers look like those of a model that generates tokens.
+def model_of(text: str, layers: Sequence[Layer]) -> Model:
+    """Whether layers are those of a model that generates tokens, as far as that is seen.
 
-    It writes keys and values to a cache, rotates them, samples, or mixes by linear attention.
-    Encoders and vision models do none of that, and their layers are built in other ways.
+    It writes keys and values to a cache, samples from the scores of a projection, or mixes by
+    linear attention. A cache that grows is concatenated, keys and values one after the other; so
+    are parts of an image, but these begin without an embedding of tokens. Rotary embeddings alone
+    say nothing: encoders have them as well. Nor does a largest element alone: towers pool by it.
     """
     if any(mixer.kind == "linear_attention" for layer in layers for mixer in layer.mixers):
-        return True
-    heads = [set(text[x.start : x.mixers[0].start]) for x in layers if x.mixers]
-    rotated = sum(bool(head & _GENERATION) for head in heads)
-    return 2 * rotated > len(heads) or Letter.SAMPLING in text[layers[-1].end :]
+        return "decoder"
+    heads = [text[x.start : x.mixers[0].start] for x in layers if x.mixers]
+    embedded = Letter.GATHER in text[: layers[0].start]
+    cached = sum(
+        Letter.KV_WRITE in head or (embedded and 2 * Letter.CONCATENATION in head) for head in heads
+    )
+    scored = text[layers[-1].end :].partition(Letter.GEMM)[2]
+    if 2 * cached > len(heads) or Letter.SAMPLING in scored:
+        return "decoder"
+    turned = sum(bool(_TURNED & set(head)) for head in heads)
+    return "unknown" if 2 * turned > len(heads) else "encoder"
+
+
+def stack_models(text: str, layers: Sequence[Layer]) -> dict[int, Model]:
+    """The same for each stack: of an encoder and a decoder, the second has a cache."""
+    out: dict[int, Model] = {}
+    end = len(text)
+    for stack in range(layers[-1].stack, -1, -1):
+        own = [layer for layer in layers if layer.stack == stack]
+        out[stack] = model_of(text[:end], own)
+        end = own[0].start
+    return out
 
 
 def _layer(text: str, start: int, end: int, mixers: tuple[Mixer, ...]) -> Layer:

@@ -28,14 +28,15 @@ from solscope.attribution.confidence import (
     lookup,
     role_evidence,
 )
-from solscope.attribution.layers import find_layers, generates
+from solscope.attribution.layers import find_layers, model_of, stack_models
 from solscope.attribution.module_kinds import with_module_kinds
 from solscope.attribution.module_roles import module_votes
 from solscope.attribution.modules import module_layers, module_paths, module_tree
+from solscope.attribution.patterns import doubts_about
 from solscope.attribution.products import Product, products_of
-from solscope.attribution.roles import OTHER, epilogue_roles, layer_roles, prologue_roles
+from solscope.attribution.roles import OTHER, Named, epilogue_roles, layer_roles, prologue_roles
 from solscope.attribution.sections import Layer
-from solscope.attribution.sequence import Letter, letters, units
+from solscope.attribution.sequence import PRODUCTS, Letter, letters, units
 from solscope.attribution.stacks import Stacks
 from solscope.attribution.steps import Steps
 from solscope.attribution.structure import is_training
@@ -248,41 +249,56 @@ def _place_pass(
     text = "".join(unit.letter for unit in parts)
     if not layers:
         return None
-    model: Model = "decoder" if generates(text, layers) else "encoder"
+    model = model_of(text, layers)
+    shapes = [products[unit.start] for unit in parts]
+    models = stack_models(text, layers)
+    roles = [layer_roles(text, x, shapes, cached=models[x.stack] == "decoder") for x in layers]
+    doubts = doubts_about(text, layers, roles, shapes)
+    seen = [grade(x, model, doubt) for x, doubt in zip(layers, doubts, strict=True)]
     first, last = layers[0].start, layers[-1].end
     named: list[_Label | None] = [None] * len(parts)
     numbers = [-1] * len(parts)
     # Where no steps were found, much work around the layers need not belong to the same run.
     if cut or len(parts) < 2 * (last - first):
-        before, after = grade(layers[0], model), grade(layers[-1], model)
-        named[:first] = [_outside("prologue", r, before) for r in prologue_roles(text[:first])]
-        named[last:] = [_outside("epilogue", r, after) for r in epilogue_roles(text[last:])]
-    shapes = [products[unit.start] for unit in parts]
+        named[:first] = [_outside("prologue", r, seen[0]) for r in prologue_roles(text[:first])]
+        end = last + _edge(text[last:])
+        for at, role in enumerate(epilogue_roles(text[last:], decoder=model == "decoder"), last):
+            named[at] = _outside("epilogue", role, seen[-1], edge=at < end)
     for number, layer in enumerate(layers):
-        named[layer.start : layer.end] = _layer_labels(text, layer, shapes, model)
+        labeled = _layer_labels(text, layer, roles[number], seen[number], shapes)
+        named[layer.start : layer.end] = labeled
         numbers[layer.start : layer.end] = [number] * (layer.end - layer.start)
     lengths = [unit.end - unit.start for unit in parts]
     codes = [-1 if label is None else labels.setdefault(label, len(labels)) for label in named]
     return _Pass(np.repeat(codes, lengths), np.repeat(numbers, lengths), model)
 
 
-def _outside(place: str, role: str, seen: str) -> _Label:
+def _outside(place: str, role: str, seen: str, edge: bool = False) -> _Label:
     """A label before or after the layers, whose bounds were found as `seen` says."""
     named = role_evidence(role, seen, shapes=False)
-    return _Label(place, None, place, role, layer_evidence(place, seen), named, None)
+    return _Label(place, None, place, role, layer_evidence(place, seen, edge), named, None)
+
+
+def _edge(text: str) -> int:
+    """How many units stand before the first product."""
+    return next((at for at, letter in enumerate(text) if letter in PRODUCTS), len(text))
 
 
 def _layer_labels(
-    text: str, layer: Layer, products: Sequence[Product | None], model: Model
+    text: str,
+    layer: Layer,
+    roles: Sequence[Named],
+    seen: str,
+    products: Sequence[Product | None],
 ) -> Iterator[_Label]:
-    """Labels of the units of a layer."""
+    """Labels of the units of a layer, whose bounds were found as `seen` says."""
     shapes = any(shape is not None for shape in products)
-    seen = grade(layer, model)
-    place, kind = layer_evidence("layer", seen), kind_evidence(layer.kind, seen)
-    label = layer.label
-    for named in layer_roles(text, layer, products, cached=model == "decoder"):
-        role = role_evidence(named.role, seen, shapes)
-        yield _Label("layer", label, named.group, named.role, place, role, kind)
+    kind, inside = kind_evidence(layer.kind, seen), text[layer.start : layer.end]
+    edge = _edge(inside)
+    for at, (letter, named) in enumerate(zip(inside, roles, strict=True)):
+        place = layer_evidence("layer", seen, at < edge)
+        role = role_evidence(named.role, seen, shapes, letter != Letter.UNKNOWN)
+        yield _Label("layer", layer.label, named.group, named.role, place, role, kind)
 
 
 def _decode(labels: dict[_Label, int], code: Int64s) -> list[pl.Series]:

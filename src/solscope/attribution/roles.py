@@ -74,8 +74,8 @@ def layer_roles(
 ) -> list[Named]:
     """Roles of the units of one layer; `products`: shapes of products, where known.
 
-    `cached` says that the model generates tokens: only then can its attention be MLA, which makes a
-    cache smaller.
+    `cached` says that the model generates tokens: only then does it write to a cache, and only then
+    can its attention be MLA, which makes that smaller.
     """
     if layer.blocks:
         return [
@@ -134,9 +134,16 @@ def prologue_roles(text: str) -> list[str]:
     ]
 
 
-def epilogue_roles(text: str) -> list[str]:
-    """Roles after the last layer: final norm, lm_head, then everything of the sampler."""
+def epilogue_roles(text: str, *, decoder: bool = True) -> list[str]:
+    """Roles after the last layer: final norm, lm_head, then everything of the sampler.
+
+    What follows the norm of a model that is not seen to generate tokens has no role: it pools, or
+    projects to another space.
+    """
     head = text.find(Letter.GEMM)
+    if not decoder:
+        end = text.find(Letter.NORM) + 1
+        return ["final_norm" if at < end else OTHER for at in range(len(text))]
     helpers = f"{Letter.GEMM_HELPER}{Letter.COMMUNICATION}{Letter.COPY}"
     names = []
     for at, letter in enumerate(text):
@@ -187,7 +194,7 @@ def _before(text: str, shapes: Sequence[Product | None], linear: bool, cached: b
         return ["input_norm" if at < first else OTHER for at in range(len(text))]
     products = _projections(text, shapes, cached)
     norm = text.find(Letter.NORM, 0, first)
-    write, ready = _cache_write(text, first)
+    write, ready = _cache_write(text, first) if cached else (len(text), _rotated(text, first))
     names: list[str] = []
     for at, letter in enumerate(text):
         if role := product_role(text, at, products):
@@ -241,12 +248,21 @@ def _cache_write(text: str, first: int) -> tuple[int, int]:
     rotated = max(text.rfind(letter) for letter in (Letter.MULTIPLY, Letter.ADD, Letter.GEMM))
     joins = [at for at in range(rotated + 1, len(text)) if text[at] == Letter.CONCATENATION]
     if not joins:
-        # Copies, and a mask that is made, prepare attention.
-        prepared = len(text.rstrip(f"{Letter.COPY}{Letter.FILL}{Letter.ELEMENTWISE}"))
-        return len(text), max(prepared, first)
+        return len(text), _prepared(text, first)
     end = joins[-1] + 1
     run = len(text[:end]) - len(text[:end].rstrip(Letter.CONCATENATION))
     return end - min(run, 2), end
+
+
+def _prepared(text: str, first: int) -> int:
+    """Where copies, and a mask that is made, prepare attention."""
+    return max(len(text.rstrip(f"{Letter.COPY}{Letter.FILL}{Letter.ELEMENTWISE}")), first)
+
+
+def _rotated(text: str, first: int) -> int:
+    """One past the rotary embedding of a model without a cache, which may have none."""
+    turns = (Letter.ROPE, Letter.CONCATENATION)
+    return _prepared(text, first) if any(x in turns for x in text[first:]) else first
 
 
 def _projections(text: str, shapes: Sequence[Product | None], cached: bool) -> dict[int, str]:

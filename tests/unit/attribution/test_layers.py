@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from solscope.attribution.layers import find_layers, generates
+from solscope.attribution.layers import find_layers, model_of
 from solscope.attribution.sequence import units
 
 
@@ -223,16 +223,25 @@ def test_a_feed_forward_part_before_the_mixer_ends_a_layer_whose_mixer_is_not_re
 
 
 @pytest.mark.parametrize(
-    ("layer", "epilogue", "expected"),
+    ("prologue", "layer", "epilogue", "expected"),
     [
-        ("NGGGAGiNGSGi", "NG", False),
-        ("NGGGAGiNGSGi", "NGT", True),
-        ("NGGGjjAGiNGSGi", "NG", True),
-        ("NGRKAGNGSG", "NG", True),
-        ("NGVLNGi", "NG", True),
+        ("E", "NGGGAGiNGSGi", "NG", "encoder"),
+        ("E", "NGGGAGiNGSGi", "NGT", "decoder"),
+        ("E", "NGGGjjAGiNGSGi", "NG", "decoder"),
+        ("E", "NGRKAGNGSG", "NG", "decoder"),
+        ("E", "NGVLNGi", "NG", "decoder"),
+        ("E", "NGRAGNGSG", "N", "unknown"),
+        ("E", "NGGGuejuiuejuiAGiNGSGi", "N", "unknown"),
+        ("ooi", "NGGGuejuiuejuijjAGiNGSGi", "N", "unknown"),
+        ("E", "NGGGAGiNGSGi", "NTEG", "encoder"),
     ],
-    ids=["encoder", "samples", "grows a cache", "writes a cache", "linear attention"],
+    ids=[
+        *("nothing", "samples", "grows a cache", "writes a cache", "linear attention"),
+        *("rotates in one kernel", "rotates", "rotates parts of an image", "pools by the largest"),
+    ],
 )
-def test_layers_of_models_that_generate(layer: str, epilogue: str, *, expected: bool) -> None:
-    text = f"E{layer}{layer}{epilogue}"
-    assert generates(text, find_layers(units(list(text)))) == expected
+def test_only_what_generates_is_a_decoder(
+    prologue: str, layer: str, epilogue: str, expected: str
+) -> None:
+    text = f"{prologue}{layer}{layer}{epilogue}"
+    assert model_of(text, find_layers(units(list(text)))) == expected

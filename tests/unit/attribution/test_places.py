@@ -118,26 +118,33 @@ def test_activities_without_a_start_have_no_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "expected"),
+    ("head", "sizes", "expected"),
     [
-        ([(2048, 2048), (2048, 512), (2048, 512)], ["qkv", "qk_norm", "qkv", "qk_norm", "qkv"]),
         (
-            [(2048, 576), (512, 4096), (512, 4096)],
-            ["q_a_kv_a", "qk_norm", "q_b", "qk_norm", "kv_b"],
+            "NGNGNG",
+            [(2048, 2048), (2048, 512), (2048, 512)],
+            ["qkv", "qk_norm", "qkv", "qk_norm", "qkv"],
+        ),
+        (
+            "NGNGGNG",
+            [(2048, 384), (384, 4096), (2048, 576), (512, 4096)],
+            ["q_a_kv_a", "qk_norm", "q_b", "q_a_kv_a", "qk_norm", "kv_b"],
         ),
     ],
+    ids=["norms of queries and keys", "latent attention"],
 )
 def test_recorded_shapes_tell_qk_norm_from_mla(
-    sizes: list[tuple[int, int]], expected: list[str]
+    head: str, sizes: list[tuple[int, int]], expected: list[str]
 ) -> None:
-    layer = "NGNGNGRKAGNGSG"
+    layer = f"{head}RKAGNGSG"
     text = f"E{layer}{layer}NGT"
     events: list[dict[str, Any]] = []
     products = 0
     for i, kernel in enumerate(kernels(text, 10_000)):
         dims = None
         if text[i] == "G":
-            inner, outer = sizes[products % 6] if products % 6 < 3 else (2048, 2048)
+            number = products % layer.count("G")
+            inner, outer = sizes[number] if number < len(sizes) else (2048, 2048)
             dims = f"[[8, {inner}], [{inner}, {outer}]]"
             products += 1
         same: dict[str, Any] = {"external_id": 500 + i}
@@ -147,4 +154,4 @@ def test_recorded_shapes_tell_qk_norm_from_mla(
             {**kernel, "correlation": i + 1},
         ]
     roles = attributed(*events).activities["role"].to_list()
-    assert roles[1:7] == ["input_norm", *expected]
+    assert roles[1 : len(head) + 1] == ["input_norm", *expected]
