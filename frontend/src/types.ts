@@ -425,7 +425,7 @@ export interface HotShapes {
 
 export interface Hotspot {
   rank: number;
-  kind: "comm" | "copy" | "fusion" | "idle" | "operator";
+  kind: "comm" | "copy" | "fusion" | "idle" | "imbalance" | "operator";
   operator: string;
   role: string | null;
   axes: Record<string, unknown> | null;

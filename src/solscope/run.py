@@ -26,6 +26,8 @@ CALL_SCHEMA = pl.Schema(
         "launch_ns": pl.Int64(),
         "step": pl.Int32(),
         "layer": pl.Int32(),
+        "layer_kind": pl.String(),
+        "part": pl.String(),
         "role": pl.String(),
         "hidden_ns": pl.Int64(),
         "busy_ns": pl.Int64(),
@@ -40,7 +42,8 @@ CALL_SCHEMA = pl.Schema(
 `hidden_ns` is the part during which the GPU computes as well. `busy_ns`, `held_ns` and `idle_ns`
 split the time since the collective before it ended: other work ran on the GPU; work was launched,
 but did not run; nothing was launched. `group` is the ranks of
-the process group (`0,1,2,3`), else `group NAME`; null where the recording has neither.
+the process group (`0,1,2,3`), else `group NAME`; null where the recording has neither. `part` is
+the group of its role (`attention`), or `prologue` and `epilogue` outside of layers.
 """
 STEP_SCHEMA = pl.Schema(
     {
@@ -67,12 +70,15 @@ WORK_SCHEMA = pl.Schema(
         "step": pl.Int32(),
         "name": pl.String(),
         "category": pl.String(),
+        "layer_kind": pl.String(),
+        "part": pl.String(),
+        "role": pl.String(),
         "work": pl.String(),
         "calls": pl.Int64(),
         "total_ns": pl.Int64(),
     }
 )
-"""Time of kernels that are no collectives, by step, name and `work`: grid and input shapes."""
+"""Time of kernels that are no collectives, by step, name, role and `work`: grid and shapes."""
 
 
 MAX_RANKS = 1 << 16
@@ -92,6 +98,8 @@ class Rank:
     """`STEP_SCHEMA`."""
     work: pl.DataFrame = field(repr=False)
     """`WORK_SCHEMA`."""
+    layers: dict[str, int] = field(default_factory=dict)
+    """How many layers of each kind it has."""
     warnings: tuple[ProfileWarning, ...] = ()
 
     @property

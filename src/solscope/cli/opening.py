@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from solscope.attribution import Attributed
     from solscope.hardware import Hardware
     from solscope.operators.from_config import Model
+    from solscope.ranks.analysis import Analysis
     from solscope.readers import ReadOptions
     from solscope.run import Run
 
@@ -195,16 +196,59 @@ def _note_unmatched(
 
 def open_ranks(names: tuple[str, ...], how: OpeningOptions) -> Run:
     """Open the ranks of one run, with a progress line."""
+    return _open_ranks(names, how, None)[0]
+
+
+def _open_ranks(
+    names: tuple[str, ...], how: OpeningOptions, view: Callable[[Attributed], Any] | None
+) -> tuple[Run, dict[int, Any]]:
     from solscope import ReadOptions
-    from solscope.ranks.read import open_run
+    from solscope.ranks.read import read_run
 
     with progress_line() as say:
-        return open_run(
-            *names,
+        return read_run(
+            names,
+            view,
             rules=how.rule_files,
             options=ReadOptions(max_expansion=how.max_expansion, cache=not cache_forbidden()),
             progress=lambda done, total, path: say(f"read {done} of {total} ranks: {path}"),
             skipped=note_skipped,
+        )
+
+
+def open_analysis(name: str, how: OpeningOptions) -> Analysis:
+    """Open a run, and match, align and split its collectives."""
+    from solscope.ranks.analysis import analyze
+
+    return analyze(open_ranks((name,), how))
+
+
+def open_ranks_and(
+    name: str, how: OpeningOptions, view: Callable[[Attributed], Any]
+) -> tuple[Analysis, dict[int, Any]]:
+    """The same, with what `view` makes of each rank's profile."""
+    from solscope.ranks.analysis import analyze
+
+    run, made = _open_ranks((name,), how, view)
+    return analyze(run), made
+
+
+def are_runs(names: tuple[str, ...]) -> bool:
+    """Whether each of these arguments stands for the ranks of a run, such as a folder of them."""
+    # For files, which most commands get, nothing needs to be imported.
+    if any(Path(name).is_file() for name in names):
+        return False
+    from solscope.ranks.find import is_run
+
+    return all(is_run(name) for name in names)
+
+
+def refuse_with_runs(**given: object) -> None:
+    """Fail when an option was given that is about one profile."""
+    names = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+    if names:
+        raise click.UsageError(
+            f"{', '.join(names)}: for single profiles only; name one rank's file"
         )
 
 

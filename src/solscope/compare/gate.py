@@ -76,7 +76,7 @@ class GateResult(msgspec.Struct, frozen=True):
     warnings: list[ProfileWarning]
 
 
-class _Sample(NamedTuple):
+class Sample(NamedTuple):
     """What a check is about: one value per step, in ns, for each side."""
 
     phase: str | None
@@ -101,25 +101,44 @@ def gate(
     `budgets` gives categories their own limits. Without `strict`, phases with too few steps do
     not count unless there is no other; with it, everything has to be proven.
     """
-    limits = _checked(max_regression, budgets or {})
+    limits = checked_limits(max_regression, budgets or {})
     sides = (baseline, candidate)
     phases = [p for p in shared_phases(sides) if phase is None or p == phase]
-    checks = [_check(sample) for p in phases for sample in _samples(sides, p, limits)]
+    return judge_samples(
+        (baseline.profile.path, candidate.profile.path),
+        [sample for p in phases for sample in _samples(sides, p, limits)],
+        max_regression,
+        strict,
+        _nothing(sides, phase),
+        list(_warnings(sides, phases if phase is None else [])),
+    )
+
+
+def judge_samples(
+    names: tuple[str, str],
+    samples: Sequence[Sample],
+    max_regression: float,
+    strict: bool,
+    nothing: str,
+    warnings: list[ProfileWarning],
+) -> GateResult:
+    """The answer for these samples; `nothing` is the reason where there are none."""
+    checks = [_check(sample) for sample in samples]
     verdict = _overall(checks, strict)
     return GateResult(
-        baseline=baseline.profile.path,
-        candidate=candidate.profile.path,
+        baseline=names[0],
+        candidate=names[1],
         max_regression_pct=100 * max_regression,
         strict=strict,
         verdict=verdict,
         passed=verdict == "ok" or (verdict == "cannot_tell" and not strict),
-        reason=_reason(checks, verdict) if checks else _nothing(sides, phase),
+        reason=_reason(checks, verdict) if checks else nothing,
         checks=checks,
-        warnings=list(_warnings(sides, phases if phase is None else [])),
+        warnings=warnings,
     )
 
 
-def _checked(max_regression: float, budgets: Mapping[str, float]) -> dict[str, float]:
+def checked_limits(max_regression: float, budgets: Mapping[str, float]) -> dict[str, float]:
     """All limits by what they are for; refuses those that make no sense."""
     for name in budgets:
         if name not in CATEGORIES:
@@ -137,16 +156,16 @@ def _checked(max_regression: float, budgets: Mapping[str, float]) -> dict[str, f
 
 def _samples(
     sides: Sequence[Attributed], phase: str | None, limits: Mapping[str, float]
-) -> Iterator[_Sample]:
+) -> Iterator[Sample]:
     units = [steps_unit(side, phase) for side in sides]
     followed = all(unit.steps["time_ns"].count() for unit in units)
     column = "time_ns" if followed else "extent_ns"
     times = [unit.steps[column].drop_nulls().to_numpy().astype(np.float64) for unit in units]
     measured: Literal["start_to_start", "extent"] = "start_to_start" if followed else "extent"
-    yield _Sample(phase, "step", limits["step"], times[0], times[1], measured)
+    yield Sample(phase, "step", limits["step"], times[0], times[1], measured)
     for category in (name for name in limits if name != "step"):
         before, after = (_category_times(unit, category) for unit in units)
-        yield _Sample(phase, category, limits[category], before, after, "gpu_time")
+        yield Sample(phase, category, limits[category], before, after, "gpu_time")
 
 
 def _category_times(unit: Unit, category: str) -> Floats:
@@ -157,7 +176,7 @@ def _category_times(unit: Unit, category: str) -> Floats:
     return joined["total_ns"].fill_null(0).to_numpy().astype(np.float64) / unit.devices
 
 
-def _check(sample: _Sample) -> Check:
+def _check(sample: Sample) -> Check:
     before, after = sample.before, sample.after
     bounds, verdict, reason = _judge(sample)
     return Check(
@@ -176,7 +195,7 @@ def _check(sample: _Sample) -> Check:
     )
 
 
-def _judge(sample: _Sample) -> tuple[Ratio | None, Verdict, str]:
+def _judge(sample: Sample) -> tuple[Ratio | None, Verdict, str]:
     before, after, limit = sample.before, sample.after, sample.limit
     if min(before.size, after.size) < MIN_STEPS:
         return None, "cannot_tell", f"n = {before.size}/{after.size}"

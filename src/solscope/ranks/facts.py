@@ -25,6 +25,17 @@ _SPLITS = slice(5, 7)
 """Where torch records the root and the sizes of the parts among the arguments of a collective."""
 
 
+_ROLE = (
+    pl.col("layer_kind").cast(pl.String),
+    pl.when(pl.col("place") == "layer")
+    .then(pl.col("group").cast(pl.String))
+    .otherwise(pl.col("place").cast(pl.String))
+    .alias("part"),
+    pl.col("role").cast(pl.String),
+)
+"""Where in the model an activity belongs."""
+
+
 def rank_facts(attributed: Attributed, number: int) -> list[Rank]:
     """The rank of a profile, or those that it merges; `number` for a profile of one rank."""
     rows = attributed.activities
@@ -49,6 +60,7 @@ def _facts(attributed: Attributed, rows: pl.DataFrame, number: int) -> Rank:
         calls=calls.with_columns(shift, pl.col("launch_ns") + zero).match_to_schema(CALL_SCHEMA),
         steps=steps.with_columns(shift).match_to_schema(STEP_SCHEMA),
         work=_work(attributed.profile.events, rest),
+        layers=_layers(rows),
         warnings=profile.warnings,
     )
 
@@ -78,7 +90,7 @@ def _calls(attributed: Attributed, rows: pl.DataFrame) -> tuple[pl.Series, pl.Da
         launch.alias("launch_ns"),
         pl.col("step"),
         pl.col("layer").cast(pl.Int32),
-        pl.col("role").cast(pl.String),
+        *_ROLE,
     ).filter(is_call)
     table = table.with_columns(
         pl.Series("bytes", [m[0] for m in messages], dtype=pl.Int64),
@@ -217,6 +229,13 @@ def _steps(attributed: Attributed, rows: pl.DataFrame, is_call: pl.Series) -> pl
     ).select(STEP_SCHEMA.names())
 
 
+def _layers(rows: pl.DataFrame) -> dict[str, int]:
+    """Layers by kind."""
+    inside = rows.filter((pl.col("place") == "layer") & pl.col("layer_kind").is_not_null())
+    counts = inside.group_by(_ROLE[0]).agg(pl.col("layer").n_unique()).sort("layer_kind")
+    return {kind: int(count) for kind, count in counts.iter_rows()}
+
+
 def _work(events: pl.DataFrame, rest: pl.DataFrame) -> pl.DataFrame:
     """Time of kernels by step, name and the work that they were given."""
     dims = events["input_dims"].gather(rest["op_row"]).cast(pl.String)
@@ -230,6 +249,7 @@ def _work(events: pl.DataFrame, rest: pl.DataFrame) -> pl.DataFrame:
             pl.col("step").cast(pl.Int32),
             pl.col("name").cast(pl.String),
             pl.col("category").cast(pl.String),
+            *_ROLE,
             "work",
             maintain_order=True,
         )

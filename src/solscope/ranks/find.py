@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from solscope.errors import InputError, UnknownFormatError
+from solscope.errors import InputError, SolscopeError, UnknownFormatError
 from solscope.profile import is_saved_profile
 from solscope.readers import choose, find_profiles
 from solscope.readers.find import Skipped
@@ -74,6 +74,31 @@ def rank_in_name(path: str) -> int | None:
             return int(numbers[-1])
     labels = dict(_labels(path))
     return labels["tp"] if list(labels) == ["tp"] else None
+
+
+_IN_HEADER = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d{1,9})')
+
+
+def is_run(item: str | os.PathLike[str]) -> bool:
+    """Whether an argument stands for the ranks of one run: several files, each with its own rank.
+
+    A folder or glob of profiles without ranks, or with a rank twice, is just several profiles.
+    """
+    name = os.fspath(item)
+    if Path(name).is_file() or is_saved_profile(Path(name)):
+        return False
+    try:
+        paths = run_files([name]) if Path(name).is_dir() else find_profiles([name])
+        numbers = [_stated(path) for path in paths]
+    except SolscopeError:
+        return False
+    return 1 < len(numbers) == len(set(numbers)) and None not in numbers
+
+
+def _stated(path: str) -> int | None:
+    """The rank in a file's header, else in its name."""
+    found = _IN_HEADER.search(read_head(Path(path)).data) if Path(path).is_file() else None
+    return int(found[1]) if found else rank_in_name(path)
 
 
 def _labels(path: str) -> list[tuple[str, int]]:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import click
 
 from solscope.cli.arguments import ProfilePath
-from solscope.cli.opening import note_skipped, open_attributed
+from solscope.cli.opening import (
+    are_runs,
+    note_skipped,
+    open_analysis,
+    open_attributed,
+    refuse_with_runs,
+)
 from solscope.cli.options import (
     OpeningOptions,
     full_names_option,
@@ -44,7 +50,9 @@ def command(
     """Compare profiles of the same work with the first one, side by side.
 
     Times are per step of the same phase: the step time and its parts, categories, operators, the
-    largest differences by role, and kernels that only some of the profiles have.
+    largest differences by role, and kernels that only some of the profiles have. Two folders or
+    globs with the ranks of a run each are compared as runs, also with different numbers of ranks:
+    per step and role, in the mean over ranks, with the communication apart.
 
     \b
     Examples:
@@ -52,7 +60,12 @@ def command(
       solscope compare v1.json.gz v2.json.gz v3.json.gz --phase decode
       solscope compare before.json.gz after.json.gz --markdown > change.md
       solscope compare before.json.gz after.json.gz --kernels
+      solscope compare tp4/ tp8/
     """
+    if are_runs(files):
+        refuse_with_runs(kernels=by_kernel, full_names=full_names)
+        _runs(files, phase, top, opening, output)
+        return
     from solscope import compare_kernels, compare_profiles, find_profiles
     from solscope.compare.profiles import check_several
     from solscope.report.layout.labels import short_labels
@@ -69,3 +82,18 @@ def command(
         return
     labels = short_labels([attributed.profile.path for attributed in profiles])
     present(compare_profiles(profiles, labels, phase=phase), output, top=top)
+
+
+def _runs(
+    names: tuple[str, ...], phase: str | None, top: int, opening: OpeningOptions, output: Output
+) -> None:
+    """Two runs of many ranks."""
+    if len(names) != 2:
+        raise click.UsageError(f"compare takes two runs of many ranks, not {len(names)}")
+    from solscope.compare.runs import compare_runs
+    from solscope.report.layout.labels import short_labels
+
+    before, after = (open_analysis(name, opening) for name in names)
+    first, second = short_labels(list(names))
+    result = compare_runs(before, after, (first, second), phase)
+    present(result, output, form="compare_runs", top=top)

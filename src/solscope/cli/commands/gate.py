@@ -7,7 +7,7 @@ import re
 import click
 
 from solscope.cli.arguments import ProfilePath
-from solscope.cli.opening import open_attributed
+from solscope.cli.opening import are_runs, open_analysis, open_attributed
 from solscope.cli.options import OpeningOptions, opening_options, phase_option
 from solscope.cli.output import Output, json_option, present
 
@@ -80,14 +80,24 @@ def command(
     """Exit with 1 when CANDIDATE is slower than BASELINE by more than the limit.
 
     The test compares mean step times per phase, with 95 % confidence: it fails only if the whole
-    interval is above the limit. With --strict, it also fails if the data cannot tell.
+    interval is above the limit. With --strict, it also fails if the data cannot tell. Folders or
+    globs with the ranks of a run are tested by the step of the run.
 
     \b
     Examples:
       solscope gate main.json.gz branch.json.gz --max-regression 3%
       solscope gate a.json.gz b.json.gz --max-regression 5% --strict
       solscope gate a.json.gz b.json.gz --max-regression 3% --budget gemm=5%
+      solscope gate main_ranks/ branch_ranks/ --max-regression 3%
     """
+    if are_runs((baseline, candidate)):
+        from solscope.compare.run_gate import gate_runs
+
+        first, second = (open_analysis(name, opening) for name in (baseline, candidate))
+        result = gate_runs(
+            first, second, max_regression, strict=strict, phase=phase, budgets=budgets
+        )
+        return present(result, output, failed=not result.passed)
     before = open_attributed(baseline, opening)
     after = open_attributed(candidate, opening)
     from solscope import gate

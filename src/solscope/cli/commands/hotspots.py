@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import profiles_argument
-from solscope.cli.opening import Costing, each_costed
+from solscope.cli.opening import (
+    Costing,
+    are_runs,
+    each_costed,
+    open_hardware,
+    open_model,
+    open_ranks_and,
+    refuse_with_runs,
+)
 from solscope.cli.options import CostOptions, cost_options, hardware_option, number_option
 from solscope.cli.output import Output, form_options, present
 
@@ -42,14 +50,20 @@ def command(
     """Rank what to fix first: slow operators, tiny kernels, communication, copies, idle time.
 
     Rows are sorted by the time that fixing them would save per step, and each comes with its
-    arithmetic and a confidence.
+    arithmetic and a confidence. Of a folder or glob with the ranks of a run, rows are means over
+    ranks, and waiting for a rank that comes late is a row of its own.
 
     \b
     Examples:
       solscope hotspots trace.json.gz
       solscope hotspots rank0.json.gz rank1.json.gz
+      solscope hotspots ranks/
       solscope hotspots --hardware H200 --target 70 trace.json.gz --json
     """
+
+    if are_runs(files):
+        present({"profiles": _of_runs(files, target, costs)}, output, top=top)
+        return
 
     def analyze(attributed: Attributed, given: Costing) -> HotspotTable:
         from solscope.views.hotspots import hotspots
@@ -57,3 +71,16 @@ def command(
         return hotspots(attributed, given.hardware, target, given.model)
 
     present({"profiles": each_costed(files, costs, USES, analyze)}, output, top=top)
+
+
+def _of_runs(files: tuple[str, ...], target: float, costs: CostOptions) -> list[HotspotTable]:
+    """The work lists of runs of many ranks."""
+    from functools import partial
+
+    from solscope.views.hotspots import hotspots
+    from solscope.views.hotspots.runs import run_hotspots
+
+    refuse_with_runs(**{"with": costs.companion is not None})
+    card, config = open_hardware(costs.hardware), open_model(costs.model)
+    view = partial(hotspots, hardware=card, target_pct=target, model=config)
+    return [run_hotspots(*open_ranks_and(name, costs.opening, view)) for name in files]

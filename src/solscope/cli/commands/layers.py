@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import ProfilePath
-from solscope.cli.opening import note_skipped, open_attributed, open_model, pick_step
+from solscope.cli.opening import (
+    are_runs,
+    note_skipped,
+    open_analysis,
+    open_attributed,
+    open_model,
+    pick_step,
+    refuse_with_runs,
+)
 from solscope.cli.options import (
     ModelOptions,
     OpeningOptions,
@@ -67,7 +75,8 @@ def command(
 
     Profiles are aligned by group and role, never by kernel name, so GPUs and frameworks may differ.
     Rows add up to groups, groups to a layer, and layers plus the rest to the end-to-end time of a
-    pass.
+    pass. Folders or globs with the ranks of a run give the mean over ranks and its spread, with
+    waiting for other ranks apart.
 
     \b
     Examples:
@@ -75,7 +84,20 @@ def command(
       solscope layers h100.json.gz mi300.json.gz --kernels
       solscope layers eager.json.gz graph.json.gz --phase decode --markdown
       solscope layers trace.json.gz --model config.json
+      solscope layers ranks/
     """
+    if are_runs(files):
+        refuse_with_runs(
+            layer=layer is not None,
+            stat=stat != "mean",
+            step=step is not None,
+            slowest=slowest,
+            kernels=kernels,
+            model=model,
+            csv=as_csv,
+        )
+        _runs(files, phase, per, opening, output)
+        return
     from solscope import find_profiles
 
     config = open_model(ModelOptions(model, None, None))
@@ -93,3 +115,21 @@ def command(
         emit(csv_layers(result))
     else:
         present(result, output, kernels=kernels)
+
+
+def _runs(
+    names: tuple[str, ...],
+    phase: str | None,
+    per: Per,
+    opening: OpeningOptions,
+    output: Output,
+) -> None:
+    """Layers of runs of many ranks."""
+    if per == "call":
+        raise click.UsageError("--per call: for single profiles only; name one rank's file")
+    from solscope.report.layout.labels import short_labels
+    from solscope.views.run_layers import run_layers
+
+    runs = [open_analysis(name, opening) for name in names]
+    labels = short_labels(list(names))
+    present(run_layers(runs, labels, phase=phase, per=per), output, form="layers_run")

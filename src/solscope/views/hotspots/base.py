@@ -17,7 +17,7 @@ def mean_count(count: float, noun: str, plural: str | None = None) -> str:
     return f"{count:.4g} {noun if count == 1 else plural or noun + 's'}"
 
 
-HotspotKind = Literal["operator", "fusion", "comm", "copy", "idle"]
+HotspotKind = Literal["operator", "fusion", "comm", "copy", "idle", "imbalance"]
 Confidence = Literal["high", "medium", "low"]
 
 
@@ -28,7 +28,7 @@ class Hotspot(msgspec.Struct, frozen=True):
     kind: HotspotKind
     operator: str
     """Operator as recorded; the operators of a run; `memcpy` and its direction; the cause of idle
-    time."""
+    time; the rank that the others wait for."""
     role: str | None
     axes: dict[str, Any] | None
     calls_per_step: float

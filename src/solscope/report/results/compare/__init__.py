@@ -14,9 +14,10 @@ from solscope.report.layout.markdown import markdown_cell
 from solscope.report.layout.quantities import number, pct, share_known
 from solscope.report.layout.tables import Column, numbers, warning_lines
 from solscope.report.results.compare.kernels import KernelComparisons
+from solscope.report.results.compare.runs import compare_runs_parts
 from solscope.text import clean
 
-__all__ = ["KernelComparisons", "blocks", "compare_parts", "markdown_compare"]
+__all__ = ["KernelComparisons", "blocks", "compare_parts", "compare_runs_parts", "markdown_compare"]
 
 
 @form("compare", Comparison, markdown=lambda result, top: markdown_compare(result, top=top))

@@ -19,8 +19,11 @@ from solscope.report.layout.markdown import (
 )
 from solscope.report.layout.quantities import share_known
 from solscope.report.layout.tables import BAR_WIDTH, Column, table, warning_lines, with_bars
+from solscope.report.results.layers.runs import run_layers_parts
 from solscope.text import clean, shorten
 from solscope.views.layers import LayerKind, LayerTable, Row
+
+__all__ = ["csv_layers", "layers_parts", "lines", "markdown_layers", "run_layers_parts"]
 
 ROOMY, NARROW_BAR = 100, 8
 """In a terminal narrower than this, bars have fewer cells."""

@@ -1,0 +1,102 @@
+"""The gate for runs of many ranks: the step of the run, not that of one rank.
+
+A step of a run takes as long as the median of its ranks' steps, each from its start to the start of
+the next. A category's time is the mean over ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from solscope.compare.gate import GateResult, Sample, checked_limits, judge_samples
+from solscope.profile import ProfileWarning
+from solscope.ranks.analysis import Analysis
+from solscope.ranks.lengths import step_lengths
+from solscope.resample import Floats
+from solscope.views.run_roles import PhaseOfRun, phases
+
+
+def gate_runs(
+    baseline: Analysis,
+    candidate: Analysis,
+    max_regression: float,
+    *,
+    strict: bool = False,
+    phase: str | None = None,
+    budgets: Mapping[str, float] | None = None,
+) -> GateResult:
+    """Test a run against another, phase by phase; limits are fractions."""
+    limits = checked_limits(max_regression, budgets or {})
+    found = [phases(side) for side in (baseline, candidate)]
+    common = [name for name in found[0] if name in found[1] and phase in (None, name)]
+    have = [", ".join(name or "not known" for name in names) or "no steps" for names in found]
+    return judge_samples(
+        (baseline.run.name, candidate.run.name),
+        [s for name in common for s in _samples((baseline, candidate), name, limits)],
+        max_regression,
+        strict,
+        f"no phase in common (baseline: {have[0]}; candidate: {have[1]})",
+        list(_warnings(baseline, candidate)),
+    )
+
+
+def _samples(
+    sides: tuple[Analysis, Analysis], phase: str | None, limits: Mapping[str, float]
+) -> Iterator[Sample]:
+    runs = [PhaseOfRun(side, phase) for side in sides]
+    before, after = (_step_times(run) for run in runs)
+    yield Sample(phase, "step", limits["step"], before, after, "start_to_start")
+    for category in (name for name in limits if name != "step"):
+        before, after = (_category_times(run, category) for run in runs)
+        yield Sample(phase, category, limits[category], before, after, "gpu_time")
+
+
+def _steps(side: PhaseOfRun, at: int) -> list[int]:
+    """Steps of a rank that another one follows: the last one has no length."""
+    numbers = set(side.analysis.run.ranks[at].steps["step"].to_list())
+    return [step for step in side.steps[at]["step"].to_list() if step + 1 in numbers]
+
+
+def _step_times(side: PhaseOfRun) -> Floats:
+    columns = []
+    for at in side.places:
+        lengths = step_lengths(side.analysis.run.ranks[at].steps)
+        columns.append([lengths[step] for step in _steps(side, at)])
+    return _by_step(columns, np.median)
+
+
+def _category_times(side: PhaseOfRun, category: str) -> Floats:
+    columns = []
+    for at in side.places:
+        rank = side.analysis.run.ranks[at]
+        if category == "comm":
+            times = rank.calls.select("step", ns=pl.col("end_ns") - pl.col("start_ns"))
+        else:
+            alike = rank.work.filter(pl.col("category") == category)
+            times = alike.select("step", ns="total_ns")
+        sums = dict(times.group_by("step").agg(pl.col("ns").sum()).iter_rows())
+        columns.append([int(sums.get(step, 0)) for step in side.steps[at]["step"].to_list()])
+    return _by_step(columns, np.mean)
+
+
+def _by_step(columns: list[list[int]], over_ranks: object) -> Floats:
+    """One value per step from those of the ranks; steps that some rank lacks are left out."""
+    count = min((len(column) for column in columns), default=0)
+    if not count:
+        return np.empty(0)
+    matrix = np.array([column[:count] for column in columns], np.float64)
+    return np.asarray(over_ranks(matrix, axis=0), np.float64)  # type: ignore[operator]
+
+
+def _warnings(baseline: Analysis, candidate: Analysis) -> Iterator[ProfileWarning]:
+    for label, side in (("baseline", baseline), ("candidate", candidate)):
+        for warning in side.run.warnings:
+            yield msgspec.structs.replace(warning, message=f"{label}: {warning.message}")
+    sizes = [len(side.run.ranks) for side in (baseline, candidate)]
+    if sizes[0] != sizes[1]:
+        text = f"the runs have {sizes[0]} and {sizes[1]} ranks"
+        yield ProfileWarning("other_ranks", text)

@@ -1,0 +1,194 @@
+"""The work list of a run: that of its ranks in the mean, with waiting apart from communication.
+
+In one rank's trace, waiting for another rank looks like communication. Here what is not hidden of a
+collective is split: the transfer, which overlap or a faster link could save, and waiting, which
+only the rank that comes late can. Waiting is ranked by what the step would be shorter, had that
+rank been in time: rows of kind `imbalance`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from solscope.ranks.analysis import Analysis
+from solscope.views.hotspots.base import Hotspot, HotspotCoverage, HotspotTable, mean_count
+
+LEAST_PCT = 0.5
+"""Waiting that costs less of a step than this is not listed."""
+REASONS = {
+    "gpu": "its GPU is slower or busy with other work",
+    "host": "its host launches later",
+    "load": "it has more to do",
+    "link": "its link is slower",
+}
+
+
+def run_hotspots(analysis: Analysis, tables: Mapping[int, HotspotTable]) -> HotspotTable:
+    """Rank what the ranks of a run could save; `tables` holds the work list of each rank."""
+    step_us = float(analysis.charge.length.mean()) / 1e3 if analysis.steps.size else 0.0
+    if not step_us:
+        step_us = 1e3 * float(np.mean([table.step_ms for table in tables.values()]))
+    rows = [*_of_ranks(tables), *_transfers(analysis), *_imbalance(analysis)]
+    shares = [
+        msgspec.structs.replace(
+            row, recoverable_pct_of_step=100 * row.recoverable_us / step_us if step_us else 0.0
+        )
+        for row in rows
+        if row.recoverable_us > 0
+    ]
+    ranked = sorted(shares, key=lambda row: -row.recoverable_us)
+    one = next(iter(tables.values()))
+    costs = [t.coverage.cost_pct for t in tables.values() if t.coverage.cost_pct is not None]
+    return HotspotTable(
+        profile=analysis.run.name,
+        hardware=one.hardware,
+        phase=one.phase,
+        steps=int(analysis.steps.size) or one.steps,
+        step_ms=step_us / 1e3,
+        target_pct=one.target_pct,
+        coverage=HotspotCoverage(
+            min(costs, default=None), any(t.coverage.graph_replays for t in tables.values())
+        ),
+        hotspots=[msgspec.structs.replace(row, rank=at) for at, row in enumerate(ranked, start=1)],
+    )
+
+
+def _of_ranks(tables: Mapping[int, HotspotTable]) -> list[Hotspot]:
+    """Rows of all ranks but communication: the mean, with the words of the rank with most."""
+    alike: dict[tuple[str, ...], list[tuple[int, Hotspot]]] = {}
+    for rank, table in tables.items():
+        for row in table.hotspots:
+            if row.kind != "comm":
+                axes = json.dumps(row.axes, sort_keys=True, default=str)
+                key = (row.kind, row.operator, row.role or "", axes)
+                alike.setdefault(key, []).append((rank, row))
+    return [_mean(rows, len(tables)) for rows in alike.values()]
+
+
+def _mean(rows: list[tuple[int, Hotspot]], ranks: int) -> Hotspot:
+    rank, most = max(rows, key=lambda pair: pair[1].recoverable_us)
+    whole = len(rows) == ranks
+    where = f"on rank {rank}" if len(rows) == 1 else f"on {len(rows)} ranks; most on rank {rank}"
+
+    def mean(name: str) -> float:
+        return float(sum(getattr(row, name) or 0.0 for _, row in rows)) / ranks
+
+    return msgspec.structs.replace(
+        most,
+        calls_per_step=mean("calls_per_step"),
+        time_us=mean("time_us"),
+        bound_us=mean("bound_us") if most.bound_us is not None else None,
+        recoverable_us=mean("recoverable_us"),
+        why=most.why if whole and len(rows) == 1 else f"{where}: {most.why}",
+    )
+
+
+class _Sums(NamedTuple):
+    calls: int
+    time_ns: float
+    wait_ns: float
+    hidden_ns: float
+
+
+def _transfers(analysis: Analysis) -> list[Hotspot]:
+    """Communication by kind: what neither computing hides nor waiting for a rank explains."""
+    sums: dict[str, list[_Sums]] = {}
+    for at, rank in enumerate(analysis.run.ranks):
+        wait = np.zeros(rank.calls.height)
+        has_call = analysis.matched.index[:, at] >= 0
+        wait[analysis.matched.index[has_call, at]] = np.nan_to_num(
+            analysis.split.wait[has_call, at]
+        )
+        own = rank.calls.with_columns(pl.Series("wait_ns", wait)).filter(
+            pl.col("step").is_in(sorted(analysis.own_steps[at]))
+        )
+        for (kind,), calls in own.group_by("kind", maintain_order=True):
+            time = int((calls["end_ns"] - calls["start_ns"]).sum())
+            hidden = int(calls["hidden_ns"].sum())
+            sums.setdefault(str(kind), []).append(
+                _Sums(calls.height, time, float(calls["wait_ns"].sum()), hidden)
+            )
+    per = 1e3 * max(1, int(analysis.steps.size)) * len(analysis.run.ranks)
+    return [_transfer(kind, rows, per) for kind, rows in sums.items()]
+
+
+def _transfer(kind: str, rows: list[_Sums], per: float) -> Hotspot:
+    calls, time, wait, hidden = (
+        sum(row[at] for row in rows) / (per / 1e3 if at == 0 else per) for at in range(4)
+    )
+    saved = max(0.0, time - wait - hidden)
+    return _row(
+        "comm",
+        kind,
+        calls=calls,
+        time_us=time,
+        saved_us=saved,
+        confidence="low",
+        why=f"{mean_count(calls, 'call')} take {time:,.2f} µs per rank: {wait:,.2f} µs waiting for "
+        f"other ranks, {hidden:,.2f} µs while it computes; overlap could hide the rest",
+    )
+
+
+def _imbalance(analysis: Analysis) -> list[Hotspot]:
+    """Waiting for each rank that costs a step something, by what the step would save."""
+    length = float(analysis.charge.length.sum())
+    if not length:
+        return []
+    rows = []
+    for at, rank in enumerate(analysis.matched.ranks):
+        cost = float(analysis.charge.cost[:, at].sum())
+        if 100 * cost < LEAST_PCT * length:
+            continue
+        named = analysis.suspect.rank == rank
+        known = analysis.why if analysis.suspect.leader == rank else None
+        reason = REASONS.get(known.why) if known is not None else None
+        last = int((analysis.counted & (analysis.split.last == at)).sum())
+        per_step = last / max(1, analysis.steps.size)
+        rows.append(
+            _row(
+                "imbalance",
+                f"waiting for rank {rank}",
+                calls=per_step,
+                time_us=cost / analysis.steps.size / 1e3,
+                saved_us=cost / analysis.steps.size / 1e3,
+                confidence="high" if named else "low",
+                why=f"it comes last to {mean_count(per_step, 'collective')}, and the others could "
+                "go on earlier" + (f": {reason}" if reason else ""),
+            )
+        )
+    return rows
+
+
+def _row(
+    kind: str,
+    name: str,
+    *,
+    calls: float,
+    time_us: float,
+    saved_us: float,
+    confidence: str,
+    why: str,
+) -> Hotspot:
+    return Hotspot(
+        rank=0,
+        kind=kind,  # type: ignore[arg-type]
+        operator=name,
+        role=None,
+        axes=None,
+        calls_per_step=calls,
+        time_us=time_us,
+        bound_us=None,
+        limiter=None,
+        expected_us=None,
+        efficiency_pct=None,
+        recoverable_us=saved_us,
+        recoverable_pct_of_step=0.0,
+        confidence=confidence,  # type: ignore[arg-type]
+        why=why,
+    )

@@ -1,0 +1,194 @@
+"""Time of a run by role: computing and communication apart, mean and spread over ranks.
+
+Figures are per step of a phase, over the steps that `ranks` counts: the first one of every rank and
+cut ones are left out. Communication is split into transfer and waiting where its calls are matched
+with those of other ranks. For each rank,
+
+    roles - overlapped + held + host = step
+
+exactly: *overlapped* ran at the same time as something else, *held* is time in which nothing runs
+although work is launched, *host* time in which nothing is launched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from solscope.attribution.roles import GROUPS, ROLES
+from solscope.ranks.analysis import Analysis
+from solscope.ranks.lengths import step_lengths
+
+KEY = ("layer_kind", "part", "role", "communication")
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """A value over the ranks of a run."""
+
+    mean: float
+    least: float
+    most: float
+    least_rank: int
+    most_rank: int
+
+
+def spread(values: dict[int, float]) -> Spread | None:
+    """Mean and extremes of values by rank."""
+    if not values:
+        return None
+    least, most = (pick(values, key=lambda rank: values[rank]) for pick in (min, max))
+    mean = float(np.mean(list(values.values())))
+    return Spread(mean, values[least], values[most], least, most)
+
+
+@dataclass(frozen=True)
+class PhaseOfRun:
+    """The counted steps of one phase of a run."""
+
+    analysis: Analysis
+    phase: str | None
+
+    @cached_property
+    def steps(self) -> list[pl.DataFrame]:
+        """Its steps, by rank."""
+        wanted = pl.col("phase").eq_missing(pl.lit(self.phase))
+        count = len(self.analysis.run.ranks)
+        return [self.analysis.rank_steps(at).filter(wanted) for at in range(count)]
+
+    @cached_property
+    def places(self) -> list[int]:
+        """Positions of ranks that have such steps."""
+        return [at for at, steps in enumerate(self.steps) if steps.height]
+
+    def number(self, at: int) -> int:
+        """The rank at a position."""
+        return self.analysis.run.ranks[at].rank
+
+    def per_step_us(self, at: int, total_ns: float) -> float:
+        """A sum over the steps of a rank, as a mean per step."""
+        return total_ns / self.steps[at].height / 1e3
+
+    def over_ranks(self, column: str) -> Spread | None:
+        """A column of the steps, us per step."""
+        return spread(
+            {
+                self.number(at): self.per_step_us(at, int(self.steps[at][column].sum()))
+                for at in self.places
+            }
+        )
+
+    @cached_property
+    def step_us(self) -> Spread | None:
+        """Length of a step, to the start of the next."""
+        values = {}
+        for at in self.places:
+            lengths = step_lengths(self.analysis.run.ranks[at].steps)
+            total = sum(lengths[step] for step in self.steps[at]["step"].to_list())
+            values[self.number(at)] = self.per_step_us(at, total)
+        return spread(values)
+
+    @cached_property
+    def roles(self) -> list[pl.DataFrame]:
+        """By rank: `KEY`, `total_ns`, `wait_ns` and `calls` of all steps."""
+        return [self._roles(at) for at in range(len(self.steps))]
+
+    def _roles(self, at: int) -> pl.DataFrame:
+        rank = self.analysis.run.ranks[at]
+        inside = pl.col("step").is_in(self.steps[at]["step"].to_list())
+        sums = (
+            pl.col("total_ns").sum(),
+            pl.col("wait_ns").sum(),
+            pl.col("calls").sum().cast(pl.Int64),
+        )
+        # Kernels without a role are named by their category.
+        role = pl.coalesce("role", "category")
+        work = rank.work.filter(inside).with_columns(
+            role, communication=pl.lit(value=False), wait_ns=pl.lit(0.0)
+        )
+        calls = rank.calls.with_columns(_waits(self.analysis, at)).filter(inside)
+        calls = calls.with_columns(
+            role=pl.concat_str(pl.coalesce("role", pl.lit("comm")), pl.lit(": "), "kind"),
+            communication=pl.lit(value=True),
+            total_ns=pl.col("end_ns") - pl.col("start_ns"),
+            calls=pl.lit(1, pl.Int64),
+        )
+        columns = (*KEY, "total_ns", "wait_ns", "calls")
+        both = pl.concat([work.select(columns), calls.select(columns)])
+        return both.group_by(*KEY, maintain_order=True).agg(sums)
+
+    def overlapped(self) -> Spread | None:
+        """What roles take beyond the time in which something runs, us per step."""
+        values = {}
+        for at in self.places:
+            steps = self.steps[at]
+            compute, comm, both = (
+                int(steps[f"{name}_ns"].sum()) for name in ("compute", "comm", "overlap")
+            )
+            beyond = int(self.roles[at]["total_ns"].sum()) - (compute + comm - both)
+            values[self.number(at)] = self.per_step_us(at, beyond)
+        return spread(values)
+
+
+def _waits(analysis: Analysis, at: int) -> pl.Series:
+    """Waiting of each call of a rank, ns; 0 where it is matched with none."""
+    waits = np.zeros(analysis.run.ranks[at].calls.height)
+    mine = analysis.matched.index[:, at]
+    has_call = mine >= 0
+    waits[mine[has_call]] = np.nan_to_num(analysis.split.wait[has_call, at])
+    return pl.Series("wait_ns", waits)
+
+
+def phases(analysis: Analysis) -> list[str | None]:
+    """Phases of the counted steps, the one with most time first."""
+    time: dict[str | None, float] = {}
+    for at in range(len(analysis.run.ranks)):
+        for phase, ns in (
+            analysis.rank_steps(at)
+            .group_by("phase")
+            .agg((pl.col("end_ns") - pl.col("start_ns")).sum())
+            .iter_rows()
+        ):
+            time[phase] = time.get(phase, 0.0) + ns
+    return sorted(time, key=lambda phase: (-time[phase], phase or ""))
+
+
+def keys(sides: Sequence[PhaseOfRun]) -> list[tuple[str | None, str | None, str, bool]]:
+    """Roles of all sides in the order of a layer, what is outside of layers last."""
+    known = {key for side in sides for table in side.roles for key in table.select(KEY).iter_rows()}
+    groups, roles = [*GROUPS, "prologue", "epilogue"], list(ROLES)
+
+    def place(key: tuple[str | None, str | None, str, bool]) -> tuple[object, ...]:
+        kind, part, role, communication = key
+        first = role.split(":")[0]
+        return (
+            kind is None,
+            kind or "",
+            groups.index(part) if part in groups else len(groups),
+            roles.index(first) if first in roles else len(roles),
+            communication,
+            role,
+        )
+
+    return sorted(known, key=place)
+
+
+def times(
+    side: PhaseOfRun, key: tuple[str | None, str | None, str, bool], column: str = "total_ns"
+) -> dict[int, float]:
+    """Time of one role by rank, us per step; 0 on ranks that do not have it."""
+    kind, part, role, communication = key
+    wanted = (
+        pl.col("layer_kind").eq_missing(pl.lit(kind))
+        & pl.col("part").eq_missing(pl.lit(part))
+        & (pl.col("role") == role)
+        & (pl.col("communication") == communication)
+    )
+    found = {at: side.roles[at].filter(wanted)[column] for at in side.places}
+    if all(column.is_empty() for column in found.values()):
+        return {}
+    return {side.number(at): side.per_step_us(at, float(v.sum())) for at, v in found.items()}

@@ -1,0 +1,196 @@
+"""Views of runs: layers, comparison, gate and work list, on a small recording of four ranks."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from solscope import cli
+from solscope.compare.run_gate import gate_runs
+from solscope.compare.runs import PARTS, compare_runs
+from solscope.errors import UsageError
+from solscope.ranks.analysis import Analysis, analyze
+from solscope.ranks.find import is_run
+from solscope.ranks.read import read_run
+from solscope.views.hotspots import HotspotTable, hotspots
+from solscope.views.hotspots.runs import run_hotspots
+from solscope.views.run_layers import run_layers
+from solscope.views.run_roles import PhaseOfRun
+from tests.ranks_making import US, Program, make
+
+
+@pytest.fixture(scope="module")
+def opened() -> tuple[Analysis, dict[int, HotspotTable]]:
+    run, tables = read_run(["demo:ranks"], partial(hotspots, target_pct=80.0))
+    return analyze(run), tables
+
+
+@pytest.fixture(scope="module")
+def slow(opened: tuple[Analysis, dict[int, HotspotTable]]) -> Analysis:
+    return opened[0]
+
+
+def tensor_parallel(ranks: int, busy: int) -> Analysis:
+    """A run without kernels: only its collectives and steps."""
+    return analyze(make(Program(ranks=ranks, busy=busy, steps=12)))
+
+
+def test_roles_add_up_to_the_step_on_every_rank(slow: Analysis) -> None:
+    side = PhaseOfRun(slow, "decode")
+    overlapped = side.overlapped()
+    assert overlapped is not None
+    for at in side.places:
+        steps = side.steps[at]
+        idle = int(steps["held_ns"].sum()) + int(steps["idle_ns"].sum())
+        roles = int(side.roles[at]["total_ns"].sum())
+        assert roles + idle == slow.rank_length_ns(at)  # nothing overlaps in this recording
+    assert (overlapped.least, overlapped.most) == (0, 0)
+
+
+def test_layers_of_a_run_have_the_spread_over_ranks(slow: Analysis) -> None:
+    table = run_layers([slow], ["slow"])
+    assert (table.phase, table.per, table.steps) == ("decode", "layer", [5])
+    assert table.layers == {"attention+dense": [6.0]}
+    sums = {(row.group, row.role): row for row in table.rows}
+    reduced = sums["attention", "all_reduce: all_reduce"]
+    time, wait = reduced.time_us[0], reduced.wait_us[0]
+    assert time is not None
+    assert wait is not None
+    # The others wait for rank 2, which therefore spends least in collectives.
+    assert (time.least_rank, wait.least_rank) == (2, 2)
+    assert time.least <= time.mean <= time.most
+    product = sums["attention", "qkv"]
+    assert product.wait_us == [None]
+    assert product.time_us[0] is not None
+    assert product.time_us[0].most < 1.1 * product.time_us[0].least
+
+
+def test_per_step_is_per_layer_times_layers(slow: Analysis) -> None:
+    by_layer, by_step = (run_layers([slow], ["slow"], per=per) for per in ("layer", "step"))
+    for one, other in zip(by_layer.rows, by_step.rows, strict=True):
+        layers = 6 if one.layer_kind else 1
+        first, second = one.time_us[0], other.time_us[0]
+        assert first is not None
+        assert second is not None
+        assert second.mean == pytest.approx(layers * first.mean)
+
+
+def test_a_phase_that_is_not_there_is_refused(slow: Analysis) -> None:
+    with pytest.raises(UsageError, match="no step of phase prefill; there are: decode"):
+        run_layers([slow], ["slow"], phase="prefill")
+
+
+def test_runs_with_other_numbers_of_ranks_are_compared_by_the_step_of_a_rank() -> None:
+    result = compare_runs(tensor_parallel(4, 100 * US), tensor_parallel(8, 60 * US), ("a", "b"))
+    assert [side.ranks for side in result.runs] == [4, 8]
+    (phase,) = result.phases
+    (exchange,) = phase.communication
+    assert exchange.calls == pytest.approx([6, 6])
+    assert exchange.bytes == [65536, 65536]
+    assert exchange.transfer_ms == pytest.approx([6 * 0.081, 6 * 0.081], rel=0.1)
+
+
+def test_parts_of_a_step_add_up_on_both_sides(slow: Analysis) -> None:
+    (phase,) = compare_runs(slow, slow, ("a", "b")).phases
+    assert [row.name for row in phase.parts] == list(PARTS)
+    *parts, step = [row.before_ms or 0.0 for row in phase.parts]
+    assert sum(parts) == pytest.approx(step, abs=1e-9)
+    mean = sum(slow.rank_length_ns(at) for at in range(4)) / 4 / 5 / 1e6
+    assert step == pytest.approx(mean, abs=1e-9)
+    assert all(row.diff_ms == 0 for row in (*phase.parts, *phase.roles))
+
+
+def test_phases_that_only_one_run_has_are_refused(slow: Analysis) -> None:
+    with pytest.raises(UsageError, match=r"no phase in common \(a: decode; b: not known\)"):
+        compare_runs(slow, tensor_parallel(4, 100 * US), ("a", "b"))
+
+
+@pytest.mark.parametrize(("busy", "verdict"), [(100, "ok"), (300, "worse")])
+def test_the_gate_tests_the_step_of_the_run(busy: int, verdict: str) -> None:
+    before, after = tensor_parallel(4, 100 * US), tensor_parallel(4, busy * US)
+    result = gate_runs(before, after, 0.05, budgets={"comm": 0.05})
+    assert result.verdict == verdict
+    assert [check.what for check in result.checks] == ["step", "comm"]
+    assert result.checks[1].verdict == "ok"
+
+
+def test_the_gate_says_that_the_runs_have_other_ranks() -> None:
+    result = gate_runs(tensor_parallel(4, 100 * US), tensor_parallel(2, 100 * US), 0.5)
+    assert [warning.code for warning in result.warnings] == ["other_ranks"]
+
+
+def test_waiting_for_a_rank_is_apart_from_communication(
+    opened: tuple[Analysis, dict[int, HotspotTable]],
+) -> None:
+    analysis, tables = opened
+    result = run_hotspots(analysis, tables)
+    first = result.hotspots[0]
+    assert (first.kind, first.operator) == ("imbalance", "waiting for rank 2")
+    assert first.confidence == "high"
+    assert first.recoverable_pct_of_step == pytest.approx(analysis.suspect.step_share_pct)
+    single = {row.operator: row for row in tables[0].hotspots if row.kind == "comm"}
+    of_run = {row.operator: row for row in result.hotspots if row.kind == "comm"}
+    assert of_run["all_reduce"].recoverable_us < single["all_reduce"].recoverable_us
+    assert [row.rank for row in result.hotspots] == list(range(1, len(result.hotspots) + 1))
+
+
+def test_a_folder_is_a_run_when_each_file_has_its_own_rank(tmp_path: Path) -> None:
+    def write(name: str, rank: int | None = None) -> None:
+        header = "" if rank is None else f'"distributedInfo": {{"rank": {rank}}}, '
+        (tmp_path / name).write_text(f'{{{header}"traceEvents": []}}')
+
+    write("a.json", 0)
+    assert not is_run(tmp_path / "a.json")
+    assert not is_run(tmp_path)
+    write("b.json", 1)
+    assert is_run(tmp_path)
+    assert is_run(str(tmp_path / "*.json"))
+    write("c.json", 1)
+    assert not is_run(tmp_path)
+    (tmp_path / "c.json").unlink()
+    write("c.json")
+    assert not is_run(tmp_path)
+    assert is_run("demo:ranks")
+    assert not is_run(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["layers", "demo:ranks", "--kernels"], "--kernels: for single profiles only"),
+        (["layers", "demo:ranks", "--per", "call"], "--per call: for single profiles only"),
+        (["compare", "demo:ranks"], "compare takes two runs of many ranks, not 1"),
+        (["hotspots", "demo:ranks", "--with", "x"], "--with: for single profiles only"),
+    ],
+)
+def test_what_runs_do_not_take_is_refused(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["layers", "demo:ranks"],
+        ["compare", "demo:ranks", "demo:ranks"],
+        ["gate", "demo:ranks", "demo:ranks", "--max-regression", "5%"],
+        ["hotspots", "demo:ranks"],
+    ],
+)
+def test_tables_of_runs_fit_the_terminal(
+    arguments: list[str],
+    width: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert cli.run(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines
+    assert max(map(len, lines)) <= width
