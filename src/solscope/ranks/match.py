@@ -51,6 +51,8 @@ SURE = 4.0
 """By how many standard deviations more calls end together than would by chance."""
 
 
+SPLIT = 0.5
+"""Calls whose ends are closer than this share of the usual distance may be one collective."""
 PEERS = "peers "
 """What the group of a send and its receive begins with."""
 MOSTLY = 0.9
@@ -174,7 +176,29 @@ def _match_group(
             related |= {reference, at}
         for place, name in zip(mine, by, strict=True):
             how[place] = name if how[place] == "order" else how[place]
+    _join_split(index, base, reference)
     return index, list(how), related
+
+
+def _join_split(index: Ints, base: _Calls, reference: int) -> None:
+    """Give neighbors that share one collective to the one that more ranks, or all, agree on.
+
+    With a call too many on the reference, some ranks may find the one and some the other. Calls are
+    such neighbors when they end close together and no rank has both.
+    """
+    gaps = np.diff(base.end)
+    if not gaps.size:
+        return
+    usual = float(np.median(gaps))
+    for at in np.flatnonzero((gaps < SPLIT * usual) & (base.key[1:] == base.key[:-1])):
+        pair = index[at : at + 2] >= 0
+        pair[:, reference] = False
+        if not pair.any(1).all() or pair.all(0).any():
+            continue
+        to = at if pair[0].sum() >= pair[1].sum() else at + 1
+        other = 2 * at + 1 - to
+        index[to] = np.where(pair[other - at], index[other], index[to])
+        index[other] = np.where(pair[other - at], -1, index[other])
 
 
 def _align(base: _Calls, other: _Calls) -> tuple[Ints, Ints, list[str]]:

@@ -60,7 +60,6 @@ def command(
       solscope hotspots ranks/
       solscope hotspots --hardware H200 --target 70 trace.json.gz --json
     """
-
     if are_runs(files):
         present({"profiles": _of_runs(files, target, costs)}, output, top=top)
         return
