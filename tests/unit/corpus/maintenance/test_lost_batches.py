@@ -43,7 +43,7 @@ def found(checked: Verification) -> bool:
 
 
 @pytest.mark.parametrize("damage", ["deleted", "emptied", "cut"])
-@pytest.mark.parametrize("version", [ADDED, 2])
+@pytest.mark.parametrize("version", [ADDED, pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize("table", [name for name in ALL_TABLES if name != "events"])
 def test_every_damaged_log_entry_is_found(
     corpus: Corpus, table: str, version: int, damage: str
