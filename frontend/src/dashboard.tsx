@@ -10,11 +10,13 @@ import { BenchView } from "./pages/bench";
 import { CorpusView } from "./pages/corpus";
 import { ComparisonView } from "./pages/comparison";
 import { DiagnosisView } from "./pages/diagnosis";
+import { Home } from "./pages/home";
 import { ProfileView } from "./pages/profile";
+import { RanksView } from "./pages/ranks";
 import { SuiteView } from "./pages/suite";
 import { Breaking, CopyLink, Problem, Section, ThemeChoice, WithParts } from "./parts";
 import { Table } from "./table";
-import type { BenchPage, ComparisonPage, Contrast, DiagnosisPage, Overview, ProfilePage, Working } from "./types";
+import type { BenchPage, ComparisonPage, Contrast, DiagnosisPage, Overview, ProfilePage, RanksPage, Working } from "./types";
 
 export function Dashboard() {
   const { path, query } = useAddress();
@@ -43,20 +45,21 @@ export function Dashboard() {
       <Keys />
       <main id="main" class="dashboard" tabIndex={-1}>
         {overview.error && overview.value && <Problem text={`This page may be out of date: ${overview.error}`} />}
-        {!first && <Profiles overview={overview} />}
+        {!first && <Home overview={overview} upload={overview.value?.upload ? <Upload done={overview.again} toStore={overview.value.upload_to_store} /> : null} />}
         {first === "profile" && <Profile id={second ?? ""} overview={overview} />}
         {first === "compare" && <Two title="Compare" path="/compare" names={["From", "To"]} overview={overview} show={(page) => <WithParts watch={page}><ComparisonView page={page as ComparisonPage} /></WithParts>} />}
         {first === "diagnose" && <Two title="Diagnose" path="/diagnose" names={["Normal", "Abnormal"]} overview={overview} show={(page) => <WithParts watch={page}><DiagnosisView page={page as DiagnosisPage} /></WithParts>} />}
+        {first === "ranks" && <><h1>Ranks</h1><Answer<RanksPage> path={`/api/ranks?of=${encodeURIComponent(query.get("of") ?? "")}`} wait={<Waiting ids={(query.get("of") ?? "").split(",")} overview={overview} />} show={(page) => <WithParts watch={page}><RanksView page={page} /></WithParts>} /></>}
         {first === "bench" && <><h1>Benchmark</h1><Answer<BenchPage> path={`/api/bench?${part(query, OF)}`} show={(page) => <><Choice name="suite" title="Suite" value={page.leaderboard.suite} all={page.suites} /><Choice name="device" title="GPU" value={page.leaderboard.device} all={page.devices} /><BenchView page={page} /></>} /><RunDiff overview={overview} /></>}
         {first === "corpus" && <CorpusView total={overview.value?.corpus?.profiles ?? 0} />}
         {first === "suite" && <SuiteView overview={overview.value} operator={second} />}
-        {first && !["profile", "compare", "diagnose", "bench", "corpus", "suite"].includes(first) && <><h1>Page not found</h1><p>The address may be out of date, or belong to another dashboard. <Link to="/">All profiles</Link></p></>}
+        {first && !["profile", "compare", "diagnose", "ranks", "bench", "corpus", "suite"].includes(first) && <><h1>Page not found</h1><p>The address may be out of date, or belong to another dashboard. <Link to="/">All profiles</Link></p></>}
       </main>
     </>
   );
 }
 
-const VIEWS: Record<string, string> = { compare: "Compare", diagnose: "Diagnose", bench: "Benchmark", corpus: "Profile store", suite: "Operator suite" };
+const VIEWS: Record<string, string> = { compare: "Compare", diagnose: "Diagnose", ranks: "Ranks", bench: "Benchmark", corpus: "Profile store", suite: "Operator suite" };
 
 /** What a view is about, for the browser's tabs and history. */
 function titleOf(first: string | undefined, second: string | undefined, query: URLSearchParams, overview: Overview | null): string {
@@ -80,7 +83,7 @@ function Profile({ id, overview }: { id: string; overview: Asked<Overview> }) {
       {path !== undefined && name !== path && <p class="faint path"><Breaking text={path} /></p>}
       <Answer<ProfilePage> key={id} path={`/api/profile/${to}${hardware(query)}`} wait={<Waiting ids={[id]} overview={overview} />} show={(page) => (
         <WithParts watch={page}>
-          <p class="choose"><HardwareChoice overview={overview} /><Link to={`/compare?a=${to}`}>Compare with another</Link> · <Link to={`/diagnose?a=${to}`}>Diagnose a slower run</Link></p>
+          <p class="choose"><HardwareChoice overview={overview} /><Link to={`/compare?a=${to}`}>Compare with another</Link> · <Link to={`/diagnose?a=${to}`}>Diagnose a slower run</Link>{page.operators && <> · <a href={`/profile/${to}/perfetto.json.gz`} download title="The whole trace with tracks of steps, layers, roles and idle time; open the file at ui.perfetto.dev">Download for Perfetto</a></>}</p>
           <ProfileView page={page} address={`/api/profile/${to}`} />
         </WithParts>
       )} />
@@ -128,25 +131,6 @@ function Waiting({ ids, overview }: { ids: string[]; overview: Asked<Overview> }
       })}
       {!entries.length && <li class="faint">Reading…</li>}
     </ul>
-  );
-}
-
-function Profiles({ overview }: { overview: Asked<Overview> }) {
-  const value = overview.value;
-  if (!value) return <><h1>Profiles</h1>{overview.error ? <Problem text={overview.error} /> : <p class="faint">Reading…</p>}</>;
-  return (
-    <>
-    <h1 class="hidden">Profiles</h1>
-    <Section id="profiles" title="Profiles">
-      {value.upload && <Upload done={overview.again} toStore={value.upload_to_store} />}
-      <Table caption="Profiles" rows={value.profiles} search={(row) => `${row.label} ${row.path}`} columns={[
-        { id: "label", title: "Profile", text: true, long: true, value: (row) => row.label, show: (row) => <Link to={`/profile/${row.id}`}>{row.label}</Link> },
-        { id: "path", spare: 1, title: "File", text: true, value: (row) => row.path },
-        { id: "size", title: "Size", value: (row) => row.bytes, show: (row) => bytes(row.bytes) },
-      ]} />
-      {value.skipped.length > 0 && <details><summary>{value.skipped.length} files are no profiles</summary><ul>{value.skipped.map(([path, why]) => <li key={path}>{path}: {why}</li>)}</ul></details>}
-    </Section>
-    </>
   );
 }
 

@@ -880,6 +880,20 @@ export interface ProcessGroup {
   ranks: number[];
 }
 
+export interface ProfileCard {
+  gpu: string | null;
+  model: string | null;
+  framework: string | null;
+  rank: number | null;
+  recorded_ns: number | null;
+  phase: string | null;
+  step_ms: number | null;
+  busy_pct: number | null;
+  finding: string;
+  sentence: string;
+  spark_ms: number[];
+}
+
 export interface ProfileDetails {
   host: HostTable | null;
   no_host: string | null;
@@ -891,6 +905,7 @@ export interface ProfileEntry {
   label: string;
   path: string;
   bytes: number | null;
+  card: ProfileCard | null;
 }
 
 export interface ProfilePage {
@@ -1397,6 +1412,7 @@ export interface Uploaded {
   label: string;
   path: string;
   bytes: number | null;
+  card: ProfileCard | null;
   stored: boolean;
 }
 

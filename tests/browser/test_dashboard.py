@@ -51,6 +51,19 @@ def test_from_the_list_to_a_profile_and_back(browser: Browser, address: str) -> 
         assert problems == []
 
 
+def test_two_ticked_profiles_are_compared(browser: Browser, address: str) -> None:
+    with watched(browser) as (page, problems):
+        page.goto(address)
+        boxes = page.locator("#profiles tbody input[type=checkbox]")
+        boxes.first.wait_for()
+        boxes.nth(0).check()
+        boxes.nth(1).check()
+        page.get_by_role("button", name="Compare", exact=True).click()
+        page.wait_for_selector("#sides tbody tr")
+        assert "/compare?a=" in page.url
+        assert problems == []
+
+
 def test_two_profiles_are_compared_at_an_address_of_their_own(
     browser: Browser, address: str
 ) -> None:

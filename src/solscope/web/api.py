@@ -112,6 +112,14 @@ ENDPOINTS = (
         files=("a", "b"),
     ),
     Endpoint(
+        "/api/ranks",
+        "The ranks of one run: ids of profiles, with commas between them",
+        "profiles:ranks",
+        ("of",),
+        needs=("of",),
+        kept=False,
+    ),
+    Endpoint(
         "/api/diagnose",
         "What changed between a normal and an abnormal run, and why",
         "profiles:diagnose",

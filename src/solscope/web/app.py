@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
+import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -56,6 +60,7 @@ def create_app(
     """The dashboard over `library`; with a token, only for those who know it."""
     routes = [
         *([Route("/api/upload", _uploader(library, uploads), methods=["POST"])] if uploads else []),
+        Route("/profile/{id}/perfetto.json.gz", _exporter(library), methods=["GET"]),
         *(
             Route(endpoint.path, _handler(endpoint, library), methods=["GET"])
             for endpoint in ENDPOINTS
@@ -114,6 +119,43 @@ def _uploader(library: Library, uploads: Uploads) -> Callable[[Request], Awaitab
         return Response(msgspec.json.encode(entry), 201, media_type=JSON)
 
     return handle
+
+
+def _exporter(library: Library) -> Callable[[Request], Awaitable[Response]]:
+    """A profile as a file for Perfetto, made anew each time: it is large, and asked for rarely."""
+
+    async def handle(request: Request) -> Response:
+        name = request.path_params["id"]
+        folder = Path(tempfile.mkdtemp(prefix="solscope-"))
+        target = folder / "perfetto.json.gz"
+        try:
+            with library.idle.request():
+                await run_in_thread(_export, library, name, target)
+        except SolscopeError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            return _error(str(error), 404 if isinstance(error, NotShownError) else 422)
+        except Exception as error:  # noqa: BLE001 - the browser gets a line, the terminal the rest
+            shutil.rmtree(folder, ignore_errors=True)
+            return _unforeseen(request, error)
+        label = re.sub(r"[^A-Za-z0-9._-]+", "-", library.entry(name).label) or "profile"
+        done = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
+        return FileResponse(
+            target,
+            media_type="application/gzip",
+            filename=f"{label}.perfetto.json.gz",
+            background=done,
+        )
+
+    return handle
+
+
+def _export(library: Library, name: str, target: Path) -> None:
+    from solscope.export.files import export
+
+    try:
+        export(library.profile(name), "perfetto", target)
+    finally:
+        library.done(name)
 
 
 async def _icon(_: Request) -> Response:

@@ -19,6 +19,7 @@ from solscope.errors import InputError, SolscopeError, UsageError
 from solscope.report.layout.labels import short_labels
 from solscope.text import encodable
 from solscope.web.answer_cache import DiskCache, MemoryCache, Value
+from solscope.web.cards import Cards, ProfileCard
 from solscope.web.idle import IdleMonitor
 from solscope.web.sources import find_results, find_sources, held, read_from, stamp
 from solscope.web.store_view import StoreView
@@ -54,6 +55,8 @@ class ProfileEntry(msgspec.Struct, frozen=True):
     """As text: the name of a file need not be."""
     bytes: int | None
     """Size of the file; null for a demo."""
+    card: ProfileCard | None
+    """What is known of it; null until it has been read."""
 
 
 class Working(msgspec.Struct, frozen=True):
@@ -94,6 +97,8 @@ class Library:
         """Encoded answers."""
         self.tables: MemoryCache[Any] = MemoryCache(MAX_CACHED_TABLES)
         """Results of which pages show a part."""
+        self.cards = Cards(self.disk_cache)
+        """What the list of profiles says about each."""
         self.skipped: list[tuple[str, str]] = []
         """Files of a folder that are not profiles, with the reason."""
         self._working: dict[str, tuple[str, float]] = {}
@@ -118,7 +123,7 @@ class Library:
         by_id = {profile_id(path): path for path in paths}
         shown = [encodable(path) for path in by_id.values()]
         entries = {
-            name: ProfileEntry(name, label, text, _size(path))
+            name: ProfileEntry(name, label, text, _size(path), None)
             for (name, path), text, label in zip(
                 by_id.items(), shown, short_labels(shown), strict=True
             )
@@ -182,6 +187,19 @@ class Library:
         """All profiles, in the order they were named."""
         with self._lock:
             return list(self._entries.values())
+
+    def with_cards(self) -> list[ProfileEntry]:
+        """All profiles, with their cards as far as they are known."""
+        return [
+            msgspec.structs.replace(entry, card=self.cards.get(self.path(entry.id)))
+            for entry in self.entries
+        ]
+
+    def without_card(self) -> str | None:
+        """The path of the next profile whose card must be made."""
+        with self._lock:
+            paths = list(self._paths.values())
+        return next((path for path in paths if self.cards.is_due(path)), None)
 
     def entry(self, name: str) -> ProfileEntry:
         """The profile with this id."""

@@ -23,7 +23,7 @@ USUAL_HARDWARE = "H20,XPU-A,H200"
 """GPUs that the suite shows when the address names none."""
 MAX_EMBEDDED_BYTES = 1_000_000
 """Larger answers are not embedded; the browser requests them separately."""
-_VIEWS = ("profile", "compare", "diagnose", "corpus", "suite", "bench")
+_VIEWS = ("profile", "compare", "diagnose", "ranks", "corpus", "suite", "bench")
 
 
 def page(library: Library, path: str, query: Query) -> str:

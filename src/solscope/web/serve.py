@@ -11,6 +11,7 @@ import secrets
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE = "SOLSCOPE_TOKEN"  # noqa: S105 - the name of one
 MIN_TOKEN = 16
 _TOKEN = re.compile(rf"[A-Za-z0-9_-]{{{MIN_TOKEN},}}")
+LOOK_AGAIN_S = 5.0
+"""How often to look for new profiles to read ahead."""
 GRACE_S = 1
 """How long requests may continue after Ctrl-C."""
 
@@ -94,7 +97,7 @@ def serve(
         server = _server(app, exposure)
         say(f"solscope: {what_is_shown(library)} on {address_of(listener, exposure, token)}")
         say("solscope: press Ctrl-C to stop")
-        threading.Thread(target=warm, args=(library,), daemon=True).start()
+        threading.Thread(target=_work_ahead, args=(library, warm), daemon=True).start()
         with contextlib.suppress(KeyboardInterrupt):  # The documented way to stop.
             server.run(sockets=[listener])
 
@@ -147,6 +150,17 @@ def _audit_writer(path: Path) -> Iterator[Callable[[str], None]]:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
     with file:
         yield lambda line: print(line, file=file)
+
+
+def _work_ahead(library: Library, warm: Callable[[Library], None]) -> None:
+    """Make answers ahead, then look now and then whether new profiles have come."""
+    from solscope.web.warm_up import make_cards
+
+    warm(library)
+    while True:
+        time.sleep(LOOK_AGAIN_S)
+        library.look_again()
+        make_cards(library)
 
 
 def _demos() -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +22,12 @@ from solscope.web.answer_cache import DiskCache
 
 _METRICS = ("csv", "parquet")
 """How files of samples end, as `NAME.metrics.csv`."""
+
+
+_SAVED = "events.parquet"
+"""In a folder that `Profile.save` wrote, which is one profile."""
+MAX_FOLDERS = 2_000
+"""Folders below one that are looked into."""
 
 
 class Found(NamedTuple):
@@ -70,11 +77,26 @@ def find_results(sources: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(results))
 
 
+def folders_in(root: Path) -> list[Path]:
+    """A folder and those below it, but for hidden ones, stores and saved profiles."""
+    found: list[Path] = []
+    for place, names, _ in os.walk(root):
+        folder = Path(place)
+        if found and (is_store(place) or (folder / _SAVED).is_file()):
+            names.clear()
+            continue
+        found.append(folder)
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        if len(found) >= MAX_FOLDERS:
+            break
+    return found
+
+
 def state(source: str) -> object:
     """Changes with everything on which it depends what a source stands for."""
     path = Path(source)
     if path.is_dir():
-        within = [path, *path.glob("*"), *path.glob("*/*")]
+        within = [one for folder in folders_in(path) for one in (folder, *folder.glob("*"))]
     elif path.exists() or not glob.has_magic(source):
         within = [path]
     else:
@@ -86,7 +108,7 @@ def held(source: str) -> object:
     """Changes when a folder holds other files than before, or a pattern matches others."""
     path = Path(source)
     if path.is_dir():
-        return [stamp(path), *(stamp(folder) for folder in sorted(path.glob("[rR][aA][nN][kK]*")))]
+        return [(str(folder), stamp(folder)) for folder in folders_in(path)]
     return stamp(path) or sorted(glob.glob(source))  # noqa: PTH207
 
 
@@ -124,15 +146,38 @@ def _recognize(files: Sequence[str]) -> bytes:
 def _find(sources: Sequence[str]) -> bytes:
     from solscope.readers import find_profiles
 
-    skipped: list[tuple[str, str]] = []
+    skipped: dict[str, str] = {}
     paths: dict[str, None] = {}
     for source in sources:
+        path = Path(source)
         try:
-            profiles = find_profiles([source], lambda path, why: skipped.append((path, why)))
+            profiles = find_profiles([source], skipped.__setitem__)
         except InputError:
-            if not find_results([source]):
+            profiles = _below(path, skipped)
+            if not profiles and not find_results([source]):
                 raise
         else:
-            paths |= dict.fromkeys(profiles)
+            profiles = [*profiles, *_below(path, skipped)]
+        paths |= dict.fromkeys(profiles)
     # Not msgspec: a name need not be valid UTF-8.
-    return json.dumps([list(paths), skipped]).encode()
+    return json.dumps([list(paths), list(skipped.items())]).encode()
+
+
+def _below(path: Path, skipped: dict[str, str]) -> list[str]:
+    """Profiles in the folders of a folder, however deep."""
+    from solscope.profile import is_saved_profile
+    from solscope.readers import find_profiles
+
+    if not path.is_dir() or is_saved_profile(path):
+        return []
+    profiles: list[str] = []
+    for folder in folders_in(path)[1:]:
+        try:
+            profiles += find_profiles([str(folder)], skipped.__setitem__)
+        except InputError as error:
+            if any(file.is_file() for file in folder.iterdir()):
+                skipped[str(folder)] = str(error)
+    inner = [file for folder in folders_in(path) for file in folder.iterdir() if file.is_dir()]
+    return list(
+        dict.fromkeys([*profiles, *(str(file) for file in inner if is_saved_profile(file))])
+    )

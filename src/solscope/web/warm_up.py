@@ -30,6 +30,8 @@ MAX_VALUES = 24
 """Values of filters whose answers are computed ahead of time, those of most profiles first."""
 MAX_PAIRS = 24
 """Pairs of them: most do not occur, and those that do are few."""
+QUIET_S = 0.5
+"""Time without a request before a whole profile is read ahead."""
 _LIBRARIES = ("numpy", "polars")
 """Loaded one by one before what needs them, so that a request never waits for all."""
 
@@ -51,6 +53,17 @@ def warm(library: Library) -> None:
         _make(library, asked)
     if library.has_store:
         _make_filtered(library)
+    make_cards(library)
+
+
+def make_cards(library: Library) -> None:
+    """Read profiles for their line in the list, one at a time, while nobody asks for anything."""
+    while True:
+        library.idle.wait(QUIET_S)
+        path = library.without_card()
+        if path is None:
+            return
+        library.cards.make(path)
 
 
 def _practice(library: Library) -> None:

@@ -44,7 +44,7 @@ def overview(library: Library, _: Query) -> Overview:
         unreadable = library.unreadable_results()
     return Overview(
         solscope=__version__,
-        profiles=library.entries,
+        profiles=library.with_cards(),
         skipped=[*library.skipped, *unreadable],
         results=list(map(encodable, library.result_files)),
         solutions=solutions,

@@ -10,9 +10,11 @@ from solscope.pages.comparison import ComparisonPage, comparison_page
 from solscope.pages.details import ProfileDetails, profile_details
 from solscope.pages.diagnosis import DiagnosisPage, diagnosis_page
 from solscope.pages.profile import ProfilePage, profile_page
+from solscope.pages.ranks import RanksPage, ranks_pages
 from solscope.views.operators import named_hardware
 from solscope.web.handlers.suite import by_name
 from solscope.web.library import Library, Query
+from solscope.web.sources import read_from
 
 
 def profile(library: Library, query: Query) -> ProfilePage:
@@ -38,6 +40,22 @@ def compare(library: Library, query: Query) -> ComparisonPage:
         return comparison_page(
             [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
         )
+
+
+def ranks(library: Library, query: Query) -> RanksPage:
+    """The ranks of one run."""
+    names = list(dict.fromkeys(name for name in query["of"].split(",") if name))
+    paths = [library.path(name) for name in names]
+
+    def make() -> list[RanksPage]:
+        with watched(library, *names):
+            return ranks_pages([library.profile(name) for name in names])
+
+    pages = library.tables.get(("ranks", *map(read_from, paths)), make)
+    if len(pages) != 1:
+        raise UsageError("these profiles are not the ranks of one run")
+    page: RanksPage = pages[0]
+    return page
 
 
 def diagnose(library: Library, query: Query) -> DiagnosisPage:
