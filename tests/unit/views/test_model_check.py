@@ -21,7 +21,7 @@ PLAIN: dict[str, Any] = {
     "intermediate_size": 256,
 }
 MOE = "NGRKAGNGOPSPF"
-LATENT = "NGNGGRKAGNGSG"
+LATENT = "NGNGGRKAGGNGSG"
 
 
 def model(**changes: Any) -> Model:
