@@ -23,7 +23,7 @@ LAYER = "NGRKAGiNGSGi"
 @pytest.fixture
 def stress(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
     monkeypatch.syspath_prepend(str(SCRIPTS))
-    import stress_layers
+    import stress_layers  # type: ignore[import-not-found]
 
     yield stress_layers
     for name in ("stress_layers", "architecture_passes", "architecture_truth"):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from solscope.attribution.confidence import known_patterns
@@ -14,7 +16,7 @@ DENSE = "NGGGRKAGiNGSGuGi"
 
 def interpreted(
     text: str, products: dict[int, Product] | None = None
-) -> tuple[list[str | None], list[list[str]]]:
+) -> tuple[Sequence[str | None], list[list[str]]]:
     """The doubts about the layers of a pass, and their patterns."""
     parts = units(list(text))
     short = "".join(unit.letter for unit in parts)
