@@ -66,7 +66,8 @@ def test_what_kernels_take_longer_does_not_depend_on_their_order(order: int) -> 
 
     def work(times: list[int]) -> pl.DataFrame:
         columns = {"step": 1, "name": names, "category": "gemm", "work": "", "calls": 1}
-        return pl.DataFrame(columns | {"total_ns": times}, schema=WORK_SCHEMA)[::order]
+        known = {name: columns.get(name, [None] * len(times)) for name in WORK_SCHEMA}
+        return pl.DataFrame(known | {"total_ns": times}, schema=WORK_SCHEMA)[::order]
 
     run = make(Program(ranks=2, jitter=0))
     ranks = [replace(r, work=work(t)) for r, t in zip(run.ranks, (longer, usual), strict=True)]
