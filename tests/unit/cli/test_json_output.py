@@ -102,7 +102,7 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     "corpus_backup": [("corpus", "backup", "{store}", "{tmp}/backup")],
     "corpus_restore": [("corpus", "restore", "{store}", "{tmp}/restored")],
     "corpus_export": [("corpus", "export", "{store}", "{tmp}/export")],
-    "corpus_import": [("corpus", "import", "{store}", "{tmp}/export")],
+    "corpus_import": [("corpus", "import", "{store}", "{exported}")],
     "corpus_migrate": [("corpus", "migrate", "{store}")],
     "corpus_compact": [("corpus", "compact", "{store}")],
     "corpus_export_suite": [("corpus", "export-suite", "{store}", "{tmp}/suite.json")],
@@ -130,14 +130,23 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path
 
 
+@pytest.fixture
+def exported(store: str, tmp_path: Path) -> str:
+    """An export of that store."""
+    path = str(tmp_path / "exported")
+    assert run(["corpus", "export", store, path]) == 0
+    return path
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_output_has_the_form_it_names(
     name: str, request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words in CASES[name]:
         places = {"tmp": str(tmp_path)}
-        if any("{store}" in word for word in words):
-            places["store"] = request.getfixturevalue("store")
+        for place in ("store", "exported"):
+            if f"{{{place}}}" in words:
+                places[place] = request.getfixturevalue(place)
         arguments = [word.format(**places) if "{" in word else word for word in words]
         # What follows `--` is not ours.
         at = arguments.index("--") if "--" in arguments else len(arguments)
