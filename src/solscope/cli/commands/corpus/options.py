@@ -23,22 +23,15 @@ store_argument: Decorator = click.argument("store", metavar="DIR")
 
 def limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--max-seconds` and `--max-memory`, for one file each."""
-    seconds = click.option(
-        "--max-seconds",
-        type=click.FloatRange(min=0),
-        default=0,
-        metavar="S",
-        help="Give up on a file after so many seconds. 0 (default): never.",
-    )
-    memory = click.option(
-        "--max-memory",
-        type=click.FloatRange(min=0),
-        default=0,
-        metavar="GB",
-        help="Memory for reading one file, on Linux. 0 (default): no limit.",
-    )
-    decorated: Callable[..., Any] = seconds(memory(command))
-    return decorated
+    for name, metavar, help_text in (
+        ("--max-memory", "GB", "Memory for reading one file, on Linux. 0 (default): no limit."),
+        ("--max-seconds", "S", "Give up on a file after so many seconds. 0 (default): never."),
+    ):
+        limit = click.option(
+            name, type=click.FloatRange(min=0), default=0, metavar=metavar, help=help_text
+        )
+        command = limit(command)
+    return command
 
 
 def make_limits(max_seconds: float, max_memory: float) -> Limits:
