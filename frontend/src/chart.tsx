@@ -90,11 +90,11 @@ export function Chart({ label, height, draw, paper = PAPER }: Props) {
   }, []);
   return (
     <div class="plot">
-      <div class="chart" ref={place} role="img" aria-label={label} tabIndex={0} style={{ height: `${height}px` }} />
       <button type="button" class="png" aria-label={`${label} as PNG`} onClick={() => {
         const svg = place.current?.querySelector("svg");
         if (svg) void pngOf(svg, fileNameOf(label, "png"));
       }}>PNG</button>
+      <div class="chart" ref={place} role="img" aria-label={label} tabIndex={0} style={{ height: `${height}px` }} />
     </div>
   );
 }

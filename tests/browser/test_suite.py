@@ -78,7 +78,7 @@ def test_our_own_results_stand_beside_the_published_ones(browser: Browser, addre
         heads, rows = table(page, "#suite")
         assert heads[-2:] == ["Best H200", "S H200"]
         s = {row[0].split()[0]: row[-1] for row in rows}
-        assert s["unified_attention"] == "51.8 %"
+        assert s["unified_attention"] == "25.9 %"  # Shapes without a result count as 0.
         assert s["layer_norm"] == "–"
         page.goto(f"{address}/suite/rms_norm")
         heads, rows = table(page, "#shapes")

@@ -122,6 +122,7 @@ export function Icicle({ tree: all }: { tree: TimeNode }) {
         {[tree, ...path].map((one, at) => <button key={at} type="button" aria-current={at === path.length ? "true" : undefined} onClick={() => setPath(path.slice(0, at))}>{at ? one.name : "All time"} <span class="faint">{percent((100 * one.time_ns) / tree.time_ns)}</span></button>)}
       </nav>
       <div class="plot">
+      <button type="button" class="png" aria-label="Where the time goes as PNG" onClick={() => area.current && void pngOf(svgOf(placed, area.current.clientWidth, levels * 30, getComputedStyle(area.current).getPropertyValue("--surface").trim()), "where-the-time-goes.png")}>PNG</button>
       <div class="icicle" ref={area} style={{ height: `${levels * 30}px` }}>
         {placed.map((one, at) => {
           const named = one.width >= NAMED;
@@ -139,7 +140,6 @@ export function Icicle({ tree: all }: { tree: TimeNode }) {
           );
         })}
       </div>
-      <button type="button" class="png" aria-label="Where the time goes as PNG" onClick={() => area.current && void pngOf(svgOf(placed, area.current.clientWidth, levels * 30, getComputedStyle(area.current).getPropertyValue("--surface").trim()), "where-the-time-goes.png")}>PNG</button>
       </div>
     </>
   );

@@ -60,12 +60,12 @@ function Operators({ page }: { page: SuitePage }) {
   );
 }
 
-/** Best time on the middle shape, whose it is, and S over all shapes that passed. */
+/** Best time on the middle shape, whose it is, and S over all shapes. */
 function measuredColumns({ device, operators, hardware }: Measured): Column<RooflineRow>[] {
   const name = hardware ?? device;
   return [
     { id: `best-${device}`, spare: 2, title: `Best ${name}`, help: `Fastest correct solution for the middle shape, measured on ${device}`, value: (row) => operators[row.operator]?.middle?.median_us, show: (row) => <Best fastest={operators[row.operator]?.middle} /> },
-    { id: `s-${device}`, title: `S ${name}`, help: `Bound / best time on ${device}, over all shapes that passed`, value: (row) => operators[row.operator]?.s_pct, show: (row) => percent(operators[row.operator]?.s_pct) },
+    { id: `s-${device}`, title: `S ${name}`, help: `Bound / best time on ${device}, over all shapes; those that did not pass count as 0`, value: (row) => operators[row.operator]?.s_pct, show: (row) => percent(operators[row.operator]?.s_pct) },
   ];
 }
 

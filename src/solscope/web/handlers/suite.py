@@ -44,7 +44,7 @@ class MeasuredOperator(msgspec.Struct, frozen=True):
     middle: Fastest | None
     """On the middle shape, the one that the suite's roofline is about."""
     s_pct: float | None
-    """Over all shapes that passed, as `solscope bench score` has it."""
+    """Over all shapes, as `solscope bench score` has it: shapes that did not pass count as 0."""
     shapes_passed: int
 
 
