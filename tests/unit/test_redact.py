@@ -117,6 +117,30 @@ def test_arguments_are_looked_at_one_by_one() -> None:
     assert redactor.json('[{"db_password": "x", "n": 5}]') == '[{"db_password":"<secret>","n":5}]'
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PASSWORD=2024-hunter-x",
+        "DB_PASSWORD=7!secretWord",
+        "api_key='1234-5678-abcd'",
+        "--password 9-hunterxx1",
+        "PASSWORD=123456789",
+    ],
+)
+def test_secrets_may_begin_with_digits(text: str) -> None:
+    assert "<secret>" in Redactor().text(text)
+    assert not any(part in Redactor().text(text) for part in ("hunter", "Word", "abcd", "3456"))
+
+
+def test_counts_of_tokens_are_no_secrets() -> None:
+    assert Redactor().text("token=4096, max_tokens: 512") == "token=4096, max_tokens: 512"
+
+
+def test_users_have_one_token_however_they_are_written() -> None:
+    redactor = Redactor(users=["alice"])
+    assert redactor.text("alice ALICE") == "<user1> <user1>"
+
+
 def test_a_text_counts_once_in_however_many_tables() -> None:
     redactor = Redactor()
     table = pl.DataFrame({"name": ["/a/b", "/a/b", None], "n": [1, 2, 3]})

@@ -74,6 +74,8 @@ def spool(
     """Add what is in a folder; unless `once`, go on with what comes until interrupted."""
     if not folder.is_dir():
         raise UsageError(f"{folder}: not a folder")
+    if options.keep and options.keep.resolve().is_relative_to(folder.resolve()):
+        raise UsageError(f"{options.keep}: lies in the spool folder; choose a folder outside of it")
     run = _Run(corpus, folder, options, report)
     with _only_one(folder):
         while True:
@@ -118,9 +120,11 @@ class _Run:
         self.corpus, self.folder, self.options, self.report = corpus, folder, options, report
         self.added = self.skipped = self.compactions = 0
         self.failed: list[FailedFile] = []
+        self.states: dict[Path, tuple[int, int, int] | None] = {}
 
     def add(self, files: list[Path]) -> None:
-        """One round; every file has left the folder after it."""
+        """One round; every file that was read has left the folder after it."""
+        self.states = {file: _state(file) for file in files}
         add_profiles(
             self.corpus,
             files,
@@ -151,6 +155,8 @@ class _Run:
 
     def _leave(self, file: Path, target: Path | None, why: str | None = None) -> None:
         """Move a file and what is beside it; without a target, delete them."""
+        if _state(file) != self.states.get(file):
+            return  # Another file took its name: the next round reads it.
         others = [file.with_name(name) for name in sidecar_names(file.name)]
         others = [path for path in (*others, metrics_beside(file)) if path and path.is_file()]
         if target is None:
@@ -163,12 +169,22 @@ class _Run:
         goal = _free(place / file.name)
         if why is not None:
             goal.with_name(goal.name + REASON).write_text(why + "\n", encoding="utf-8")
+        prefix = goal.name.removesuffix(file.name)
         for path in others:
-            path.replace(place / path.name)
-        file.replace(goal)
+            shutil.move(path, place / f"{prefix}{path.name}")
+        shutil.move(file, goal)
 
     def result(self) -> SpoolResult:
         return SpoolResult(self.added, self.skipped, self.failed, self.compactions)
+
+
+def _state(file: Path) -> tuple[int, int, int] | None:
+    """What tells a file from one that took its name."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _free(path: Path) -> Path:

@@ -56,6 +56,8 @@ _INSTALLED = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python[\d.]+)/")
 _HOME = re.compile(r"[/\\](?:home|Users)[/\\]+([^/\\\s\"']+)(?=[/\\\"'\s]|$)")
 _HOST_IN_FILE = re.compile(r"^([\w.-]+?)_\d+\.\d{10,}\.pt\.trace\.json")
 _HOST_FACT = re.compile(r"(?:^|[._])(?:node|nodename|hostname|fqdn)$", re.IGNORECASE)
+_PASSWORD = re.compile(r"(?i:passw(or)?d|passphrase)")
+"""Names of values that are never a count."""
 _RANDOM = re.compile(r"(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[\w+/=.-]{32,}")
 
 
@@ -144,8 +146,13 @@ class Redactor:
         return self._replaced_by(whole, value, kinds)
 
     def _member(self, key: str, value: Any, kinds: set[str]) -> Any:
-        if isinstance(value, str) and value and SECRET_KEY.search(key):
-            return self._replaced_by("secret", value, kinds)
+        if SECRET_KEY.search(key):
+            if isinstance(value, str) and value:
+                return self._replaced_by("secret", value, kinds)
+            if isinstance(value, list):
+                return [self._member(key, item, kinds) for item in value]
+            if _PASSWORD.search(key) and isinstance(value, int) and not isinstance(value, bool):
+                return self._replaced_by("secret", str(value), kinds)
         return self._value(value, kinds)
 
     def _scrub(self, text: str, kinds: set[str]) -> str:
@@ -185,7 +192,8 @@ class Redactor:
         """The same for the same name; all secrets share one token, as do addresses of objects."""
         if kind in ("secret", "address"):
             return f"<{kind}>"
-        name = original.lower().partition(".")[0] if kind == "host" else original
+        name = original.lower() if kind in ("host", "user") else original
+        name = name.partition(".")[0] if kind == "host" else name
         if (kind, name) not in self._tokens:
             number = 1 + sum(known == kind for known, _ in self._tokens)
             self._tokens[kind, name] = f"<{kind}{number}>"

@@ -149,6 +149,29 @@ def test_files_are_listed_in_order_without_what_belongs_to_others(folder: Path) 
     assert [path.name for path in ready(folder)] == ["a.json", "b.json"]
 
 
+def test_a_recording_that_takes_the_name_of_another_is_read_as_well(
+    corpus: Corpus, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop(folder, "a.json", 1)
+    settle = spooling._Run._settle
+    dropped = []
+
+    def late(self: spooling._Run, path: str, state: str, reason: str | None, size: int) -> None:
+        if not dropped and state != "read":
+            dropped.append(drop(folder, "a.json", 2))
+        settle(self, path, state, reason, size)
+
+    monkeypatch.setattr(spooling._Run, "_settle", late)
+    assert empty(corpus, folder).added == 2
+    assert left(folder) == []
+
+
+def test_files_to_keep_do_not_go_back_into_the_folder(corpus: Corpus, folder: Path) -> None:
+    options = SpoolOptions(ExtractOptions(), NO_LIMITS, workers=1, keep=folder / "done")
+    with pytest.raises(UsageError, match="lies in the spool folder"):
+        empty(corpus, folder, options)
+
+
 def test_on_the_command_line(
     corpus: Corpus, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

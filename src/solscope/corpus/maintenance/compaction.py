@@ -35,7 +35,7 @@ def compact(corpus: Corpus) -> None:
     with compaction_lock(corpus.url):
         write_missing_records(corpus)
         _drop_second_rows(corpus)
-        _sweep(corpus)
+        sweep(corpus)
         for name in ALL_TABLES:
             url = corpus.table_url(name)
             _vacuum(url)
@@ -54,7 +54,7 @@ def _drop_second_rows(corpus: Corpus) -> None:
         corpus.remove_rows("entry", second)
 
 
-def _sweep(corpus: Corpus) -> None:
+def sweep(corpus: Corpus) -> None:
     """Remove rows without a profile, those of batches at work included: they are written again."""
     left = {name: corpus.leftovers(name) for name in ROW_COUNTS}
     if not any(left.values()):

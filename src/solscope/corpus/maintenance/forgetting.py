@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from solscope.corpus import commits, delta
 from solscope.corpus.aggregates.stored import store_parts
+from solscope.corpus.maintenance.compaction import sweep
 from solscope.corpus.maintenance.lock import compaction_lock
+from solscope.corpus.maintenance.lost_batches import write_missing_records
 from solscope.corpus.schema import ALL_TABLES
 from solscope.corpus.store import Corpus
 
@@ -24,6 +26,9 @@ def forget(corpus: Corpus) -> None:
     Earlier versions of the store cannot be read any more, and readers that have one open fail.
     """
     with compaction_lock(corpus.url):
+        # While the log still says what interrupted commits have left to do.
+        write_missing_records(corpus)
+        sweep(corpus)
         for name in ALL_TABLES:
             url = corpus.table_url(name)
             _set_log_kept(url, _NOT_AT_ALL)

@@ -99,7 +99,7 @@ def spool_parts(result: SpoolResult, screen: Screen) -> list[Printable]:
 
 def failed_files(failed: Sequence[FailedFile], width: int) -> list[Printable]:
     """A row per file that was not added; nothing where all were."""
-    columns = (Column("file", text=True, spare=1), Column("reason", text=True))
+    columns = (Column("file", text=True), Column("reason", text=True))
     rows = [[row.file, row.reason] for row in failed]
     return [Text(""), table(columns, rows, width, whole=True)] if rows else []
 

@@ -94,6 +94,8 @@ class _Sums(NamedTuple):
     time_ns: float
     wait_ns: float
     hidden_ns: float
+    exposed_ns: float
+    """Neither waiting nor hidden, call by call."""
 
 
 def _transfers(analysis: Analysis) -> list[Hotspot]:
@@ -109,20 +111,26 @@ def _transfers(analysis: Analysis) -> list[Hotspot]:
             pl.col("step").is_in(sorted(analysis.own_steps[at]))
         )
         for (kind,), calls in own.group_by("kind", maintain_order=True):
-            time = int((calls["end_ns"] - calls["start_ns"]).sum())
-            hidden = int(calls["hidden_ns"].sum())
+            times = (calls["end_ns"] - calls["start_ns"]).to_numpy()
+            # A call can wait while computing goes on: the longer of both counts, once.
+            covered = np.maximum(calls["wait_ns"].to_numpy(), calls["hidden_ns"].to_numpy())
             sums.setdefault(str(kind), []).append(
-                _Sums(calls.height, time, float(calls["wait_ns"].sum()), hidden)
+                _Sums(
+                    calls.height,
+                    float(times.sum()),
+                    float(calls["wait_ns"].sum()),
+                    float(calls["hidden_ns"].sum()),
+                    float(np.maximum(times - covered, 0.0).sum()),
+                )
             )
     per = 1e3 * max(1, int(analysis.steps.size)) * len(analysis.run.ranks)
     return [_transfer(kind, rows, per) for kind, rows in sums.items()]
 
 
 def _transfer(kind: str, rows: list[_Sums], per: float) -> Hotspot:
-    calls, time, wait, hidden = (
-        sum(row[at] for row in rows) / (per / 1e3 if at == 0 else per) for at in range(4)
+    calls, time, wait, hidden, saved = (
+        sum(row[at] for row in rows) / (per / 1e3 if at == 0 else per) for at in range(5)
     )
-    saved = max(0.0, time - wait - hidden)
     return _row(
         "comm",
         kind,

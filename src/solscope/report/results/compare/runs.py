@@ -12,7 +12,7 @@ from solscope.report.layout.quantities import number
 from solscope.report.layout.tables import Column, heading, numbers, table, warning_lines
 from solscope.text import clean
 
-_SIGNS = {"hidden": "- hidden by computing", "step": "= step"}
+_SIGNS = {"hidden": "  hidden by computing", "step": "= step"}
 
 
 @form("compare_runs", RunComparison)
