@@ -154,7 +154,7 @@ def test_a_recording_that_takes_the_name_of_another_is_read_as_well(
 ) -> None:
     drop(folder, "a.json", 1)
     settle = spooling._Run._settle
-    dropped = []
+    dropped: list[Path] = []
 
     def late(self: spooling._Run, path: str, state: str, reason: str | None, size: int) -> None:
         if not dropped and state != "read":
