@@ -248,8 +248,25 @@ def decode(data: bytes, path: str) -> Observations:
             f"{path}: a packed recording of version {observations.solscope_observations}, this "
             f"solscope reads {VERSION}; pack it again from the trace"
         )
+    _check_steps(observations, path)
     _check_samples(observations, path)
     return observations
+
+
+def _check_steps(observations: Observations, path: str) -> None:
+    """Refuse lists that do not have one value per step: every comparison indexes them by step."""
+    steps = len(observations.steps)
+    per_step = [
+        *(tile.ns for tile in observations.tiles),
+        *(part for k in observations.kernels for part in (k.calls, k.ns, k.exposed_ns)),
+        *(part for call in observations.host_calls for part in (call.calls, call.ns)),
+        *(part for s in observations.sections for part in (s.calls, s.ns, s.own_ns, s.op_ns)),
+    ]
+    wrong = next((len(part) for part in per_step if len(part) != steps), None)
+    if wrong is not None:
+        raise DamagedFileError(f"{path}: damaged packed recording ({wrong} values, {steps} steps)")
+    if any(not 0 <= stall.step < steps for stall in observations.stalls):
+        raise DamagedFileError(f"{path}: damaged packed recording (a stall outside the steps)")
 
 
 def _check_samples(observations: Observations, path: str) -> None:

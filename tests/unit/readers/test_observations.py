@@ -20,8 +20,11 @@ from solscope.redact import redact
 
 DATA = Path(__file__).parents[2] / "data"
 COUNTER = {"name": "x", "device": 0, "grows": False, "clock": 0, "values": [1.0], "n": 1}
-KERNEL = {"category": "gemm", "name": "k", "dtype": None, "calls": [1], "ns": [5]} | {
-    "exposed_ns": [5],
+STEPS = 24
+KERNEL = {"category": "gemm", "name": "k", "dtype": None} | {
+    "calls": [1] * STEPS,
+    "ns": [5] * STEPS,
+    "exposed_ns": [5] * STEPS,
     "p50_ns": 5,
     "grids": {},
     "bytes": 0,
@@ -115,7 +118,7 @@ def test_a_redacted_copy_has_tables_only() -> None:
         ({"kernels": []}, "no kernel ran"),
         ({"kernels": 3}, "damaged packed recording"),
         ({"clocks": []}, "damaged samples of the sensor"),
-        ({"kernels": [KERNEL | {"ns": [-5]}]}, "damaged numbers of the kernel 'k'"),
+        ({"kernels": [KERNEL | {"ns": [-5] * STEPS}]}, "damaged numbers of the kernel 'k'"),
         ({"kernels": [{"category": "gemm", "name": "k"}]}, "missing required field `dtype`"),
         ({"steps": [[0, 0, -5, None, None, None, 1, True]]}, "damaged packed recording"),
         ({"counters": [COUNTER | {"n": 2_000_000_000}]}, "damaged samples of the sensor 'x'"),
@@ -153,3 +156,20 @@ def test_damaged_steps_of_a_saved_profile_are_one_clear_error(tmp_path: Path) ->
     packed.write_text(json.dumps(changed), encoding="utf-8")
     with pytest.raises(DamagedFileError, match="damaged packed recording"):
         solscope.summarize(solscope.attribute(solscope.open(saved)))
+
+
+@pytest.mark.parametrize("part", ["tiles", "kernels", "host_calls", "sections"])
+def test_lists_that_miss_a_step_are_refused(tmp_path: Path, part: str) -> None:
+    """A list that was one value short ended `diagnose` with an index out of range."""
+    rows = msgspec.to_builtins(getattr(load(NORMAL), part))
+    rows[0]["ns"] = rows[0]["ns"][:-1]
+    path = written(tmp_path, **{part: rows})
+    with pytest.raises(DamagedFileError, match="steps"):
+        load(path)
+    assert run(["diagnose", str(NORMAL), str(path)]) == 2
+
+
+def test_a_stall_outside_the_steps_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, stalls=[[999, 0, 5, "host:decode"]])
+    with pytest.raises(DamagedFileError, match="stall"):
+        load(path)
