@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SOURCES := pyproject.toml setup.py constraints.txt src/solscope/_native/scanner.cpp
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: machine demo test test-long test-browser fuzz locked sbom mutate check format commands schemas types docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
+.PHONY: machine demo test test-long test-browser fuzz locked sbom audit audit-scripts mutate check format commands schemas types docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
 
 demo: $(CORE)
 	$(BIN)/solscope show demo:vllm-b200
@@ -54,6 +54,14 @@ locked:
 	$(INSTALL) torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $(CORE) $(STAMP)
+
+# Advisories about what is pinned; these two ask services on the network.
+audit:
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
+	$(PYTHON) -m pip_audit --requirement requirements.lock --require-hashes --disable-pip --strict
+
+audit-scripts:
+	cd frontend && npm audit --omit=dev --package-lock-only
 
 # What an installation consists of: sbom.json, in CycloneDX.
 sbom: $(STAMP)

@@ -121,5 +121,7 @@ def test_advisories_are_checked() -> None:
         (ROOT / ".github" / "workflows" / "advisories.yml").read_text("utf-8")
     )
     steps = [step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"]]
-    assert any("pip-audit" in step and "requirements.lock" in step for step in steps)
+    assert {"make audit", "make audit-scripts"} <= set(steps)
+    recipe = (ROOT / "Makefile").read_text("utf-8").partition("\naudit:\n")[2].partition("\n\n")[0]
+    assert "pip_audit --requirement requirements.lock" in recipe
     assert "schedule" in workflow[True]  # YAML reads `on` as a truth value.

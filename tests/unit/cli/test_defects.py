@@ -182,6 +182,8 @@ def test_completion_that_no_shell_asked_for(words: dict[str, str]) -> None:
 
 def test_ctrl_c_while_the_program_is_imported() -> None:
     wait = (
+        # Programs that a shell started in the background ignore Ctrl-C, and so do their children.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import builtins, time; real = builtins.__import__\n"
         "def slow(name, *rest):\n"
         "    if name == 'solscope.cli': print('go', flush=True); time.sleep(60)\n"

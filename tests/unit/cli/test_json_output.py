@@ -38,6 +38,8 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     ],
     "kernels_explain": [("kernels", "--explain", "ncclDevKernel_AllReduce_Sum")],
     "layers": [("layers", B200), ("layers", B200, GRAPH), ("layers", "--stat", "p90", B200)],
+    "compare_runs": [("compare", "demo:ranks", "demo:ranks")],
+    "layers_run": [("layers", "demo:ranks")],
     "ranks": [("ranks", "demo:ranks")],
     "ranks_several": [("ranks", "demo:ranks", "demo:ranks")],
     "operators": [("operators", B200), ("operators", B200, GRAPH)],

@@ -72,7 +72,7 @@ def command(
       solscope export trace.json.gz --perfetto annotated.json.gz
       solscope export report.sqlite --parquet run.solscope --csv activities.csv
       solscope export trace.json.gz --redact --perfetto shareable.json.gz
-      solscope export trace.json.gz --redact --redact-report replaced.json --csv activities.csv
+      solscope export trace.json.gz --redact --redact-report r.json --csv a.csv
       solscope export trace.json.gz --slowest --perfetto slow-step.json.gz
     """
     asked: dict[Format, Path | None] = {"perfetto": perfetto, "parquet": parquet, "csv": csv}
