@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from solscope.bench.base import FAILURES, ShapeResult
+from solscope.bench.bounds import MIN_SHARE_OF_BOUND
 from solscope.bench.catalog import built_in
 from solscope.bench.results.digest import chained, digest_of
 from solscope.bench.results.files import raw_lines
@@ -20,8 +21,6 @@ SAME = 1e-6
 """Relative difference of two numbers that were computed in the same way."""
 CLOCKS = 1.1
 """By how much bounds of the first evaluator, with tensor rates at a lower clock, may be larger."""
-MIN_S = 0.98
-"""As `lines.MIN_SHARE_OF_BOUND`: what passed is not faster than this share of the bound."""
 
 Kind = Literal["edited", "broken_run", "inconsistent"]
 
@@ -103,7 +102,7 @@ def inconsistencies(result: ShapeResult) -> Iterator[tuple[Kind, str]]:
         yield "inconsistent", f"its median is {result.median_us:g} us, its samples say otherwise"
     if result.s and not _same(result.s, (result.bound_us or 0.0) / (result.median_us or 1.0)):
         yield "inconsistent", "s is not bound_us / median_us"
-    if result.status == "passed" and result.s and result.s * MIN_S > 1:
+    if result.status == "passed" and result.s and result.s > 1 / MIN_SHARE_OF_BOUND:
         yield "inconsistent", f"passed with S = {result.s:.2f}, faster than the bound"
     if result.status in FAILURES and not result.reason:
         yield "inconsistent", "failed without a reason"

@@ -12,6 +12,12 @@ from solscope.hardware import Hardware, at_highest_clock, find
 from solscope.operators.base import Cost, Operator
 from solscope.roofline import bound, published_bound
 
+MIN_SHARE_OF_BOUND = 0.98
+"""A median below this share of the bound is not believed.
+
+The bound uses the vendor's peaks, which a card at a higher clock can pass by a percent or two; a
+kernel that is faster than that has not done the work. Example: bound 100 us, median 97 us."""
+
 
 class ShapeBound(msgspec.Struct, frozen=True):
     """Bounds of one shape; null times with a reason."""

@@ -18,7 +18,14 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.attribution.classify import CATEGORIES
-from solscope.compare.units import Unit, phases_of, shared_phases, steps_unit
+from solscope.compare.units import (
+    Unit,
+    labelled,
+    phase_names,
+    phases_of,
+    shared_phases,
+    steps_unit,
+)
 from solscope.errors import UsageError
 from solscope.profile import ProfileWarning
 from solscope.resample import Floats, Ratio, TwoSamples
@@ -247,7 +254,7 @@ def _nothing(sides: Sequence[Attributed], phase: str | None) -> str:
         return f"only one of the profiles has complete steps of phase {phase}"
     if any(side.profile.is_aggregate for side in sides):
         return "a summary without a time line has no steps"
-    has = [", ".join(p or "not known" for p in phases_of(side)) or "no steps" for side in sides]
+    has = [phase_names(phases_of(side)) for side in sides]
     return f"no phase in common (baseline: {has[0]}; candidate: {has[1]})"
 
 
@@ -255,8 +262,7 @@ def _warnings(
     sides: Sequence[Attributed], phases: Sequence[str | None]
 ) -> Iterator[ProfileWarning]:
     for side, label in zip(sides, ("baseline", "candidate"), strict=True):
-        for warning in side.profile.warnings:
-            yield msgspec.structs.replace(warning, message=f"{label}: {warning.message}")
+        yield from labelled(side.profile.warnings, label)
         extra = [p or "(not known)" for p in phases_of(side) if p not in phases]
         if extra and phases:
             text = f"{label}: steps of phase {', '.join(extra)} are not tested"

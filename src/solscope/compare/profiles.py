@@ -18,6 +18,7 @@ from solscope.compare.parts import Difference, OneSided, Part, differences, one_
 from solscope.compare.units import (
     ComparedPhase,
     Unit,
+    labelled,
     phases_of,
     profile_unit,
     shared_phases,
@@ -247,8 +248,7 @@ def _own_warnings(
 ) -> Iterator[ProfileWarning]:
     """The reader warnings of each profile, with its label."""
     for attributed, label in zip(profiles, labels, strict=True):
-        for warning in attributed.profile.warnings:
-            yield msgspec.structs.replace(warning, message=f"{label}: {warning.message}")
+        yield from labelled(attributed.profile.warnings, label)
 
 
 def _left_out_warnings(

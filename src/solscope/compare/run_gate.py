@@ -6,13 +6,13 @@ the next. A category's time is the mean over ranks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-import msgspec
 import numpy as np
 import polars as pl
 
 from solscope.compare.gate import GateResult, Sample, checked_limits, judge_samples
+from solscope.compare.units import labelled, phase_names
 from solscope.profile import ProfileWarning
 from solscope.ranks.analysis import Analysis
 from solscope.ranks.lengths import step_lengths
@@ -33,7 +33,7 @@ def gate_runs(
     limits = checked_limits(max_regression, budgets or {})
     found = [phases(side) for side in (baseline, candidate)]
     common = [name for name in found[0] if name in found[1] and phase in (None, name)]
-    have = [", ".join(name or "not known" for name in names) or "no steps" for names in found]
+    have = [phase_names(names) for names in found]
     return judge_samples(
         (baseline.run.name, candidate.run.name),
         [s for name in common for s in _samples((baseline, candidate), name, limits)],
@@ -83,19 +83,18 @@ def _category_times(side: PhaseOfRun, category: str) -> Floats:
     return _by_step(columns, np.mean)
 
 
-def _by_step(columns: list[list[int]], over_ranks: object) -> Floats:
+def _by_step(columns: list[list[int]], over_ranks: Callable[..., Floats]) -> Floats:
     """One value per step from those of the ranks; steps that some rank lacks are left out."""
     count = min((len(column) for column in columns), default=0)
     if not count:
         return np.empty(0)
     matrix = np.array([column[:count] for column in columns], np.float64)
-    return np.asarray(over_ranks(matrix, axis=0), np.float64)  # type: ignore[operator]
+    return np.asarray(over_ranks(matrix, axis=0), np.float64)
 
 
 def _warnings(baseline: Analysis, candidate: Analysis) -> Iterator[ProfileWarning]:
     for label, side in (("baseline", baseline), ("candidate", candidate)):
-        for warning in side.run.warnings:
-            yield msgspec.structs.replace(warning, message=f"{label}: {warning.message}")
+        yield from labelled(side.run.warnings, label)
     sizes = [len(side.run.ranks) for side in (baseline, candidate)]
     if sizes[0] != sizes[1]:
         text = f"the runs have {sizes[0]} and {sizes[1]} ranks"

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from solscope.compare.units import labelled, phase_names
 from solscope.errors import UsageError
 from solscope.profile import ProfileWarning
 from solscope.ranks.analysis import Analysis
@@ -90,17 +91,15 @@ def compare_runs(
     first, second = phases(before), phases(after)
     common = [name for name in first if name in second and (phase is None or name == phase)]
     if not common:
-        have = [
-            ", ".join(p or "not known" for p in found) or "no steps" for found in (first, second)
-        ]
-        raise UsageError(f"no phase in common ({labels[0]}: {have[0]}; {labels[1]}: {have[1]})")
+        have = [f"{x}: {phase_names(y)}" for x, y in zip(labels, (first, second), strict=True)]
+        raise UsageError(f"no phase in common ({'; '.join(have)})")
     return RunComparison(
         runs=[_side(one, label) for one, label in zip((before, after), labels, strict=True)],
         phases=[_phase(before, after, name) for name in common],
         warnings=[
-            msgspec.structs.replace(warning, message=f"{label}: {warning.message}")
+            warning
             for one, label in zip((before, after), labels, strict=True)
-            for warning in one.run.warnings
+            for warning in labelled(one.run.warnings, label)
         ],
     )
 

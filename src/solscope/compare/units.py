@@ -13,7 +13,7 @@ counts for the extent only. With several GPUs in a profile, times are means over
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,6 +22,7 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.intervals import union
+from solscope.profile import ProfileWarning
 
 WHOLE = "whole_profile"
 """`found_by` of a profile in which no steps were seen."""
@@ -80,6 +81,17 @@ class Unit:
         """Mean gap of the steps that another follows; 0 when there are none."""
         gaps = self.steps["gap_ns"]
         return int(gaps.sum()) / max(1, gaps.count()) / 1e6
+
+
+def phase_names(phases: Iterable[str | None]) -> str:
+    """The phases that something has, for reading."""
+    return ", ".join(phase or "not known" for phase in phases) or "no steps"
+
+
+def labelled(warnings: Iterable[ProfileWarning], label: str) -> Iterator[ProfileWarning]:
+    """Warnings of one side of a comparison, with its label."""
+    for warning in warnings:
+        yield msgspec.structs.replace(warning, message=f"{label}: {warning.message}")
 
 
 def phases_of(attributed: Attributed) -> list[str | None]:

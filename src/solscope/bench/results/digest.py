@@ -18,6 +18,7 @@ import msgspec
 
 from solscope.bench.base import ShapeResult
 from solscope.bench.results.files import raw_lines
+from solscope.errors import InputError
 
 OWN = ("digest", "run_digest")
 """Fields that a digest leaves out."""
@@ -50,13 +51,20 @@ def _sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]
 
 
-def edited(paths: Sequence[Path | str]) -> dict[str, list[int]]:
-    """By file, the lines whose digest does not fit: they do not count."""
-    return {
-        str(path): [
-            number
-            for number, raw, result in raw_lines(path)
-            if result.digest and digest_of(json.loads(raw)) != result.digest
-        ]
-        for path in paths
-    }
+def read_intact(paths: Sequence[Path | str]) -> tuple[list[ShapeResult], dict[str, list[int]]]:
+    """Lines whose digest fits or that have none, and by file the numbers of the edited ones."""
+    results: list[ShapeResult] = []
+    edited: dict[str, list[int]] = {}
+    for path in paths:
+        wrong = []
+        for number, raw, result in raw_lines(path):
+            if result.digest and digest_of(json.loads(raw)) != result.digest:
+                wrong.append(number)
+            else:
+                results.append(result)
+        if wrong:
+            edited[str(path)] = wrong
+    if not results:
+        why = "every line was edited" if edited else "no results"
+        raise InputError(f"{', '.join(map(str, paths))}: {why}")
+    return results, edited

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from solscope.bench.base import EVALUATOR, Sensors, ShapeResult, Status, Timing
-from solscope.bench.bounds import ShapeBound, shape_bound
+from solscope.bench.bounds import MIN_SHARE_OF_BOUND, ShapeBound, shape_bound
 from solscope.bench.pool.slot import Candidate
 from solscope.bench.run.correctness import Checked
 from solscope.bench.run.statistics import median
@@ -16,12 +16,6 @@ from solscope.bench.run.timing import Measured
 from solscope.bench.workloads import DEFAULT_SUITE, Workload
 from solscope.hardware import Hardware
 from solscope.operators.base import Axes, Operator
-
-MIN_SHARE_OF_BOUND = 0.98
-"""A median below this share of the bound is not believed.
-
-The bound uses the vendor's peaks, which a card at a higher clock can pass by a percent or two; a
-kernel that is faster than that has not done the work. Example: bound 100 us, median 97 us."""
 
 
 @dataclass(frozen=True)

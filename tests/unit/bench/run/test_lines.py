@@ -9,14 +9,14 @@ import pytest
 pytest.importorskip("torch")
 
 from solscope.bench.base import FAILURES, Sensors, ShapeResult, Status
-from solscope.bench.bounds import ShapeBound
+from solscope.bench.bounds import MIN_SHARE_OF_BOUND, ShapeBound
 from solscope.bench.catalog import find_solution
 from solscope.bench.results.files import read_results
 from solscope.bench.results.score import best_per_shape
 from solscope.bench.run.agenda import Options
 from solscope.bench.run.check import Verdict
 from solscope.bench.run.evaluate import evaluate
-from solscope.bench.run.lines import MIN_SHARE_OF_BOUND, Lines
+from solscope.bench.run.lines import Lines
 from solscope.bench.run.timing import Measured
 from solscope.bench.workloads import SMALL
 

@@ -52,26 +52,15 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _read(files: Sequence[Path]) -> list[ShapeResult]:
     """All lines; warns about edited lines and a truncated last one, which do not count."""
-    from solscope.bench.results.digest import edited
-    from solscope.bench.results.files import is_cut_off, raw_lines, read_results
-    from solscope.errors import InputError
+    from solscope.bench.results.digest import read_intact
+    from solscope.bench.results.files import is_cut_off
 
-    results = read_results(files)
-    wrong = {path: lines for path, lines in edited(files).items() if lines}
-    for name, lines in wrong.items():
+    results, edited = read_intact(files)
+    for name, lines in edited.items():
         numbers = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
         plural = "" if len(lines) == 1 else "s"
         warning = f"{name}: ignored edited line{plural} {numbers}; bench verify says what is wrong"
         click.echo(f"solscope: {warning}", err=True)
-    if wrong:
-        results = [
-            line
-            for path in files
-            for number, _, line in raw_lines(path)
-            if number not in wrong.get(str(path), ())
-        ]
-        if not results:
-            raise InputError(f"{', '.join(map(str, files))}: every line was edited")
     for path in dict.fromkeys(files):
         if path.is_file() and is_cut_off(path):
             warning = f"{path}: ignored the truncated last line; continue with bench run --resume"
