@@ -47,8 +47,7 @@ def test_what_fails_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     def broken(*_: object) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr("solscope.bench.results.files.read_results", broken)
-    monkeypatch.setattr("solscope.cli.commands.bench.results.read_results", broken, raising=False)
+    monkeypatch.setattr("solscope.bench.results.digest.read_intact", broken)
     case = judge("results", ("bench", "score", str(SUBJECTS["results"].path)))
     assert case.code == 70
     assert case.problem is not None
