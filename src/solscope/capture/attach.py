@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from solscope.capture.files import check_free, finish_metrics, partial
-from solscope.capture.process import descends
+from solscope.capture.process import parent_of
 from solscope.capture.sampler import THE_FILE, Sampler
 from solscope.capture.sensors import Missing, find_sensors
 from solscope.errors import InputError
@@ -121,17 +121,31 @@ def find_process(text: str) -> int:
 
 
 def _matches(text: str, below: int | None = None) -> dict[int, str]:
-    """Processes with `text` in their command line: any, or those that `below` started."""
-    matching = {pid: line for pid, line in _processes() if text in line}
-    if below is None:
-        matching = {pid: line for pid, line in matching.items() if not descends(os.getpid(), pid)}
-    else:
-        started = {pid for pid in matching if pid != below and descends(pid, below)}
-        matching = {pid: line for pid, line in matching.items() if pid in started}
-    starters = {
-        pid for pid in matching for other in matching if pid != other and descends(other, pid)
+    """Processes with `text` in their command line: any, or those that `below` started.
+
+    A fork has its parent's command line until it runs a program: a subshell, or a command that a
+    shell is about to start. It ends, or gets another line, so it is not the process meant.
+    """
+    processes = dict(_processes())
+    lines = {pid: line for pid, (_, line) in processes.items()}
+    above = {pid: _ancestors(pid, processes) for pid in processes if text in lines[pid]}
+    own = set(_ancestors(os.getpid(), processes)) | {os.getpid()}
+    matching = {
+        pid
+        for pid, ancestors in above.items()
+        if (pid not in own if below is None else below in ancestors)
+        and not (ancestors and lines.get(ancestors[0]) == lines[pid])
     }
-    return {pid: line for pid, line in matching.items() if pid not in starters}
+    starters = {pid for other in matching for pid in above[other]}
+    return {pid: lines[pid] for pid in matching - starters}
+
+
+def _ancestors(pid: int, processes: dict[int, tuple[int, str]]) -> list[int]:
+    """The parent of a process, its parent, and so on."""
+    above: list[int] = []
+    while pid in processes and (pid := processes[pid][0]) > 1 and pid not in above:
+        above.append(pid)
+    return above
 
 
 def _only(text: str, matching: dict[int, str]) -> int:
@@ -194,11 +208,13 @@ def _await(text: str, child: subprocess.Popen[bytes]) -> int:
     return _only(text, matching)
 
 
-def _processes() -> Iterator[tuple[int, str]]:
+def _processes() -> Iterator[tuple[int, tuple[int, str]]]:
+    """Every process with a command line: its parent and that line."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
         if line.strip():
-            yield int(folder.name), line.strip()
+            pid = int(folder.name)
+            yield pid, (parent_of(pid), line.strip())

@@ -159,6 +159,26 @@ def test_finding_one_process(start: Callable[..., int]) -> None:
         find_process("surely no command line has this text")
 
 
+def test_a_subshell_is_not_the_process_found(tmp_path: Path) -> None:
+    script, begun = tmp_path / "has-a-subshell.sh", tmp_path / "begun"
+    script.write_text(f"(echo > {shlex.quote(str(begun))}; read line; :)\n:")
+    with subprocess.Popen(["sh", str(script)], stdin=subprocess.PIPE) as shell:
+        while not begun.exists():
+            time.sleep(0.001)
+        assert find_process(str(script)) == shell.pid
+        shell.communicate(timeout=LONGEST_S)
+
+
+def test_a_fork_of_the_command_is_not_the_process_found(tmp_path: Path) -> None:
+    # The subshell has the text in its command line for longer than the search takes to see it.
+    command = ["sh", "-c", "(sleep 0.4; :); sleep 61.03125 & wait"]
+    recording = run(command, Target(tmp_path / "run.metrics.csv", seconds=0.1), find="61.03125")
+    try:
+        assert Path(f"/proc/{recording.pid}/comm").read_text() == "sleep\n"
+    finally:
+        os.kill(recording.pid, signal.SIGKILL)
+
+
 def test_ctrl_c_ends_a_recording_and_keeps_it(tmp_path: Path) -> None:
     path = tmp_path / "run.metrics.csv"
     written = path.with_name("run.metrics.csv.partial")
