@@ -81,10 +81,22 @@ def test_the_chunked_form_is_the_recurrence(size: int, variant: Variant) -> None
     g = running_sums(log_decay(gates, torch.float64), size)
     u, w = chunk_factors(k, inputs["v"].double(), gates.b.sigmoid(), g, size)
     states = task_of("chunk_gated_delta_rule_state").reference(
-        k, w, u, g, inputs["state"], inputs["state_indices"], size
+        k=k,
+        w=w,
+        u=u,
+        g=g,
+        state=inputs["state"],
+        state_indices=inputs["state_indices"],
+        chunk_size=size,
     )
     outputs = task_of("chunk_delta_rule_output").reference(
-        q, k, states["v_new"], states["h"], g, inputs["scale"], size
+        q=q,
+        k=k,
+        v=states["v_new"],
+        h=states["h"],
+        g=g,
+        scale=inputs["scale"],
+        chunk_size=size,
     )
     assert distance(states["state"], wanted["state"]) < 1e-5
     assert distance(outputs["out"], wanted["out"]) < 1e-5

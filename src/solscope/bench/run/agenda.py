@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from solscope.batches import batches
 from solscope.bench.base import METHODS, ShapeResult
 from solscope.bench.catalog import Solution
 from solscope.bench.pool.process import Limits
@@ -139,17 +140,8 @@ class Agenda:
 
     def waves(self, runs: Sequence[OperatorRun]) -> Iterator[list[OperatorRun]]:
         """Operators that are checked, and whose processes are started, together."""
-        wave: list[OperatorRun] = []
-        processes = 0
-        for run in runs:
-            count = len(run.candidates) * self.options.restarts
-            if wave and processes + count > MAX_PROCESSES:
-                yield wave
-                wave, processes = [], 0
-            wave.append(run)
-            processes += count
-        if wave:
-            yield wave
+        restarts = self.options.restarts
+        return batches(runs, lambda run: len(run.candidates) * restarts, MAX_PROCESSES)
 
     def _run(self, name: str, listed: dict[str, list[Workload]], folder: Path) -> OperatorRun:
         operator = find_operator(name)

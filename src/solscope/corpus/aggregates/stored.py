@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
+from solscope.batches import batches
 from solscope.corpus import delta
 from solscope.corpus.aggregates.part import FRAMES, KINDS, KeyKind, Part, build
 from solscope.corpus.location import is_url
@@ -43,8 +44,8 @@ def parts(corpus: Corpus, kind: KeyKind) -> Iterator[Part]:
             rest.append((file, size))
         else:
             yield part
-    for some in _grouped(rest):
-        yield build(_scan(some), kind)
+    for batch in batches(rest, lambda listed_file: listed_file[1], AT_ONCE):
+        yield build(_scan([file for file, _ in batch]), kind)
 
 
 def store_parts(corpus: Corpus) -> int:
@@ -66,20 +67,6 @@ def store_parts(corpus: Corpus) -> int:
 
 def _scan(files: list[str]) -> pl.LazyFrame:
     return pl.scan_parquet(files, glob=False, schema=schema("times"), missing_columns="insert")
-
-
-def _grouped(files: list[tuple[str, int]]) -> Iterator[list[str]]:
-    """Files in groups of a bounded size."""
-    group: list[str] = []
-    total = 0
-    for file, size in files:
-        if group and total + size > AT_ONCE:
-            yield group
-            group, total = [], 0
-        group.append(file)
-        total += size
-    if group:
-        yield group
 
 
 def _stem(file: str) -> str:

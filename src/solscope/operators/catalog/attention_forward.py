@@ -13,7 +13,7 @@ max_seqlen_k, softmax_scale. Out: out [Tq, H, D]. Queries see their own sequence
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published, element, tensor_pipe
@@ -94,20 +94,12 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     }
 
 
-def reference(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    cu_seqlens_q: torch.Tensor,
-    cu_seqlens_k: torch.Tensor,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    softmax_scale: float,
-) -> Outputs:
+def reference(**inputs: Any) -> Outputs:
     """Sequence by sequence, in fp64."""
     import torch
 
-    del max_seqlen_q, max_seqlen_k
+    q, k, v, softmax_scale = inputs["q"], inputs["k"], inputs["v"], inputs["softmax_scale"]
+    cu_seqlens_q, cu_seqlens_k = inputs["cu_seqlens_q"], inputs["cu_seqlens_k"]
     out = torch.zeros(q.shape, device=q.device)
     ends_q, ends_k = cu_seqlens_q.tolist(), cu_seqlens_k.tolist()
     for index in range(len(ends_q) - 1):

@@ -20,7 +20,7 @@ scale, chunk_size. Out: out [B, T, Hv, V]. The diagonal j = i counts; the last c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published, blocks, element
@@ -34,9 +34,6 @@ from solscope.operators.tasks.delta_rule import (
     pair_decay,
 )
 from solscope.operators.tasks.draws import normal
-
-if TYPE_CHECKING:
-    import torch
 
 
 @cost_model("sequences tokens q_heads v_heads key_dim value_dim chunk_size", optional="dtype")
@@ -108,18 +105,12 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     }
 
 
-def reference(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    h: torch.Tensor,
-    g: torch.Tensor,
-    scale: float,
-    chunk_size: int,
-) -> Outputs:
+def reference(**inputs: Any) -> Outputs:
     """Some chunks at a time in fp64, without the rounding of q k to bf16."""
     import torch
 
+    q, k, v, h, g = (inputs[name] for name in "qkvhg")
+    scale, chunk_size = inputs["scale"], inputs["chunk_size"]
     tokens, heads = v.shape[1:3]
     share = heads // q.shape[2]
     out = torch.empty(v.shape, device=v.device)

@@ -24,7 +24,7 @@ The last chunk may be short; G_last is then that of its last token.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published, blocks, element
@@ -32,9 +32,6 @@ from solscope.operators.suite_axes import DELTA_RULE
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
 from solscope.operators.tasks.delta_rule import chunk_states, draw_chunked
 from solscope.operators.tasks.draws import normal
-
-if TYPE_CHECKING:
-    import torch
 
 
 def _sizes(axes: Axes) -> tuple[int, int, int, int, int]:
@@ -115,20 +112,14 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     }
 
 
-def reference(
-    k: torch.Tensor,
-    w: torch.Tensor,
-    u: torch.Tensor,
-    g: torch.Tensor,
-    state: torch.Tensor,
-    state_indices: torch.Tensor,
-    chunk_size: int,
-) -> Outputs:
+def reference(**inputs: Any) -> Outputs:
     """Chunk by chunk in fp64, without the roundings of the deployed kernel."""
     import torch
 
+    k, w, u, g = (inputs[name] for name in "kwug")
+    state, state_indices = inputs["state"], inputs["state_indices"]
     rows, states = state_indices.long(), state.clone()
-    h, x, last = chunk_states(k, w, u, g, state[rows], chunk_size, torch.float64)
+    h, x, last = chunk_states(k, w, u, g, state[rows], inputs["chunk_size"], torch.float64)
     states[rows] = last.float()
     return {"h": h, "v_new": x, "state": states}
 

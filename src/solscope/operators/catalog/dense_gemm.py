@@ -119,19 +119,12 @@ def realized(axes: Axes, inputs: Inputs) -> Axes:
     return {**axes, "out_dtype": _out_dtype(axes)}
 
 
-def reference(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    bias: torch.Tensor | None,
-    a_scale: torch.Tensor | None,
-    b_scale: torch.Tensor | None,
-    out_dtype: str,
-) -> Outputs:
+def reference(**inputs: Any) -> Outputs:
     """The product in fp64, some rows at a time."""
     import torch
 
-    del out_dtype
-    right = b.double().T
+    a, bias, b_scale = inputs["a"], inputs["bias"], inputs["b_scale"]
+    right = inputs["b"].double().T
 
     def rowwise(rows: torch.Tensor, scale: torch.Tensor) -> Outputs:
         product = rows.double() @ right
@@ -139,6 +132,7 @@ def reference(
             product = product * scale.double() * b_scale.double()
         return {"out": (product if bias is None else product + bias.double()).float()}
 
+    a_scale = inputs["a_scale"]
     scale = torch.ones(1, device=a.device) if a_scale is None else a_scale
     return by_rows(rowwise, a, scale.expand(len(a), 1))
 

@@ -150,27 +150,20 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     }
 
 
-def reference(
-    hidden_states: torch.Tensor,
-    a_scale: torch.Tensor,
-    w1: torch.Tensor,
-    fc1_scale: torch.Tensor,
-    w2: torch.Tensor,
-    fc2_scale: torch.Tensor,
-    topk_weights: torch.Tensor,
-    topk_ids: torch.Tensor,
-) -> Outputs:
+def reference(**inputs: Any) -> Outputs:
     """Expert by expert in fp64 on dequantized operands, nothing rounded on the way."""
     import torch
 
+    w1, fc1_scale = inputs["w1"], inputs["fc1_scale"]
+    w2, fc2_scale = inputs["w2"], inputs["fc2_scale"]
     # A code has 4 significant bits and a scale 24: their product is exact in fp64, not in fp32.
     square = (BLOCK, BLOCK)
     out = mix_experts(
-        decode_blocks(hidden_states, a_scale, (1, BLOCK), torch.float64),
+        decode_blocks(inputs["hidden_states"], inputs["a_scale"], (1, BLOCK), torch.float64),
         lambda expert: decode_blocks(w1[expert], fc1_scale[expert], square, torch.float64),
         lambda expert: decode_blocks(w2[expert], fc2_scale[expert], square, torch.float64),
-        topk_weights,
-        topk_ids,
+        inputs["topk_weights"],
+        inputs["topk_ids"],
         w2.shape[1],
     )
     return {"out": out}

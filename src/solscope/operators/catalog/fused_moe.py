@@ -22,7 +22,7 @@ In: hidden_states [T, H], w1 [E, 2 I, H] with the gate in rows 0 ... I-1, w2 [E,
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded, unclear
@@ -33,9 +33,6 @@ from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
 from solscope.operators.tasks.draws import normal, torch_dtype
 from solscope.operators.tasks.experts import draw_routing, expert_task, mix_experts, token_scales
 from solscope.operators.tensors import UnclearError
-
-if TYPE_CHECKING:
-    import torch
 
 
 def _cost(axes: Axes, experts: float) -> Cost:
@@ -112,22 +109,15 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     }
 
 
-def reference(
-    hidden_states: torch.Tensor,
-    w1: torch.Tensor,
-    w2: torch.Tensor,
-    topk_weights: torch.Tensor,
-    topk_ids: torch.Tensor,
-    out_dtype: str,
-) -> Outputs:
+def reference(**inputs: Any) -> Outputs:
     """Expert by expert in fp64, nothing rounded on the way."""
-    del out_dtype
+    w1, w2 = inputs["w1"], inputs["w2"]
     out = mix_experts(
-        hidden_states,
+        inputs["hidden_states"],
         lambda expert: w1[expert].double(),
         lambda expert: w2[expert].double(),
-        topk_weights,
-        topk_ids,
+        inputs["topk_weights"],
+        inputs["topk_ids"],
         w2.shape[1],
     )
     return {"out": out}

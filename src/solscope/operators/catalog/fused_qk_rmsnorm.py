@@ -79,17 +79,12 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     }
 
 
-def reference(
-    qkv: torch.Tensor,
-    q_weight: torch.Tensor,
-    k_weight: torch.Tensor,
-    q_heads: int,
-    kv_heads: int,
-    eps: float,
-) -> Outputs:
+def reference(**inputs: Any) -> Outputs:
     """q and k heads in fp64; v as it is."""
     import torch
 
+    q_weight, k_weight, eps = inputs["q_weight"], inputs["k_weight"], inputs["eps"]
+    q_heads, kv_heads = inputs["q_heads"], inputs["kv_heads"]
     dim = q_weight.numel()
     weight = torch.cat([q_weight.expand(q_heads, dim), k_weight.expand(kv_heads, dim)]).double()
 
@@ -101,7 +96,7 @@ def reference(
         out[:, : q_heads + kv_heads] = (normed * scale * weight).float()
         return {"qkv": out.view(rows.shape)}
 
-    return by_rows(rowwise, qkv)
+    return by_rows(rowwise, inputs["qkv"])
 
 
 def compare(

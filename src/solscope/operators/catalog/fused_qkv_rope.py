@@ -95,19 +95,13 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     }
 
 
-def reference(
-    qkv: torch.Tensor,
-    positions: torch.Tensor,
-    cos_sin_cache: torch.Tensor,
-    q_heads: int,
-    kv_heads: int,
-    head_dim: int,
-) -> Outputs:
+def reference(**inputs: Any) -> Outputs:
     """q and k heads in fp64; v and what lies behind the rotary part as they are."""
+    q_heads, kv_heads, head_dim = inputs["q_heads"], inputs["kv_heads"], inputs["head_dim"]
 
     def rowwise(rows: torch.Tensor, where: torch.Tensor) -> Outputs:
         heads = rows.view(-1, q_heads + 2 * kv_heads, head_dim)
-        cos, sin = cos_sin_cache[where.long()].double()[:, None].chunk(2, -1)
+        cos, sin = inputs["cos_sin_cache"][where.long()].double()[:, None].chunk(2, -1)
         out = heads.float().clone()
         half = cos.shape[-1]
         turned = heads[:, : q_heads + kv_heads].double()
@@ -116,7 +110,7 @@ def reference(
         out[:, : q_heads + kv_heads, half : 2 * half] = (y * cos + x * sin).float()
         return {"qkv": out.view(rows.shape)}
 
-    return by_rows(rowwise, qkv, positions)
+    return by_rows(rowwise, inputs["qkv"], inputs["positions"])
 
 
 def compare(

@@ -22,7 +22,7 @@ entries beyond a sequence's rows hold stale data.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import LENGTHS_UNKNOWN, CallRule
@@ -34,9 +34,6 @@ from solscope.operators.tasks.draws import normal, torch_dtype
 from solscope.operators.tasks.needles import needle_positions, queries, value_offsets
 from solscope.operators.tasks.paging import STALE, pages, shuffled_lengths, similar, whole_blocks
 from solscope.operators.tasks.rows import row_task
-
-if TYPE_CHECKING:
-    import torch
 
 
 @cost_model("contexts q_heads latent_dim rope_dim", optional="block_size dtype")
@@ -121,19 +118,13 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     }
 
 
-def reference(
-    q: torch.Tensor,
-    kv_cache: torch.Tensor,
-    block_table: torch.Tensor,
-    seq_lens: torch.Tensor,
-    max_seq_len: int,
-    latent_dim: int,
-    softmax_scale: float,
-) -> Outputs:
+def reference(**inputs: Any) -> Outputs:
     """Some sequences at a time, their rows padded to the longest, in fp64."""
     import torch
 
-    del max_seq_len
+    q, kv_cache, latent_dim = inputs["q"], inputs["kv_cache"], inputs["latent_dim"]
+    block_table, seq_lens = inputs["block_table"], inputs["seq_lens"]
+    softmax_scale = inputs["softmax_scale"]
     size, out = kv_cache.shape[1], torch.zeros(*q.shape[:2], latent_dim, device=q.device)
     for some, longest in similar(seq_lens):
         used = block_table[some, : blocks(longest, size)].long()

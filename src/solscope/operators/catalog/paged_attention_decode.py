@@ -18,7 +18,7 @@ Slots beyond a sequence's keys, and table entries beyond its blocks, hold stale 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import LENGTHS_UNKNOWN, recorded_as
@@ -30,9 +30,6 @@ from solscope.operators.tasks.draws import normal, torch_dtype
 from solscope.operators.tasks.needles import needle_positions, queries, sink, value_offsets
 from solscope.operators.tasks.paging import STALE, pages, shuffled_lengths, similar, whole_blocks
 from solscope.operators.tasks.rows import row_task
-
-if TYPE_CHECKING:
-    import torch
 
 _SPARE_BLOCKS = 16
 """Blocks that the published input maker allocates and nobody reads."""
@@ -119,19 +116,13 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     }
 
 
-def reference(
-    query: torch.Tensor,
-    k_cache: torch.Tensor,
-    v_cache: torch.Tensor,
-    block_tables: torch.Tensor,
-    seq_lens: torch.Tensor,
-    max_seq_len: int,
-    softmax_scale: float,
-) -> Outputs:
+def reference(**inputs: Any) -> Outputs:
     """Some sequences at a time, their keys padded to the longest, in fp64."""
     import torch
 
-    del max_seq_len
+    query, k_cache, v_cache = inputs["query"], inputs["k_cache"], inputs["v_cache"]
+    block_tables, seq_lens = inputs["block_tables"], inputs["seq_lens"]
+    softmax_scale = inputs["softmax_scale"]
     size, out = v_cache.shape[-1], torch.zeros(query.shape, device=query.device)
     for some, longest in similar(seq_lens):
         used = block_tables[some, : blocks(longest, size)].long()

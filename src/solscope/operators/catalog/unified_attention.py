@@ -23,7 +23,7 @@ In: q [T, Hq, D], k_cache and v_cache [blocks, block_size, Hk, D], cu_seqlens_q 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import LENGTHS_UNKNOWN, recorded_as
@@ -143,21 +143,13 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     }
 
 
-def reference(
-    q: torch.Tensor,
-    k_cache: torch.Tensor,
-    v_cache: torch.Tensor,
-    cu_seqlens_q: torch.Tensor,
-    seqused_k: torch.Tensor,
-    block_table: torch.Tensor,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    softmax_scale: float,
-) -> Outputs:
+def reference(**inputs: Any) -> Outputs:
     """Sequences of equal lengths together, in fp64."""
     import torch
 
-    del max_seqlen_q, max_seqlen_k
+    q, k_cache, v_cache = inputs["q"], inputs["k_cache"], inputs["v_cache"]
+    cu_seqlens_q, seqused_k = inputs["cu_seqlens_q"], inputs["seqused_k"]
+    block_table, softmax_scale = inputs["block_table"], inputs["softmax_scale"]
     size = k_cache.shape[1]
     out = torch.zeros(q.shape, device=q.device)
     lengths = torch.stack([cu_seqlens_q.diff(), seqused_k], 1)
