@@ -233,6 +233,16 @@ def open_ranks_and(
     return analyze(run), made
 
 
+def open_rank_again(path: str, how: OpeningOptions) -> Attributed:
+    """The whole profile of a rank that was opened before: from the cache, where it is used."""
+    from solscope import ReadOptions
+    from solscope.attribution.classify import load_rules
+    from solscope.attribution.opening import open_attributed as open_whole
+
+    options = ReadOptions(max_expansion=how.max_expansion, cache=not cache_forbidden())
+    return open_whole(path, options=options, rules=load_rules(how.rule_files))
+
+
 def are_runs(names: tuple[str, ...]) -> bool:
     """Whether each of these arguments stands for the ranks of a run, such as a folder of them."""
     # For files, which most commands get, nothing needs to be imported.

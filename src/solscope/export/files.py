@@ -67,10 +67,15 @@ def redact_attributed(attributed: Attributed) -> tuple[Attributed, Redactor]:
 
 
 def _write_perfetto(attributed: Attributed, target: Path) -> int:
-    pieces = perfetto_json(attributed)
+    write_text(target, perfetto_json(attributed))
+    return attributed.profile.events["start_ns"].count()
+
+
+def write_text(target: Path, pieces: Iterable[str]) -> int:
+    """Write a text piece by piece, compressed as the name says; returns the size of the file."""
     with new_file(target) as work:
         _write(work, (piece.encode() for piece in pieces), target.suffix)
-    return attributed.profile.events["start_ns"].count()
+    return target.stat().st_size
 
 
 def _write_parquet(attributed: Attributed, target: Path) -> int:

@@ -13,7 +13,7 @@ duration gets 0.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import polars as pl
@@ -26,7 +26,7 @@ from solscope.export.lanes import lanes
 from solscope.export.threads import Process, Threads, place_events
 from solscope.export.tracks import Track, added_tracks, json_args, json_value, quote
 from solscope.names import short_name
-from solscope.profile import Device, Profile
+from solscope.profile import Device, Metadata
 
 CHUNK_ROWS = 1 << 16
 EXACT_NS = 1 << 51
@@ -63,6 +63,13 @@ _RECORDED = {
     "input_types": "Input type",
     "input_strides": "Input Strides",
     "concrete_inputs": "Concrete Inputs",
+    "launched": "kernel",
+    "collective": "Collective name",
+    "process_group": "Process Group Name",
+    "process_group_ranks": "Process Group Ranks",
+    "sequence": "Seq",
+    "sender": "Src Rank",
+    "receiver": "Dst Rank",
 }
 """Arguments as Kineto names them."""
 _FOUND = {
@@ -89,22 +96,53 @@ def perfetto_json(attributed: Attributed) -> Iterator[str]:
             "(--csv and --parquet work)"
         )
     zero = _zero(profile.events)
-    yield _header(profile, zero)
+    yield open_document(header_facts(profile.metadata), zero)
     threads = Threads(profile)
-    events = place_events(_unique_ids(profile.events), threads)
+    events = place(profile.events, threads)
+    yield from event_lines(attributed, events, zero)
+    for track in added_tracks(attributed):
+        yield from track_lines(track, threads, zero)
+    yield close_document(threads.metadata())
+
+
+def open_document(header: dict[str, object], zero: int) -> str:
+    """Everything before the events; `zero` is what their times are counted from."""
+    base = header.pop("baseTimeNanoseconds", None)
+    if isinstance(base, int):
+        header["baseTimeNanoseconds"] = base + zero
+    body = msgspec.json.encode(header).decode().removesuffix("}")
+    return f'{body},"traceEvents":[\n'
+
+
+def close_document(metadata: Iterable[str]) -> str:
+    """Names of processes and threads, and the end; the last event has no comma after it."""
+    return ",\n".join(metadata) + "\n]}\n"
+
+
+def place(events: pl.DataFrame, threads: Threads) -> pl.DataFrame:
+    """Events with the process and thread that a viewer shows them in."""
+    return place_events(_unique_ids(events), threads)
+
+
+def event_lines(
+    attributed: Attributed, events: pl.DataFrame, zero: int, first_id: int = 0
+) -> Iterator[str]:
+    """Events that were placed, and arrows from launches, whose ids count from `first_id`."""
     activities = attributed.activities.with_columns(_short(attributed.activities["name"]))
     for at in range(0, events.height, CHUNK_ROWS):
         chunk = events.slice(at, CHUNK_ROWS)
-        yield from _lines(_events(chunk, activities, zero))
-        yield from _lines(_arrows(chunk, events, activities, zero))
-    for track in added_tracks(attributed):
-        for rows in _track(track, threads, zero):
-            yield from _lines(rows)
-    # The last piece has no comma after it.
-    yield ",\n".join(threads.metadata()) + "\n]}\n"
+        yield from lines(_events(chunk, activities, zero))
+        yield from lines(_arrows(chunk, events, activities, zero, first_id))
 
 
-def _lines(rows: pl.Series) -> Iterator[str]:
+def track_lines(track: Track, threads: Threads, zero: int) -> Iterator[str]:
+    """The slices of an added track."""
+    for rows in _track(track, threads, zero):
+        yield from lines(rows)
+
+
+def lines(rows: pl.Series) -> Iterator[str]:
+    """Events as one piece of the document; none where there are no events."""
     rows = rows.drop_nulls()
     if rows.len():
         yield rows.str.join(",\n").item() + ",\n"
@@ -127,16 +165,21 @@ def _unique_ids(events: pl.DataFrame) -> pl.DataFrame:
     return events.with_columns(pl.when(pl.col("correlation") != 0).then(own).alias("correlation"))
 
 
-def _header(profile: Profile, zero: int) -> str:
-    """Everything before the events, as Kineto writes it; header fields are written as read."""
-    meta = profile.metadata
+def header_facts(meta: Metadata) -> dict[str, object]:
+    """What Kineto writes before the events; header fields are written as read."""
+    groups = [
+        {"pg_name": group.name, "pg_desc": group.name, "ranks": list(group.ranks)}
+        for group in meta.groups
+    ]
     distributed = {
         "rank": meta.rank,
         "world_size": meta.world_size,
         "nccl_version": meta.versions.get("nccl"),
+        "pg_config": groups or None,
     }
     facts = {k: v for k, v in meta.about.items() if not k.startswith("distributedInfo.")}
     versions = {k: v for k, v in meta.versions.items() if k.endswith("_version")}
+    facts.pop("baseTimeNanoseconds", None)
     header: dict[str, object] = {
         "schemaVersion": 1,
         "displayTimeUnit": "ms",
@@ -146,11 +189,9 @@ def _header(profile: Profile, zero: int) -> str:
         "deviceProperties": [_device(device) for device in meta.devices],
         "solscope_version": __version__,
     }
-    header.pop("baseTimeNanoseconds", None)
     if meta.unix_offset_ns is not None:
-        header["baseTimeNanoseconds"] = meta.unix_offset_ns + zero
-    body = msgspec.json.encode(header).decode().removesuffix("}")
-    return f'{body},"traceEvents":[\n'
+        header["baseTimeNanoseconds"] = meta.unix_offset_ns
+    return header
 
 
 def _device(device: Device) -> dict[str, object]:
@@ -183,7 +224,7 @@ def _events(chunk: pl.DataFrame, activities: pl.DataFrame, zero: int) -> pl.Seri
             categories.alias("category"),
             pl.lit('","name":'),
             json_value(table["name"]).fill_null('""').alias("quoted"),
-            *_where("out_pid", "out_tid", pl.col("start_ns") - zero),
+            *where("out_pid", "out_tid", pl.col("start_ns") - zero),
             pl.lit(',"dur":'),
             *_microseconds(pl.col("dur_ns")),
             pl.lit(',"args":{'),
@@ -201,7 +242,13 @@ def _recorded(table: pl.DataFrame) -> pl.Series:
     """Arguments that the profiler recorded, in Kineto's names."""
     size = [_as_list(table[name]) for name in ("grid", "block")]
     texts = [_checked_json(table[name]) for name in _IS_JSON]
-    return json_args(table.with_columns(*size, *texts), _RECORDED, raw=(*_IS_JSON, "grid", "block"))
+    receives = pl.col("collective").cast(pl.String).str.contains("(?i)recv").fill_null(False)
+    peers = (
+        pl.when(receives).then("peer").alias("sender"),
+        pl.when(~receives).then("peer").alias("receiver"),
+    )
+    table = table.with_columns(*size, *texts, *peers)
+    return json_args(table, _RECORDED, raw=(*_IS_JSON, "grid", "block"))
 
 
 def _as_list(column: pl.Series) -> pl.Series:
@@ -225,9 +272,14 @@ def _is_json(text: str) -> bool:
 
 
 def _arrows(
-    chunk: pl.DataFrame, events: pl.DataFrame, activities: pl.DataFrame, zero: int
+    chunk: pl.DataFrame,
+    events: pl.DataFrame,
+    activities: pl.DataFrame,
+    zero: int,
+    first_id: int,
 ) -> pl.Series:
     """Two flow events for each activity of the chunk: at its launch and at its own start."""
+    number = (pl.col("row").cast(pl.Int64) + first_id).cast(pl.String)
     place = ["start_ns", "out_pid", "out_tid"]
     ends = _activities_in(chunk, activities).select("row", "launch_row").drop_nulls()
     ends = ends.join(chunk.select("row", *place), on="row")
@@ -236,14 +288,14 @@ def _arrows(
     )
     begin = pl.concat_str(
         pl.lit('{"ph":"s","cat":"ac2g","name":"ac2g","id":'),
-        pl.col("row").cast(pl.String),
-        *_where("out_pid_l", "out_tid_l", pl.col("start_ns_l") - zero),
+        number,
+        *where("out_pid_l", "out_tid_l", pl.col("start_ns_l") - zero),
         pl.lit("}"),
     )
     end = pl.concat_str(
         pl.lit('{"ph":"f","bp":"e","cat":"ac2g","name":"ac2g","id":'),
-        pl.col("row").cast(pl.String),
-        *_where("out_pid", "out_tid", pl.col("start_ns") - zero),
+        number,
+        *where("out_pid", "out_tid", pl.col("start_ns") - zero),
         pl.lit("}"),
     )
     return table.select(pl.concat_str(begin, end, separator=",\n").alias("line"))["line"]
@@ -278,7 +330,8 @@ def _activities_in(chunk: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFram
     return activities.filter(pl.col("row").is_between(chunk["row"][0], chunk["row"][-1]))
 
 
-def _where(pid: str, tid: str, time_ns: pl.Expr) -> Iterator[pl.Expr]:
+def where(pid: str, tid: str, time_ns: pl.Expr) -> Iterator[pl.Expr]:
+    """Members of an event that say where it is shown, and when."""
     yield from (pl.lit(',"pid":'), pl.col(pid), pl.lit(',"tid":'), pl.col(tid), pl.lit(',"ts":'))
     yield from _microseconds(time_ns)
 

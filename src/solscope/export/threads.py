@@ -64,10 +64,10 @@ class Threads:
         tids[tid] = name
         return tid
 
-    def metadata(self) -> Iterator[str]:
-        """Names and order of all processes and threads, as metadata events."""
+    def metadata(self, first: int = 0) -> Iterator[str]:
+        """Names and order of all processes and threads, as metadata events; from `first` on."""
         order = sorted(self._tids, key=lambda p: (p.rank or 0, _SIDES.index(p.side), p.number or 0))
-        for at, process in enumerate(order):
+        for at, process in enumerate(order, first):
             pid = self.pid(process)
             yield _named("process_name", pid, 0, "name", self._name(process))
             yield _named("process_sort_index", pid, 0, "sort_index", at)

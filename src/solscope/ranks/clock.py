@@ -72,14 +72,6 @@ class Clock(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Times:
-    """Starts and ends of matched collectives on the common clock, ns; NaN where a rank has none."""
-
-    start: Floats
-    end: Floats
-
-
-@dataclass(frozen=True)
 class _Line:
     """Offset and drift of one rank, against its own time."""
 
@@ -93,6 +85,39 @@ class _Line:
         return self.offset + self.drift * (own - self.center)
 
 
+_NO_LINE = _Line()
+
+
+@dataclass(frozen=True)
+class Correction:
+    """From a rank's recorded clock to the common one, which is that of the first aligned rank."""
+
+    shift_ns: int = 0
+    """What to add besides the lines."""
+    zero_ns: int = 0
+    """Unix time from which `own` and `first` count."""
+    own: _Line = _NO_LINE
+    first: _Line = _NO_LINE
+
+    def applied(self, unix_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Times on the common clock, in Unix ns; their order stays the same."""
+        own = (unix_ns - self.zero_ns).astype(np.float64)
+        common = own - self.own.at(own)
+        # Only the differences pass through floats, which hold them to the nanosecond.
+        moved = self.first.at(common) - self.own.at(own)
+        return unix_ns + np.rint(moved).astype(np.int64) + self.shift_ns
+
+
+@dataclass(frozen=True)
+class Times:
+    """Starts and ends of matched collectives on the common clock, ns; NaN where a rank has none."""
+
+    start: Floats
+    end: Floats
+    corrections: tuple[Correction, ...] = ()
+    """How any other time of each rank comes to that clock."""
+
+
 def align(run: Run, matched: Matched) -> tuple[Clock, Times]:
     """The common clock, and the collectives on it."""
     bases = [int(r.calls["start_ns"].to_numpy().min()) if r.calls.height else 0 for r in run.ranks]
@@ -104,7 +129,8 @@ def align(run: Run, matched: Matched) -> tuple[Clock, Times]:
         lines = _lines(end[sync])
     aligned = [at for at, line in enumerate(lines) if line.error is not None]
     first = aligned[0] if aligned else 0
-    times = Times(*(_moved(values, lines, bases, first) for values in (start, end)))
+    moved = [_moved(values, lines, bases, first) for values in (start, end)]
+    times = Times(moved[0], moved[1], _corrections(lines, bases, first))
     spread = _spread(times.end[sync][:, aligned]) if len(aligned) > 1 else None
     rows = [
         _row(
@@ -116,9 +142,9 @@ def align(run: Run, matched: Matched) -> tuple[Clock, Times]:
         zeros = np.array(bases) - bases[0] if bases else np.empty(0)
         found = limits(run, matched, start + zeros, end + zeros) if len(bases) > 1 else None
         if found is not None:
-            return _by_messages(run, found), Times(
-                *(t + zeros - found.offset for t in (start, end))
-            )
+            back = tuple(Correction(shift_ns=-round(offset)) for offset in found.offset)
+            moved = [t + zeros - found.offset for t in (start, end)]
+            return _by_messages(run, found), Times(moved[0], moved[1], back)
         why = "fewer than two ranks share collectives whose ends can be compared"
         return Clock("durations", None, None, None, why, rows), times
     apart = [row.offset_us for row in rows if row.offset_us is not None]
@@ -244,6 +270,16 @@ def _moved(values: Floats, lines: list[_Line], bases: list[int], first: int) -> 
             common = own - line.at(own)
             columns.append(common + lines[first].at(common))
     return np.stack(columns, 1) if columns else values
+
+
+def _corrections(lines: list[_Line], bases: list[int], first: int) -> tuple[Correction, ...]:
+    """The same for any time of a rank."""
+    return tuple(
+        Correction()
+        if line.error is None
+        else Correction(bases[first] - bases[at], bases[at], line, lines[first])
+        for at, line in enumerate(lines)
+    )
 
 
 def _spread(ends: Floats) -> float:

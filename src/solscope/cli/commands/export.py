@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import STDOUT, OutputPath, ProfilePath
-from solscope.cli.opening import open_attributed, pick_step
+from solscope.cli.opening import (
+    are_runs,
+    open_attributed,
+    open_rank_again,
+    open_ranks_and,
+    pick_step,
+    refuse_with_runs,
+)
 from solscope.cli.options import OpeningOptions, opening_options, step_options
 from solscope.cli.output import Output, check_one_stdout, json_option, present, written
+from solscope.cli.progress import progress_line
 
 if TYPE_CHECKING:
     from solscope.export.files import Format
@@ -19,7 +27,7 @@ _FILE = OutputPath(stdout=True)
 
 
 @click.command("export", short_help="Export a profile to Perfetto, Parquet or CSV.")
-@click.argument("file", type=ProfilePath(), metavar="FILE")
+@click.argument("file", type=ProfilePath(), metavar="FILE|RUN")
 @click.option(
     "--perfetto",
     type=_FILE,
@@ -67,6 +75,10 @@ def command(
     phases, layers, roles, categories and idle time by cause. Choose at least one output. Either
     --perfetto or --csv can be - for standard output.
 
+    A RUN is a folder with one trace per rank, or a glob: its Perfetto file has all ranks on one
+    clock, arrows through each collective, and what each rank waits for. Host events are left out
+    where the file would be too large for a viewer.
+
     \b
     Examples:
       solscope export trace.json.gz --perfetto annotated.json.gz
@@ -74,6 +86,7 @@ def command(
       solscope export trace.json.gz --redact --perfetto shareable.json.gz
       solscope export trace.json.gz --redact --redact-report r.json --csv a.csv
       solscope export trace.json.gz --slowest --perfetto slow-step.json.gz
+      solscope export profiles/ --perfetto ranks.json.gz
     """
     asked: dict[Format, Path | None] = {"perfetto": perfetto, "parquet": parquet, "csv": csv}
     targets = {form: path for form, path in asked.items() if path is not None}
@@ -90,6 +103,9 @@ def command(
     )
 
     check_one_stdout(*targets.values(), as_json=output.as_json)
+    if are_runs((file,)):
+        refuse_with_runs(parquet=parquet, csv=csv, redact=redact)
+        return _export_run(file, targets["perfetto"], step, slowest, force, opening, output)
     for form, path in targets.items():
         if path != STDOUT:
             check_target(path, file, force=force, folder=form == "parquet")
@@ -107,5 +123,37 @@ def command(
     for form, path in targets.items():
         with written(path) as work:
             done.append(export(attributed, form, work, force=force))
-    result = {"written": done, "redacted": counts}
+    result = {"written": done, "redacted": counts, "run": None}
     present(result, output, to_stdout=STDOUT in targets.values())
+    return None
+
+
+def _export_run(
+    name: str,
+    target: Path,
+    step: int | None,
+    slowest: bool,
+    force: bool,
+    opening: OpeningOptions,
+    output: Output,
+) -> None:
+    if step is not None and slowest:
+        raise click.UsageError("choose --step N or --slowest, not both")
+    from solscope.export.files import check_target
+    from solscope.export.runs import export_run, extent, slowest_step_of
+
+    if target != STDOUT:
+        check_target(target, name, force=force)
+    analysis, extents = open_ranks_and(name, opening, extent)
+    number = slowest_step_of(analysis) if slowest else step
+    with progress_line() as say, written(target) as work:
+        file, run = export_run(
+            analysis,
+            extents,
+            lambda path: open_rank_again(path, opening),
+            work,
+            step=number,
+            progress=lambda done, total, path: say(f"wrote {done} of {total} ranks: {path}"),
+        )
+    result = {"written": [file], "redacted": None, "run": run}
+    present(result, output, to_stdout=target == STDOUT)
