@@ -97,6 +97,7 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     ],
     "corpus_shapes": [("corpus", "shapes", "{store}")],
     "corpus_trend": [("corpus", "trend", "{store}", "step")],
+    "corpus_watch": [("corpus", "watch", "{store}", str(DATA / "limits.toml"))],
     "corpus_query": [("corpus", "query", "{store}", "select id, gpu from profiles")],
     "corpus_verify": [("corpus", "verify", "{store}")],
     "corpus_repair": [("corpus", "repair", "{store}")],

@@ -22,6 +22,7 @@ from solscope.corpus.maintenance import (
 )
 from solscope.corpus.queries import importance, listing, published, shapes, trend
 from solscope.corpus.store import create_corpus
+from solscope.corpus.watch import limits, rules, watching
 from solscope.suite.atrex import load_suite
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -55,6 +56,12 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     trend.Trend,
     trend.TrendPoint,
     trend.TrendChange,
+    watching.Watch,
+    watching.Watched,
+    watching.WatchedProfile,
+    watching.WatchDiagnosis,
+    limits.Earlier,
+    limits.Limit,
 )
 
 
@@ -62,6 +69,12 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
 def test_every_json_field_is_documented(struct: type[msgspec.Struct]) -> None:
     words = set(re.findall(r"`(\w+)`", REFERENCE.read_text(encoding="utf-8")))
     assert set(struct.__struct_fields__) <= words
+
+
+def test_every_metric_and_key_of_a_rule_is_documented() -> None:
+    page = (DOCS / "how-to" / "watch-a-store.md").read_text(encoding="utf-8")
+    rows = set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE))
+    assert rows == set(rules.UNITS) | set(rules.Rule.__struct_fields__)
 
 
 @pytest.mark.parametrize("name", ["profiles", "times", "steps", "batches"])

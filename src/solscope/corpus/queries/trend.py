@@ -98,7 +98,7 @@ def trend(
         values, phase = _steps(corpus, selection, (where or {}).get(PHASE))
         metric = "step"
     else:
-        values = _parts(selection, what, metric, (where or {}).get(PHASE))
+        values = part_values(selection, what, metric, (where or {}).get(PHASE))
     joined = selection.profiles.join(values, on="at").with_columns(_order(by))
     dated = joined.filter(pl.col("value").is_finite() & pl.col("order").is_not_null())
     if dated.is_empty():
@@ -106,7 +106,7 @@ def trend(
         raise InputError(f"{corpus.url}: no profile has both {what} and {asked}")
     ordered = _sorted(dated, by).tail(LONGEST)
     points = [
-        TrendPoint(row["id"], row["file"], _label(row, by), row["value"])
+        TrendPoint(row["id"], row["file"], point_label(row, by), row["value"])
         for row in ordered.iter_rows(named=True)
     ]
     changes = _changes(points)
@@ -125,7 +125,9 @@ def trend(
     )
 
 
-def _parts(selection: Selection, what: str, metric: TrendMetric, phase: str | None) -> pl.DataFrame:
+def part_values(
+    selection: Selection, what: str, metric: TrendMetric, phase: str | None
+) -> pl.DataFrame:
     """One value per profile for an operator or a category."""
     kinds: tuple[KeyKind, ...] = ("operator", "category")
     for kind in kinds:
@@ -141,7 +143,7 @@ def _parts(selection: Selection, what: str, metric: TrendMetric, phase: str | No
         whole = profile_sums(selection, "category", None).select("at", whole="time_ns")
         value = 100 * pl.col("time_ns") / pl.col("whole")
         return sums.join(whole, on="at").select("at", value.alias("value"))
-    steps = _step_rows(selection)
+    steps = step_rows(selection)
     if phase is not None:
         steps = steps.filter(pl.col("phase") == phase)
     value = pl.col("time_ns") / pl.col("steps") / 1e3
@@ -149,10 +151,10 @@ def _parts(selection: Selection, what: str, metric: TrendMetric, phase: str | No
     return sums.join(counts, on="at").select("at", value.alias("value"))
 
 
-def _step_rows(selection: Selection) -> pl.DataFrame:
-    """Steps of the first process of each profile: the others run the same ones."""
+def step_rows(selection: Selection, *more: str) -> pl.DataFrame:
+    """Steps of the first process of each profile (the others run the same ones)."""
     own = selection.profiles.lazy().select("entry", "at")
-    needed = ("entry", "process", "phase", "cut", "dur_ns")
+    needed = ("entry", "process", "phase", "cut", "dur_ns", *more)
     first = selection.corpus.raw("steps").select(needed).filter(pl.col("process") == 0)
     rows = first.join(own, on="entry").drop("entry", "process")
     return rows.with_columns(pl.col("phase").fill_null(UNKNOWN)).collect(engine="streaming")
@@ -163,7 +165,7 @@ def _steps(
 ) -> tuple[pl.DataFrame, str | None]:
     """Median time of the whole steps of one phase, by default the one that takes most time."""
     whole = ~pl.col("cut") & pl.col("dur_ns").is_not_null()
-    rows = _step_rows(selection).filter(whole)
+    rows = step_rows(selection).filter(whole)
     if rows.is_empty():
         raise InputError(f"{corpus.url}: these profiles have no complete steps")
     if phase is None:
@@ -202,7 +204,8 @@ def version_key(version: str) -> list[tuple[int, int, str]]:
     return [*key, (0, 0, "")]
 
 
-def _label(row: dict[str, object], by: TrendBy) -> str:
+def point_label(row: Mapping[str, object], by: TrendBy) -> str:
+    """Date or version of a profile, as text."""
     if by == "version":
         return str(row["version"])
     moment = np.datetime64(int(str(row["recorded_ns"])), "ns")

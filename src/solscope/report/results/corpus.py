@@ -19,7 +19,7 @@ from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import Ready
 from solscope.report.layout.quantities import counted, number, pct
 from solscope.report.layout.tables import Column, heading, numbers, table, with_bars
-from solscope.report.results import corpus_maintenance
+from solscope.report.results import corpus_maintenance, corpus_watch  # noqa: F401 - has a form.
 from solscope.report.results.operators import axes_text
 from solscope.text import clean, shorten
 from solscope.views.hotspots import TARGET_PCT

@@ -20,6 +20,7 @@ from solscope.cli.commands.corpus.options import (
 from solscope.cli.commands.corpus.questions import COMMANDS as QUESTIONS
 from solscope.cli.commands.corpus.transfer import COMMANDS as TRANSFER
 from solscope.cli.commands.corpus.upkeep import COMMANDS as UPKEEP
+from solscope.cli.commands.corpus.watch import watch_command
 from solscope.cli.opening import open_model
 from solscope.cli.options import (
     ModelOptions,
@@ -76,7 +77,7 @@ def command() -> None:
     """
 
 
-for _command in (*QUESTIONS, *TRANSFER, *UPKEEP):
+for _command in (*QUESTIONS, watch_command, *TRANSFER, *UPKEEP):
     command.add_command(_command)
 
 
