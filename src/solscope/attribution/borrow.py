@@ -171,21 +171,21 @@ def _of_companions(own: pl.DataFrame, companions: Sequence[Companion]) -> pl.Dat
     there = pl.concat(
         [_lendable(each.events, each.activities) for each in companions], how="vertical_relaxed"
     )
-    found = _of_places(own, _by_place(there))
+    offers = _of_places(own, _by_place(there))
     for better in (
         _of_order(own, there, counterparts(own, there)),
         _of_order(own, nodes, match_captures(own, nodes).counterparts),
     ):
-        known = better["op"].is_not_null()
-        found = better.select(
-            better[name].zip_with(known, found[name].cast(better.schema[name])) for name in _OFFER
+        named = better["op"].is_not_null()
+        offers = better.select(
+            better[name].zip_with(named, offers[name].cast(better.schema[name])) for name in _OFFER
         )
-    return found
+    return offers
 
 
-def _of_order(own: pl.DataFrame, there: pl.DataFrame, found: Counterparts) -> pl.DataFrame:
+def _of_order(own: pl.DataFrame, there: pl.DataFrame, matched: Counterparts) -> pl.DataFrame:
     """Operator and inputs at the same position of the same sequence, where all places agree."""
-    members, places = found
+    members, places = matched
     lent = (
         places.with_columns(there[name].gather(places["other"]).alias(name) for name in _OFFER)
         .group_by("sequence", "turn")

@@ -87,17 +87,17 @@ def match_captures(own: pl.DataFrame, nodes: pl.DataFrame) -> Matching:
     places: list[tuple[int, Int64s]] = []
     refused, several = [], []
     for group in groups.values():
-        for graphs, found in _match(group[0], captures, texts):
+        for graphs, outcome in _match(group[0], captures, texts):
             count = len(group) * len(graphs)
-            if isinstance(found, Refusal):
-                refused.append(found._replace(replays=count))
+            if isinstance(outcome, Refusal):
+                refused.append(outcome._replace(replays=count))
                 continue
             number = len(members)
             kernels = slice(sum(group[0].sizes[: graphs.start]), sum(group[0].sizes[: graphs.stop]))
             members += [(number, step.at[kernels]) for step in group]
-            places += [(number, fit) for _, fit in found]
-            if len({size for size, _ in found}) > 1:
-                several.append(Refusal(_several(found), count, 1))
+            places += [(number, fit) for _, fit in outcome]
+            if len({size for size, _ in outcome}) > 1:
+                several.append(Refusal(_several(outcome), count, 1))
     lending = positions_table(places, "other").filter(pl.col("other") != _NOT_SURE)
     return Matching(
         Counterparts(positions_table(members, "at"), lending),
@@ -300,7 +300,7 @@ def _interleaved(
     A node that fits the next kernel of several streams goes to the one that can go on longest.
     """
     waiting = [deque(queue) for queue in queues]
-    found: dict[int, int] = {}
+    matched: dict[int, int] = {}
     places = [place for queue in queues for place in queue]
     own = dict(zip(places, ours[places].tolist(), strict=True))
     codes = nodes.tolist()
@@ -308,8 +308,8 @@ def _interleaved(
         ready = [q for q in waiting if q and own[q[0]] == code]
         if ready:
             best = max(ready, key=lambda q: _run(q, own, codes, at)) if ready[1:] else ready[0]
-            found[best.popleft()] = at
-    return None if any(waiting) else found
+            matched[best.popleft()] = at
+    return None if any(waiting) else matched
 
 
 def _run(queue: deque[int], ours: dict[int, int], nodes: list[int], at: int) -> int:

@@ -142,12 +142,12 @@ class RuleSet:
     ) -> None:
         """`texts` has the `required_literals` of patterns for which they are known already."""
         self.rules = tuple(rules)
-        known = texts or {}
-        self._matchers = tuple(_Matcher(rule, rule.pattern in known) for rule in self.rules)
+        needed_texts = texts or {}
+        self._matchers = tuple(_Matcher(rule, rule.pattern in needed_texts) for rule in self.rules)
         self._rules_by_text: dict[str, list[int]] = {}
         self._always: list[int] = []
         for number, rule in enumerate(self.rules):
-            needed = known.get(rule.pattern)
+            needed = needed_texts.get(rule.pattern)
             needed = required_literals(rule.pattern) if needed is None else needed
             for text in needed:
                 self._rules_by_text.setdefault(text, []).append(number)
@@ -162,12 +162,12 @@ class RuleSet:
     def match_all(self, names: Sequence[str], ops: Sequence[str | None]) -> list[Match]:
         """`match` for many names at once, much faster than one by one."""
         texts = [demangle(name)[:SEARCHED] for name in names]
-        found = pl.Series(texts, dtype=pl.String).str.extract_many(
+        hints = pl.Series(texts, dtype=pl.String).str.extract_many(
             list(self._rules_by_text), overlapping=True
         )
         return [
             self._first(name, text, op, present)
-            for name, text, op, present in zip(names, texts, ops, found.to_list(), strict=True)
+            for name, text, op, present in zip(names, texts, ops, hints.to_list(), strict=True)
         ]
 
     def explain(self, name: str, op: str | None = None) -> Explanation:
@@ -176,13 +176,13 @@ class RuleSet:
         hits = list(self._hits(text, op, self._texts_in(text)))
         if not hits:
             return Explanation(text, Match(), None, None, None, ())
-        first, found = hits[0]
+        first, match = hits[0]
         by_op = first.op_regex.search(op) if first.op_regex and op else None
         return Explanation(
             name=text,
-            match=first.result(name, found),
+            match=first.result(name, match),
             pattern=first.rule.pattern,
-            matched=found.group(),
+            matched=match.group(),
             op_matched=by_op.group() if by_op else None,
             also=tuple((hit.rule.id, hit.rule.category) for hit, _ in hits[1:]),
         )
@@ -191,8 +191,8 @@ class RuleSet:
         return [needed for needed in self._rules_by_text if needed in text]
 
     def _first(self, name: str, text: str, op: str | None, present: Sequence[str]) -> Match:
-        for matcher, found in self._hits(text, op, present):
-            return matcher.result(name, found)
+        for matcher, match in self._hits(text, op, present):
+            return matcher.result(name, match)
         return Match()
 
     def _hits(
@@ -201,9 +201,9 @@ class RuleSet:
         numbers = set(self._always)
         numbers.update(*(self._rules_by_text[needed] for needed in set(present)))
         for number in sorted(numbers):
-            found = self._matchers[number].search(text, op)
-            if found is not None:
-                yield self._matchers[number], found
+            match = self._matchers[number].search(text, op)
+            if match is not None:
+                yield self._matchers[number], match
 
 
 class _Matcher:
@@ -239,23 +239,23 @@ class _Matcher:
             return None
         return self.regex.search(text)
 
-    def result(self, name: str, found: re.Match[str]) -> Match:
+    def result(self, name: str, match: re.Match[str]) -> Match:
         rule = self.rule
         return Match(
             rule_id=rule.id,
             category=rule.category,
             operator=rule.operator,
-            detail=self._detail(name, found),
+            detail=self._detail(name, match),
             generic=rule.generic,
             helper=rule.helper,
         )
 
-    def _detail(self, name: str, found: re.Match[str]) -> str | None:
+    def _detail(self, name: str, match: re.Match[str]) -> str | None:
         how = self.rule.detail
         if how is None:
             return None
-        told = found["detail"] if how == "group" else functor(name) if how == "functor" else None
-        return told or short_name(name)
+        detail = match["detail"] if how == "group" else functor(name) if how == "functor" else None
+        return detail or short_name(name)
 
 
 def required_literals(pattern: str) -> tuple[str, ...]:

@@ -89,13 +89,13 @@ def _by_annotation(stacks: Stacks) -> Cut | None:
 
 def _outermost(table: pl.DataFrame, used: set[int]) -> pl.DataFrame:
     """Annotations that hold launches and lie in no other; a single wrapper of many is opened."""
-    parts = []
-    for part in table.partition_by(["rank", "pid", "tid"]):
-        start = part["start_ns"].to_numpy()
-        end = start + part["dur_ns"].to_numpy()
+    outermost = []
+    for thread in table.partition_by(["rank", "pid", "tid"]):
+        start = thread["start_ns"].to_numpy()
+        end = start + thread["dur_ns"].to_numpy()
         parent = nest(start, end)
-        rows = part["row"].to_list()
-        holds = np.zeros(part.height, dtype=bool)
+        rows = thread["row"].to_list()
+        holds = np.zeros(thread.height, dtype=bool)
         for at in (i for i, row in enumerate(rows) if row in used):
             while at >= 0 and not holds[at]:
                 holds[at] = True
@@ -105,12 +105,12 @@ def _outermost(table: pl.DataFrame, used: set[int]) -> pl.DataFrame:
             wrapper = int(np.flatnonzero(level)[0])
             inner = holds & (parent == wrapper)
             # Phases inside a step are its passes, not steps of their own.
-            wanted = _is_named_step if _is_named_step(part["name"][wrapper]) else _is_step
-            if sum(wanted(name) for name in part.filter(series("", inner))["name"]) < 2:
+            wanted = _is_named_step if _is_named_step(thread["name"][wrapper]) else _is_step
+            if sum(wanted(name) for name in thread.filter(series("", inner))["name"]) < 2:
                 break
             level = inner
-        parts.append(part.filter(series("", level)))
-    return pl.concat(parts) if parts else table.clear()
+        outermost.append(thread.filter(series("", level)))
+    return pl.concat(outermost) if outermost else table.clear()
 
 
 def _is_operator(name: str | None) -> bool:

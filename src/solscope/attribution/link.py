@@ -40,10 +40,10 @@ def operators_of(events: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
     unknown = launches.filter(by_id.is_null())
     nested = positions("by_time", open_at(events, unknown, "cpu_op")).cast(pl.UInt32)
     by_time = unknown.select("launch_row", nested)
-    found = launches.with_columns(by_id=by_id).join(
+    joined = launches.with_columns(by_id=by_id).join(
         by_time, on="launch_row", how="left", maintain_order="left"
     )
-    return found.select(
+    return joined.select(
         *launches.columns,
         pl.coalesce("by_id", "by_time").alias("op_row"),
         pl.when(pl.col("by_id").is_not_null())
@@ -71,8 +71,8 @@ def _by_external_id(events: pl.DataFrame, launches: pl.DataFrame) -> pl.Series:
     """Row of the operator with the launch's external id; all null where that id means nothing."""
     # Old traces repeat the correlation as External id, which then is no operator's.
     repeats = (launches["external_id"] == launches["correlation"]).sum()
-    known = launches.height - launches["external_id"].null_count()
-    if repeats * 2 > launches.height or not known:
+    with_id = launches.height - launches["external_id"].null_count()
+    if repeats * 2 > launches.height or not with_id:
         return pl.Series("op", [None], dtype=pl.UInt32).new_from_index(0, launches.height)
     operators = (
         events.lazy()
@@ -82,15 +82,15 @@ def _by_external_id(events: pl.DataFrame, launches: pl.DataFrame) -> pl.Series:
         .select("rank", "external_id", "op")
         .collect()
     )
-    found = np.full(launches.height, -1, dtype=np.int64)
+    op_rows = np.full(launches.height, -1, dtype=np.int64)
     theirs = operators.partition_by("rank", as_dict=True)
     asked = launches.select("rank", "external_id").with_row_index("at").drop_nulls("external_id")
-    for rank, part in asked.partition_by("rank", as_dict=True).items():
+    for rank, of_rank in asked.partition_by("rank", as_dict=True).items():
         if (mine := theirs.get(rank)) is not None:
-            last = _last(_array(mine["external_id"]), _array(part["external_id"]))
+            last = _last(_array(mine["external_id"]), _array(of_rank["external_id"]))
             rows = _array(mine["op"].cast(pl.Int64))[np.maximum(last, 0)]
-            found[_array(part["at"].cast(pl.Int64))] = np.where(last >= 0, rows, -1)
-    return positions("op", found).cast(pl.UInt32)
+            op_rows[_array(of_rank["at"].cast(pl.Int64))] = np.where(last >= 0, rows, -1)
+    return positions("op", op_rows).cast(pl.UInt32)
 
 
 def _last(ids: Int64s, wanted: Int64s) -> Int64s:

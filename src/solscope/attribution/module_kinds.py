@@ -40,14 +40,14 @@ def with_module_kinds(table: pl.DataFrame, stacks: Stacks, tree: Tree) -> pl.Dat
     """`table` with one kind per layer, and its evidence; modules vote where they are recorded."""
     if not table["found_by"].is_in(["module", "both"]).any():
         return table
-    known = {name: kind for name in layer_modules(tree) if (kind := _kind(tree, name))}
-    found = _by_activity(stacks, known)
+    kind_of_module = {name: kind for name in layer_modules(tree) if (kind := _kind(tree, name))}
+    kinds_by_activity = _by_activity(stacks, kind_of_module)
     seen = (
         table.select(
             *_LAYER,
             pl.col("dur_ns").fill_null(0),
             pl.col("layer_kind", "kind_evidence").cast(pl.String),
-            found.alias("by_module"),
+            kinds_by_activity.alias("by_module"),
         )
         .filter(pl.col("layer").is_not_null())
         .group_by(*_LAYER, "layer_kind", "kind_evidence", "by_module", maintain_order=True)
@@ -91,9 +91,9 @@ def _vote(seen: list[_Seen]) -> tuple[str | None, str | None]:
     return (kind, MODULES_AGREE) if same_kind(kind, module) else (module, MODULES_DIFFER)
 
 
-def _by_activity(stacks: Stacks, known: dict[str, str]) -> pl.Series:
-    names = stacks.names("python", known.keys()).cast(pl.String)
-    return names.replace_strict(known, default=None, return_dtype=pl.String)
+def _by_activity(stacks: Stacks, kind_of_module: dict[str, str]) -> pl.Series:
+    names = stacks.names("python", kind_of_module.keys()).cast(pl.String)
+    return names.replace_strict(kind_of_module, default=None, return_dtype=pl.String)
 
 
 def _kind(tree: Tree, layer: str) -> str | None:

@@ -53,7 +53,7 @@ def module_layers(stacks: Stacks, tree: Tree | None = None) -> pl.Series:
     stated = _stated(stacks.events)
     opened = pl.DataFrame(
         {
-            "part": stacks.names("python", {part for part, _ in numbers}),
+            "module": stacks.names("python", {module for module, _ in numbers}),
             "wrapper": stacks.names("python", {w for _, w in numbers if w is not None}),
             "range": stacks.names("annotation", stated.keys()),
         }
@@ -61,11 +61,11 @@ def module_layers(stacks: Stacks, tree: Tree | None = None) -> pl.Series:
     keys = opened.columns
     distinct = opened.unique()
     layer = [
-        stated.get(name) if (number := numbers.get((part, wrapper))) is None else number
-        for part, wrapper, name in distinct.select(pl.all().cast(pl.String)).iter_rows()
+        stated.get(name) if (number := numbers.get((module, wrapper))) is None else number
+        for module, wrapper, name in distinct.select(pl.all().cast(pl.String)).iter_rows()
     ]
-    known = distinct.with_columns(pl.Series("layer", layer, dtype=pl.Int32))
-    joined = opened.join(known, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    numbered = distinct.with_columns(pl.Series("layer", layer, dtype=pl.Int32))
+    joined = opened.join(numbered, on=keys, how="left", nulls_equal=True, maintain_order="left")
     return joined["layer"]
 
 
@@ -76,23 +76,23 @@ def module_paths(stacks: Stacks, tree: Tree) -> pl.Series:
     """
     above = {child: node for node, children in reversed(tree.items()) for child in children}
     layers = set(layer_modules(tree))
-    known = {name: _path(name, above, layers) for name in {*tree, *above}}
-    names = stacks.names("python", known.keys()).cast(pl.String)
-    paths = names.replace_strict(known, default=None, return_dtype=pl.String)
+    paths_by_name = {name: _path(name, above, layers) for name in {*tree, *above}}
+    names = stacks.names("python", paths_by_name.keys()).cast(pl.String)
+    paths = names.replace_strict(paths_by_name, default=None, return_dtype=pl.String)
     return paths.cast(pl.Categorical).alias("module")
 
 
 def _path(name: str, above: dict[str, str], layers: set[str]) -> str:
-    parts = [name]
-    while parts[-1] not in layers and (parent := above.get(parts[-1])) not in (None, *parts):
-        parts.append(str(parent))
-    inside = parts[:-1] or parts
-    return ".".join(_class(part.removeprefix(MODULE)) for part in reversed(inside))
+    modules = [name]
+    while modules[-1] not in layers and (parent := above.get(modules[-1])) not in (None, *modules):
+        modules.append(str(parent))
+    inside = modules[:-1] or modules
+    return ".".join(_class(module.removeprefix(MODULE)) for module in reversed(inside))
 
 
 def layer_modules(tree: Tree) -> list[str]:
     """Names of all modules that are layers, in order of first use."""
-    return list(dict.fromkeys(part for part, _ in tree.numbers))
+    return list(dict.fromkeys(module for module, _ in tree.numbers))
 
 
 def layer_numbers(tree: dict[str, list[str]]) -> Numbers:
@@ -102,21 +102,21 @@ def layer_numbers(tree: dict[str, list[str]]) -> Numbers:
 
 def _layer_numbers(tree: Tree) -> Numbers:
     inner = {child for children in tree.values() for child in children}
-    found: Numbers = {}
+    numbers: Numbers = {}
     for root in (node for node in tree if node not in inner):
         # Towers, or encoder and decoder, of one model: no two layers have the same number.
         layers = [key for stack in _stacks(tree, root) for key in _unwrapped(tree, stack)]
-        found |= {key: number for number, key in enumerate(layers)}
-    return found
+        numbers |= {key: number for number, key in enumerate(layers)}
+    return numbers
 
 
 def _unwrapped(tree: Tree, stack: list[str]) -> Iterator[tuple[str, str | None]]:
     """The layers of a stack, and the module that holds each together with others."""
     classes = {_class(child) for child in stack}
     for child in stack:
-        inner = [part for part in tree[child] if part in tree and part != child]
-        if any(_class(part) in classes for part in inner):
-            yield from ((part, child) for part in inner if _belongs(part, classes))
+        inner = [module for module in tree[child] if module in tree and module != child]
+        if any(_class(module) in classes for module in inner):
+            yield from ((module, child) for module in inner if _belongs(module, classes))
         else:
             yield child, None
 
@@ -127,13 +127,13 @@ def _stacks(tree: Tree, node: str, above: frozenset[str] = frozenset()) -> list[
     A module can run under one of the same name, as compiled graphs do; `above` ends that.
     """
     above |= {node}
-    parts = [child for child in tree.get(node, ()) if child in tree and child not in above]
-    counts = Counter(_class(child) for child in parts)
+    children = [child for child in tree.get(node, ()) if child in tree and child not in above]
+    counts = Counter(_class(child) for child in children)
     repeated = {name for name, count in counts.items() if count > 1}
-    deeper = [stack for child in parts for stack in _stacks(tree, child, above)]
+    deeper = [stack for child in children for stack in _stacks(tree, child, above)]
     if not repeated:
         return deeper
-    stack = [child for child in parts if _belongs(child, repeated)]
+    stack = [child for child in children if _belongs(child, repeated)]
     # Two models under one parent repeat as well; each then has more layers than there are models.
     models = len(stack) <= _FEW and all(
         any(len(s) > len(stack) and _has_norm(tree, s[0]) for s in _stacks(tree, child, above))
@@ -179,10 +179,10 @@ def module_tree(events: pl.DataFrame) -> Tree:
     frames = frames.filter(holds(frames["name"], lambda texts: texts.str.starts_with(MODULE)))
     tree: defaultdict[str, list[str]] = defaultdict(list)
     seen: set[tuple[str, str]] = set()
-    for part in frames.sort("start_ns").partition_by(THREAD):
-        start = part["start_ns"].to_numpy()
-        parent = nest(start, start + part["dur_ns"].to_numpy())
-        names = part["name"].cast(pl.String).to_list()
+    for thread in frames.sort("start_ns").partition_by(THREAD):
+        start = thread["start_ns"].to_numpy()
+        parent = nest(start, start + thread["dur_ns"].to_numpy())
+        names = thread["name"].cast(pl.String).to_list()
         for name, above in zip(names, parent.tolist(), strict=True):
             if above >= 0 and (pair := (names[above], name)) not in seen:
                 seen.add(pair)
@@ -193,9 +193,9 @@ def module_tree(events: pl.DataFrame) -> Tree:
 def _stated(events: pl.DataFrame) -> dict[str, int]:
     """Layer number of each annotation that states one."""
     names = events.lazy().filter(pl.col("kind") == "annotation").select(pl.col("name").unique())
-    found = {}
+    numbers = {}
     for name in names.collect()["name"].drop_nulls():
         match = _RANGE.search(name[:400])
         if match is not None and len(match.group(1)) < 6:
-            found[name] = int(match.group(1))
-    return found
+            numbers[name] = int(match.group(1))
+    return numbers

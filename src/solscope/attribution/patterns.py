@@ -58,8 +58,8 @@ def doubts_about(
     pairs = list(zip(layers, roles, strict=True))
     if not all(_closes(x, named, products[x.start : x.end]) for x, named in pairs):
         return ["widths"] * len(layers)
-    known = known_patterns()
-    new = [not known.issuperset(parts_of(text, x, named)) for x, named in pairs]
+    familiar = known_patterns()
+    new = [not familiar.issuperset(parts_of(text, x, named)) for x, named in pairs]
     if any(new[1:]):
         return ["new"] * len(layers)
     rest: Doubt | None = "alternating" if _alternates(text, layers, products) else None
@@ -124,8 +124,8 @@ def parts_of(text: str, layer: Layer, named: Sequence[Named]) -> Iterator[str]:
     middle = layer.feed_start - layer.start
     for name, start, end in (("mix", 0, middle), ("feed", middle, layer.end - layer.start)):
         if start < end:
-            found = text[layer.start + start : layer.start + end]
-            yield f"{name}: {_pattern(found, [x.role for x in named[start:end]])}"
+            letters = text[layer.start + start : layer.start + end]
+            yield f"{name}: {_pattern(letters, [x.role for x in named[start:end]])}"
 
 
 def _pattern(text: str, roles: Sequence[str]) -> str:
@@ -145,8 +145,8 @@ def _pattern(text: str, roles: Sequence[str]) -> str:
     if "router" not in products:
         several = {role: n for role, n in products.items() if n > _FUSED.get(role, n)}
         tokens = [f"{t}({several.pop(t)})" if t in several else t for t in tokens]
-    found = _OF_QUERIES.sub("qkv norm ", " ".join(tokens) + " ")
-    return _LOOP.sub(r"\1... ", found).strip()
+    joined = _OF_QUERIES.sub("qkv norm ", " ".join(tokens) + " ")
+    return _LOOP.sub(r"\1... ", joined).strip()
 
 
 def _token(letter: str, role: str) -> str | None:

@@ -88,10 +88,10 @@ def find_places(
     whole = set(steps.table["found_by"]) == {"whole_profile"}
     if decoder and not is_training(activities):
         for rows, text in _passes(table, sequence):
-            found = _place_pass(text, [products[row] for row in rows], labels, cut=not whole)
-            if found is not None:
-                code[rows], layer[rows] = found.code, found.layer
-                generates[rows] = MODELS.index(found.model)
+            placed_pass = _place_pass(text, [products[row] for row in rows], labels, cut=not whole)
+            if placed_pass is not None:
+                code[rows], layer[rows] = placed_pass.code, placed_pass.layer
+                generates[rows] = MODELS.index(placed_pass.model)
         _place_transfers(table, sequence, labels, code)
     placed = table.with_columns(
         positions("layer", layer).cast(pl.Int32),
@@ -135,9 +135,9 @@ def _with_confidence(table: pl.DataFrame) -> pl.DataFrame:
 
     What was wrong more often than right is not claimed.
     """
-    found = [lookup(table[f"{s}_evidence"], s).alias(f"{s}_confidence") for s in SUBJECTS]
+    confidences = [lookup(table[f"{s}_evidence"], s).alias(f"{s}_confidence") for s in SUBJECTS]
     named = pl.col("role").is_not_null() & (pl.col("role_confidence") < LEAST)
-    return table.with_columns(found).with_columns(
+    return table.with_columns(confidences).with_columns(
         pl.min_horizontal("layer_confidence", "role_confidence").alias("confidence"),
         pl.when(named)
         .then(pl.lit(OTHER))
@@ -194,8 +194,8 @@ def _place_transfers(
         "prologue": _outside("prologue", OTHER, "transfer"),
         "epilogue": _outside("epilogue", "sampler", "transfer"),
     }
-    known = {number: label.place for label, number in labels.items()}
-    place = pl.Series("place", [known.get(number) for number in code.tolist()], dtype=pl.String)
+    place_of = {number: label.place for label, number in labels.items()}
+    place = pl.Series("place", [place_of.get(number) for number in code.tolist()], dtype=pl.String)
     unit = ["rank", "device", "pass"]
     inside = pl.col("start_ns").filter(pl.col("place") == "layer")
     moved = (
@@ -217,15 +217,15 @@ def _passes(table: pl.DataFrame, sequence: pl.Series) -> list[tuple[Int64s, list
     work = table.select(
         "rank", "device", "pass", "start_ns", pl.int_range(pl.len()).alias("at")
     ).with_columns(sequence)
-    known = work.filter(
+    in_passes = work.filter(
         pl.col("pass").is_not_null()
         & pl.col("start_ns").is_not_null()
         & (pl.col("letter") != Letter.TRANSFER)
     )
-    ordered = known.sort("start_ns", maintain_order=True)
+    ordered = in_passes.sort("start_ns", maintain_order=True)
     return [
-        (part["at"].to_numpy(), part["letter"].to_list())
-        for part in ordered.partition_by(["rank", "device", "pass"])
+        (of_pass["at"].to_numpy(), of_pass["letter"].to_list())
+        for of_pass in ordered.partition_by(["rank", "device", "pass"])
     ]
 
 

@@ -38,7 +38,7 @@ class _Frames:
         self._codes = self._names.to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
         coded = table.drop("name").with_columns(series("code", self._codes))
         parts = coded.partition_by(THREAD, as_dict=True)
-        self.threads = {key: _thread(part) for key, part in parts.items()}
+        self.threads = {key: _thread(frames) for key, frames in parts.items()}
 
     @cached_property
     def _distinct(self) -> tuple[Int64s, list[str | None]]:
@@ -71,11 +71,11 @@ class Stacks:
 
         `kind` is `annotation`, `python` or `cpu_op`; `names` restricts it to events of these names.
         """
-        found = np.full(self.activities.height, -1, dtype=np.int64)
+        rows = np.full(self.activities.height, -1, dtype=np.int64)
         launched, place, calls = self._launches
         if names != set():
-            found[launched] = self._search(kind, names, calls, place)
-        return positions("found", found).cast(pl.UInt32)
+            rows[launched] = self._search(kind, names, calls, place)
+        return positions("found", rows).cast(pl.UInt32)
 
     def names(self, kind: str, names: AbstractSet[str]) -> pl.Series:
         """For each activity the innermost of these names that was open at its launch."""
@@ -89,9 +89,9 @@ class Stacks:
     ) -> Int64s:
         if kind not in self._frames:
             self._frames[kind] = _frames(self.events, kind)
-        found = np.full(int(place.max()) + 1 if place.size else 0, -1, dtype=np.int64)
-        _innermost(self._frames[kind], names, calls, found)
-        return found[place]
+        rows = np.full(int(place.max()) + 1 if place.size else 0, -1, dtype=np.int64)
+        _innermost(self._frames[kind], names, calls, rows)
+        return rows[place]
 
     @cached_property
     def _launches(self) -> tuple[np.ndarray, Int64s, dict[_Key, _Calls]]:
@@ -119,16 +119,16 @@ def enclosing(
 
 def open_at(events: pl.DataFrame, calls: pl.DataFrame, kind: str) -> Int64s:
     """Row of the innermost event of `kind` open on the calling thread at each call, or -1."""
-    found = np.full(calls.height, -1, dtype=np.int64)
+    rows = np.full(calls.height, -1, dtype=np.int64)
     if not calls.is_empty():
-        _innermost(_frames(events, kind), None, _by_thread(calls), found)
-    return found
+        _innermost(_frames(events, kind), None, _by_thread(calls), rows)
+    return rows
 
 
 def _innermost(
-    frames: _Frames, names: AbstractSet[str] | None, calls: dict[_Key, _Calls], found: Int64s
+    frames: _Frames, names: AbstractSet[str] | None, calls: dict[_Key, _Calls], rows: Int64s
 ) -> None:
-    """Write the row of the innermost event around each call into `found`."""
+    """Write the row of the innermost event around each call into `rows`."""
     wanted = None if names is None else frames.named(names)
     for key, asked in calls.items():
         if (thread := frames.threads.get(key)) is None:
@@ -138,7 +138,7 @@ def _innermost(
             thread = _Thread(*(column[chosen] for column in thread))
         index = innermost(asked.start, thread.start, thread.end)
         inside = index >= 0
-        found[asked.position[inside]] = thread.row[index[inside]]
+        rows[asked.position[inside]] = thread.row[index[inside]]
 
 
 def _frames(events: pl.DataFrame, kind: str) -> _Frames:
@@ -155,16 +155,19 @@ def _frames(events: pl.DataFrame, kind: str) -> _Frames:
     return _Frames(table)
 
 
-def _thread(part: pl.DataFrame) -> _Thread:
-    start = part["start_ns"].to_numpy()
-    row = part["row"].cast(pl.Int64).to_numpy()
-    return _Thread(row, start, start + part["dur_ns"].to_numpy(), part["code"].to_numpy())
+def _thread(frames: pl.DataFrame) -> _Thread:
+    start = frames["start_ns"].to_numpy()
+    row = frames["row"].cast(pl.Int64).to_numpy()
+    return _Thread(row, start, start + frames["dur_ns"].to_numpy(), frames["code"].to_numpy())
 
 
 def _by_thread(calls: pl.DataFrame) -> dict[_Key, _Calls]:
     timed = calls.select("start_ns", *THREAD).with_row_index("position")
     parts = timed.filter(pl.col("start_ns").is_not_null()).partition_by(THREAD, as_dict=True)
     return {
-        key: _Calls(part["position"].cast(pl.Int64).to_numpy(), part["start_ns"].to_numpy())
-        for key, part in parts.items()
+        key: _Calls(
+            calls_of_thread["position"].cast(pl.Int64).to_numpy(),
+            calls_of_thread["start_ns"].to_numpy(),
+        )
+        for key, calls_of_thread in parts.items()
     }

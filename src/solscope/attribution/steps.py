@@ -85,17 +85,17 @@ def _merge(parts: list[Steps], rows: list[pl.Series], height: int) -> Steps:
     """Steps of several processes as one numbering; `rows` says whose activities are whose."""
     tables, steps, passes, phases, guesses = [], [], [], [], []
     done = turns = 0
-    for process, part in enumerate(parts):
-        shifted = part.table.with_columns(
+    for process, own in enumerate(parts):
+        shifted = own.table.with_columns(
             pl.col("step") + done, pl.lit(process, pl.Int32).alias("process")
         )
         tables.append(shifted)
-        steps.append(part.step + done)
-        passes.append(part.pass_id + turns)
-        phases.append(part.pass_phase)
-        guesses.append(part.guessed)
-        done += int(part.table["step"].max() or 0) + 1 if not part.table.is_empty() else 0  # type: ignore[arg-type]
-        turns += int(part.pass_id.max() or 0)  # type: ignore[arg-type]
+        steps.append(own.step + done)
+        passes.append(own.pass_id + turns)
+        phases.append(own.pass_phase)
+        guesses.append(own.guessed)
+        done += int(own.table["step"].max() or 0) + 1 if not own.table.is_empty() else 0  # type: ignore[arg-type]
+        turns += int(own.pass_id.max() or 0)  # type: ignore[arg-type]
     at = pl.concat(rows)
     columns = [pl.concat(column) for column in (steps, passes, phases, guesses)]
     placed = pl.DataFrame([at.alias("at"), *(c.alias(str(n)) for n, c in enumerate(columns))])
@@ -112,8 +112,8 @@ def _find_steps(stacks: Stacks) -> Steps:
     step = _without_stray(step, activities)
     names = [BEFORE, *cut.names] if has_head else cut.names
     table = _describe(activities, step, cut._replace(names=names))
-    found = find_passes(stacks, step, table)
-    return Steps(found.table, step, found.pass_id, found.pass_phase, found.guessed)
+    of_passes = find_passes(stacks, step, table)
+    return Steps(of_passes.table, step, of_passes.pass_id, of_passes.pass_phase, of_passes.guessed)
 
 
 def _head(step: pl.Series, activities: pl.DataFrame) -> tuple[pl.Series, bool]:
@@ -146,11 +146,11 @@ def _without_stray(step: pl.Series, activities: pl.DataFrame) -> pl.Series:
         }
     ).with_row_index("at")
     lost: list[int] = []
-    for part in table.drop_nulls().partition_by("step"):
-        stray = find_stray(part["start"].to_numpy(), part["end"].to_numpy(), one_in=200)
+    for of_step in table.drop_nulls().partition_by("step"):
+        stray = find_stray(of_step["start"].to_numpy(), of_step["end"].to_numpy(), one_in=200)
         if stray is not None:
             lonely = pl.col("start") < stray.end if stray.before else pl.col("start") >= stray.end
-            lost += part.filter(lonely)["at"].to_list()
+            lost += of_step.filter(lonely)["at"].to_list()
     return step.scatter(lost, None) if lost else step
 
 

@@ -216,11 +216,11 @@ def _judge(sample: Sample) -> tuple[Ratio | None, Verdict, str]:
     return ratio, *_against(ratio, limit)
 
 
-def _against(found: Ratio, limit: float) -> tuple[Verdict, str]:
-    text = f"×{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
-    if found.low > 1 + limit:
+def _against(ratio: Ratio, limit: float) -> tuple[Verdict, str]:
+    text = f"×{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
+    if ratio.low > 1 + limit:
         return "worse", f"{text}: entirely above ×{1 + limit:.3f}"
-    if found.high < 1 + limit:
+    if ratio.high < 1 + limit:
         return "ok", f"{text}: entirely below ×{1 + limit:.3f}"
     return "cannot_tell", f"{text}: the limit ×{1 + limit:.3f} is inside the interval"
 

@@ -31,9 +31,11 @@ def gate_runs(
 ) -> GateResult:
     """Test a run against another, phase by phase; limits are fractions."""
     limits = checked_limits(max_regression, budgets or {})
-    found = [phases(side) for side in (baseline, candidate)]
-    common = [name for name in found[0] if name in found[1] and phase in (None, name)]
-    have = [phase_names(names) for names in found]
+    phases_of_sides = [phases(side) for side in (baseline, candidate)]
+    common = [
+        name for name in phases_of_sides[0] if name in phases_of_sides[1] and phase in (None, name)
+    ]
+    have = [phase_names(names) for names in phases_of_sides]
     return judge_samples(
         (baseline.run.name, candidate.run.name),
         [s for name in common for s in _samples((baseline, candidate), name, limits)],

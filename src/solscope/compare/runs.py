@@ -94,12 +94,12 @@ def compare_runs(
         have = [f"{x}: {phase_names(y)}" for x, y in zip(labels, (first, second), strict=True)]
         raise UsageError(f"no phase in common ({'; '.join(have)})")
     return RunComparison(
-        runs=[_side(one, label) for one, label in zip((before, after), labels, strict=True)],
+        runs=[_side(side, label) for side, label in zip((before, after), labels, strict=True)],
         phases=[_phase(before, after, name) for name in common],
         warnings=[
             warning
-            for one, label in zip((before, after), labels, strict=True)
-            for warning in labelled(one.run.warnings, label)
+            for side, label in zip((before, after), labels, strict=True)
+            for warning in labelled(side.run.warnings, label)
         ],
     )
 
@@ -112,11 +112,11 @@ def _side(analysis: Analysis, label: str) -> RunSide:
 def _phase(before: Analysis, after: Analysis, phase: str | None) -> PhaseOfRuns:
     sides = PhaseOfRun(before, phase), PhaseOfRun(after, phase)
     parts = [_parts(side) for side in sides]
-    found = keys(sides)
+    role_keys = keys(sides)
     roles = [
-        _difference(part, role, *(_mean(times(side, key)) for side in sides))
-        for key in found
-        for _, part, role, communication in [key]
+        _difference(group, role, *(_mean(times(side, key)) for side in sides))
+        for key in role_keys
+        for _, group, role, communication in [key]
         if not communication
     ]
     return PhaseOfRuns(
@@ -126,7 +126,8 @@ def _phase(before: Analysis, after: Analysis, phase: str | None) -> PhaseOfRuns:
         parts=[_difference(None, name, parts[0][name], parts[1][name]) for name in PARTS],
         roles=sorted(roles, key=lambda row: -abs(row.diff_ms)),
         communication=sorted(
-            (_exchange(sides, key) for key in found if key[3]), key=lambda row: -abs(row.diff_ms)
+            (_exchange(sides, key) for key in role_keys if key[3]),
+            key=lambda row: -abs(row.diff_ms),
         ),
     )
 
@@ -135,8 +136,8 @@ def _parts(side: PhaseOfRun) -> dict[str, float]:
     """`PARTS`, ms, mean over ranks."""
 
     def mean(column: str) -> float:
-        found = side.over_ranks(column)
-        return 0.0 if found is None else found.mean / 1e3
+        spread = side.over_ranks(column)
+        return 0.0 if spread is None else spread.mean / 1e3
 
     waits = [
         side.per_step_us(at, float(side.roles[at]["wait_ns"].sum())) / 1e3 for at in side.places
@@ -160,8 +161,8 @@ def _mean(by_rank: dict[int, float]) -> float | None:
 
 def _tokens(side: PhaseOfRun) -> float | None:
     tables = [side.steps[at]["tokens"] for at in side.places]
-    known = pl.concat(tables).drop_nulls() if tables else pl.Series([], dtype=pl.Int64)
-    return float(np.mean(known.to_numpy())) if known.len() else None
+    recorded = pl.concat(tables).drop_nulls() if tables else pl.Series([], dtype=pl.Int64)
+    return float(np.mean(recorded.to_numpy())) if recorded.len() else None
 
 
 def _difference(

@@ -57,10 +57,13 @@ def _layers(
 
 
 def _kernels(profiles: Sequence[Attributed]) -> KernelComparison | None:
-    if len(profiles) != 2 or any(one.profile.is_aggregate for one in profiles):
+    if len(profiles) != 2 or any(each.profile.is_aggregate for each in profiles):
         return None
-    found = compare_kernels(profiles[0], profiles[1])
+    comparison = compare_kernels(profiles[0], profiles[1])
     return msgspec.structs.replace(
-        found,
-        phases=[msgspec.structs.replace(one, rows=one.rows[:MOST_KERNELS]) for one in found.phases],
+        comparison,
+        phases=[
+            msgspec.structs.replace(phase, rows=phase.rows[:MOST_KERNELS])
+            for phase in comparison.phases
+        ],
     )

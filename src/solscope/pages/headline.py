@@ -40,15 +40,15 @@ def of_comparison(comparison: Comparison) -> Headline:
     It makes no claim about significance: that takes a diagnosis.
     """
     first = comparison.profiles[0]
-    found = _largest(comparison)
-    if found is None:
+    largest = _largest(comparison)
+    if largest is None:
         return Headline(
             "The profiles have no steps that can be compared: totals of whole recordings are "
             "shown, whose work may differ. Compare shares, not speed.",
             [],
             None,
         )
-    phase, at = found
+    phase, at = largest
     label = comparison.profiles[at].label
     before, after = _step_ms(phase, 0), _step_ms(phase, at)
     assert before is not None
@@ -63,12 +63,12 @@ def of_comparison(comparison: Comparison) -> Headline:
         f"{first.label} ({_ms(before)})"
     )
     same_way = [
-        one
-        for one in phase.differences
-        if one.profile == label and one.diff_ms * (after - before) > 0
+        difference
+        for difference in phase.differences
+        if difference.profile == label and difference.diff_ms * (after - before) > 0
     ]
     if same_way:
-        main = max(same_way, key=lambda one: abs(one.diff_ms))
+        main = max(same_way, key=lambda difference: abs(difference.diff_ms))
         sentence += f"; the largest part of it is {main.name} ({main.diff_ms:+,.2f} ms)"
     paths = [first.path, comparison.profiles[at].path]
     if after < before:
@@ -96,7 +96,7 @@ def _largest(comparison: Comparison) -> tuple[PhaseComparison, int] | None:
                 candidates.append((abs(after - before), phase, at))
     if not candidates:
         return None
-    _, phase, at = max(candidates, key=lambda one: one[0])
+    _, phase, at = max(candidates, key=lambda candidate: candidate[0])
     return phase, at
 
 
@@ -140,17 +140,17 @@ def _of_steps(table: RunRanks) -> list[Figure]:
 
 
 def _of_recording(run: Run) -> list[Figure]:
-    known = [row.compute_ms for row in run.ranks if row.compute_ms is not None]
+    computing = [row.compute_ms for row in run.ranks if row.compute_ms is not None]
     figures = (
         [
-            Figure("least computing of a rank", min(known), "ms"),
-            Figure("most computing of a rank", max(known), "ms"),
+            Figure("least computing of a rank", min(computing), "ms"),
+            Figure("most computing of a rank", max(computing), "ms"),
         ]
-        if known
+        if computing
         else []
     )
     if run.skew is not None and run.skew.ranks:
-        most = max(one.wait_ms for one in run.skew.ranks)
+        most = max(waited.wait_ms for waited in run.skew.ranks)
         figures.append(Figure("most waiting of a rank", most, "ms"))
     return figures
 
@@ -160,13 +160,13 @@ def of_bench(board: Leaderboard) -> Headline:
     best = board.best
     if best.weighted_s is None:
         return Headline("No solution passed on a shape that has a bound.", [], None)
-    left = [one for one in best.operators if one.recoverable is not None]
+    left = [scored for scored in best.operators if scored.recoverable is not None]
     sentence = (
         f"The fastest correct solutions reach {as_percent(best.weighted_s, 1)} of the limit of "
         f"{board.device}, over {as_percent(best.covered, 1)} of the production time of the suite"
     )
     if left:
-        most = max(left, key=lambda one: one.recoverable or 0.0)
+        most = max(left, key=lambda scored: scored.recoverable or 0.0)
         share = as_percent(most.recoverable or 0.0, 1)
         sentence += f"; {most.operator} has the most to recover ({share} of GPU time)"
     figures = [
@@ -178,15 +178,16 @@ def of_bench(board: Leaderboard) -> Headline:
     return Headline(f"{sentence}.", figures, None)
 
 
-def of_importance(found: Importance) -> Headline:
+def of_importance(importance: Importance) -> Headline:
     """What takes the most time in a store, and where the most of it can be recovered."""
-    rows = [row for row in found.rows if not row.key.startswith("(")]
+    rows = [row for row in importance.rows if not row.key.startswith("(")]
     if not rows:
         return Headline("The store has no GPU time that a name is known for.", [], None)
     first = max(rows, key=lambda row: row.importance_pct)
     sentence = (
-        f"{first.key} takes the most GPU time over {found.profiles:,} "
-        f"profile{'' if found.profiles == 1 else 's'} ({as_percent(first.importance_pct / 100, 1)})"
+        f"{first.key} takes the most GPU time over {importance.profiles:,} "
+        f"profile{'' if importance.profiles == 1 else 's'} "
+        f"({as_percent(first.importance_pct / 100, 1)})"
     )
     figures = [Figure(f"importance of {first.key}", first.importance_pct, "%")]
     if first.s_pct is not None:

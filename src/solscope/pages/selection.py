@@ -44,7 +44,9 @@ def pages_of_profiles(
     pages += ranks_pages(profiles)
     pages += [comparison_page(profiles, labels)] if len(profiles) > 1 else []
     most = IN_REPORT // max(1, len(profiles))
-    pages += [profile_page(one, hardware, model, most_events=most, whole=True) for one in profiles]
+    pages += [
+        profile_page(profile, hardware, model, most_events=most, whole=True) for profile in profiles
+    ]
     return pages
 
 

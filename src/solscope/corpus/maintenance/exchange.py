@@ -88,8 +88,8 @@ def import_profiles(corpus: Corpus, source: str | os.PathLike[str]) -> Imported:
         raise DamagedFileError(
             f"{path}: {manifest.profiles} profiles expected, {profiles.height} found"
         )
-    known = corpus.known()
-    fresh = profiles.filter(~pl.col("id").is_in(list(known)))
+    stored = corpus.known()
+    fresh = profiles.filter(~pl.col("id").is_in(list(stored)))
     added = 0
     for start in range(0, fresh.height, AT_ONCE):
         extracts = list(_extracts(path, fresh.slice(start, AT_ONCE)))
@@ -116,8 +116,8 @@ def _extracts(path: Path, profiles: pl.DataFrame) -> Iterator[Extract]:
     for row in profiles.iter_rows(named=True):
         entry = row["entry"]
         parts = {
-            name: found.get(entry, schema(name).to_frame()).drop("entry")
-            for name, found in rows.items()
+            name: of_entries.get(entry, schema(name).to_frame()).drop("entry")
+            for name, of_entries in rows.items()
         }
         for name, column in (("times", "times_sha256"), ("steps", "steps_sha256")):
             if rows_hash(parts[name]) != row[column]:
@@ -128,6 +128,6 @@ def _extracts(path: Path, profiles: pl.DataFrame) -> Iterator[Extract]:
 
 
 def _rows(path: Path, name: str, entries: list[str]) -> dict[str, pl.DataFrame]:
-    found = pl.scan_parquet(path / f"{name}.parquet").filter(pl.col("entry").is_in(entries))
-    parts = found.collect().partition_by("entry", as_dict=True)
-    return {str(key[0]): part for key, part in parts.items()}
+    wanted = pl.scan_parquet(path / f"{name}.parquet").filter(pl.col("entry").is_in(entries))
+    by_entry = wanted.collect().partition_by("entry", as_dict=True)
+    return {str(key[0]): rows for key, rows in by_entry.items()}

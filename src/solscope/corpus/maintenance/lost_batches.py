@@ -29,14 +29,14 @@ class Chain:
     """Number of the last one, as `profiles` knows it."""
     records: pl.DataFrame
     """Rows of `batches`, each batch once."""
-    found: pl.DataFrame
+    counts: pl.DataFrame
     """Profiles by `batch`; 0 for those of schema 1."""
 
     @property
     def unrecorded(self) -> list[int]:
         """Commits without a record: their writer was stopped or is at work, or it is lost."""
-        known = set(self.records["batch"].to_list())
-        return [batch for batch in range(1, self.last + 1) if batch not in known]
+        recorded = set(self.records["batch"].to_list())
+        return [batch for batch in range(1, self.last + 1) if batch not in recorded]
 
     @property
     def undone(self) -> pl.DataFrame:
@@ -50,20 +50,20 @@ class Chain:
             .group_by(pl.col("of_batch").alias("batch"))
             .agg(pl.col("profiles").sum().alias("expected"))
         )
-        joined = expected.join(self.found, on="batch", how="full", coalesce=True).fill_null(0)
+        joined = expected.join(self.counts, on="batch", how="full", coalesce=True).fill_null(0)
         return joined.filter(pl.col("expected") != pl.col("found")).sort("batch")
 
 
 def read_chain(corpus: Corpus, profiles: pl.DataFrame) -> Chain:
     """The chain of a snapshot; `profiles` are all rows of that table."""
     records = scan(corpus.open(BATCHES), schema(BATCHES)).collect()
-    found = profiles.group_by(pl.col("batch").fill_null(0)).agg(
+    counts = profiles.group_by(pl.col("batch").fill_null(0)).agg(
         pl.len().cast(pl.Int64).alias("found")
     )
     return Chain(
         last=chain_number(corpus.open("profiles"), BATCH),
         records=_once(records),
-        found=found,
+        counts=counts,
     )
 
 
@@ -101,14 +101,14 @@ def _done(profiles: int) -> str:
 
 def records_to_write(corpus: Corpus, chain: Chain) -> dict[int, tuple[str, dict[int, int]]]:
     """What the missing records must say, for the batches of which that is known."""
-    found = dict(chain.found.iter_rows())
+    profiles_in = dict(chain.counts.iter_rows())
     notes = _removals(corpus) if chain.unrecorded else {}
     records = {}
     for batch in chain.unrecorded:
         if batch in notes:
             records[batch] = ("remove", notes[batch])
-        elif batch in found:
-            records[batch] = ("add", {batch: found[batch]})
+        elif batch in profiles_in:
+            records[batch] = ("add", {batch: profiles_in[batch]})
     return records
 
 
@@ -126,17 +126,17 @@ def accept_loss(corpus: Corpus) -> int:
     now = corpus.snapshot()
     chain = read_chain(now, now.raw("profiles").select("batch").collect())
     last = max([chain.last, *chain.records["batch"].to_list()])
-    whole = Chain(last, chain.records, chain.found)
+    whole = Chain(last, chain.records, chain.counts)
     wrong = whole.differences()
     if wrong.is_empty() and last == chain.last and not chain.unrecorded:
         return 0
     number = corpus.claim("accept", last + 1)
-    changes = {batch: found - expected for batch, expected, found in wrong.iter_rows()}
+    changes = {batch: counted - expected for batch, expected, counted in wrong.iter_rows()}
     if changes:
         corpus.record(number, "accept", changes)
     for batch in whole.unrecorded:
         corpus.record(batch, "accept", {0: 0}, REPAIR)
-    return sum(expected - found for _, expected, found in wrong.iter_rows())
+    return sum(expected - counted for _, expected, counted in wrong.iter_rows())
 
 
 def _removals(corpus: Corpus) -> dict[int, dict[int, int]]:

@@ -71,7 +71,7 @@ class Verification(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class _Found:
+class _TableCheck:
     """What was read of one table."""
 
     counts: pl.DataFrame
@@ -94,20 +94,20 @@ def verify(corpus: Corpus, *, full: bool = False) -> Verification:
     checked = CheckedFiles(corpus.url, _identity(now))
     if not full:
         checked.load()
-    found = {name: _check(name, listed[name], profiles, checked) for name in ROW_COUNTS}
+    checks = {name: _check(name, listed[name], profiles, checked) for name in ROW_COUNTS}
     checked.save()
-    problems += [problem for table in found.values() for problem in table.problems]
+    problems += [problem for table in checks.values() for problem in table.problems]
     problems += _doubles(profiles)
-    problems += _by_profile(profiles, found)
+    problems += _by_profile(profiles, checks)
     unrecorded = _chain(now, profiles, problems)
     return Verification(
         profiles=profiles["id"].n_unique(),
         files=sum(len(files) for files in listed.values()),
         problems=problems,
-        leftover_entries=_leftovers(profiles, found),
-        doubled_profiles=len(_doubled(profiles, found)),
+        leftover_entries=_leftovers(profiles, checks),
+        doubled_profiles=len(_doubled(profiles, checks)),
         unrecorded_batches=unrecorded,
-        files_from_earlier_check=sum(table.skipped for table in found.values()),
+        files_from_earlier_check=sum(table.skipped for table in checks.values()),
     )
 
 
@@ -162,10 +162,12 @@ def _scan(file: str, name: str) -> pl.LazyFrame:
     return pl.scan_parquet(file, glob=False, schema=schema(name), missing_columns="insert")
 
 
-def _check(name: str, files: list[str], profiles: pl.DataFrame, checked: CheckedFiles) -> _Found:
+def _check(
+    name: str, files: list[str], profiles: pl.DataFrame, checked: CheckedFiles
+) -> _TableCheck:
     """Count the rows of every profile in one table, and compare sums and hashes."""
     empty = pl.Schema({"entry": pl.String(), "found": pl.Int64()}).to_frame()
-    found = _Found(empty, [])
+    result = _TableCheck(empty, [])
     counts = [empty]
     split = schema(name).to_frame()
     for file in files:
@@ -177,20 +179,20 @@ def _check(name: str, files: list[str], profiles: pl.DataFrame, checked: Checked
             own = profiles.join(here, on="entry").sort("entry", "id")
             digest = _digest(own, name)
             if checked.holds(file, digest):
-                found.skipped += 1
+                result.skipped += 1
                 checked.passed(file, digest)
                 continue
-            before = len(found.wrong)
-            cut = _check_file(file, name, own, found)
+            before = len(result.wrong)
+            cut = _check_file(file, name, own, result)
             split = pl.concat([split, cut])
-            if len(found.wrong) == before and cut.is_empty():
+            if len(result.wrong) == before and cut.is_empty():
                 checked.passed(file, digest)
         except _UNREADABLE as error:
-            found.problems.append(Problem(file, f"cannot be read: {delta.first_line(error)}"))
+            result.problems.append(Problem(file, f"cannot be read: {delta.first_line(error)}"))
     if not split.is_empty():
-        _compare(name, split, profiles, found)
-    found.counts = pl.concat(counts).group_by("entry").agg(pl.col("found").sum())
-    return found
+        _compare(name, split, profiles, result)
+    result.counts = pl.concat(counts).group_by("entry").agg(pl.col("found").sum())
+    return result
 
 
 def _counts(file: str, name: str) -> pl.DataFrame:
@@ -208,7 +210,7 @@ def _digest(own: pl.DataFrame, name: str) -> str:
     return hashlib.sha256(facts.write_csv().encode()).hexdigest()
 
 
-def _check_file(file: str, name: str, own: pl.DataFrame, found: _Found) -> pl.DataFrame:
+def _check_file(file: str, name: str, own: pl.DataFrame, result: _TableCheck) -> pl.DataFrame:
     """Compare the profiles of one file; returns rows of those that it has only a part of."""
     whole = own.filter(pl.col("found") == pl.col(ROW_COUNTS[name]))
     waiting = schema(name).to_frame()
@@ -221,11 +223,11 @@ def _check_file(file: str, name: str, own: pl.DataFrame, found: _Found) -> pl.Da
         # The last profile may go on in the next slice.
         last = rows["entry"][-1] if rows.height and start + AT_ONCE < height else None
         waiting = rows.filter(pl.col("entry") == last) if last else schema(name).to_frame()
-        _compare(name, rows.filter(pl.col("entry") != last) if last else rows, own, found)
+        _compare(name, rows.filter(pl.col("entry") != last) if last else rows, own, result)
     return pl.concat(apart)
 
 
-def _compare(name: str, rows: pl.DataFrame, profiles: pl.DataFrame, found: _Found) -> None:
+def _compare(name: str, rows: pl.DataFrame, profiles: pl.DataFrame, result: _TableCheck) -> None:
     """Sums and hashes of rows against their profiles."""
     expected = profiles.select("entry", HASHES[name], *SUMS[name]).unique("entry", keep="any")
     facts = {row["entry"]: row for row in expected.iter_rows(named=True)}
@@ -236,11 +238,11 @@ def _compare(name: str, rows: pl.DataFrame, profiles: pl.DataFrame, found: _Foun
         fact = facts.get(row["entry"], row)
         for total in SUMS[name]:
             if row[total] != fact[total]:
-                found.wrong.setdefault(row["entry"], _differs(total, fact[total], row[total]))
+                result.wrong.setdefault(row["entry"], _differs(total, fact[total], row[total]))
     for entry, digest in rows_hashes(rows):
         stored = facts[entry][HASHES[name]] if entry in facts else digest
         if digest != stored:
-            found.wrong.setdefault(entry, _differs(HASHES[name], stored, digest))
+            result.wrong.setdefault(entry, _differs(HASHES[name], stored, digest))
 
 
 def _differs(what: str, expected: object, actual: object) -> str:
@@ -254,11 +256,11 @@ def _doubles(profiles: pl.DataFrame) -> Iterator[Problem]:
             yield Problem("profiles", f"{what} {name} is there more than once")
 
 
-def _by_profile(profiles: pl.DataFrame, found: dict[str, _Found]) -> Iterator[Problem]:
+def _by_profile(profiles: pl.DataFrame, checks: dict[str, _TableCheck]) -> Iterator[Problem]:
     """The first thing that is wrong with each profile: counts of rows, then sums and hashes."""
     wrong: dict[str, str] = {}
     nothing = {name: rows_hash(schema(name).to_frame()) for name in HASHES}
-    for name, table in found.items():
+    for name, table in checks.items():
         counted = profiles.join(table.counts, on="entry", how="left").with_columns(
             pl.col("found").fill_null(0)
         )
@@ -273,8 +275,8 @@ def _by_profile(profiles: pl.DataFrame, found: dict[str, _Found]) -> Iterator[Pr
                 wrong.setdefault(row["entry"], text)
         for entry, text in table.wrong.items():
             wrong.setdefault(entry, text)
-    known = profiles.filter(pl.col("entry").is_in(list(wrong))).unique("entry", keep="any")
-    for row in known.sort("id").iter_rows(named=True):
+    damaged = profiles.filter(pl.col("entry").is_in(list(wrong))).unique("entry", keep="any")
+    for row in damaged.sort("id").iter_rows(named=True):
         yield Problem(f"profile {row['id'][:12]} ({row['file']})", wrong[row["entry"]])
 
 
@@ -289,10 +291,10 @@ def _chain(corpus: Corpus, profiles: pl.DataFrame, problems: list[Problem]) -> i
     return len(chain.unrecorded)
 
 
-def _doubled(profiles: pl.DataFrame, found: dict[str, _Found]) -> set[str]:
+def _doubled(profiles: pl.DataFrame, checks: dict[str, _TableCheck]) -> set[str]:
     """Entries with more rows in a table than `profiles` says."""
     entries = set(profiles.filter(pl.col("entry").is_duplicated())["entry"].to_list())
-    for name, table in found.items():
+    for name, table in checks.items():
         more = profiles.join(table.counts, on="entry").filter(
             pl.col("found") > pl.col(ROW_COUNTS[name])
         )
@@ -300,6 +302,6 @@ def _doubled(profiles: pl.DataFrame, found: dict[str, _Found]) -> set[str]:
     return entries
 
 
-def _leftovers(profiles: pl.DataFrame, found: dict[str, _Found]) -> int:
-    entries = pl.concat(table.counts.select("entry") for table in found.values()).unique()
+def _leftovers(profiles: pl.DataFrame, checks: dict[str, _TableCheck]) -> int:
+    entries = pl.concat(table.counts.select("entry") for table in checks.values()).unique()
     return entries.join(profiles, on="entry", how="anti").height

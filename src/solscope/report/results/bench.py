@@ -85,11 +85,13 @@ def results_parts(document: BenchResults, screen: Screen) -> list[Printable]:
         )
         for r in results
     ]
-    known = [
-        at for at, one in enumerate(columns) if one.text or any(row[at] != "-" for row in cells)
+    filled = [
+        at
+        for at, column in enumerate(columns)
+        if column.text or any(row[at] != "-" for row in cells)
     ]
     shown = table(
-        [columns[at] for at in known], [[row[at] for at in known] for row in cells], screen.width
+        [columns[at] for at in filled], [[row[at] for at in filled] for row in cells], screen.width
     )
     count = Counter(r.status for r in results)
     total = ", ".join(f"{n} {status}" for status, n in count.most_common()) or "nothing to run"
@@ -177,15 +179,22 @@ def audit_parts(audit: Audit, screen: Screen) -> list[Printable]:
         Column("file", text=True, spare=2),
     )
     cells = [
-        (str(one.line), clean(one.what), one.operator, one.shape, one.solution, one.file)
-        for one in audit.findings[:MOST_FINDINGS]
+        (
+            str(finding.line),
+            clean(finding.what),
+            finding.operator,
+            finding.shape,
+            finding.solution,
+            finding.file,
+        )
+        for finding in audit.findings[:MOST_FINDINGS]
     ]
     parts: list[Printable] = [table(columns, cells, screen.width), Text("")] if cells else []
     left = len(audit.findings) - len(cells)
     notes = [f"and {left} more; --json has them all"] if left else []
     notes.append(
         f"{counted(audit.lines, 'line')}: {audit.intact} as written, {audit.no_digest} with no "
-        f"digest, {len({(one.file, one.line) for one in audit.findings})} with findings"
+        f"digest, {len({(finding.file, finding.line) for finding in audit.findings})} with findings"
     )
     if audit.other_solution:
         notes.append(
@@ -259,20 +268,20 @@ def leaderboard_parts(board: Leaderboard, screen: Screen) -> list[Printable]:
         ),
         [
             (
-                _share(one.weighted_s),
-                _share(one.covered),
-                _share(one.s_covered),
-                str(one.shapes_passed),
-                str(one.shapes_failed),
-                str(one.shapes_unsupported + one.declined),
-                str(one.wins),
-                one.solution,
+                _share(entry.weighted_s),
+                _share(entry.covered),
+                _share(entry.s_covered),
+                str(entry.shapes_passed),
+                str(entry.shapes_failed),
+                str(entry.shapes_unsupported + entry.declined),
+                str(entry.wins),
+                entry.solution,
             )
-            for one in board.entries
+            for entry in board.entries
         ],
         screen.width,
     )
-    names = [one.solution for one in board.entries]
+    names = [entry.solution for entry in board.entries]
     by_operator = table(
         (
             *numbers("importance", "best"),
@@ -281,12 +290,12 @@ def leaderboard_parts(board: Leaderboard, screen: Screen) -> list[Printable]:
         ),
         [
             (
-                _share(one.importance),
-                _share(one.s),
-                *(_share(entry.operators.get(one.operator)) for entry in board.entries),
-                one.operator,
+                _share(scored.importance),
+                _share(scored.s),
+                *(_share(entry.operators.get(scored.operator)) for entry in board.entries),
+                scored.operator,
             )
-            for one in board.best.operators
+            for scored in board.best.operators
         ],
         screen.width,
     )
@@ -295,7 +304,7 @@ def leaderboard_parts(board: Leaderboard, screen: Screen) -> list[Printable]:
         f"best of all per shape: S {_share(board.best.weighted_s)}",
         "S: over the whole suite, 0 for what did not pass; S covered: over what passed",
     ]
-    if any(one.shapes_unsupported or one.declined for one in board.entries):
+    if any(entry.shapes_unsupported or entry.declined for entry in board.entries):
         notes.append("declined: shapes and extra cases that a solution does not take")
     lines = [*map(Text, notes)]
     return [heading(title), overall, Text(""), by_operator, Text(""), *lines]
