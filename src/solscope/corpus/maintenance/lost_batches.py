@@ -89,7 +89,8 @@ def lost(chain: Chain) -> Iterator[LostBatch]:
         yield LostBatch(f"batch {row['batch']}", reason)
     open_ends = set(chain.unrecorded)
     for row in chain.differences().iter_rows(named=True):
-        if row["batch"] in open_ends and row["expected"] == 0:
+        # Below 0 where profiles of a batch without a record were removed.
+        if row["batch"] in open_ends and row["expected"] <= 0:
             continue  # Only its record is missing.
         text = f"{row['expected']:,} profiles expected, {row['found']:,} found"
         yield LostBatch(f"batch {row['batch']}", f"{text}; {LOST}")
@@ -102,13 +103,15 @@ def _done(profiles: int) -> str:
 def records_to_write(corpus: Corpus, chain: Chain) -> dict[int, tuple[str, dict[int, int]]]:
     """What the missing records must say, for the batches of which that is known."""
     profiles_in = dict(chain.counts.iter_rows())
+    removed = dict(chain.records.group_by("of_batch").agg(-pl.col("profiles").sum()).iter_rows())
     notes = _removals(corpus) if chain.unrecorded else {}
     records = {}
     for batch in chain.unrecorded:
+        added = profiles_in.get(batch, 0) + removed.get(batch, 0)
         if batch in notes:
             records[batch] = ("remove", notes[batch])
-        elif batch in profiles_in:
-            records[batch] = ("add", {batch: profiles_in[batch]})
+        elif added > 0:
+            records[batch] = ("add", {batch: added})
     return records
 
 

@@ -112,6 +112,23 @@ def test_the_record_of_a_stopped_removal_comes_from_the_log(
     assert records.filter(kind="remove")["profiles"].to_list() == [-1]
 
 
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_batch_without_a_record_loses_nothing_when_its_profiles_are_removed(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kept: int
+) -> None:
+    new = [extract(str(write_trace(tmp_path / f"{n}.json", gemm_us=90 + n))) for n in range(2)]
+    with monkeypatch.context() as patch:
+        patch.setattr(Corpus, "record", lambda *_: None)  # As if killed right before it.
+        ids = corpus.append(new)
+    corpus.remove(ids[kept:])
+    checked = verify(corpus)
+    assert (checked.problems, checked.unrecorded_batches) == ([], 1)
+    assert repair(corpus).clean
+    checked = verify(corpus)
+    assert (checked.problems, checked.unrecorded_batches) == ([], 0)
+    assert corpus.raw(BATCHES).collect().filter(batch=ADDED + 1)["profiles"].to_list() == [2]
+
+
 def test_a_record_that_a_repair_and_its_writer_wrote_counts_once(corpus: Corpus) -> None:
     corpus.record(2, "add", {2: 1}, "repair")
     assert verify(corpus).ok
