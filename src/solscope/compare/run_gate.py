@@ -6,7 +6,8 @@ the next. A category's time is the mean over ranks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -64,15 +65,16 @@ def _steps(side: PhaseOfRun, at: int) -> list[int]:
 
 
 def _step_times(side: PhaseOfRun) -> Floats:
-    columns = []
+    by_rank = []
     for at in side.places:
         lengths = step_lengths(side.analysis.run.ranks[at].steps)
-        columns.append([lengths[step] for step in _steps(side, at)])
-    return _by_step(columns, np.median)
+        shift = side.analysis.shifts[at]
+        by_rank.append({step + shift: lengths[step] for step in _steps(side, at)})
+    return _by_step(by_rank, np.median)
 
 
 def _category_times(side: PhaseOfRun, category: str) -> Floats:
-    columns = []
+    by_rank = []
     for at in side.places:
         rank = side.analysis.run.ranks[at]
         if category == "comm":
@@ -81,17 +83,22 @@ def _category_times(side: PhaseOfRun, category: str) -> Floats:
             alike = rank.work.filter(pl.col("category") == category)
             times = alike.select("step", ns="total_ns")
         sums = dict(times.group_by("step").agg(pl.col("ns").sum()).iter_rows())
-        columns.append([int(sums.get(step, 0)) for step in side.steps[at]["step"].to_list()])
-    return _by_step(columns, np.mean)
+        steps, shift = side.steps[at]["step"].to_list(), side.analysis.shifts[at]
+        by_rank.append({step + shift: int(sums.get(step, 0)) for step in steps})
+    return _by_step(by_rank, np.mean)
 
 
-def _by_step(columns: list[list[int]], over_ranks: Callable[..., Floats]) -> Floats:
-    """One value per step from those of the ranks; steps that some rank lacks are left out."""
-    count = min((len(column) for column in columns), default=0)
-    if not count:
-        return np.empty(0)
-    matrix = np.array([column[:count] for column in columns], np.float64)
-    return np.asarray(over_ranks(matrix, axis=0), np.float64)
+def _by_step(
+    by_rank: Sequence[Mapping[int, int]], over_ranks: Callable[..., np.floating[Any]]
+) -> Floats:
+    """One value per step of the run, from the ranks that have this step in this phase.
+
+    Steps are those of the run: the third one of a rank that lacks a step, or has another phase in
+    one, is not the third one of the others.
+    """
+    steps = sorted({step for values in by_rank for step in values})
+    each = ([values[step] for values in by_rank if step in values] for step in steps)
+    return np.array([float(over_ranks(values)) for values in each])
 
 
 def _warnings(baseline: Analysis, candidate: Analysis) -> Iterator[ProfileWarning]:

@@ -39,7 +39,7 @@ from solscope.export.threads import Threads
 from solscope.export.tracks import Track, added_tracks, json_args
 from solscope.ranks.analysis import Analysis
 from solscope.ranks.clock import Correction
-from solscope.ranks.match import step_shifts
+from solscope.views.run_roles import step_phases
 from solscope.views.step_rows import cut_out_step
 
 Ints = NDArray[np.int64]
@@ -112,13 +112,8 @@ def slowest_step_of(analysis: Analysis) -> int:
     steps, length = analysis.charge.steps, analysis.charge.length
     if not steps.size:
         raise InputError(f"{analysis.run.name}: no whole steps that all ranks recorded")
-    shifts = step_shifts(analysis.run.ranks, analysis.matched.index)
-    phases = {
-        int(number) + shifts[at]: phase
-        for at, rank in reversed(list(enumerate(analysis.run.ranks)))
-        for number, phase in rank.steps.select("step", "phase").iter_rows()
-    }
-    names = np.array([phases.get(int(step)) or "" for step in steps])
+    phase_of = step_phases(analysis)
+    names = np.array([phase_of[int(step)] or "" for step in steps])
     usual = {name: float(np.median(length[names == name])) for name in np.unique(names)}
     return int(steps[np.argmax(length - np.array([usual[name] for name in names]))])
 
@@ -131,7 +126,7 @@ class RunTrace:
         """Events of the profiles that were written so far."""
         self._analysis = analysis
         self._step = step
-        self._shifts = step_shifts(analysis.run.ranks, analysis.matched.index)
+        self._shifts = analysis.shifts
         self._without_step: list[int] = []
         self._joined: set[int] = set()
         if step is not None:

@@ -34,6 +34,8 @@ class Analysis:
     """Steps that figures are about, numbered as in `matched`: the first and cut ones left out."""
     own_steps: list[set[int]]
     """The same steps by rank, numbered as the rank does."""
+    shifts: list[int]
+    """What to add to a rank's step numbers to get those of the run, by rank."""
     charge: Charge = field(repr=False)
     suspect: Suspect
     why: Why | None
@@ -90,6 +92,7 @@ def analyze(run: Run) -> Analysis:
         split=split,
         steps=charge.steps,
         own_steps=own,
+        shifts=shifts,
         charge=charge,
         suspect=suspect,
         why=why,

@@ -12,6 +12,7 @@ although work is launched, *host* time in which nothing is launched.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -155,6 +156,18 @@ def phases(analysis: Analysis) -> list[str | None]:
         ):
             time[phase] = time.get(phase, 0.0) + ns
     return sorted(time, key=lambda phase: (-time[phase], phase or ""))
+
+
+def step_phases(analysis: Analysis) -> dict[int, str | None]:
+    """The phase of each counted step of the run: the one that most ranks have in it.
+
+    With data parallelism, one rank may be at a prompt while the others decode.
+    """
+    found: dict[int, Counter[str | None]] = {int(step): Counter() for step in analysis.steps}
+    for at, shift in enumerate(analysis.shifts):
+        for step, phase in analysis.rank_steps(at).select("step", "phase").iter_rows():
+            found[step + shift][phase] += 1
+    return {step: phases.most_common(1)[0][0] if phases else None for step, phases in found.items()}
 
 
 def keys(sides: Sequence[PhaseOfRun]) -> list[tuple[str | None, str | None, str, bool]]:

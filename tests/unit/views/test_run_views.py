@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from solscope import cli
-from solscope.compare.run_gate import gate_runs
+from solscope.compare.run_gate import _step_times, gate_runs
 from solscope.compare.runs import PARTS, compare_runs
 from solscope.errors import UsageError
 from solscope.ranks.analysis import Analysis, analyze
 from solscope.ranks.find import is_run
 from solscope.ranks.read import read_run
-from solscope.views.hotspots import HotspotTable, hotspots
+from solscope.run import Run
+from solscope.views.hotspots import HotspotTable, hotspots_by_phase
+from solscope.views.hotspots.base import Hotspot, HotspotCoverage
 from solscope.views.hotspots.runs import run_hotspots
 from solscope.views.run_layers import run_layers
-from solscope.views.run_roles import PhaseOfRun
-from tests.ranks_making import US, Program, make
+from solscope.views.run_roles import PhaseOfRun, step_phases
+from tests.ranks_making import MS, US, Program, make
 
 
 @pytest.fixture(scope="module")
-def opened() -> tuple[Analysis, dict[int, HotspotTable]]:
-    run, tables = read_run(["demo:ranks"], partial(hotspots, target_pct=80.0))
+def opened() -> tuple[Analysis, dict[int, list[HotspotTable]]]:
+    run, tables = read_run(["demo:ranks"], partial(hotspots_by_phase, target_pct=80.0))
     return analyze(run), tables
 
 
 @pytest.fixture(scope="module")
-def slow(opened: tuple[Analysis, dict[int, HotspotTable]]) -> Analysis:
+def slow(opened: tuple[Analysis, dict[int, list[HotspotTable]]]) -> Analysis:
     return opened[0]
 
 
@@ -121,8 +126,101 @@ def test_the_gate_says_that_the_runs_have_other_ranks() -> None:
     assert [warning.code for warning in result.warnings] == ["other_ranks"]
 
 
+def with_phases(run: Run, phases: Callable[[int, int], str]) -> Run:
+    """The run with these phases, by rank and step."""
+    ranks = [
+        replace(
+            rank,
+            steps=rank.steps.with_columns(
+                pl.Series("phase", [phases(rank.rank, step) for step in rank.steps["step"]])
+            ),
+        )
+        for rank in run.ranks
+    ]
+    return replace(run, ranks=tuple(ranks))
+
+
+def without_step(run: Run, rank: int, step: int) -> Run:
+    """The run as if one rank had not recorded a step."""
+    other = pl.col("step") != step
+    ranks = [
+        replace(r, steps=r.steps.filter(other), calls=r.calls.filter(other))
+        if r.rank == rank
+        else r
+        for r in run.ranks
+    ]
+    return replace(run, ranks=tuple(ranks))
+
+
+def prompts(rank: int, step: int, call: int) -> int:
+    """Every third step is 5 ms longer on all ranks."""
+    return 5 * MS if step % 3 == 0 and call == 0 else 0
+
+
+def test_the_gate_takes_steps_of_the_run_not_the_nth_of_each_rank() -> None:
+    whole = make(Program(steps=18, late=prompts))
+    lacking = without_step(without_step(whole, 1, 5), 2, 10)
+    counts = [analyze(run).steps.size for run in (whole, lacking)]
+    assert counts == [17, 15]
+    # The same program: what a rank lacks makes no step faster or slower.
+    result = gate_runs(analyze(whole), analyze(lacking), 0.02)
+    (check,) = result.checks
+    assert check.n == [16, 14]
+    baseline, candidate = check.baseline_ms, check.candidate_ms
+    assert baseline is not None
+    assert candidate is not None
+    times = sorted(_step_times(PhaseOfRun(analyze(lacking), None)) / MS)
+    short, long = [t for t in times if t < 3], [t for t in times if t >= 5]
+    assert len(short) + len(long) == len(times), "a mean of a short and a long step"
+    assert len(long) == 5
+
+
+def test_the_gate_keeps_phases_of_ranks_apart() -> None:
+    """Rank 1 is at a prompt in step 7, in which the others decode."""
+    run = with_phases(
+        make(Program(steps=18, late=prompts)),
+        lambda rank, step: "prefill" if step % 3 == 0 or (rank, step) == (1, 7) else "decode",
+    )
+    analysis = analyze(run)
+    result = gate_runs(analysis, analysis, 0.02)
+    by_phase = {check.phase: check for check in result.checks}
+    decode = _step_times(PhaseOfRun(analysis, "decode")) / MS
+    assert decode.max() < 3
+    assert by_phase["decode"].n == [11, 11]
+    assert step_phases(analysis)[7] == "decode"
+
+
+def table_of(phase: str, step_ms: float, saved_us: float) -> HotspotTable:
+    row = Hotspot(
+        rank=1, kind="operator", operator=f"gemm of {phase}", role=None, axes=None,
+        calls_per_step=1, time_us=saved_us, bound_us=None, limiter=None, expected_us=None,
+        efficiency_pct=None, recoverable_us=saved_us, recoverable_pct_of_step=0.0,
+        confidence="high", why="",
+    )  # fmt: skip
+    return HotspotTable("p", None, phase, 5, step_ms, 80.0, HotspotCoverage(None), [row])
+
+
+def test_the_work_list_of_a_run_is_about_one_phase() -> None:
+    """Ranks may differ in the phase that takes most of their own time."""
+    run = with_phases(
+        make(Program(steps=18, late=prompts)),
+        lambda rank, step: "prefill" if step % 3 == 0 else "decode",
+    )
+    analysis = analyze(run)
+    prefill, decode = table_of("prefill", 6.0, 900.0), table_of("decode", 1.2, 90.0)
+    tables = {0: [prefill, decode], 1: [decode, prefill], 2: [prefill, decode], 3: [prefill]}
+    result = run_hotspots(analysis, tables)
+    assert (result.phase, result.steps) == ("prefill", 5)
+    assert result.step_ms > 5, "short steps of the other phase count"
+    operators = {row.operator: row for row in result.hotspots if row.kind == "operator"}
+    assert list(operators) == ["gemm of prefill"]
+    assert operators["gemm of prefill"].recoverable_us == pytest.approx(900.0)
+    (comm,) = (row for row in result.hotspots if row.kind == "comm")
+    assert comm.calls_per_step == pytest.approx(6)
+
+
 def test_waiting_for_a_rank_is_apart_from_communication(
-    opened: tuple[Analysis, dict[int, HotspotTable]],
+    opened: tuple[Analysis, dict[int, list[HotspotTable]]],
 ) -> None:
     analysis, tables = opened
     result = run_hotspots(analysis, tables)
@@ -130,7 +228,7 @@ def test_waiting_for_a_rank_is_apart_from_communication(
     assert (first.kind, first.operator) == ("imbalance", "waiting for rank 2")
     assert first.confidence == "high"
     assert first.recoverable_pct_of_step == pytest.approx(analysis.suspect.step_share_pct)
-    single = {row.operator: row for row in tables[0].hotspots if row.kind == "comm"}
+    single = {row.operator: row for row in tables[0][0].hotspots if row.kind == "comm"}
     of_run = {row.operator: row for row in result.hotspots if row.kind == "comm"}
     assert of_run["all_reduce"].recoverable_us < single["all_reduce"].recoverable_us
     assert [row.rank for row in result.hotspots] == list(range(1, len(result.hotspots) + 1))

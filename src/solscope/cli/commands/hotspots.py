@@ -76,10 +76,10 @@ def _of_runs(files: tuple[str, ...], target: float, costs: CostOptions) -> list[
     """The work lists of runs of many ranks."""
     from functools import partial
 
-    from solscope.views.hotspots import hotspots
+    from solscope.views.hotspots import hotspots_by_phase
     from solscope.views.hotspots.runs import run_hotspots
 
     refuse_with_runs(**{"with": costs.companion is not None})
     card, config = open_hardware(costs.hardware), open_model(costs.model)
-    view = partial(hotspots, hardware=card, target_pct=target, model=config)
+    view = partial(hotspots_by_phase, hardware=card, target_pct=target, model=config)
     return [run_hotspots(*open_ranks_and(name, costs.opening, view)) for name in files]

@@ -28,11 +28,18 @@ from solscope.views.hotspots.copies import copies_between, exposed_copies
 from solscope.views.hotspots.fusion import fusions, tiny_runs
 from solscope.views.hotspots.idle import exposed_communication, idle_time
 from solscope.views.hotspots.slow import slow_operators, streamed_bytes
-from solscope.views.hotspots.window import step_window
+from solscope.views.hotspots.window import Window, step_window, step_windows
 from solscope.views.operators import hardware_of
 from solscope.views.percent import percent_of
 
-__all__ = ["TARGET_PCT", "Hotspot", "HotspotCoverage", "HotspotTable", "hotspots"]
+__all__ = [
+    "TARGET_PCT",
+    "Hotspot",
+    "HotspotCoverage",
+    "HotspotTable",
+    "hotspots",
+    "hotspots_by_phase",
+]
 
 TARGET_PCT = 80.0
 """Share of its bound that a good kernel reaches; time below that is not counted as recoverable."""
@@ -54,11 +61,30 @@ def hotspots(
     return hotspots_of_calls(attributed, find_calls(attributed, model), card, target_pct)
 
 
+def hotspots_by_phase(
+    attributed: Attributed,
+    hardware: Hardware | None = None,
+    target_pct: float = TARGET_PCT,
+    model: Model | None = None,
+) -> list[HotspotTable]:
+    """`hotspots` of each phase, that with most time first: which one counts, the run decides."""
+    card = hardware or hardware_of(attributed)
+    table = find_calls(attributed, model)
+    return [
+        hotspots_of_calls(attributed, table, card, target_pct, window)
+        for window in step_windows(attributed)
+    ]
+
+
 def hotspots_of_calls(
-    attributed: Attributed, table: CallTable, card: Hardware | None, target_pct: float = TARGET_PCT
+    attributed: Attributed,
+    table: CallTable,
+    card: Hardware | None,
+    target_pct: float = TARGET_PCT,
+    window: Window | None = None,
 ) -> HotspotTable:
-    """`hotspots` of calls that were found before."""
-    window = step_window(attributed)
+    """`hotspots` of calls that were found before; in the phase with most time unless given."""
+    window = window or step_window(attributed)
     calls = window.of(table.calls)
     runs = tiny_runs(calls, table)
     copies = copies_between(calls, table, card)

@@ -17,6 +17,11 @@ def mean_count(count: float, noun: str, plural: str | None = None) -> str:
     return f"{count:.4g} {noun if count == 1 else plural or noun + 's'}"
 
 
+def take(count: float) -> str:
+    """The verb after a mean count: `1 call takes`, `2.5 calls take`."""
+    return "takes" if count == 1 else "take"
+
+
 HotspotKind = Literal["operator", "fusion", "comm", "copy", "idle", "imbalance"]
 Confidence = Literal["high", "medium", "low"]
 

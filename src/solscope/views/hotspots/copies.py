@@ -14,7 +14,7 @@ from solscope.hardware import Hardware
 from solscope.intervals import overlap, union
 from solscope.views.costs import CallTable
 from solscope.views.device_time import bounds
-from solscope.views.hotspots.base import Hotspot, lost_time, mean_count
+from solscope.views.hotspots.base import Hotspot, lost_time, mean_count, take
 from solscope.views.hotspots.window import Window
 from solscope.views.typical_step import COPIES, copy_direction
 
@@ -86,7 +86,7 @@ def _row(direction: str, sums: _Spent, devices: int, window: Window) -> Hotspot:
         saved_us=saved,
         confidence="low",
         why=(
-            f"{mean_count(per_step, 'copy', 'copies')}{where} take {time_us:,.2f} µs, {saved:,.2f} "
-            f"µs of it while nothing else runs; {advice}"
+            f"{mean_count(per_step, 'copy', 'copies')}{where} {take(per_step)} {time_us:,.2f} µs, "
+            f"{saved:,.2f} µs of it while nothing else runs; {advice}"
         ),
     )

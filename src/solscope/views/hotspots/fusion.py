@@ -9,7 +9,7 @@ import polars as pl
 
 from solscope.names import short_name
 from solscope.views.costs import CallKind, CallTable
-from solscope.views.hotspots.base import Hotspot, lost_time, mean_count
+from solscope.views.hotspots.base import Hotspot, lost_time, mean_count, take
 from solscope.views.hotspots.window import Window
 
 TINY_NS = 10_000
@@ -72,8 +72,9 @@ def _fusion(names: tuple[str, ...], times: list[list[int]], window: Window) -> H
         saved_us=total_us - fused_us,
         confidence="medium" if len(names) <= LONG_RUN else "low",
         why=(
-            f"{mean_count(runs, 'run')} of {len(names)} tiny kernels take {total_us / runs:.2f} µs "
-            f"each; one kernel as slow as the slowest of them would take {fused_us / runs:.2f} µs"
+            f"{mean_count(runs, 'run')} of {len(names)} tiny kernels {take(runs)} "
+            f"{total_us / runs:.2f} µs each; one kernel as slow as the slowest of them would take "
+            f"{fused_us / runs:.2f} µs"
         ),
         limiter="launch",
     )

@@ -17,7 +17,7 @@ from solscope.intervals import overlap, union
 from solscope.roofline import bound
 from solscope.views.costs import CallTable
 from solscope.views.device_time import bounds
-from solscope.views.hotspots.base import Hotspot, lost_time, mean_count
+from solscope.views.hotspots.base import Hotspot, lost_time, mean_count, take
 from solscope.views.hotspots.window import Window
 from solscope.views.idle import CAUSES, idle_gaps
 from solscope.views.typical_step import LAUNCH_GAP_NS
@@ -133,8 +133,8 @@ def _comm_row(
     time_us, saved = (window.per_step(ns / devices) for ns in (comm.time_ns, comm.exposed_ns))
     bound_us = None if least is None else window.per_step(1e3 * least.time_us / devices)
     why = (
-        f"{mean_count(per_step, 'call')} take {time_us:.2f} µs, {saved:.2f} µs of it while "
-        "nothing computes"
+        f"{mean_count(per_step, 'call')} {take(per_step)} {time_us:.2f} µs, {saved:.2f} µs of it "
+        "while nothing computes"
     )
     if bound_us is not None:
         why += f"; interconnect bound: {bound_us:.2f} µs"

@@ -1,5 +1,8 @@
 """The work list of a run: that of its ranks in the mean, with waiting apart from communication.
 
+Figures are about the phase with most time over all ranks, as those of one profile are; a rank that
+spends most of its own time in another phase still counts with this one.
+
 In one rank's trace, waiting for another rank looks like communication. Here what is not hidden of a
 collective is split: the transfer, which overlap or a faster link could save, and waiting, which
 only the rank that comes late can. Waiting is ranked by what the step would be shorter, had that
@@ -9,15 +12,17 @@ rank been in time: rows of kind `imbalance`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from solscope.ranks.analysis import Analysis
-from solscope.views.hotspots.base import Hotspot, HotspotCoverage, HotspotTable, mean_count
+from solscope.views.hotspots.base import Hotspot, HotspotCoverage, HotspotTable, mean_count, take
+from solscope.views.run_roles import phases, step_phases
 
 LEAST_PCT = 0.5
 """Waiting that costs less of a step than this is not listed."""
@@ -29,12 +34,21 @@ REASONS = {
 }
 
 
-def run_hotspots(analysis: Analysis, tables: Mapping[int, HotspotTable]) -> HotspotTable:
-    """Rank what the ranks of a run could save; `tables` holds the work list of each rank."""
-    step_us = float(analysis.charge.length.mean()) / 1e3 if analysis.steps.size else 0.0
+def run_hotspots(
+    analysis: Analysis, by_phase: Mapping[int, Sequence[HotspotTable]]
+) -> HotspotTable:
+    """Rank what the ranks of a run could save; `by_phase` holds the work lists of each rank."""
+    phase = next(iter(phases(analysis)), None)
+    # Without whole steps that all ranks have, each rank speaks of its own longest phase.
+    wanted = {rank: [t for t in found if t.phase == phase] for rank, found in by_phase.items()}
+    if not analysis.steps.size:
+        wanted = {rank: list(found) for rank, found in by_phase.items()}
+    tables = {rank: found[0] for rank, found in wanted.items() if found}
+    steps = _Steps.of(analysis, phase)
+    step_us = float(steps.length.mean()) / 1e3 if steps.length.size else 0.0
     if not step_us:
-        step_us = 1e3 * float(np.mean([table.step_ms for table in tables.values()]))
-    rows = [*_of_ranks(tables), *_transfers(analysis), *_imbalance(analysis)]
+        step_us = 1e3 * float(np.mean([table.step_ms for table in tables.values()] or [0.0]))
+    rows = [*_of_ranks(tables), *_transfers(analysis, steps), *_imbalance(analysis, steps)]
     shares = [
         msgspec.structs.replace(
             row, recoverable_pct_of_step=100 * row.recoverable_us / step_us if step_us else 0.0
@@ -43,13 +57,13 @@ def run_hotspots(analysis: Analysis, tables: Mapping[int, HotspotTable]) -> Hots
         if row.recoverable_us > 0
     ]
     ranked = sorted(shares, key=lambda row: -row.recoverable_us)
-    one = next(iter(tables.values()))
+    one = next(iter(tables.values()), None) or next(iter(by_phase.values()))[0]
     costs = [t.coverage.cost_pct for t in tables.values() if t.coverage.cost_pct is not None]
     return HotspotTable(
         profile=analysis.run.name,
         hardware=one.hardware,
-        phase=one.phase,
-        steps=int(analysis.steps.size) or one.steps,
+        phase=phase,
+        steps=int(steps.numbers.size) or one.steps,
         step_ms=step_us / 1e3,
         target_pct=one.target_pct,
         coverage=HotspotCoverage(
@@ -57,6 +71,23 @@ def run_hotspots(analysis: Analysis, tables: Mapping[int, HotspotTable]) -> Hots
         ),
         hotspots=[msgspec.structs.replace(row, rank=at) for at, row in enumerate(ranked, start=1)],
     )
+
+
+class _Steps(NamedTuple):
+    """The counted steps of one phase."""
+
+    numbers: NDArray[np.int64]
+    """As the run numbers them."""
+    length: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    """What each rank's lateness cost, by step and rank."""
+
+    @classmethod
+    def of(cls, analysis: Analysis, phase: str | None) -> _Steps:
+        of_step = step_phases(analysis)
+        here = np.array([of_step[int(step)] == phase for step in analysis.steps], bool)
+        charge = analysis.charge
+        return cls(charge.steps[here], charge.length[here], charge.cost[here])
 
 
 def _of_ranks(tables: Mapping[int, HotspotTable]) -> list[Hotspot]:
@@ -98,7 +129,7 @@ class _Sums(NamedTuple):
     """Neither waiting nor hidden, call by call."""
 
 
-def _transfers(analysis: Analysis) -> list[Hotspot]:
+def _transfers(analysis: Analysis, steps: _Steps) -> list[Hotspot]:
     """Communication by kind: what neither computing hides nor waiting for a rank explains."""
     sums: dict[str, list[_Sums]] = {}
     for at, rank in enumerate(analysis.run.ranks):
@@ -107,8 +138,9 @@ def _transfers(analysis: Analysis) -> list[Hotspot]:
         wait[analysis.matched.index[has_call, at]] = np.nan_to_num(
             analysis.split.wait[has_call, at]
         )
+        numbers = (steps.numbers - analysis.shifts[at]).tolist()
         own = rank.calls.with_columns(pl.Series("wait_ns", wait)).filter(
-            pl.col("step").is_in(sorted(analysis.own_steps[at]))
+            pl.col("step").is_in(numbers)
         )
         for (kind,), calls in own.group_by("kind", maintain_order=True):
             times = (calls["end_ns"] - calls["start_ns"]).to_numpy()
@@ -123,7 +155,7 @@ def _transfers(analysis: Analysis) -> list[Hotspot]:
                     float(np.maximum(times - covered, 0.0).sum()),
                 )
             )
-    per = 1e3 * max(1, int(analysis.steps.size)) * len(analysis.run.ranks)
+    per = 1e3 * max(1, steps.numbers.size) * len(analysis.run.ranks)
     return [_transfer(kind, rows, per) for kind, rows in sums.items()]
 
 
@@ -138,33 +170,33 @@ def _transfer(kind: str, rows: list[_Sums], per: float) -> Hotspot:
         time_us=time,
         saved_us=saved,
         confidence="low",
-        why=f"{mean_count(calls, 'call')} take {time:,.2f} µs per rank: {wait:,.2f} µs waiting for "
-        f"other ranks, {hidden:,.2f} µs while it computes; overlap could hide the rest",
+        why=f"{mean_count(calls, 'call')} {take(calls)} {time:,.2f} µs per rank: {wait:,.2f} µs "
+        f"waiting for other ranks, {hidden:,.2f} µs while it computes; overlap could hide the rest",
     )
 
 
-def _imbalance(analysis: Analysis) -> list[Hotspot]:
+def _imbalance(analysis: Analysis, steps: _Steps) -> list[Hotspot]:
     """Waiting for each rank that costs a step something, by what the step would save."""
-    length = float(analysis.charge.length.sum())
+    length, count = float(steps.length.sum()), steps.numbers.size
     if not length:
         return []
+    of_phase = np.isin(analysis.matched.table["step"].fill_null(-1).to_numpy(), steps.numbers)
     rows = []
     for at, rank in enumerate(analysis.matched.ranks):
-        cost = float(analysis.charge.cost[:, at].sum())
+        cost = float(steps.cost[:, at].sum())
         if 100 * cost < LEAST_PCT * length:
             continue
         named = analysis.suspect.rank == rank
         known = analysis.why if analysis.suspect.leader == rank else None
         reason = REASONS.get(known.why) if known is not None else None
-        last = int((analysis.counted & (analysis.split.last == at)).sum())
-        per_step = last / max(1, analysis.steps.size)
+        per_step = int((of_phase & (analysis.split.last == at)).sum()) / count
         rows.append(
             _row(
                 "imbalance",
                 f"waiting for rank {rank}",
                 calls=per_step,
-                time_us=cost / analysis.steps.size / 1e3,
-                saved_us=cost / analysis.steps.size / 1e3,
+                time_us=cost / count / 1e3,
+                saved_us=cost / count / 1e3,
                 confidence="high" if named else "low",
                 why=f"it comes last to {mean_count(per_step, 'collective')}, and the others could "
                 "go on earlier" + (f": {reason}" if reason else ""),

@@ -35,6 +35,11 @@ class Window:
 
 def step_window(attributed: Attributed) -> Window:
     """The whole steps of the phase that takes most time; the profile where there is none."""
+    return step_windows(attributed)[0]
+
+
+def step_windows(attributed: Attributed) -> list[Window]:
+    """The whole steps of each phase, that with most time first; the profile where there is none."""
     first = (pl.col("process") == 0) & ~pl.col("cut") & pl.col("start_ns").is_not_null()
     whole = attributed.steps.filter(first).with_columns(
         (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns")
@@ -45,7 +50,10 @@ def step_window(attributed: Attributed) -> Window:
         span = (
             0 if rows.is_empty() else int(ends.to_numpy().max() - rows["start_ns"].to_numpy().min())
         )
-        return Window(None, 0, float(span), whole)
+        return [Window(None, 0, float(span), whole)]
     parts = whole.partition_by("phase", maintain_order=True)
-    most = max(parts, key=lambda phase_rows: int(phase_rows["dur_ns"].sum()))
-    return Window(most["phase"][0], most.height, int(most["dur_ns"].sum()) / most.height, most)
+    parts.sort(key=lambda steps: -int(steps["dur_ns"].sum()))
+    return [
+        Window(steps["phase"][0], steps.height, int(steps["dur_ns"].sum()) / steps.height, steps)
+        for steps in parts
+    ]
