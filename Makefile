@@ -20,14 +20,14 @@ machine: $(STAMP)
 	$(BIN)/python scripts/describe_machine.py
 
 test: $(STAMP)
-	$(BIN)/pytest -n 2 --dist worksteal -m "not long and not browser"
+	$(BIN)/pytest -n 2 --dist worksteal --ignore tests/browser -m "not long and not browser"
 
 test-long: $(STAMP)
-	HYPOTHESIS_PROFILE=many $(BIN)/pytest -n 2 --dist worksteal -m "long or hypothesis"
+	HYPOTHESIS_PROFILE=many $(BIN)/pytest -n 2 --dist worksteal --ignore tests/browser -m "long or hypothesis"
 
 test-browser: $(STAMP)
 	scripts/install-chromium
-	$(BIN)/pytest -n 2 --dist loadfile -m browser
+	$(BIN)/pytest -n 2 --dist loadfile -m browser tests/browser
 
 # Damage files at random and run every command on them; what fails is saved in fuzz-findings/.
 fuzz: $(STAMP)

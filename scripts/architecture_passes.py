@@ -89,9 +89,9 @@ class _Watched:
             rows.extend((at.tolist(), "".join(text)) for at, text in found)
             return found
 
-        def place_pass(text: Any, products: Any, labels: Any, *, cut: bool) -> Any:
+        def place_pass(text: Any, products: Any, *, cut: bool) -> Any:
             self.read.append((*rows[len(self.read)], products, cut))
-            return self.originals["_place_pass"](text, products, labels, cut=cut)
+            return self.originals["_place_pass"](text, products, cut=cut)
 
         vars(places).update(_passes=passes, _place_pass=place_pass)
         return self
@@ -153,14 +153,12 @@ def judge(given: RecordedPass) -> Counter[Claims]:
     Roles and kinds are those of the evidence: what is wrong too often is measured, not claimed.
     """
     out: Counter[Claims] = Counter()
-    labels: dict[Any, int] = {}
-    letters = [kernel.letter for kernel in given.kernels]
-    products = [kernel.product for kernel in given.kernels]
-    found = vars(places)["_place_pass"](letters, products, labels, cut=given.cut)
+    letters = tuple(kernel.letter for kernel in given.kernels)
+    products = tuple(kernel.product for kernel in given.kernels)
+    found = vars(places)["_place_pass"](letters, products, cut=given.cut)
     if found is None:
         return out
-    names = list(labels)
-    at = [None if code < 0 else names[code] for code in found.code.tolist()]
+    at = [None if code < 0 else found.labels[code] for code in found.code.tolist()]
     layers = [None if layer < 0 else layer for layer in found.layer.tolist()]
     agrees = _agrees(given, layers, at)
     for kernel, layer, label in zip(given.kernels, layers, at, strict=True):

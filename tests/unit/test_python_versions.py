@@ -102,7 +102,10 @@ def newer_names(code: str) -> list[tuple[int, str]]:
 
 
 def _unguarded(node: ast.AST) -> Iterator[ast.AST]:
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if not (isinstance(child, ast.If) and "version_info" in ast.unparse(child.test)):
-            yield from _unguarded(child)
+    """The nodes below `node`, in the order of the source."""
+    left = [node]
+    while left:
+        one = left.pop()
+        if not (isinstance(one, ast.If) and "version_info" in ast.unparse(one.test)):
+            yield one
+            left += reversed(list(ast.iter_child_nodes(one)))

@@ -8,6 +8,7 @@ and so does everything in a profile of training, whose backward pass has no such
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -88,9 +89,12 @@ def find_places(
     whole = set(steps.table["found_by"]) == {"whole_profile"}
     if decoder and not is_training(activities):
         for rows, text in _passes(table, sequence):
-            placed_pass = _place_pass(text, [products[row] for row in rows], labels, cut=not whole)
+            shapes = tuple(products[row] for row in rows)
+            placed_pass = _place_pass(tuple(text), shapes, cut=not whole)
             if placed_pass is not None:
-                code[rows], layer[rows] = placed_pass.code, placed_pass.layer
+                known = [labels.setdefault(label, len(labels)) for label in placed_pass.labels]
+                code[rows] = np.array([*known, -1])[placed_pass.code]
+                layer[rows] = placed_pass.layer
                 generates[rows] = MODELS.index(placed_pass.model)
         _place_transfers(table, sequence, labels, code)
     placed = table.with_columns(
@@ -230,19 +234,23 @@ def _passes(table: pl.DataFrame, sequence: pl.Series) -> list[tuple[Int64s, list
 
 
 class _Pass(NamedTuple):
-    """What was found in a pass: code of the label and number of the layer of each kernel."""
+    """What was found in a pass: label and number of the layer of each kernel."""
 
+    labels: list[_Label]
     code: Int64s
+    """Where in `labels` that of a kernel is; -1 for none."""
     layer: Int64s
     model: Model
 
 
+@lru_cache(maxsize=128)
 def _place_pass(
-    sequence: list[str], products: list[Product | None], labels: dict[_Label, int], *, cut: bool
+    sequence: tuple[str, ...], products: tuple[Product | None, ...], *, cut: bool
 ) -> _Pass | None:
     """Labels and layers of the kernels of a pass; None without layers.
 
-    `cut` says that the pass was cut out of the profile, and does not stand for all of it.
+    `cut` says that the pass was cut out of the profile, and does not stand for all of it. Steps of
+    decoding run the same kernels again and again, and so do ranks: each sequence is placed once.
     """
     parts = units(sequence)
     layers = find_layers(parts)
@@ -269,8 +277,9 @@ def _place_pass(
         named[layer.start : layer.end] = labeled
         numbers[layer.start : layer.end] = [number] * (layer.end - layer.start)
     lengths = [unit.end - unit.start for unit in parts]
+    labels: dict[_Label, int] = {}
     codes = [-1 if label is None else labels.setdefault(label, len(labels)) for label in named]
-    return _Pass(np.repeat(codes, lengths), np.repeat(numbers, lengths), model)
+    return _Pass(list(labels), np.repeat(codes, lengths), np.repeat(numbers, lengths), model)
 
 
 def _outside(place: str, role: str, seen: str, edge: bool = False) -> _Label:
@@ -293,12 +302,13 @@ def _layer_labels(
 ) -> Iterator[_Label]:
     """Labels of the units of a layer, whose bounds were found as `seen` says."""
     shapes = any(shape is not None for shape in products)
+    label = layer.label
     kind, inside = kind_evidence(layer.kind, seen), text[layer.start : layer.end]
     edge = _edge(inside)
     for at, (letter, named) in enumerate(zip(inside, roles, strict=True)):
         place = layer_evidence("layer", seen, at < edge)
         role = role_evidence(named.role, seen, shapes, letter != Letter.UNKNOWN)
-        yield _Label("layer", layer.label, named.group, named.role, place, role, kind)
+        yield _Label("layer", label, named.group, named.role, place, role, kind)
 
 
 def _decode(labels: dict[_Label, int], code: Int64s) -> list[pl.Series]:

@@ -14,6 +14,7 @@ characters.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -227,7 +228,7 @@ def _comm(name: str) -> Letter:
     return Letter.EXPERT_RETURN if "combine" in lower else Letter.COMMUNICATION
 
 
-def units(sequence: list[str]) -> list[Unit]:
+def units(sequence: Sequence[str]) -> list[Unit]:
     """The sequence as units: written-out norms are joined, all else is a unit of its own."""
     text = "".join(sequence)
     out: list[Unit] = []

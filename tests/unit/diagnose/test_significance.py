@@ -1,17 +1,23 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from solscope.diagnose.statistics.significance import fisher_p, mann_whitney_p, student_p, welch_p
 
-stats = pytest.importorskip("scipy.stats")
 SAMPLES = [
     (n, m, shift, ties)
     for n, m in ((2, 2), (3, 9), (8, 7), (8, 40), (9, 9), (25, 60))
     for shift in (0.0, 0.4, 3.0)
     for ties in (False, True)
 ]
+
+
+@pytest.fixture(scope="module")
+def stats() -> Any:
+    return pytest.importorskip("scipy.stats")
 
 
 def drawn(n: int, m: int, shift: float, ties: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -21,14 +27,16 @@ def drawn(n: int, m: int, shift: float, ties: bool) -> tuple[np.ndarray, np.ndar
 
 
 @pytest.mark.parametrize(("n", "m", "shift", "ties"), SAMPLES)
-def test_mann_whitney_is_that_of_scipy(n: int, m: int, shift: float, ties: bool) -> None:
+def test_mann_whitney_is_that_of_scipy(
+    stats: Any, n: int, m: int, shift: float, ties: bool
+) -> None:
     first, second = drawn(n, m, shift, ties)
     truth = stats.mannwhitneyu(first, second).pvalue
     assert mann_whitney_p(first, second) == pytest.approx(truth, rel=1e-9)
 
 
 @pytest.mark.parametrize(("n", "m", "shift", "ties"), [s for s in SAMPLES if not s[3]])
-def test_welch_is_that_of_scipy(n: int, m: int, shift: float, ties: bool) -> None:
+def test_welch_is_that_of_scipy(stats: Any, n: int, m: int, shift: float, ties: bool) -> None:
     first, second = drawn(n, m, shift, ties)
     truth = stats.ttest_ind(first, second, equal_var=False).pvalue
     assert welch_p(first, second) == pytest.approx(truth, rel=1e-9)
@@ -45,7 +53,7 @@ def test_welch_is_that_of_scipy(n: int, m: int, shift: float, ties: bool) -> Non
         (300, 900, 1, 80),
     ],
 )
-def test_fisher_is_that_of_scipy(hits: int, n: int, other: int, m: int) -> None:
+def test_fisher_is_that_of_scipy(stats: Any, hits: int, n: int, other: int, m: int) -> None:
     truth = stats.fisher_exact([[hits, n - hits], [other, m - other]]).pvalue
     assert fisher_p(hits, n, other, m) == pytest.approx(truth, rel=1e-9)
 

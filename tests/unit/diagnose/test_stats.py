@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,13 +15,17 @@ from solscope.diagnose.statistics.two_samples import (
 )
 from solscope.resample import TwoSamples
 
-reference = pytest.importorskip("scipy.stats")
 DRAW = np.random.default_rng(7)
 STEADY = DRAW.normal(100, 2, 20)
 SLOWER = DRAW.normal(130, 5, 24)
 
 
-def test_tests_agree_with_scipy() -> None:
+@pytest.fixture(scope="module")
+def reference() -> Any:
+    return pytest.importorskip("scipy.stats")
+
+
+def test_tests_agree_with_scipy(reference: Any) -> None:
     found = compare(TwoSamples(STEADY, SLOWER), 4, 0.03)
     u = reference.mannwhitneyu(STEADY, SLOWER)
     t = reference.ttest_ind(STEADY, SLOWER, equal_var=False)
@@ -27,7 +33,7 @@ def test_tests_agree_with_scipy() -> None:
     assert found.p_welch == pytest.approx(t.pvalue, rel=1e-6)
 
 
-def test_ties_and_small_samples_agree_with_scipy() -> None:
+def test_ties_and_small_samples_agree_with_scipy(reference: Any) -> None:
     few, many = np.array([1.0, 2.0, 3.0, 9.0]), np.array([4.0, 5.0, 6.0, 7.0, 8.0])
     tied = np.array([1.0, 1.0, 2.0, 2.0, 3.0])
     for before, after in ((few, many), (tied, tied + 1)):
@@ -72,7 +78,9 @@ def test_states() -> None:
         assert state_of(found, found.p_mann_whitney, 0.05, 0.03) == expected
 
 
-def test_false_discovery_rate_agrees_with_scipy_and_skips_what_was_not_tested() -> None:
+def test_false_discovery_rate_agrees_with_scipy_and_skips_what_was_not_tested(
+    reference: Any,
+) -> None:
     p_values = [0.001, None, 0.04, 0.03, 0.5]
     expected = reference.false_discovery_control([0.001, 0.04, 0.03, 0.5])
     found = benjamini_hochberg(p_values)
