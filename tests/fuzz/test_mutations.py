@@ -20,7 +20,7 @@ import zstandard
 
 import solscope
 from solscope import demo
-from solscope.attribution.classify import RuleSet
+from solscope.attribution.rule_set import RuleSet
 from solscope.events import AGGREGATE_SCHEMA, EVENT_SCHEMA, GPU_KINDS
 from solscope.profile import Profile
 from solscope.readers import ReadOptions

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solscope.attribution.classify import CATEGORIES
+from solscope.attribution.rules import CATEGORIES
 from solscope.views.idle import CAUSES
 
 COLORS = (Path(__file__).parents[2] / "frontend" / "src" / "colors.ts").read_text(encoding="utf-8")

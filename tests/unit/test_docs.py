@@ -21,8 +21,9 @@ import pytest
 
 import solscope
 from solscope import environment, events
-from solscope.attribution.classify import CATEGORIES, Explanation, Match, Rule
 from solscope.attribution.roles import GROUPS, ROLES
+from solscope.attribution.rule_set import Explanation, Match
+from solscope.attribution.rules import CATEGORIES, Rule
 from solscope.bench import audit
 from solscope.bench import base as bench_base
 from solscope.bench.results import contrast, leaderboard

@@ -13,10 +13,11 @@ import polars as pl
 
 from solscope.attribution.borrow import BORROWED, Companion, borrow, with_replays
 from solscope.attribution.captures import captured
-from solscope.attribution.classify import RuleSet, classify, load_rules
+from solscope.attribution.classify import classify, load_rules
 from solscope.attribution.link import link
 from solscope.attribution.owners import find_owners
 from solscope.attribution.places import find_places
+from solscope.attribution.rule_set import RuleSet
 from solscope.attribution.stacks import Stacks
 from solscope.attribution.steps import find_steps
 from solscope.profile import Profile

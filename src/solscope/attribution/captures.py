@@ -12,8 +12,9 @@ from pathlib import Path
 
 import polars as pl
 
-from solscope.attribution.classify import RuleSet, classify
+from solscope.attribution.classify import classify
 from solscope.attribution.link import operators_of
+from solscope.attribution.rule_set import RuleSet
 from solscope.attribution.stacks import enclosing
 from solscope.events import GPU_KINDS, LAUNCH_KINDS, THREAD, correlation_key
 from solscope.profile import Profile

@@ -10,8 +10,9 @@ from dataclasses import replace
 import msgspec
 
 from solscope.attribution import Attributed, attribute
-from solscope.attribution.classify import RuleSet, load_rules
+from solscope.attribution.classify import load_rules
 from solscope.attribution.companions import companion_files
+from solscope.attribution.rule_set import RuleSet
 from solscope.cache import background
 from solscope.cache.entries import entry_key
 from solscope.readers import ReadOptions, opening

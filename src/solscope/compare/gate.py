@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from solscope.attribution import Attributed
-from solscope.attribution.classify import CATEGORIES
+from solscope.attribution.rules import CATEGORIES
 from solscope.compare.units import (
     Unit,
     labelled,

@@ -109,7 +109,7 @@ class Operator:
     name: str
     title: str
     category: str
-    """Kernel category it belongs to (see `attribution/classify.py`)."""
+    """Kernel category it belongs to (see `attribution/rules.py`)."""
     cost: CostModel = field(repr=False)
     published: PublishedCost | None = field(default=None, repr=False)
     """Cost as published; null for operators not in the suite."""

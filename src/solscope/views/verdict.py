@@ -9,7 +9,7 @@ then the sentence says what kind of kernel takes the time. Every clause states w
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -18,6 +18,14 @@ import polars as pl
 from solscope.attribution import Attributed
 from solscope.views.device_time import DeviceTime
 from solscope.views.typical_step import COPIES, TypicalStep, typical_step
+from solscope.views.verdict_words import (
+    by_class,
+    main_of,
+    micro_text,
+    percent_text,
+    shares_of,
+    three_largest,
+)
 
 LOSS_PCT = 15.0
 """A loss from this share of a step on is the headline."""
@@ -66,28 +74,6 @@ KINDS: dict[Kind, str] = {
     "no_gpu_work": "no GPU work",
 }
 """Each kind of verdict in a word or two, for tables of many profiles."""
-CLASSES = {
-    "gemm": "GEMMs",
-    "moe": "MoE kernels",
-    "comm": "communication",
-    "norm": "norms",
-    "activation": "activations",
-    "rope": "rotary embedding",
-    "kv_cache": "KV cache kernels",
-    "quant": "quantization",
-    "embedding": "embedding lookups",
-    "conv": "convolutions",
-    "pool": "pooling",
-    "sort_scan": "sorts and scans",
-    "optimizer": "optimizer kernels",
-    "memcpy": "memory copies",
-    "memset": "memory fills",
-    "elementwise": "element-wise and copy kernels",
-    "copy": "element-wise and copy kernels",
-    "reduce": "reductions",
-    "other": "unclassified kernels",
-}
-"""How a sentence names a category, where its own name would not do."""
 _IDLE: dict[str, tuple[Kind, str, str]] = {
     "host": ("host_bound", "", "waiting for the host"),
     "sync": (
@@ -229,7 +215,8 @@ class _Sentence:
             every = self.step.wall_ns / max(1.0, self.step.activities)
             return (
                 f", which launches {'a kernel' if only_kernels else 'a kernel or copy'} every "
-                f"{_micro(every)} while one runs for {_micro(self.step.activity_ns)} (launch-bound)"
+                f"{micro_text(every)} while one runs for {micro_text(self.step.activity_ns)} "
+                "(launch-bound)"
             )
         if between >= time / 2:
             return f", {self._ms(between)} ms of that between steps"
@@ -243,7 +230,7 @@ class _Sentence:
     def _idle_details(self, cause: str) -> str:
         step = self.step
         if cause == "graph":
-            return f" ({step.kernels:,.0f} kernels of {_micro(step.kernel_ns)} on average)"
+            return f" ({step.kernels:,.0f} kernels of {micro_text(step.kernel_ns)} on average)"
         if cause == "unlinked" and not self.attributed.activities["launch_row"].count():
             return ": the profile has no launch calls"
         return ""
@@ -252,14 +239,14 @@ class _Sentence:
 
     def _comm(self) -> Verdict:
         time = self.step.exposed_comm_ns
-        what = _main(self.step.comm_ns)
+        what = main_of(self.step.comm_ns)
         figure = Figure("exposed communication", time / 1e6, "ms")
         name = "communication" if what is None else what.replace("_", "-")
         return self._exposed("exposed_comm", name, time, figure)
 
     def _copies(self) -> Verdict:
         time, what = self.step.exposed_copy_ns, "memory copies"
-        direction = _main(self.step.exposed_copies_ns)
+        direction = main_of(self.step.exposed_copies_ns)
         if direction in COPIES:
             time, what = self.step.exposed_copies_ns[direction], COPIES[direction]
         figure = Figure("exposed copies", self.step.exposed_copy_ns / 1e6, "ms")
@@ -268,7 +255,7 @@ class _Sentence:
     def _exposed(self, kind: Kind, what: str, time: float, figure: Figure) -> Verdict:
         step = self.step
         sentence = (
-            f"{self._subject()} computes for {_share(self._pct(step.compute_ns))} of "
+            f"{self._subject()} computes for {percent_text(self._pct(step.compute_ns))} of "
             f"{self._unit()}; {self._of_wall(time)} are {what} that no compute hides"
         )
         idle = step.wall_ns - step.busy_ns
@@ -281,15 +268,15 @@ class _Sentence:
     # The GPU is busy
 
     def _busy(self) -> Verdict:
-        shares = _shares(_classes(self.step.category_ns))
+        shares = shares_of(by_class(self.step.category_ns))
         first, pct = next(iter(shares.items()))
         sentence = f"{self._busy_for()} ({self._ms(self.step.wall_ns)} ms)"
         figure = Figure(first, pct, "%")
         if pct >= DOMINANT_PCT:
             return self._made(
-                "gpu_bound", f"{sentence}; {_share(pct)} of its GPU time is {first}", figure
+                "gpu_bound", f"{sentence}; {percent_text(pct)} of its GPU time is {first}", figure
             )
-        sentence += f", and no kind of kernel dominates: {_largest(shares)}"
+        sentence += f", and no kind of kernel dominates: {three_largest(shares)}"
         return self._made("nothing_stands_out", sentence, figure)
 
     # Parts of sentences
@@ -330,22 +317,19 @@ class _Sentence:
                 f"times as long and {'is' if single else 'are'} not counted"
             )
         if step.is_step and step.recording_pct < PART_PCT:
-            caveats += f"; these steps are {_share(step.recording_pct)} of the recording"
+            caveats += f"; these steps are {percent_text(step.recording_pct)} of the recording"
             idle = 100 - self._pct(step.busy_ns)
             if abs(step.recording_idle_pct - idle) >= LOSS_PCT:
-                caveats += f", which is idle for {_share(step.recording_idle_pct)}"
+                caveats += f", which is idle for {percent_text(step.recording_idle_pct)}"
         overhead = self._pct(step.overhead_ns)
-        if (
-            kind in ("host_bound", "mixed_idle", "launch_bound", "sync", "alloc")
-            and overhead >= OVERHEAD_PCT
-        ):
-            caveats += f"; the profiler itself takes {_share(overhead)} of the time"
+        if kind in _ON_HOST and overhead >= OVERHEAD_PCT:
+            caveats += f"; the profiler itself takes {percent_text(overhead)} of the time"
         if any(warning.code == "truncated" for warning in self.attributed.profile.warnings):
             caveats += "; the file is truncated, so this covers only its first part"
         return caveats
 
     def _busy_for(self) -> str:
-        busy = _share(self._pct(self.step.busy_ns))
+        busy = percent_text(self._pct(self.step.busy_ns))
         return f"{self._subject()} is busy for {busy} of {self._unit()}"
 
     def _subject(self) -> str:
@@ -383,13 +367,13 @@ def _without_timeline(attributed: Attributed) -> Verdict:
         )
         return Verdict("no_gpu_work", sentence, [], None, None, None, 0)
     grouped = rows.group_by(rows["category"].cast(pl.String)).agg(pl.col("total_ns").sum())
-    shares = _shares(_classes(dict(grouped.iter_rows())))
+    shares = shares_of(by_class(dict(grouped.iter_rows())))
     first, pct = next(iter(shares.items()))
     ms = f"{total / 1e6:,.1f} ms"
     what = (
-        f"Of {ms} of kernel time, {_share(pct)} is {first}"
+        f"Of {ms} of kernel time, {percent_text(pct)} is {first}"
         if pct >= DOMINANT_PCT
-        else f"In {ms} of kernel time no kind of kernel dominates: {_largest(shares)}"
+        else f"In {ms} of kernel time no kind of kernel dominates: {three_largest(shares)}"
     )
     return Verdict(
         kind="no_timeline",
@@ -408,44 +392,3 @@ def _has_shapes(attributed: Attributed) -> bool:
     own = attributed.profile.events["input_dims"].gather(rows["op_row"]).is_not_null()
     with_shapes = rows["dur_ns"].filter(own | rows["dims_borrowed"].is_not_null())
     return 2 * int(with_shapes.sum()) >= int(rows["dur_ns"].sum())
-
-
-def _classes(times: Mapping[str, float]) -> dict[str, float]:
-    """Times by category as times by the names that a sentence uses."""
-    classes: dict[str, float] = {}
-    for category, time in times.items():
-        name = CLASSES.get(category, category.replace("_", " "))
-        classes[name] = classes.get(name, 0.0) + time
-    return classes
-
-
-def _shares(times: Mapping[str, float]) -> dict[str, float]:
-    """Percent of the sum, largest first."""
-    total = sum(times.values()) or 1.0
-    ranked = sorted(times, key=lambda name: (-times[name], name))
-    return {name: 100 * times[name] / total for name in ranked}
-
-
-def _largest(shares: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {_share(pct)}" for name, pct in list(shares.items())[:3])
-
-
-def _main(times: Mapping[str, float]) -> str | None:
-    """The one that holds nearly all of the time, if it has a name."""
-    shares = _shares(times)
-    first = next(iter(shares), "")
-    return first if first and shares[first] >= 80 else None
-
-
-def _share(pct: float) -> str:
-    """Whole percents, unless that would say none or all."""
-    if 0.5 <= pct < 99.5 or pct in (0, 100):
-        return f"{pct:.0f} %"
-    if 0 < pct < 0.05:
-        return "<0.1 %"
-    return ">99.9 %" if 99.95 <= pct < 100 else f"{pct:.1f} %"
-
-
-def _micro(time_ns: float) -> str:
-    value = time_ns / 1e3
-    return f"{value:,.1f} µs" if value < 10 else f"{value:,.0f} µs"

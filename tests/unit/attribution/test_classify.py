@@ -11,15 +11,9 @@ import msgspec
 import polars as pl
 import pytest
 
-from solscope.attribution.classify import (
-    CATEGORIES,
-    Match,
-    Rule,
-    RuleSet,
-    classify,
-    load_rules,
-    required_literals,
-)
+from solscope.attribution.classify import classify, load_rules
+from solscope.attribution.rule_set import Match, RuleSet
+from solscope.attribution.rules import CATEGORIES, Rule, required_literals
 from solscope.errors import InputError
 from solscope.events import KINDS
 from solscope.operators import OPERATOR_MODULES

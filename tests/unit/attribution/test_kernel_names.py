@@ -24,7 +24,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from solscope.attribution.classify import CATEGORIES, load_rules
+from solscope.attribution.classify import load_rules
+from solscope.attribution.rules import CATEGORIES
 
 NAMES = Path(__file__).parents[2] / "data/kernel_names.tsv.gz"
 RULES = load_rules()

@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 import solscope
+from solscope.attribution import rule_set
 from solscope.bench.catalog import cache_folder
 from solscope.cli import run
 from solscope.readers.limits import MAX_DEVICES
@@ -145,8 +146,7 @@ def test_work_does_not_grow_with_the_devices_that_a_file_claims(
 def test_a_pattern_that_never_ends(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    classify = sys.modules["solscope.attribution.classify"]
-    monkeypatch.setattr(classify, "SEARCH_SECONDS", 0.05)
+    monkeypatch.setattr(rule_set, "SEARCH_SECONDS", 0.05)
     rules = tmp_path / "rules.toml"
     rules.write_text('[[rule]]\nid = "x.y"\ncategory = "gemm"\npattern = "(a+)+$"\n')
     path = trace(tmp_path / "a.json", activity(name="a" * 60 + "b"))

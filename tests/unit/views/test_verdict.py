@@ -16,7 +16,8 @@ from solscope.profile import ProfileWarning
 from solscope.views.device_time import device_times
 from solscope.views.summary import summarize
 from solscope.views.typical_step import TypicalStep, typical_step
-from solscope.views.verdict import Verdict, _share
+from solscope.views.verdict import Verdict
+from solscope.views.verdict_words import percent_text
 from tests.making import aggregate, attributed, event, profile
 from tests.recordings import attributed_recording
 
@@ -365,7 +366,7 @@ def test_steps_that_are_little_of_the_recording() -> None:
     ],
 )
 def test_a_share_never_rounds_to_none_or_all(pct: float, said: str) -> None:
-    assert _share(pct) == said
+    assert percent_text(pct) == said
 
 
 def test_a_device_without_a_step_of_the_phase_says_nothing_about_it() -> None:

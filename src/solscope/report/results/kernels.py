@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from solscope.attribution.classify import Explanation
+from solscope.attribution.rule_set import Explanation
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import Ready
