@@ -19,10 +19,49 @@ def expected() -> dict[str, dict[str, Any]]:
     return tomllib.loads((SAMPLES / "expected.toml").read_text(encoding="utf-8"))
 
 
+def chosen(stage: str, device: str, *, of_operators: bool | None = None) -> list[str]:
+    """Samples that a stage must judge on a device; those in folders, the others, or all."""
+    return [
+        name
+        for name, one in expected().items()
+        if one.get("stage", "check") == stage
+        and one.get("device", device) == device
+        and of_operators in (None, "operator" in one)
+    ]
+
+
 def run_results(
     names: list[str], device: str, *, check_only: bool, scale: float, patience_s: float = PATIENCE_S
 ) -> dict[str, list[Any]]:
     """Results of each sample, by name."""
+    wanted = expected()
+    folders = [name for name in names if "operator" in wanted.get(name, {})]
+    files = [name for name in names if name not in folders]
+    found: dict[str, list[Any]] = {name: [] for name in names}
+    more = {"device": device, "check_only": check_only, "patience_s": patience_s}
+    results = []
+    if files:
+        results += _run([f"{name}.py" for name in files], ["rms_norm"], "0", scale, 10, **more)
+    if folders:
+        operators = {part for name in folders for part in wanted[name]["operator"].split(",")}
+        small = 0.0 if device == "cpu" else scale
+        results += _run(folders, sorted(operators), "top1", small, 2, **more)
+    for result in results:
+        found[result.solution.replace("-", "_")].append(result)
+    return found
+
+
+def _run(
+    samples: list[str],
+    operators: list[str],
+    shapes: str,
+    scale: float,
+    extra: int,
+    *,
+    device: str,
+    check_only: bool,
+    patience_s: float,
+) -> list[Any]:
     from solscope.bench.catalog import find_solution
     from solscope.bench.pool.process import Limits
     from solscope.bench.run.agenda import Options
@@ -30,22 +69,19 @@ def run_results(
 
     memory = 16 << 30 if device == "cpu" else None
     options = Options(
-        operators=["rms_norm"],
-        solutions=[find_solution(str(SAMPLES / f"{name}.py")) for name in names],
-        shapes="0",
+        operators=operators,
+        solutions=[find_solution(str(SAMPLES / name)) for name in samples],
+        shapes=shapes,
         device=device,
         scale=scale,
         check_only=check_only,
         restarts=1,
-        extra=10,
+        extra=extra,
         seconds_per_shape=0.1,
         allow_busy=True,
         limits=Limits(timeout_s=patience_s, first_s=patience_s, memory_bytes=memory),
     )
-    found: dict[str, list[Any]] = {name: [] for name in names}
-    for result in evaluate(options):
-        found[result.solution].append(result)
-    return found
+    return evaluate(options)
 
 
 def run_samples(
@@ -53,4 +89,15 @@ def run_samples(
 ) -> dict[str, list[str]]:
     """What each sample was found to be, by name."""
     found = run_results(names, device, check_only=check_only, scale=scale, patience_s=patience_s)
-    return {name: sorted({one.status for one in results}) for name, results in found.items()}
+    wanted = expected()
+    return {
+        name: sorted({_called(one, wanted.get(name, {})) for one in results})
+        for name, results in found.items()
+    }
+
+
+def _called(result: Any, wanted: dict[str, Any]) -> str:
+    """The status; a sample that declines cases must have them listed in its line."""
+    if wanted.get("declines") and not result.declined:
+        return f"{result.status}, and nothing says what it declines"
+    return str(result.status)

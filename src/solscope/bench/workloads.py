@@ -48,6 +48,8 @@ class Case(msgspec.Struct, frozen=True):
     axes: dict[str, Any]
     variant: Variant
     label: str
+    always: bool = False
+    """Checked in every run, not drawn among others: what no listed shape varies."""
 
 
 def workloads(suite: str = DEFAULT_SUITE) -> dict[str, list[Workload]]:
@@ -139,6 +141,11 @@ def beside(operator: Operator, axes: Mapping[str, Any], most_bytes: float) -> It
         if smaller == small:
             break
         small = smaller
+    uneven = {
+        name: _uneven(value) if name in task.vary and _is_groups(value) else value
+        for name, value in small.items()
+    }
+    yield Case(uneven, "varied", "other parameters and lengths", always=True)
     if operator.cost(small).bytes <= 4 * most_bytes:
         variants: tuple[Variant, ...] = ("extreme", "ties", "empty")
         yield from (Case(small, variant, f"{variant} inputs") for variant in variants)
@@ -153,12 +160,30 @@ def _around(value: Any) -> list[Any]:
     """Sizes near one; of lists of lengths, each length one more and odd."""
     if isinstance(value, int) and not isinstance(value, bool):
         return [value + 1, max(1, value - 1), max(1, value // 2) | 1, 1]
-    if isinstance(value, list) and value and isinstance(value[0], list):
+    if _is_groups(value):
         few = [(*group[:-1], min(group[-1], MOST_SEQUENCES)) for group in value[:MOST_SEQUENCES]]
         more = tuple((*(length + 1 for length in group[:-1]), group[-1]) for group in few)
         odd = tuple((*(length // 2 | 1 for length in group[:-1]), group[-1]) for group in few)
         return [more, odd]
     return []
+
+
+def _is_groups(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], list)
+
+
+def _uneven(groups: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Several sequences of unlike lengths, with fewer queries than keys where both are given.
+
+    Example: [[256, 256, 484]] becomes [[129, 256, 1], [86, 129, 2], [1, 87, 1]].
+    """
+    longest = max(group[-2] for group in groups)
+    keys = [longest, max(1, longest // 2) | 1, max(1, longest // 3) + 1]
+    if len(groups[0]) == 2:
+        return [[keys[0], 1], [keys[1], 2], [keys[2], 1]]
+    queries = max(group[0] for group in groups)
+    few = [max(1, queries // 2) | 1, max(1, queries // 3), 1]
+    return [[min(q, k), k, n] for q, k, n in zip(few, keys, (1, 2, 1), strict=True)]
 
 
 def _plain(value: Any) -> Any:

@@ -30,9 +30,11 @@ Inputs = dict[str, Any]
 Outputs = dict[str, Any]
 """Tensors by the output's name."""
 
-Variant = Literal["typical", "extreme", "ties", "empty"]
+Variant = Literal["typical", "extreme", "ties", "empty", "varied"]
 """`typical` as in production; `extreme` scales at the edge of the dtype; `ties` equal scores;
-`empty` some sequences or experts without a token. A task treats one it has no use for as typical.
+`empty` some sequences or experts without a token; `varied` plain values that a model's config or a
+request sets (epsilon, softmax scale, k), other than the usual ones. A task treats one it has no use
+for as typical.
 """
 
 

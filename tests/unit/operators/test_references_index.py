@@ -12,7 +12,7 @@ from solscope.operators.catalog.moe_align_block_size import capacity
 from solscope.operators.task import Draw, Inputs, Outputs, Task, Variant
 from solscope.operators.tasks.judge import judge
 
-VARIANTS: list[Variant] = ["typical", "extreme", "ties", "empty"]
+VARIANTS: list[Variant] = ["typical", "extreme", "ties", "empty", "varied"]
 
 
 def task_of(name: str) -> Task:
@@ -156,3 +156,43 @@ def test_reshape_and_cache(variant: Variant) -> None:
     realized = task_of("reshape_and_cache").realized
     assert realized is not None
     assert realized({"tokens": 100}, inputs)["valid_tokens"] == len(used)
+
+
+@pytest.mark.parametrize("top_k", [0, 65, 1000])
+def test_a_k_that_selects_nothing_or_all_removes_nothing(top_k: int) -> None:
+    logits = torch.randn(3, 64)
+    out = task_of("topk_filter").reference(logits, top_k)["out"]
+    assert torch.equal(out, logits)
+
+
+def test_rows_of_negative_logits_and_another_k_are_drawn() -> None:
+    inputs, _ = drawn("topk_filter", rows=8, vocabulary=64)
+    assert (inputs["logits"].amax(-1) < 0).any()
+    assert (inputs["logits"].amax(-1) > 0).any()
+    assert inputs["top_k"] == 50
+    assert drawn("topk_filter", "varied", rows=2, vocabulary=512)[0]["top_k"] != 50
+
+
+def test_logits_of_routers_overflow_without_their_maximum() -> None:
+    inputs, wanted = drawn("moe_topk_gating_softmax", tokens=64, experts=16, top_k=2)
+    powers = inputs["gating_output"].exp()
+    assert powers.isinf().any()
+    assert (powers.sum(-1) == 0).any()
+    assert wanted["topk_weights"].isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["fused_moe", "fp8_blockscale_fused_moe"])
+def test_experts_that_do_not_exist_count_for_nothing(name: str) -> None:
+    axes = {"tokens": 5, "hidden": 128, "intermediate": 128, "experts": 4, "top_k": 2}
+    inputs, wanted = drawn(name, **axes)
+    ids, weights = inputs["topk_ids"].clone(), inputs["topk_weights"].clone()
+    ids[1, 0], ids[2, 1] = -1, 4
+    task = task_of(name)
+    got = task.reference(**{**inputs, "topk_ids": ids})["out"]
+    weights[1, 0] = weights[2, 1] = 0.0
+    expected = task.reference(**{**inputs, "topk_weights": weights})["out"]
+    assert torch.allclose(got, expected)
+    assert not torch.equal(got, wanted["out"])
+    assert task.realized is not None
+    nobody = torch.full_like(ids, -1)
+    assert task.realized(axes, {**inputs, "topk_ids": nobody})["active_experts"] == 0

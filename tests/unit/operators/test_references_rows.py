@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from solscope.operators import operator
+from solscope.operators.catalog.fused_qkv_rope import BASES
 from solscope.operators.task import Draw, Inputs, Outputs, Task, Variant
 from solscope.operators.tasks.fp8 import fp8_dtype
 
@@ -164,7 +165,10 @@ def test_rope_is_a_complex_product() -> None:
         "fused_qkv_rope", tokens=4, q_heads=3, kv_heads=1, head_dim=24, rotary_dim=16
     )
     heads, found = inputs["qkv"].view(4, 5, 24).double(), wanted["qkv"].view(4, 5, 24)
-    frequency = 10_000.0 ** (-torch.arange(8).double() / 8)
+    # The draw decides the base: the table's angle of frequency 1 at position 1 is base^(-1/8).
+    at_one = inputs["cos_sin_cache"][1].double()
+    base = float(torch.atan2(at_one[9], at_one[1])) ** -8
+    frequency = min(BASES, key=lambda one: abs(one / base - 1)) ** (-torch.arange(8).double() / 8)
     angle = inputs["positions"].double()[:, None, None] * frequency
     turned = torch.complex(heads[:, :4, :8], heads[:, :4, 8:16]) * torch.polar(
         torch.ones_like(angle), angle

@@ -105,6 +105,7 @@ class WorkerSlot:
         request = LoadSolution(
             path=str(candidate.path),
             outputs=returned(candidate.task),
+            updated=list(candidate.task.mutates),
             unplanned=list(candidate.task.unplanned),
             compiled=solution.about.compile,
             dynamic=None,

@@ -172,10 +172,12 @@ class OperatorCheck:
             return []
         base = min(shapes, key=lambda shape: self.operator.cost(shape.axes).bytes)
         cases = list(beside(self.operator, base.axes, effort.extra_bytes))
-        if len(cases) > effort.extra:
-            drawn = secrets.SystemRandom().sample(range(len(cases)), effort.extra)
-            cases = [cases[at] for at in sorted(drawn)]
-        return cases
+        always = [case for case in cases if case.always]
+        others = [case for case in cases if not case.always]
+        if len(others) > effort.extra:
+            drawn = secrets.SystemRandom().sample(range(len(others)), effort.extra)
+            others = [others[at] for at in sorted(drawn)]
+        return always + others
 
     def _case(self, axes: dict[str, Any], variant: Variant, effort: Effort, label: str) -> None:
         rows = by_rows(self.operator.cost(axes), self.task, effort)

@@ -135,6 +135,8 @@ class LoadSolution(Request[Done], frozen=True):
     path: str
     outputs: list[str]
     """Names of what it returns."""
+    updated: list[str]
+    """Inputs that it updates in place, and may return as well."""
     unplanned: list[str]
     """Inputs of which `setup` sees the shape alone."""
     compiled: bool

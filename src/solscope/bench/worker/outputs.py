@@ -73,11 +73,15 @@ class Outputs:
         self.torch = torch
         self.plain = torch.Tensor
         self.wanted: list[str] = []
+        self.updated: list[str] = []
+        """Inputs that are updated in place: a call may return them, too, as many libraries do."""
 
-    def named(self, result: Any) -> dict[str, Any]:
-        """What a call returned, by name."""
+    def named(self, result: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+        """What a call returned, by name, without inputs that it updated."""
         if isinstance(result, self.plain) or result is None:
             result = () if result is None else (result,)
+        if self.updated:
+            result = self._without_updated(result, inputs)
         if isinstance(result, dict):
             if sorted(result) != sorted(self.wanted):
                 raise Unusable("wrong_shape", f"outputs {sorted(result)}, not {self.wanted}")
@@ -87,6 +91,22 @@ class Outputs:
         if len(result) != len(self.wanted):
             raise Unusable("wrong_shape", f"{len(result)} outputs instead of {len(self.wanted)}")
         return dict(zip(self.wanted, result, strict=True))
+
+    def _without_updated(self, result: Any, inputs: dict[str, Any]) -> Any:
+        own = [inputs[name] for name in self.updated]
+
+        def is_updated(value: Any) -> bool:
+            return type(value) is self.plain and any(
+                value is tensor
+                or (value.data_ptr() == tensor.data_ptr() and value.shape == tensor.shape)
+                for tensor in own
+            )
+
+        if isinstance(result, dict):
+            return {k: v for k, v in result.items() if k in self.wanted or not is_updated(v)}
+        if isinstance(result, (tuple, list)):
+            return tuple(value for value in result if not is_updated(value))
+        return result
 
     def describe(
         self, outputs: dict[str, Any], inputs: dict[str, Any], device: str

@@ -133,6 +133,7 @@ class Worker:
         """Import the solution."""
         path = request.path
         self.outputs.wanted = request.outputs
+        self.outputs.updated = request.updated
         self.unplanned = request.unplanned
         folder = str(Path(path).parent)
         if folder not in sys.path:
@@ -196,7 +197,8 @@ class Worker:
 
     def call(self, index: int) -> dict[str, Any]:
         """Call the solution once; its outputs by name."""
-        return self.outputs.named(self.run(**self.sets[index]))
+        inputs = self.sets[index]
+        return self.outputs.named(self.run(**inputs), inputs)
 
     def describe(self, outputs: dict[str, Any], index: int) -> list[OutputFacts]:
         """What the evaluator learns about the outputs of a call."""

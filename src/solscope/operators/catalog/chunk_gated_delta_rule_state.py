@@ -120,7 +120,8 @@ def reference(**inputs: Any) -> Outputs:
     state, state_indices = inputs["state"], inputs["state_indices"]
     rows, states = state_indices.long(), state.clone()
     h, x, last = chunk_states(k, w, u, g, state[rows], inputs["chunk_size"], torch.float64)
-    states[rows] = last.float()
+    present = rows >= 0  # a sequence with -1 is padding, and no state is its own
+    states[rows[present]] = last[present].float()
     return {"h": h, "v_new": x, "state": states}
 
 

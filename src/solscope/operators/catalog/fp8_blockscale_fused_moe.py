@@ -164,7 +164,8 @@ def reference(**inputs: Any) -> Outputs:
         lambda expert: decode_blocks(w2[expert], fc2_scale[expert], square, torch.float64),
         inputs["topk_weights"],
         inputs["topk_ids"],
-        w2.shape[1],
+        experts=w2.shape[0],
+        width=w2.shape[1],
     )
     return {"out": out}
 

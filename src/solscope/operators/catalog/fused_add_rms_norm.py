@@ -22,7 +22,7 @@ from solscope.operators.calls.norms import norm
 from solscope.operators.cost import Axes, Cost, Published, published_row_cost, row_cost
 from solscope.operators.suite_axes import ROW_SIZES
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
-from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
+from solscope.operators.tasks.draws import activations, epsilon, norm_weight, normal, torch_dtype
 from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
 
@@ -55,7 +55,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
         "x": normal(generator, tokens, hidden, dtype=dtype).mul_(scale),
         "residual": residual,
         "weight": norm_weight(generator, hidden, dtype),
-        "eps": 1e-6,
+        "eps": epsilon(generator, draw.variant, 1e-6),
     }
 
 

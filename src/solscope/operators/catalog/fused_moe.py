@@ -118,7 +118,8 @@ def reference(**inputs: Any) -> Outputs:
         lambda expert: w2[expert].double(),
         inputs["topk_weights"],
         inputs["topk_ids"],
-        w2.shape[1],
+        experts=w2.shape[0],
+        width=w2.shape[1],
     )
     return {"out": out}
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published, element
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs
-from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
+from solscope.operators.tasks.draws import activations, epsilon, norm_weight, normal, torch_dtype
 from solscope.operators.tasks.judge import both, exactly, within
 from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
@@ -75,7 +75,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
         "k_weight": norm_weight(generator, dim, dtype),
         "q_heads": axes["q_heads"],
         "kv_heads": axes["kv_heads"],
-        "eps": 1e-6,
+        "eps": epsilon(generator, draw.variant, 1e-6),
     }
 
 

@@ -9,8 +9,8 @@ Pairs (i, i + R/2) of the first R of D values turn by pos · base^(-2i/R).
 Published: v is copied too, 1.11 to 1.20 times the bytes needed.
 
 Solutions: run(qkv [T, (Hq + 2 Hk) D], positions [T] int32, cos_sin_cache [32768, R] fp32, q_heads,
-kv_heads, head_dim), in place. The table holds R/2 cosines and R/2 sines of each position, base
-10,000, as vLLM and FlashInfer keep it: angles computed in fp32 are off by up to 0.01 at long
+kv_heads, head_dim), in place. The table holds R/2 cosines and R/2 sines of each position, of one of
+several bases, as vLLM and FlashInfer keep it: angles computed in fp32 are off by up to 0.01 at long
 contexts. v and the D - R values behind are compared bit by bit.
 """
 
@@ -60,16 +60,17 @@ def published(axes: Axes) -> Published:
 
 CONTEXT = 32_768
 """Positions in the table of cosines and sines."""
-BASE = 10_000.0
+BASES = (10_000.0, 150_000.0, 500_000.0, 1_000_000.0, 8_000_000.0)
+"""Bases of the angles in deployed models; a draw takes one of them."""
 
 
-@lru_cache(maxsize=2)
-def _table(rotary: int) -> torch.Tensor:
+@lru_cache(maxsize=len(BASES))
+def _table(rotary: int, base: float) -> torch.Tensor:
     """Cosines and sines of every position, fp32 [CONTEXT, rotary], from angles in fp64."""
     import torch
 
     power = torch.arange(0, rotary, 2, dtype=torch.float64) / rotary
-    angle = torch.arange(CONTEXT, dtype=torch.float64)[:, None] * BASE**-power
+    angle = torch.arange(CONTEXT, dtype=torch.float64)[:, None] * base**-power
     return torch.cat([angle.cos(), angle.sin()], -1).float()
 
 
@@ -85,10 +86,11 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     positions = torch.randint(
         low, CONTEXT, (tokens,), generator=generator, device=generator.device, dtype=torch.int32
     )
+    which = int(torch.randint(len(BASES), (), generator=generator, device=generator.device))
     return {
         "qkv": qkv.view(tokens, heads * dim),
         "positions": positions,
-        "cos_sin_cache": _table(rotary).to(generator.device, copy=True),
+        "cos_sin_cache": _table(rotary, BASES[which]).to(generator.device, copy=True),
         "q_heads": axes["q_heads"],
         "kv_heads": axes["kv_heads"],
         "head_dim": dim,

@@ -20,7 +20,7 @@ from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published, element
 from solscope.operators.suite_axes import ROW_SIZES
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
-from solscope.operators.tasks.draws import activations, norm_weight, torch_dtype
+from solscope.operators.tasks.draws import activations, epsilon, norm_weight, torch_dtype
 from solscope.operators.tasks.fp8 import quantize
 from solscope.operators.tasks.quantized import compare_scales
 from solscope.operators.tasks.rows import by_rows, row_task
@@ -60,7 +60,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
         "x": activations(generator, tokens, hidden, dtype, "typical"),
         "residual": residual,
         "weight": norm_weight(generator, hidden, dtype),
-        "eps": 1e-5,
+        "eps": epsilon(generator, draw.variant, 1e-5),
         "fp8": draw.fp8,
     }
 
@@ -80,11 +80,15 @@ def reference(
     return by_rows(rowwise, x, residual)
 
 
-_SCALES = Tolerance("close", rtol=4.1e-3, rms=3e-3, why="max|y| of a row rounded to bf16: 2^-8")
+_SCALES_WHY = (
+    "max|y| of a row rounded to bf16 once or twice, as vLLM rounds x·rstd before the weight: 2^-8"
+    " each; so emulated, the relative RMS error is at most 2.9e-3"
+)
+_SCALES = Tolerance("close", rtol=8e-3, rms=4e-3, why=_SCALES_WHY)
 
 _Q_WHY = (
-    "vLLM's unfused form rounds the normed row to bf16 first: its scale moves by"
-    " up to 2^-8 and one code in thirty with it"
+    "vLLM's unfused form rounds the normed row to bf16 first, once or twice: its scale moves by"
+    " up to 2^-7 and one code in thirty with it; 6 bits of significand move one in twelve"
 )
 _Q = Tolerance("codes", matched=0.94, why=_Q_WHY)
 _RESIDUAL_OUT = Tolerance("exact", why="one addition, one rounding to nearest")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published, element, published_row_cost
 from solscope.operators.task import Draw, Inputs, Output, Outputs
-from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
+from solscope.operators.tasks.draws import activations, epsilon, norm_weight, normal, torch_dtype
 from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
 
@@ -54,7 +54,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
         "x": activations(generator, rows, hidden, dtype, draw.variant),
         "z": normal(generator, rows, hidden, dtype=dtype).mul_(torch.pow(10.0, decades).to(dtype)),
         "weight": norm_weight(generator, hidden, dtype),
-        "eps": 1e-6,
+        "eps": epsilon(generator, draw.variant, 1e-6),
     }
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published, published_row_cost, row_cost
 from solscope.operators.task import Draw, Inputs, Output, Outputs
-from solscope.operators.tasks.draws import normal, torch_dtype
+from solscope.operators.tasks.draws import epsilon, normal, torch_dtype
 from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
 
@@ -47,7 +47,10 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     low, high = (-6.0, 8.0) if draw.variant == "extreme" else (-5.0, 2.0)
     decades = torch.rand(tokens, 1, generator=generator, device=generator.device)
     scale = torch.pow(10.0, decades * (high - low) + low).to(dtype)
-    return {"x": normal(generator, tokens, hidden, dtype=dtype).mul_(scale), "eps": 1e-6}
+    return {
+        "x": normal(generator, tokens, hidden, dtype=dtype).mul_(scale),
+        "eps": epsilon(generator, draw.variant, 1e-6),
+    }
 
 
 def reference(x: torch.Tensor, eps: float) -> Outputs:

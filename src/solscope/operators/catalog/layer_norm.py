@@ -22,7 +22,7 @@ from solscope.operators.calls.norms import norm
 from solscope.operators.cost import Axes, Cost, Published, published_row_cost, row_cost
 from solscope.operators.suite_axes import SuiteSizes
 from solscope.operators.task import Draw, Inputs, Output, Outputs
-from solscope.operators.tasks.draws import activations, norm_weight, normal, torch_dtype
+from solscope.operators.tasks.draws import activations, epsilon, norm_weight, normal, torch_dtype
 from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
 
@@ -61,7 +61,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
         "x": x.add_(mean),
         "weight": norm_weight(generator, hidden, dtype),
         "bias": normal(generator, hidden, dtype=dtype, std=0.5),
-        "eps": 1e-5,
+        "eps": epsilon(generator, draw.variant, 1e-5),
     }
 
 

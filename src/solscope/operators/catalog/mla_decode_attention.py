@@ -30,7 +30,7 @@ from solscope.operators.cost import Axes, Cost, Published, blocks, element, tens
 from solscope.operators.suite_axes import with_context
 from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.attend import FLASH, attend
-from solscope.operators.tasks.draws import normal, torch_dtype
+from solscope.operators.tasks.draws import normal, softmax_scale, torch_dtype
 from solscope.operators.tasks.needles import needle_positions, queries, value_offsets
 from solscope.operators.tasks.paging import STALE, pages, shuffled_lengths, similar, whole_blocks
 from solscope.operators.tasks.rows import row_task
@@ -96,6 +96,9 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     cache[..., latent:] *= _ROTARY_STD
     if draw.variant == "ties":
         cache += value_offsets(generator, cache.shape, dtype, draw.variant)
+    else:
+        cache[..., :latent] += 0.5 * normal(generator, latent, dtype=dtype)  # values have a mean
+    scale = softmax_scale(generator, draw.variant, _SCALE)
     sequence = torch.arange(len(lengths), device=draw.device)
     position = needle_positions(generator, lengths, lengths, axes["q_heads"])
     slot = paged.slot(sequence[:, None], position)
@@ -103,7 +106,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
         generator,
         cache.view(-1, latent + rope)[slot],
         lengths,
-        scale=_SCALE,
+        scale=scale,
         strength=latent + rope * _ROTARY_STD**2,
         variant=draw.variant,
     )
@@ -114,7 +117,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
         "seq_lens": lengths,
         "max_seq_len": max(ctx for ctx, _ in groups),
         "latent_dim": latent,
-        "softmax_scale": _SCALE,
+        "softmax_scale": scale,
     }
 
 

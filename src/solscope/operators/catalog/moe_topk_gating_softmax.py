@@ -53,13 +53,21 @@ def published(axes: Axes) -> Published:
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:
-    """Router logits with popular experts; `ties` in bf16 with a row of equals and one of -inf."""
+    """Router logits with popular experts; `ties` in bf16 with a row of equals and one of -inf.
+
+    One row in eight lies around 95 and one in eight around -95: without a subtracted maximum their
+    exponentials overflow, or sum to 0.
+    """
     import torch
 
     generator = draw.generator()
     tokens, experts = axes["tokens"], axes["experts"]
     logits = normal(generator, tokens, experts, dtype=torch.float32, std=2.0)
     logits.add_(expert_bias(generator, experts, draw.variant))
+    kind = torch.randint(8, (tokens, 1), generator=generator, device=generator.device)
+    if tokens > 1:
+        kind[tokens // 2] = 0
+    logits += torch.where(kind == 0, 95.0, torch.where(kind == 1, -95.0, 0.0))
     if draw.variant == "ties":
         logits = logits.bfloat16().float()
         logits[: tokens // 2][:1] = 1.5

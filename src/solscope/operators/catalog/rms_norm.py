@@ -21,7 +21,7 @@ from solscope.operators.calls.norms import norm
 from solscope.operators.cost import Axes, Cost, Published, published_row_cost, row_cost
 from solscope.operators.suite_axes import ROW_SIZES
 from solscope.operators.task import Draw, Inputs, Output, Outputs
-from solscope.operators.tasks.draws import activations, norm_weight, torch_dtype
+from solscope.operators.tasks.draws import activations, epsilon, norm_weight, torch_dtype
 from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
 
@@ -48,7 +48,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     return {
         "x": activations(generator, axes["tokens"], hidden, dtype, draw.variant),
         "weight": norm_weight(generator, hidden, dtype),
-        "eps": 1e-6,
+        "eps": epsilon(generator, draw.variant, 1e-6),
     }
 
 

@@ -6,7 +6,8 @@ Compares only. An exact selection looks at a row at least twice; the second look
 the chip. Published: the same.
 
 Solutions: run(logits [R, V], top_k) -> out [R, V]. Values equal to the k-th largest all stay, so
-more than k may; k is 50 unless the axis `top_k` says otherwise.
+more than k may; a k of 0, or of more than V, removes nothing. k is 50 unless the axis `top_k` says
+otherwise.
 """
 
 # Also: kernels in attribution/rules.toml.
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
-from solscope.operators.tasks.draws import normal
+from solscope.operators.tasks.draws import normal, varied
 from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
@@ -43,7 +44,10 @@ def published(axes: Axes) -> Published:
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:
-    """Heavy-tailed logits with a few peaks, and penalties of -inf; `ties` rounds them to bf16."""
+    """Heavy-tailed logits with a few peaks, and penalties of -inf; `ties` rounds them to bf16.
+
+    In one row of four all logits are negative; `varied` has another k.
+    """
     import torch
 
     generator = draw.generator()
@@ -57,16 +61,27 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
         vocabulary, (rows, max(1, vocabulary // 200)), generator=generator, device=generator.device
     )
     logits.scatter_(1, banned, float("-inf"))
+    below = torch.rand(rows, 1, generator=generator, device=generator.device) < 0.25
+    if rows > 1:
+        below[rows // 2] = True
+    logits -= torch.where(below, 60.0, 0.0)
     if draw.variant == "ties":
         logits = logits.bfloat16().float()
     if draw.variant == "extreme":
         logits.mul_(1e30)
-    return {"logits": logits, "top_k": min(axes.get("top_k", 50), vocabulary)}
+    top_k = int(axes.get("top_k", 50))
+    if draw.variant == "varied":
+        other = 1 + int(varied(generator, 1.0, 200.0))
+        top_k = other if other != top_k else top_k + 1
+    return {"logits": logits, "top_k": min(top_k, vocabulary)}
 
 
 def reference(logits: torch.Tensor, top_k: int) -> Outputs:
-    """By a full sort."""
+    """By a full sort. A k that is not in 1 ... V removes nothing, as samplers disable it."""
     import torch
+
+    if not 0 < top_k <= logits.shape[-1]:
+        return {"out": logits.clone()}
 
     def rowwise(rows: torch.Tensor) -> Outputs:
         threshold = rows.sort(-1, descending=True).values[:, top_k - 1 : top_k]

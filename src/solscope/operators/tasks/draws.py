@@ -93,6 +93,24 @@ def norm_weight(generator: torch.Generator, width: int, dtype: torch.dtype) -> t
     return weight.to(dtype)
 
 
+def epsilon(generator: torch.Generator, variant: Variant, usual: float) -> float:
+    """The epsilon of a norm: the usual one; when varied, one that shows in rows of any size."""
+    return usual if variant != "varied" else varied(generator, 1e-3, 1e-1)
+
+
+def softmax_scale(generator: torch.Generator, variant: Variant, usual: float) -> float:
+    """The factor on scores: the usual one, or up to twice as much or as little when varied."""
+    return usual if variant != "varied" else usual * varied(generator, 0.5, 2.0)
+
+
+def varied(generator: torch.Generator, low: float, high: float) -> float:
+    """A log-uniform number."""
+    import torch
+
+    share = float(torch.rand((), generator=generator, device=generator.device))
+    return float(low * (high / low) ** share)
+
+
 def expert_bias(generator: torch.Generator, experts: int, variant: Variant) -> torch.Tensor:
     """Log popularity of each expert, fp32 [experts]: Zipf in random order.
 

@@ -57,7 +57,9 @@ def realized(axes: Axes, inputs: Inputs) -> Axes:
     """The axes with the number of experts that got a token."""
     import torch
 
-    return {**axes, "active_experts": len(torch.unique(inputs["topk_ids"]))}
+    ids = inputs["topk_ids"]
+    there = (ids >= 0) & (ids < axes["experts"])
+    return {**axes, "active_experts": len(torch.unique(ids[there]))}
 
 
 def expert_task(
@@ -88,6 +90,8 @@ def mix_experts(
     down: Callable[[int], torch.Tensor],
     weights: torch.Tensor,
     ids: torch.Tensor,
+    *,
+    experts: int,
     width: int,
 ) -> torch.Tensor:
     """Σ_j p_tj W2[e] (silu(W1g[e] x_t) * (W1u[e] x_t)) in fp64, expert by expert; fp32 [T, width].
@@ -98,8 +102,9 @@ def mix_experts(
     import torch
 
     flat, top_k = ids.long().flatten(), ids.shape[1]
+    flat = torch.where((flat >= 0) & (flat < experts), flat, experts)  # those come last
     ordered, order = flat.sort(stable=True)
-    counts = torch.bincount(ordered)
+    counts = torch.bincount(ordered, minlength=experts)[:experts]
     touched = counts.nonzero()[:, 0]
     out = torch.zeros(x.shape[0], width, dtype=torch.float64, device=x.device)
     start = 0

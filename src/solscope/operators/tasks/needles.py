@@ -79,20 +79,25 @@ def queries(
 def value_offsets(
     generator: torch.Generator, shape: Sequence[int], dtype: torch.dtype, variant: Variant
 ) -> torch.Tensor:
-    """What to add to values [..., heads, D]: an offset per token and head.
+    """What to add to values [..., heads, D]: a mean per head and dimension, an offset per token.
 
-    With `ties` the result is a mean over all keys, which for values around 0 is next to nothing:
-    they get an offset per head and dimension instead.
+    Around 0 what many small weights add would be next to nothing, and a kernel could leave them
+    out. With `ties` the result is a mean over all keys, and all of it comes from this.
     """
     import torch
 
     *tokens, heads, dim = shape
+    mean = torch.randn(
+        *([1] * len(tokens)),
+        heads,
+        dim,
+        generator=generator,
+        device=generator.device,
+        dtype=dtype,
+    )
     if variant == "ties":
-        tokens = [1] * len(tokens)
-        return torch.randn(
-            *tokens, heads, dim, generator=generator, device=generator.device, dtype=dtype
-        )
+        return mean
     offset = torch.randn(
         *tokens, heads, 1, generator=generator, device=generator.device, dtype=dtype
     )
-    return offset.mul_(0.5)
+    return offset.mul_(0.5) + mean.mul_(0.5)
