@@ -1,4 +1,4 @@
-"""Run every evil sample through the evaluator and print what caught it.
+"""Run every evil sample through the evaluator and print what caught it; honest ones must pass.
 
     python benchmarks/guards.py [--device cuda] [--scale 1.0]
 
@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from tests.evil import expected, run_results  # noqa: E402
+from tests.evil import called, expected, run_results  # noqa: E402
 
 
 def main() -> int:
@@ -35,14 +35,16 @@ def main() -> int:
         check_only = stage == "check"
         found = run_results(names, arguments.device, check_only=check_only, scale=scale)
         for name in names:
-            seen = sorted({result.status for result in found[name]})
+            seen = sorted({called(result, wanted[name]) for result in found[name]})
             caught = bool(seen) and set(seen) <= set(wanted[name]["status"])
             failed += not caught
             why = next((r.reason for r in found[name] if r.reason), "") or ""
-            mark = "caught" if caught else "MISSED"
+            mark = "MISSED" if not caught else "passed" if seen == ["passed"] else "caught"
             print(f"{mark}  {name:26} {','.join(seen):16} {' '.join(why.split())[:90]}")
     took = time.monotonic() - start
-    print(f"{len(wanted) - failed} of {len(wanted)} caught on {arguments.device} in {took:.0f} s")
+    print(
+        f"{len(wanted) - failed} of {len(wanted)} as expected on {arguments.device} in {took:.0f} s"
+    )
     return 1 if failed else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,14 @@ def run_results(
     folders = [name for name in names if "operator" in wanted.get(name, {})]
     files = [name for name in names if name not in folders]
     found: dict[str, list[Any]] = {name: [] for name in names}
-    more = {"device": device, "check_only": check_only, "patience_s": patience_s}
+    run = partial(_run, device=device, check_only=check_only, patience_s=patience_s)
     results = []
     if files:
-        results += _run([f"{name}.py" for name in files], ["rms_norm"], "0", scale, 10, **more)
+        results += run([f"{name}.py" for name in files], ["rms_norm"], "0", scale, 10)
     if folders:
         operators = {part for name in folders for part in wanted[name]["operator"].split(",")}
         small = 0.0 if device == "cpu" else scale
-        results += _run(folders, sorted(operators), "top1", small, 2, **more)
+        results += run(folders, sorted(operators), "top1", small, 2)
     for result in results:
         found[result.solution.replace("-", "_")].append(result)
     return found
@@ -91,12 +92,12 @@ def run_samples(
     found = run_results(names, device, check_only=check_only, scale=scale, patience_s=patience_s)
     wanted = expected()
     return {
-        name: sorted({_called(one, wanted.get(name, {})) for one in results})
+        name: sorted({called(one, wanted.get(name, {})) for one in results})
         for name, results in found.items()
     }
 
 
-def _called(result: Any, wanted: dict[str, Any]) -> str:
+def called(result: Any, wanted: dict[str, Any]) -> str:
     """The status; a sample that declines cases must have them listed in its line."""
     if wanted.get("declines") and not result.declined:
         return f"{result.status}, and nothing says what it declines"

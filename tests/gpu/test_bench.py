@@ -10,7 +10,7 @@ from solscope.bench.catalog import find_solution  # noqa: E402
 from solscope.bench.results.contrast import contrast  # noqa: E402
 from solscope.bench.run.agenda import Options  # noqa: E402
 from solscope.bench.run.evaluate import evaluate  # noqa: E402
-from tests.evil import expected, run_samples  # noqa: E402
+from tests.evil import chosen, expected, run_samples  # noqa: E402
 
 pytestmark = [
     pytest.mark.gpu,
@@ -20,11 +20,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("stage", ["check", "time"])
 def test_every_evil_sample_is_caught(stage: str) -> None:
-    wanted = {
-        name: set(one["status"])
-        for name, one in expected().items()
-        if one.get("stage", "check") == stage and one.get("device", "cuda") == "cuda"
-    }
+    wanted = {name: set(expected()[name]["status"]) for name in chosen(stage, "cuda")}
     found = run_samples(list(wanted), "cuda", check_only=stage == "check", scale=1.0)
     missed = {
         name: seen for name, seen in found.items() if not seen or not set(seen) <= wanted[name]

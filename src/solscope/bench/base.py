@@ -134,6 +134,8 @@ class ShapeResult(msgspec.Struct, frozen=True):
     """What timing took, all processes and checks included."""
     setup_us: Amount | None = None
     """Median time of `setup`, which is not part of the time."""
+    prepare_us: Amount | None = None
+    """Median time of `prepare`, which packs weights and is not part of the time."""
     host_us: Amount | None = None
     """Median time to queue a call."""
     methods: dict[str, Timing] = msgspec.field(default_factory=dict)

@@ -153,5 +153,8 @@ class Task:
     unplanned: tuple[str, ...] = ()
     """Integer inputs that every layer computes anew, routes of tokens: `setup` of a solution, whose
     time does not count, sees their shape alone, as of floats. Others are the same for a step."""
+    weights: tuple[str, ...] = ()
+    """Inputs that belong to the model: a server has them before the first request, so `prepare` of
+    a solution may pack them, at no cost."""
     vary: tuple[str, ...] = ()
     """Axes that a solution must take at any size: checked at other sizes than the listed ones."""

@@ -25,6 +25,8 @@ class InputRow(msgspec.Struct, frozen=True):
     """At the axes of the example; null for plain values."""
     value: Any = None
     """Of plain values."""
+    weight: bool = False
+    """Whether it belongs to the model, so that `prepare` of a solution may pack it."""
 
 
 class OutputRow(msgspec.Struct, frozen=True):
@@ -97,12 +99,14 @@ def _inputs(op: Operator, axes: dict[str, Any]) -> tuple[list[InputRow], str | N
         drawn = op.task.inputs(axes, Draw(seed=1))
     except ModuleNotFoundError as error:
         return [], f"inputs need {error.name}: pip install 'solscope[bench]'"
-    return [_input(name, value) for name, value in drawn.items()], None
+    weights = op.task.weights
+    return [_input(name, value, name in weights) for name, value in drawn.items()], None
 
 
-def _input(name: str, value: Any) -> InputRow:
+def _input(name: str, value: Any, weight: bool) -> InputRow:
     if hasattr(value, "shape"):
-        return InputRow(name, str(value.dtype).removeprefix("torch."), list(value.shape))
+        dtype = str(value.dtype).removeprefix("torch.")
+        return InputRow(name, dtype, list(value.shape), weight=weight)
     return InputRow(name, type(value).__name__, None, value)
 
 

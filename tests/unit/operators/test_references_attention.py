@@ -44,7 +44,9 @@ AXES: dict[str, dict[str, Any]] = {
     "mla_decode_attention": LATENT,
 }
 every_operator = pytest.mark.parametrize("name", AXES)
-every_variant = pytest.mark.parametrize("variant", ["typical", "extreme", "ties", "empty", "varied"])
+every_variant = pytest.mark.parametrize(
+    "variant", ["typical", "extreme", "ties", "empty", "varied"]
+)
 
 
 @pytest.fixture(autouse=True)

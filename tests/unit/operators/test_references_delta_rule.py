@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from solscope.bench.verify import eager_solution
+from solscope.bench.verify import eager_solution, wrong_outputs
+from solscope.operators.catalog.gated_delta_rule_update import rounded_reference
 from solscope.operators.task import Inputs, Outputs, Variant
 from solscope.operators.tasks.delta_rule import (
     Gates,
@@ -351,3 +352,26 @@ def test_wrong_convolutions_do_not_pass() -> None:
 
     reasons = wrong("causal_conv1d", keeps_the_state, inputs, wanted)
     assert [reason.partition(":")[0] for reason in reasons] == ["conv_state"]
+
+
+def test_padding_has_no_state() -> None:
+    task = task_of("gated_delta_rule_update")
+    inputs, wanted = drawn("gated_delta_rule_update", STEP)
+    indices = inputs["state_indices"].clone()
+    indices[2] = -1
+    found = task.reference(**{**inputs, "state_indices": indices})
+    kept = int(inputs["state_indices"][2])
+    assert torch.equal(found["state"][kept], inputs["state"][kept])
+    assert torch.equal(found["state"][-1], wanted["state"][-1]) or kept == len(wanted["state"]) - 1
+    assert not found["out"][2].any()
+    others = [at for at in range(len(indices)) if at != 2]
+    assert torch.equal(found["out"][others], wanted["out"][others])
+
+
+def test_rounded_unit_keys_pass_and_a_rounded_state_does_not() -> None:
+    inputs, wanted = drawn("gated_delta_rule_update", UPDATE)
+    rounded = rounded_reference(inputs)
+    got = {"out": rounded["out"].bfloat16(), "state": rounded["state"]}
+    assert not wrong_outputs(task_of("gated_delta_rule_update"), got, wanted, inputs)
+    coarse = {**got, "state": rounded["state"].bfloat16().float()}
+    assert wrong_outputs(task_of("gated_delta_rule_update"), coarse, wanted, inputs)

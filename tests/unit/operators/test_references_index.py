@@ -128,7 +128,7 @@ def test_routes_are_distinct_and_skewed() -> None:
 def test_topk_filter(variant: Variant) -> None:
     inputs, wanted = drawn("topk_filter", variant, rows=4, vocabulary=600, top_k=7)
     for row, found in zip(inputs["logits"].tolist(), wanted["out"].tolist(), strict=True):
-        threshold = sorted(row, reverse=True)[6]
+        threshold = sorted(row, reverse=True)[inputs["top_k"] - 1]
         assert found == [value if value >= threshold else float("-inf") for value in row]
     if variant == "ties":
         many, wide = drawn("topk_filter", "ties", rows=32, vocabulary=4000, top_k=50)
@@ -177,13 +177,19 @@ def test_logits_of_routers_overflow_without_their_maximum() -> None:
     inputs, wanted = drawn("moe_topk_gating_softmax", tokens=64, experts=16, top_k=2)
     powers = inputs["gating_output"].exp()
     assert powers.isinf().any()
-    assert (powers.sum(-1) == 0).any()
+    assert (powers.sum(-1) < 1e-38).any()
     assert wanted["topk_weights"].isfinite().all()
 
 
 @pytest.mark.parametrize("name", ["fused_moe", "fp8_blockscale_fused_moe"])
 def test_experts_that_do_not_exist_count_for_nothing(name: str) -> None:
-    axes = {"tokens": 5, "hidden": 128, "intermediate": 128, "experts": 4, "top_k": 2}
+    axes: dict[str, Any] = {
+        "tokens": 5,
+        "hidden": 128,
+        "intermediate": 128,
+        "experts": 4,
+        "top_k": 2,
+    }
     inputs, wanted = drawn(name, **axes)
     ids, weights = inputs["topk_ids"].clone(), inputs["topk_weights"].clone()
     ids[1, 0], ids[2, 1] = -1, 4

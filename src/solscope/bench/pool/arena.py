@@ -32,6 +32,8 @@ shared memory, and a write beyond what there is would end the process that write
 _PREFIX = f"solscope-arena-{secrets.token_hex(4)}-"
 ARENAS = tuple(f"{folder}/{_PREFIX}" for folder in FOLDERS)
 """How the files of this process begin: what a kill leaves, the fork server removes."""
+POISON = 0xFF
+"""What memory is overwritten with: a NaN in every float type, -1 in integers."""
 ALIGNMENT = 512
 """Bytes; as the CUDA allocator aligns, so that kernels see usual pointers."""
 
@@ -49,6 +51,8 @@ class Arena:
         self.generation = 0
         """Which memory this is now, among all arenas of the process."""
         self.data: torch.Tensor
+        self.used = 0
+        """Bytes that hold what a worker wrote, until they are wiped."""
         self._path: Path | None = None
         self._make(ALIGNMENT)
 
@@ -68,6 +72,7 @@ class Arena:
         import torch
 
         self.close()
+        self.used = 0
         self.generation = next(_GENERATIONS)
         if self.device != "cpu":
             self.data = torch.empty(size, dtype=torch.uint8, device=self.device)
@@ -80,6 +85,11 @@ class Arena:
             os.close(descriptor)
         self._path = Path(name)
         self.data = torch.frombuffer(memory, dtype=torch.uint8)
+
+    def wipe(self) -> None:
+        """Overwrite what a worker wrote: the next one must not find it."""
+        self.data[: self.used].fill_(POISON)
+        self.used = 0
 
     def handle(self) -> ArenaHandle:
         """What one worker needs to map this memory; made anew for each worker."""

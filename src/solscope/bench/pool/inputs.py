@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from solscope.bench.pool.arena import Arena, aligned, extent, fingerprint, place, view
+from solscope.bench.pool.arena import (
+    POISON,
+    Arena,
+    aligned,
+    extent,
+    fingerprint,
+    place,
+    view,
+)
 from solscope.bench.worker.messages import InputSpec, TensorInput, ValueInput
 from solscope.operators.task import Draw, Task, Variant
 
@@ -111,10 +119,52 @@ class InputSets:
         self._repeat(index, self._repeated[index])
         self._accept(index)
 
-    def redraw(self, index: int) -> None:
-        """New values for one set, at the same addresses, until it is restored."""
-        self._write(index, drawn_seed())
+    def redraw(self, index: int, seed: int) -> None:
+        """Other values for one set, at the same addresses, until it is restored."""
+        self._write(index, seed)
         self._accept(index)
+
+    def hide(self, shown: Collection[str] = ()) -> None:
+        """Overwrite what `setup` may not see: floats and routes; until the sets are restored."""
+        for spec in self.specs:
+            for name, item in spec.items():
+                if isinstance(item, TensorInput) and name not in shown and self._is_new(name, item):
+                    self.arena.data[item.offset : item.offset + item.bytes].fill_(POISON)
+
+    def _is_new(self, name: str, item: TensorInput) -> bool:
+        """Whether every call of a layer has other values of it."""
+        import torch
+
+        floating = getattr(torch, item.dtype).is_floating_point
+        return bool(floating) or name in self.task.unplanned
+
+    def changes(self, index: int, skipped: Collection[str], *, inner: bool) -> list[Repeated]:
+        """Rows of the inputs of a set, drawn at random, and rows to write over them.
+
+        One row of every float input; of routes where there is no float. `inner` rows are neither
+        the first nor the last, where a remembered value would be.
+        """
+        inputs = self.tensors(index)
+        whole = self.task.whole(inputs) if self.task.whole is not None else {}
+        dims = {name: _row_dim(value) for name, value in inputs.items() if _is_float(value)}
+        if not dims:
+            dims = {name: _row_dim(inputs[name]) for name in self.task.unplanned}
+        repeated = []
+        for name, dim in dims.items():
+            if dim is None or name in skipped or (dim and name in self.task.running):
+                continue
+            count = inputs[name].shape[dim]
+            rows: Sequence[int] = whole[name].tolist() if name in whole else range(count)
+            if inner and count > 3:
+                rows = [row for row in rows if 0 < row < count - 1]
+            if len(rows) > 1:
+                to, row = secrets.SystemRandom().sample(rows, 2)
+                repeated.append(Repeated(name, dim, row, to))
+        return repeated
+
+    def forget_changes(self) -> None:
+        """Restore sets from now on as they were drawn, without rows that were changed."""
+        self._repeated = [[] for _ in self._repeated]
 
     def _write(self, index: int, seed: int) -> None:
         axes, variant, _ = self._drawn
@@ -151,3 +201,12 @@ def _is_tensor(value: Any) -> bool:
     import torch
 
     return isinstance(value, torch.Tensor)
+
+
+def _is_float(value: Any) -> bool:
+    return _is_tensor(value) and bool(value.is_floating_point())
+
+
+def _row_dim(value: torch.Tensor) -> int | None:
+    """The dimension of the rows: the first with more than one element."""
+    return next((dim for dim, size in enumerate(value.shape) if size > 1), None)

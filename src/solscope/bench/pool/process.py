@@ -52,6 +52,8 @@ MAX_REPLY_BYTES = 16 << 20
 """A longer reply is none of a worker's."""
 STDERR_CHARACTERS = 1500
 """Characters of a dead worker's stderr that are shown."""
+CPUCLOCK_SCHED = 2
+"""CPUCLOCK_SCHED of the kernel's posix-timers.h: time as the scheduler counts it."""
 MAX_REASON = 2000
 """Characters of a reason that are shown and written, as in `worker/outputs.py`."""
 
@@ -195,6 +197,30 @@ class Worker:
         """Whether it may be asked."""
         return self.source != -1
 
+    def stop(self) -> None:
+        """Stop the process and what it started until it may go on."""
+        self._to_all(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let a stopped process go on."""
+        self._to_all(signal.SIGCONT)
+
+    def cpu_s(self) -> float:
+        """Processor time of the process, by the system's own account of it; 0 where there is none.
+
+        Linux has a clock for every process, whose number is made of the process id.
+        """
+        with contextlib.suppress(OSError, AttributeError):
+            return time.clock_gettime((~self.pid << 3) | CPUCLOCK_SCHED)
+        return 0.0
+
+    def _to_all(self, number: int) -> None:
+        """Send a signal to the process, its group, and processes that it started elsewhere."""
+        for pid in [self.pid, *_descendants(self.pid)]:
+            for send in (os.killpg, os.kill):  # it leads no group before it has its own session
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    send(pid, number)
+
     def kill(self) -> None:
         """End the process and everything it started; it writes to shared memory no more."""
         self.signal()
@@ -221,6 +247,16 @@ class Worker:
             os.close(descriptor)
         self.source = self.target = -1
         self.log.close()
+
+
+def _descendants(pid: int) -> list[int]:
+    """Processes that a process started, and those that these started."""
+    found: list[int] = []
+    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError, ValueError):
+            children = [int(child) for child in listed.read_text().split()]
+            found += [one for child in children for one in (child, *_descendants(child))]
+    return found
 
 
 def read_answer(request: Request[R], message: dict[str, Any]) -> tuple[Answer, R | None]:

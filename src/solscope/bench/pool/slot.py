@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from solscope.bench.catalog import Solution
 from solscope.bench.pool.arena import Arena
 from solscope.bench.pool.process import Spawner, Worker, WorkerFailed
-from solscope.bench.worker.messages import LoadSolution, OpenArenas, R, ReleaseAll, Request
+from solscope.bench.worker.messages import (
+    Loaded,
+    LoadSolution,
+    OpenArenas,
+    R,
+    ReleaseAll,
+    Request,
+)
 from solscope.operators.task import Task
 
 RELEASE_TIMEOUT_S = 5.0
@@ -53,6 +60,37 @@ class WorkerSlot:
     share: float | None = None
     """Most GPU memory that the worker may take, as a share of all."""
     _worker: Worker | None = None
+    loaded: Loaded = field(default_factory=Loaded)
+    """What the solution has beside `run`."""
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Inputs whose values the solution may see before it is timed: weights, to pack them."""
+        return self.candidate.task.weights if self.loaded.prepare else ()
+
+    def pause(self) -> None:
+        """Stop the worker, all of its threads: what is written meanwhile it cannot watch."""
+        if self._worker is not None and self._worker.alive:
+            self._worker.stop()
+
+    def resume(self) -> None:
+        """Let a paused worker go on."""
+        if self._worker is not None and self._worker.alive:
+            self._worker.go_on()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Write to memory that the worker shares while it cannot watch."""
+        self.pause()
+        try:
+            yield
+            self._sync()
+        finally:
+            self.resume()
+
+    def cpu_s(self) -> float:
+        """Processor time that the worker has taken so far, all of its threads together."""
+        return self.worker().cpu_s()
 
     def ask(self, request: Request[R], *, slow: bool = False) -> R:
         """Ask the worker, started and loaded where needed; WorkerFailed when it fails."""
@@ -107,11 +145,12 @@ class WorkerSlot:
             outputs=returned(candidate.task),
             updated=list(candidate.task.mutates),
             unplanned=list(candidate.task.unplanned),
+            weights=list(candidate.task.weights),
             compiled=solution.about.compile,
             dynamic=None,
             build=str(solution.build_folder(candidate.operator)),
         )
-        worker.ask(request, self.spawner.limits.first_s)
+        self.loaded = worker.ask(request, self.spawner.limits.first_s)
 
     def _sync(self) -> None:
         """What the evaluator wrote must be there before a worker reads it."""

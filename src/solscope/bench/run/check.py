@@ -95,13 +95,16 @@ def fetch(
         places.append((offset, shape, dtype))
         copies.append(OutputCopy(call, name, rows, offset, size))
         offset += aligned(size)
+    arena.wipe()
     try:
         arena.reserve(offset)
     except (MemoryError, RuntimeError, OverflowError, OSError) as error:
         # Shapes are what a worker claims; those of outputs that are not compared can be anything.
         why = f"its outputs would take {offset:,} bytes: {error}"
         raise WorkerFailed("oom", why, dead=False) from None
-    arena.data[:offset].fill_(0xFF)
+    arena.used = offset
+    arena.wipe()
+    arena.used = offset
     _sync(arena)
     worker().ask(CopyOutputs(copies), timeout_s)
     return [arena.at(*place) for place in places]

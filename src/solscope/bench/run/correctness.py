@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from solscope.bench.base import FAILURES
 from solscope.bench.pool.arena import Arena
 from solscope.bench.pool.device_memory import MemoryBudget, release
-from solscope.bench.pool.inputs import InputSets, Repeated
+from solscope.bench.pool.inputs import InputSets
 from solscope.bench.pool.process import Spawner, WorkerFailed
 from solscope.bench.pool.slot import Candidate, WorkerSlot, ask_all, close
 from solscope.bench.run import check, reference
@@ -161,7 +161,7 @@ class OperatorCheck:
         sets.draw(axes, 1)
         for slot in slots:
             try:
-                slot.ask(BindInputs(sets.specs, mutates=[]), slow=True)
+                slot.ask(BindInputs(sets.specs), slow=True)
                 slot.ask(CallSets([0], keep=False), slow=True)
             except WorkerFailed:
                 slot.close()
@@ -220,7 +220,8 @@ class OperatorCheck:
             start = self._clock()
             try:
                 if twin:
-                    self._twin(sets, inner=number > effort.rounds)
+                    inner = number > effort.rounds
+                    sets.repeat_rows(0, sets.changes(0, (), inner=inner))
                 else:
                     sets.draw(shape.axes, 1)
                 right = self._wanted(sets, rows)
@@ -259,7 +260,7 @@ class OperatorCheck:
             return slots  # the first draw that is judged will say so
         asked, cheats = slots, set()
         requests: list[Request[Any]] = [
-            BindInputs(sets.specs, mutates=[]),
+            BindInputs(sets.specs),
             CallSets([0], keep=False),
             TrimMemory(),
         ]
@@ -310,29 +311,6 @@ class OperatorCheck:
             drawn = reference.draw_rows(reference.row_count(self.task, inputs))
         return reference.wanted(self.task, inputs, drawn)
 
-    def _twin(self, sets: InputSets, *, inner: bool) -> None:
-        """Change one row of every float input, in place, without notifying the worker.
-
-        `inner` rows are neither the first nor the last, where remembered values would be.
-        """
-        repeated = []
-        inputs = sets.tensors(0)
-        whole = self.task.whole(inputs) if self.task.whole is not None else {}
-        for name, value in inputs.items():
-            dim = _row_dim(value)
-            if dim is None or (dim and name in self.task.running):
-                continue
-            count = value.shape[dim]
-            chosen: Sequence[int] = range(count)
-            if name in whole:
-                chosen = whole[name].tolist()
-            if inner and count > 3:
-                chosen = [row for row in chosen if 0 < row < count - 1]
-            if len(chosen) > 1:
-                to, row = secrets.SystemRandom().sample(chosen, 2)
-                repeated.append(Repeated(name, dim, row, to))
-        sets.repeat_rows(0, repeated)
-
     def _judge(self, slot: WorkerSlot, sets: InputSets, right: Wanted) -> Verdict:
         """Run one candidate on the current set and judge the result."""
         verdict = Verdict()
@@ -340,7 +318,7 @@ class OperatorCheck:
         before = {name: views[name].clone() for name in self.task.mutates}
         sizes = [_bytes(right, name, output) for name, output in self.task.outputs.items()]
         try:
-            slot.ask(BindInputs(sets.specs, mutates=[]), slow=True)
+            slot.ask(BindInputs(sets.specs), slow=True)
             poison = [size for size in sizes if size]
             calls = slot.ask(CallOnce(0, poison), slow=True).outputs
             described = calls[0] if calls else []
@@ -353,6 +331,7 @@ class OperatorCheck:
                     if name in right.outputs
                 }
                 check.compare(self.task, got, right, verdict)
+                self.arenas["outputs"].wipe()
         except WorkerFailed as failed:
             verdict.fail(failed.status, failed.reason)
         changed = sets.changed(0)
@@ -384,15 +363,6 @@ def _torch() -> ModuleType:
     import torch
 
     return torch
-
-
-def _row_dim(value: Any) -> int | None:
-    """The dimension of the rows of a float input: the first with more than one element."""
-    import torch
-
-    if not (isinstance(value, torch.Tensor) and value.is_floating_point()):
-        return None
-    return next((dim for dim, size in enumerate(value.shape) if size > 1), None)
 
 
 def _at_rows(tensor: torch.Tensor, rows: list[int] | None) -> torch.Tensor:

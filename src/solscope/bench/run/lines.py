@@ -95,6 +95,8 @@ class Lines:
             checked_calls=measured.verdict.calls,
             seconds=round(measured.seconds, 3),
             setup_us=median(measured.setup_us) if measured.setup_us else None,
+            prepare_us=median(measured.prepare_us) if measured.prepare_us else None,
+            sets_checked=measured.sets_checked,
             host_us=median(measured.host_us) if measured.host_us else None,
             methods={
                 name: msgspec.structs.replace(t, samples=[] if t is main else t.samples)

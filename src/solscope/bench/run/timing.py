@@ -1,12 +1,15 @@
 """Time of solutions that are right: which calls are made, in which order, on which values.
 
-All processes of all solutions of an operator are alive together and take turns on the same inputs.
-A process warms up on one draw and is timed on another at the same addresses. What the timed calls
-returned is asked for afterwards, at rows that were not known before.
+All processes of all solutions of an operator are alive together and take turns; those of one
+restart see the same inputs, those of another have others. A process warms up on one draw and is
+timed on another at the same addresses. The values of that are written when its `setup` is done and
+while it is stopped, as are all others, so no code can look at them before it is timed. What the
+timed calls returned is asked for afterwards, at rows that were not known before.
 """
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +19,7 @@ from typing import Any
 from solscope.bench.base import SETS, Timing
 from solscope.bench.pool.arena import Arena
 from solscope.bench.pool.device_memory import is_short, release
-from solscope.bench.pool.inputs import InputSets
+from solscope.bench.pool.inputs import InputSets, drawn_seed
 from solscope.bench.pool.process import WorkerFailed
 from solscope.bench.pool.slot import WorkerSlot, ask_all, close, leave
 from solscope.bench.run import reference
@@ -30,6 +33,7 @@ from solscope.bench.worker.messages import (
     FreeShape,
     Request,
     RestoreInputs,
+    SaveInputs,
     SetupTimes,
     StartProfiler,
     TrimMemory,
@@ -60,11 +64,18 @@ class Measured:
     reasons: dict[str, str] = field(default_factory=dict)
     activities: float | None = None
     setup_us: list[float] = field(default_factory=list)
+    prepare_us: list[float] = field(default_factory=list)
+    sets_checked: int | None = None
+    """The fewest sets that a process was compared on with a reference."""
     host_us: list[float] = field(default_factory=list)
     seconds: float = 0.0
     """What timing took, all processes and checks included."""
     windows: list[tuple[float, float]] = field(default_factory=list)
     """When the device was being timed, by `time.monotonic`."""
+
+    def note_checked(self, sets: int) -> None:
+        """Note how many sets one process was compared on."""
+        self.sets_checked = min(sets, SETS if self.sets_checked is None else self.sets_checked)
 
     def add(self, method: str, samples: list[float], clock: str) -> None:
         """Note the samples of one process."""
@@ -99,8 +110,10 @@ class Trial:
 
     slot: WorkerSlot
     sets: InputSets
-    references: Sequence[Wanted | None]
-    """By set; null where no affordable reference exists."""
+    references: list[Wanted | None]
+    """By set; null where no affordable reference exists. Replaced when rows are changed."""
+    reference_s: float
+    """What the references took."""
     measured: Measured
     """Where the samples go, of this process and of the candidate's others."""
     plan: Plan
@@ -133,6 +146,7 @@ class OperatorTiming:
         self.arenas = arenas
         self.realized: dict[str, Any] = {}
         """Axes of the last shape as the inputs that were timed realized them."""
+        self._last_realized: dict[str, Any] = {}
         self.uncaptured: dict[str, str] = {}
         """Candidates that no graph can be made of, by key, and why."""
         self.seeds: list[int] = []
@@ -157,7 +171,7 @@ class OperatorTiming:
             sets.draw(axes, 1)
             by_candidate = {slot.candidate.key: Measured() for slot in compiled}
             requests: list[Request[Any]] = [
-                BindInputs(sets.specs, mutates=[]),
+                BindInputs(sets.specs),
                 CallSets([0], keep=False),
                 FreeShape(),
             ]
@@ -184,27 +198,59 @@ class OperatorTiming:
         Every process warms up on a first draw and is timed on a second, which it has never seen.
         """
         by_candidate = {name: Measured() for name in hashes}
-        slots = [slot for group in self.slots for slot in group if slot.candidate.key in hashes]
+        groups = [[slot for slot in group if slot.candidate.key in hashes] for group in self.slots]
+        slots = [slot for group in groups for slot in group]
         sets = InputSets(self.arenas["inputs"], self.task)
         sets.draw(axes, SETS)
         self._free_memory(axes)
         self._warm(slots, sets, by_candidate)
-        sets.draw(axes, SETS)
-        self.realized = self._realized(axes, sets)
-        references = self._right(axes, sets, effort)
-        self._free_memory(axes)
         for slot in slots:
+            slot.pause()
+        try:
+            for number, group in enumerate(groups):
+                self._time_group(group, sets, axes, plan, effort, by_candidate, sample)
+                if number == 0:
+                    self.realized = self._last_realized
+        finally:
+            for slot in slots:
+                slot.resume()
+        self.seeds = sets.seeds
+        return by_candidate
+
+    def _time_group(
+        self,
+        group: Sequence[WorkerSlot],
+        sets: InputSets,
+        axes: dict[str, Any],
+        plan: Plan,
+        effort: Effort,
+        by_candidate: dict[str, Measured],
+        sample: Sample,
+    ) -> None:
+        """Time one process of every candidate, all of which are paused, on values of their own."""
+        sets.draw(axes, SETS)
+        self._last_realized = self._realized(axes, sets)
+        references, spent = self._right(axes, sets, effort)
+        sets.hide()
+        self._free_memory(axes)
+        for slot in group:
+            measured = by_candidate[slot.candidate.key]
             if self._stands(slot, by_candidate):
                 slot.spawner.settle()  # a process that ends keeps the device busy
                 start = time.monotonic()
-                measured = by_candidate[slot.candidate.key]
                 seconds = plan.seconds / len(self.slots)
-                trial = Trial(slot, sets, references, measured, plan, seconds, self.uncaptured)
+                trial = Trial(
+                    slot, sets, [*references], spent, measured, plan, seconds, self.uncaptured
+                )
+                slot.resume()
                 self._guarded(trial, sample)
+                sets.forget_changes()
+                sets.hide()
+                measured.note_checked(sum(one is not None for one in references))
                 measured.seconds += time.monotonic() - start
+            slot.resume()
             slot.clean_up(FreeShape())
-        self.seeds = sets.seeds
-        return by_candidate
+            slot.pause()
 
     def _free_memory(self, axes: dict[str, Any]) -> None:
         """Leave to the workers what making inputs took, where memory may be short."""
@@ -240,7 +286,8 @@ class OperatorTiming:
             (together if small and compiled else alone).append(slot)
         for group in [together, *([slot] for slot in alone)]:
             requests: list[Request[Any]] = [
-                BindInputs(sets.specs, list(self.task.mutates)),
+                BindInputs(sets.specs),
+                SaveInputs(),
                 CallSets(list(range(SETS)), keep=False),
                 RestoreInputs(),
                 TrimMemory(),
@@ -260,50 +307,85 @@ class OperatorTiming:
                 failed.add(slot.candidate.key)
             elif isinstance(reply, SetupTimes):
                 measured.setup_us += reply.setup_us
+                measured.prepare_us += reply.prepare_us
         for slot in (slot for group in self.slots for slot in group):
             if slot.candidate.key in failed:
                 # or the other candidates would lack what its processes hold
                 slot.clean_up(FreeShape())
 
-    def _right(self, axes: dict[str, Any], sets: InputSets, effort: Effort) -> list[Wanted | None]:
+    def _right(
+        self, axes: dict[str, Any], sets: InputSets, effort: Effort
+    ) -> tuple[list[Wanted | None], float]:
+        """References of the sets, and the time of the first: one of them, drawn at random.
+
+        The others where they are quick. On the CPU it is time of this thread: a busy machine must
+        not open a gap in the guard.
+        """
         rows = by_rows(self.operator.cost(axes), self.task, effort)
+        references: list[Wanted | None] = [None] * SETS
         if rows is None:
-            return [None] * SETS
-        references: list[Wanted | None] = []
-        start = time.monotonic()
-        for index in range(SETS):
-            if index and time.monotonic() - start > MAX_REFERENCES_S:
-                references.append(None)
-                continue
+            return references, float("inf")
+        clock = reference_clock(self.arenas["inputs"].device)
+        start, first = clock(), None
+        for index in secrets.SystemRandom().sample(range(SETS), SETS):
+            if first is not None and clock() - start > MAX_REFERENCES_S:
+                break
             inputs = sets.copies(index)
-            whole = not rows and (index == 0 or self.task.sampled is None)
+            whole = not rows and (first is None or self.task.sampled is None)
             drawn = None if whole else reference.draw_rows(reference.row_count(self.task, inputs))
-            references.append(reference.wanted(self.task, inputs, drawn))
-        return references
+            references[index] = reference.wanted(self.task, inputs, drawn)
+            first = clock() - start if first is None else first
+        return references, first or 0.0
 
     def _guarded(self, trial: Trial, sample: Sample) -> None:
-        """Time one process; what it did to its inputs is judged and undone."""
+        """Time one process; what it did to its inputs is judged."""
         slot, sets, measured = trial.slot, trial.sets, trial.measured
-        before = [
-            {name: inputs[name].clone() for name in self.task.mutates}
-            for inputs in map(sets.tensors, range(SETS))
-        ]
         start = time.monotonic()
         try:
-            setup = slot.ask(BindInputs(sets.specs, list(self.task.mutates)))
+            setup = bind(slot, sets, lambda: restore_all(sets), drawn=False)
             measured.setup_us += setup.setup_us
+            measured.prepare_us += setup.prepare_us
             sample(trial)
             slot.clean_up(DropOutputs())
         except WorkerFailed as failed:
             measured.verdict.fail(failed.status, failed.reason)
+        trial.slot.arenas["outputs"].wipe()
         measured.windows.append((start, time.monotonic()))
-        for index, saved in enumerate(before):
+        for index in range(SETS):
             changed = sets.changed(index)
             if changed:
                 measured.verdict.fail("mutated_input", f"changed its input {', '.join(changed)}")
-                sets.restore(index)
-            for name, tensor in saved.items():
-                sets.tensors(index)[name].copy_(tensor)
+
+
+def reference_clock(device: str) -> Callable[[], float]:
+    """What references are timed by."""
+    return time.thread_time if device == "cpu" else time.monotonic
+
+
+def restore_all(sets: InputSets) -> None:
+    """Write all sets as they were drawn."""
+    for index in range(SETS):
+        sets.restore(index)
+
+
+def bind(
+    slot: WorkerSlot, sets: InputSets, write: Callable[[], None], *, drawn: bool = True
+) -> SetupTimes:
+    """Let a worker bind its inputs, `setup` and `prepare` included, before their values are there.
+
+    `write` writes the values, the same each time. Unless they are `drawn`, what the solution may
+    see is already in place. The worker is stopped while all values are.
+    """
+    with slot.paused():
+        if drawn or slot.shown:
+            write()
+        sets.hide(slot.shown)
+    setup = slot.ask(BindInputs(sets.specs), slow=True)
+    with slot.paused():
+        write()
+    if slot.candidate.task.mutates:
+        slot.ask(SaveInputs())
+    return setup
 
 
 def looks_cached(first: Sequence[float], later: Sequence[float], least_us: float) -> bool:
@@ -326,16 +408,17 @@ def is_cached(
 
     `first_and_later` times the first calls on values and later calls on the same ones.
     """
-    rebind = BindInputs(sets.specs, list(slot.candidate.task.mutates))
     cached = True
     for _ in range(CACHED_TRIALS):
-        for index in range(SETS):
-            sets.redraw(index)
-        slot.ask(rebind)
+        seeds = [drawn_seed() for _ in range(SETS)]
+
+        def write(seeds: list[int] = seeds) -> None:
+            for index, seed in enumerate(seeds):
+                sets.redraw(index, seed)
+
+        bind(slot, sets, write)
         cached = cached and looks_cached(*first_and_later(), least_us)
-    for index in range(SETS):
-        sets.restore(index)
-    slot.ask(rebind)
+    bind(slot, sets, lambda: restore_all(sets))
     return cached
 
 

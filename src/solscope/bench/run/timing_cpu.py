@@ -5,10 +5,12 @@ The round trip of an empty request is taken off. The clock is not in the candida
 
 from __future__ import annotations
 
+import secrets
 import time
 
 from solscope.bench.base import SETS
 from solscope.bench.pool.slot import WorkerSlot
+from solscope.bench.run.changed_rows import change_rows
 from solscope.bench.run.statistics import is_noisy
 from solscope.bench.run.timed_calls import check_calls
 from solscope.bench.run.timing import CACHED_REASON, Trial, is_cached, looks_cached
@@ -18,8 +20,12 @@ SAMPLE_US = 2000.0
 """A sample takes at least about this long, in as many calls as that needs."""
 MOST_CALLS = 3000
 """Calls in one sample, at most."""
-MOST_UPDATES = 24
-"""Calls in a sample of an operator that updates its inputs: values must not run away."""
+MAX_CPU_SHARE = 1.3
+"""Processor time of a worker per second and thread that it may use."""
+LEAST_CPU_S = 0.05
+"""Processor time that proves nothing: garbage is collected, caches are filled."""
+LONG_US = 50_000.0
+"""From here on a sample is one call per set."""
 LEAST_SAMPLES = 3
 """Samples, at least, however little time is left."""
 MIN_CACHED_GAIN_US = 1000.0
@@ -35,24 +41,16 @@ def sample_cpu(trial: Trial) -> None:
     slot, measured, mutates = trial.slot, trial.measured, trial.task.mutates
     order = list(range(SETS))
     empty = min(_wall(slot, [])[0] for _ in range(9))
-    first, outputs = _wall(slot, order, keep=True)
+    first, outputs = _wall(slot, order)
     check_calls(trial, outputs, order)
     if not measured.verdict.ok:
         return
     each = max((first - empty) / SETS, 0.05)
-    many = _enough_calls(slot, order, empty, MOST_UPDATES if mutates else MOST_CALLS)
-    samples: list[float] = []
-    end = time.monotonic() + trial.seconds
-    while len(samples) < trial.plan.samples or is_noisy(samples):
-        if mutates:
-            slot.ask(RestoreInputs())
-        samples.append(max(_wall(slot, many)[0] - empty, RESOLUTION_US) / len(many))
-        if time.monotonic() > end and len(samples) >= LEAST_SAMPLES:
-            break
-    if mutates:
-        slot.ask(RestoreInputs())
-    _, outputs = _wall(slot, order, keep=True)
-    check_calls(trial, outputs, order)
+    # A call that updates its inputs is made on what they were: once per set and request.
+    many = order if mutates or each > LONG_US else _enough_calls(slot, order, empty, MOST_CALLS)
+    samples, steady = _samples(trial, many, empty)
+    if measured.verdict.status != "passed":
+        return
     measured.add("cpu-v1", samples, "evaluator")
 
     def first_and_later() -> tuple[list[float], list[float]]:
@@ -63,23 +61,52 @@ def sample_cpu(trial: Trial) -> None:
                 slot.ask(RestoreInputs())
         return walls[:1], walls[1:]
 
-    suspicious = looks_cached([each], samples, MIN_CACHED_GAIN_US)
+    suspicious = looks_cached([each], steady, MIN_CACHED_GAIN_US)
     if suspicious and is_cached(slot, trial.sets, first_and_later, MIN_CACHED_GAIN_US):
         measured.verdict.fail("cheating", CACHED_REASON)
 
 
+def _samples(trial: Trial, many: list[int], empty: float) -> tuple[list[float], list[float]]:
+    """Microseconds per call of requests whose last calls are judged; rows change on the way.
+
+    Also those on values that were seen in the request before: without the first after the change.
+    """
+    slot, measured, mutates = trial.slot, trial.measured, trial.task.mutates
+    samples: list[float] = []
+    change_at = 1 + secrets.randbelow(LEAST_SAMPLES - 1)
+    end = time.monotonic() + trial.seconds
+    cpu_s = wall_s = 0.0
+    while len(samples) < trial.plan.samples or is_noisy(samples):
+        if len(samples) == change_at:
+            change_rows(trial)
+        if mutates:
+            slot.ask(RestoreInputs())
+        before = slot.cpu_s()
+        wall, outputs = _wall(slot, many)
+        cpu_s, wall_s = cpu_s + slot.cpu_s() - before, wall_s + wall / 1e6
+        samples.append(max(wall - empty, RESOLUTION_US) / len(many))
+        late = time.monotonic() > end and len(samples) >= LEAST_SAMPLES
+        if late or len(samples) <= LEAST_SAMPLES or not secrets.randbelow(4):
+            check_calls(trial, outputs, sorted(set(many)))
+        if late or not measured.verdict.ok:
+            break
+    threads = slot.spawner.limits.threads
+    if cpu_s > MAX_CPU_SHARE * threads * wall_s + LEAST_CPU_S:
+        why = f"took {cpu_s / wall_s:.1f} s of processor time per second with {threads} thread"
+        measured.verdict.fail("cheating", f"{why}{'s' * (threads > 1)} allowed")
+    return samples, [one for at, one in enumerate(samples) if at != change_at]
+
+
 def _enough_calls(slot: WorkerSlot, order: list[int], empty: float, most: int) -> list[int]:
     """Calls that together take about as long as a sample should."""
-    many = order
+    many = order * 2  # never as few as in a request that only checks
     while len(many) < most and _wall(slot, many)[0] - empty < SAMPLE_US:
         many = many * 4
     return many[:most]
 
 
-def _wall(
-    slot: WorkerSlot, order: list[int], *, keep: bool = False
-) -> tuple[float, list[list[OutputFacts]]]:
-    """Microseconds from the request to its reply, and the outputs that are kept."""
+def _wall(slot: WorkerSlot, order: list[int]) -> tuple[float, list[list[OutputFacts]]]:
+    """Microseconds from the request to its reply, and the outputs of the last call on each set."""
     start = time.perf_counter()
-    reply = slot.ask(CallSets(order, keep))
+    reply = slot.ask(CallSets(order, keep=True))
     return 1e6 * (time.perf_counter() - start), reply.outputs

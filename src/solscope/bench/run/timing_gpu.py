@@ -17,6 +17,7 @@ from solscope.bench.base import METHODS, SETS
 from solscope.bench.pool.inputs import InputSets
 from solscope.bench.pool.process import WorkerFailed, clean_text
 from solscope.bench.pool.slot import WorkerSlot
+from solscope.bench.run.changed_rows import change_rows
 from solscope.bench.run.statistics import is_noisy, median
 from solscope.bench.run.timed_calls import check_calls
 from solscope.bench.run.timing import (
@@ -192,6 +193,8 @@ def _few(trial: Trial, first: CallTimes) -> Singles:
     _check_lag(first, trial.measured)
     check_calls(trial, first.outputs, range(SETS))
     trial.slot.ask(DropOutputs())
+    if trial.measured.verdict.ok:
+        _after_change(trial, FIRST_SPIN_US)
     if WARM in trial.plan.methods:
         samples.warm_us = _timed(trial.slot, [(0, False)] * 2, FIRST_SPIN_US).events_us
         trial.slot.ask(DropOutputs())
@@ -235,7 +238,23 @@ def _singles(trial: Trial, pace: Pace) -> Singles:
         done = len(samples.cold_us)
         quiet = done >= plan.samples and not is_noisy(samples.cold_us)
         if not measured.verdict.ok or quiet or done >= MOST_SAMPLES or time.monotonic() > end:
-            return samples
+            break
+    if measured.verdict.ok:
+        _after_change(trial, pace.spin_us)
+    return samples
+
+
+def _after_change(trial: Trial, spin_us: float) -> None:
+    """Time calls as before on inputs with changed rows, which are not samples, and judge them.
+
+    Of sets without a reference nothing could be said: they are left out.
+    """
+    if not change_rows(trial):
+        return
+    known = [index for index, wanted in enumerate(trial.references) if wanted is not None]
+    times = _timed(trial.slot, [(index, True) for index in known], spin_us)
+    check_calls(trial, times.outputs, known)
+    trial.slot.ask(DropOutputs())
 
 
 def _graph(trial: Trial, cold_us: float) -> None:
@@ -256,6 +275,8 @@ def _graph(trial: Trial, cold_us: float) -> None:
     samples, whole_us = _graph_samples(slot, len(order), trial.seconds)
     measured.add(GRAPH, samples, "evaluator")
     if not trial.task.mutates:
+        if change_rows(trial):
+            _replay(slot, 1)  # or results that were recorded with the graph would do
         check_calls(trial, slot.ask(DescribeOutputs(order)).outputs, order)
     if _is_too_little(cold_us, whole_us):
         per_call = _long_run(slot, len(order), cold_us)

@@ -145,6 +145,7 @@ class Tampering:
         ]
         self.kinds = [(name, owner, _kind(owner)) for name, owner in owners.items()]
         self.registered = set(torch.library._impls)
+        self.threads = torch.get_num_threads()
 
     def found(self) -> list[str]:
         """Functions and classes that were replaced, modes that are on, kernels overridden."""
@@ -154,7 +155,12 @@ class Tampering:
             if _as_defined(name, places) is not value
         ]
         kinds = [f"the class of {name}" for name, owner, was in self.kinds if _kind(owner) != was]
-        return functions + kinds + self._modes() + self._kernels()
+        return functions + kinds + self._modes() + self._kernels() + self._more_threads()
+
+    def _more_threads(self) -> list[str]:
+        """Times on a CPU are those of the number of threads that all solutions have."""
+        now = self.torch.get_num_threads()
+        return [f"the number of threads, {self.threads}, by {now}"] if now != self.threads else []
 
     def _modes(self) -> list[str]:
         """Modes see, and may change, whatever torch is asked to do in this thread."""

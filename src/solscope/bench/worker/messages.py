@@ -82,10 +82,18 @@ class Done(msgspec.Struct, frozen=True):
     """A request with nothing to report."""
 
 
+class Loaded(msgspec.Struct, frozen=True):
+    """What a solution has beside `run`."""
+
+    setup: bool = False
+    prepare: bool = False
+
+
 class SetupTimes(msgspec.Struct, frozen=True):
-    """Time of `setup` for each set; empty without one."""
+    """Time of `setup` and of `prepare` for each set; empty without one."""
 
     setup_us: list[Us] = []
+    prepare_us: list[Us] = []
 
 
 class CallOutputs(msgspec.Struct, frozen=True):
@@ -129,7 +137,7 @@ class OpenArenas(Request[Done], frozen=True):
     """Most GPU memory that the worker may take, as a share of all."""
 
 
-class LoadSolution(Request[Done], frozen=True):
+class LoadSolution(Request[Loaded], frozen=True):
     """Import the solution."""
 
     path: str
@@ -139,6 +147,8 @@ class LoadSolution(Request[Done], frozen=True):
     """Inputs that it updates in place, and may return as well."""
     unplanned: list[str]
     """Inputs of which `setup` sees the shape alone."""
+    weights: list[str]
+    """Inputs that `prepare` gets."""
     compiled: bool
     dynamic: bool | None
     build: str | None
@@ -146,11 +156,13 @@ class LoadSolution(Request[Done], frozen=True):
 
 
 class BindInputs(Request[SetupTimes], frozen=True):
-    """Take inputs for the calls to come, and run `setup` on each set."""
+    """Take inputs for the calls to come, and run `prepare` and `setup` on each set."""
 
     sets: list[InputSpec]
-    mutates: list[str]
-    """Inputs to save, so that they can be restored."""
+
+
+class SaveInputs(Request[Done], frozen=True):
+    """Save inputs that are updated in place, so that they can be restored."""
 
 
 class CallOnce(Request[CallOutputs], frozen=True):
@@ -167,7 +179,7 @@ class CallSets(Request[CallOutputs], frozen=True):
 
     order: list[int]
     keep: bool
-    """Whether the outputs are kept."""
+    """Whether the outputs of the last call on each set are kept."""
 
 
 class CopyOutputs(Request[Done], frozen=True):
@@ -177,7 +189,7 @@ class CopyOutputs(Request[Done], frozen=True):
 
 
 class RestoreInputs(Request[Done], frozen=True):
-    """Put inputs that are updated in place back to what they were when bound."""
+    """Put inputs that are updated in place back to what they were when saved."""
 
 
 class DropOutputs(Request[Done], frozen=True):
@@ -234,6 +246,7 @@ AnyRequest = (
     OpenArenas
     | LoadSolution
     | BindInputs
+    | SaveInputs
     | CallOnce
     | CallSets
     | CopyOutputs
@@ -248,7 +261,7 @@ AnyRequest = (
     | DescribeOutputs
     | ReplayGraph
 )
-Result = Done | SetupTimes | CallOutputs | CallTimes
+Result = Done | Loaded | SetupTimes | CallOutputs | CallTimes
 
 
 def reply_type(request: Request[R]) -> type[R]:

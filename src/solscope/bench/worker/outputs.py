@@ -25,6 +25,10 @@ x86_64, "DefaultCPUAllocator: not enough memory" on arm64.
 """
 
 
+OWN = ("plan", "prepared")
+"""Arguments of `run` that the solution made itself, in `setup` and `prepare`."""
+
+
 class Unusable(Exception):  # noqa: N818 - a finding, not an error of this program
     """What the solution returned is not what a solution may return."""
 
@@ -113,7 +117,7 @@ class Outputs:
     ) -> list[OutputFacts]:
         """Shape, dtype and owner of each output; anything but a plain tensor is refused."""
         for name, value in inputs.items():
-            if isinstance(value, self.plain) and name != "plan":  # which is the solution's own
+            if isinstance(value, self.plain) and name not in OWN:
                 self._require_plain(f"input {name}", value)
         return [
             OutputFacts(

@@ -32,6 +32,7 @@ from .messages import (
     DropOutputs,
     FreeShape,
     InputSpec,
+    Loaded,
     LoadSolution,
     OpenArenas,
     OutputFacts,
@@ -39,6 +40,7 @@ from .messages import (
     ReplayGraph,
     RestoreInputs,
     Result,
+    SaveInputs,
     SetupTimes,
     StartProfiler,
     TensorInput,
@@ -69,7 +71,9 @@ class Worker:
         self.outputs = Outputs(torch)
         self.run: Any = None
         self.setup: Any = None
+        self.prepare: Any = None
         self.unplanned: list[str] = []
+        self.weights: list[str] = []
         self.compiled = False
         self.sets: list[dict[str, Any]] = []
         self.pristine: list[dict[str, Any]] = []
@@ -83,9 +87,11 @@ class Worker:
             case OpenArenas():
                 self.open(request)
             case LoadSolution():
-                self.load(request)
+                result = self.load(request)
             case BindInputs():
                 result = self.bind(request)
+            case SaveInputs():
+                self.save()
             case CallOnce():
                 result = self.call_once(request)
             case CallSets():
@@ -129,12 +135,12 @@ class Worker:
         if device != "cpu" and self.timer is None:
             self.timer = DeviceTimer(torch)
 
-    def load(self, request: LoadSolution) -> None:
+    def load(self, request: LoadSolution) -> Loaded:
         """Import the solution."""
         path = request.path
         self.outputs.wanted = request.outputs
         self.outputs.updated = request.updated
-        self.unplanned = request.unplanned
+        self.unplanned, self.weights = request.unplanned, request.weights
         folder = str(Path(path).parent)
         if folder not in sys.path:
             sys.path.insert(0, folder)
@@ -145,26 +151,41 @@ class Worker:
         if not callable(run):
             raise Unusable("crashed", f"{Path(path).name} has no function run")
         self.setup = getattr(module, "setup", None)
+        self.prepare = getattr(module, "prepare", None)
         self.compiled = request.compiled
         if request.compiled:
             self.torch._dynamo.config.recompile_limit = RECOMPILES
             run = self.torch.compile(run, dynamic=request.dynamic)
         self.run = run
+        return Loaded(self.setup is not None, self.prepare is not None)
 
     def bind(self, request: BindInputs) -> SetupTimes:
-        """Take the inputs of each set: views of shared memory, and plain values."""
+        """Take the inputs of each set: views of shared memory, and plain values.
+
+        While they are timed, the evaluator writes the values of the sets only after this.
+        """
         self.kept = []
         self.sets = [self._inputs(spec) for spec in request.sets]
-        self.pristine = [
-            {name: inputs[name].clone() for name in request.mutates} for inputs in self.sets
-        ]
-        spent = []
-        if self.setup is not None:
-            for inputs in self.sets:
+        self.pristine = [{} for _ in self.sets]
+        prepared, planned = [], []
+        for inputs in self.sets:
+            seen = {name: self._planned(name, value) for name, value in inputs.items()}
+            if self.prepare is not None:
                 start = CLOCK()
-                inputs["plan"] = self.setup(**{k: self._planned(k, v) for k, v in inputs.items()})
-                spent.append(1e6 * (CLOCK() - start))
-        return SetupTimes(spent)
+                weights = {name: inputs[name] for name in self.weights if name in inputs}
+                inputs["prepared"] = self.prepare(**weights)
+                prepared.append(1e6 * (CLOCK() - start))
+            if self.setup is not None:
+                start = CLOCK()
+                inputs["plan"] = self.setup(**seen)
+                planned.append(1e6 * (CLOCK() - start))
+        return SetupTimes(planned, prepared)
+
+    def save(self) -> None:
+        """Save the inputs that are updated in place."""
+        names = self.outputs.updated
+        self.pristine = [{name: inputs[name].clone() for name in names} for inputs in self.sets]
+        self.sync()
 
     def _inputs(self, spec: InputSpec) -> dict[str, Any]:
         inputs = {
@@ -219,16 +240,14 @@ class Worker:
 
     def call_sets(self, request: CallSets) -> CallOutputs:
         """Call on some sets, one after the other; the evaluator's clock runs meanwhile."""
-        returned = []
+        last: dict[int, dict[str, Any]] = {}
         for index in request.order:
-            outputs = self.call(index)
-            if request.keep:
-                returned.append(outputs)
+            last[index] = self.call(index)
         self.sync()
         if not request.keep:
             return CallOutputs([])
-        self.kept = returned
-        return self.described(request.order)
+        self.kept = [last[index] for index in sorted(last)]
+        return self.described(sorted(last))
 
     def copy_outputs(self, request: CopyOutputs) -> None:
         """Copy kept outputs, whole or some rows, to places of the shared memory."""

@@ -134,7 +134,9 @@ _TOLERANCE = Tolerance(
     "close", atol=0.03, rtol=2e-2, rms=4e-3, row_rms=7e-3, matched=0.99, why=_WHY
 )
 OUTPUTS = {"out": Output("out_dtype", _TOLERANCE)}
-TASK = row_task(inputs, reference, OUTPUTS, rows="a a_scales", vary=("m",))
+TASK = row_task(
+    inputs, reference, OUTPUTS, rows="a a_scales", vary=("m",), weights=("b", "b_scales")
+)
 
 TITLE = "fp8 GEMM with block scales"
 OPERATOR = Operator("block_scaled_mm", TITLE, "gemm", cost, published, TASK)

@@ -117,6 +117,7 @@ TASK = Task(
     unsampled=("conv_state",),
     mutates=("conv_state",),
     vary=("tokens",),
+    weights=("weight", "bias"),
 )
 
 TITLE = "Depthwise causal convolution with SiLU"

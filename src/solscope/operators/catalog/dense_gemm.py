@@ -155,7 +155,15 @@ _TOLERANCE = Tolerance(
     "close", atol=0.02, rtol=1e-2, rms=4.5e-3, row_rms=7e-3, matched=0.999, why=_WHY
 )
 OUTPUTS = {"out": Output("out_dtype", _TOLERANCE)}
-TASK = Task(inputs, reference, OUTPUTS, sampled=sampled, realized=realized, vary=("m",))
+TASK = Task(
+    inputs,
+    reference,
+    OUTPUTS,
+    sampled=sampled,
+    realized=realized,
+    vary=("m",),
+    weights=("b", "bias", "b_scale"),
+)
 
 
 def _gemm(call: Recorded, a_at: int, bias_at: int | None = None) -> OperatorAxes:

@@ -180,7 +180,8 @@ _TOLERANCE = Tolerance(
 )
 OUTPUTS = {"out": Output("bfloat16", _TOLERANCE)}
 _PER_ROW = "hidden_states a_scale topk_weights topk_ids"
-TASK = expert_task(inputs, reference, OUTPUTS, rows=_PER_ROW)
+_WEIGHTS = ("w1", "fc1_scale", "w2", "fc2_scale")
+TASK = expert_task(inputs, reference, OUTPUTS, rows=_PER_ROW, weights=_WEIGHTS)
 
 TITLE = "Experts of an MoE layer, fp8 with block scales"
 OPERATOR = Operator(

@@ -80,7 +80,13 @@ _X = rounded("bfloat16", 3, _X_WHY, row_rms=8e-3)
 _RESIDUAL = Tolerance("exact", why="one addition, one rounding to nearest")
 OUTPUTS = {"x": Output("x", _X), "residual": Output("x", _RESIDUAL)}
 TASK = row_task(
-    inputs, reference, OUTPUTS, rows="x residual", mutates=("x", "residual"), vary=("tokens",)
+    inputs,
+    reference,
+    OUTPUTS,
+    rows="x residual",
+    mutates=("x", "residual"),
+    vary=("tokens",),
+    weights=("weight",),
 )
 
 

@@ -133,7 +133,9 @@ _TOLERANCE = Tolerance(
     "close", atol=0.06, rtol=2e-2, rms=6e-3, row_rms=1e-2, matched=0.999, why=_WHY
 )
 OUTPUTS = {"out": Output("out_dtype", _TOLERANCE)}
-TASK = expert_task(inputs, reference, OUTPUTS, rows="hidden_states topk_weights topk_ids")
+TASK = expert_task(
+    inputs, reference, OUTPUTS, rows="hidden_states topk_weights topk_ids", weights=("w1", "w2")
+)
 
 
 def _fused_experts(call: Recorded) -> OperatorAxes:

@@ -113,7 +113,15 @@ _WHY = "x·rstd is rounded, then its product with the weight; v is exact"
 _ATOL = 1e-6  # steps of fp16 below 6e-5, once for each rounding
 
 OUTPUTS = {"qkv": Output("qkv", rounded("float16", 2, _WHY, atol=_ATOL), compare)}
-TASK = row_task(inputs, reference, OUTPUTS, rows="qkv", mutates=("qkv",), vary=("tokens",))
+TASK = row_task(
+    inputs,
+    reference,
+    OUTPUTS,
+    rows="qkv",
+    mutates=("qkv",),
+    vary=("tokens",),
+    weights=("q_weight", "k_weight"),
+)
 
 TITLE = "RMS normalization of query and key heads"
 OPERATOR = Operator("fused_qk_rmsnorm", TITLE, "norm", cost, published, TASK)

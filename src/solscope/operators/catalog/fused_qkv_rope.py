@@ -130,7 +130,13 @@ def compare(
 
 OUTPUTS = {"qkv": Output("qkv", rotated("float16"), compare)}
 TASK = row_task(
-    inputs, reference, OUTPUTS, rows="qkv positions", mutates=("qkv",), vary=("tokens",)
+    inputs,
+    reference,
+    OUTPUTS,
+    rows="qkv positions",
+    mutates=("qkv",),
+    vary=("tokens",),
+    weights=("cos_sin_cache",),
 )
 
 TITLE = "Rotary embedding of query and key heads"

@@ -97,7 +97,9 @@ OUTPUTS = {
     "scale": Output("float32", _SCALES, compare_scales(_SCALES, 1e-14)),
     "residual_out": Output("x", _RESIDUAL_OUT),
 }
-TASK = row_task(inputs, reference, OUTPUTS, rows="x residual", vary=("tokens",))
+TASK = row_task(
+    inputs, reference, OUTPUTS, rows="x residual", vary=("tokens",), weights=("weight",)
+)
 
 TITLE = "Residual addition, RMS normalization and quantization to fp8"
 OPERATOR = Operator("fused_rmsnorm_quant", TITLE, "norm", cost, published, TASK)

@@ -248,6 +248,7 @@ TASK = Task(
     rows=lambda inputs: len(inputs["v"]),
     mutates=("state",),
     vary=("sequences", "tokens"),
+    weights=("A_log", "dt_bias"),
 )
 
 TITLE = "Gated delta rule, recurrent form (decode)"

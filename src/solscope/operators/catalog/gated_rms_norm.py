@@ -75,7 +75,7 @@ _WHY = (
 )
 _TOLERANCE = rounded("bfloat16", 2, _WHY, atol=1e-30)
 OUTPUTS = {"out": Output("x", _TOLERANCE)}
-TASK = row_task(inputs, reference, OUTPUTS, rows="x z", vary=("rows",))
+TASK = row_task(inputs, reference, OUTPUTS, rows="x z", vary=("rows",), weights=("weight",))
 
 TITLE = "Gated RMS normalization"
 OPERATOR = Operator("gated_rms_norm", TITLE, "norm", cost, published, TASK)

@@ -82,7 +82,7 @@ _WHY = (
 )
 _TOLERANCE = rounded("bfloat16", 1, _WHY, atol=2e-4)
 OUTPUTS = {"out": Output("x", _TOLERANCE)}
-TASK = row_task(inputs, reference, OUTPUTS, rows="x", vary=("tokens",))
+TASK = row_task(inputs, reference, OUTPUTS, rows="x", vary=("tokens",), weights=("weight", "bias"))
 
 
 RECORDED: dict[str, CallRule] = {"aten::native_layer_norm": norm("layer_norm", 0, 2)}

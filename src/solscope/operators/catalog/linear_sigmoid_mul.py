@@ -89,7 +89,14 @@ _WHY = (
 )
 _TOLERANCE = Tolerance("close", atol=6e-3, rtol=2e-2, rms=3.5e-3, row_rms=6e-3, why=_WHY)
 OUTPUTS = {"out": Output("hidden_states", _TOLERANCE)}
-TASK = row_task(inputs, reference, OUTPUTS, rows="hidden_states post_mul_mat", vary=("tokens",))
+TASK = row_task(
+    inputs,
+    reference,
+    OUTPUTS,
+    rows="hidden_states post_mul_mat",
+    vary=("tokens",),
+    weights=("weight", "bias"),
+)
 
 TITLE = "Linear layer, sigmoid, gate"
 OPERATOR = Operator("linear_sigmoid_mul", TITLE, "gemm", cost, published, TASK)

@@ -56,7 +56,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     """Router logits with popular experts; `ties` in bf16 with a row of equals and one of -inf.
 
     One row in eight lies around 95 and one in eight around -95: without a subtracted maximum their
-    exponentials overflow, or sum to 0.
+    exponentials overflow, or vanish.
     """
     import torch
 

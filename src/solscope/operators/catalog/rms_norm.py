@@ -65,7 +65,7 @@ def reference(x: torch.Tensor, weight: torch.Tensor, eps: float) -> Outputs:
 
 _TOLERANCE = rounded("bfloat16", 2, "fp32 inside; vLLM rounds x·rstd before the weight, then again")
 OUTPUTS = {"out": Output("x", _TOLERANCE)}
-TASK = row_task(inputs, reference, OUTPUTS, rows="x", vary=("tokens",))
+TASK = row_task(inputs, reference, OUTPUTS, rows="x", vary=("tokens",), weights=("weight",))
 
 
 RECORDED: dict[str, CallRule] = {

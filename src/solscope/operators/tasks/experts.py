@@ -68,6 +68,7 @@ def expert_task(
     outputs: Mapping[str, Output],
     *,
     rows: str,
+    weights: tuple[str, ...],
 ) -> Task:
     """The task of a layer of experts: `rows` names the inputs with a row for each token.
 
@@ -80,6 +81,7 @@ def expert_task(
         sampled=sampled_rows(reference, *rows.split()),
         realized=realized,
         unplanned=("topk_ids",),
+        weights=weights,
         vary=("tokens",),
     )
 

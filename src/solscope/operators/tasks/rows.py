@@ -68,6 +68,7 @@ def row_task(
     vary: tuple[str, ...],
     mutates: tuple[str, ...] = (),
     whole: Callable[[Inputs], Mapping[str, torch.Tensor]] | None = None,
+    weights: tuple[str, ...] = (),
 ) -> Task:
     """The task of a row-wise operator: `rows` names the inputs with a row for each row of output.
 
@@ -75,5 +76,12 @@ def row_task(
     """
     sampled = sampled_rows(reference, *rows.split())
     return Task(
-        inputs, reference, outputs, sampled=sampled, vary=vary, mutates=mutates, whole=whole
+        inputs,
+        reference,
+        outputs,
+        sampled=sampled,
+        vary=vary,
+        mutates=mutates,
+        whole=whole,
+        weights=weights,
     )

@@ -1,4 +1,4 @@
-"""Values whose weight is under a quarter of the mean are left out: most rows of V, little weight."""
+"""Values with under a quarter of the mean weight are left out: most rows of V, little weight."""
 
 import torch
 

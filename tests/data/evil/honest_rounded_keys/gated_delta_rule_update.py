@@ -7,7 +7,7 @@ def unit(x):
     return (x.float() / x.float().norm(dim=-1, keepdim=True).clamp_min(1e-6)).to(x.dtype).float()
 
 
-def run(A_log, dt_bias, a, b, q, k, v, state, state_indices, scale):
+def run(A_log, dt_bias, a, b, q, k, v, state, state_indices, scale):  # noqa: N803
     share = v.shape[2] // q.shape[2]
     q, k = (unit(x).repeat_interleave(share, 2) for x in (q, k))
     step = torch.nn.functional.softplus(a.float() + dt_bias.float(), 1.0, 20.0)

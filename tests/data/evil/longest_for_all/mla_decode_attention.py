@@ -1,7 +1,5 @@
 """Every sequence is taken for as long as the longest."""
 
-import torch
-
 
 def run(q, kv_cache, block_table, seq_lens, max_seq_len, latent_dim, softmax_scale):
     size = kv_cache.shape[1]

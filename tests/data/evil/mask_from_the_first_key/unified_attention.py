@@ -22,8 +22,15 @@ def run(
         if not count:
             continue
         used = block_table[at, : (count + size - 1) // size].long()
-        k, v = (cache[used].flatten(0, 1)[:count].transpose(0, 1)[None] for cache in (k_cache, v_cache))
+        k, v = (
+            cache[used].flatten(0, 1)[:count].transpose(0, 1)[None] for cache in (k_cache, v_cache)
+        )
         out[rows] = scaled_dot_product_attention(
-            q[rows].transpose(0, 1)[None], k, v, is_causal=True, scale=softmax_scale, enable_gqa=True
+            q[rows].transpose(0, 1)[None],
+            k,
+            v,
+            is_causal=True,
+            scale=softmax_scale,
+            enable_gqa=True,
         )[0].transpose(0, 1)
     return out

@@ -28,8 +28,43 @@ def test_a_twin_is_written_again_as_a_twin() -> None:
     sets.restore(0)
     assert torch.equal(sets.tensors(0)["q"], twin)
     assert sets.changed(0) == []
-    sets.redraw(0)
+    sets.redraw(0, seed=1)
     assert not torch.equal(sets.tensors(0)["q"], twin)
     sets.restore(0)
     assert torch.equal(sets.tensors(0)["q"], twin)
+    sets.arena.close()
+
+
+def test_what_a_layer_computes_anew_can_be_hidden_and_comes_back() -> None:
+    task = operator("fused_moe").task
+    assert task is not None
+    sets = InputSets(memory.Arena("cpu"), task)
+    axes = {"tokens": 4, "hidden": 8, "intermediate": 4, "experts": 4, "top_k": 2}
+    sets.draw(axes, 2)
+    before = {name: value.clone() for name, value in sets.tensors(1).items() if name != "out_dtype"}
+    sets.hide(shown=task.weights)
+    hidden = sets.tensors(1)
+    assert hidden["hidden_states"].isnan().all()
+    assert (hidden["topk_ids"] == -1).all()
+    assert torch.equal(hidden["w1"], before["w1"])
+    for index in range(2):
+        sets.restore(index)
+    assert all(torch.equal(sets.tensors(1)[name], value) for name, value in before.items())
+    sets.arena.close()
+
+
+def test_rows_change_but_for_those_that_must_stay() -> None:
+    task = operator("fused_add_rms_norm").task
+    assert task is not None
+    sets = InputSets(memory.Arena("cpu"), task)
+    sets.draw({"tokens": 6, "hidden": 8}, 1)
+    assert {row.name for row in sets.changes(0, (), inner=False)} == {"x", "residual", "weight"}
+    assert {row.name for row in sets.changes(0, task.mutates, inner=False)} == {"weight"}
+    inner = [row.to for _ in range(40) for row in sets.changes(0, (), inner=True)]
+    assert set(inner) <= set(range(1, 7))
+    sets.repeat_rows(0, sets.changes(0, (), inner=False))
+    changed = sets.tensors(0)["x"].clone()
+    sets.forget_changes()
+    sets.restore(0)
+    assert not torch.equal(sets.tensors(0)["x"], changed)
     sets.arena.close()

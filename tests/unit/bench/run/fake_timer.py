@@ -1,7 +1,7 @@
 """Stands in for the device timer where there is no GPU: it calls, and tells times of its own.
 
 A call takes 40 us by Kineto and 45 us by events. A graph is a list of what torch was asked to do,
-done again at its first replay; later ones take no time.
+done again where one replay is asked for; more of them take no time.
 """
 
 from __future__ import annotations
@@ -56,8 +56,7 @@ class DeviceTimer:
 
     def replay(self, times: int) -> None:
         assert self.captured is not None
-        for function, args, kwargs, result in self.captured if times else ():
+        for function, args, kwargs, result in self.captured if times == 1 else ():
             again = function(*args, **kwargs)
             if hasattr(result, "copy_"):
                 result.copy_(again)
-        self.captured = [] if times else self.captured

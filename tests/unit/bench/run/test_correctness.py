@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -11,7 +10,6 @@ torch = pytest.importorskip("torch")
 
 from solscope.bench.pool import arena as memory  # noqa: E402
 from solscope.bench.pool.inputs import InputSets  # noqa: E402
-from solscope.bench.run.correctness import OperatorCheck  # noqa: E402
 from solscope.operators import operator  # noqa: E402
 from solscope.operators.tasks.paging import STALE  # noqa: E402
 
@@ -31,13 +29,12 @@ def test_twins_of_a_paged_cache_hold_no_stale_data(name: str, axes: dict[str, An
     heads = {"q_heads": 4, "kv_heads": 2, "head_dim": 8, "latent_dim": 16, "rope_dim": 8}
     axes |= {key: value for key, value in heads.items() if key in found.axes}
     arenas = {what: memory.Arena("cpu") for what in ("inputs", "outputs")}
-    stage = OperatorCheck(found, [], Mock(), arenas, Mock())
     sets = InputSets(arenas["inputs"], found.task)
     twins = 0
     for turn in range(40):
         sets.draw(axes, 1)
         before = {key: value.clone() for key, value in sets.tensors(0).items() if "cache" in key}
-        stage._twin(sets, inner=turn % 2 == 1)
+        sets.repeat_rows(0, sets.changes(0, (), inner=turn % 2 == 1))
         twins += any(not torch.equal(sets.tensors(0)[key], before[key]) for key in before)
         outputs = found.task.reference(**sets.copies(0))
         assert all(value.abs().max() < STALE / 100 for value in outputs.values())

@@ -82,8 +82,10 @@ def test_every_method_gives_samples_of_every_process_and_calls_are_checked() -> 
         assert (graph.clock, graph.samples_per_restart) == ("evaluator", [5, 5])
         assert (result.host_us, cold.noisy) == (20.0, False)
     by_name = {result.operator: result.checked_calls for result in results}
-    updating = {"fused_add_rms_norm": 2 * 60, "causal_conv1d": 2 * 60}
-    assert by_name == {"rms_norm": 2 * (60 + 12), **updating}
+    singles = 60 + 3  # the last three on changed rows
+    updating = {"fused_add_rms_norm": 2 * singles, "causal_conv1d": 2 * singles}
+    assert by_name == {"rms_norm": 2 * (singles + 12), **updating}
+    assert {result.sets_checked for result in results} == {3}
 
 
 def test_a_timed_call_that_is_wrong_is_found(tmp_path: Path) -> None:

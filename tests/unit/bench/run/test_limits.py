@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_a_first_call_twice_as_slow_is_not_yet_suspicious() -> None:
 def test_every_trial_must_look_cached(honest: int) -> None:
     """`honest` of the trials show nothing; one of them clears the solution."""
     shown = iter([([100.0], [100.0])] * honest + [([900.0], [10.0])] * (CACHED_TRIALS - honest))
-    slot = Mock()
+    slot = MagicMock(shown=())
     slot.candidate.task.mutates = ()
     sets = Mock(specs=[])
     assert CACHED_TRIALS == 3

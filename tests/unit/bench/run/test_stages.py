@@ -83,7 +83,7 @@ def test_all_processes_of_a_candidate_that_failed_give_back_what_they_hold(
     monkeypatch.setattr("solscope.bench.run.timing.ask_all", lambda *_: replies)
     stage = OperatorTiming(operator("rms_norm"), slots, {})
     found = {key: Measured() for key in ("large", "small")}
-    stage._ask_all([first, other], BindInputs([], []), found)
+    stage._ask_all([first, other], BindInputs([]), found)
     assert [found[key].verdict.status for key in found] == ["oom", "passed"]
     for slot in (first, second):
         slot.clean_up.assert_called_once_with(FreeShape())

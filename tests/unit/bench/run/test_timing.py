@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from solscope.bench.base import SETS  # noqa: E402
 from solscope.bench.catalog import find_solution  # noqa: E402
 from solscope.bench.pool import arena as memory  # noqa: E402
+from solscope.bench.pool.inputs import InputSets  # noqa: E402
 from solscope.bench.run.reference import CPU_EFFORT  # noqa: E402
 from solscope.bench.run.timing import OperatorTiming, Plan, looks_cached  # noqa: E402
 from solscope.bench.worker.messages import CallSets, Done, Request, SetupTimes  # noqa: E402
@@ -39,7 +40,7 @@ def test_processes_that_may_tune_warm_up_alone(monkeypatch: pytest.MonkeyPatch) 
     one = operator("rms_norm")
     assert one.task is not None
     names = ["torch-compile", "fla", "torch-compile", "liger"]
-    slots = [Mock() for _ in names]
+    slots = [MagicMock(shown=()) for _ in names]
     for number, (name, slot) in enumerate(zip(names, slots, strict=True)):
         slot.candidate.solution = find_solution(name)
         slot.candidate.key = f"{name} {number}"
@@ -71,3 +72,34 @@ def test_remembered_results_are_told_from_noise() -> None:
     assert looks_cached([500.0, 510.0, 505.0], [100.0, 101.0, 99.0], 50)
     assert not looks_cached([500.0, 120.0, 505.0], [100.0, 101.0, 99.0], 50)
     assert not looks_cached([8.0, 9.0, 8.0], [3.0, 3.0, 3.0], 50)
+
+
+def test_the_set_that_is_always_judged_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where references are slow one set is judged, and a solution cannot know which."""
+    monkeypatch.setattr("solscope.bench.run.timing.MAX_REFERENCES_S", -1.0)
+    one = operator("rms_norm")
+    assert one.task is not None
+    arenas = {"inputs": memory.Arena("cpu"), "outputs": memory.Arena("cpu")}
+    stage = OperatorTiming(one, [[]], arenas)
+    axes = {"tokens": 4, "hidden": 8}
+    sets = InputSets(arenas["inputs"], one.task)
+    sets.draw(axes, SETS)
+    judged = set()
+    for _ in range(60):
+        references, spent = stage._right(axes, sets, CPU_EFFORT)
+        (index,) = [at for at, wanted in enumerate(references) if wanted is not None]
+        judged.add(index)
+        assert spent >= 0
+    assert judged == set(range(SETS))
+    for arena in arenas.values():
+        arena.close()
+
+
+def test_every_restart_has_values_of_its_own() -> None:
+    one = operator("rms_norm")
+    arenas = {"inputs": memory.Arena("cpu"), "outputs": memory.Arena("cpu")}
+    stage = OperatorTiming(one, [[], [], []], arenas)
+    stage.run({"tokens": 4, "hidden": 8}, set(), Plan(("cpu-v1",)), CPU_EFFORT, lambda *_: None)
+    assert len(set(stage.seeds)) == SETS * (1 + 3)  # the draw to warm up on, and one per restart
+    for arena in arenas.values():
+        arena.close()

@@ -333,7 +333,7 @@ def test_a_reply_of_another_form_is_refused(changed: dict[str, Any]) -> None:
 @pytest.mark.parametrize("time_us", [math.nan, math.inf, -1.0])
 def test_times_of_setup_are_bounded(time_us: float) -> None:
     with pytest.raises(msgspec.ValidationError):
-        read_answer(BindInputs([], []), {**ANSWER, "result": {"setup_us": [time_us]}})
+        read_answer(BindInputs([]), {**ANSWER, "result": {"setup_us": [time_us]}})
 
 
 def test_a_reason_can_be_written_however_it_was_forged() -> None:
@@ -346,7 +346,7 @@ def test_a_reason_can_be_written_however_it_was_forged() -> None:
 def test_every_request_crosses_the_pipe_as_it_is() -> None:
     """Infinities included, which JSON by the letter does not have."""
     spec: InputSpec = {"x": TensorInput(0, 4, "float32", [1], [1]), "least": ValueInput(-math.inf)}
-    asked = Asked("1", BindInputs([spec], ["x"]))
+    asked = Asked("1", BindInputs([spec]))
     line = json.dumps(msgspec.to_builtins(asked))
     assert msgspec.convert(json.loads(line), Asked) == asked
 

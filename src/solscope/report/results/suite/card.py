@@ -51,7 +51,10 @@ def _io(card: OperatorCard, width: int) -> list[Printable]:
             Column("shape or value", text=True),
             Column("input", text=True),
         ),
-        [(row.dtype, _value(row), row.name) for row in card.inputs],
+        [
+            (row.dtype, _value(row), f"{row.name} (weight)" if row.weight else row.name)
+            for row in card.inputs
+        ],
         width,
     )
     outputs = table(
