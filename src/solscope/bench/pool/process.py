@@ -6,6 +6,7 @@ Each request carries a number drawn at random, which the reply must repeat.
 from __future__ import annotations
 
 import contextlib
+import getpass
 import json
 import os
 import secrets
@@ -91,6 +92,8 @@ class Limits:
     """For one request."""
     first_s: float = 300.0
     """For a request that may compile."""
+    isolation: str = "calls"
+    """What the operating system keeps workers from: `full`, `calls` (system calls alone), `off`."""
 
 
 @dataclass
@@ -294,6 +297,8 @@ class ForkServer:
         config = {
             "paths": _paths(),
             "forbidden": [f"{PACKAGE}{os.sep}", f"/proc/{os.getpid()}/"],
+            "code": _code_folders(folder),
+            "isolation": os.environ.get("SOLSCOPE_BENCH_ISOLATION", limits.isolation),
             "memory_bytes": limits.memory_bytes,
             "threads": limits.threads,
             "arenas": ARENAS,
@@ -306,6 +311,8 @@ class ForkServer:
         theirs.close()
         self._ready = False
         self._lock = threading.Lock()
+        self.isolation: dict[str, str] = {}
+        """By part, `yes` or why the kernel refused it; known when it has started."""
 
     def _receive(self) -> bytes:
         if not select.select([self.channel], [], [], START_S)[0]:
@@ -325,7 +332,7 @@ class ForkServer:
     def start(self, folder: Path, *, fork: bool) -> Worker:
         """A new worker."""
         if not self._ready:
-            self._receive()
+            self.isolation = dict(json.loads(self._receive())["isolation"])
             self._ready = True
         there, theirs = os.pipe()
         ours, target = os.pipe()
@@ -377,6 +384,8 @@ class Spawner:
         self._fork_servers: list[ForkServer] = []
         self._workers: list[Worker] = []
         self._lock = threading.Lock()
+        self.isolation: dict[str, str] = {}
+        """What workers are kept from by the operating system, when the first has started."""
         self.stopped = False
         """Ignore what workers do from now on: they were ended."""
 
@@ -418,6 +427,7 @@ class Spawner:
                 self._fork_servers.append(ForkServer(self.folder, self.limits))
             fork_server = self._fork_servers[-1]
             worker = fork_server.start(self.folder, fork=self.fork)
+            self.isolation.update(fork_server.isolation)
             self._workers.append(worker)
         reply = worker._line(START_S)
         if self.stopped:
@@ -425,6 +435,25 @@ class Spawner:
         if not reply.get("ready"):
             raise worker._dead()
         return worker
+
+
+def _code_folders(folder: Path) -> list[str]:
+    """Where code may come from: what is installed, copies of the solutions, caches of compilers."""
+    caches = [
+        os.environ.get(name, "")
+        for name in ("XDG_CACHE_HOME", "TRITON_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+    ]
+    home = Path.home()
+    compiled = Path(tempfile.gettempdir()).glob("torchinductor_*")
+    user = getpass.getuser() if "USER" in os.environ or "LOGNAME" in os.environ else "root"
+    return [
+        *_paths(),
+        *(sys.prefix, sys.base_prefix, sys.exec_prefix, "/usr", "/opt"),
+        *(str(folder), str(home / ".triton"), str(home / ".cache")),
+        *(str(path) for path in compiled),
+        str(Path(tempfile.gettempdir()) / f"torchinductor_{user}"),
+        *(path for path in caches if path),
+    ]
 
 
 def _paths() -> list[str]:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from solscope.bench.base import SETS, ShapeResult, Status
@@ -29,6 +31,7 @@ from solscope.bench.run.lines import Lines
 from solscope.bench.run.machine import describe_run, device_name
 from solscope.bench.run.sensors import BUSY_PCT, Watch
 from solscope.bench.run.timing import Measured, OperatorTiming
+from solscope.bench.worker.isolation import set_dumpable
 from solscope.bench.workloads import Workload, rehearsal
 from solscope.errors import UsageError
 from solscope.hardware import Hardware, find, match_device, with_measured
@@ -76,11 +79,16 @@ class Evaluation:
     def run(self) -> list[ShapeResult]:
         """Run everything; the lines that were written."""
         options = self.options
+        # Not yet known to be harmless to a GPU's driver: SOLSCOPE_BENCH_ISOLATION=full asks for it.
+        isolation = "full" if options.device == "cpu" else "calls"
+        limits = replace(options.limits, isolation=isolation)
         with (
             Watch(options.device) as watch,
             Arenas(options.device) as arenas,
-            Spawner(options.limits) as spawner,
+            Spawner(limits) as spawner,
+            _unseen(options.device),
         ):
+            self.about["isolation"] = spawner.isolation  # filled when the first worker starts
             self._require_idle(watch)
             _load_solvers(options.device)
             agenda = self.agenda
@@ -323,6 +331,22 @@ def _together(
             spawner.stop()
             raise
     return [future.result() for future in doing]
+
+
+@contextmanager
+def _unseen(device: str) -> Iterator[None]:
+    """Keep processes of the same user from looking into this one, which holds the references.
+
+    Not where a GPU is shared between processes, whose driver may look.
+    """
+    if device != "cpu":
+        yield
+        return
+    set_dumpable(0)
+    try:
+        yield
+    finally:
+        set_dumpable(1)
 
 
 def _largest(run: OperatorRun) -> float:

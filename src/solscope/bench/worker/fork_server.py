@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from .isolation import isolate
 from .serve import serve
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -35,6 +36,7 @@ def start_workers(config: dict[str, Any], channel: socket.socket) -> None:
     `become` turns this process itself into the worker, for machines where a fork of a process with
     torch in it cannot use the device.
     """
+    isolation = isolate(config["isolation"], config["forbidden"][0])
     sys.path[:0] = config["paths"]
     import torch
     import torch.profiler
@@ -42,7 +44,7 @@ def start_workers(config: dict[str, Any], channel: socket.socket) -> None:
     with contextlib.suppress(AttributeError, OSError):  # Linux alone has it
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     workers: set[int] = set()
-    _tell(channel, json.dumps({"torch": str(torch.__version__)}))
+    _tell(channel, json.dumps({"torch": str(torch.__version__), "isolation": isolation}))
     while True:
         request, descriptors = _asked(channel)
         word, _, rest = request.partition(" ")

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,6 +45,8 @@ WATCHED = {
     "os": ("read", "write"),
 }
 """What timing and copying rely on, by owner."""
+CODE = (".py", ".pyc")
+"""Files that hold code, which the digest of a solution must cover."""
 KERNELS = frozenset(
     ("clone", "contiguous", "copy_", "empty", "fill_", "index_select", "set_", "sum", "view")
 )
@@ -70,6 +73,22 @@ def guard(config: dict[str, Any], violations: list[str]) -> None:
         """Whether this is one of the folders or in it, however it is written."""
         return isinstance_(path, (str_, bytes_)) and join(real(decode(path)), "").startswith(paths)
 
+    roots = tuple(join(real(path), "") for path in config["code"])
+    written: set[str] = set()
+
+    def foreign(path: Any, mode: Any) -> bool:
+        """Whether this reads code that is neither the solution's nor installed.
+
+        What the process wrote itself is its own, as generated kernels are.
+        """
+        if not isinstance_(path, (str_, bytes_)) or not decode(path).endswith(CODE):
+            return False
+        place = real(decode(path))
+        if isinstance_(mode, str_) and not mode.startswith("r"):
+            written.add(place)
+            return False
+        return place not in written and not place.startswith(roots)
+
     def refuse(what: str) -> None:
         violations.append(what)
         raise PermissionError(what)
@@ -78,6 +97,8 @@ def guard(config: dict[str, Any], violations: list[str]) -> None:
         if event == "open":
             if inside(arguments[0]):
                 refuse(f"opened {decode(arguments[0])}")
+            if foreign(*arguments[:2]):
+                refuse(f"read code that is not part of it, {decode(arguments[0])}")
         elif event in MOVES and inside(arguments[0]):
             refuse(f"gave {decode(arguments[0])} another name")
         elif event == "import":
@@ -144,6 +165,9 @@ class Tampering:
             for owner, name, places in placed
         ]
         self.kinds = [(name, owner, _kind(owner)) for name, owner in owners.items()]
+        self.own = _own_functions()
+        self.objects: list[tuple[str, Any]] = []
+        """Objects of ours, whose attributes must not hide what their classes define."""
         self.registered = set(torch.library._impls)
         self.threads = torch.get_num_threads()
 
@@ -155,7 +179,19 @@ class Tampering:
             if _as_defined(name, places) is not value
         ]
         kinds = [f"the class of {name}" for name, owner, was in self.kinds if _kind(owner) != was]
-        return functions + kinds + self._modes() + self._kernels() + self._more_threads()
+        found = functions + kinds + self._modes() + self._kernels() + self._more_threads()
+        return found + self._ours()
+
+    def _ours(self) -> list[str]:
+        """What runs the solution: functions of this package, and objects that hold its state."""
+        functions = [name for name, place, key, was in self.own if place.get(key) is not was]
+        hidden = [
+            f"{name}.{key}"
+            for name, one in self.objects
+            for key in vars(one)
+            if hasattr(type(one), key)
+        ]
+        return functions + hidden
 
     def _more_threads(self) -> list[str]:
         """Times on a CPU are those of the number of threads that all solutions have."""
@@ -180,6 +216,21 @@ class Tampering:
                 kernels.add(entry)
         self.registered |= new - kernels  # the others need not be looked at again
         return [f"the kernel of {entry}" for entry in sorted(kernels)]
+
+
+def _own_functions() -> list[tuple[str, Mapping[str, Any], str, Any]]:
+    """Name, place, key and value of every function and class of this package."""
+    found: list[tuple[str, Mapping[str, Any], str, Any]] = []
+    for name, module in list(sys.modules.items()):
+        if name.startswith(f"{__package__}.") and not name.endswith(".messages"):
+            for key, value in vars(module).items():
+                if getattr(value, "__module__", None) != name:
+                    continue
+                found.append((f"{name}.{key}", vars(module), key, value))
+                if isinstance(value, type):
+                    members = [(k, v) for k, v in vars(value).items() if callable(v)]
+                    found += [(f"{name}.{key}.{k}", vars(value), k, v) for k, v in members]
+    return found
 
 
 def _kind(owner: Any) -> tuple[Any, ...]:

@@ -39,6 +39,7 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
     warnings.filterwarnings("ignore", message=HOST_WARNING)
     violations: list[str] = []
     worker = Worker(torch, violations)
+    tampered = worker.tampering.found
     guard(config, violations)
     send({"ready": True, "torch": str(torch.__version__)})
     waiting = b""
@@ -56,5 +57,5 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
         except BaseException as error:  # noqa: BLE001 - the failure is the reply
             failed = failure(error, torch)
             del error
-        refused, replaced = violations[:MAX_ENTRIES], worker.tampered()[:MAX_ENTRIES]
+        refused, replaced = violations[:MAX_ENTRIES], tampered()[:MAX_ENTRIES]
         send(Answer(asked.number, refused, replaced, failed, result))

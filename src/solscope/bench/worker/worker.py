@@ -79,6 +79,7 @@ class Worker:
         self.pristine: list[dict[str, Any]] = []
         self.kept: list[dict[str, Any]] = []
         self.timer: Any = None
+        self.tampering.objects += [("the worker", self), ("its outputs", self.outputs)]
 
     def answer(self, request: AnyRequest) -> Result:
         """Do what a request asks for; its result."""
@@ -347,10 +348,6 @@ class Worker:
         """The outputs of the calls that are kept; `order` gives the set of each."""
         pairs = zip(self.kept, order, strict=True)
         return CallOutputs([self.describe(outputs, index) for outputs, index in pairs])
-
-    def tampered(self) -> list[str]:
-        """What was replaced since the start."""
-        return self.tampering.found()
 
 
 def _module(name: str, path: str) -> ModuleType:

@@ -1,0 +1,118 @@
+"""What the operating system keeps a worker from, beyond what audit hooks see.
+
+Done once in the fork server, before torch is imported, and inherited by all workers. Whatever the
+kernel refuses is left out and named, so that a results file says what held.
+
+* `privileges`: no program that it starts gains any (PR_SET_NO_NEW_PRIVS).
+* `namespace`: a user and a mount namespace of its own, in which the folder of the evaluator is
+  empty: not even code that calls open(2) itself finds a reference.
+* `system calls`: ptrace, process_vm_readv, process_vm_writev and pidfd_getfd fail, so that no other
+  process can be looked into.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 4, 22, 38
+SECCOMP_MODE_FILTER = 2
+CLONE_NEWNS, CLONE_NEWUSER = 0x0002_0000, 0x1000_0000
+MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 2, 4, 1 << 14, 1 << 18
+"""Numbers of linux/prctl.h, linux/sched.h and linux/mount.h."""
+ARCHITECTURES = {
+    "x86_64": (0xC000_003E, (101, 310, 311, 438)),
+    "aarch64": (0xC000_00B7, (117, 270, 271, 438)),
+}
+"""AUDIT_ARCH, and the numbers of ptrace, process_vm_readv, process_vm_writev and pidfd_getfd."""
+X32 = 0x4000_0000
+"""Set in the numbers of a second way to call the kernel on x86_64."""
+LOAD, JUMP_EQUAL, JUMP_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
+"""Instructions of classic BPF: load a word, compare with a constant, return."""
+ALLOW, REFUSE = 0x7FFF_0000, 0x0005_0000 | 1
+"""SECCOMP_RET_ALLOW, and SECCOMP_RET_ERRNO with EPERM."""
+
+
+def isolate(level: str, folder: str) -> dict[str, str]:
+    """Isolate this process and all that it starts; by part, `yes` or why not.
+
+    `full` also hides `folder`, the evaluator's; `off` does nothing.
+    """
+    if level == "off":
+        return {}
+    parts: dict[str, Callable[[], None]] = {"privileges": keep_privileges}
+    if level == "full":
+        parts["namespace"] = lambda: hide(folder)
+    parts["system calls"] = refuse_system_calls
+    return {name: _tried(part) for name, part in parts.items()}
+
+
+def _tried(part: Callable[[], None]) -> str:
+    try:
+        part()
+    except (OSError, AttributeError, KeyError, ValueError) as error:
+        return f"no: {error}"
+    return "yes"
+
+
+def _checked(result: int) -> None:
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def keep_privileges() -> None:
+    """No program that is started from here on gains privileges."""
+    _checked(_libc().prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+
+
+def hide(folder: str) -> None:
+    """Make a folder empty for this process and its children, and for nobody else."""
+    libc = _libc()
+    user, group = os.getuid(), os.getgid()
+    _checked(libc.unshare(CLONE_NEWUSER | CLONE_NEWNS))
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    _checked(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None))
+    flags = MS_NOSUID | MS_NODEV
+    _checked(libc.mount(b"none", os.fsencode(folder), b"tmpfs", flags, b"size=4k,mode=555"))
+
+
+def refuse_system_calls() -> None:
+    """Let system calls that look into other processes fail."""
+    architecture, numbers = ARCHITECTURES[platform.machine()]
+    checks = len(numbers)
+    program = [
+        (LOAD, 0, 0, 4),  # the architecture
+        (JUMP_EQUAL, 0, checks + 2, architecture),
+        (LOAD, 0, 0, 0),  # the number of the call
+        (JUMP_AT_LEAST, checks + 1, 0, X32),
+        *((JUMP_EQUAL, checks - at, 0, number) for at, number in enumerate(numbers)),
+        (RETURN, 0, 0, ALLOW),
+        (RETURN, 0, 0, REFUSE),
+    ]
+    code = b"".join(struct.pack("HBBI", *step) for step in program)
+    buffer = ctypes.create_string_buffer(code, len(code))
+
+    class Filter(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_void_p))
+
+    filled = Filter(len(program), ctypes.cast(buffer, ctypes.c_void_p))
+    _checked(_libc().prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(filled), 0, 0))
+
+
+def set_dumpable(value: int) -> None:
+    """Whether processes of the same user may look into this one; refused quietly off Linux."""
+    try:
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, value, 0, 0, 0)
+    except (AttributeError, OSError):
+        return
