@@ -19,13 +19,13 @@ from typing import Any
 from solscope.bench.base import SETS, Timing
 from solscope.bench.pool.arena import Arena
 from solscope.bench.pool.device_memory import is_short, release
-from solscope.bench.pool.inputs import InputSets, drawn_seed
+from solscope.bench.pool.inputs import InputSets
 from solscope.bench.pool.process import WorkerFailed
 from solscope.bench.pool.slot import WorkerSlot, ask_all, close, leave
 from solscope.bench.run import reference
 from solscope.bench.run.check import Verdict
 from solscope.bench.run.reference import Effort, Wanted, by_rows
-from solscope.bench.run.statistics import median, quantile, timing
+from solscope.bench.run.statistics import timing
 from solscope.bench.worker.messages import (
     BindInputs,
     CallSets,
@@ -41,16 +41,10 @@ from solscope.bench.worker.messages import (
 from solscope.operators.base import Operator
 from solscope.operators.task import Task
 
-MIN_CACHED_SPEEDUP = 2.0
-"""A call on values seen before that is more than this many times faster was not computed.
-
-Example: 200 us on new values, then 90 us on the same ones, in all trials, is a cache."""
 SET_BYTES_TO_WARM_TOGETHER = 1 << 30
 """Compiled processes warm up at the same time where one set of inputs is smaller than this."""
 MAX_REFERENCES_S = 0.25
 """Beyond this much time for references, the remaining sets are timed without being checked."""
-CACHED_TRIALS = 3
-"""Trials that must all look cached before a solution is called a cheat; each on new values."""
 
 
 @dataclass
@@ -386,40 +380,3 @@ def bind(
     if slot.candidate.task.mutates:
         slot.ask(SaveInputs())
     return setup
-
-
-def looks_cached(first: Sequence[float], later: Sequence[float], least_us: float) -> bool:
-    """Whether calls on values seen before were so much faster that they cannot have computed.
-
-    Differences below `least_us` prove nothing: the first call also finds cold caches. Example: the
-    first calls take 300 us, later ones 100, and `least_us` is 50: 300 > 2 * 100 and 200 > 50.
-    """
-    slow, fast = min(first), quantile(later, 0.8)
-    return slow > MIN_CACHED_SPEEDUP * fast and slow - median(later) > least_us
-
-
-def is_cached(
-    slot: WorkerSlot,
-    sets: InputSets,
-    first_and_later: Callable[[], tuple[list[float], list[float]]],
-    least_us: float,
-) -> bool:
-    """Whether new values are slower than values seen before, again and again.
-
-    `first_and_later` times the first calls on values and later calls on the same ones.
-    """
-    cached = True
-    for _ in range(CACHED_TRIALS):
-        seeds = [drawn_seed() for _ in range(SETS)]
-
-        def write(seeds: list[int] = seeds) -> None:
-            for index, seed in enumerate(seeds):
-                sets.redraw(index, seed)
-
-        bind(slot, sets, write)
-        cached = cached and looks_cached(*first_and_later(), least_us)
-    bind(slot, sets, lambda: restore_all(sets))
-    return cached
-
-
-CACHED_REASON = "much faster on values it has seen than on new ones: it remembers results"

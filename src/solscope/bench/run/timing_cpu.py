@@ -11,9 +11,10 @@ import time
 from solscope.bench.base import SETS
 from solscope.bench.pool.slot import WorkerSlot
 from solscope.bench.run.changed_rows import change_rows
-from solscope.bench.run.statistics import is_noisy
+from solscope.bench.run.remembered import is_suspicious, judge_memory
+from solscope.bench.run.statistics import is_noisy, median
 from solscope.bench.run.timed_calls import check_calls
-from solscope.bench.run.timing import CACHED_REASON, Trial, is_cached, looks_cached
+from solscope.bench.run.timing import Trial
 from solscope.bench.worker.messages import CallSets, OutputFacts, RestoreInputs
 
 SAMPLE_US = 2000.0
@@ -30,8 +31,12 @@ LEAST_SAMPLES = 3
 """Samples, at least, however little time is left."""
 MIN_CACHED_GAIN_US = 1000.0
 """Smallest difference that indicates cached results; caches and schedulers make smaller ones."""
-LATER_CALLS = 9
-"""On values seen before, in a trial: enough for a busy machine to delay one or two of them."""
+MOST_LATER = 19
+"""Requests on values seen before in a trial of remembered results: three such trials decide."""
+LEAST_LATER = 5
+"""The same for long calls, of which more would take too long."""
+LATER_US = 1_000_000.0
+"""Time for them in a trial, about."""
 RESOLUTION_US = 1.0
 """Differences of round trips below this are noise."""
 
@@ -53,17 +58,20 @@ def sample_cpu(trial: Trial) -> None:
         return
     measured.add("cpu-v1", samples, "evaluator")
 
+    if not is_suspicious([each], steady, MIN_CACHED_GAIN_US):
+        return
+    fit = int(LATER_US / (SETS * median(steady)))
+    later_calls = max(LEAST_LATER, min(MOST_LATER, fit))
+
     def first_and_later() -> tuple[list[float], list[float]]:
         walls = []
-        for _ in range(1 + LATER_CALLS):
+        for _ in range(1 + later_calls):
             walls.append((_wall(slot, order)[0] - empty) / SETS)
             if mutates:
                 slot.ask(RestoreInputs())
         return walls[:1], walls[1:]
 
-    suspicious = looks_cached([each], steady, MIN_CACHED_GAIN_US)
-    if suspicious and is_cached(slot, trial.sets, first_and_later, MIN_CACHED_GAIN_US):
-        measured.verdict.fail("cheating", CACHED_REASON)
+    judge_memory(trial, first_and_later, MIN_CACHED_GAIN_US)
 
 
 def _samples(trial: Trial, many: list[int], empty: float) -> tuple[list[float], list[float]]:

@@ -18,15 +18,10 @@ from solscope.bench.pool.inputs import InputSets
 from solscope.bench.pool.process import WorkerFailed, clean_text
 from solscope.bench.pool.slot import WorkerSlot
 from solscope.bench.run.changed_rows import change_rows
+from solscope.bench.run.remembered import is_suspicious, judge_memory
 from solscope.bench.run.statistics import is_noisy, median
 from solscope.bench.run.timed_calls import check_calls
-from solscope.bench.run.timing import (
-    CACHED_REASON,
-    Measured,
-    Trial,
-    is_cached,
-    looks_cached,
-)
+from solscope.bench.run.timing import Measured, Trial
 from solscope.bench.worker.messages import (
     CallTimes,
     CaptureGraph,
@@ -113,9 +108,8 @@ def sample_gpu(trial: Trial) -> None:
         slot.ask(DropOutputs())
         return times[:SETS], times[SETS:]
 
-    suspicious = looks_cached(first.events_us, samples.cold_us, MIN_CACHED_GAIN_US)
-    if suspicious and is_cached(slot, trial.sets, first_and_later, MIN_CACHED_GAIN_US):
-        measured.verdict.fail("cheating", CACHED_REASON)
+    if is_suspicious(first.events_us, samples.cold_us, MIN_CACHED_GAIN_US):
+        judge_memory(trial, first_and_later, MIN_CACHED_GAIN_US)
     taken = {COLD: samples.cold_us, WARM: samples.warm_us}
     for method in methods:
         if method != GRAPH:

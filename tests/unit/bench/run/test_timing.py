@@ -14,7 +14,7 @@ from solscope.bench.catalog import find_solution  # noqa: E402
 from solscope.bench.pool import arena as memory  # noqa: E402
 from solscope.bench.pool.inputs import InputSets  # noqa: E402
 from solscope.bench.run.reference import CPU_EFFORT  # noqa: E402
-from solscope.bench.run.timing import OperatorTiming, Plan, looks_cached  # noqa: E402
+from solscope.bench.run.timing import OperatorTiming, Plan  # noqa: E402
 from solscope.bench.worker.messages import CallSets, Done, Request, SetupTimes  # noqa: E402
 from solscope.operators import operator  # noqa: E402
 from solscope.operators.task import Draw  # noqa: E402
@@ -66,12 +66,6 @@ def test_processes_that_may_tune_warm_up_alone(monkeypatch: pytest.MonkeyPatch) 
     assert sorted(group for group in asked if group) == sorted([key] for key in keys)
     for arena in arenas.values():
         arena.close()
-
-
-def test_remembered_results_are_told_from_noise() -> None:
-    assert looks_cached([500.0, 510.0, 505.0], [100.0, 101.0, 99.0], 50)
-    assert not looks_cached([500.0, 120.0, 505.0], [100.0, 101.0, 99.0], 50)
-    assert not looks_cached([8.0, 9.0, 8.0], [3.0, 3.0, 3.0], 50)
 
 
 def test_the_set_that_is_always_judged_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
