@@ -73,15 +73,19 @@ def bench_page(
     title: str,
     device: str | None = None,
     suite: str | None = None,
+    ignored: Sequence[str] = (),
 ) -> BenchPage:
-    """Results of one suite on one device: those that are named, or the usual ones."""
+    """Results of one suite on one device: those that are named, or the usual ones.
+
+    `ignored` says what of the files does not count.
+    """
     suite, device = usual(results, suite, device)
     lines = select(results, device=device, suite=suite)
     runs = [_bench_run(line.run) for line in lines]
     board = leaderboard(results, device, suite=suite)
     return BenchPage(
         title=title,
-        headline=of_bench(board),
+        headline=of_bench(board, ignored),
         devices=sorted({line.device for line in results if line.suite == suite}),
         suites=sorted({line.suite for line in results}),
         leaderboard=board,

@@ -155,11 +155,12 @@ def _of_recording(run: Run) -> list[Figure]:
     return figures
 
 
-def of_bench(board: Leaderboard) -> Headline:
-    """How close the best solutions come to the limit, and where the most is left."""
+def of_bench(board: Leaderboard, ignored: Sequence[str] = ()) -> Headline:
+    """How close the best solutions come to the limit, where the most is left, what was ignored."""
     best = board.best
+    rest = "".join(f" {sentence}." for sentence in ignored)
     if best.weighted_s is None:
-        return Headline("No solution passed on a shape that has a bound.", [], None)
+        return Headline(f"No solution passed on a shape that has a bound.{rest}", [], None)
     left = [scored for scored in best.operators if scored.recoverable is not None]
     sentence = (
         f"The fastest correct solutions reach {as_percent(best.weighted_s, 1)} of the limit of "
@@ -175,7 +176,7 @@ def of_bench(board: Leaderboard) -> Headline:
     ]
     if best.recoverable is not None:
         figures.append(Figure("recoverable GPU time", 100 * best.recoverable, "%"))
-    return Headline(f"{sentence}.", figures, None)
+    return Headline(f"{sentence}.{rest}", figures, None)
 
 
 def of_importance(importance: Importance) -> Headline:

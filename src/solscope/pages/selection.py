@@ -50,10 +50,13 @@ def pages_of_profiles(
     return pages
 
 
-def pages_of_results(results: Sequence[ShapeResult], title: str) -> list[Page]:
-    """A page per suite that benchmark results are of."""
+def pages_of_results(
+    results: Sequence[ShapeResult], title: str, ignored: Sequence[str] = ()
+) -> list[Page]:
+    """A page per suite that benchmark results are of; `ignored` says what does not count."""
     suites = sorted({line.suite for line in results})
     titles = [title] if len(suites) == 1 else [f"{title}: {suite}" for suite in suites]
     return [
-        bench_page(results, name, suite=suite) for suite, name in zip(suites, titles, strict=True)
+        bench_page(results, name, suite=suite, ignored=ignored)
+        for suite, name in zip(suites, titles, strict=True)
     ]

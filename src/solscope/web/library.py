@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from solscope.bench.results.files import is_results, read_results
+from solscope.bench.results.digest import describe_edited, read_intact
+from solscope.bench.results.files import is_results
 from solscope.corpus.location import is_store
 from solscope.errors import InputError, SolscopeError, UsageError
 from solscope.report.layout.labels import short_labels
@@ -152,14 +153,22 @@ class Library:
         return self._store
 
     def results(self) -> list[ShapeResult]:
-        """All benchmark results; `NotShownError` when there are none."""
+        """All benchmark results but edited lines; `NotShownError` when there are none."""
+        return self._results()[0]
+
+    def ignored_results(self) -> list[str]:
+        """What is said about edited lines, which do not count."""
+        return [encodable(one) for one in describe_edited(self._results()[1])]
+
+    def _results(self) -> tuple[list[ShapeResult], dict[str, list[int]]]:
         if not self.result_files:
             raise NotShownError(
                 "no benchmark results are shown here; start with a results file (.jsonl)"
             )
         key = ("results", *self.result_stamps())
-        results: list[ShapeResult] = self.tables.get(key, lambda: read_results(self.result_files))
-        return results
+        found: tuple[list[ShapeResult], dict[str, list[int]]]
+        found = self.tables.get(key, lambda: read_intact(self.result_files))
+        return found
 
     def unreadable_results(self) -> list[tuple[str, str]]:
         """Files of benchmark results that cannot be read, with the reason."""
@@ -266,7 +275,7 @@ def _find(by_id: Mapping[str, Value], name: str) -> Value:
 def _fault(results: str) -> str | None:
     """Why a file of results cannot be read; null when it can."""
     try:
-        read_results([results])
+        read_intact([results])
     except (SolscopeError, OSError) as error:
         return str(error)
     return None

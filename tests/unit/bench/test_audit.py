@@ -10,12 +10,15 @@ import pytest
 
 from solscope.bench.audit import audit, inconsistencies
 from solscope.bench.base import EVALUATOR, ShapeResult
-from solscope.bench.results.digest import with_digests
+from solscope.bench.results.digest import describe_edited, with_digests
 from solscope.bench.results.files import append_result
 from solscope.bench.results.restate import suite_bound
 from solscope.bench.results.score import select
+from solscope.bench.run.agenda import Options, _done
 from solscope.bench.workloads import workloads
 from solscope.cli import run
+from solscope.web.handlers.bench import bench
+from solscope.web.library import Library
 
 ROOT = Path(__file__).parents[3]
 SHAPES = workloads("atrex")["rms_norm"]
@@ -134,10 +137,50 @@ def test_an_edited_line_does_not_count(file: Path, capsys: pytest.CaptureFixture
     change(file, 1, samples=[0.1] * 3, median_us=0.1)
     assert run(["bench", "score", str(file), "--json"]) == 0
     out, err = capsys.readouterr()
-    assert f"{file}: ignored edited line 2; bench verify says what is wrong" in err
+    assert f"{file}: ignored edited line 2; see solscope bench verify {file}" in err
     assert msgspec.json.decode(out)["operators"][0]["shapes_passed"] == 2
     assert run(["bench", "verify", str(file)]) == 1
     assert "3 lines: 2 as written, 0 with no digest, 1 with findings" in capsys.readouterr().out
+
+
+def test_the_page_of_a_report_ignores_an_edited_line_and_says_so(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change(file, 1, samples=[0.1] * 3, median_us=0.1)
+    out = tmp_path / "page.html"
+    assert run(["report", str(file), "-o", str(out)]) == 0
+    assert "ignored edited line 2" in capsys.readouterr().err
+    page = out.read_text(encoding="utf-8")
+    assert "ignored edited line 2" in page
+    assert '"median_us":0.1,' not in page
+
+
+def test_the_dashboard_ignores_edited_lines_and_says_so(file: Path) -> None:
+    library = Library([str(file)])
+    whole = bench(library, {})
+    assert (len(whole.shapes), "ignored" in whole.headline.sentence) == (3, False)
+    change(file, 1, samples=[0.1] * 3, median_us=0.1)
+    page = bench(Library([str(file)]), {})
+    assert [shape.shape for shape in page.shapes] == ["0", "2"]
+    assert "ignored edited line 2" in page.headline.sentence
+    for line in (0, 2):
+        change(file, line, median_us=0.2)
+    ((_, why),) = Library([str(file)]).unreadable_results()
+    assert "every line was edited" in why
+
+
+def test_edited_lines_are_measured_again_by_resume(file: Path) -> None:
+    change(file, 1, median_us=0.1)
+    done = _done(Options(operators=["rms_norm"], solutions=[], resume=True, out=file))
+    assert sorted(line.shape for line in done.values()) == ["0", "2"]
+
+
+def test_many_edited_lines_are_counted() -> None:
+    (said,) = describe_edited({"a b.jsonl": list(range(1, 9))})
+    assert said == (
+        "a b.jsonl: ignored edited lines 1, 2, 3, 4, 5 and 3 more; "
+        "see solscope bench verify 'a b.jsonl'"
+    )
 
 
 def test_committed_results_are_consistent() -> None:

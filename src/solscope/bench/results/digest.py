@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ OWN = ("digest", "run_digest")
 """Fields that a digest leaves out."""
 LENGTH = 32
 """Hexadecimal digits of a digest."""
+MOST_NAMED = 5
+"""Edited lines of a file that are listed by number."""
 
 
 def digest_of(line: dict[str, Any]) -> str:
@@ -68,3 +71,16 @@ def read_intact(paths: Sequence[Path | str]) -> tuple[list[ShapeResult], dict[st
         why = "every line was edited" if edited else "no results"
         raise InputError(f"{', '.join(map(str, paths))}: {why}")
     return results, edited
+
+
+def describe_edited(edited: Mapping[str, Sequence[int]]) -> list[str]:
+    """One sentence per file about lines that do not count, as `read_intact` found them."""
+    sentences = []
+    for name, lines in edited.items():
+        numbers = ", ".join(map(str, lines[:MOST_NAMED]))
+        if len(lines) > MOST_NAMED:
+            numbers += f" and {len(lines) - MOST_NAMED:,} more"
+        plural = "" if len(lines) == 1 else "s"
+        verify = f"solscope bench verify {shlex.quote(name)}"
+        sentences.append(f"{name}: ignored edited line{plural} {numbers}; see {verify}")
+    return sentences

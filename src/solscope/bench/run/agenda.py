@@ -14,7 +14,7 @@ from solscope.bench.base import METHODS, ShapeResult
 from solscope.bench.catalog import Solution
 from solscope.bench.pool.process import Limits
 from solscope.bench.pool.slot import Candidate
-from solscope.bench.results.files import read_results
+from solscope.bench.results.digest import read_intact
 from solscope.bench.run.correctness import Checked
 from solscope.bench.run.failures import OWN_FAILURE
 from solscope.bench.run.reference import CPU_EFFORT, Effort
@@ -200,7 +200,7 @@ def _done(options: Options) -> dict[tuple[Any, ...], ShapeResult]:
     out = options.out
     if not options.resume or out is None or not out.exists() or not out.stat().st_size:
         return {}
-    lines = read_results([out])
+    lines, _ = read_intact([out])  # edited ones are measured again
     return {r.key: r for r in lines if _is_final(r, check_only=options.check_only)}
 
 

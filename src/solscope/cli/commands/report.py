@@ -78,12 +78,13 @@ def command(
     if results and len(results) < len(files):
         raise click.UsageError("pass either profiles or benchmark results (.jsonl), not both")
     if results:
-        from solscope.bench.results.files import read_results
+        from solscope.cli.results_files import read_with_ignored
         from solscope.pages.selection import pages_of_results
 
         _check(target, results, force)
         title = ", ".join(Path(path).name for path in results)
-        _write(pages_of_results(read_results(results), title), title, target, output)
+        lines, ignored = read_with_ignored(results)
+        _write(pages_of_results(lines, title, ignored), title, target, output)
         return
     from solscope import find_profiles
 

@@ -10,4 +10,5 @@ from solscope.web.library import Library, Query
 def bench(library: Library, query: Query) -> BenchPage:
     """All results, and the best of them."""
     title = ", ".join(map(encodable, library.result_files))
-    return bench_page(library.results(), title, query.get("device"), query.get("suite"))
+    ignored = library.ignored_results()
+    return bench_page(library.results(), title, query.get("device"), query.get("suite"), ignored)

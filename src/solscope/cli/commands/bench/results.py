@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,9 +12,7 @@ from solscope.cli import completion
 from solscope.cli.arguments import BundledPath
 from solscope.cli.options import Decorator, name_option
 from solscope.cli.output import Output, form_options, present
-
-if TYPE_CHECKING:
-    from solscope.bench.base import ShapeResult
+from solscope.cli.results_files import read_lines
 
 files_argument: Decorator = click.argument(
     "files",
@@ -50,24 +48,6 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return device_name_option(suite_name_option(method_option(command)))
 
 
-def _read(files: Sequence[Path]) -> list[ShapeResult]:
-    """All lines; warns about edited lines and a truncated last one, which do not count."""
-    from solscope.bench.results.digest import read_intact
-    from solscope.bench.results.files import is_cut_off
-
-    results, edited = read_intact(files)
-    for name, lines in edited.items():
-        numbers = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
-        plural = "" if len(lines) == 1 else "s"
-        warning = f"{name}: ignored edited line{plural} {numbers}; bench verify says what is wrong"
-        click.echo(f"solscope: {warning}", err=True)
-    for path in dict.fromkeys(files):
-        if path.is_file() and is_cut_off(path):
-            warning = f"{path}: ignored the truncated last line; continue with bench run --resume"
-            click.echo(f"solscope: {warning}", err=True)
-    return results
-
-
 @click.command("score", short_help="Compute S per operator and overall.")
 @files_argument
 @solution_option("--solution", "Score this solution. Default: the best one per shape.")
@@ -84,7 +64,7 @@ def score(
     """Compute S = bound / time per operator and overall, and what could still be gained."""
     from solscope.bench.results.score import score as compute
 
-    present(compute(_read(files), solution, device, method, suite), output)
+    present(compute(read_lines(files), solution, device, method, suite), output)
 
 
 @click.command("compare", short_help="Compare two result files: faster, slower, or cannot tell.")
@@ -110,7 +90,7 @@ def compare(
     """
     from solscope.bench.results.contrast import contrast
 
-    sides = _read([before]), _read([after])
+    sides = read_lines([before]), read_lines([after])
     result = contrast(*sides, solution_a, solution_b, device, method, suite)
     return present(result, output, failed=result.verdict == "slower")
 
@@ -129,7 +109,7 @@ def leaderboard(
     """Rank all solutions in the given files, overall and per operator."""
     from solscope.bench.results.leaderboard import leaderboard as rank
 
-    present(rank(_read(files), device, method, suite), output)
+    present(rank(read_lines(files), device, method, suite), output)
 
 
 @click.command("verify", short_help="Check that result files are as they were written.")
