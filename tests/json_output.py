@@ -25,9 +25,7 @@ def document(out: str) -> Any:
 
 @cache
 def _validator(name: str) -> Draft202012Validator:
-    schema = json_schema(name)
-    Draft202012Validator.check_schema(schema)
-    return Draft202012Validator(_closed(schema))
+    return Draft202012Validator(_closed(json_schema(name)))
 
 
 def _closed(schema: Any) -> Any:

@@ -107,6 +107,7 @@ def test_killed_and_survived(
     assert (project / "src/solscope/limits.py").read_text() == before
 
 
+@pytest.mark.long
 def test_all_killed_is_a_success(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(project, monkeypatch, mutation())[0] == 0
 

@@ -31,6 +31,7 @@ else:
 TEMPLATE = Path(__file__).parents[2] / "examples" / "solscope-plugin-template"
 
 
+@pytest.mark.long
 def test_template_passes_its_own_tests_once_it_is_installed(tmp_path: Path) -> None:
     """Installed as pip does it: a folder on the path and its entry points beside it."""
     project = tomllib.loads((TEMPLATE / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -55,6 +55,7 @@ class Case(msgspec.Struct, frozen=True):
 def workloads(suite: str = DEFAULT_SUITE) -> dict[str, list[Workload]]:
     """Every shape of a suite, by operator, the most important operator first."""
     listed = load(suite)
+    importance = listed.importance_sum
     return {
         op.operator: [
             Workload(
@@ -63,7 +64,7 @@ def workloads(suite: str = DEFAULT_SUITE) -> dict[str, list[Workload]]:
                 axes=dict(shape.axes),
                 weight=shape.weight,
                 calls=shape.provenance.get("calls"),
-                importance=op.importance / listed.importance_sum,
+                importance=op.importance / importance,
                 suite=suite,
             )
             for shape in op.shapes

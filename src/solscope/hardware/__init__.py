@@ -47,7 +47,12 @@ SAME_SIZE = 0.05
 
 def names() -> tuple[str, ...]:
     """Short names of all GPUs that have a file, in alphabetical order."""
-    return tuple(sorted(path.stem for path in FOLDER.glob("*.toml") if not _is_measured(path)))
+    return _names_in(FOLDER)
+
+
+@cache
+def _names_in(folder: Path) -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in folder.glob("*.toml") if not _is_measured(path)))
 
 
 def find(name: str, *, measured: bool = False) -> Hardware:

@@ -207,8 +207,14 @@ def _align(base: _Calls, other: _Calls) -> tuple[Ints, Ints, list[str]]:
         return _by_sequence(base, other)
     nothing = np.empty(0, np.int64)
     best, mine, theirs = -np.inf, nothing, nothing
+    tried: set[tuple[bytes, bytes]] = set()
     for offset in _offsets(base, other):
-        pairs = _by_ends(base, other, offset)
+        near = _near(base, other, np.array([0.0, offset]), 20 * TOGETHER_NS)
+        # Offsets that lie close together give the same pairs, and all that follows from them.
+        if (same := (near[0].tobytes(), near[1].tobytes())) in tried:
+            continue
+        tried.add(same)
+        pairs = _refined(base, other, near)
         if _evidence(base, other, pairs) < SURE:
             continue
         likely = _likelihood(base, other, pairs)
@@ -328,35 +334,40 @@ def _peaks(differences: Floats, mine: Ints, most: int = 3) -> list[float]:
     return peaks
 
 
-def _by_ends(base: _Calls, other: _Calls, offset: float) -> tuple[Ints, Ints]:
-    """Calls that are each other's nearest of their kind, on clocks that differ by `offset`.
+def _near(base: _Calls, other: _Calls, line: Floats, reach: float) -> tuple[Ints, Ints]:
+    """Calls that are each other's nearest of their kind, on clocks that differ by `line`."""
+    moved = base.end + np.polyval(line, base.end - base.end[0])
+    mine, theirs = _nearest(base.key, moved, other.key, other.end)
+    near = np.abs(other.end[theirs] - moved[mine]) < reach
+    return mine[near], theirs[near]
 
-    The offset may change slowly: the line through the pairs found so far replaces it.
+
+def _refined(base: _Calls, other: _Calls, pairs: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    """Pairs whose ends lie together on clocks whose offset may change slowly.
+
+    The line through the pairs found so far replaces the offset.
     """
-    line = np.array([0.0, offset])
-    zero = base.end[0]
-    mine = theirs = np.empty(0, np.int64)
-    for reach in (20 * TOGETHER_NS, 3 * TOGETHER_NS, TOGETHER_NS):
-        moved = base.end + np.polyval(line, base.end - zero)
-        mine, theirs = _nearest(base.key, moved, other.key, other.end)
-        apart = other.end[theirs] - moved[mine]
-        near = np.abs(apart) < reach
-        if near.sum() < 2:
-            return mine[near], theirs[near]
-        mine, theirs = mine[near], theirs[near]
-        line = _line(base.end[mine] - zero, other.end[theirs] - base.end[mine])
-    return mine, theirs
+    for reach in (3 * TOGETHER_NS, TOGETHER_NS):
+        mine, theirs = pairs
+        if mine.size < 2:
+            break
+        line = _line(base.end[mine] - base.end[0], other.end[theirs] - base.end[mine])
+        pairs = _near(base, other, line, reach)
+    return pairs
 
 
 def _line(x: Floats, y: Floats) -> Floats:
     """A line through most points, as polynomial coefficients."""
     line = np.array([0.0, float(np.median(y))])
+    before: NDArray[np.bool_] | None = None
     for _ in range(4):
         apart = np.abs(y - np.polyval(line, x))
         keep = apart <= max(3.0 * float(np.median(apart)), 1.0)
+        if before is not None and np.array_equal(keep, before):
+            break
         if keep.sum() < 8 or np.ptp(x[keep]) < 1e6:
             return np.array([0.0, float(np.median(y[keep]))])
-        line = np.polyfit(x[keep], y[keep], 1)
+        line, before = np.polyfit(x[keep], y[keep], 1), keep
     return line
 
 

@@ -215,11 +215,12 @@ def _atrex_shapes(op: SuiteOperator) -> list[ListedShape]:
     counted = sorted(shape.call_count for shape in op.shapes if shape.call_count)
     usual = counted[len(counted) // 2] if counted else 1
     times = [(shape.call_count or usual) * shape.prod_us for shape in op.shapes]
+    total = sum(times)
     return [
         ListedShape(
             id=str(shape.id),
             axes=dict(suite_axes(op, shape)),
-            weight=time / sum(times),
+            weight=time / total,
             description=shape.description,
             provenance={
                 "prod_us": shape.prod_us,

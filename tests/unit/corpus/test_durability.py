@@ -97,6 +97,7 @@ def check(corpus: Corpus, told: set[str]) -> None:
         assert sum(row.importance_pct for row in importance(corpus).rows) == pytest.approx(100)
 
 
+@pytest.mark.long
 def test_a_killed_writer_loses_nothing_that_it_reported(tmp_path: Path) -> None:
     kill_and_check(tmp_path, times=3, seed=1, workers=1)
 
@@ -126,6 +127,7 @@ def test_two_writers_at_once(tmp_path: Path) -> None:
     assert importance(corpus) == importance(other)
 
 
+@pytest.mark.long
 def test_removing_while_another_adds(tmp_path: Path) -> None:
     script = tmp_path / "writer.py"
     script.write_text(WRITER)

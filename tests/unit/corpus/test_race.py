@@ -104,14 +104,8 @@ def check(corpus: Corpus, files: set[str], folder: Path) -> None:
     assert importance(corpus) == importance(alone)
 
 
-@pytest.mark.parametrize(
-    ("writers", "trials"),
-    [
-        (2, 1),
-        pytest.param(2, 10, marks=pytest.mark.long),
-        pytest.param(4, 5, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long  # Two writers at once, and nothing else, are in test_durability.py.
+@pytest.mark.parametrize(("writers", "trials"), [(2, 10), (4, 5)])
 def test_processes_that_add_and_compact_at_once(
     tmp_path: Path, store: Corpus, writers: int, trials: int
 ) -> None:

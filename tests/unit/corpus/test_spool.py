@@ -121,6 +121,7 @@ def test_added_files_can_be_kept(corpus: Corpus, folder: Path, tmp_path: Path) -
     assert left(tmp_path / "kept") == ["host7/a.json"]
 
 
+@pytest.mark.long
 def test_the_store_is_compacted_by_the_way(
     corpus: Corpus, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

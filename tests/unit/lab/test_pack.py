@@ -195,6 +195,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "packed"
 
 
+@pytest.mark.long
 @needs_runs
 def test_real_recordings_become_ten_kilobytes_each(real: Path) -> None:
     sizes = [file.stat().st_size for file in (real / "recordings").iterdir()]
@@ -202,6 +203,7 @@ def test_real_recordings_become_ten_kilobytes_each(real: Path) -> None:
     assert max(sizes) < 20_000
 
 
+@pytest.mark.long
 @needs_runs
 def test_real_faults_are_found_and_the_baselines_miss_most_of_them(real: Path) -> None:
     result = score([real])

@@ -44,6 +44,7 @@ def test_pairs_with_a_known_cause(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert {"date", "torch", "kernel", "cpus", "missing_sensors"} <= set(machine)
 
 
+@pytest.mark.long
 def test_no_time_keeps_what_is_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--faults", "none", "--half", "tune", "--archive", "--seconds", "1.5"]
     program(["lab", "record", "--out", str(tmp_path), *TRY, *arguments])

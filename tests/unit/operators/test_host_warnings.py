@@ -66,7 +66,13 @@ def test_tests_do_not_fail_for_it(message: str) -> None:
 
 
 @pytest.mark.usefixtures("processor")
-@pytest.mark.parametrize("name", ["chunk_delta_rule_output", "fp8_blockscale_fused_moe"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "chunk_delta_rule_output",
+        pytest.param("fp8_blockscale_fused_moe", marks=pytest.mark.long),
+    ],
+)
 def test_the_check_of_the_suite(name: str) -> None:
     op = load_suite().operator(name)
     found = verify(name, [scale_down(suite_axes(op, op.shapes[0]))])

@@ -105,6 +105,7 @@ def test_a_run_in_which_every_shape_is_unsupported_exits_with_2_and_says_why(
     assert "moves 109 MB, more than the 0 MB allowed here (--max-bytes)" in last
 
 
+@pytest.mark.long
 @WARM
 def test_a_shape_that_is_unsupported_beside_others_is_no_failure(tmp_path: Path) -> None:
     pytest.importorskip("torch")

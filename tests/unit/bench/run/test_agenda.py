@@ -148,6 +148,7 @@ def test_workers_that_were_ended_are_gone_when_all_is_settled() -> None:
                 os.kill(worker.pid, 0)
 
 
+@pytest.mark.long
 def test_a_worker_that_does_not_answer_is_gone_before_its_memory_is_looked_at() -> None:
     with Spawner(Limits()) as spawner:
         worker = spawner.take()

@@ -158,7 +158,10 @@ def run(plan, **inputs):
 """
 
 
-@pytest.mark.parametrize("operator", ["moe_align_block_size", "moe_count_and_sort"])
+@pytest.mark.parametrize(
+    "operator",
+    ["moe_align_block_size", pytest.param("moe_count_and_sort", marks=pytest.mark.long)],
+)
 def test_what_a_layer_computes_is_no_plan_of_a_step(operator: str, tmp_path: Path) -> None:
     honest = (SOLUTIONS / "torch_eager" / f"{operator}.py").read_text(encoding="utf-8")
     (tmp_path / "_honest.py").write_text(honest, encoding="utf-8")
@@ -171,6 +174,7 @@ def test_what_a_layer_computes_is_no_plan_of_a_step(operator: str, tmp_path: Pat
     assert "meta" in (found.reason or "")
 
 
+@pytest.mark.long
 def test_a_small_shape_has_a_bound_that_nobody_published(tmp_path: Path) -> None:
     out = tmp_path / "r.jsonl"
     what = ["--op", "fused_moe", "--shapes", "0", "--solution", "torch-eager", "--hardware", "H200"]

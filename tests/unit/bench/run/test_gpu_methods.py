@@ -144,6 +144,7 @@ def run(x, weight, eps):
 """
 
 
+@pytest.mark.long
 def test_forged_times_cost_no_other_candidate_its_result(tmp_path: Path) -> None:
     changes = {
         "empty": "result |= {name: [] for name in times}",
@@ -242,7 +243,7 @@ def test_a_call_that_claims_no_time_is_held_against_a_run_that_ends(
         pytest.param(40.0, 20_000.0, 0.0, "passed", marks=pytest.mark.long),
         (75.0, 200.0, 0.0, "passed"),
         (200.0, 200.0, 0.0, "cheating"),
-        (200.0, 200.0, 8000.0, "cheating"),
+        pytest.param(200.0, 200.0, 8000.0, "cheating", marks=pytest.mark.long),
     ],
 )
 def test_a_claim_is_held_against_the_graph(

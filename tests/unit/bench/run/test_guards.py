@@ -35,6 +35,7 @@ def test_every_sample_that_a_check_can_catch_and_an_honest_one_beside_them() -> 
     caught(found)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("warm_workers")
 def test_samples_that_only_timing_can_catch() -> None:
     caught(run_samples(QUICK, "cpu", check_only=False, scale=0.02))
@@ -56,6 +57,7 @@ def test_kernels_that_are_not_general_and_honest_ones_that_are_unusual() -> None
     caught(run_samples(names("check", of_operators=True), "cpu", check_only=True, scale=0.02))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("warm_workers")
 def test_a_solution_that_never_returns() -> None:
     caught(run_samples(SLEEPY, "cpu", check_only=True, scale=0.02, patience_s=1.5))

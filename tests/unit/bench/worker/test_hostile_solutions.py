@@ -241,6 +241,7 @@ def test_each_fails_alone_and_leaves_nothing(tmp_path: Path) -> None:
     assert not [pid for pid in started if is_running(pid)]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="shared memory elsewhere")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "terminated"])
 def test_a_run_that_is_ended_leaves_no_worker_and_no_memory(

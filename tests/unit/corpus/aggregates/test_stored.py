@@ -105,6 +105,7 @@ def test_parts_of_files_out_of_use_are_removed(merged: Corpus) -> None:
     assert [folder.name for folder in folders if folder.is_dir()] == [after]
 
 
+@pytest.mark.long
 def test_parts_that_are_made_in_groups_give_the_same(
     plain: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,7 @@ def on_disk(corpus: Corpus) -> set[str]:
     return {path.name for path in Path(corpus.url, "times").glob("*.parquet")}
 
 
+@pytest.mark.long
 def test_replaced_files_stay_for_readers_until_the_next_compaction(
     corpus: Corpus, tmp_path: Path
 ) -> None:

@@ -107,6 +107,7 @@ def test_step_time(corpus: Corpus) -> None:
     assert found.regressed
 
 
+@pytest.mark.long
 def test_a_slowdown_that_was_made_good_is_no_regression(tmp_path: Path) -> None:
     made = create_corpus(tmp_path / "store")
     times = [20] * 6 + [30] * 6 + [20] * 6
