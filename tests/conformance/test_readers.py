@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import polars as pl
@@ -17,7 +19,7 @@ from solscope import demo
 from solscope.errors import InputError
 from solscope.events import AGGREGATE_SCHEMA, CYCLE_SCHEMA, EVENT_SCHEMA, GPU_KINDS, METRIC_SCHEMA
 from solscope.profile import Profile
-from solscope.readers import JSON_READERS, readers
+from solscope.readers import JSON_READERS, READER_MODULES, readers
 from solscope.readers.base import Head, ReadOptions
 from solscope.readers.kineto_core import native_scanner
 from solscope.readers.source import read_head, stream
@@ -38,6 +40,22 @@ SAMPLES = {
 }
 WITHOUT_SAMPLE = {"nsys_report"}
 """Readers that need a program which is not there in CI."""
+_WRITTEN = tempfile.TemporaryDirectory()
+"""Samples that the unit test of a reader has as `SAMPLE`, as files."""
+
+
+def sample_of_unit_test(name: str) -> Path:
+    """The bytes `SAMPLE` of `tests/unit/readers/test_NAME.py` as a file."""
+    file = Path(_WRITTEN.name) / f"sample.{name}"
+    file.write_bytes(import_module(f"tests.unit.readers.test_{name}").SAMPLE)
+    return file
+
+
+SAMPLES |= {
+    name: (name, sample_of_unit_test(name))
+    for name in READER_MODULES
+    if name not in WITHOUT_SAMPLE and name not in {reader for reader, _ in SAMPLES.values()}
+}
 CASES = [
     pytest.param((name, core), id=f"{name}-{core}" if core else name)
     for name, (reader, _) in SAMPLES.items()

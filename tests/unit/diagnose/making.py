@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+from solscope.diagnose.evidence.base import Check
 from solscope.readers.metric_kinds import metric_kind
 from solscope.readers.packed import (
     VERSION,
@@ -253,3 +254,13 @@ GRAPH = EAGER.but(
     graph_pct=92.0,
 )
 """Decode steps of 3.6 ms, replayed from a graph: no shapes, and a GPU that is busy mostly."""
+
+
+class Edge(NamedTuple):
+    """A limit, the check that reads it, and runs short of it and beyond it."""
+
+    limit: str
+    check: Check
+    short: Made
+    beyond: Made
+    normal: Made = EAGER

@@ -11,11 +11,12 @@ import pytest
 
 from solscope.diagnose.causes import OWN_CAUSES, UNKNOWN, causes
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
+from solscope.diagnose.evidence import host
 from solscope.diagnose.findings.findings import Findings, find
 from solscope.diagnose.matching.units import match
 from solscope.diagnose.verdict.ranking import rank
 from solscope.readers.packed import HostOp, Observations
-from tests.unit.diagnose.making import EAGER, GRAPH, PAGEABLE, PINNED, SHAPES, Made
+from tests.unit.diagnose.making import EAGER, GRAPH, PAGEABLE, PINNED, SHAPES, Edge, Made
 
 
 def slower_host(base: Made, factor: float, **counters: float) -> Made:
@@ -142,6 +143,16 @@ HAPPENED: dict[str, tuple[Made, Made]] = {
     ),
 }  # fmt: skip
 
+
+EDGES = (
+    Edge(
+        "gc_pause_ms",
+        host.long_pause,
+        slower_section(EAGER, "schedule", 18.5),
+        slower_section(EAGER, "schedule", 20.5),
+    ),
+)
+"""Limits that only one cause reads; `test_thresholds.py` moves them and those of shared checks."""
 
 CONTRACT = """
 none workload_batch workload_context workload_mix cpu_contention cpu_slow cpu_quota cpu_affinity

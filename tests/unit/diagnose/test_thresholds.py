@@ -10,7 +10,7 @@ import inspect
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,15 +19,14 @@ import pytest
 from solscope.diagnose import thresholds
 from solscope.diagnose.diagnosis import diagnose_runs
 from solscope.diagnose.evidence import gpu, host, work
-from solscope.diagnose.evidence.base import Check
 from solscope.diagnose.findings.findings import Findings, find
 from solscope.diagnose.matching.mix import Share
 from solscope.diagnose.matching.units import match
 from solscope.diagnose.thresholds import Thresholds
 from solscope.diagnose.verdict.judging import _shifted
 from solscope.readers.packed import Observations
-from tests.unit.diagnose import test_least_data
-from tests.unit.diagnose.making import EAGER, GRAPH, PAGEABLE, PINNED, Made
+from tests.unit.diagnose import test_causes, test_least_data
+from tests.unit.diagnose.making import EAGER, GRAPH, PAGEABLE, PINNED, Edge, Made
 from tests.unit.diagnose.test_causes import slower_host, slower_kernels, slower_section
 
 
@@ -35,16 +34,6 @@ def findings(normal: Made, abnormal: Made) -> Findings:
     found = find(match(normal.run(), abnormal.run(3)))
     assert found is not None
     return found
-
-
-class Edge(NamedTuple):
-    """A limit, the check that reads it, and runs short of it and beyond it."""
-
-    limit: str
-    check: Check
-    short: Made
-    beyond: Made
-    normal: Made = EAGER
 
 
 def slow(**counters: float) -> Made:
@@ -208,8 +197,6 @@ EDGES = [
     Edge("disproportion", host.in_one_section,
          longer(LONG_SCHEDULE, schedule=9.3, decode=5.7),
          longer(LONG_SCHEDULE, schedule=10.2, decode=4.8), LONG_SCHEDULE),
-    Edge("gc_pause_ms", host.long_pause,
-         slower_section(EAGER, "schedule", 18.5), slower_section(EAGER, "schedule", 20.5)),
     Edge("python_section", host.plain_python,
          slower_section(EAGER.but(sections={"schedule": (0.5, 1.0)}), "schedule", 1.6),
          slower_section(EAGER.but(sections={"schedule": (0.5, 1.0)}), "schedule", 2.4),
@@ -222,6 +209,7 @@ EDGES = [
     Edge("dose_slack", host.slower_clock,
          longer(EAGER, decode=10.8).but(counters={"cpu_frequency": 1890.0}),
          longer(EAGER, decode=9.5).but(counters={"cpu_frequency": 1890.0})),
+    *test_causes.EDGES,
 ]  # fmt: skip
 
 
