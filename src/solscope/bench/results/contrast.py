@@ -146,6 +146,16 @@ def contrast(
     )
 
 
+def contrast_lines(a: ShapeResult, b: ShapeResult) -> ShapeContrast | None:
+    """Two lines of one shape, of whatever scale; null where one has no time."""
+    from solscope.resample import generator
+
+    if not all(r.status == "passed" and r.samples and min(r.samples) > 0 for r in (a, b)):
+        return None
+    draw = generator()
+    return _shape(a, b, _medians(a, draw), _medians(b, draw))
+
+
 def _operators(
     contrasts: Sequence[ShapeContrast], shares: Sequence[float]
 ) -> list[OperatorContrast]:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
@@ -57,11 +57,15 @@ class Resources(NamedTuple):
 class Evaluation:
     """One run of the evaluator."""
 
-    def __init__(self, options: Options, progress: Progress) -> None:
+    def __init__(
+        self, options: Options, progress: Progress, spawner: Spawner | None = None
+    ) -> None:
+        """`spawner` is one that several runs share, which starts workers in milliseconds."""
         if options.out is not None:
             require_appendable(options.out)
         self.options = options
         self.progress = progress
+        self._spawner = spawner
         self.device = device_name(options.device)
         self.about = describe_run(options.device, list(options.command))
         hardware = _hardware(options, self.device)
@@ -79,13 +83,12 @@ class Evaluation:
     def run(self) -> list[ShapeResult]:
         """Run everything; the lines that were written."""
         options = self.options
-        # Not yet known to be harmless to a GPU's driver: SOLSCOPE_BENCH_ISOLATION=full asks for it.
-        isolation = "full" if options.device == "cpu" else "calls"
-        limits = replace(options.limits, isolation=isolation)
         with (
             Watch(options.device) as watch,
             Arenas(options.device) as arenas,
-            Spawner(limits) as spawner,
+            open_spawner(options)
+            if self._spawner is None
+            else nullcontext(self._spawner) as spawner,
             _unseen(options.device),
         ):
             self.about["isolation"] = spawner.isolation  # filled when the first worker starts
@@ -308,6 +311,13 @@ class Evaluation:
             self.results.append(result)
             if self.options.out is not None:
                 append_result(self.options.out, result)
+
+
+def open_spawner(options: Options) -> Spawner:
+    """What starts the workers of a run; a context manager."""
+    # Not yet known to be harmless to a GPU's driver: SOLSCOPE_BENCH_ISOLATION=full asks for it.
+    isolation = "full" if options.device == "cpu" else "calls"
+    return Spawner(replace(options.limits, isolation=isolation))
 
 
 @ignore_host_warnings()

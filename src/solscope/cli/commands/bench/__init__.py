@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +12,8 @@ import click
 from solscope.cli import completion
 from solscope.cli.arguments import OutputPath, output_folder_option
 from solscope.cli.commands.bench.results import compare, leaderboard, score, verify
+from solscope.cli.commands.bench.tuning import tune
+from solscope.cli.interrupts import ended_as_by_hand
 from solscope.cli.options import (
     Decorator,
     bounds_option,
@@ -139,6 +138,7 @@ def command() -> None:
     Examples:
       solscope bench new rms_norm -o mine
       solscope bench check mine --op rms_norm --device cpu --scale 0.01
+      solscope bench tune rms_norm --solution mine
       solscope bench run --op rms_norm --solution mine --out r.jsonl
       solscope bench score r.jsonl
       solscope bench compare before.jsonl after.jsonl
@@ -269,25 +269,10 @@ def _methods(text: str) -> tuple[str, ...]:
 def _evaluate(options: Options, output: Output) -> int:
     from solscope.bench.run.evaluate import Evaluation
 
-    with _ended_as_by_hand(), progress_line() as progress:
+    with ended_as_by_hand(), progress_line() as progress:
         evaluation = Evaluation(options, progress)
         results = evaluation.run()
     return _finish(results, evaluation.agenda.earlier, output, options.out)
-
-
-@contextmanager
-def _ended_as_by_hand() -> Iterator[None]:
-    """Treat SIGTERM and a closed terminal like Ctrl-C, so that no worker is left behind."""
-    here = threading.current_thread() is threading.main_thread()
-    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if here]
-    taken = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
-    for number in taken:
-        signal.signal(number, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        for number in taken:
-            signal.signal(number, signal.SIG_DFL)
 
 
 def _finish(
@@ -330,5 +315,5 @@ def new(operator: str, target: Path | None, language: str, force: bool, output: 
     click.echo(f"solscope: next: solscope bench check {folder} --op {operator}{hint}", err=True)
 
 
-for _command in (score, compare, leaderboard, verify):
+for _command in (tune, score, compare, leaderboard, verify):
     command.add_command(_command)

@@ -1,0 +1,199 @@
+"""`solscope bench tune`: check, time and compare a solution whenever its files change."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from solscope.cli import completion
+from solscope.cli.arguments import BundledPath
+from solscope.cli.interrupts import ended_as_by_hand
+from solscope.cli.options import bounds_option, choice_option, name_option, number_option
+from solscope.cli.output import FAILED, Output, json_option, present
+from solscope.cli.progress import progress_line
+
+if TYPE_CHECKING:
+    from solscope.bench.results.attempts import Tuning
+    from solscope.bench.run.agenda import Options
+    from solscope.bench.tune import Tuner
+
+POLL_S = 0.25
+"""How often files are looked at."""
+ROUNDS, EXTRA, SECONDS = 1, 2, 0.2
+"""A quick check: draws, extra cases, and seconds of timing per shape."""
+
+
+@click.command("tune", short_help="Check, time and compare a solution on every save.")
+@click.argument("operator", metavar="OP", shell_complete=completion.operator_with_template)
+@name_option(
+    "--solution",
+    metavar="S",
+    complete=completion.solution_or_file,
+    help_text="Python file or folder to watch. Default: OP-solution, as bench new writes it.",
+)
+@click.option(
+    "--shapes",
+    default="top3",
+    show_default=True,
+    metavar="IDS",
+    help="Shape ids (1,4,7), all, or topN for the N with the largest weight.",
+)
+@click.option(
+    "--results",
+    "files",
+    type=BundledPath("results", exists=True, path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Results to compare with, the fastest per shape. May be repeated. Without any for this "
+    "device, torch-eager is timed.",
+)
+@name_option(
+    "--suite",
+    metavar="NAME",
+    complete=completion.suite_or_file,
+    help_text="Suite that provides the shapes.",
+    default="atrex",
+)
+@choice_option("--device", ["cuda", "cpu"], "Where to run. Times taken on the CPU are CPU times.")
+@click.option(
+    "--small",
+    is_flag=True,
+    help="Make every size small enough for any CPU. There is no bound then.",
+)
+@number_option(
+    "--timeout",
+    60.0,
+    click.FloatRange(1),
+    "Limit for one request to a worker; 5 times as long for one that may compile.",
+    metavar="SECONDS",
+)
+@bounds_option("the device")
+@click.option("--allow-busy", is_flag=True, help="Measure even if another process uses the GPU.")
+@click.option("--once", is_flag=True, help="Make one attempt and exit.")
+@json_option
+def tune(
+    operator: str,
+    solution: str | None,
+    shapes: str,
+    files: tuple[Path, ...],
+    suite: str,
+    device: str,
+    small: bool,
+    timeout: float,
+    hardware: str | None,
+    allow_busy: bool,
+    once: bool,
+    output: Output,
+) -> int:
+    """Check and time a solution of operator OP on a few shapes, again whenever its files change.
+
+    Each attempt is compared with the bound, with the best known result and with the attempt before.
+    It runs in a separate process, and a wrong or hanging kernel is an attempt like any other. Stop
+    with Ctrl-C. With --json, each attempt is one document.
+
+    \b
+    Examples:
+      solscope bench new rms_norm --language triton
+      solscope bench tune rms_norm --results results/bench/h200.jsonl
+      solscope bench tune rms_norm --solution mine.py --device cpu --small --once
+
+    Exit code 1: the last attempt failed.
+    """
+    from solscope.bench.tune import Tuner
+    from solscope.cli.results_files import read_lines
+
+    place = solution or f"{operator}-solution"
+    if solution is None and not Path(place).is_dir():
+        raise click.UsageError(
+            f"no folder {place}: name a solution with --solution, or write one with "
+            f"`solscope bench new {operator}`"
+        )
+    known = read_lines(files) if files else []
+    options = _options(operator, shapes, suite, device, small, timeout, hardware, allow_busy)
+    with ended_as_by_hand(), Tuner(options, place, known) as tuner:
+        return _once(tuner, output) if once else _watch(tuner, output)
+
+
+def _options(
+    operator: str,
+    shapes: str,
+    suite: str,
+    device: str,
+    small: bool,
+    timeout_s: float,
+    hardware: str | None,
+    allow_busy: bool,
+) -> Options:
+    from solscope.bench.base import METHODS
+    from solscope.bench.pool.process import Limits
+    from solscope.bench.run.agenda import Options
+    from solscope.bench.run.machine import command_line
+    from solscope.bench.workloads import SMALL
+
+    return Options(
+        operators=[operator],
+        solutions=[],
+        shapes=shapes,
+        suite=suite,
+        device=device,
+        scale=SMALL if small else 1.0,
+        methods=(METHODS["cold"],),
+        restarts=1,
+        rounds=ROUNDS,
+        extra=EXTRA,
+        seconds_per_shape=SECONDS,
+        hardware=hardware,
+        allow_busy=allow_busy,
+        limits=Limits(timeout_s=timeout_s, first_s=5 * timeout_s),
+        command=command_line(),
+    )
+
+
+def _once(tuner: Tuner, output: Output) -> int:
+    tuning = _attempt(tuner)
+    return present(tuning, output, failed=tuning.failed)
+
+
+def _attempt(tuner: Tuner) -> Tuning:
+    with progress_line() as progress:
+        return tuner.attempt(progress)
+
+
+def _watch(tuner: Tuner, output: Output) -> int:
+    """Make an attempt per change until Ctrl-C; what is wrong with one is said and left at that."""
+    from solscope.errors import SolscopeError
+
+    wrong, tried = False, None
+    on_screen = sys.stdout.isatty() and not output.as_json
+    try:
+        while True:
+            tried = _changed(tuner, tried)
+            try:
+                tuning = _attempt(tuner)
+            except SolscopeError as error:
+                click.echo(f"solscope: {error}", err=True)
+                wrong = True
+                continue
+            if on_screen:
+                click.clear()
+            present(tuning, output)
+            wrong = tuning.failed
+            click.echo(f"solscope: waiting for a change of {tuner.place}; Ctrl-C ends", err=True)
+    except KeyboardInterrupt:
+        click.echo("", err=True)
+        return FAILED if wrong else 0
+
+
+def _changed(tuner: Tuner, tried: str | None) -> str:
+    """Wait until the files are others than those that were tried, and no longer being written."""
+    before: str | None = None
+    while True:
+        found = tuner.fingerprint()
+        if found is not None and found != tried and (tried is None or found == before):
+            return found
+        before = found
+        time.sleep(POLL_S)

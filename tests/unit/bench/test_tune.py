@@ -1,0 +1,276 @@
+"""Attempts at a kernel: each checked, timed, and set beside bound, best and the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+pytest.importorskip("torch")
+
+from solscope.bench import tune as tuning_module
+from solscope.bench.base import ShapeResult
+from solscope.bench.results.attempts import Tuning
+from solscope.bench.run.agenda import Options
+from solscope.bench.tune import MOST_ATTEMPTS, Tuner
+from solscope.cli import run
+from solscope.cli.commands.bench import tuning as command
+from solscope.errors import InputError
+from solscope.report.forms import Screen, render_text
+from tests.json_output import document
+
+RIGHT = """
+import torch
+
+def run(x, weight, eps):
+    x32 = x.float()
+    x32 = x32 * torch.rsqrt(x32.pow(2).mean(-1, keepdim=True) + eps)
+    return (x32 * weight.float()).to(x.dtype)
+"""
+WRONG = RIGHT.replace("+ eps)", "+ eps) * 1.5")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "EXTRA", 0)
+    monkeypatch.setattr(command, "SECONDS", 0.02)
+
+
+def edited(file: Path, versions: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An editor that saves these versions of a file, one per attempt, and then ends the loop."""
+    file.write_text(versions[0], encoding="utf-8")
+    left = iter(versions[1:])
+
+    def save(_: float) -> None:
+        text = next(left, None)
+        if text is None:
+            raise KeyboardInterrupt
+        file.write_text(text, encoding="utf-8")
+
+    monkeypatch.setattr(command, "time", SimpleNamespace(sleep=_every_second(save)))
+
+
+def documents(out: str) -> list[Any]:
+    return [msgspec.json.decode(text) for text in out.replace("}\n{", "}\0{").split("\0")]
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("warm_workers", "quick")
+def test_wrong_and_broken_versions_are_attempts_like_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.py"
+    edited(file, [RIGHT, WRONG, "def run(:\n", RIGHT + "\n# again\n"], monkeypatch)
+    what = ["bench", "tune", "rms_norm", "--solution", str(file), "--shapes", "0"]
+    assert run([*what, "--device", "cpu", "--small", "--json"]) == 0
+    shown = documents(capsys.readouterr().out)
+    statuses = [[one["status"] for one in each["attempts"]] for each in shown]
+    assert statuses[0] == ["passed"]
+    assert statuses[1] == ["wrong_numbers", "passed"]
+    assert statuses[2] == ["crashed", "wrong_numbers", "passed"]
+    assert statuses[3] == ["passed", "crashed", "wrong_numbers", "passed"]
+    (shape,) = shown[3]["shapes"]
+    assert shape["best_by"] == "torch-eager"
+    assert shape["of_best"] == pytest.approx(shape["median_us"] / shape["best_us"])
+    assert shown[3]["attempts"][0]["against"] == 1, "the last that passed"
+    assert shown[2]["shapes"][0]["median_us"] is None
+    assert any("times of one CPU thread" in note for note in shown[0]["notes"])
+
+
+def test_a_solution_is_tried_again_when_it_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.py"
+    edited(file, [RIGHT, WRONG], monkeypatch)
+    wrong = line("0", 40.0, status="wrong_numbers", reason="max error 3")
+    monkeypatch.setattr(tuning_module, "Evaluation", Replayed([[line("0", 40.0)], [wrong]]))
+    what = ["bench", "tune", "rms_norm", "--solution", str(file), "--device", "cpu", "--json"]
+    assert run(what) == 1, "the last attempt failed"
+    shown = documents(capsys.readouterr().out)
+    assert [each["attempts"][0]["number"] for each in shown] == [1, 2]
+    assert shown[1]["attempts"][0]["reason"] == "shape 0: max error 3"
+
+
+def _every_second(save: Any) -> Any:
+    """What stands for sleeping: files change at one look and are the same at the next."""
+    looks = 0
+
+    def sleep(seconds: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks % 2:
+            save(seconds)
+
+    return sleep
+
+
+@pytest.mark.usefixtures("warm_workers", "quick")
+def test_once_ends_with_1_when_the_attempt_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rms_norm.py").write_text(WRONG, encoding="utf-8")
+    what = ["bench", "tune", "rms_norm", "--solution", str(tmp_path), "--shapes", "0"]
+    assert run([*what, "--device", "cpu", "--small", "--once", "--json"]) == 1
+    found = document(capsys.readouterr().out)
+    assert found["attempts"][0]["status"] == "wrong_numbers"
+    assert found["attempts"][0]["reason"].startswith("shape 0: ")
+
+
+def test_without_a_solution_it_says_how_to_get_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["bench", "tune", "rms_norm", "--device", "cpu"]) == 2
+    assert "solscope bench new rms_norm" in capsys.readouterr().err
+
+
+# --- What an attempt is compared with, on made lines
+
+
+def line(shape: str, median_us: float, **fields: Any) -> ShapeResult:
+    given = {"weight": 0.5, "calls": 100.0, "bound_us": 10.0, "suite": "made", **fields}
+    return ShapeResult(
+        operator="rms_norm",
+        shape=shape,
+        solution=given.pop("solution", "mine"),
+        status=given.pop("status", "passed"),
+        device="cpu",
+        method="cpu-v1",
+        median_us=median_us,
+        samples=[median_us * (1 + at / 1000) for at in range(20)],
+        samples_per_restart=[20],
+        s=10.0 / median_us,
+        **given,
+    )
+
+
+class Replayed:
+    """Stands for runs of the evaluator, with lines that are given."""
+
+    def __init__(self, runs: list[list[ShapeResult]]) -> None:
+        self.runs: Iterator[list[ShapeResult]] = iter(runs)
+        self.solutions: list[list[str]] = []
+
+    def __call__(self, options: Options, *_: Any) -> Replayed:
+        self.solutions.append([solution.name for solution in options.solutions])
+        return self
+
+    def run(self) -> list[ShapeResult]:
+        return next(self.runs)
+
+
+def attempts(
+    monkeypatch: pytest.MonkeyPatch,
+    file: Path,
+    runs: list[list[ShapeResult]],
+    known: list[ShapeResult],
+) -> tuple[list[Tuning], list[list[str]]]:
+    file.write_text(RIGHT, encoding="utf-8")
+    replayed = Replayed(runs)
+    monkeypatch.setattr(tuning_module, "Evaluation", replayed)
+    options = Options(operators=["rms_norm"], solutions=[], device="cpu", suite="made")
+    with Tuner(options, str(file), known) as tuner:
+        return [tuner.attempt() for _ in runs], replayed.solutions
+
+
+def test_an_attempt_is_compared_with_the_bound_the_best_and_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = [
+        line("0", 20.0, solution="fla"),
+        line("0", 25.0, solution="torch-eager"),
+        line("1", 5.0, solution="fla", status="cheating"),
+        msgspec.structs.replace(line("1", 1.0, solution="fla"), device="NVIDIA H200"),
+    ]
+    runs = [
+        [line("0", 40.0), line("1", 40.0)],
+        [line("0", 20.0), line("1", 40.1)],
+        [line("0", 40.0), line("1", 20.0)],
+        [line("0", 40.0, status="timeout", reason="no answer"), line("1", 20.0)],
+        [line("0", 80.0), line("1", 20.1)],
+    ]
+    found, solutions = attempts(monkeypatch, tmp_path / "mine.py", runs, known)
+    assert solutions == [["mine"]] * 5, "results are known: nothing else is timed"
+    first = found[0].shapes
+    assert [(one.best_us, one.best_by, one.of_best) for one in first] == [
+        (20.0, "fla", 2.0),
+        (None, None, None),
+    ]
+    assert [one.attempts[0].change for one in found] == [None, "faster", "mixed", None, "slower"]
+    assert [one.attempts[0].against for one in found] == [None, 1, 2, None, 3]
+    assert found[0].attempts[0].s == pytest.approx(0.25)
+    assert found[0].attempts[0].mean_us == pytest.approx(40.0)
+    assert (found[3].attempts[0].s, found[3].attempts[0].reason) == (None, "shape 0: no answer")
+    assert found[3].failed
+    assert [one.number for one in found[4].attempts] == [5, 4, 3, 2, 1]
+
+
+def test_without_results_a_baseline_is_timed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [[line("0", 40.0), line("0", 30.0, solution="torch-eager")], [line("0", 39.9)]]
+    found, solutions = attempts(monkeypatch, tmp_path / "mine.py", runs, [])
+    assert solutions == [["mine", "torch-eager"], ["mine"]]
+    assert [one.shapes[0].best_us for one in found] == [30.0, 30.0]
+    assert found[1].attempts[0].change == "cannot tell"
+
+
+def test_only_the_last_attempts_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [[line("0", 40.0)] for _ in range(MOST_ATTEMPTS + 2)]
+    found, _ = attempts(monkeypatch, tmp_path / "mine.py", runs, [line("0", 1.0, solution="fla")])
+    assert [one.number for one in found[-1].attempts] == list(range(MOST_ATTEMPTS + 2, 2, -1))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_table_fits_the_terminal(
+    width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = [line(shape, 20.0, solution="solscope-triton") for shape in "01"]
+    runs = [[line("0", 40.0), line("1", 40.0)], [line("0", 30.0), line("1", 40.0)]]
+    found, _ = attempts(monkeypatch, tmp_path / "mine.py", runs, known)
+    text = render_text("bench_tune", found[-1], Screen(width), {})
+    assert text is not None
+    rows = text.splitlines()
+    table = [row for row in rows if row.startswith(("shape", "0 ", "1 ", "attempt"))]
+    assert max(map(len, table)) <= width
+    assert any("passed, faster than 1" in row for row in rows)
+    assert any("1.50" in row and "0.75" in row for row in rows)
+
+
+# --- Waiting for a change
+
+
+def test_files_that_are_being_written_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "POLL_S", 0.0)
+    looks = iter(["a", None, "half", "b", "b"])
+    tuner: Any = type("Tuner", (), {"fingerprint": lambda _: next(looks)})()
+    assert command._changed(tuner, "a") == "b"
+    assert list(looks) == []
+
+
+def test_an_error_of_the_evaluator_does_not_end_the_loop(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks = iter(["a", "b"])
+
+    class Busy:
+        place = "mine.py"
+
+        def fingerprint(self) -> str:
+            try:
+                return next(looks)
+            except StopIteration:
+                raise KeyboardInterrupt from None
+
+        def attempt(self, _: Any) -> Tuning:
+            raise InputError("the GPU is busy")
+
+    monkeypatch.setattr(command, "POLL_S", 0.0)
+    monkeypatch.setattr(command, "_changed", lambda tuner, _: tuner.fingerprint())
+    busy, output = Busy(), type("Output", (), {"as_json": True})()
+    assert command._watch(busy, output) == 1  # type: ignore[arg-type]
+    assert capsys.readouterr().err.count("the GPU is busy") == 2
